@@ -1,0 +1,40 @@
+# Everything below works on a machine with Python 3.11 and make; the first call sets the environment up.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+NAME   ?= enumerate
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check format bench clean
+
+help:  ## list these targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+run: $(READY)  ## train the quickstart study and print its ranked table
+	$(BIN)/bln-search run studies/quickstart.yaml
+
+test: $(READY)  ## run every test
+	$(BIN)/python -m pytest -n 2
+
+check: $(READY)  ## format, lint, types, floors
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(READY)  ## let ruff put the files in shape
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(READY)  ## one benchmark, quick: make bench NAME=enumerate
+	$(BIN)/python -m bench.$(NAME) --quick
+
+clean:  ## remove the environment and every cache
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "bln-search needs Python 3.11 or newer: make PYTHON=/path/to/python3.11")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[train,dev]'
+	@touch $@

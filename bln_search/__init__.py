@@ -1,0 +1,56 @@
+"""bln-search: the inference configuration of a normalized network's statistics that works best, and how sure it is.
+
+    import bln_search
+
+    model = bln_search.convert(model)                      # BatchNorm and LayerNorm layers become BLN; then train it
+    ranked = bln_search.evaluate_configurations(model, train_loader, validation_loader)
+    print(ranked)
+    bln_search.apply_configuration(model, ranked.best)
+
+What needs torch is loaded when it is first used, so that importing this package stays light.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bln_search.api import (
+        RankedConfigurations,
+        apply_configuration,
+        convert,
+        evaluate_configurations,
+    )
+    from bln_search.core.configuration import InferenceConfiguration
+    from bln_search.norms import BLN, BN, LN
+
+__version__ = "0.1.0"
+__all__ = [
+    "BLN",
+    "BN",
+    "LN",
+    "InferenceConfiguration",
+    "RankedConfigurations",
+    "apply_configuration",
+    "convert",
+    "evaluate_configurations",
+]
+
+_HOMES = {
+    "BLN": "bln_search.norms",
+    "BN": "bln_search.norms",
+    "LN": "bln_search.norms",
+    "InferenceConfiguration": "bln_search.core.configuration",
+    "RankedConfigurations": "bln_search.api",
+    "apply_configuration": "bln_search.api",
+    "convert": "bln_search.api",
+    "evaluate_configurations": "bln_search.api",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """The public names, each loaded from its home on first use."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'bln_search' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

@@ -1,0 +1,68 @@
+"""The command `bln-search`."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+import typer
+
+from bln_search import __version__
+from bln_search.cli import data, database, studies
+from bln_search.cli.exits import Exit
+from bln_search.cli.output import errors
+from bln_search.core.errors import BlnSearchError, DataError, SpecError, StorageFullError, UnknownStudyError
+
+app = typer.Typer(
+    name="bln-search",
+    help="Find the inference configuration of a normalized network's statistics that works best.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.add_typer(data.app, name="data")
+app.add_typer(database.app, name="db")
+studies.register(app)
+
+
+def _version(*, wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"bln-search {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _common(
+    version: bool = typer.Option(False, "--version", is_eager=True, help="Print the version and stop."),  # noqa: FBT001, FBT003
+    verbose: bool = typer.Option(False, "--verbose", "-v", help="Say more on standard error."),  # noqa: FBT001, FBT003
+) -> None:
+    _version(wanted=version)
+    logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, format="%(levelname)s %(message)s")
+
+
+_EXITS: tuple[tuple[type[BlnSearchError], Exit], ...] = (
+    (SpecError, Exit.BAD_INPUT),
+    (DataError, Exit.BAD_INPUT),
+    (UnknownStudyError, Exit.NOT_FOUND),
+    (StorageFullError, Exit.DISK_FULL),
+    (BlnSearchError, Exit.FAILED),
+)
+
+
+def main() -> None:
+    """Run the command; every error made on purpose is one clear line and an exit code, see `Exit`."""
+    try:
+        app()
+    except BlnSearchError as error:
+        errors.print(f"[bold red]error:[/] {_escaped(str(error))}", soft_wrap=True, highlight=False)
+        sys.exit(next(code for kind, code in _EXITS if isinstance(error, kind)))
+    except KeyboardInterrupt:
+        errors.print("interrupted; what was finished is kept: the same command goes on from here", soft_wrap=True)
+        sys.exit(Exit.INTERRUPTED)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(Exit.FAILED)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("[", "\\[")

@@ -1,0 +1,111 @@
+"""What people see while a study runs: bars on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from bln_search.cli.output import errors
+
+if TYPE_CHECKING:
+    from bln_search.search.messages import Message
+    from bln_search.specs.trial import TrialSpec
+
+
+class TerminalProgress:
+    """One bar for the study and one for each trial under way, with the time that is left."""
+
+    def __init__(self) -> None:
+        self.progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("ETA"),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[note]}"),
+            console=errors,
+            transient=True,
+        )
+        self.whole: TaskID | None = None
+        self.bars: dict[str, tuple[str, TaskID]] = {}
+
+    def __enter__(self) -> Self:
+        """Show the bars."""
+        self.progress.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Take them away."""
+        self.progress.stop()
+
+    def planned(self, trials: list[TrialSpec]) -> None:
+        """These trials are left to do."""
+        self.whole = self.progress.add_task("[bold]trials", total=len(trials), note="")
+
+    def heard(self, trial: TrialSpec, message: Message) -> None:
+        """Move the trial's bar."""
+        from bln_search.search.messages import ENDS, Progressed, TaskFailed
+
+        if isinstance(message, Progressed):
+            self._move(trial.label, message.phase, message.done, message.total)
+        elif isinstance(message, ENDS):
+            kept = self.bars.pop(trial.label, None)
+            if kept is not None:
+                self.progress.remove_task(kept[1])
+            if self.whole is not None:
+                self.progress.advance(self.whole)
+            if isinstance(message, TaskFailed):
+                self.progress.console.print(f"{trial.label}: {message.reason}", markup=False)
+
+    def _move(self, label: str, phase: str, done: int, total: int) -> None:
+        present = self.bars.get(label)
+        if present is None or present[0] != phase:
+            if present is not None:
+                self.progress.remove_task(present[1])
+            self.bars[label] = phase, self.progress.add_task(f"{label} {phase}", total=total, note="")
+        self.progress.update(self.bars[label][1], completed=done)
+
+
+class PlainProgress:
+    """A line whenever a trial starts a phase or ends, with the time that is left."""
+
+    def __init__(self) -> None:
+        self.start = time.monotonic()
+        self.total = self.done = 0
+        self.phases: dict[str, str] = {}
+
+    def __enter__(self) -> Self:
+        """Nothing to prepare."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Nothing to take away."""
+
+    def planned(self, trials: list[TrialSpec]) -> None:
+        """These trials are left to do."""
+        self.total = len(trials)
+        self._say(f"{len(trials)} trials to do")
+
+    def heard(self, trial: TrialSpec, message: Message) -> None:
+        """Say what is new."""
+        from bln_search.search.messages import ENDS, Progressed, TaskFailed
+
+        if isinstance(message, Progressed) and self.phases.get(trial.label) != message.phase:
+            self.phases[trial.label] = message.phase
+            self._say(f"{trial.label}: {message.phase}")
+        elif isinstance(message, ENDS):
+            self.done += 1
+            self.phases.pop(trial.label, None)
+            outcome = message.reason if isinstance(message, TaskFailed) else "done"
+            self._say(f"{trial.label}: {outcome} ({self.done}/{self.total}{self._eta()})")
+
+    def _eta(self) -> str:
+        left = (time.monotonic() - self.start) / max(self.done, 1) * (self.total - self.done)
+        return f", about {left:.0f} s left" if left else ""
+
+    def _say(self, line: str) -> None:
+        errors.print(f"[{time.monotonic() - self.start:7.1f} s] {line}", markup=False, highlight=False, soft_wrap=True)

@@ -1,0 +1,234 @@
+"""The verbs about studies: run, validate, list, show, leaderboard."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from bln_search.cli.exits import Exit
+from bln_search.cli.output import Format, errors, results
+from bln_search.cli.progress import PlainProgress, TerminalProgress
+from bln_search.core.states import StudyState, TrialState
+from bln_search.core.words import Split
+from bln_search.ranking.leaderboard import Leaderboard, Scored, rank
+from bln_search.reports.export import leaderboard_csv, leaderboard_json
+from bln_search.reports.table import leaderboard_table, reasons
+from bln_search.settings import Settings
+from bln_search.specs import load_study, planned_rows, trials_of
+from bln_search.specs.study import StudySpec
+from bln_search.storage.ledger import Ledger, open_ledger
+from bln_search.storage.queries import StudySummary, evaluations, trials
+
+DatabaseOption = Annotated[str | None, typer.Option("--database", help="Database URL. [env: BLN_SEARCH_DATABASE]")]
+DataOption = Annotated[Path | None, typer.Option("--data", help="Folder of data sets. [env: BLN_SEARCH_DATA]")]
+FormatOption = Annotated[Format, typer.Option("--format", help="How to print.")]
+StudyArgument = Annotated[str, typer.Argument(help="Name or number of a study.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verbs to the command."""
+    app.command()(run)
+    app.command()(validate)
+    app.command("list")(list_studies)
+    app.command()(show)
+    app.command()(leaderboard)
+
+
+def run(
+    file: Annotated[Path, typer.Argument(help="Study file.", show_default=False)],
+    data: DataOption = None,
+    database: DatabaseOption = None,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 or auto.")] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Processes; by default one a core, one on a GPU.")] = None,
+    output: FormatOption = Format.TABLE,
+) -> None:
+    """Train and evaluate what is left of a study, then print its ranked table.
+
+    Interrupted at any moment, the same command goes on: what is finished is kept.
+    """
+    study = load_study(file)
+    settings = Settings()
+    from bln_search.search.local import LocalExecutor
+    from bln_search.search.place import Place, choose_device
+    from bln_search.search.preflight import check_study
+    from bln_search.worker import run_study
+
+    place = Place(
+        data=data or settings.data_folder,
+        cache=settings.cache,
+        checkpoints=settings.checkpoints,
+        device=choose_device(device or settings.device),
+        threads=settings.threads,
+    )
+    check_study(study, place)
+    ledger = open_ledger(database or settings.database_url)
+    try:
+        study_id = ledger.accept(study)
+        watcher = TerminalProgress() if errors.is_terminal else PlainProgress()
+        with watcher:
+            state = run_study(ledger, study_id, LocalExecutor(place, workers or _workers(place.device)), watcher)
+        _print_leaderboard(ledger, ledger.find_study(str(study_id)), output)
+        if state is not StudyState.COMPLETE:
+            _print_failures(ledger, study_id)
+            raise typer.Exit(Exit.INCOMPLETE)
+    finally:
+        ledger.close()
+
+
+def _workers(device: str) -> int:
+    return 1 if device.startswith("cuda") else len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def validate(file: Annotated[Path, typer.Argument(help="Study file.", show_default=False)]) -> None:
+    """Check a study file and print what it stands for, without training anything."""
+    study = load_study(file)
+    table = Table(title=f"{study.name}: {study.title}" if study.title else study.name, title_justify="left")
+    for column in ("arm", "method", "semantics", "seeds", "rows", "population"):
+        table.add_column(column)
+    planned = trials_of(study)
+    for arm in study.arms:
+        trial = next(trial for trial in planned if trial.arm == arm)
+        rows = len(planned_rows(trial)) * len(trial.batch_sizes)
+        table.add_row(
+            arm.label, arm.method, arm.semantics, str(len(study.seeds)), str(rows), ", ".join(trial.estimates)
+        )
+    results.print(table)
+    cells = sum(len(planned_rows(trial)) * len(trial.batch_sizes) for trial in planned)
+    results.print(f"{len(planned)} trials, {cells} evaluations on each of validation and test; the file is valid")
+
+
+def list_studies(database: DatabaseOption = None, output: FormatOption = Format.TABLE) -> None:
+    """List the studies of the database, newest first."""
+    ledger = open_ledger(database or Settings().database_url)
+    try:
+        rows = [_study_line(study) for study in ledger.studies()]
+    finally:
+        ledger.close()
+    _print_rows(rows, ("id", "name", "state", "trials", "finished", "failed", "created"), output)
+
+
+def show(study: StudyArgument, database: DatabaseOption = None, output: FormatOption = Format.TABLE) -> None:
+    """Show a study: its trials, their states and checkpoints."""
+    ledger = open_ledger(database or Settings().database_url)
+    try:
+        summary = ledger.find_study(study)
+        listed = trials(ledger.engine, summary.id)
+    finally:
+        ledger.close()
+    if output is Format.JSON:
+        whole = {
+            **_study_line(summary),
+            "spec": summary.spec.model_dump(mode="json"),
+            "trial_list": [asdict(trial) for trial in listed],
+        }
+        results.print_json(json.dumps(whole))
+        return
+    if output is Format.TABLE:
+        results.print(f"[bold]{summary.name}[/] (study {summary.id}): {summary.state}. {summary.spec.title}")
+    rows = [
+        {
+            "arm": trial.arm,
+            "seed": trial.seed,
+            "state": trial.state.value,
+            "epoch": trial.checkpoint.epoch if trial.checkpoint else None,
+            "judged under": trial.checkpoint.judged_under if trial.checkpoint else None,
+            "validation loss": f"{trial.checkpoint.validation_loss:.4f}" if trial.checkpoint else None,
+            "reason": trial.reason,
+        }
+        for trial in listed
+    ]
+    _print_rows(rows, tuple(rows[0]), output)
+
+
+def leaderboard(
+    study: StudyArgument,
+    database: DatabaseOption = None,
+    output: FormatOption = Format.TABLE,
+    arm: Annotated[str | None, typer.Option(help="Only this arm.")] = None,
+    on: Annotated[Split | None, typer.Option(help="Split that decides the order; by default the study's.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="At most so many rows of a table.")] = None,
+) -> None:
+    """Print the ranked table of a study."""
+    ledger = open_ledger(database or Settings().database_url)
+    try:
+        _print_leaderboard(ledger, ledger.find_study(study), output, arm=arm, on=on, limit=limit)
+    finally:
+        ledger.close()
+
+
+def study_leaderboard(
+    ledger: Ledger, study_id: int, spec: StudySpec, *, arm: str | None = None, on: Split | None = None
+) -> Leaderboard:
+    """The ranked table of a study from the ledger."""
+    recorded = [one for one in evaluations(ledger.engine, study_id) if arm is None or one.arm == arm]
+    return rank((Scored(one.arm, one.seed, one.evaluation) for one in recorded), on or spec.ranking.split)
+
+
+def _print_leaderboard(
+    ledger: Ledger,
+    study: StudySummary,
+    output: Format,
+    *,
+    arm: str | None = None,
+    on: Split | None = None,
+    limit: int | None = None,
+) -> None:
+    labels = [each.label for each in study.spec.arms]
+    if arm is not None and arm not in labels:
+        raise typer.BadParameter(f"the study has no arm {arm!r}; choose one of {', '.join(labels)}", param_hint="--arm")
+    board = study_leaderboard(ledger, study.id, study.spec, arm=arm, on=on)
+    if output is Format.CSV:
+        typer.echo(leaderboard_csv(board), nl=False)
+    elif output is Format.JSON:
+        typer.echo(leaderboard_json(board, {"study": study.name, "id": study.id, "state": study.state}))
+    elif not board.rows:
+        errors.print(f"study {study.name} has no result yet; run it with `bln-search run`", soft_wrap=True)
+    else:
+        title = f"{study.name} ({study.state}): {study.spec.title}" if study.spec.title else study.name
+        results.print(leaderboard_table(board, title, limit))
+        for line in reasons(board):
+            results.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _print_failures(ledger: Ledger, study_id: int) -> None:
+    for trial in trials(ledger.engine, study_id):
+        if trial.state is TrialState.FAILED:
+            errors.print(f"failed: {trial.arm} seed {trial.seed}: {trial.reason}", markup=False, soft_wrap=True)
+
+
+def _study_line(study: StudySummary) -> dict[str, object]:
+    ended = study.trials.get(TrialState.FINISHED, 0) + study.trials.get(TrialState.DIVERGED, 0)
+    return {
+        "id": study.id,
+        "name": study.name,
+        "state": study.state.value,
+        "trials": sum(study.trials.values()),
+        "finished": ended,
+        "failed": study.trials.get(TrialState.FAILED, 0),
+        "created": study.created_at.isoformat(timespec="seconds"),
+    }
+
+
+def _print_rows(rows: list[dict[str, object]], columns: tuple[str, ...], output: Format) -> None:
+    if output is Format.JSON:
+        typer.echo(json.dumps(rows, indent=1))
+    elif output is Format.CSV:
+        import csv
+        import sys
+
+        writer = csv.DictWriter(sys.stdout, columns, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    else:
+        table = Table(header_style="bold")
+        for column in columns:
+            table.add_column(column)
+        for row in rows:
+            table.add_row(*("" if row[column] is None else str(row[column]) for column in columns))
+        results.print(table)

@@ -1,0 +1,1 @@
+"""The words everybody uses: statistics, configurations, states, records, errors. Imports nothing of the other rooms."""

@@ -1,0 +1,67 @@
+"""Every error a user can meet.
+
+BlnSearchError
+├── SpecError            a study file that cannot be accepted
+├── DataError            a data set that is missing, corrupt or too small
+│   └── ChecksumError    a file whose content is not the published one
+├── ModelError           a network that cannot be normalized or evaluated as asked
+├── LedgerError          the database cannot do what was asked
+│   ├── UnknownStudyError
+│   ├── StaleAttemptError   a report that came after its lease had gone to another attempt
+│   └── StudyBusyError      another process is running this study
+├── StorageFullError     no room left to write
+└── TransitionError      a state that cannot follow the present one
+
+Each message says what was wrong, where, and what to do about it.
+"""
+
+from __future__ import annotations
+
+
+class BlnSearchError(Exception):
+    """Root of every error that bln-search raises on purpose; the command line prints it without a traceback."""
+
+
+class SpecError(BlnSearchError):
+    """A study file that cannot be accepted. `problems` holds one line each, all of them at once."""
+
+    def __init__(self, source: str, problems: list[str]) -> None:
+        self.source = source
+        self.problems = problems
+        super().__init__("\n".join(f"{source}: {problem}" for problem in problems))
+
+
+class DataError(BlnSearchError):
+    """A data set that is missing, corrupt or too small for what was asked."""
+
+
+class ChecksumError(DataError):
+    """A file whose content is not the published one."""
+
+
+class ModelError(BlnSearchError):
+    """A network that cannot be normalized or evaluated as asked."""
+
+
+class LedgerError(BlnSearchError):
+    """The database cannot do what was asked."""
+
+
+class UnknownStudyError(LedgerError):
+    """No study of that name or number in this database."""
+
+
+class StaleAttemptError(LedgerError):
+    """A report from an attempt that no longer holds its trial; it was refused and nothing was written."""
+
+
+class StudyBusyError(LedgerError):
+    """Another live process is running this study."""
+
+
+class StorageFullError(BlnSearchError):
+    """No room left on the disk; what was finished before is kept."""
+
+
+class TransitionError(BlnSearchError):
+    """A state that cannot follow the present one."""

@@ -1,0 +1,87 @@
+"""What training and evaluation hand over: plain records, no torch, no database."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.states import EvaluationState
+from bln_search.core.words import PopulationEstimate, Split
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """Per-example results of one evaluation, in the order of the split.
+
+    losses: float32 (float64 from a float64 network), shape (n,), nats. correct: bool, shape (n,).
+    """
+
+    losses: NDArray[np.float32] | NDArray[np.float64]
+    correct: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, order=True)
+class EvaluationKey:
+    """What makes an evaluation of a checkpoint unique. `estimate` is None where no population value is read."""
+
+    configuration: InferenceConfiguration
+    estimate: PopulationEstimate | None
+    batch_size: int
+    split: Split
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """One network under one configuration: mean loss (nats) and accuracy (fraction) over n examples."""
+
+    key: EvaluationKey
+    state: EvaluationState
+    n: int
+    loss: float | None = None
+    accuracy: float | None = None
+    reason: str | None = None
+    outcomes: Outcomes | None = field(default=None, repr=False, compare=False)
+
+    @staticmethod
+    def undefined(key: EvaluationKey, reason: str) -> Evaluation:
+        """A cell for which a formula has no value."""
+        return Evaluation(key, EvaluationState.UNDEFINED, n=0, reason=reason)
+
+    @staticmethod
+    def from_outcomes(key: EvaluationKey, outcomes: Outcomes) -> Evaluation:
+        """Mean loss and accuracy; `diverged` where a loss is not finite."""
+        n = len(outcomes.losses)
+        bad = int(n - np.isfinite(outcomes.losses).sum())
+        if bad:
+            reason = f"the loss of {bad} of {n} examples is not a finite number"
+            return Evaluation(key, EvaluationState.DIVERGED, n=n, reason=reason, outcomes=outcomes)
+        loss = float(outcomes.losses.mean(dtype=np.float64))
+        return Evaluation(key, EvaluationState.MEASURED, n, loss, float(outcomes.correct.mean()), outcomes=outcomes)
+
+
+@dataclass(frozen=True)
+class EpochRecord:
+    """One epoch of training: mean losses (nats) and accuracies (fraction), and how long it took (seconds)."""
+
+    epoch: int
+    training_loss: float
+    training_accuracy: float
+    validation_loss: float
+    validation_accuracy: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class CheckpointRecord:
+    """A trained network on disk: file name under the checkpoint folder, SHA-256 of its content, where it came from."""
+
+    file: str
+    sha256: str
+    epoch: int
+    judged_under: str
+    validation_loss: float
+    provenance: dict[str, Any]

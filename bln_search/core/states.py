@@ -1,0 +1,90 @@
+"""The states of a study's records, and which may follow which: one table, in one place."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from bln_search.core.errors import TransitionError
+
+
+class StudyState(StrEnum):
+    """A study: accepted, being worked on, complete, or stopped before it was complete."""
+
+    ACCEPTED = "accepted"
+    RUNNING = "running"
+    COMPLETE = "complete"
+    INTERRUPTED = "interrupted"
+
+
+class TrialState(StrEnum):
+    """A trial. `trained` has a checkpoint but not all its evaluations yet."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    TRAINED = "trained"
+    FINISHED = "finished"
+    DIVERGED = "diverged"
+    FAILED = "failed"
+
+
+class AttemptState(StrEnum):
+    """One try at a trial."""
+
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    LOST = "lost"
+
+
+class EvaluationState(StrEnum):
+    """measured: has figures. undefined: a formula has no value there. diverged: a loss is not a finite number."""
+
+    MEASURED = "measured"
+    UNDEFINED = "undefined"
+    DIVERGED = "diverged"
+
+
+class FailureClass(StrEnum):
+    """Why an attempt ended without a result."""
+
+    INFRASTRUCTURE = "infrastructure"
+    OUT_OF_MEMORY = "out_of_memory"
+    USER_ERROR = "user_error"
+
+
+State = StudyState | TrialState | AttemptState
+
+TRANSITIONS: dict[type[State], dict[State, frozenset[State]]] = {
+    StudyState: {
+        StudyState.ACCEPTED: frozenset({StudyState.RUNNING}),
+        StudyState.RUNNING: frozenset({StudyState.COMPLETE, StudyState.INTERRUPTED, StudyState.RUNNING}),
+        StudyState.INTERRUPTED: frozenset({StudyState.RUNNING}),
+        StudyState.COMPLETE: frozenset(),
+    },
+    TrialState: {
+        TrialState.WAITING: frozenset({TrialState.RUNNING}),
+        TrialState.RUNNING: frozenset(
+            {TrialState.WAITING, TrialState.TRAINED, TrialState.FINISHED, TrialState.DIVERGED, TrialState.FAILED}
+        ),
+        TrialState.TRAINED: frozenset({TrialState.RUNNING}),
+        TrialState.FINISHED: frozenset(),
+        TrialState.DIVERGED: frozenset(),
+        TrialState.FAILED: frozenset({TrialState.WAITING, TrialState.TRAINED}),
+    },
+    AttemptState: {
+        AttemptState.RUNNING: frozenset({AttemptState.SUCCEEDED, AttemptState.FAILED, AttemptState.LOST}),
+        AttemptState.SUCCEEDED: frozenset(),
+        AttemptState.FAILED: frozenset(),
+        AttemptState.LOST: frozenset(),
+    },
+}
+
+
+def check_transition(present: State, following: State) -> None:
+    """Raise TransitionError unless `following` may come after `present`."""
+    may_follow = TRANSITIONS[type(present)][present]
+    if type(following) is not type(present) or following not in may_follow:
+        allowed = ", ".join(sorted(may_follow)) or "nothing: it is final"
+        raise TransitionError(
+            f"{type(present).__name__} {present!s} cannot become {following!s}; it may become {allowed}"
+        )

@@ -1,0 +1,56 @@
+"""Closed sets of words that appear alike in study files, tables, URLs and code."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Semantics(StrEnum):
+    """Which reading of BLN: the paper's formulas, or what the authors' published code computes."""
+
+    PAPER = "paper"
+    REFERENCE = "reference"
+
+
+class PopulationEstimate(StrEnum):
+    """How a population value is obtained.
+
+    frozen: mean over the training mini-batches with the final weights (BLN paper, Algorithm 2).
+    epoch: mean over the mini-batches of the checkpoint's epoch, while the weights were still moving.
+    moving: exponential moving average over the training steps, as batch normalization is usually run.
+    """
+
+    FROZEN = "frozen"
+    EPOCH = "epoch"
+    MOVING = "moving"
+
+    @property
+    def gathered_in_training(self) -> bool:
+        """Is this estimate a by-product of training?"""
+        return self is not PopulationEstimate.FROZEN
+
+
+class Correction(StrEnum):
+    """How a population deviation is made from mini-batch deviations.
+
+    bessel: the factor m/(m-1) of BLN's Eq. 5, 19 and 21; undefined for m = 1.
+    total: the law of total variance, E[σ²] + Var[μ] over the mini-batches; defined for every m.
+    """
+
+    BESSEL = "bessel"
+    TOTAL = "total"
+
+
+class Split(StrEnum):
+    """A part of a data set."""
+
+    TRAIN = "train"
+    VALIDATION = "validation"
+    TEST = "test"
+
+
+class CheckpointRule(StrEnum):
+    """Which epoch's weights are kept."""
+
+    BEST_VALIDATION = "best_validation"
+    LAST = "last"

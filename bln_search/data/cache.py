@@ -1,0 +1,45 @@
+"""Decoded data sets, kept as plain `.npy` arrays so that unpacking happens once. Nothing here is ever unpickled."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from bln_search.data.dataset import DataSet
+
+_ARRAYS = ("train_inputs", "train_labels", "test_inputs", "test_labels")
+_log = logging.getLogger(__name__)
+
+
+def read_cache(folder: Path, name: str, version: str, classes: tuple[str, ...]) -> DataSet | None:
+    """The data set decoded earlier from files of these checksums, or None where it is absent or damaged."""
+    place = folder / f"{name}-{version}"
+    if not place.is_dir():
+        return None
+    try:
+        arrays = {array: np.load(place / f"{array}.npy", allow_pickle=False) for array in _ARRAYS}
+    except (OSError, ValueError, EOFError) as error:
+        _log.warning("the decoded copy in %s is damaged (%s); decoding again", place, error)
+        shutil.rmtree(place, ignore_errors=True)
+        return None
+    return DataSet(name=name, classes=classes, **arrays)
+
+
+def write_cache(folder: Path, version: str, data: DataSet) -> None:
+    """Keep `data`, whole or not at all; a full or read-only disk is reported and does no harm."""
+    place = folder / f"{data.name}-{version}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder, prefix=f".{data.name}-") as unfinished:
+            part = Path(unfinished) / "part"
+            part.mkdir()
+            for array in _ARRAYS:
+                np.save(part / f"{array}.npy", getattr(data, array), allow_pickle=False)
+            if not place.exists():
+                part.rename(place)
+    except OSError as error:
+        _log.warning("the decoded %s could not be kept in %s (%s); it will be decoded again", data.name, folder, error)

@@ -1,0 +1,87 @@
+"""The data sets by name."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from bln_search.core.errors import DataError
+from bln_search.data import cifar10, digits, mnist
+from bln_search.data.cache import read_cache, write_cache
+from bln_search.data.dataset import DataSet
+from bln_search.data.files import Archive, SourceFile, read_file
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A data set one can name: its files as published, how they are decoded, and where they are distributed.
+
+    downloads: URLs of what `fetch` gets: each file packed as distributed, or the archive.
+    """
+
+    name: str
+    about: str
+    classes: tuple[str, ...]
+    files: tuple[SourceFile, ...] = ()
+    archive: Archive | None = None
+    decode: Callable[[Callable[[SourceFile], bytes]], DataSet] | None = None
+    downloads: tuple[str, ...] = ()
+
+    @property
+    def version(self) -> str:
+        """Changes whenever a published checksum does."""
+        return hashlib.sha256("".join(file.md5 for file in self.files).encode()).hexdigest()[:12]
+
+    def folders(self, data: Path) -> list[Path]:
+        """Where the files are looked for."""
+        inner = [data / self.name / self.archive.folder, data / self.archive.folder] if self.archive else []
+        return [data / self.name, data, *inner]
+
+
+CATALOG: Mapping[str, Entry] = {
+    "digits": Entry("digits", "1,797 handwritten digits, 8×8, shipped with scikit-learn", digits.CLASSES),
+    "mnist": Entry(
+        "mnist",
+        "60,000 + 10,000 handwritten digits, 28×28 (LeCun et al. 1998)",
+        mnist.CLASSES,
+        mnist.FILES,
+        decode=mnist.decode,
+        downloads=tuple(f"https://ossci-datasets.s3.amazonaws.com/mnist/{file.name}.gz" for file in mnist.FILES),
+    ),
+    "cifar10": Entry(
+        "cifar10",
+        "50,000 + 10,000 colour images of ten classes, 32×32 (Krizhevsky 2009)",
+        cifar10.CLASSES,
+        cifar10.FILES,
+        cifar10.ARCHIVE,
+        cifar10.decode,
+        (f"https://www.cs.toronto.edu/~kriz/{cifar10.ARCHIVE.name}",),
+    ),
+}
+
+
+def find_entry(name: str) -> Entry:
+    """The entry called `name`. Raises DataError for one that is not in the catalogue."""
+    if name not in CATALOG:
+        raise DataError(f"there is no data set {name!r}; choose one of {', '.join(sorted(CATALOG))}")
+    return CATALOG[name]
+
+
+def load_data(name: str, data: Path, cache: Path | None = None) -> DataSet:
+    """The data set called `name`, from the folder `data`, decoded once into the folder `cache`.
+
+    Raises DataError where a file is absent or damaged, ChecksumError where one is not the published file.
+    """
+    entry = find_entry(name)
+    if entry.decode is None:
+        return digits.decode()
+    if cache is not None:
+        cached = read_cache(cache, name, entry.version, entry.classes)
+        if cached is not None:
+            return cached
+    decoded = entry.decode(lambda file: read_file(file, entry.folders(data), entry.archive))
+    if cache is not None:
+        write_cache(cache, entry.version, decoded)
+    return decoded

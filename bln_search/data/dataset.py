@@ -1,0 +1,29 @@
+"""A decoded data set."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """Inputs as they are in the files (bytes, or real numbers where the source has them) and their classes.
+
+    train_inputs: (n, *input_shape); train_labels: (n,), int64; the same for test. scale: the largest input value.
+    """
+
+    name: str
+    classes: tuple[str, ...]
+    train_inputs: NDArray[np.uint8]
+    train_labels: NDArray[np.int64]
+    test_inputs: NDArray[np.uint8]
+    test_labels: NDArray[np.int64]
+    scale: float = 255.0
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """The shape of one example."""
+        return tuple(self.train_inputs.shape[1:])

@@ -1,0 +1,100 @@
+"""Finding the files of a data set, plain, packed or in the official archive, and checking what is in them."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import lzma
+import tarfile
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from bln_search.core.errors import ChecksumError, DataError
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """One file as it was published: its name, the MD5 and the size in bytes of its unpacked content."""
+
+    name: str
+    md5: str
+    size: int
+
+
+@dataclass(frozen=True)
+class Archive:
+    """The official archive that holds the files, and the folder they lie in there."""
+
+    name: str
+    folder: str
+
+
+_OPENERS: dict[str, Callable[[Path], IO[bytes]]] = {
+    "": lambda path: path.open("rb"),
+    ".gz": lambda path: gzip.open(path, "rb"),
+    ".xz": lambda path: lzma.open(path, "rb"),
+}
+
+
+def find_file(file: SourceFile, folders: list[Path]) -> Path | None:
+    """The first of `folders` that holds the file, plain, `.gz` or `.xz`."""
+    for folder in folders:
+        for suffix in _OPENERS:
+            path = folder / (file.name + suffix)
+            if path.is_file():
+                return path
+    return None
+
+
+def read_file(file: SourceFile, folders: list[Path], archive: Archive | None) -> bytes:
+    """The verified content of `file`. Raises DataError where it is absent or corrupt, ChecksumError where it differs."""
+    path = find_file(file, folders)
+    if path is not None:
+        return _verified(file, path, _unpack(file, path))
+    if archive is not None:
+        for folder in folders:
+            if (folder / archive.name).is_file():
+                return _verified(file, folder / archive.name, _from_archive(file, archive, folder / archive.name))
+    looked = ", ".join(str(folder) for folder in folders)
+    also = f" or the archive {archive.name}" if archive else ""
+    raise DataError(
+        f"{file.name} (or {file.name}.gz, .xz{also}) is not in {looked}: give the folder that holds it with --data, "
+        "or get it with `bln-search data fetch`"
+    )
+
+
+def _unpack(file: SourceFile, path: Path) -> bytes:
+    suffix = path.name.removeprefix(file.name)
+    try:
+        with _OPENERS[suffix](path) as stream:
+            return stream.read(file.size + 1)
+    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
+        raise DataError(f"{path} cannot be unpacked ({error}): the file is damaged, get it again") from None
+
+
+def _from_archive(file: SourceFile, archive: Archive, path: Path) -> bytes:
+    member = f"{archive.folder}/{file.name}"
+    try:
+        with tarfile.open(path) as opened:
+            stream = opened.extractfile(member)
+            if stream is None:
+                raise KeyError(member)
+            return stream.read(file.size + 1)
+    except KeyError:
+        raise DataError(f"{path} has no member {member}: it is not the official archive, get it again") from None
+    except (OSError, EOFError, lzma.LZMAError, zlib.error, tarfile.TarError) as error:
+        raise DataError(f"{path} cannot be unpacked ({error}): the file is damaged, get it again") from None
+
+
+def _verified(file: SourceFile, path: Path, content: bytes) -> bytes:
+    found = hashlib.md5(content, usedforsecurity=False).hexdigest()
+    if found != file.md5:
+        size = f"{len(content)} bytes" if len(content) <= file.size else f"more than {file.size} bytes"
+        raise ChecksumError(
+            f"{path} is not the published {file.name}: the MD5 of its content is {found} ({size}), "
+            f"published is {file.md5} ({file.size} bytes); get the file again"
+        )
+    return content

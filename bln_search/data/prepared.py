@@ -1,0 +1,73 @@
+"""A data set as a trial sees it: split, standardized, on the device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bln_search.core.errors import DataError
+from bln_search.core.words import Split
+from bln_search.data.dataset import DataSet
+from bln_search.data.splits import split_indices
+from bln_search.specs.data import DataSpec, Standardization
+
+
+@dataclass(frozen=True)
+class PreparedData:
+    """Inputs (float32, standardized) and targets (int64) of each split, resident on one device."""
+
+    splits: dict[Split, tuple[Tensor, Tensor]]
+    input_shape: tuple[int, ...]
+    classes: int
+
+    def check_batch_size(self, batch_size: int) -> None:
+        """Raise DataError unless every split holds at least one mini-batch of this size."""
+        for split, (inputs, _) in self.splits.items():
+            if len(inputs) < batch_size:
+                raise DataError(
+                    f"a mini-batch of {batch_size} examples is larger than the {split} split, which has {len(inputs)}: "
+                    "lower batch_size, or raise data.fraction or data.validation"
+                )
+
+
+def prepare(data: DataSet, spec: DataSpec, device: torch.device | str = "cpu") -> PreparedData:
+    """Split `data` by `spec`, fit the standardization on the training examples, and put all of it on `device`."""
+    training, validation = split_indices(data.train_labels, spec)
+    fitted = _Standardizer(data.train_inputs[training], data.scale, spec.standardization)
+
+    def tensors(inputs: NDArray[np.uint8], labels: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
+        return torch.from_numpy(fitted(inputs)).to(device), torch.from_numpy(labels.copy()).to(device)
+
+    splits = {
+        Split.TRAIN: tensors(data.train_inputs[training], data.train_labels[training]),
+        Split.VALIDATION: tensors(data.train_inputs[validation], data.train_labels[validation]),
+        Split.TEST: tensors(data.test_inputs, data.test_labels),
+    }
+    return PreparedData(splits, data.input_shape, len(data.classes))
+
+
+class _Standardizer:
+    """(x − mean)/deviation, fitted in float64; an input that never varies is only centred."""
+
+    def __init__(self, inputs: NDArray[np.uint8], scale: float, kind: Standardization) -> None:
+        self.scale = scale
+        self.mean: NDArray[np.float64] | float = 0.0
+        self.deviation: NDArray[np.float64] | float = 1.0
+        if kind is not Standardization.NONE:
+            axes = (0,) if kind is Standardization.PIXEL else (0, *range(2, inputs.ndim))
+            self.mean = inputs.mean(axes, dtype=np.float64, keepdims=True)
+            deviation = inputs.std(axes, dtype=np.float64, keepdims=True)
+            self.deviation = np.where(deviation == 0, 1.0, deviation)
+            self.scale = 1.0
+
+    def __call__(self, inputs: NDArray[np.uint8]) -> NDArray[np.float32]:
+        """Standardized inputs, in slices so that float64 copies stay small."""
+        out = np.empty(inputs.shape, np.float32)
+        for start in range(0, len(inputs), 4096):
+            part = slice(start, start + 4096)
+            out[part] = (inputs[part] / self.scale - self.mean) / self.deviation
+        return out

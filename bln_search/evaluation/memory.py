@@ -1,0 +1,64 @@
+"""How many mini-batches and rows fit a memory bound."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from bln_search.norms import Normalization
+
+MEMORY_LIMIT = 256 * 2**20
+"""Default bound on one activation tensor of all rows, in bytes. A few such tensors live at once."""
+
+_FASTEST = {"cpu": 16 * 2**20, "cuda": 512 * 2**20}
+"""Bytes of the largest activation at which a pass is fastest: on CPU what caches and the allocator reuse well."""
+
+_REUSED_BY_MALLOC = 31 * 2**20
+
+
+@dataclass(frozen=True)
+class Chunking:
+    """groups: mini-batches evaluated together. rows: rows evaluated together."""
+
+    groups: int
+    rows: int
+
+
+def choose_chunking(network: nn.Module, mini_batch: Tensor, rows: int, memory_limit: int) -> Chunking:
+    """Measure the activations of one plain forward pass of `mini_batch` and choose what fits `memory_limit`."""
+    fanned = max(_largest_activation(network, mini_batch), 1)
+    fastest = min(memory_limit, _FASTEST.get(mini_batch.device.type, MEMORY_LIMIT))
+    if fanned * rows > memory_limit:
+        return Chunking(groups=1, rows=max(1, memory_limit // fanned))
+    return Chunking(groups=max(1, fastest // (fanned * rows)), rows=rows)
+
+
+def keep_freed_memory() -> None:
+    """Make glibc reuse freed buffers instead of returning them to the system, which costs a page fault for each page.
+
+    Its threshold for that follows the largest block freed so far, up to 32 MiB; so one block is taken and freed.
+    """
+    torch.empty(_REUSED_BY_MALLOC, dtype=torch.uint8).fill_(0)
+
+
+def _largest_activation(network: nn.Module, mini_batch: Tensor) -> int:
+    """Bytes of the largest output of a module from the first normalization layer on."""
+    largest = 0
+    fanned = False
+
+    def look(module: nn.Module, _inputs: Any, output: Any) -> None:
+        nonlocal largest, fanned
+        fanned = fanned or isinstance(module, Normalization)
+        if fanned and isinstance(output, Tensor):
+            largest = max(largest, output.numel() * output.element_size())
+
+    hooks = [module.register_forward_hook(look) for module in network.modules()]
+    try:
+        network(mini_batch)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return largest

@@ -1,0 +1,170 @@
+"""All rows of a plan in one pass over the data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import chain
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from bln_search.core.errors import DataError, ModelError
+from bln_search.core.records import Outcomes
+from bln_search.evaluation.batches import Group, MiniBatch, grouped
+from bln_search.evaluation.memory import MEMORY_LIMIT, Chunking, choose_chunking, keep_freed_memory
+from bln_search.evaluation.scoring import Score, cross_entropy
+from bln_search.norms import Normalization
+from bln_search.norms.examples import Arrangement, EnumerationPlan, LayerPopulations, Row, mark, plain
+from bln_search.norms.finding import find_norms
+
+Populations = Mapping[Normalization, LayerPopulations]
+Progress = Callable[[int], None]
+"""Called with the number of examples just finished."""
+
+
+@torch.inference_mode()
+def evaluate_rows(
+    network: nn.Module,
+    batches: Iterable[MiniBatch],
+    rows: Sequence[Row],
+    populations: Populations,
+    *,
+    score: Score = cross_entropy,
+    one_pass: bool = True,
+    memory_limit: int = MEMORY_LIMIT,
+    progress: Progress | None = None,
+) -> list[Outcomes]:
+    """Per-example losses and correctness of `network` under each of `rows`, in the order of the examples.
+
+    Layers other than the normalization layers must treat examples independently; the first mini-batch is compared
+    with plain forward passes, and a difference is a ModelError. one_pass=False evaluates row by row, for networks that
+    the one-pass evaluation cannot follow. memory_limit: bytes of the largest activation of all rows together.
+    """
+    find_norms(network)
+    if not rows:
+        return []
+    training = network.training
+    network.eval()
+    try:
+        iterator = iter(batches)
+        first = next(iterator, None)
+        if first is None:
+            raise DataError("there is nothing to evaluate: the data has no mini-batch")
+        everything = chain([first], iterator)
+        if one_pass:
+            chunking = choose_chunking(network, first[0], len(rows), memory_limit)
+            _check_first(network, first, rows, populations, chunking)
+            keep_freed_memory()
+            groups = grouped(everything, chunking.groups)
+            scored = _fused(network, groups, rows, populations, chunking, score)
+        else:
+            scored = _one_by_one(network, everything, rows, populations, score)
+        return _collected(scored, progress)
+    finally:
+        network.train(training)
+
+
+def _fused(
+    network: nn.Module,
+    groups: Iterable[Group],
+    rows: Sequence[Row],
+    populations: Populations,
+    chunking: Chunking,
+    score: Score,
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Losses and correctness (rows, examples) of each group."""
+    plans = [
+        EnumerationPlan(tuple(rows[start : start + chunking.rows]), populations)
+        for start in range(0, len(rows), chunking.rows)
+    ]
+    for group in groups:
+        parts = [_score(_outputs(network, group, plan), group.targets, score) for plan in plans]
+        yield torch.cat([losses for losses, _ in parts]), torch.cat([correct for _, correct in parts])
+
+
+def _outputs(network: nn.Module, group: Group, plan: EnumerationPlan) -> Tensor:
+    """Outputs (rows, examples with a target, ...)."""
+    arrangement = Arrangement(plan, group.groups, group.size)
+    outputs = plain(network(mark(group.inputs, arrangement, 1)))
+    expected = len(plan.rows) * arrangement.examples
+    if outputs.shape[0] != expected:
+        raise ModelError(
+            f"the network's output has {outputs.shape[0]} entries on its first axis where {expected} examples were "
+            "under way: it must answer each example by itself; evaluate with one_pass=False"
+        )
+    return outputs.view(len(plan.rows), arrangement.examples, *outputs.shape[1:])[:, : len(group.targets)]
+
+
+def _score(outputs: Tensor, targets: Tensor, score: Score) -> tuple[Tensor, Tensor]:
+    rows, n = outputs.shape[:2]
+    repeated = targets.repeat(rows, *[1] * (targets.ndim - 1))
+    losses, correct = score(outputs.flatten(0, 1), repeated)
+    if losses.shape != (rows * n,) or correct.shape != (rows * n,):
+        raise ModelError(
+            f"score must return one loss and one correctness for each of {rows * n} examples, "
+            f"it returned shapes {tuple(losses.shape)} and {tuple(correct.shape)}"
+        )
+    return losses.view(rows, n), correct.view(rows, n)
+
+
+def _one_by_one(
+    network: nn.Module, batches: Iterable[MiniBatch], rows: Sequence[Row], populations: Populations, score: Score
+) -> Iterator[tuple[Tensor, Tensor]]:
+    for inputs, targets in batches:
+        parts = []
+        for row in rows:
+            with configured(row, populations):
+                outputs = network(inputs)[: len(targets)]
+            parts.append(_score(outputs.unsqueeze(0), targets, score))
+        yield torch.cat([losses for losses, _ in parts]), torch.cat([correct for _, correct in parts])
+
+
+@contextmanager
+def configured(row: Row, populations: Populations) -> Iterator[None]:
+    """Every layer under `row` while this context is open."""
+    before = {layer: layer.snapshot() for layer in populations}
+    try:
+        for layer, estimates in populations.items():
+            layer.configure(row.configuration, None if row.estimate is None else estimates[row.estimate])
+        yield
+    finally:
+        for layer, snapshot in before.items():
+            layer.restore(snapshot)
+
+
+def _check_first(
+    network: nn.Module, first: MiniBatch, rows: Sequence[Row], populations: Populations, chunking: Chunking
+) -> None:
+    """Compare the first mini-batch under a few rows with plain forward passes."""
+    some = sorted({0, len(rows) // 2, len(rows) - 1})
+    chosen = tuple(rows[i] for i in some)
+    group = Group(first[0], first[1], groups=1, size=len(first[0]))
+    fused = torch.cat(
+        [
+            _outputs(network, group, EnumerationPlan(chosen[i : i + chunking.rows], populations))
+            for i in range(0, len(chosen), chunking.rows)
+        ]
+    )
+    for row, output in zip(chosen, fused, strict=True):
+        with configured(row, populations):
+            expected = network(first[0])[: len(first[1])]
+        tolerance = torch.finfo(expected.dtype).eps ** 0.5 * 10
+        if not torch.allclose(output, expected, rtol=tolerance, atol=tolerance, equal_nan=True):
+            difference = (output - expected).abs().max().item()
+            raise ModelError(
+                f"under {row.configuration} the one-pass evaluation differs from a plain forward pass by {difference:.3g}: "
+                "a layer of this network does not treat examples independently; evaluate with one_pass=False"
+            )
+
+
+def _collected(scored: Iterable[tuple[Tensor, Tensor]], progress: Progress | None) -> list[Outcomes]:
+    losses, correct = [], []
+    for loss, right in scored:
+        losses.append((loss if loss.dtype == torch.float64 else loss.float()).cpu().numpy())
+        correct.append(right.cpu().numpy())
+        if progress is not None:
+            progress(loss.shape[1])
+    all_losses, all_correct = np.concatenate(losses, 1), np.concatenate(correct, 1)
+    return [Outcomes(np.ascontiguousarray(a), np.ascontiguousarray(b)) for a, b in zip(all_losses, all_correct, strict=True)]

@@ -1,0 +1,39 @@
+"""Networks by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from bln_search.core.errors import ModelError
+from bln_search.models.convolutional import LeNet
+from bln_search.models.dense import MLP
+from bln_search.models.initialization import initialize
+
+NormFactory = Callable[[int], nn.Module]
+"""Makes a normalization layer for a number of features."""
+
+MODELS: Mapping[str, Callable[..., nn.Module]] = {"lenet": LeNet, "mlp": MLP}
+
+
+def build_model(
+    name: str,
+    input_shape: tuple[int, ...],
+    classes: int,
+    norm: NormFactory,
+    *,
+    seed: int,
+    options: Mapping[str, Any] | None = None,
+) -> nn.Module:
+    """A freshly initialized network; the same seed gives the same weights whatever the norm.
+
+    input_shape: of one example. norm: makes a normalization layer for a number of features.
+    """
+    if name not in MODELS:
+        raise ModelError(f"there is no model {name!r}; choose one of {', '.join(sorted(MODELS))}")
+    network = MODELS[name](input_shape, classes, norm, **(options or {}))
+    initialize(network, torch.Generator().manual_seed(seed))
+    return network

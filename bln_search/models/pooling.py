@@ -1,0 +1,20 @@
+"""Average pooling of 2×2 squares."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+
+class AveragePool2(nn.Module):
+    """Mean of 2×2 squares, as `nn.AvgPool2d(2)`, an odd last row or column left out.
+
+    Written as sums of slices: on CPU torch's own kernel took four to five times as long for small images.
+
+    Input (N, C, H, W); output (N, C, H // 2, W // 2).
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The pooled images."""
+        height, width = x.shape[2] // 2 * 2, x.shape[3] // 2 * 2
+        rows = x[:, :, 0:height:2] + x[:, :, 1:height:2]
+        return (rows[..., 0:width:2] + rows[..., 1:width:2]) * 0.25

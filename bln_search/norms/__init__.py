@@ -1,0 +1,6 @@
+"""Normalization layers whose statistics each come from the population or from the mini-batch."""
+
+from bln_search.norms.layer import Normalization
+from bln_search.norms.methods import BLN, BN, LN, make_norm
+
+__all__ = ["BLN", "BN", "LN", "Normalization", "make_norm"]

@@ -1,0 +1,202 @@
+"""Tensors of examples that know under how many configurations they stand.
+
+The one-pass evaluation marks a network's input. The mark follows every operation: the first normalization layer turns
+N examples into K·N (the K rows of the plan, one behind the other on the first axis), later layers see nothing but more
+examples, and where both kinds meet (a residual connection around the first normalization layer) the unfanned one is
+repeated. What computes on examples independently needs no change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.errors import ModelError
+from bln_search.core.words import PopulationEstimate
+from bln_search.norms.statistics import LayerPopulation
+
+if TYPE_CHECKING:
+    from bln_search.norms.factored import FactoredSum
+    from bln_search.norms.layer import Normalization
+
+LayerPopulations = Mapping[PopulationEstimate, LayerPopulation]
+
+
+@dataclass(frozen=True, order=True)
+class Row:
+    """One configuration under one population estimate (None where it reads no population value)."""
+
+    configuration: InferenceConfiguration
+    estimate: PopulationEstimate | None
+
+
+@dataclass(frozen=True)
+class EnumerationPlan:
+    """The rows that one pass evaluates, and each layer's population values under each estimate.
+
+    `prepared` keeps what a layer works out once for all mini-batches.
+    """
+
+    rows: tuple[Row, ...]
+    populations: Mapping[Normalization, LayerPopulations]
+    prepared: dict[Normalization, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """How examples lie on the first axis: K rows, each of `groups` mini-batches of `size` examples."""
+
+    plan: EnumerationPlan
+    groups: int
+    size: int
+
+    @property
+    def examples(self) -> int:
+        """Examples under one row."""
+        return self.groups * self.size
+
+
+class Examples(Tensor):
+    """A tensor whose first axis holds `copies` times the examples of `arrangement`; `copies` is 1 before the first norm."""
+
+    arrangement: Arrangement
+    copies: int
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        """Run `func` on plain tensors, repeat unfanned ones where needed, and mark what comes out."""
+        kwargs = kwargs or {}
+        with torch._C.DisableTorchFunctionSubclass():
+            if func in _METADATA:
+                return func(*args, **kwargs)
+            kept = _stay_factored(func, args, kwargs)
+            if kept is not None:
+                return kept
+            marked: list[Examples] = []
+            _collect(args, marked)
+            _collect(tuple(kwargs.values()), marked)
+            arrangement, copies = marked[0].arrangement, max(tensor.copies for tensor in marked)
+            if any(isinstance(tensor, Pending) or tensor.copies != copies for tensor in marked):
+                args = _level(args, copies)
+                kwargs = {key: _level(value, copies) for key, value in kwargs.items()}
+            return _mark(func(*args, **kwargs), arrangement, copies)
+
+
+class Pending(Examples):
+    """Examples fanned out over all rows whose sum has not been taken yet; it is taken when something needs it."""
+
+    factored: FactoredSum | None
+    value: Examples | None
+
+    @staticmethod
+    def of(factored: FactoredSum, arrangement: Arrangement) -> Pending:
+        """A tensor of the right shape and type without storage."""
+        copies = len(arrangement.plan.rows)
+        shape = (copies * arrangement.examples, *factored.feature_shape)
+        pending = Tensor._make_wrapper_subclass(Pending, shape, dtype=factored.dtype, device=factored.device)
+        assert isinstance(pending, Pending)
+        pending.arrangement, pending.copies, pending.factored, pending.value = arrangement, copies, factored, None
+        return pending
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Below torch functions there is nothing to compute on."""
+        raise ModelError(
+            f"the one-pass evaluation cannot see through {func}; evaluate with one_pass=False, configuration by "
+            "configuration"
+        )
+
+    def materialized(self) -> Examples:
+        """The sum, taken once; from then on the parts are given up."""
+        if self.value is None:
+            assert self.factored is not None
+            self.value = mark(self.factored.materialized(), self.arrangement, self.copies)
+            self.factored = None
+        return self.value
+
+
+def mark(data: Tensor, arrangement: Arrangement, copies: int) -> Examples:
+    """Plain data as marked examples."""
+    marked = data.as_subclass(Examples)
+    marked.arrangement, marked.copies = arrangement, copies
+    return marked
+
+
+def plain(examples: Examples) -> Tensor:
+    """The data without the mark."""
+    if isinstance(examples, Pending):
+        examples = examples.materialized()
+    return examples.as_subclass(Tensor)
+
+
+_METADATA = {
+    Tensor.size,
+    Tensor.dim,
+    Tensor.stride,
+    Tensor.numel,
+    Tensor.is_floating_point,
+    Tensor.shape.__get__,  # type: ignore[attr-defined]
+    Tensor.ndim.__get__,  # type: ignore[attr-defined]
+    Tensor.dtype.__get__,  # type: ignore[attr-defined]
+    Tensor.device.__get__,  # type: ignore[attr-defined]
+    Tensor.layout.__get__,  # type: ignore[attr-defined]
+    Tensor.requires_grad.__get__,  # type: ignore[attr-defined]
+    Tensor.is_cuda.__get__,  # type: ignore[attr-defined]
+    Tensor.__len__,
+}
+
+
+def _stay_factored(func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Pending | None:
+    """A linear operation right behind the first normalization layer, applied to the few parts of the sum."""
+    if not args or not isinstance(args[0], Pending) or args[0].factored is None:
+        return None
+    following = args[0].factored.apply(func, args[1:], kwargs)
+    return None if following is None else Pending.of(following, args[0].arrangement)
+
+
+def _collect(values: Sequence[Any], found: list[Examples]) -> None:
+    for value in values:
+        if isinstance(value, Examples):
+            found.append(value)
+        elif isinstance(value, list | tuple):
+            _collect(value, found)
+
+
+def _level(value: Any, copies: int) -> Any:
+    """Every marked tensor in `value` materialized and brought to `copies` copies."""
+    if isinstance(value, Pending):
+        return value.materialized()
+    if isinstance(value, Examples):
+        return value if value.copies == copies else _repeat(value, copies)
+    if isinstance(value, list | tuple):
+        return type(value)(_level(item, copies) for item in value)
+    return value
+
+
+def _repeat(value: Examples, copies: int) -> Tensor:
+    data = value.as_subclass(Tensor)
+    if data.ndim == 0:
+        return data
+    if data.shape[0] != value.arrangement.examples:
+        raise ModelError(
+            f"a tensor of shape {tuple(data.shape)} from before the first normalization layer meets one from behind "
+            f"it, but its first axis does not hold the {value.arrangement.examples} examples: keep examples on the first "
+            "axis, or evaluate with one_pass=False"
+        )
+    return data.unsqueeze(0).expand(copies, *data.shape).reshape(copies * data.shape[0], *data.shape[1:])
+
+
+def _mark(result: Any, arrangement: Arrangement, copies: int) -> Any:
+    if isinstance(result, Tensor):
+        return result if isinstance(result, Examples) and hasattr(result, "arrangement") else mark(result, arrangement, copies)
+    if isinstance(result, list | tuple):
+        marked = [_mark(item, arrangement, copies) for item in result]
+        return type(result)(marked) if type(result) in (list, tuple) else tuple(marked)
+    return result

@@ -1,0 +1,228 @@
+"""The normalization layer: one implementation for every method, told apart by its statistics and their weights."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from bln_search.core.configuration import (
+    InferenceConfiguration,
+    Method,
+    Source,
+    Statistic,
+    mini_batch_configuration,
+)
+from bln_search.core.errors import ModelError
+from bln_search.core.words import Correction, Semantics
+from bln_search.norms.axes import Axes, check_features, find_axes
+from bln_search.norms.enumeration import enumerate_rows
+from bln_search.norms.examples import Examples
+from bln_search.norms.gathering import GatheredMoments, Gatherer
+from bln_search.norms.reading import Reading
+from bln_search.norms.statistics import LayerPopulation, PopulationPair, centred_moments, population_pair
+
+_BATCH = (Statistic.BATCH_MEAN, Statistic.BATCH_DEVIATION)
+_FEATURE = (Statistic.FEATURE_MEAN, Statistic.FEATURE_DEVIATION)
+_BUFFERS = {
+    Statistic.BATCH_MEAN: "population_batch_mean",
+    Statistic.BATCH_DEVIATION: "population_batch_deviation",
+    Statistic.FEATURE_MEAN: "population_feature_mean",
+    Statistic.FEATURE_DEVIATION: "population_feature_deviation",
+}
+
+
+class Normalization(nn.Module):
+    """y = γ·( w_B·(x − E_B)/Std_B + w_F·(x − E_F)/Std_F ) + β, with the weights of the method.
+
+    In training mode every statistic is the mini-batch's. In evaluation mode each comes from where `configuration`
+    says: the mini-batch at hand or the population value set by `configure`.
+
+    num_features: d, the length of the feature axis.
+    semantics: which reading of the formulas, `paper` or `reference`.
+    epsilon: ε under the root of the deviations; by default 1e-4 in the paper's reading, 1e-3 in the reference.
+    feature_axis: axis of the features; by default 1, and the last one of a three-dimensional input.
+    batch_size: m, the training mini-batch size that the weights of BLN depend on; by default the size at hand.
+
+    Input and output: (N, D), (N, T, D) or (N, C, H, W), of a floating type.
+    """
+
+    method: ClassVar[Method]
+    readings: ClassVar[Mapping[Semantics, Reading]]
+
+    def __init__(
+        self,
+        num_features: int,
+        *,
+        semantics: Semantics | str = Semantics.PAPER,
+        epsilon: float | None = None,
+        feature_axis: int | None = None,
+        batch_size: int | None = None,
+    ) -> None:
+        super().__init__()
+        reading = self.readings[Semantics(semantics)]
+        if num_features < 1:
+            raise ModelError(f"a normalization layer needs at least one feature, not {num_features}")
+        if batch_size is not None and batch_size < 1:
+            raise ModelError(f"the mini-batch size of a normalization layer is at least 1, not {batch_size}")
+        self.num_features = num_features
+        self.reading = reading if epsilon is None else replace(reading, epsilon=epsilon)
+        self.feature_axis = feature_axis
+        self.batch_size = batch_size
+        self.weight = nn.Parameter(torch.ones(num_features))
+        self.bias = nn.Parameter(torch.zeros(num_features))
+        self.configuration = mini_batch_configuration(self.method)
+        self.gatherers: list[Gatherer] = []
+        for name in _BUFFERS.values():
+            self.register_buffer(name, None)
+
+    @abstractmethod
+    def factors(self, m: int) -> tuple[float, float]:
+        """What the mini-batch part and the feature part are multiplied by, given the mini-batch size m."""
+
+    @property
+    def has_batch(self) -> bool:
+        """Does the method keep mini-batch statistics?"""
+        return self.method is not Method.LN
+
+    @property
+    def has_feature(self) -> bool:
+        """Does the method keep feature statistics?"""
+        return self.method is not Method.BN
+
+    def axes(self, ndim: int) -> Axes:
+        """The axes of an input of `ndim` dimensions."""
+        return find_axes(ndim, self.feature_axis, pools_positions=self.reading.pools_positions)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Normalize `x`; an input marked by the one-pass evaluation leaves under every configuration at once."""
+        if isinstance(x, Examples):
+            return enumerate_rows(self, x)
+        axes = self.axes(x.ndim)
+        check_features(x, axes, self.num_features)
+        configuration = mini_batch_configuration(self.method) if self.training else self.configuration
+        batch_factor, feature_factor = self.factors(self.batch_size or x.shape[0])
+        statistics: list[Tensor] = []
+        parts: list[Tensor] = []
+        if self.has_batch:
+            parts.append(self._part(x, axes.batch, batch_factor, configuration, _BATCH, statistics))
+        if self.has_feature:
+            parts.append(self._part(x, (axes.feature,), feature_factor, configuration, _FEATURE, statistics))
+        for gatherer in self.gatherers:
+            gatherer.update(statistics, x.shape[0], x.numel() // self.num_features)
+        shape = axes.features_shape(self.num_features)
+        total = parts[0] if len(parts) == 1 else parts[0] + parts[1]
+        return torch.addcmul(self.bias.view(shape), total, self.weight.view(shape))
+
+    def _part(
+        self,
+        x: Tensor,
+        axes: tuple[int, ...],
+        factor: float,
+        configuration: InferenceConfiguration,
+        pair: tuple[Statistic, Statistic],
+        statistics: list[Tensor],
+    ) -> Tensor:
+        """factor·(x − E)/Std for one pair of statistics; what was measured is appended to `statistics`."""
+        sources = configuration.source(pair[0]), configuration.source(pair[1])
+        population = self._population_value(pair[0], sources[0], x), self._population_value(pair[1], sources[1], x)
+        if population[0] is not None and population[1] is not None and not self.gatherers:
+            return (x - population[0]) * (factor / population[1])
+        mean, centred, variance = centred_moments(x, axes)
+        own_deviation = torch.sqrt(variance + self.reading.epsilon)
+        statistics += [mean, own_deviation, variance]
+        deviation = own_deviation
+        if population[1] is not None:
+            deviation = population[1]
+        elif population[0] is not None and self.reading.around_chosen_mean:
+            deviation = torch.sqrt(variance + (mean - population[0]).square() + self.reading.epsilon)
+        return (centred if population[0] is None else x - population[0]) * (factor / deviation)
+
+    def _population_value(self, statistic: Statistic, source: Source, x: Tensor) -> Tensor | None:
+        """The population value of `statistic` where it is wanted, one row a slot cut to the mini-batch at hand."""
+        if source is not Source.POPULATION:
+            return None
+        value: Tensor | None = getattr(self, _BUFFERS[statistic])
+        if value is None:
+            raise ModelError(
+                f"configuration {self.configuration} takes {statistic} from the population, which this layer was never "
+                "given: call apply_configuration with an estimated population"
+            )
+        if value.shape[0] == 1:
+            return value
+        if value.shape[0] < x.shape[0]:
+            raise ModelError(
+                f"the population of {statistic} has one value for each of {value.shape[0]} slots of a mini-batch, "
+                f"the mini-batch at hand has {x.shape[0]} examples: use mini-batches of {value.shape[0]} at most"
+            )
+        return value[: x.shape[0]]
+
+    def population(self, gathered: GatheredMoments, correction: Correction, *, per_slot: bool = False) -> LayerPopulation:
+        """Population values from what a gatherer gathered.
+
+        per_slot: keep feature values one a slot of the mini-batch; otherwise pooled over slots (and, in the paper's
+        reading, over positions).
+        """
+        count = gathered.values if self.reading.counts_positions else gathered.batch_size
+        batch = feature = None
+        if gathered.batch is not None:
+            batch = population_pair(gathered.batch, count, self.reading, correction)
+        if gathered.feature is not None:
+            slots = self.axes(gathered.feature.mean.ndim).slots
+            kept = tuple(axis for axis in slots if axis != 0) if per_slot else slots
+            moments = gathered.feature.averaged(kept) if kept else gathered.feature
+            feature = population_pair(moments, gathered.batch_size, self.reading, correction)
+        return LayerPopulation(batch, feature)
+
+    def configure(self, configuration: InferenceConfiguration, population: LayerPopulation | None = None) -> None:
+        """Use `configuration` at inference, with the values of `population` where it says T.
+
+        Raises ModelError where the configuration is of another method or has no value under this population.
+        """
+        own = configuration.restricted_to(self.method)
+        if Source.ABSENT in (own.source(statistic) for statistic in self.method.statistics):
+            raise ModelError(f"configuration {configuration} does not name the statistics of a {self.method} layer")
+        reason = population.undefined(own) if population is not None else None
+        if reason is not None:
+            raise ModelError(f"configuration {configuration} has no value here: {reason}")
+        self.configuration = own
+        if population is not None:
+            self._store(_BATCH, population.batch)
+            self._store(_FEATURE, population.feature)
+
+    def _store(self, statistics: tuple[Statistic, Statistic], pair: PopulationPair | None) -> None:
+        values = (None, None) if pair is None else (pair.mean, pair.deviation)
+        for statistic, value in zip(statistics, values, strict=True):
+            setattr(self, _BUFFERS[statistic], None if value is None else value.to(self.weight, copy=True))
+
+    def snapshot(self) -> tuple[InferenceConfiguration, list[Tensor | None]]:
+        """The present configuration and population values, for `restore`."""
+        return self.configuration, [getattr(self, name) for name in _BUFFERS.values()]
+
+    def restore(self, snapshot: tuple[InferenceConfiguration, list[Tensor | None]]) -> None:
+        """What `snapshot` returned."""
+        self.configuration = snapshot[0]
+        for name, value in zip(_BUFFERS.values(), snapshot[1], strict=True):
+            setattr(self, name, value)
+
+    def get_extra_state(self) -> Tensor:
+        """The configuration as four bytes, so that a state dict brings it back."""
+        return torch.tensor(list(str(self.configuration).encode()), dtype=torch.uint8)
+
+    def set_extra_state(self, state: Tensor) -> None:
+        """Take the configuration back from a state dict."""
+        self.configuration = InferenceConfiguration(bytes(state.tolist()).decode())
+
+    def _load_from_state_dict(self, state_dict: Mapping[str, Any], prefix: str, *args: Any) -> None:
+        for name in _BUFFERS.values():
+            value = state_dict.get(prefix + name)
+            setattr(self, name, None if value is None else torch.empty_like(value, device=self.weight.device))
+        super()._load_from_state_dict(state_dict, prefix, *args)
+
+    def extra_repr(self) -> str:
+        """What distinguishes this layer."""
+        return f"{self.num_features}, configuration={self.configuration}, epsilon={self.reading.epsilon}"

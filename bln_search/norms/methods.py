@@ -1,0 +1,73 @@
+"""Batch normalization, layer normalization, batch layer normalization."""
+
+from __future__ import annotations
+
+from math import sqrt
+
+from bln_search.core.configuration import Method
+from bln_search.core.words import Semantics
+from bln_search.norms.layer import Normalization
+from bln_search.norms.reading import BLN_READINGS, BN_READINGS, WEIGHT_EPSILON
+
+
+class BLN(Normalization):
+    """Batch layer normalization: both pairs of statistics, weighed by the mini-batch size.
+
+    w_B = (1 − (1/m + ε))/√d, w_F = (1/m − ε)/√d, ε = 1e-4, m the training mini-batch size, also at inference.
+    Source: Ziaee & Çano 2022, Algorithm 1, Eq. 10-17; inference Eq. 18-25.
+    """
+
+    method = Method.BLN
+    readings = BLN_READINGS
+
+    def factors(self, m: int) -> tuple[float, float]:
+        """w_B and w_F of Eq. 16, divided by √d."""
+        root = sqrt(self.num_features)
+        return (1 - (1 / m + WEIGHT_EPSILON)) / root, (1 / m - WEIGHT_EPSILON) / root
+
+
+class BN(Normalization):
+    """Batch normalization with a source of its own for each statistic; values pooled over samples and positions.
+
+    Source: Ioffe & Szegedy 2015, Algorithm 1-2 (BLN paper Eq. 1-6); population variance n/(n-1)·E[σ²], n the number
+    of values averaged in a mini-batch.
+    """
+
+    method = Method.BN
+    readings = BN_READINGS
+
+    def factors(self, m: int) -> tuple[float, float]:  # noqa: ARG002 - BN does not weigh by the mini-batch size
+        """The whole of the mini-batch part."""
+        return 1.0, 0.0
+
+
+class LN(Normalization):
+    """Layer normalization over the feature axis, with a source of its own for each statistic.
+
+    Source: Ba, Kiros & Hinton 2016, Eq. 3-4 (BLN paper Eq. 7-9); population values as BLN's Eq. 20-21.
+    """
+
+    method = Method.LN
+    readings = BLN_READINGS
+
+    def factors(self, m: int) -> tuple[float, float]:  # noqa: ARG002 - LN does not weigh by the mini-batch size
+        """The whole of the feature part."""
+        return 0.0, 1.0
+
+
+_LAYERS: dict[Method, type[Normalization]] = {layer.method: layer for layer in (BN, LN, BLN)}
+
+
+def make_norm(
+    method: Method | str,
+    num_features: int,
+    *,
+    semantics: Semantics | str = Semantics.PAPER,
+    epsilon: float | None = None,
+    feature_axis: int | None = None,
+    batch_size: int | None = None,
+) -> Normalization:
+    """A normalization layer by the name of its method: `bn`, `ln` or `bln`."""
+    return _LAYERS[Method(method)](
+        num_features, semantics=semantics, epsilon=epsilon, feature_axis=feature_axis, batch_size=batch_size
+    )

@@ -1,0 +1,81 @@
+"""Statistics of one mini-batch, and the population values made from many of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from bln_search.core.configuration import InferenceConfiguration, Source, Statistic
+from bln_search.core.words import Correction
+from bln_search.norms.reading import Reading
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Averages over mini-batches of a statistic μ, its square, the deviation σ (with ε) and the variance σ²."""
+
+    mean: Tensor
+    mean_square: Tensor
+    deviation: Tensor
+    variance: Tensor
+
+    def averaged(self, axes: tuple[int, ...]) -> Moments:
+        """Averages over `axes` too, kept as axes of length one."""
+        return Moments(*(value.mean(axes, keepdim=True) for value in self.parts))
+
+    @property
+    def parts(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """The four averages."""
+        return self.mean, self.mean_square, self.deviation, self.variance
+
+
+@dataclass(frozen=True)
+class PopulationPair:
+    """A population mean and deviation. `deviation` is None where it has no value, and `reason` then says why."""
+
+    mean: Tensor
+    deviation: Tensor | None
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class LayerPopulation:
+    """Population values of one layer, ready to use; a pair is None where the method does not have it."""
+
+    batch: PopulationPair | None
+    feature: PopulationPair | None
+
+    def undefined(self, configuration: InferenceConfiguration) -> str | None:
+        """Why `configuration` has no value under this population, or None if it has one."""
+        for pair, statistic in ((self.batch, Statistic.BATCH_DEVIATION), (self.feature, Statistic.FEATURE_DEVIATION)):
+            wanted = configuration.source(statistic) is Source.POPULATION
+            if pair is not None and wanted and pair.deviation is None:
+                return f"{statistic}: {pair.reason}"
+        return None
+
+
+def centred_moments(x: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor, Tensor]:
+    """Mean, x minus mean, and variance (divided by the count, Eq. 10-13) over `axes`, which are kept at length one."""
+    mean = x.mean(axes, keepdim=True)
+    centred = x - mean
+    return mean, centred, (centred * centred).mean(axes, keepdim=True)
+
+
+def population_pair(moments: Moments, count: int, reading: Reading, correction: Correction) -> PopulationPair:
+    """The population mean and deviation made from averages over mini-batches.
+
+    bessel: √(n/(n-1)·E[σ²] + ε) or n/(n-1)·E[σ], by the reading (BLN Eq. 5, 19, 21), n = `count`; no value for n = 1.
+    total: √(E[σ²] + Var[μ] + ε), the law of total variance.
+    """
+    if correction is Correction.TOTAL:
+        between = (moments.mean_square - moments.mean.square()).clamp_min(0.0)
+        return PopulationPair(moments.mean, torch.sqrt(moments.variance + between + reading.epsilon))
+    if count < 2:
+        reason = "the factor m/(m-1) of the Bessel correction has no value for m = 1; the correction `total` has one"
+        return PopulationPair(moments.mean, None, reason)
+    factor = count / (count - 1)
+    if reading.corrects_variance:
+        return PopulationPair(moments.mean, torch.sqrt(factor * moments.variance + reading.epsilon))
+    return PopulationPair(moments.mean, factor * moments.deviation)

@@ -1,0 +1,5 @@
+"""Finished results compared."""
+
+from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow, rank
+
+__all__ = ["Leaderboard", "LeaderboardRow", "rank"]

@@ -1,0 +1,131 @@
+"""The ranked table: one row for each arm, configuration, population estimate and inference batch size."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.records import Evaluation
+from bln_search.core.states import EvaluationState
+from bln_search.core.words import PopulationEstimate, Split
+
+
+@dataclass(frozen=True)
+class Scored:
+    """An evaluation of one seed of one arm."""
+
+    arm: str
+    seed: int
+    evaluation: Evaluation
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Mean and standard deviation over seeds; the deviation (n - 1 in the denominator) is None for one seed."""
+
+    mean: float
+    deviation: float | None
+
+    @staticmethod
+    def of(values: list[float]) -> Summary:
+        """Of at least one value."""
+        return Summary(statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None)
+
+
+@dataclass(frozen=True)
+class SplitFigures:
+    """Loss (nats) and accuracy (fraction) on one split."""
+
+    loss: Summary
+    accuracy: Summary
+
+
+@dataclass(frozen=True)
+class LeaderboardRow:
+    """One candidate. `rank` is None for a row that is not measured under every seed; `reason` says why."""
+
+    rank: int | None
+    arm: str
+    configuration: InferenceConfiguration
+    estimate: PopulationEstimate | None
+    batch_size: int
+    state: EvaluationState
+    seeds: int
+    figures: dict[Split, SplitFigures]
+    reason: str | None
+
+
+@dataclass(frozen=True)
+class Leaderboard:
+    """Ranked rows, then diverged and undefined ones. `ranked_on` is the split that decided the order."""
+
+    ranked_on: Split
+    rows: tuple[LeaderboardRow, ...]
+
+    @property
+    def best(self) -> LeaderboardRow | None:
+        """The first row, None where nothing was measured."""
+        return self.rows[0] if self.rows and self.rows[0].rank else None
+
+    @property
+    def warning(self) -> str | None:
+        """What a reader must know before believing the order."""
+        if self.ranked_on is Split.TEST:
+            return "ranked on the test split, as the published tables are: the first row's test figures are optimistic"
+        return None
+
+
+Candidate = tuple[str, InferenceConfiguration, PopulationEstimate | None, int]
+_LAST = {EvaluationState.MEASURED: 0, EvaluationState.DIVERGED: 1, EvaluationState.UNDEFINED: 2}
+
+
+def rank(scored: Iterable[Scored], ranked_on: Split = Split.VALIDATION) -> Leaderboard:
+    """Order candidates by mean loss on `ranked_on`, then by higher mean accuracy; equal figures share a rank.
+
+    A candidate that is undefined or diverged under any seed is not ranked and stands last with its reason.
+    """
+    candidates: dict[Candidate, list[Scored]] = {}
+    for one in scored:
+        key = one.evaluation.key
+        candidate = (one.arm, key.configuration, key.estimate, key.batch_size)
+        candidates.setdefault(candidate, []).append(one)
+    rows = [_row(candidate, members) for candidate, members in candidates.items()]
+    rows.sort(key=lambda row: _order(row, ranked_on))
+    return Leaderboard(ranked_on, tuple(_with_ranks(rows, ranked_on)))
+
+
+def _row(candidate: Candidate, members: list[Scored]) -> LeaderboardRow:
+    worst = max((one.evaluation for one in members), key=lambda evaluation: _LAST[evaluation.state])
+    figures = {}
+    if worst.state is EvaluationState.MEASURED:
+        for split in (Split.VALIDATION, Split.TEST):
+            of_split = [one.evaluation for one in members if one.evaluation.key.split is split]
+            losses = [evaluation.loss for evaluation in of_split if evaluation.loss is not None]
+            accuracies = [evaluation.accuracy for evaluation in of_split if evaluation.accuracy is not None]
+            if losses:
+                figures[split] = SplitFigures(Summary.of(losses), Summary.of(accuracies))
+    arm, configuration, estimate, batch_size = candidate
+    seeds = len({one.seed for one in members})
+    return LeaderboardRow(None, arm, configuration, estimate, batch_size, worst.state, seeds, figures, worst.reason)
+
+
+def _order(row: LeaderboardRow, split: Split) -> tuple[int, float, float, str, str, str, int]:
+    figures = row.figures.get(split)
+    loss, accuracy = (figures.loss.mean, -figures.accuracy.mean) if figures else (0.0, 0.0)
+    state = _LAST[row.state]
+    return state, loss, accuracy, row.arm, str(row.configuration), row.estimate or "", row.batch_size
+
+
+def _with_ranks(rows: list[LeaderboardRow], split: Split) -> Iterable[LeaderboardRow]:
+    position, previous = 0, None
+    for place, row in enumerate(rows, start=1):
+        figures = row.figures.get(split)
+        if row.state is not EvaluationState.MEASURED or figures is None:
+            yield row
+            continue
+        present = figures.loss.mean, figures.accuracy.mean
+        if present != previous:
+            position, previous = place, present
+        yield replace(row, rank=position)

@@ -1,0 +1,73 @@
+"""The leaderboard as a table for a terminal."""
+
+from __future__ import annotations
+
+from rich.table import Table
+from rich.text import Text
+
+from bln_search.core.configuration import Source, Statistic
+from bln_search.core.words import Split
+from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow, SplitFigures, Summary
+
+
+def leaderboard_table(board: Leaderboard, title: str = "", limit: int | None = None) -> Table:
+    """Ranked rows first, then those without a rank with their reason. limit: at most so many rows."""
+    table = Table(title=title or None, title_justify="left", header_style="bold", caption=board.warning)
+    arms = len({row.arm for row in board.rows}) > 1
+    sizes = len({row.batch_size for row in board.rows}) > 1
+    table.add_column("rank", justify="right")
+    if arms:
+        table.add_column("arm")
+    for statistic in Statistic:
+        table.add_column(statistic.value, justify="center")
+    table.add_column("population")
+    if sizes:
+        table.add_column("batch", justify="right")
+    for split in (Split.VALIDATION, Split.TEST):
+        mark = " ▲" if split is board.ranked_on else ""
+        table.add_column(f"{split} loss{mark}", justify="right")
+        table.add_column(f"{split} accuracy %", justify="right")
+    table.add_column("seeds", justify="right")
+    for row in board.rows[:limit]:
+        cells: list[Text | str] = [str(row.rank) if row.rank else "–"]
+        cells += [row.arm] if arms else []
+        cells += [_switch(row.configuration.source(statistic)) for statistic in Statistic]
+        cells.append(row.estimate or "–")
+        cells += [str(row.batch_size)] if sizes else []
+        cells += _figures(row)
+        table.add_row(*cells, str(row.seeds), style=None if row.rank else "dim")
+    return table
+
+
+def reasons(board: Leaderboard) -> list[str]:
+    """One line for each reason why rows have no rank, with how many rows it stands for."""
+    found: dict[str, list[LeaderboardRow]] = {}
+    for row in board.rows:
+        if row.rank is None and row.reason:
+            found.setdefault(f"{row.state}: {row.reason}", []).append(row)
+    return [
+        f"{len(rows)} rows without a rank ({', '.join(dict.fromkeys(str(row.configuration) for row in rows))}): {reason}"
+        for reason, rows in found.items()
+    ]
+
+
+def _switch(source: Source) -> Text:
+    if source is Source.ABSENT:
+        return Text("·", style="dim")
+    return Text(source.value, style="bold green" if source is Source.POPULATION else "yellow")
+
+
+def _figures(row: LeaderboardRow) -> list[str]:
+    cells: list[str] = []
+    for split in (Split.VALIDATION, Split.TEST):
+        figures: SplitFigures | None = row.figures.get(split)
+        if figures is None:
+            cells += [str(row.state), ""]
+        else:
+            cells += [_number(figures.loss, 1, 4), _number(figures.accuracy, 100, 2)]
+    return cells
+
+
+def _number(summary: Summary, factor: float, digits: int) -> str:
+    mean = f"{summary.mean * factor:.{digits}f}"
+    return mean if summary.deviation is None else f"{mean} ± {summary.deviation * factor:.{digits}f}"

@@ -1,0 +1,145 @@
+"""Trials carried out by processes on this machine."""
+
+from __future__ import annotations
+
+import errno
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
+
+import torch
+
+from bln_search.core.errors import BlnSearchError, StorageFullError
+from bln_search.core.states import FailureClass
+from bln_search.search.messages import ENDS, Message, Task, TaskFailed
+from bln_search.search.place import Place
+from bln_search.search.trial import run_task
+
+Report = Callable[[Task, Message], None]
+_CONTEXT = multiprocessing.get_context("spawn")
+_PULSE = 5.0
+"""Seconds between calls of `pulse` while nothing happens."""
+
+
+@dataclass
+class _Worker:
+    process: SpawnProcess
+    connection: Connection
+    task: Task | None = None
+
+
+class LocalExecutor:
+    """Keeps `workers` processes busy, each with one trial at a time and `place.threads` threads."""
+
+    def __init__(self, place: Place, workers: int) -> None:
+        self.place = place
+        self.workers = max(1, workers)
+
+    def run(
+        self, trials: Iterable[Callable[[], Task]], report: Report, pulse: Callable[[list[int]], None]
+    ) -> None:
+        """Carry out every trial; `report` gets each message in the calling process, `pulse` the live tokens.
+
+        trials: each is called for its task when a process is free for it. A process that dies is reported as an
+        infrastructure failure of its task. Leaving by an exception ends the processes.
+        """
+        waiting = iter(trials)
+        live: list[_Worker] = []
+        beat = time.monotonic()
+        try:
+            while True:
+                self._fill(live, waiting)
+                busy = [worker for worker in live if worker.task is not None]
+                if not busy:
+                    return
+                sources = [worker.connection for worker in busy] + [worker.process.sentinel for worker in busy]
+                ready = set(wait(sources, timeout=_PULSE))
+                for worker in busy:
+                    self._hear(worker, ready, live, report)
+                if time.monotonic() - beat >= _PULSE:
+                    beat = time.monotonic()
+                    pulse([worker.task.token for worker in live if worker.task is not None])
+        finally:
+            _end(live)
+
+    def _fill(self, live: list[_Worker], waiting: Iterable[Callable[[], Task]]) -> None:
+        idle = [worker for worker in live if worker.task is None]
+        while idle or len(live) < self.workers:
+            make_task = next(iter(waiting), None)
+            if make_task is None:
+                return
+            worker = idle.pop() if idle else self._start(live)
+            worker.task = make_task()
+            worker.connection.send(worker.task)
+
+    def _start(self, live: list[_Worker]) -> _Worker:
+        here, there = _CONTEXT.Pipe()
+        process = _CONTEXT.Process(target=_work, args=(there, self.place), daemon=True)
+        process.start()
+        there.close()
+        worker = _Worker(process, here)
+        live.append(worker)
+        return worker
+
+    @staticmethod
+    def _hear(worker: _Worker, ready: set[object], live: list[_Worker], report: Report) -> None:
+        assert worker.task is not None
+        try:
+            while worker.task is not None and (worker.connection.poll() or worker.process.sentinel in ready):
+                message = worker.connection.recv()
+                report(worker.task, message)
+                if isinstance(message, ENDS):
+                    worker.task = None
+        except (EOFError, OSError):
+            worker.process.join()
+            live.remove(worker)
+            reason = f"the worker process ended with exit code {worker.process.exitcode}"
+            report(worker.task, TaskFailed(FailureClass.INFRASTRUCTURE, reason))
+
+
+def _end(live: list[_Worker]) -> None:
+    """End every process: idle ones by closing their line, busy ones at once."""
+    for worker in live:
+        if worker.task is not None:
+            worker.process.kill()
+        worker.connection.close()
+    for worker in live:
+        worker.process.join()
+
+
+def _work(connection: Connection, place: Place) -> None:
+    """The life of a worker process: tasks in, messages out, until the line is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the driver decides
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    while True:
+        try:
+            task = connection.recv()
+        except EOFError:
+            return
+        try:
+            run_task(task, place, connection.send)
+        except Exception as error:  # noqa: BLE001 - whatever happened becomes a message
+            connection.send(_failed(error))
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
+def _failed(error: Exception) -> TaskFailed:
+    reason = f"{type(error).__name__}: {error}"
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return TaskFailed(FailureClass.OUT_OF_MEMORY, reason)
+    full = isinstance(error, StorageFullError) or (isinstance(error, OSError) and error.errno == errno.ENOSPC)
+    if isinstance(error, BlnSearchError):
+        return TaskFailed(FailureClass.USER_ERROR, str(error), disk_full=full)
+    return TaskFailed(FailureClass.INFRASTRUCTURE, reason, disk_full=full)

@@ -1,0 +1,78 @@
+"""What a trial under way tells its driver."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from bln_search.core.records import CheckpointRecord, EpochRecord, Evaluation
+from bln_search.core.states import FailureClass
+from bln_search.specs.trial import TrialSpec
+
+
+class Phase(StrEnum):
+    """Where a trial stands."""
+
+    TRAINING = "training"
+    POPULATION = "population"
+    EVALUATION = "evaluation"
+
+
+@dataclass(frozen=True)
+class Task:
+    """A trial to carry out under the attempt `token`; with a checkpoint it only needs evaluating."""
+
+    token: int
+    trial: TrialSpec
+    checkpoint: CheckpointRecord | None = None
+
+
+@dataclass(frozen=True)
+class EpochDone:
+    """An epoch ended."""
+
+    record: EpochRecord
+
+
+@dataclass(frozen=True)
+class Progressed:
+    """`done` of `total` steps of a phase are done (epochs of training, examples of evaluation)."""
+
+    phase: Phase
+    done: int
+    total: int
+
+
+@dataclass(frozen=True)
+class TrainingDone:
+    """The network is trained and on disk."""
+
+    checkpoint: CheckpointRecord
+
+
+@dataclass(frozen=True)
+class TrainingDiverged:
+    """The loss is not a finite number any more; that is the trial's result."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class EvaluationDone:
+    """Every planned evaluation, measured or with its reason."""
+
+    evaluations: tuple[Evaluation, ...]
+
+
+@dataclass(frozen=True)
+class TaskFailed:
+    """The attempt ended without a result."""
+
+    failure: FailureClass
+    reason: str
+    disk_full: bool = False
+
+
+Message = EpochDone | Progressed | TrainingDone | TrainingDiverged | EvaluationDone | TaskFailed
+ENDS = (TrainingDiverged, EvaluationDone, TaskFailed)
+"""Messages after which a task is over."""

@@ -1,0 +1,24 @@
+"""What can be known to fail before anything is trained or written down."""
+
+from __future__ import annotations
+
+from bln_search.norms.finding import find_norms
+from bln_search.search.place import Place, prepared_data
+from bln_search.search.trial import build_network
+from bln_search.specs.study import StudySpec
+from bln_search.specs.trial import trials_of
+
+
+def check_study(study: StudySpec, place: Place) -> None:
+    """Load the data, check the mini-batch sizes and build every arm's network once.
+
+    Raises DataError or ModelError, naming what to change in the study file.
+    """
+    data = prepared_data(study.data, place.data, place.cache, "cpu")
+    for size in {study.training.batch_size, *(study.evaluation.batch_sizes or ())}:
+        data.check_batch_size(size)
+    seen = set()
+    for trial in trials_of(study):
+        if trial.arm.label not in seen:
+            seen.add(trial.arm.label)
+            find_norms(build_network(trial, data))

@@ -1,0 +1,187 @@
+"""One trial, from its specification to its evaluations."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import nn
+
+from bln_search.core.records import CheckpointRecord, EpochRecord, Evaluation, EvaluationKey
+from bln_search.core.words import PopulationEstimate, Split
+from bln_search.data import PreparedData
+from bln_search.evaluation import evaluate_rows, gather_frozen
+from bln_search.evaluation.batches import mini_batches
+from bln_search.evaluation.one_pass import Populations
+from bln_search.models import build_model
+from bln_search.norms import make_norm
+from bln_search.norms.examples import Row
+from bln_search.norms.finding import Gathered, find_norms, network_populations
+from bln_search.norms.gathering import GatheredMoments
+from bln_search.search.messages import (
+    EpochDone,
+    EvaluationDone,
+    Message,
+    Phase,
+    Progressed,
+    Task,
+    TrainingDiverged,
+    TrainingDone,
+)
+from bln_search.search.place import Place, prepared_data
+from bln_search.specs.trial import TrialSpec, planned_rows
+from bln_search.training import train
+from bln_search.training.checkpoint import load_weights, read_checkpoint, write_checkpoint
+from bln_search.training.seeding import repeatable
+
+Send = Callable[[Message], None]
+_EVALUATED = (Split.VALIDATION, Split.TEST)
+
+
+def run_task(task: Task, place: Place, send: Send) -> None:
+    """Train the task's network unless it has a checkpoint, then evaluate it; every step is sent as a message."""
+    trial = task.trial
+    with repeatable(trial.seed, threads=place.threads):
+        data = prepared_data(trial.data, place.data, place.cache, place.device)
+        network = build_network(trial, data).to(place.device)
+        if task.checkpoint is None:
+            gathered = _train(trial, network, data, place, send)
+        else:
+            path = place.checkpoints / task.checkpoint.file
+            weights, gathered = read_checkpoint(path, task.checkpoint.sha256)
+            load_weights(network, weights)
+        if gathered is not None:
+            send(EvaluationDone(evaluate_trial(trial, network, gathered, data, send)))
+
+
+def build_network(trial: TrialSpec, data: PreparedData) -> nn.Module:
+    """The trial's network with its first weights; the same for every arm of the same seed."""
+    arm = trial.arm
+
+    def norm(features: int) -> nn.Module:
+        return make_norm(
+            arm.method,
+            features,
+            semantics=arm.semantics,
+            epsilon=arm.epsilon,
+            batch_size=trial.training.batch_size,
+        )
+
+    options = trial.model.model_dump(exclude={"name"}, exclude_none=True)
+    return build_model(trial.model.name, data.input_shape, data.classes, norm, seed=trial.seed, options=options)
+
+
+def _train(
+    trial: TrialSpec, network: nn.Module, data: PreparedData, place: Place, send: Send
+) -> dict[PopulationEstimate, dict[str, GatheredMoments]] | None:
+    """Train, gather the frozen population, write the checkpoint; None where training diverged."""
+
+    def on_epoch(record: EpochRecord) -> None:
+        send(EpochDone(record))
+        send(Progressed(Phase.TRAINING, record.epoch, trial.training.epochs))
+
+    trained = train(
+        network,
+        data,
+        trial.training,
+        trial.arm,
+        seed=trial.seed,
+        estimates=trial.estimates,
+        correction=trial.evaluation.correction,
+        on_epoch=on_epoch,
+    )
+    if trained.diverged is not None:
+        send(TrainingDiverged(trained.diverged))
+        return None
+    load_weights(network, trained.weights)
+    gathered = dict(trained.gathered)
+    if PopulationEstimate.FROZEN in trial.estimates:
+        send(Progressed(Phase.POPULATION, 0, 1))
+        inputs, targets = data.splits[Split.TRAIN]
+        size = trial.training.batch_size
+        complete = len(inputs) // size * size
+        batches = mini_batches(inputs[:complete], targets[:complete], size)
+        gathered[PopulationEstimate.FROZEN] = gather_frozen(network, (x for x, _ in batches))
+    file = f"{trial.key}.safetensors"
+    origin = provenance(trial, place.device)
+    record = CheckpointRecord(
+        file=file,
+        sha256=write_checkpoint(place.checkpoints / file, trained.weights, gathered, origin),
+        epoch=trained.kept_epoch,
+        judged_under=str(trial.arm.judge),
+        validation_loss=trained.kept_validation_loss,
+        provenance=origin,
+    )
+    send(TrainingDone(record))
+    return gathered
+
+
+def evaluate_trial(
+    trial: TrialSpec, network: nn.Module, gathered: Gathered, data: PreparedData, send: Send
+) -> tuple[Evaluation, ...]:
+    """Every planned row under every inference batch size on validation and test, undefined ones with their reason."""
+    layers = find_norms(network)
+    evaluation = trial.evaluation
+    populations = network_populations(layers, gathered, evaluation.correction, per_slot=evaluation.per_slot)
+    rows = [Row(configuration, estimate) for configuration, estimate in planned_rows(trial)]
+    total = len(trial.batch_sizes) * sum(len(data.splits[split][0]) for split in _EVALUATED)
+    done = 0
+
+    def progress(examples: int) -> None:
+        nonlocal done
+        done += examples
+        send(Progressed(Phase.EVALUATION, done, total))
+
+    results: list[Evaluation] = []
+    for batch_size in trial.batch_sizes:
+        reasons = [_undefined(trial, row, populations, batch_size) for row in rows]
+        defined = [row for row, reason in zip(rows, reasons, strict=True) if reason is None]
+        for split in _EVALUATED:
+            results += [
+                Evaluation.undefined(_key(row, batch_size, split), reason)
+                for row, reason in zip(rows, reasons, strict=True)
+                if reason is not None
+            ]
+            batches = mini_batches(*data.splits[split], batch_size)
+            outcomes = evaluate_rows(network, batches, defined, populations, progress=progress)
+            results += [
+                Evaluation.from_outcomes(_key(row, batch_size, split), outcome)
+                for row, outcome in zip(defined, outcomes, strict=True)
+            ]
+    return tuple(results)
+
+
+def _key(row: Row, batch_size: int, split: Split) -> EvaluationKey:
+    return EvaluationKey(row.configuration, row.estimate, batch_size, split)
+
+
+def _undefined(trial: TrialSpec, row: Row, populations: Populations, batch_size: int) -> str | None:
+    """Why a row has no value in this network, None where it has one."""
+    if row.estimate is None:
+        return None
+    m = trial.training.batch_size
+    if trial.evaluation.per_slot and row.configuration.word[2:] not in ("FF", "--") and batch_size > m:
+        return f"the feature population has one value for each of {m} slots, the mini-batch has {batch_size} examples"
+    for layer, estimates in populations.items():
+        reason = estimates[row.estimate].undefined(row.configuration.restricted_to(layer.method))
+        if reason is not None:
+            return reason
+    return None
+
+
+def provenance(trial: TrialSpec, device: str) -> dict[str, str | int]:
+    """What a trained network depends on beyond its specification."""
+    hardware = torch.cuda.get_device_name(device) if device.startswith("cuda") else platform.processor()
+    return {
+        "trial": trial.key,
+        "seed": trial.seed,
+        "device": device,
+        "hardware": hardware or platform.machine(),
+        "threads": torch.get_num_threads(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+    }
+

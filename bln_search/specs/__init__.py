@@ -1,0 +1,21 @@
+"""What is asked: the study file and the trials it stands for."""
+
+from bln_search.specs.data import DataSpec
+from bln_search.specs.load import load_study, parse_study
+from bln_search.specs.study import ArmSpec, EvaluationSpec, ModelSpec, StudySpec
+from bln_search.specs.training import TrainingSpec
+from bln_search.specs.trial import TrialSpec, planned_rows, trials_of
+
+__all__ = [
+    "ArmSpec",
+    "DataSpec",
+    "EvaluationSpec",
+    "ModelSpec",
+    "StudySpec",
+    "TrainingSpec",
+    "TrialSpec",
+    "load_study",
+    "parse_study",
+    "planned_rows",
+    "trials_of",
+]

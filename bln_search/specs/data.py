@@ -1,0 +1,44 @@
+"""Which data, and which part of it."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field, field_validator
+
+from bln_search.specs.base import Spec
+
+
+class Standardization(StrEnum):
+    """How inputs are brought to mean 0 and deviation 1, fitted on the training examples used.
+
+    pixel: each position of each channel by itself; channel: each channel; none: bytes over 255.
+    """
+
+    PIXEL = "pixel"
+    CHANNEL = "channel"
+    NONE = "none"
+
+
+class DataSpec(Spec):
+    """A data set by name and the part of it that is used.
+
+    validation: examples held out of the training set, a count or a fraction below 1.
+    fraction: the part of both that is used (of the training examples left, and of the validation examples).
+    stratified: keep the proportions of the classes. seed: which examples; the same for every trial of a study.
+    """
+
+    name: str = Field(min_length=1, max_length=64)
+    fraction: Annotated[float, Field(gt=0, le=1)] = 1.0
+    validation: Annotated[int, Field(ge=1)] | Annotated[float, Field(gt=0, lt=1)] = 0.1
+    stratified: bool = True
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
+    standardization: Standardization = Standardization.PIXEL
+
+    @field_validator("validation", mode="before")
+    @classmethod
+    def _number(cls, value: object) -> object:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ValueError("give the number of validation examples, or their fraction below 1")
+        return value

@@ -1,0 +1,90 @@
+"""Connections to SQLite and Postgres that behave alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
+from sqlalchemy.orm import Session
+
+from bln_search.core.errors import LedgerError, StorageFullError
+
+
+def make_engine(url: str) -> Engine:
+    """An engine for `url`. SQLite: WAL, foreign keys on, writers wait for one another."""
+    try:
+        parsed = make_url(url)
+    except ArgumentError:
+        raise LedgerError(
+            f"{url!r} is not a database URL; write sqlite:///path/to/file.sqlite3 or postgresql+psycopg://host/name"
+        ) from None
+    if parsed.get_backend_name() != "sqlite":
+        return create_engine(parsed, pool_pre_ping=True)
+    if parsed.database and parsed.database != ":memory:":
+        _make_folder(Path(parsed.database).parent)
+    engine = create_engine(parsed, connect_args={"timeout": 30})
+    event.listen(engine, "connect", _prepare_sqlite)
+    event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LedgerError(
+            f"the folder {folder} of the database cannot be made ({error.strerror}); give another with --database"
+        ) from None
+
+
+def _prepare_sqlite(connection: Any, _record: Any) -> None:
+    connection.isolation_level = None  # SQLAlchemy's "begin" event says how a transaction starts
+    cursor = connection.cursor()
+    for pragma in ("journal_mode=WAL", "foreign_keys=ON", "synchronous=FULL"):
+        cursor.execute(f"PRAGMA {pragma}")
+    cursor.close()
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    writing = connection.get_execution_options().get("writing", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+
+
+@contextmanager
+def reading(engine: Engine) -> Iterator[Session]:
+    """A session whose reads all see one state of the database."""
+    with _plain_errors(engine), Session(engine) as session:
+        yield session
+
+
+@contextmanager
+def writing(engine: Engine) -> Iterator[Session]:
+    """A session whose writes are kept together when the block ends, and dropped together when it fails."""
+    with _plain_errors(engine), Session(engine.execution_options(writing=True)) as session, session.begin():
+        yield session
+
+
+@contextmanager
+def _plain_errors(engine: Engine) -> Iterator[None]:
+    try:
+        yield
+    except OperationalError as error:
+        reason = str(error.orig).splitlines()[0]
+        place = engine.url.render_as_string(hide_password=True)
+        if "full" in reason or "No space left" in reason:
+            raise StorageFullError(
+                f"no room left to write the database {place}: free some space and run the same command again; "
+                "what was finished is kept"
+            ) from error
+        raise LedgerError(f"the database {place} cannot be used: {reason}") from error
+    except DBAPIError as error:
+        place = engine.url.render_as_string(hide_password=True)
+        reason = str(error.orig).splitlines()[0]
+        if "not a database" in reason or "malformed" in reason:
+            raise LedgerError(f"{place} is not a database of bln-search: {reason}; give another with --database") from error
+        raise

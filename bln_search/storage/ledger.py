@@ -1,0 +1,305 @@
+"""The ledger: one object through which everything is written down and read back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+from sqlalchemy import Engine, func, select, update
+from sqlalchemy.orm import Session
+
+from bln_search.core.errors import StaleAttemptError, StudyBusyError, UnknownStudyError
+from bln_search.core.records import CheckpointRecord, EpochRecord, Evaluation
+from bln_search.core.states import AttemptState, FailureClass, StudyState, TrialState, check_transition
+from bln_search.specs.study import StudySpec
+from bln_search.specs.trial import trials_of
+from bln_search.storage.engine import make_engine, reading, writing
+from bln_search.storage.events import append_event
+from bln_search.storage.migration import migrate
+from bln_search.storage.packing import pack
+from bln_search.storage.queries import OpenTrial, StudySummary, open_trials, study_row, summarize, summaries
+from bln_search.storage.tables import AttemptRow, CheckpointRow, EvaluationRow, OutcomesRow, StudyRow, TrialRow
+
+LEASE = timedelta(seconds=30)
+"""How long an attempt may stay silent before another may take its trial."""
+
+
+def open_ledger(url: str) -> Ledger:
+    """The ledger in the database at `url`, its tables created or brought up to date first."""
+    engine = make_engine(url)
+    migrate(engine)
+    return Ledger(engine)
+
+
+class Ledger:
+    """Studies, trials, attempts, checkpoints, evaluations, outcomes and events in one database."""
+
+    def __init__(self, engine: Engine, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self.engine = engine
+        self.clock = clock
+
+    def close(self) -> None:
+        """Give the connections back."""
+        self.engine.dispose()
+
+    def accept(self, study: StudySpec) -> int:
+        """Write the study and its trials down, all or nothing; the same study again gives the same id."""
+        with writing(self.engine) as session:
+            known = session.scalar(
+                select(StudyRow.id).where(StudyRow.name == study.name, StudyRow.digest == study.digest)
+            )
+            if known is not None:
+                return known
+            row = StudyRow(
+                name=study.name,
+                digest=study.digest,
+                spec=study.canonical,
+                state=StudyState.ACCEPTED,
+                revision=1,
+                priority=0,
+                created_at=self.clock(),
+            )
+            session.add(row)
+            session.flush()
+            session.add_all(
+                TrialRow(
+                    study_id=row.id,
+                    key=trial.key,
+                    position=position,
+                    arm=trial.arm.label,
+                    method=trial.arm.method,
+                    seed=trial.seed,
+                    spec=trial.model_dump_json(),
+                    state=TrialState.WAITING,
+                )
+                for position, trial in enumerate(trials_of(study))
+            )
+            append_event(session, row.id, self.clock(), "study_accepted", {"digest": study.digest})
+            return row.id
+
+    def find_study(self, name_or_id: str) -> StudySummary:
+        """The study of that id, or the newest one of that name. Raises UnknownStudyError."""
+        with reading(self.engine) as session:
+            row = study_row(session, name_or_id)
+            if row is None:
+                place = self.engine.url.render_as_string(hide_password=True)
+                raise UnknownStudyError(
+                    f"there is no study {name_or_id!r} in {place}; `bln-search list` names those there are"
+                )
+            return summarize(session, row)
+
+    def studies(self) -> list[StudySummary]:
+        """Every study, newest first."""
+        with reading(self.engine) as session:
+            return summaries(session)
+
+    def open_trials(self, study_id: int) -> list[OpenTrial]:
+        """The trials that still lack a result, in the order of the study, with their checkpoint where there is one."""
+        with reading(self.engine) as session:
+            return open_trials(session, study_id)
+
+    def start_study(self, study_id: int, is_alive: Callable[[str], bool]) -> None:
+        """Mark the study as running, after taking back trials from attempts that are gone.
+
+        is_alive: whether the worker of that name on this machine still lives. Raises StudyBusyError where one does.
+        """
+        with writing(self.engine) as session:
+            running = session.execute(
+                select(AttemptRow, TrialRow)
+                .join(TrialRow, TrialRow.id == AttemptRow.trial_id)
+                .where(TrialRow.study_id == study_id, AttemptRow.state == AttemptState.RUNNING)
+            ).all()
+            for attempt, trial in running:
+                if is_alive(attempt.worker) and attempt.lease_until > self.clock():
+                    raise StudyBusyError(
+                        f"this study is being run by {attempt.worker} (trial {trial.arm} seed {trial.seed}, last heard "
+                        f"of at {attempt.heartbeat_at:%H:%M:%S} UTC): wait for it, or stop it first"
+                    )
+                self._end_attempt(session, attempt, AttemptState.LOST)
+                self._move_trial(session, trial, self._open_state(session, trial))
+                append_event(session, study_id, self.clock(), "attempt_lost", {"attempt": attempt.number}, trial.id)
+            failed = select(TrialRow).where(TrialRow.study_id == study_id, TrialRow.state == TrialState.FAILED)
+            for trial in session.scalars(failed).all():
+                self._move_trial(session, trial, self._open_state(session, trial))
+                trial.reason = None
+            study = session.get_one(StudyRow, study_id)
+            if study.state != StudyState.COMPLETE:
+                self._move_study(session, study, StudyState.RUNNING)
+                study.started_at = study.started_at or self.clock()
+
+    def end_study(self, study_id: int) -> StudyState:
+        """Mark the study as complete where every trial has its result, else as interrupted."""
+        with writing(self.engine) as session:
+            study = session.get_one(StudyRow, study_id)
+            ended = (TrialState.FINISHED, TrialState.DIVERGED)
+            left = session.scalar(
+                select(func.count()).where(TrialRow.study_id == study_id, TrialRow.state.not_in(ended))
+            )
+            state = StudyState.INTERRUPTED if left else StudyState.COMPLETE
+            if study.state != state:
+                self._move_study(session, study, state)
+                study.ended_at = self.clock()
+            return state
+
+    def claim(self, trial_id: int, worker: str) -> int:
+        """Start an attempt at a trial; its token is needed for every report. Raises TransitionError where it is taken."""
+        with writing(self.engine) as session:
+            trial = session.get_one(TrialRow, trial_id)
+            self._move_trial(session, trial, TrialState.RUNNING)
+            number = session.scalar(select(func.count()).where(AttemptRow.trial_id == trial_id)) or 0
+            now = self.clock()
+            attempt = AttemptRow(
+                trial_id=trial_id,
+                number=number + 1,
+                worker=worker,
+                state=AttemptState.RUNNING,
+                heartbeat_at=now,
+                lease_until=now + LEASE,
+                started_at=now,
+            )
+            session.add(attempt)
+            session.flush()
+            append_event(session, trial.study_id, now, "attempt_started", {"attempt": number + 1}, trial_id)
+            return attempt.id
+
+    def heartbeat(self, tokens: list[int]) -> None:
+        """Say that these attempts are alive."""
+        with writing(self.engine) as session:
+            session.execute(
+                update(AttemptRow)
+                .where(AttemptRow.id.in_(tokens), AttemptRow.state == AttemptState.RUNNING)
+                .values(heartbeat_at=self.clock(), lease_until=self.clock() + LEASE)
+            )
+
+    def record_epoch(self, token: int, record: EpochRecord) -> None:
+        """An epoch of training ended."""
+        with writing(self.engine) as session:
+            _, trial = self._live(session, token)
+            data = {name: getattr(record, name) for name in EpochRecord.__dataclass_fields__}
+            append_event(session, trial.study_id, self.clock(), "epoch", {"attempt": token, **data}, trial.id)
+
+    def record_checkpoint(self, token: int, record: CheckpointRecord) -> None:
+        """The trial's network is trained and on disk."""
+        with writing(self.engine) as session:
+            _, trial = self._live(session, token)
+            session.add(
+                CheckpointRow(
+                    trial_id=trial.id,
+                    file=record.file,
+                    sha256=record.sha256,
+                    epoch=record.epoch,
+                    judged_under=record.judged_under,
+                    validation_loss=record.validation_loss,
+                    provenance=record.provenance,
+                    created_at=self.clock(),
+                )
+            )
+            append_event(session, trial.study_id, self.clock(), "trained", {"epoch": record.epoch}, trial.id)
+
+    def record_evaluations(self, token: int, evaluations: tuple[Evaluation, ...]) -> None:
+        """Every evaluation of the trial, all or nothing; the trial is finished."""
+        with writing(self.engine) as session:
+            attempt, trial = self._live(session, token)
+            checkpoint = session.scalars(select(CheckpointRow).where(CheckpointRow.trial_id == trial.id)).one()
+            for evaluation in evaluations:
+                row = _evaluation_row(checkpoint.id, evaluation)
+                session.add(row)
+                if evaluation.outcomes is not None:
+                    session.flush()
+                    losses, correct = pack(evaluation.outcomes)
+                    session.add(OutcomesRow(evaluation_id=row.id, losses=losses, correct=correct))
+            self._end_attempt(session, attempt, AttemptState.SUCCEEDED)
+            self._move_trial(session, trial, TrialState.FINISHED)
+            append_event(
+                session, trial.study_id, self.clock(), "trial_finished", {"evaluations": len(evaluations)}, trial.id
+            )
+
+    def record_divergence(self, token: int, reason: str) -> None:
+        """Training diverged; that is the trial's result."""
+        with writing(self.engine) as session:
+            attempt, trial = self._live(session, token)
+            self._end_attempt(session, attempt, AttemptState.SUCCEEDED, reason=reason)
+            self._move_trial(session, trial, TrialState.DIVERGED)
+            trial.reason = reason
+            append_event(session, trial.study_id, self.clock(), "trial_diverged", {"reason": reason}, trial.id)
+
+    def record_failure(self, token: int, failure: FailureClass, reason: str, *, again: bool) -> None:
+        """The attempt ended without a result; `again` leaves the trial open for another."""
+        with writing(self.engine) as session:
+            attempt, trial = self._live(session, token)
+            self._end_attempt(session, attempt, AttemptState.FAILED, failure=failure, reason=reason)
+            self._move_trial(session, trial, self._open_state(session, trial) if again else TrialState.FAILED)
+            trial.reason = reason
+            data = {"failure": failure.value, "reason": reason, "again": again}
+            append_event(session, trial.study_id, self.clock(), "attempt_failed", data, trial.id)
+
+    def release(self, tokens: list[int]) -> None:
+        """Give the trials of these attempts back: the run was stopped."""
+        with writing(self.engine) as session:
+            for token in tokens:
+                attempt, trial = self._live(session, token)
+                self._end_attempt(session, attempt, AttemptState.LOST, reason="the run was stopped")
+                self._move_trial(session, trial, self._open_state(session, trial))
+                append_event(session, trial.study_id, self.clock(), "attempt_released", {}, trial.id)
+
+    def delete_study(self, study_id: int) -> list[str]:
+        """Remove the study with everything it holds; returns the checkpoint files that are free now."""
+        with writing(self.engine) as session:
+            files = select(CheckpointRow.file).join(TrialRow, TrialRow.id == CheckpointRow.trial_id)
+            own = set(session.scalars(files.where(TrialRow.study_id == study_id)))
+            others = set(session.scalars(files.where(TrialRow.study_id != study_id)))
+            session.delete(session.get_one(StudyRow, study_id))
+            return sorted(own - others)
+
+    def _live(self, session: Session, token: int) -> tuple[AttemptRow, TrialRow]:
+        """The running attempt of this token and its trial. Raises StaleAttemptError where it runs no more."""
+        attempt = session.get(AttemptRow, token)
+        if attempt is None or attempt.state != AttemptState.RUNNING:
+            state = "unknown" if attempt is None else attempt.state
+            raise StaleAttemptError(f"attempt {token} is {state}: its report came too late and was refused")
+        return attempt, session.get_one(TrialRow, attempt.trial_id)
+
+    def _end_attempt(
+        self,
+        session: Session,
+        attempt: AttemptRow,
+        state: AttemptState,
+        *,
+        failure: FailureClass | None = None,
+        reason: str | None = None,
+    ) -> None:
+        check_transition(AttemptState(attempt.state), state)
+        attempt.state, attempt.failure, attempt.reason = state, failure, reason
+        attempt.ended_at = self.clock()
+        session.flush()
+
+    def _move_trial(self, session: Session, trial: TrialRow, state: TrialState) -> None:
+        check_transition(TrialState(trial.state), state)
+        trial.state = state
+        session.flush()
+
+    def _move_study(self, session: Session, study: StudyRow, state: StudyState) -> None:
+        check_transition(StudyState(study.state), state)
+        study.state = state
+        study.revision += 1
+        append_event(session, study.id, self.clock(), f"study_{state}", {})
+
+    def _open_state(self, session: Session, trial: TrialRow) -> TrialState:
+        trained = session.scalar(select(CheckpointRow.id).where(CheckpointRow.trial_id == trial.id))
+        return TrialState.WAITING if trained is None else TrialState.TRAINED
+
+
+def _evaluation_row(checkpoint_id: int, evaluation: Evaluation) -> EvaluationRow:
+    key = evaluation.key
+    return EvaluationRow(
+        checkpoint_id=checkpoint_id,
+        configuration=str(key.configuration),
+        estimate=key.estimate or "",
+        batch_size=key.batch_size,
+        split=key.split,
+        state=evaluation.state,
+        reason=evaluation.reason,
+        n=evaluation.n,
+        loss=evaluation.loss,
+        accuracy=evaluation.accuracy,
+    )

@@ -1,0 +1,22 @@
+"""Per-example outcomes as bytes and back."""
+
+from __future__ import annotations
+
+import zlib
+
+import numpy as np
+
+from bln_search.core.records import Outcomes
+
+
+def pack(outcomes: Outcomes) -> tuple[bytes, bytes]:
+    """Losses as deflated little-endian float32, correctness one bit each."""
+    losses = zlib.compress(np.ascontiguousarray(outcomes.losses, dtype="<f4").tobytes(), level=1)
+    return losses, np.packbits(outcomes.correct).tobytes()
+
+
+def unpack(losses: bytes, correct: bytes, n: int) -> Outcomes:
+    """What `pack` packed, n examples."""
+    values = np.frombuffer(zlib.decompress(losses), dtype="<f4").astype(np.float32)
+    bits = np.unpackbits(np.frombuffer(correct, np.uint8), count=n).astype(np.bool_)
+    return Outcomes(values, bits)

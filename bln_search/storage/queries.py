@@ -1,0 +1,225 @@
+"""What is read from the ledger."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Engine, func, select
+from sqlalchemy.orm import Session
+
+from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.records import CheckpointRecord, Evaluation, EvaluationKey, Outcomes
+from bln_search.core.states import EvaluationState, StudyState, TrialState
+from bln_search.core.words import PopulationEstimate, Split
+from bln_search.specs.study import StudySpec
+from bln_search.specs.trial import TrialSpec, planned_rows
+from bln_search.storage.engine import reading
+from bln_search.storage.packing import unpack
+from bln_search.storage.tables import CheckpointRow, EvaluationRow, EventRow, OutcomesRow, StudyRow, TrialRow
+
+
+@dataclass(frozen=True)
+class StudySummary:
+    """A study and how far it is: trials by state."""
+
+    id: int
+    name: str
+    state: StudyState
+    created_at: datetime
+    ended_at: datetime | None
+    trials: dict[TrialState, int]
+    spec: StudySpec
+
+
+@dataclass(frozen=True)
+class OpenTrial:
+    """A trial without a result yet, with its checkpoint where it is trained already."""
+
+    id: int
+    spec: TrialSpec
+    checkpoint: CheckpointRecord | None
+
+
+@dataclass(frozen=True)
+class TrialSummary:
+    """A trial as it stands."""
+
+    id: int
+    arm: str
+    method: str
+    seed: int
+    state: TrialState
+    reason: str | None
+    checkpoint: CheckpointRecord | None
+
+
+@dataclass(frozen=True)
+class RecordedEvaluation:
+    """An evaluation with the arm and seed of its trial; id 0 for one that a diverged training stands for."""
+
+    id: int
+    arm: str
+    seed: int
+    evaluation: Evaluation
+
+
+@dataclass(frozen=True)
+class Event:
+    """One entry of a study's event log."""
+
+    number: int
+    at: datetime
+    kind: str
+    trial_id: int | None
+    data: dict[str, Any]
+
+
+def study_row(session: Session, name_or_id: str) -> StudyRow | None:
+    """The study of that id, or the newest one of that name."""
+    newest = select(StudyRow).where(StudyRow.name == name_or_id).order_by(StudyRow.id.desc()).limit(1)
+    row = session.scalars(newest).one_or_none()
+    if row is None and name_or_id.isascii() and name_or_id.isdigit() and len(name_or_id) < 10:
+        row = session.get(StudyRow, int(name_or_id))
+    return row
+
+
+def summarize(session: Session, row: StudyRow) -> StudySummary:
+    """A study with the states of its trials."""
+    counted = session.execute(
+        select(TrialRow.state, func.count()).where(TrialRow.study_id == row.id).group_by(TrialRow.state)
+    )
+    return _summary(row, {TrialState(state): count for state, count in counted})
+
+
+def summaries(session: Session) -> list[StudySummary]:
+    """Every study, newest first, in two queries."""
+    counted: dict[int, dict[TrialState, int]] = {}
+    for study_id, state, count in session.execute(
+        select(TrialRow.study_id, TrialRow.state, func.count()).group_by(TrialRow.study_id, TrialRow.state)
+    ):
+        counted.setdefault(study_id, {})[TrialState(state)] = count
+    rows = session.scalars(select(StudyRow).order_by(StudyRow.id.desc()))
+    return [_summary(row, counted.get(row.id, {})) for row in rows]
+
+
+def _summary(row: StudyRow, trials: dict[TrialState, int]) -> StudySummary:
+    return StudySummary(
+        id=row.id,
+        name=row.name,
+        state=StudyState(row.state),
+        created_at=row.created_at,
+        ended_at=row.ended_at,
+        trials=trials,
+        spec=StudySpec.model_validate_json(row.spec),
+    )
+
+
+def open_trials(session: Session, study_id: int) -> list[OpenTrial]:
+    """Trials that wait for training or evaluation, in the order of the study."""
+    rows = session.execute(
+        select(TrialRow, CheckpointRow)
+        .outerjoin(CheckpointRow, CheckpointRow.trial_id == TrialRow.id)
+        .where(TrialRow.study_id == study_id, TrialRow.state.in_((TrialState.WAITING, TrialState.TRAINED)))
+        .order_by(TrialRow.position)
+    )
+    return [
+        OpenTrial(trial.id, TrialSpec.model_validate_json(trial.spec), _checkpoint(checkpoint))
+        for trial, checkpoint in rows
+    ]
+
+
+def trials(engine: Engine, study_id: int) -> list[TrialSummary]:
+    """Every trial of a study, in its order."""
+    with reading(engine) as session:
+        rows = session.execute(
+            select(TrialRow, CheckpointRow)
+            .outerjoin(CheckpointRow, CheckpointRow.trial_id == TrialRow.id)
+            .where(TrialRow.study_id == study_id)
+            .order_by(TrialRow.position)
+        )
+        return [
+            TrialSummary(
+                trial.id,
+                trial.arm,
+                trial.method,
+                trial.seed,
+                TrialState(trial.state),
+                trial.reason,
+                _checkpoint(checkpoint),
+            )
+            for trial, checkpoint in rows
+        ]
+
+
+def evaluations(engine: Engine, study_id: int) -> list[RecordedEvaluation]:
+    """Every evaluation of a study, without outcomes, in the order they were planned."""
+    with reading(engine) as session:
+        rows = session.execute(
+            select(TrialRow.arm, TrialRow.seed, EvaluationRow)
+            .join(CheckpointRow, CheckpointRow.id == EvaluationRow.checkpoint_id)
+            .join(TrialRow, TrialRow.id == CheckpointRow.trial_id)
+            .where(TrialRow.study_id == study_id)
+            .order_by(TrialRow.position, EvaluationRow.id)
+        )
+        measured = [RecordedEvaluation(row.id, arm, seed, _evaluation(row)) for arm, seed, row in rows]
+        diverged = session.scalars(
+            select(TrialRow)
+            .where(TrialRow.study_id == study_id, TrialRow.state == TrialState.DIVERGED)
+            .order_by(TrialRow.position)
+        )
+        return measured + [evaluation for trial in diverged for evaluation in _diverged_evaluations(trial)]
+
+
+def _diverged_evaluations(trial: TrialRow) -> list[RecordedEvaluation]:
+    """A trial that diverged in training answers for all its planned evaluations; they have no row of their own."""
+    spec = TrialSpec.model_validate_json(trial.spec)
+    keys = [
+        EvaluationKey(configuration, estimate, batch_size, split)
+        for configuration, estimate in planned_rows(spec)
+        for batch_size in spec.batch_sizes
+        for split in (Split.VALIDATION, Split.TEST)
+    ]
+    reason = f"seed {trial.seed}: {trial.reason}"
+    return [
+        RecordedEvaluation(0, trial.arm, trial.seed, Evaluation(key, EvaluationState.DIVERGED, 0, reason=reason))
+        for key in keys
+    ]
+
+
+def outcomes(engine: Engine, evaluation_id: int) -> Outcomes | None:
+    """The per-example results of an evaluation, None where it has none."""
+    with reading(engine) as session:
+        packed = session.get(OutcomesRow, evaluation_id)
+        if packed is None:
+            return None
+        n = session.get_one(EvaluationRow, evaluation_id).n
+        return unpack(packed.losses, packed.correct, n)
+
+
+def events(engine: Engine, study_id: int, after: int = 0) -> list[Event]:
+    """The study's events with numbers above `after`, oldest first."""
+    with reading(engine) as session:
+        rows = session.scalars(
+            select(EventRow)
+            .where(EventRow.study_id == study_id, EventRow.number > after)
+            .order_by(EventRow.number)
+        )
+        return [Event(row.number, row.at, row.kind, row.trial_id, row.data) for row in rows]
+
+
+def _checkpoint(row: CheckpointRow | None) -> CheckpointRecord | None:
+    if row is None:
+        return None
+    return CheckpointRecord(row.file, row.sha256, row.epoch, row.judged_under, row.validation_loss, row.provenance)
+
+
+def _evaluation(row: EvaluationRow) -> Evaluation:
+    key = EvaluationKey(
+        InferenceConfiguration(row.configuration),
+        PopulationEstimate(row.estimate) if row.estimate else None,
+        row.batch_size,
+        Split(row.split),
+    )
+    return Evaluation(key, EvaluationState(row.state), row.n, row.loss, row.accuracy, row.reason)

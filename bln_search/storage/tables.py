@@ -1,0 +1,154 @@
+"""The tables. One class a record of DESIGN: study, trial, attempt, checkpoint, evaluation, outcomes, event."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import JSON, BigInteger, DateTime, Dialect, ForeignKey, Index, LargeBinary, String, Text, TypeDecorator, UniqueConstraint
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+
+class UtcDateTime(TypeDecorator[datetime]):
+    """A moment in UTC, with its zone on every database."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        """SQLite keeps no zone: store UTC."""
+        return None if value is None else value.astimezone(UTC)
+
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        """What comes back is UTC."""
+        return None if value is None else (value if value.tzinfo else value.replace(tzinfo=UTC))
+
+
+class Table(DeclarativeBase):
+    """Base of every table, with constraint names that migrations can rely on."""
+
+    type_annotation_map = {datetime: UtcDateTime, dict[str, Any]: JSON}  # noqa: RUF012 - SQLAlchemy's own idiom
+
+
+Table.metadata.naming_convention = {
+    "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+    "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+    "fk": "fk_%(table_name)s_%(column_0_name)s_%(referred_table_name)s",
+    "pk": "pk_%(table_name)s",
+}
+
+
+class StudyRow(Table):
+    """An accepted study. `spec` is its canonical JSON, `digest` the SHA-256 of that."""
+
+    __tablename__ = "study"
+    __table_args__ = (UniqueConstraint("name", "digest"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(String(64))
+    digest: Mapped[str] = mapped_column(String(64))
+    spec: Mapped[str] = mapped_column(Text)
+    state: Mapped[str] = mapped_column(String(16), index=True)
+    revision: Mapped[int]
+    owner: Mapped[str | None] = mapped_column(String(64))
+    priority: Mapped[int]
+    created_at: Mapped[datetime]
+    started_at: Mapped[datetime | None]
+    ended_at: Mapped[datetime | None]
+
+
+class TrialRow(Table):
+    """One training run of a study. `position` is its place in the written-out list."""
+
+    __tablename__ = "trial"
+    __table_args__ = (UniqueConstraint("study_id", "key"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    study_id: Mapped[int] = mapped_column(ForeignKey("study.id", ondelete="CASCADE"))
+    key: Mapped[str] = mapped_column(String(32))
+    position: Mapped[int]
+    arm: Mapped[str] = mapped_column(String(32))
+    method: Mapped[str] = mapped_column(String(8))
+    seed: Mapped[int] = mapped_column(BigInteger)
+    spec: Mapped[str] = mapped_column(Text)
+    state: Mapped[str] = mapped_column(String(16))
+    reason: Mapped[str | None] = mapped_column(Text)
+
+
+class AttemptRow(Table):
+    """One try at a trial. Its id is the fencing token: only the trial's running attempt may report."""
+
+    __tablename__ = "attempt"
+    __table_args__ = (UniqueConstraint("trial_id", "number"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    trial_id: Mapped[int] = mapped_column(ForeignKey("trial.id", ondelete="CASCADE"))
+    number: Mapped[int]
+    worker: Mapped[str] = mapped_column(String(200))
+    state: Mapped[str] = mapped_column(String(16), index=True)
+    heartbeat_at: Mapped[datetime]
+    lease_until: Mapped[datetime]
+    started_at: Mapped[datetime]
+    ended_at: Mapped[datetime | None]
+    failure: Mapped[str | None] = mapped_column(String(16))
+    reason: Mapped[str | None] = mapped_column(Text)
+
+
+class CheckpointRow(Table):
+    """A trained network on disk."""
+
+    __tablename__ = "checkpoint"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    trial_id: Mapped[int] = mapped_column(ForeignKey("trial.id", ondelete="CASCADE"), unique=True)
+    file: Mapped[str] = mapped_column(String(200))
+    sha256: Mapped[str] = mapped_column(String(64))
+    epoch: Mapped[int]
+    judged_under: Mapped[str] = mapped_column(String(4))
+    validation_loss: Mapped[float]
+    provenance: Mapped[dict[str, Any]]
+    created_at: Mapped[datetime]
+
+
+class EvaluationRow(Table):
+    """A checkpoint under one configuration. `estimate` is empty where no population value is read."""
+
+    __tablename__ = "evaluation"
+    __table_args__ = (UniqueConstraint("checkpoint_id", "configuration", "estimate", "batch_size", "split"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    checkpoint_id: Mapped[int] = mapped_column(ForeignKey("checkpoint.id", ondelete="CASCADE"))
+    configuration: Mapped[str] = mapped_column(String(4))
+    estimate: Mapped[str] = mapped_column(String(8))
+    batch_size: Mapped[int]
+    split: Mapped[str] = mapped_column(String(10))
+    state: Mapped[str] = mapped_column(String(10))
+    reason: Mapped[str | None] = mapped_column(Text)
+    n: Mapped[int]
+    loss: Mapped[float | None]
+    accuracy: Mapped[float | None]
+
+
+class OutcomesRow(Table):
+    """Per-example results of an evaluation, packed: little-endian losses (deflated), one bit a correctness."""
+
+    __tablename__ = "outcomes"
+
+    evaluation_id: Mapped[int] = mapped_column(ForeignKey("evaluation.id", ondelete="CASCADE"), primary_key=True)
+    losses: Mapped[bytes] = mapped_column(LargeBinary)
+    correct: Mapped[bytes] = mapped_column(LargeBinary)
+
+
+class EventRow(Table):
+    """Something that happened in a study; numbered without gaps from 1."""
+
+    __tablename__ = "event"
+    __table_args__ = (UniqueConstraint("study_id", "number"), Index("ix_event_trial_id", "trial_id"))
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    study_id: Mapped[int] = mapped_column(ForeignKey("study.id", ondelete="CASCADE"))
+    number: Mapped[int]
+    at: Mapped[datetime]
+    kind: Mapped[str] = mapped_column(String(32))
+    trial_id: Mapped[int | None] = mapped_column(ForeignKey("trial.id", ondelete="CASCADE"))
+    data: Mapped[dict[str, Any]]

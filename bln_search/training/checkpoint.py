@@ -1,0 +1,97 @@
+"""Checkpoints: weights and gathered populations in one safetensors file, written whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor, nn
+
+from bln_search.core.errors import DataError, StorageFullError
+from bln_search.core.words import PopulationEstimate
+from bln_search.norms.finding import Gathered
+from bln_search.norms.gathering import GatheredMoments, moments_from_tensors, moments_to_tensors
+
+_WEIGHT, _POPULATION = "weight|", "population|"
+
+
+def write_checkpoint(
+    path: Path, weights: Mapping[str, Tensor], gathered: Gathered, provenance: Mapping[str, Any]
+) -> str:
+    """Write the file and return the SHA-256 of its content. Raises StorageFullError where the disk is full."""
+    tensors = {_WEIGHT + name: value.cpu().contiguous() for name, value in weights.items()}
+    for estimate, moments in gathered.items():
+        for name, value in moments_to_tensors(moments).items():
+            tensors[f"{_POPULATION}{estimate}|{name}"] = value.cpu().contiguous()
+    content = save(tensors, {"provenance": json.dumps(provenance, sort_keys=True)})
+    write_whole(path, content)
+    return hashlib.sha256(content).hexdigest()
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write `content` to `path`, all of it or nothing. Raises StorageFullError where the disk is full."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, unfinished = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+        try:
+            with os.fdopen(descriptor, "wb") as stream:
+                stream.write(content)
+                stream.flush()
+                os.fsync(stream.fileno())
+            Path(unfinished).replace(path)
+        except BaseException:
+            Path(unfinished).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise StorageFullError(
+                f"no room left to write {path} ({len(content)} bytes): free some space and run the same command again; "
+                "what was finished is kept"
+            ) from None
+        raise
+
+
+def read_checkpoint(
+    path: Path, sha256: str
+) -> tuple[dict[str, Tensor], dict[PopulationEstimate, dict[str, GatheredMoments]]]:
+    """Weights and gathered populations. Raises DataError where the file is absent or not the one that was written."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise DataError(f"the checkpoint {path} cannot be read: {error}") from None
+    found = hashlib.sha256(content).hexdigest()
+    if found != sha256:
+        raise DataError(f"the checkpoint {path} is damaged: its SHA-256 is {found}, recorded was {sha256}")
+    try:
+        with safe_open(path, framework="pt") as opened:
+            tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 - not a mapping
+    except SafetensorError as error:
+        raise DataError(f"the checkpoint {path} is not a safetensors file: {error}") from None
+    weights = {name.removeprefix(_WEIGHT): value for name, value in tensors.items() if name.startswith(_WEIGHT)}
+    gathered = {}
+    for estimate in PopulationEstimate:
+        prefix = f"{_POPULATION}{estimate}|"
+        part = {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+        if part:
+            gathered[estimate] = moments_from_tensors(part)
+    return weights, gathered
+
+
+def load_weights(network: nn.Module, weights: Mapping[str, Tensor]) -> None:
+    """Put `weights` into the parameters of `network`, which must be the same by name and shape."""
+    parameters = dict(network.named_parameters())
+    if parameters.keys() != weights.keys():
+        different = sorted(parameters.keys() ^ weights.keys())
+        raise DataError(f"the checkpoint was written by another network: {different[0]} is in one of the two only")
+    with torch.no_grad():
+        for name, parameter in parameters.items():
+            parameter.copy_(weights[name])

@@ -1,0 +1,30 @@
+"""Optimizers by name."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from bln_search.specs.training import TrainingSpec
+
+
+def make_optimizer(network: nn.Module, spec: TrainingSpec) -> torch.optim.Optimizer:
+    """Adam (torch's defaults) or SGD over every parameter, one fused kernel a step."""
+    if spec.optimizer == "adam":
+        return torch.optim.Adam(
+            network.parameters(), lr=spec.learning_rate, weight_decay=spec.weight_decay, fused=True
+        )
+    return torch.optim.SGD(
+        network.parameters(),
+        lr=spec.learning_rate,
+        momentum=spec.momentum or 0.0,
+        weight_decay=spec.weight_decay,
+        fused=True,
+    )
+
+
+def set_rate(optimizer: torch.optim.Optimizer, spec: TrainingSpec, progress: float) -> None:
+    """The learning rate after `progress`, the fraction of training that is done."""
+    rate = spec.learning_rate * spec.schedule.factor(progress)
+    for group in optimizer.param_groups:
+        group["lr"] = rate

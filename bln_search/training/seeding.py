@@ -1,0 +1,28 @@
+"""Repeatable runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+
+@contextmanager
+def repeatable(seed: int, *, threads: int | None = None) -> Iterator[None]:
+    """Inside this context torch's generators start from `seed` and only deterministic kernels run.
+
+    threads: how many a CPU operation may use; sums depend on it, so a trial fixes it.
+    """
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    before = torch.are_deterministic_algorithms_enabled(), torch.get_num_threads()
+    torch.manual_seed(seed)
+    torch.use_deterministic_algorithms(True)
+    if threads is not None:
+        torch.set_num_threads(threads)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before[0])
+        torch.set_num_threads(before[1])
