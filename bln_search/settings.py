@@ -18,10 +18,14 @@ class Settings(BaseSettings):
         default_factory=lambda: user_data_path("bln-search"), description="folder of database and checkpoints"
     )
     data: Path | None = Field(default=None, description="folder of data sets; by default HOME/data")
-    cache: Path = Field(default_factory=lambda: user_cache_path("bln-search"), description="folder of decoded data sets")
+    cache: Path = Field(
+        default_factory=lambda: user_cache_path("bln-search"), description="folder of decoded data sets"
+    )
     database: str | None = Field(default=None, description="database URL; by default SQLite in HOME")
     device: str = Field(default="auto", description="cpu, cuda, cuda:1 or auto")
-    threads: int = Field(default=1, ge=1, description="threads of one trial on CPU; figures depend on it in the last digits")
+    threads: int = Field(
+        default=1, ge=1, description="threads of one trial on CPU; figures depend on it in the last digits"
+    )
 
     @property
     def data_folder(self) -> Path:

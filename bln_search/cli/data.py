@@ -11,7 +11,9 @@ from bln_search.cli.output import errors, results
 from bln_search.cli.studies import DataOption
 from bln_search.settings import Settings
 
-app = typer.Typer(help="Data sets: which there are, whether their files are whole, where to get them.", no_args_is_help=True)
+app = typer.Typer(
+    help="Data sets: which there are, whether their files are whole, where to get them.", no_args_is_help=True
+)
 NameArgument = Annotated[str, typer.Argument(help="Name of a data set.")]
 
 

@@ -27,6 +27,9 @@ def status(database: DatabaseOption = None) -> None:
 def upgrade(database: DatabaseOption = None) -> None:
     """Create the tables, or bring them to the schema of this version."""
     engine = make_engine(database or Settings().database_url)
-    migrate(engine)
+    try:
+        migrate(engine)
+    finally:
+        engine.dispose()
     results.print(f"schema revision {newest_revision()}", highlight=False)
     engine.dispose()

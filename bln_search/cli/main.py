@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 
+import click
 import typer
 
 from bln_search import __version__
@@ -52,11 +53,15 @@ _EXITS: tuple[tuple[type[BlnSearchError], Exit], ...] = (
 def main() -> None:
     """Run the command; every error made on purpose is one clear line and an exit code, see `Exit`."""
     try:
-        app()
+        code = app(standalone_mode=False)
+        sys.exit(code if isinstance(code, int) else Exit.DONE)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
     except BlnSearchError as error:
         errors.print(f"[bold red]error:[/] {_escaped(str(error))}", soft_wrap=True, highlight=False)
         sys.exit(next(code for kind, code in _EXITS if isinstance(error, kind)))
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, click.Abort):
         errors.print("interrupted; what was finished is kept: the same command goes on from here", soft_wrap=True)
         sys.exit(Exit.INTERRUPTED)
     except BrokenPipeError:

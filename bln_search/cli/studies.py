@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -82,7 +83,13 @@ def run(
 
 
 def _workers(device: str) -> int:
-    return 1 if device.startswith("cuda") else len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return (
+        1
+        if device.startswith("cuda")
+        else len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count() or 1
+    )
 
 
 def validate(file: Annotated[Path, typer.Argument(help="Study file.", show_default=False)]) -> None:
@@ -215,7 +222,7 @@ def _study_line(study: StudySummary) -> dict[str, object]:
     }
 
 
-def _print_rows(rows: list[dict[str, object]], columns: tuple[str, ...], output: Format) -> None:
+def _print_rows(rows: Sequence[Mapping[str, object]], columns: tuple[str, ...], output: Format) -> None:
     if output is Format.JSON:
         typer.echo(json.dumps(rows, indent=1))
     elif output is Format.CSV:

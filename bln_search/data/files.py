@@ -8,11 +8,19 @@ import lzma
 import tarfile
 import zlib
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import Protocol
 
 from bln_search.core.errors import ChecksumError, DataError
+
+
+class Readable(Protocol):
+    """Bytes to read."""
+
+    def read(self, size: int, /) -> bytes:
+        """At most `size` bytes."""
 
 
 @dataclass(frozen=True)
@@ -32,10 +40,10 @@ class Archive:
     folder: str
 
 
-_OPENERS: dict[str, Callable[[Path], IO[bytes]]] = {
+_OPENERS: dict[str, Callable[[Path], AbstractContextManager[Readable]]] = {
     "": lambda path: path.open("rb"),
-    ".gz": lambda path: gzip.open(path, "rb"),
-    ".xz": lambda path: lzma.open(path, "rb"),
+    ".gz": lambda path: gzip.open(path, "rb"),  # noqa: SIM115 - the caller's `with` closes it
+    ".xz": lambda path: lzma.open(path, "rb"),  # noqa: SIM115
 }
 
 
@@ -50,7 +58,7 @@ def find_file(file: SourceFile, folders: list[Path]) -> Path | None:
 
 
 def read_file(file: SourceFile, folders: list[Path], archive: Archive | None) -> bytes:
-    """The verified content of `file`. Raises DataError where it is absent or corrupt, ChecksumError where it differs."""
+    """The verified content of `file`. Raises DataError where it is absent or damaged, ChecksumError if different."""
     path = find_file(file, folders)
     if path is not None:
         return _verified(file, path, _unpack(file, path))
@@ -80,10 +88,9 @@ def _from_archive(file: SourceFile, archive: Archive, path: Path) -> bytes:
     try:
         with tarfile.open(path) as opened:
             stream = opened.extractfile(member)
-            if stream is None:
-                raise KeyError(member)
+            assert stream is not None, member
             return stream.read(file.size + 1)
-    except KeyError:
+    except (KeyError, AssertionError):
         raise DataError(f"{path} has no member {member}: it is not the official archive, get it again") from None
     except (OSError, EOFError, lzma.LZMAError, zlib.error, tarfile.TarError) as error:
         raise DataError(f"{path} cannot be unpacked ({error}): the file is damaged, get it again") from None

@@ -2,5 +2,6 @@
 
 from bln_search.evaluation.one_pass import evaluate_rows
 from bln_search.evaluation.populations import gather_frozen
+from bln_search.evaluation.split import evaluate_split
 
-__all__ = ["evaluate_rows", "gather_frozen"]
+__all__ = ["evaluate_rows", "evaluate_split", "gather_frozen"]

@@ -41,6 +41,15 @@ def mini_batches(inputs: Tensor, targets: Tensor, size: int) -> Iterator[MiniBat
             yield torch.cat([inputs[start:], inputs[: end - n]]), targets[start:]
 
 
+def completed(batches: Iterable[MiniBatch]) -> Iterator[MiniBatch]:
+    """The batches of a loader, a shorter one than the first filled from the first with company."""
+    first: Tensor | None = None
+    for inputs, targets in batches:
+        first = inputs if first is None else first
+        missing = len(first) - len(inputs)
+        yield (inputs, targets) if missing <= 0 else (torch.cat([inputs, first[:missing]]), targets)
+
+
 def grouped(batches: Iterable[MiniBatch], groups: int) -> Iterator[Group]:
     """Up to `groups` neighbouring mini-batches of one size together."""
     waiting: list[MiniBatch] = []

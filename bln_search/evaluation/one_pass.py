@@ -154,7 +154,7 @@ def _check_first(
         if not torch.allclose(output, expected, rtol=tolerance, atol=tolerance, equal_nan=True):
             difference = (output - expected).abs().max().item()
             raise ModelError(
-                f"under {row.configuration} the one-pass evaluation differs from a plain forward pass by {difference:.3g}: "
+                f"under {row.configuration} the one pass differs from a plain forward pass by {difference:.3g}: "
                 "a layer of this network does not treat examples independently; evaluate with one_pass=False"
             )
 
@@ -167,4 +167,6 @@ def _collected(scored: Iterable[tuple[Tensor, Tensor]], progress: Progress | Non
         if progress is not None:
             progress(loss.shape[1])
     all_losses, all_correct = np.concatenate(losses, 1), np.concatenate(correct, 1)
-    return [Outcomes(np.ascontiguousarray(a), np.ascontiguousarray(b)) for a, b in zip(all_losses, all_correct, strict=True)]
+    return [
+        Outcomes(np.ascontiguousarray(a), np.ascontiguousarray(b)) for a, b in zip(all_losses, all_correct, strict=True)
+    ]

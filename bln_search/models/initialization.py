@@ -1,4 +1,4 @@
-"""Initial weights as in the BLN authors' experiments: Glorot uniform convolutions, orthogonal dense layers, zero biases."""
+"""Initial weights as in the BLN experiments: Glorot uniform convolutions, orthogonal dense layers, zero biases."""
 
 from __future__ import annotations
 

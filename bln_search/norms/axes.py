@@ -37,7 +37,7 @@ class Axes:
 
 @lru_cache(maxsize=256)
 def find_axes(ndim: int, feature_axis: int | None, *, pools_positions: bool) -> Axes:
-    """The axes of an input; features stand at axis 1, in (N, T, D) at the last, unless `feature_axis` says otherwise."""
+    """The axes of an input; features stand at axis 1, in (N, T, D) last, unless `feature_axis` says otherwise."""
     if ndim not in (2, 3, 4):
         raise ModelError(
             f"a normalization layer takes inputs (N, D), (N, T, D) or (N, C, H, W), not one of {ndim} dimensions"

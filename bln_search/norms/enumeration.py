@@ -13,7 +13,7 @@ from bln_search.core.configuration import BATCH_STATISTICS, FEATURE_STATISTICS, 
 from bln_search.core.errors import ModelError
 from bln_search.core.words import PopulationEstimate
 from bln_search.norms.axes import check_features
-from bln_search.norms.examples import EnumerationPlan, Examples, Arrangement, Pending, mark, plain
+from bln_search.norms.examples import Arrangement, EnumerationPlan, Examples, Pending, mark, plain
 from bln_search.norms.factored import FactoredSum
 from bln_search.norms.statistics import PopulationPair, centred_moments
 
@@ -186,7 +186,10 @@ def _fan_out(layer: Normalization, x: Tensor, arrangement: Arrangement, prepared
         offset_feature = parts.offsets
         feature_variants, row_feature = parts.variants, parts.row_variant
         offset_feature = offset_feature.expand(
-            -1, arrangement.groups, arrangement.size, *(1 if a == axes.feature else x.shape[a] for a in range(1, x.ndim))
+            -1,
+            arrangement.groups,
+            arrangement.size,
+            *(1 if a == axes.feature else x.shape[a] for a in range(1, x.ndim)),
         )
     return FactoredSum(
         scaled_batch=scaled_batch,
@@ -242,9 +245,7 @@ class _Variants:
             [-mean_of(source) * scales[i] for (source, _), i in zip(variants, scale_of, strict=True)]
         )
         self.variants = tuple((scale, offset) for offset, scale in enumerate(scale_of))
-        self.row_variant = [
-            variants.index((source[0], key)) for source, key in zip(pair.sources, keys, strict=True)
-        ]
+        self.row_variant = [variants.index((source[0], key)) for source, key in zip(pair.sources, keys, strict=True)]
 
 
 def _deviation_key(source: tuple[Sourced, Sourced], *, around_chosen: bool) -> tuple[str, Sourced]:

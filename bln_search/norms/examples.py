@@ -62,7 +62,7 @@ class Arrangement:
 
 
 class Examples(Tensor):
-    """A tensor whose first axis holds `copies` times the examples of `arrangement`; `copies` is 1 before the first norm."""
+    """A tensor whose first axis holds `copies` times the examples of `arrangement`; 1 before the first norm."""
 
     arrangement: Arrangement
     copies: int
@@ -106,7 +106,9 @@ class Pending(Examples):
         return pending
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(  # type: ignore[override]
+        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         """Below torch functions there is nothing to compute on."""
         raise ModelError(
             f"the one-pass evaluation cannot see through {func}; evaluate with one_pass=False, configuration by "
@@ -142,15 +144,13 @@ _METADATA = {
     Tensor.stride,
     Tensor.numel,
     Tensor.is_floating_point,
-    Tensor.shape.__get__,  # type: ignore[attr-defined]
-    Tensor.ndim.__get__,  # type: ignore[attr-defined]
-    Tensor.dtype.__get__,  # type: ignore[attr-defined]
-    Tensor.device.__get__,  # type: ignore[attr-defined]
-    Tensor.layout.__get__,  # type: ignore[attr-defined]
-    Tensor.requires_grad.__get__,  # type: ignore[attr-defined]
-    Tensor.is_cuda.__get__,  # type: ignore[attr-defined]
     Tensor.__len__,
+    *(
+        getattr(Tensor, name).__get__
+        for name in ("shape", "ndim", "dtype", "device", "layout", "requires_grad", "is_cuda")
+    ),
 }
+"""What is known of a tensor without looking at its values."""
 
 
 def _stay_factored(func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Pending | None:
@@ -176,7 +176,7 @@ def _level(value: Any, copies: int) -> Any:
     if isinstance(value, Examples):
         return value if value.copies == copies else _repeat(value, copies)
     if isinstance(value, list | tuple):
-        return type(value)(_level(item, copies) for item in value)
+        return _like(value, [_level(item, copies) for item in value])
     return value
 
 
@@ -187,16 +187,25 @@ def _repeat(value: Examples, copies: int) -> Tensor:
     if data.shape[0] != value.arrangement.examples:
         raise ModelError(
             f"a tensor of shape {tuple(data.shape)} from before the first normalization layer meets one from behind "
-            f"it, but its first axis does not hold the {value.arrangement.examples} examples: keep examples on the first "
-            "axis, or evaluate with one_pass=False"
+            f"it, but its first axis does not hold the {value.arrangement.examples} examples: keep examples on "
+            "the first axis, or evaluate with one_pass=False"
         )
     return data.unsqueeze(0).expand(copies, *data.shape).reshape(copies * data.shape[0], *data.shape[1:])
 
 
 def _mark(result: Any, arrangement: Arrangement, copies: int) -> Any:
     if isinstance(result, Tensor):
-        return result if isinstance(result, Examples) and hasattr(result, "arrangement") else mark(result, arrangement, copies)
+        return (
+            result
+            if isinstance(result, Examples) and hasattr(result, "arrangement")
+            else mark(result, arrangement, copies)
+        )
     if isinstance(result, list | tuple):
-        marked = [_mark(item, arrangement, copies) for item in result]
-        return type(result)(marked) if type(result) in (list, tuple) else tuple(marked)
+        return _like(result, [_mark(item, arrangement, copies) for item in result])
     return result
+
+
+def _like(sequence: list[Any] | tuple[Any, ...], items: list[Any]) -> Any:
+    """`items` as a sequence of the same type; the results of torch functions are tuples with names."""
+    make: Callable[[list[Any]], Any] = getattr(type(sequence), "_make", type(sequence))
+    return make(items)

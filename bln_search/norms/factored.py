@@ -126,7 +126,7 @@ class FactoredSum:
         parts = [part for part in (self.scaled_batch, self.scaled_feature) if part is not None]
         parts.append(self.offset_batch.expand(*self.offset_batch.shape[:3], *shape))
         flat = [part.reshape(-1, *shape) for part in parts]
-        outputs = [*full(torch.cat(flat)).split([len(part) for part in flat])]
+        outputs = list(torch.split(full(torch.cat(flat)), [len(part) for part in flat]))
         outputs = [out.view(*part.shape[:3], *out.shape[1:]) for out, part in zip(outputs, parts, strict=True)]
         offset_batch = outputs.pop() if bias is None else outputs.pop() + bias
         scaled_batch = outputs.pop(0) if self.scaled_batch is not None else None
@@ -151,9 +151,7 @@ class FactoredSum:
         shape = self.unflattened or self.feature_shape
         batch = [self._batch_variant(scaled, offset) for scaled, offset in self.batch_variants]
         feature = self._feature_variants()
-        out = torch.empty(
-            (len(self.rows), self.groups, self.size, *shape), dtype=self.dtype, device=self.device
-        )
+        out = torch.empty((len(self.rows), self.groups, self.size, *shape), dtype=self.dtype, device=self.device)
         for start, stop, variant, indices in _runs(self.rows):
             if feature is None:
                 out[start:stop] = batch[variant]

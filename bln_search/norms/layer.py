@@ -161,7 +161,9 @@ class Normalization(nn.Module):
             )
         return value[: x.shape[0]]
 
-    def population(self, gathered: GatheredMoments, correction: Correction, *, per_slot: bool = False) -> LayerPopulation:
+    def population(
+        self, gathered: GatheredMoments, correction: Correction, *, per_slot: bool = False
+    ) -> LayerPopulation:
         """Population values from what a gatherer gathered.
 
         per_slot: keep feature values one a slot of the mini-batch; otherwise pooled over slots (and, in the paper's

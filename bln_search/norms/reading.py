@@ -30,12 +30,8 @@ class Reading:
 
 
 BLN_READINGS: dict[Semantics, Reading] = {
-    Semantics.PAPER: Reading(
-        epsilon=1e-4, pools_positions=True, around_chosen_mean=True, corrects_variance=False
-    ),
-    Semantics.REFERENCE: Reading(
-        epsilon=1e-3, pools_positions=False, around_chosen_mean=False, corrects_variance=True
-    ),
+    Semantics.PAPER: Reading(epsilon=1e-4, pools_positions=True, around_chosen_mean=True, corrects_variance=False),
+    Semantics.REFERENCE: Reading(epsilon=1e-3, pools_positions=False, around_chosen_mean=False, corrects_variance=True),
 }
 
 BN_READINGS: dict[Semantics, Reading] = {

@@ -40,15 +40,16 @@ def leaderboard_table(board: Leaderboard, title: str = "", limit: int | None = N
 
 
 def reasons(board: Leaderboard) -> list[str]:
-    """One line for each reason why rows have no rank, with how many rows it stands for."""
+    """One line for each reason why rows have no rank, with the configurations it stands for."""
     found: dict[str, list[LeaderboardRow]] = {}
     for row in board.rows:
         if row.rank is None and row.reason:
             found.setdefault(f"{row.state}: {row.reason}", []).append(row)
-    return [
-        f"{len(rows)} rows without a rank ({', '.join(dict.fromkeys(str(row.configuration) for row in rows))}): {reason}"
-        for reason, rows in found.items()
-    ]
+    return [f"no rank for {_words(rows)}: {reason}" for reason, rows in found.items()]
+
+
+def _words(rows: list[LeaderboardRow]) -> str:
+    return ", ".join(dict.fromkeys(str(row.configuration) for row in rows))
 
 
 def _switch(source: Source) -> Text:

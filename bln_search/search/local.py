@@ -8,7 +8,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
@@ -41,9 +41,7 @@ class LocalExecutor:
         self.place = place
         self.workers = max(1, workers)
 
-    def run(
-        self, trials: Iterable[Callable[[], Task]], report: Report, pulse: Callable[[list[int]], None]
-    ) -> None:
+    def run(self, trials: Iterable[Callable[[], Task]], report: Report, pulse: Callable[[list[int]], None]) -> None:
         """Carry out every trial; `report` gets each message in the calling process, `pulse` the live tokens.
 
         trials: each is called for its task when a process is free for it. A process that dies is reported as an
@@ -59,19 +57,20 @@ class LocalExecutor:
                 if not busy:
                     return
                 sources = [worker.connection for worker in busy] + [worker.process.sentinel for worker in busy]
-                ready = set(wait(sources, timeout=_PULSE))
+                wait(sources, timeout=_PULSE)
                 for worker in busy:
-                    self._hear(worker, ready, live, report)
+                    self._hear(worker, report)
                 if time.monotonic() - beat >= _PULSE:
                     beat = time.monotonic()
                     pulse([worker.task.token for worker in live if worker.task is not None])
         finally:
             _end(live)
 
-    def _fill(self, live: list[_Worker], waiting: Iterable[Callable[[], Task]]) -> None:
+    def _fill(self, live: list[_Worker], waiting: Iterator[Callable[[], Task]]) -> None:
+        live[:] = [worker for worker in live if worker.task is not None or worker.process.is_alive()]
         idle = [worker for worker in live if worker.task is None]
         while idle or len(live) < self.workers:
-            make_task = next(iter(waiting), None)
+            make_task = next(waiting, None)
             if make_task is None:
                 return
             worker = idle.pop() if idle else self._start(live)
@@ -88,19 +87,30 @@ class LocalExecutor:
         return worker
 
     @staticmethod
-    def _hear(worker: _Worker, ready: set[object], live: list[_Worker], report: Report) -> None:
-        assert worker.task is not None
-        try:
-            while worker.task is not None and (worker.connection.poll() or worker.process.sentinel in ready):
-                message = worker.connection.recv()
-                report(worker.task, message)
-                if isinstance(message, ENDS):
-                    worker.task = None
-        except (EOFError, OSError):
-            worker.process.join()
-            live.remove(worker)
-            reason = f"the worker process ended with exit code {worker.process.exitcode}"
-            report(worker.task, TaskFailed(FailureClass.INFRASTRUCTURE, reason))
+    def _hear(worker: _Worker, report: Report) -> None:
+        """Report everything a busy worker has said, its death included."""
+        while worker.task is not None:
+            message = _next_message(worker)
+            if message is None:
+                return
+            task = worker.task
+            if isinstance(message, ENDS):
+                worker.task = None
+            report(task, message)
+
+
+def _next_message(worker: _Worker) -> Message | None:
+    """What the worker said next, None where it has said nothing; a dead worker has failed."""
+    try:
+        if worker.connection.poll():
+            message: Message = worker.connection.recv()
+            return message
+    except (EOFError, OSError):
+        worker.process.join()
+    if worker.process.is_alive():
+        return None
+    reason = f"the worker process ended with exit code {worker.process.exitcode}"
+    return TaskFailed(FailureClass.INFRASTRUCTURE, reason)
 
 
 def _end(live: list[_Worker]) -> None:
@@ -119,7 +129,7 @@ def _work(connection: Connection, place: Place) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     while True:
         try:
-            task = connection.recv()
+            task: Task = connection.recv()
         except EOFError:
             return
         try:

@@ -15,7 +15,7 @@ from bln_search.specs.data import DataSpec
 
 @dataclass(frozen=True)
 class Place:
-    """data: folder of data sets; cache: decoded ones; checkpoints: folder to write; device: `cpu`, `cuda`, `cuda:1`..."""
+    """data: folder of data sets; cache: decoded ones; checkpoints: folder to write; device: `cpu` or `cuda`..."""
 
     data: Path
     cache: Path

@@ -9,12 +9,11 @@ import numpy as np
 import torch
 from torch import nn
 
-from bln_search.core.records import CheckpointRecord, EpochRecord, Evaluation, EvaluationKey
+from bln_search.core.records import CheckpointRecord, EpochRecord, Evaluation
 from bln_search.core.words import PopulationEstimate, Split
 from bln_search.data import PreparedData
-from bln_search.evaluation import evaluate_rows, gather_frozen
+from bln_search.evaluation import evaluate_split, gather_frozen
 from bln_search.evaluation.batches import mini_batches
-from bln_search.evaluation.one_pass import Populations
 from bln_search.models import build_model
 from bln_search.norms import make_norm
 from bln_search.norms.examples import Row
@@ -134,41 +133,20 @@ def evaluate_trial(
         done += examples
         send(Progressed(Phase.EVALUATION, done, total))
 
-    results: list[Evaluation] = []
-    for batch_size in trial.batch_sizes:
-        reasons = [_undefined(trial, row, populations, batch_size) for row in rows]
-        defined = [row for row, reason in zip(rows, reasons, strict=True) if reason is None]
-        for split in _EVALUATED:
-            results += [
-                Evaluation.undefined(_key(row, batch_size, split), reason)
-                for row, reason in zip(rows, reasons, strict=True)
-                if reason is not None
-            ]
-            batches = mini_batches(*data.splits[split], batch_size)
-            outcomes = evaluate_rows(network, batches, defined, populations, progress=progress)
-            results += [
-                Evaluation.from_outcomes(_key(row, batch_size, split), outcome)
-                for row, outcome in zip(defined, outcomes, strict=True)
-            ]
-    return tuple(results)
-
-
-def _key(row: Row, batch_size: int, split: Split) -> EvaluationKey:
-    return EvaluationKey(row.configuration, row.estimate, batch_size, split)
-
-
-def _undefined(trial: TrialSpec, row: Row, populations: Populations, batch_size: int) -> str | None:
-    """Why a row has no value in this network, None where it has one."""
-    if row.estimate is None:
-        return None
-    m = trial.training.batch_size
-    if trial.evaluation.per_slot and row.configuration.word[2:] not in ("FF", "--") and batch_size > m:
-        return f"the feature population has one value for each of {m} slots, the mini-batch has {batch_size} examples"
-    for layer, estimates in populations.items():
-        reason = estimates[row.estimate].undefined(row.configuration.restricted_to(layer.method))
-        if reason is not None:
-            return reason
-    return None
+    return tuple(
+        one
+        for batch_size in trial.batch_sizes
+        for split in _EVALUATED
+        for one in evaluate_split(
+            network,
+            mini_batches(*data.splits[split], batch_size),
+            rows,
+            populations,
+            split=split,
+            batch_size=batch_size,
+            progress=progress,
+        )
+    )
 
 
 def provenance(trial: TrialSpec, device: str) -> dict[str, str | int]:
@@ -184,4 +162,3 @@ def provenance(trial: TrialSpec, device: str) -> dict[str, str | int]:
         "torch": torch.__version__,
         "numpy": np.__version__,
     }
-

@@ -40,5 +40,7 @@ class DataSpec(Spec):
     @classmethod
     def _number(cls, value: object) -> object:
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise ValueError("give the number of validation examples, or their fraction below 1")
+            raise ValueError(  # noqa: TRY004 - pydantic reports ValueErrors
+                "give the number of validation examples, or their fraction below 1"
+            )
         return value

@@ -89,7 +89,7 @@ class _Reader:
 
     def _scalar(self, node: yaml.ScalarNode) -> Any:
         try:
-            return self.scalars.construct_object(node)  # type: ignore[no-untyped-call]
+            return self.scalars.construct_object(node)
         except (yaml.YAMLError, ValueError) as error:
             self._refuse(node, f"this value cannot be read: {str(error).splitlines()[0]}")
 

@@ -139,4 +139,3 @@ class StudySpec(Spec):
     def digest(self) -> str:
         """SHA-256 of the canonical JSON."""
         return hashlib.sha256(self.canonical.encode()).hexdigest()
-

@@ -86,5 +86,7 @@ def _plain_errors(engine: Engine) -> Iterator[None]:
         place = engine.url.render_as_string(hide_password=True)
         reason = str(error.orig).splitlines()[0]
         if "not a database" in reason or "malformed" in reason:
-            raise LedgerError(f"{place} is not a database of bln-search: {reason}; give another with --database") from error
+            raise LedgerError(
+                f"{place} is not a database of bln-search: {reason}; give another with --database"
+            ) from error
         raise

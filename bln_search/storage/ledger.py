@@ -17,7 +17,7 @@ from bln_search.storage.engine import make_engine, reading, writing
 from bln_search.storage.events import append_event
 from bln_search.storage.migration import migrate
 from bln_search.storage.packing import pack
-from bln_search.storage.queries import OpenTrial, StudySummary, open_trials, study_row, summarize, summaries
+from bln_search.storage.queries import OpenTrial, StudySummary, open_trials, study_row, summaries, summarize
 from bln_search.storage.tables import AttemptRow, CheckpointRow, EvaluationRow, OutcomesRow, StudyRow, TrialRow
 
 LEASE = timedelta(seconds=30)
@@ -27,7 +27,11 @@ LEASE = timedelta(seconds=30)
 def open_ledger(url: str) -> Ledger:
     """The ledger in the database at `url`, its tables created or brought up to date first."""
     engine = make_engine(url)
-    migrate(engine)
+    try:
+        migrate(engine)
+    except BaseException:
+        engine.dispose()
+        raise
     return Ledger(engine)
 
 
@@ -142,9 +146,9 @@ class Ledger:
             return state
 
     def claim(self, trial_id: int, worker: str) -> int:
-        """Start an attempt at a trial; its token is needed for every report. Raises TransitionError where it is taken."""
+        """Start an attempt at a trial; its token goes with every report. Raises TransitionError where it is taken."""
         with writing(self.engine) as session:
-            trial = session.get_one(TrialRow, trial_id)
+            trial = session.get_one(TrialRow, trial_id, with_for_update=True)
             self._move_trial(session, trial, TrialState.RUNNING)
             number = session.scalar(select(func.count()).where(AttemptRow.trial_id == trial_id)) or 0
             now = self.clock()
@@ -253,7 +257,7 @@ class Ledger:
 
     def _live(self, session: Session, token: int) -> tuple[AttemptRow, TrialRow]:
         """The running attempt of this token and its trial. Raises StaleAttemptError where it runs no more."""
-        attempt = session.get(AttemptRow, token)
+        attempt = session.get(AttemptRow, token, with_for_update=True)
         if attempt is None or attempt.state != AttemptState.RUNNING:
             state = "unknown" if attempt is None else attempt.state
             raise StaleAttemptError(f"attempt {token} is {state}: its report came too late and was refused")

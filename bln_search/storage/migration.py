@@ -51,9 +51,7 @@ def migrate(engine: Engine) -> None:
             "it was written by a newer version; upgrade bln-search, or give another database with --database"
         )
     if present is None and _has_foreign_tables(engine):
-        raise LedgerError(
-            f"the database {place} holds tables of another program; give bln-search a database of its own with --database"
-        )
+        raise LedgerError(f"the database {place} holds tables of another program; give another with --database")
     config = alembic_config()
     with writing(engine) as session:
         config.attributes["connection"] = session.connection()

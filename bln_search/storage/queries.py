@@ -202,9 +202,7 @@ def events(engine: Engine, study_id: int, after: int = 0) -> list[Event]:
     """The study's events with numbers above `after`, oldest first."""
     with reading(engine) as session:
         rows = session.scalars(
-            select(EventRow)
-            .where(EventRow.study_id == study_id, EventRow.number > after)
-            .order_by(EventRow.number)
+            select(EventRow).where(EventRow.study_id == study_id, EventRow.number > after).order_by(EventRow.number)
         )
         return [Event(row.number, row.at, row.kind, row.trial_id, row.data) for row in rows]
 

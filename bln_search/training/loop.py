@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from bln_search.core.configuration import Source
+from bln_search.core.errors import ModelError
 from bln_search.core.records import EpochRecord
 from bln_search.core.words import CheckpointRule, Correction, PopulationEstimate, Split
 from bln_search.data.prepared import PreparedData
@@ -101,9 +102,7 @@ class _Run:
     def _order(self, n: int) -> Tensor:
         return torch.randperm(n, generator=self.generator).to(self.data.splits[Split.TRAIN][0].device)
 
-    def _epoch(
-        self, epoch: int, inputs: Tensor, targets: Tensor, moving: dict[Normalization, Gatherer] | None
-    ) -> bool:
+    def _epoch(self, epoch: int, inputs: Tensor, targets: Tensor, moving: dict[Normalization, Gatherer] | None) -> bool:
         """One epoch; False where the loss is not finite any more."""
         start = time.perf_counter()
         gatherers: dict[PopulationEstimate, dict[Normalization, Gatherer]] = {}
@@ -118,9 +117,7 @@ class _Run:
             return False
         gathered = self._gathered(gatherers)
         validation_loss, validation_accuracy = self._validate(gathered)
-        record = EpochRecord(
-            epoch, loss, accuracy, validation_loss, validation_accuracy, time.perf_counter() - start
-        )
+        record = EpochRecord(epoch, loss, accuracy, validation_loss, validation_accuracy, time.perf_counter() - start)
         self.trained.epochs.append(record)
         self._keep(record, gathered)
         if self.on_epoch is not None:
@@ -170,6 +167,11 @@ class _Run:
         judge = self.arm.judge
         estimate = next(iter(gathered), None) if Source.POPULATION in judge.sources.values() else None
         inputs, targets = self.data.splits[Split.VALIDATION]
+        populations = network_populations(self.layers, gathered, self.correction, per_slot=False)
+        for layer, estimates in populations.items():
+            reason = None if estimate is None else estimates[estimate].undefined(judge.restricted_to(layer.method))
+            if reason is not None:
+                raise ModelError(f"epochs cannot be judged under {judge}: {reason}; set judged_under to another")
         return validate(
             self.network,
             inputs,
@@ -177,16 +179,14 @@ class _Run:
             batch_size=self.spec.batch_size,
             configuration=judge,
             estimate=estimate,
-            populations=network_populations(self.layers, gathered, self.correction, per_slot=False),
+            populations=populations,
         )
 
     def _keep(self, record: EpochRecord, gathered: dict[PopulationEstimate, dict[str, GatheredMoments]]) -> None:
         better = record.validation_loss < self.trained.kept_validation_loss
         last = self.spec.checkpoint is CheckpointRule.LAST
         if better or last or not self.trained.weights:
-            self.trained.weights = {
-                name: value.detach().clone() for name, value in self.network.named_parameters()
-            }
+            self.trained.weights = {name: value.detach().clone() for name, value in self.network.named_parameters()}
             self.trained.gathered = gathered
             self.trained.kept_epoch = record.epoch
             self.trained.kept_validation_loss = record.validation_loss

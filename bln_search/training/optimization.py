@@ -11,9 +11,7 @@ from bln_search.specs.training import TrainingSpec
 def make_optimizer(network: nn.Module, spec: TrainingSpec) -> torch.optim.Optimizer:
     """Adam (torch's defaults) or SGD over every parameter, one fused kernel a step."""
     if spec.optimizer == "adam":
-        return torch.optim.Adam(
-            network.parameters(), lr=spec.learning_rate, weight_decay=spec.weight_decay, fused=True
-        )
+        return torch.optim.Adam(network.parameters(), lr=spec.learning_rate, weight_decay=spec.weight_decay, fused=True)
     return torch.optim.SGD(
         network.parameters(),
         lr=spec.learning_rate,

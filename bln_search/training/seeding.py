@@ -18,7 +18,7 @@ def repeatable(seed: int, *, threads: int | None = None) -> Iterator[None]:
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     before = torch.are_deterministic_algorithms_enabled(), torch.get_num_threads()
     torch.manual_seed(seed)
-    torch.use_deterministic_algorithms(True)
+    torch.use_deterministic_algorithms(mode=True)
     if threads is not None:
         torch.set_num_threads(threads)
     try:

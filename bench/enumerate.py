@@ -1,0 +1,159 @@
+"""Sixteen configurations in one pass against sixteen evaluations one after another.
+
+LeNet, CIFAR-10 shapes, mini-batches of 25, two threads. Each pair is measured in the same process, one after the other:
+the fused pass, then sixteen plain forward evaluations as anyone would write them (eval mode, one configuration applied,
+a loop over the mini-batches). Equality is checked in float64 and float32 on LeNet, an MLP and a residual network.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from bench.reporting import arguments, finish, spread
+from bln_search.core.configuration import Method, all_configurations
+from bln_search.core.words import Correction, PopulationEstimate, Semantics
+from bln_search.evaluation import evaluate_rows, gather_frozen
+from bln_search.evaluation.batches import mini_batches
+from bln_search.evaluation.one_pass import Populations, configured
+from bln_search.models import MLP, LeNet
+from bln_search.norms import BLN
+from bln_search.norms.examples import Row
+from bln_search.norms.finding import find_norms, network_populations
+
+BATCH = 25
+ROWS = tuple(
+    Row(configuration, PopulationEstimate.FROZEN if configuration.uses_population else None)
+    for configuration in all_configurations(Method.BLN)
+)
+
+
+class Residual(nn.Module):
+    """A small residual network: the skip connection passes around the first normalization layer."""
+
+    def __init__(self, norm: Callable[[int], nn.Module]) -> None:
+        super().__init__()
+        self.stem = nn.Conv2d(3, 8, 3, padding=1)
+        self.first = nn.Sequential(norm(8), nn.ReLU(), nn.Conv2d(8, 8, 3, padding=1))
+        self.second = nn.Sequential(norm(8), nn.ReLU(), nn.Conv2d(8, 8, 3, padding=1))
+        self.head = nn.Linear(8, 10)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits."""
+        x = self.stem(x)
+        x = x + self.first(x)
+        x = x + self.second(x)
+        logits: Tensor = self.head(x.mean((2, 3)))
+        return logits
+
+
+NETWORKS: dict[str, Callable[[Callable[[int], nn.Module]], nn.Module]] = {
+    "lenet": lambda norm: LeNet((3, 32, 32), 10, norm),
+    "mlp": lambda norm: MLP((3, 32, 32), 10, norm),
+    "residual": Residual,
+}
+
+
+def prepared(
+    name: str, semantics: Semantics, dtype: torch.dtype, device: str, examples: int
+) -> tuple[nn.Module, Tensor, Tensor, Populations]:
+    """A network with random weights, random data of the shape of CIFAR-10, and frozen population values."""
+    torch.manual_seed(0)
+    norm = partial(BLN, semantics=semantics, batch_size=BATCH)
+    network = NETWORKS[name](norm).to(device, dtype).eval()
+    inputs = torch.randn(examples, 3, 32, 32, dtype=dtype, device=device)
+    targets = torch.randint(0, 10, (examples,), device=device)
+    sample = (x for x, _ in mini_batches(inputs[:500], targets[:500], BATCH))
+    gathered = {PopulationEstimate.FROZEN: gather_frozen(network, sample)}
+    populations = network_populations(find_norms(network), gathered, Correction.BESSEL, per_slot=False)
+    return network, inputs, targets, populations
+
+
+def fused(network: nn.Module, inputs: Tensor, targets: Tensor, populations: Populations) -> list[float]:
+    """Mean losses of all rows, in one pass."""
+    outcomes = evaluate_rows(network, mini_batches(inputs, targets, BATCH), ROWS, populations)
+    return [float(outcome.losses.mean(dtype="float64")) for outcome in outcomes]
+
+
+@torch.inference_mode()
+def single(network: nn.Module, inputs: Tensor, targets: Tensor, populations: Populations, row: Row) -> float:
+    """Mean loss of one row, by plain forward passes."""
+    total = torch.zeros((), dtype=torch.float64, device=inputs.device)
+    with configured(row, populations):
+        for start in range(0, len(inputs), BATCH):
+            x, y = inputs[start : start + BATCH], targets[start : start + BATCH]
+            total += F.cross_entropy(network(x), y, reduction="sum")
+    return total.item() / len(inputs)
+
+
+def timed(work: Callable[[], object], device: str) -> float:
+    """Seconds of one call."""
+    if device != "cpu":
+        torch.cuda.synchronize()
+    start = time.perf_counter()
+    work()
+    if device != "cpu":
+        torch.cuda.synchronize()
+    return time.perf_counter() - start
+
+
+def largest_difference(dtype: torch.dtype, device: str) -> float:
+    """The largest relative difference of mean losses, fused against plain, over networks, readings and rows."""
+    worst = 0.0
+    for name in NETWORKS:
+        for semantics in Semantics:
+            network, inputs, targets, populations = prepared(name, semantics, dtype, device, 200)
+            for row, loss in zip(ROWS, fused(network, inputs, targets, populations), strict=True):
+                expected = single(network, inputs, targets, populations, row)
+                worst = max(worst, abs(loss - expected) / abs(expected))
+    return worst
+
+
+def main() -> None:
+    options = arguments(__doc__ or "").parse_args()
+    torch.set_num_threads(2)
+    device = options.device
+    examples, pairs = (2_500, 5) if options.quick else (10_000, 7)
+    differences = {str(dtype): largest_difference(dtype, device) for dtype in (torch.float64, torch.float32)}
+    result: dict[str, object] = {}
+    for semantics in Semantics:
+        network, inputs, targets, populations = prepared("lenet", semantics, torch.float32, device, examples)
+        work = partial(fused, network, inputs, targets, populations)
+        one = partial(single, network, inputs, targets, populations)
+        timed(work, device), timed(partial(one, ROWS[-1]), device)
+        speedups, costs = [], []
+        for _ in range(pairs):
+            together = timed(work, device)
+            alone = [timed(partial(one, row), device) for row in ROWS]
+            speedups.append(sum(alone) / together)
+            costs.append(together / (sum(alone) / len(alone)))
+        result[semantics] = {"speedup": spread(speedups), "cost_in_single_evaluations": spread(costs)}
+        print(f"{semantics:10} speedup {spread(speedups)}  cost in single evaluations {spread(costs)}")
+    print(f"largest relative difference of mean losses: {differences}")
+    reference = result[Semantics.REFERENCE]
+    assert isinstance(reference, dict)
+    finish(
+        "enumerate" if device == "cpu" else "enumerate_gpu",
+        {
+            "speedup": reference["speedup"]["median"],
+            "cost_in_single_evaluations": reference["cost_in_single_evaluations"]["median"],
+            "max_relative_difference": differences["torch.float32"],
+            "max_relative_difference_float64": differences["torch.float64"],
+            "by_semantics": result,
+            "examples": examples,
+            "batch_size": BATCH,
+            "pairs": pairs,
+            "device": device,
+        },
+        save=options.save,
+        device=device,
+    )
+
+
+if __name__ == "__main__":
+    main()

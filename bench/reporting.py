@@ -1,0 +1,74 @@
+"""What every benchmark shares: its arguments, its spread, its provenance, its last line."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import statistics
+import subprocess
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def arguments(about: str) -> argparse.ArgumentParser:
+    """--quick, --save and --device."""
+    parser = argparse.ArgumentParser(description=about)
+    parser.add_argument("--quick", action="store_true", help="about a minute")
+    parser.add_argument("--save", action="store_true", help="write the result with its provenance to bench/results")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda")
+    return parser
+
+
+def spread(values: list[float]) -> dict[str, float]:
+    """Median, smallest and largest."""
+    return {"median": statistics.median(values), "min": min(values), "max": max(values)}
+
+
+def provenance(device: str = "cpu") -> dict[str, Any]:
+    """When, on what and with which versions something was measured."""
+    hardware = _processor() if device == "cpu" else torch.cuda.get_device_name(device)
+    return {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "device": device,
+        "hardware": hardware,
+        "threads": torch.get_num_threads(),
+        "python": platform.python_version(),
+        "versions": {name: version(name) for name in ("bln-search", "torch", "numpy")},
+        "revision": _revision(),
+    }
+
+
+def finish(name: str, result: dict[str, Any], *, save: bool, device: str = "cpu") -> None:
+    """Print the result as the last line; with `save` also write it, with provenance, to bench/results."""
+    if save:
+        RESULTS.mkdir(exist_ok=True)
+        whole = {"benchmark": name, "result": result, "provenance": provenance(device)}
+        (RESULTS / f"{name}.json").write_text(json.dumps(whole, indent=1, allow_nan=False) + "\n")
+    print(json.dumps(result, allow_nan=False))
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return f"{len(names)} × {names[0]}" if names else platform.machine()
+
+
+def _revision() -> str:
+    done = subprocess.run(
+        ["git", "describe", "--always", "--dirty", "--abbrev=12"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=Path(__file__).parent,
+    )
+    return done.stdout.strip() or "unknown"

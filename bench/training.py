@@ -1,0 +1,96 @@
+"""What the training loop costs over a bare PyTorch loop: LeNet with BLN, CIFAR-10 shapes, mini-batches of 25, one thread.
+
+Both train the same network on the same mini-batches and validate once an epoch; ours also folds the `epoch` population
+estimate, keeps the best weights and records losses. The two run in turn, in pairs.
+"""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from bench.reporting import arguments, finish, spread
+from bln_search.core.words import PopulationEstimate, Split
+from bln_search.data import PreparedData
+from bln_search.models import build_model
+from bln_search.norms import BLN
+from bln_search.specs import ArmSpec, TrainingSpec
+from bln_search.training import train
+
+BATCH = 25
+
+
+def network() -> nn.Module:
+    """A fresh LeNet."""
+    return build_model("lenet", (3, 32, 32), 10, partial(BLN, batch_size=BATCH), seed=0)
+
+
+def random_data(examples: int) -> PreparedData:
+    """Random data of the shape of CIFAR-10."""
+    torch.manual_seed(0)
+    sizes = {Split.TRAIN: examples, Split.VALIDATION: examples // 9, Split.TEST: BATCH}
+    splits = {split: (torch.randn(n, 3, 32, 32), torch.randint(0, 10, (n,))) for split, n in sizes.items()}
+    return PreparedData(splits, (3, 32, 32), 10)
+
+
+def ours(data: PreparedData, epochs: int, estimates: tuple[PopulationEstimate, ...]) -> float:
+    """Seconds of our loop."""
+    spec = TrainingSpec(epochs=epochs, batch_size=BATCH)
+    fresh = network()
+    start = time.perf_counter()
+    train(fresh, data, spec, ArmSpec(method="bln"), seed=0, estimates=estimates)
+    return time.perf_counter() - start
+
+
+def bare(data: PreparedData, epochs: int) -> float:
+    """Seconds of the loop one would write by hand."""
+    fresh = network()
+    (inputs, targets), (validation, labels) = data.splits[Split.TRAIN], data.splits[Split.VALIDATION]
+    optimizer = torch.optim.Adam(fresh.parameters(), lr=0.002, fused=True)
+    start = time.perf_counter()
+    for _ in range(epochs):
+        fresh.train()
+        order = torch.randperm(len(inputs))
+        for at in range(0, len(inputs) // BATCH * BATCH, BATCH):
+            chosen = order[at : at + BATCH]
+            loss = F.cross_entropy(fresh(inputs[chosen]), targets[chosen])
+            optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+        fresh.eval()
+        with torch.no_grad():
+            for at in range(0, len(validation) // BATCH * BATCH, BATCH):
+                F.cross_entropy(fresh(validation[at : at + BATCH]), labels[at : at + BATCH])
+    return time.perf_counter() - start
+
+
+def main() -> None:
+    options = arguments(__doc__ or "").parse_args()
+    torch.set_num_threads(1)
+    examples, epochs, pairs = (1_800, 2, 5) if options.quick else (4_500, 2, 9)
+    data = random_data(examples)
+    kinds = {"frozen": (), "epoch": (PopulationEstimate.EPOCH,)}
+    bare(data, 1)
+    overheads: dict[str, list[float]] = {kind: [] for kind in kinds}
+    for _ in range(pairs):
+        for kind, estimates in kinds.items():
+            overheads[kind].append(ours(data, epochs, estimates) / bare(data, epochs) - 1)
+    for kind, values in overheads.items():
+        print(f"{kind:7} overhead over a bare loop: {spread(values)}")
+    result = {
+        "overhead": spread(overheads["frozen"])["median"],
+        "overhead_with_epoch_estimate": spread(overheads["epoch"])["median"],
+        "spread": {kind: spread(values) for kind, values in overheads.items()},
+        "pairs": pairs,
+        "examples": examples,
+        "epochs": epochs,
+    }
+    finish("training", result, save=options.save)
+
+
+if __name__ == "__main__":
+    main()

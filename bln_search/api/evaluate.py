@@ -1,0 +1,142 @@
+"""A network and its loaders in, the ranked table out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from bln_search.api.ranked import RankedConfigurations
+from bln_search.core.errors import DataError
+from bln_search.core.records import Evaluation, EvaluationKey, Outcomes
+from bln_search.core.words import Correction, PopulationEstimate, Split
+from bln_search.evaluation import evaluate_split, gather_frozen
+from bln_search.evaluation.batches import MiniBatch, completed, mini_batches
+from bln_search.evaluation.memory import MEMORY_LIMIT
+from bln_search.evaluation.scoring import Score, cross_entropy
+from bln_search.norms import Normalization
+from bln_search.norms.examples import Row
+from bln_search.norms.finding import Gathered, find_norms, network_configurations, network_populations
+from bln_search.norms.gathering import GatheredMoments
+from bln_search.ranking.leaderboard import Scored, rank
+
+Loader = Iterable[Any]
+"""Yields (inputs, targets): tensors whose first axis holds examples; a `DataLoader` for instance."""
+
+
+def evaluate_configurations(
+    network: nn.Module,
+    train_loader: Loader,
+    validation_loader: Loader,
+    *,
+    test_loader: Loader | None = None,
+    batch_sizes: Sequence[int] | None = None,
+    gathered: Mapping[PopulationEstimate, Mapping[str, GatheredMoments]] | None = None,
+    correction: Correction | str = Correction.BESSEL,
+    per_slot: bool = False,
+    score: Score = cross_entropy,
+    one_pass: bool = True,
+    memory_limit: int = MEMORY_LIMIT,
+) -> RankedConfigurations:
+    """Evaluate `network` under every configuration of its normalization layers, in one pass, ranked on validation.
+
+    train_loader: the training mini-batches; the population values are their means with the weights as they are.
+    validation_loader: decides the order. test_loader: reported beside it. Both give mini-batches of the inference
+    size; a shorter last one is filled up with examples that do not count. batch_sizes: other inference mini-batch
+    sizes to evaluate instead; the split is then held in memory.
+    gathered: further population estimates, as `bln_search.norms.gathering` collects them during training.
+    score: from outputs and targets to per-example losses and correctness; by default softmax cross-entropy.
+    one_pass=False evaluates configuration by configuration, for a network whose other layers mix examples.
+    memory_limit: bytes of the largest activation of all configurations together.
+
+    Layers of BLN without a batch_size take the training mini-batch size. Otherwise the network is left as it was.
+    Raises ModelError or DataError, saying what to change.
+    """
+    layers = find_norms(network)
+    device = next(network.parameters()).device
+    every = dict(gathered or {})
+    every.setdefault(PopulationEstimate.FROZEN, _gather(network, layers, train_loader, device))
+    populations = network_populations(layers, every, Correction(correction), per_slot=per_slot)
+    rows = [
+        Row(configuration, estimate)
+        for configuration in network_configurations(layers)
+        for estimate in (every if configuration.uses_population else (None,))
+    ]
+    results: list[Evaluation] = []
+    for split, loader in ((Split.VALIDATION, validation_loader), (Split.TEST, test_loader)):
+        if loader is None:
+            continue
+        for batch_size, batches in _batchings(loader, batch_sizes, device, f"{split}_loader"):
+            results += evaluate_split(
+                network,
+                batches,
+                rows,
+                populations,
+                split=split,
+                batch_size=batch_size,
+                score=score,
+                one_pass=one_pass,
+                memory_limit=memory_limit,
+            )
+    return RankedConfigurations(
+        board=rank(Scored(arm="network", seed=0, evaluation=result) for result in results),
+        populations=_by_name(layers, every, populations),
+        outcomes=_outcomes(results),
+    )
+
+
+def _gather(
+    network: nn.Module, layers: Mapping[str, Normalization], loader: Loader, device: torch.device
+) -> dict[str, GatheredMoments]:
+    batches = _pairs(loader, device, "train_loader")
+    first = next(batches, None)
+    if first is None:
+        raise DataError("train_loader yields no mini-batch: population values need at least one")
+    for layer in layers.values():
+        layer.batch_size = layer.batch_size or len(first[0])
+    return gather_frozen(network, (inputs for inputs, _ in chain([first], batches)))
+
+
+def _batchings(
+    loader: Loader, batch_sizes: Sequence[int] | None, device: torch.device, name: str
+) -> Iterator[tuple[int, Iterable[MiniBatch]]]:
+    """Each inference mini-batch size with its mini-batches."""
+    batches = _pairs(loader, device, name)
+    if batch_sizes is not None:
+        held = list(batches)
+        if not held:
+            raise DataError(f"{name} yields no mini-batch")
+        inputs, targets = torch.cat([x for x, _ in held]), torch.cat([y for _, y in held])
+        yield from ((size, mini_batches(inputs, targets, size)) for size in batch_sizes)
+        return
+    first = next(batches, None)
+    if first is None:
+        raise DataError(f"{name} yields no mini-batch")
+    yield len(first[0]), completed(chain([first], batches))
+
+
+def _pairs(loader: Loader, device: torch.device, name: str) -> Iterator[MiniBatch]:
+    for batch in loader:
+        whole = isinstance(batch, list | tuple) and len(batch) == 2
+        if not whole or not all(isinstance(part, Tensor) for part in batch):
+            raise DataError(
+                f"{name} must yield (inputs, targets), two tensors with examples on the first axis; "
+                f"it yields {type(batch).__name__}"
+            )
+        inputs, targets = batch
+        if len(inputs) != len(targets) or len(inputs) == 0:
+            raise DataError(f"{name} yields {len(inputs)} inputs with {len(targets)} targets")
+        yield inputs.to(device), targets.to(device)
+
+
+def _by_name(
+    layers: Mapping[str, Normalization], every: Gathered, populations: Mapping[Normalization, Any]
+) -> dict[PopulationEstimate, dict[str, Any]]:
+    return {estimate: {name: populations[layer][estimate] for name, layer in layers.items()} for estimate in every}
+
+
+def _outcomes(results: list[Evaluation]) -> dict[EvaluationKey, Outcomes]:
+    return {result.key: result.outcomes for result in results if result.outcomes is not None}

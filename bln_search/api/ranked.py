@@ -1,0 +1,70 @@
+"""The ranked table of a network, with what is needed to apply any of its rows."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from rich.console import Console
+
+from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.errors import ModelError
+from bln_search.core.records import EvaluationKey, Outcomes
+from bln_search.core.words import PopulationEstimate
+from bln_search.norms.statistics import LayerPopulation
+from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
+from bln_search.reports.table import leaderboard_table
+
+LayerPopulationsByName = Mapping[str, LayerPopulation]
+
+
+@dataclass(frozen=True)
+class RankedConfiguration:
+    """A row of the table and the population values it reads, by the name of the layer."""
+
+    row: LeaderboardRow
+    populations: LayerPopulationsByName
+
+    @property
+    def configuration(self) -> InferenceConfiguration:
+        """Where each statistic comes from."""
+        return self.row.configuration
+
+    def __str__(self) -> str:
+        return f"{self.configuration}" + (f" ({self.row.estimate})" if self.row.estimate else "")
+
+
+@dataclass(frozen=True)
+class RankedConfigurations:
+    """Rows from best to worst, those without a rank last. Printing it prints the table.
+
+    outcomes: per-example losses and correctness of every measured row.
+    """
+
+    board: Leaderboard
+    populations: Mapping[PopulationEstimate, LayerPopulationsByName]
+    outcomes: Mapping[EvaluationKey, Outcomes]
+
+    @property
+    def best(self) -> RankedConfiguration:
+        """The first row. Raises ModelError where nothing was measured."""
+        if self.board.best is None:
+            reason = next((row.reason for row in self.board.rows if row.reason), "there is no row")
+            raise ModelError(f"no configuration could be measured: {reason}")
+        return self[0]
+
+    def __getitem__(self, place: int) -> RankedConfiguration:
+        row = self.board.rows[place]
+        return RankedConfiguration(row, {} if row.estimate is None else self.populations[row.estimate])
+
+    def __len__(self) -> int:
+        return len(self.board.rows)
+
+    def __iter__(self) -> Iterator[RankedConfiguration]:
+        return (self[place] for place in range(len(self)))
+
+    def __str__(self) -> str:
+        out = io.StringIO()
+        Console(file=out, width=160).print(leaderboard_table(self.board))
+        return out.getvalue()

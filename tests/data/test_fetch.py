@@ -1,0 +1,53 @@
+"""Files are fetched whole or not at all, from a real server."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from bln_search.core.errors import DataError
+from bln_search.data.catalog import Entry
+from bln_search.data.fetch import fetch_files
+from bln_search.data.files import SourceFile, read_file
+
+CONTENT = b"pixels" * 500
+FILE = SourceFile("images", hashlib.md5(CONTENT).hexdigest(), len(CONTENT))
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *args):
+        """Say nothing."""
+
+
+@pytest.fixture
+def server(tmp_path):
+    folder = tmp_path / "served"
+    folder.mkdir()
+    (folder / "images.gz").write_bytes(gzip.compress(CONTENT))
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=folder)) as running:
+        thread = threading.Thread(target=running.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{running.server_port}"
+        running.shutdown()
+        thread.join()
+
+
+def entry(url):
+    return Entry("small", "", (), (FILE,), downloads=(url,))
+
+
+def test_a_fetched_file_is_found_and_verified(server, tmp_path):
+    fetched = list(fetch_files(entry(f"{server}/images.gz"), tmp_path / "data"))
+    assert fetched == [tmp_path / "data" / "small" / "images.gz"]
+    assert read_file(FILE, [tmp_path / "data" / "small"], None) == CONTENT
+
+
+def test_a_failed_download_leaves_nothing_and_says_where_to_put_the_file(server, tmp_path):
+    with pytest.raises(DataError, match="404.*get the file in another way and put it into"):
+        list(fetch_files(entry(f"{server}/absent.gz"), tmp_path / "data"))
+    assert list((tmp_path / "data" / "small").iterdir()) == []

@@ -1,0 +1,74 @@
+"""Files are found plain, packed or in the archive, and only the published content is accepted."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import lzma
+import tarfile
+
+import pytest
+
+from bln_search.core.errors import ChecksumError, DataError
+from bln_search.data.files import Archive, SourceFile, read_file
+
+CONTENT = b"content " * 1000
+FILE = SourceFile("part.bin", hashlib.md5(CONTENT).hexdigest(), len(CONTENT))
+ARCHIVE = Archive("official.tar.gz", "folder")
+
+
+def tar(member, content=CONTENT):
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:gz") as archive:
+        info = tarfile.TarInfo(member)
+        info.size = len(content)
+        archive.addfile(info, io.BytesIO(content))
+    return out.getvalue()
+
+
+FORMS = {
+    "part.bin": CONTENT,
+    "part.bin.gz": gzip.compress(CONTENT),
+    "part.bin.xz": lzma.compress(CONTENT),
+    "official.tar.gz": tar("folder/part.bin"),
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_each_form_gives_the_content(tmp_path, name):
+    (tmp_path / name).write_bytes(FORMS[name])
+    assert read_file(FILE, [tmp_path / "elsewhere", tmp_path], ARCHIVE) == CONTENT
+
+
+def test_an_absent_file_names_where_it_was_looked_for_and_what_to_do(tmp_path):
+    with pytest.raises(DataError, match=f"part.bin .* is not in {tmp_path}.*--data.*fetch"):
+        read_file(FILE, [tmp_path], ARCHIVE)
+
+
+@pytest.mark.parametrize("name", ["part.bin.gz", "part.bin.xz", "official.tar.gz"])
+def test_a_cut_off_file_is_damaged(tmp_path, name):
+    (tmp_path / name).write_bytes(FORMS[name][:-20])
+    with pytest.raises(DataError, match="damaged, get it again"):
+        read_file(FILE, [tmp_path], ARCHIVE)
+
+
+@pytest.mark.parametrize("content", [b"", CONTENT[:-1], CONTENT + b"x", b"X" + CONTENT[1:]])
+def test_other_content_names_both_checksums(tmp_path, content):
+    (tmp_path / "part.bin").write_bytes(content)
+    with pytest.raises(ChecksumError) as caught:
+        read_file(FILE, [tmp_path], None)
+    assert FILE.md5 in str(caught.value)
+    assert str(tmp_path / "part.bin") in str(caught.value)
+
+
+def test_a_file_that_unpacks_to_far_more_is_not_unpacked_whole(tmp_path):
+    (tmp_path / "part.bin.gz").write_bytes(gzip.compress(b"\0" * 50_000_000))
+    with pytest.raises(ChecksumError, match=f"more than {FILE.size} bytes"):
+        read_file(FILE, [tmp_path], None)
+
+
+def test_an_archive_without_the_member_is_not_the_official_one(tmp_path):
+    (tmp_path / "official.tar.gz").write_bytes(tar("other/part.bin"))
+    with pytest.raises(DataError, match="no member folder/part.bin"):
+        read_file(FILE, [tmp_path], ARCHIVE)

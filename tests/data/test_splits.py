@@ -1,0 +1,86 @@
+"""The same examples for the same seed; nothing in two splits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bln_search.core.errors import DataError
+from bln_search.core.words import Split
+from bln_search.data import prepare
+from bln_search.data.dataset import DataSet
+from bln_search.data.splits import split_indices
+from bln_search.specs import DataSpec
+
+LABELS = np.tile(np.arange(10), 100)
+
+
+def spec(**options):
+    return DataSpec(name="digits", **options)
+
+
+@given(
+    fraction=st.floats(0.3, 0.8), validation=st.integers(100, 500), stratified=st.booleans(), seed=st.integers(0, 2**32 - 1)
+)
+def test_splits_are_disjoint_repeatable_and_of_the_size_asked(fraction, validation, stratified, seed):
+    asked = spec(fraction=fraction, validation=validation, stratified=stratified, seed=seed)
+    training, held = split_indices(LABELS, asked)
+    assert not set(training) & set(held)
+    assert len(held) == round(fraction * validation)
+    assert len(training) == round(fraction * (1000 - validation))
+    again = split_indices(LABELS, asked)
+    np.testing.assert_array_equal(training, again[0])
+    np.testing.assert_array_equal(held, again[1])
+
+
+def test_another_seed_draws_other_examples():
+    assert set(split_indices(LABELS, spec(seed=1))[1]) != set(split_indices(LABELS, spec(seed=2))[1])
+
+
+def test_stratified_keeps_the_proportions():
+    training, held = split_indices(LABELS, spec(fraction=0.5, validation=100))
+    assert np.bincount(LABELS[training]).tolist() == [45] * 10
+    assert np.bincount(LABELS[held]).tolist() == [5] * 10
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"validation": 1000}, "leaves none for the rest"),
+        ({"validation": 5000}, "leaves none for the rest"),
+        ({"fraction": 1e-9, "validation": 100}, "leaves none; the smallest that leaves one"),
+        ({"validation": 5}, "proportions of the classes"),
+    ],
+)
+def test_a_split_that_cannot_be_made_says_what_to_change(options, message):
+    with pytest.raises(DataError, match=message):
+        split_indices(LABELS, spec(**options))
+
+
+def images(n=400):
+    inputs = np.random.default_rng(0).integers(0, 255, (n, 3, 4, 4)).astype(np.uint8)
+    inputs[:, :, 0, 0] = 9
+    labels = np.arange(n) % 10
+    return DataSet("images", tuple("0123456789"), inputs, labels, inputs[:50], labels[:50])
+
+
+@pytest.mark.parametrize(("kind", "axes"), [("pixel", (0,)), ("channel", (0, 2, 3))])
+def test_standardization_is_fitted_on_the_training_examples_alone(kind, axes):
+    prepared = prepare(images(), spec(validation=100, standardization=kind))
+    x = prepared.splits[Split.TRAIN][0].double()
+    torch.testing.assert_close(x.mean(axes), torch.zeros_like(x.mean(axes)), atol=1e-6, rtol=0)
+    deviation = x.std(axes, correction=0)
+    varying = deviation > 0
+    torch.testing.assert_close(deviation[varying], torch.ones_like(deviation[varying]), atol=1e-5, rtol=0)
+    assert torch.isfinite(x).all()
+    assert prepared.splits[Split.VALIDATION][0].double().mean(axes).abs().max() > 1e-3
+
+
+def test_a_mini_batch_larger_than_a_split_names_the_split():
+    prepared = prepare(images(), spec(validation=100))
+    prepared.check_batch_size(50)
+    with pytest.raises(DataError, match="51 examples is larger than the test split, which has 50"):
+        prepared.check_batch_size(51)

@@ -1,0 +1,250 @@
+"""All configurations in one pass give what each gives alone."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from bln_search.core.configuration import InferenceConfiguration, Method
+from bln_search.core.errors import DataError, ModelError
+from bln_search.core.words import Correction, PopulationEstimate
+from bln_search.evaluation import evaluate_rows, gather_frozen
+from bln_search.evaluation.batches import mini_batches
+from bln_search.evaluation.one_pass import configured
+from bln_search.norms import BLN, BN, LN, make_norm
+from bln_search.norms.examples import Row
+from bln_search.norms.finding import find_norms, network_configurations, network_populations
+from tests.evaluation.networks import NETWORKS, input_size
+
+SIZE = 6
+ESTIMATES = (PopulationEstimate.FROZEN, PopulationEstimate.EPOCH)
+
+
+def build(name, method="bln", semantics="paper", dtype=torch.float64, batch_size=SIZE):
+    torch.manual_seed(0)
+    norm = partial(make_norm, method, semantics=semantics, batch_size=batch_size)
+    network = NETWORKS[name](norm).to(dtype).eval()
+    with torch.no_grad():
+        for layer in find_norms(network).values():
+            layer.weight.normal_()
+            layer.bias.normal_()
+    return network
+
+
+def data(name, n=20, dtype=torch.float64):
+    generator = torch.Generator().manual_seed(1)
+    inputs = torch.randn(n, 3, input_size(name), input_size(name), generator=generator, dtype=dtype)
+    return inputs, torch.randint(0, 10, (n,), generator=generator)
+
+
+def populations_of(network, name, *, per_slot=False, estimates=ESTIMATES, dtype=torch.float64):
+    """Two estimates that differ: from different mini-batches."""
+    inputs, _ = data(name, 48, dtype)
+    gathered = {
+        estimate: gather_frozen(network, inputs[start : start + 24].split(SIZE))
+        for estimate, start in zip(estimates, (0, 24), strict=False)
+    }
+    return network_populations(find_norms(network), gathered, Correction.BESSEL, per_slot=per_slot)
+
+
+def rows_of(network, estimates=ESTIMATES):
+    return [
+        Row(configuration, estimate)
+        for configuration in network_configurations(find_norms(network))
+        for estimate in (estimates if configuration.uses_population else (None,))
+    ]
+
+
+@torch.no_grad()
+def alone(network, inputs, targets, populations, row, size=SIZE):
+    """Losses under one row by plain forward passes over the same mini-batches."""
+    losses = []
+    with configured(row, populations):
+        for x, y in mini_batches(inputs, targets, size):
+            losses.append(F.cross_entropy(network(x)[: len(y)], y, reduction="none"))
+    return torch.cat(losses).numpy()
+
+
+def assert_equal_to_alone(network, name, populations, rows, tolerance=1e-10, **options):
+    dtype = next(network.parameters()).dtype
+    inputs, targets = data(name, dtype=dtype)
+    together = evaluate_rows(network, mini_batches(inputs, targets, SIZE), rows, populations, **options)
+    for row, outcome in zip(rows, together, strict=True):
+        expected = alone(network, inputs, targets, populations, row)
+        np.testing.assert_allclose(outcome.losses, expected, rtol=tolerance, atol=tolerance, err_msg=str(row))
+
+
+@pytest.mark.parametrize("semantics", ["paper", "reference"])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_losses_of_all_sixteen_are_those_of_each_alone(name, semantics):
+    network = build(name, semantics=semantics)
+    populations = populations_of(network, name)
+    assert_equal_to_alone(network, name, populations, rows_of(network))
+
+
+@pytest.mark.parametrize("method", ["bn", "ln"])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_four_of_bn_and_of_ln_too(name, method):
+    network = build(name, method=method)
+    rows = rows_of(network)
+    assert len({row.configuration for row in rows}) == 4
+    assert_equal_to_alone(network, name, populations_of(network, name), rows)
+
+
+@pytest.mark.parametrize("name", ["lenet", "mlp", "residual"])
+def test_single_precision_agrees_to_a_ten_thousandth(name):
+    network = build(name, dtype=torch.float32)
+    populations = populations_of(network, name, dtype=torch.float32)
+    assert_equal_to_alone(network, name, populations, rows_of(network), tolerance=1e-4)
+
+
+@pytest.mark.parametrize("semantics", ["paper", "reference"])
+@pytest.mark.parametrize("name", ["lenet", "residual", "transformer", "shared"])
+def test_populations_by_slot_too(name, semantics):
+    network = build(name, semantics=semantics)
+    populations = populations_of(network, name, per_slot=True)
+    assert_equal_to_alone(network, name, populations, rows_of(network))
+
+
+@pytest.mark.parametrize("name", ["lenet", "residual"])
+def test_a_small_memory_bound_splits_the_rows_and_changes_nothing(name):
+    network = build(name)
+    populations = populations_of(network, name)
+    assert_equal_to_alone(network, name, populations, rows_of(network), memory_limit=60_000)
+    assert_equal_to_alone(network, name, populations, rows_of(network), memory_limit=1)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_row_by_row_gives_the_same(name):
+    network = build(name)
+    populations = populations_of(network, name)
+    assert_equal_to_alone(network, name, populations, rows_of(network)[::5], one_pass=False)
+
+
+def test_a_chosen_few_rows_in_any_order():
+    network = build("lenet")
+    populations = populations_of(network, "lenet")
+    rows = rows_of(network)
+    assert_equal_to_alone(network, "lenet", populations, [rows[20], rows[3], rows[7], rows[2], rows[30]])
+    assert_equal_to_alone(network, "lenet", populations, rows[5:6])
+
+
+def test_networks_that_mix_methods_are_evaluated_under_the_sixteen():
+    torch.manual_seed(0)
+    network = nn.Sequential(
+        nn.Flatten(), nn.Linear(192, 9), BN(9), nn.Tanh(), LN(9), nn.Linear(9, 8), BLN(8), nn.Linear(8, 10)
+    ).double()
+    network.eval()
+    rows = rows_of(network)
+    assert {row.configuration.method for row in rows} == {Method.BLN}
+    assert_equal_to_alone(network, "mlp", populations_of(network, "mlp"), rows)
+
+
+def test_features_on_the_last_axis_of_images():
+    class ChannelsLast(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = BLN(3, feature_axis=-1), BLN(5, feature_axis=-1)
+            self.linear, self.head = nn.Linear(3, 5), nn.Linear(5, 10)
+
+        def forward(self, x):
+            x = torch.relu(self.linear(self.first(x.permute(0, 2, 3, 1))))
+            return self.head(self.second(x).mean((1, 2)))
+
+    network = ChannelsLast().double().eval()
+    assert_equal_to_alone(network, "mlp", populations_of(network, "mlp"), rows_of(network))
+
+
+def test_one_feature_is_enough():
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Conv2d(3, 1, 3), BLN(1), nn.Conv2d(1, 2, 3), nn.Tanh(), BLN(2), nn.Flatten()).double()
+    network.append(nn.Linear(2 * 16, 10).double()).eval()
+    assert_equal_to_alone(network, "mlp", populations_of(network, "mlp"), rows_of(network))
+
+
+def test_mini_batches_of_one():
+    network = build("lenet", batch_size=1)
+    inputs, targets = data("lenet")
+    gathered = {PopulationEstimate.FROZEN: gather_frozen(network, inputs.split(1))}
+    populations = network_populations(find_norms(network), gathered, Correction.TOTAL, per_slot=False)
+    rows = rows_of(network, (PopulationEstimate.FROZEN,))
+    together = evaluate_rows(network, mini_batches(inputs, targets, 1), rows, populations)
+    for row, outcome in zip(rows, together, strict=True):
+        np.testing.assert_allclose(outcome.losses, alone(network, inputs, targets, populations, row, 1), rtol=1e-10)
+        assert np.isfinite(outcome.losses).all()
+
+
+def test_layers_before_the_first_norm_run_once():
+    network = build("lenet")
+    populations = populations_of(network, "lenet")
+    seen = []
+    network.features[0].register_forward_hook(lambda module, inputs, output: seen.append(len(inputs[0])))
+    inputs, targets = data("lenet", n=24)
+    evaluate_rows(network, mini_batches(inputs, targets, SIZE), rows_of(network), populations)
+    plain_passes = SIZE * 5  # measuring activations, and four for checking the first mini-batch
+    assert sum(seen) == 24 + plain_passes
+
+
+def test_a_network_whose_layers_mix_examples_is_found_out():
+    class Mixing(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm, self.head = BLN(192), nn.Linear(192, 10)
+
+        def forward(self, x):
+            x = self.norm(x.flatten(1))
+            return self.head(x - x.mean(0))
+
+    network = Mixing().double().eval()
+    inputs, targets = data("mlp")
+    populations = populations_of(network, "mlp")
+    rows = rows_of(network)
+    with pytest.raises(ModelError, match="does not treat examples independently; evaluate with one_pass=False"):
+        evaluate_rows(network, mini_batches(inputs, targets, SIZE), rows, populations)
+    together = evaluate_rows(network, mini_batches(inputs, targets, SIZE), rows, populations, one_pass=False)
+    np.testing.assert_allclose(together[0].losses, alone(network, inputs, targets, populations, rows[0]), rtol=1e-10)
+
+
+def test_a_network_that_moves_the_first_axis_is_an_error_that_says_so():
+    class Moving(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm = BLN(3)
+
+        def forward(self, x):
+            return self.norm(x.flatten(2).permute(2, 0, 1))[0]
+
+    network = Moving().double().eval()
+    inputs, targets = data("mlp")
+    with pytest.raises(ModelError, match=r"(first axis|axis 2)"):
+        evaluate_rows(network, mini_batches(inputs, targets, SIZE), rows_of(network, ())[-1:], {})
+
+
+def test_a_network_without_norms_is_an_error_that_says_what_to_do():
+    with pytest.raises(ModelError, match=r"bln_search.convert\(model\)"):
+        evaluate_rows(nn.Linear(3, 2), [], [], {})
+
+
+def test_no_data_is_an_error():
+    network = build("mlp")
+    row = Row(InferenceConfiguration("FFFF"), None)
+    with pytest.raises(DataError, match="no mini-batch"):
+        evaluate_rows(network, [], [row], {})
+
+
+def test_the_network_is_left_as_it_was():
+    network = build("residual")
+    network.train()
+    before = {name: value.clone() for name, value in network.state_dict().items()}
+    populations = populations_of(network, "residual")
+    inputs, targets = data("residual")
+    evaluate_rows(network, mini_batches(inputs, targets, SIZE), rows_of(network), populations)
+    assert network.training
+    assert network.state_dict().keys() == before.keys()
+    for name, value in network.state_dict().items():
+        torch.testing.assert_close(value, before[name], rtol=0, atol=0)

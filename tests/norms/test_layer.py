@@ -1,0 +1,188 @@
+"""Every layer computes its formula: compared with NumPy loops in float64."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bln_search.core.configuration import Method, all_configurations
+from bln_search.core.errors import ModelError
+from bln_search.core.words import Correction
+from bln_search.norms import BLN, BN, LN, make_norm
+from bln_search.norms.gathering import gathering
+from tests.norms import oracle
+
+
+METHODS = ["bn", "ln", "bln"]
+SEMANTICS = ["paper", "reference"]
+SHAPES = {"(N, D)": (5, 4), "(N, T, D)": (5, 3, 4), "(N, C, H, W)": (5, 4, 2, 3)}
+
+
+def layer_and_formula(method, semantics, shape, m=None, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    axis = 2 if len(shape) == 3 else 1
+    d = shape[axis]
+    layer = make_norm(method, d, semantics=semantics, batch_size=m).double()
+    layer.weight.data = torch.randn(d, generator=generator, dtype=torch.float64)
+    layer.bias.data = torch.randn(d, generator=generator, dtype=torch.float64)
+    formula = oracle.Formula(
+        method, semantics, d, m or shape[0], layer.weight.detach().numpy(), layer.bias.detach().numpy(), axis
+    )
+    return layer, formula
+
+
+def random_input(shape, seed=1):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64) * 2 + 0.5
+
+
+def configured(layer, formula, word, *, correction="bessel", per_slot=False, shape=None):
+    """The layer under `word` with a population from six mini-batches, and the same for the formula."""
+    batches = [random_input(shape, seed) for seed in range(10, 16)]
+    layer.train()
+    with gathering([layer]) as gatherers, torch.no_grad():
+        for x in batches:
+            layer(x)
+    gathered = gatherers[layer].moments(has_batch=layer.has_batch, has_feature=layer.has_feature)
+    layer.eval()
+    configuration = next(c for c in all_configurations(Method(formula.method)) if str(c) == word)
+    layer.configure(configuration, layer.population(gathered, Correction(correction), per_slot=per_slot))
+    return oracle.population(formula, [x.numpy() for x in batches], correction, per_slot)
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+@pytest.mark.parametrize("semantics", SEMANTICS)
+@pytest.mark.parametrize("method", METHODS)
+def test_training_uses_the_statistics_of_the_mini_batch(method, semantics, shape):
+    layer, formula = layer_and_formula(method, semantics, shape)
+    x = random_input(shape)
+    np.testing.assert_allclose(layer(x).detach().numpy(), formula(x.numpy()), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+@pytest.mark.parametrize("semantics", SEMANTICS)
+@pytest.mark.parametrize("correction", ["bessel", "total"])
+@pytest.mark.parametrize(
+    ("method", "word"), [(method, str(c)) for method in METHODS for c in all_configurations(Method(method))]
+)
+def test_every_configuration_takes_each_statistic_from_where_it_says(method, word, correction, semantics, shape):
+    layer, formula = layer_and_formula(method, semantics, shape)
+    population = configured(layer, formula, word, correction=correction, shape=shape)
+    x = random_input(shape, seed=99)
+    expected = formula(x.numpy(), word, population)
+    np.testing.assert_allclose(layer(x).detach().numpy(), expected, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("word", ["TTTT", "FFTF", "FFFT"])
+def test_per_slot_keeps_one_feature_value_for_each_slot_of_the_mini_batch(word):
+    shape = SHAPES["(N, C, H, W)"]
+    layer, formula = layer_and_formula("bln", "reference", shape, m=5)
+    population = configured(layer, formula, word, per_slot=True, shape=shape)
+    x = random_input(shape, seed=99)
+    np.testing.assert_allclose(
+        layer(x).detach().numpy(), formula(x.numpy(), word, population), rtol=1e-11, atol=1e-11
+    )
+    smaller = x[:3]
+    np.testing.assert_allclose(
+        layer(smaller).detach().numpy(), formula(smaller.numpy(), word, population), rtol=1e-11, atol=1e-11
+    )
+    with pytest.raises(ModelError, match="use mini-batches of 5 at most"):
+        layer(torch.cat([x, x]))
+
+
+def test_the_weights_follow_the_training_mini_batch_size_at_inference_too():
+    layer, formula = layer_and_formula("bln", "reference", (5, 4), m=25)
+    layer.eval()
+    x = random_input((5, 4))
+    np.testing.assert_allclose(layer(x).detach().numpy(), formula(x.numpy()), rtol=1e-12)
+
+
+@pytest.mark.parametrize("semantics", SEMANTICS)
+@pytest.mark.parametrize("method", METHODS)
+def test_a_mini_batch_of_one_never_yields_a_nan(method, semantics):
+    for shape in SHAPES.values():
+        layer, formula = layer_and_formula(method, semantics, (1, *shape[1:]))
+        x = random_input((1, *shape[1:]))
+        out = layer(x)
+        assert torch.isfinite(out).all()
+        np.testing.assert_allclose(out.detach().numpy(), formula(x.numpy()), rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+@pytest.mark.parametrize("semantics", SEMANTICS)
+@pytest.mark.parametrize("method", METHODS)
+def test_gradients_are_those_of_the_formula(method, semantics, shape):
+    layer, _ = layer_and_formula(method, semantics, shape)
+    x = random_input(shape).requires_grad_()
+
+    def function(x, weight, bias):
+        return torch.func.functional_call(layer, {"weight": weight, "bias": bias}, (x,))
+
+    assert torch.autograd.gradcheck(function, (x, layer.weight, layer.bias))
+
+
+def test_batch_normalization_agrees_with_torch():
+    ours, theirs = BN(4, epsilon=1e-5).double(), torch.nn.BatchNorm2d(4, momentum=None).double()
+    x = random_input((6, 4, 3, 3))
+    torch.testing.assert_close(ours(x), theirs(x))
+    with gathering([ours]) as gatherers:
+        ours(x)
+    gathered = gatherers[ours].moments(has_batch=True, has_feature=False)
+    ours.configure(all_configurations(Method.BN)[0], ours.population(gathered, Correction.BESSEL))
+    torch.testing.assert_close(ours.eval()(x), theirs.eval()(x))
+
+
+def test_layer_normalization_agrees_with_torch():
+    x = random_input((6, 5, 4))
+    torch.testing.assert_close(LN(4, epsilon=1e-5).double()(x), torch.nn.LayerNorm(4).double()(x))
+
+
+@given(scale=st.floats(1e-3, 1e3), shift=st.floats(-100, 100))
+def test_layer_normalization_does_not_see_a_shift_and_scale_of_its_example(scale, shift):
+    x = random_input((3, 8))
+    layer = LN(8, epsilon=1e-12).double()
+    torch.testing.assert_close(layer(x * scale + shift), layer(x), rtol=1e-4, atol=1e-4)
+
+
+@given(seed=st.integers(0, 2**31))
+def test_feature_statistics_do_not_depend_on_company(seed):
+    x = random_input((6, 4), seed)
+    layer = LN(4).double().eval()
+    torch.testing.assert_close(layer(x)[:1], layer(x[:1]))
+
+
+def test_a_state_dict_brings_configuration_and_population_back():
+    layer, formula = layer_and_formula("bln", "reference", (5, 4, 2, 3))
+    configured(layer, formula, "TFTT", shape=(5, 4, 2, 3))
+    fresh = BLN(4, semantics="reference").double().eval()
+    fresh.load_state_dict(layer.state_dict())
+    x = random_input((5, 4, 2, 3))
+    assert str(fresh.configuration) == "TFTT"
+    torch.testing.assert_close(fresh(x), layer(x), rtol=0, atol=0)
+    torch.testing.assert_close(copy.deepcopy(layer)(x), layer(x), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: BLN(0), "at least one feature"),
+        (lambda: BLN(3, batch_size=0), "at least 1"),
+        (lambda: BLN(3)(torch.randn(2, 4)), "num_features=4"),
+        (lambda: BLN(3)(torch.randn(3)), r"\(N, D\), \(N, T, D\) or \(N, C, H, W\)"),
+        (lambda: BLN(3).configure(all_configurations(Method.BN)[0]), "does not name the statistics"),
+    ],
+)
+def test_a_wrong_use_is_one_clear_error(make, message):
+    with pytest.raises(ModelError, match=message):
+        make()
+
+
+def test_a_population_that_was_never_given_is_an_error_not_a_guess():
+    layer = BLN(3).eval()
+    layer.configure(all_configurations(Method.BLN)[0])
+    with pytest.raises(ModelError, match="never given"):
+        layer(torch.randn(2, 3))

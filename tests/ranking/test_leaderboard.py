@@ -1,0 +1,109 @@
+"""The order: loss, then accuracy, on the chosen split; what has no figure is never ranked."""
+
+from __future__ import annotations
+
+import statistics
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bln_search.core.configuration import InferenceConfiguration, Method, all_configurations
+from bln_search.core.records import Evaluation, EvaluationKey
+from bln_search.core.states import EvaluationState
+from bln_search.core.words import Split
+from bln_search.ranking.leaderboard import Scored, rank
+
+WORDS = [str(c) for c in all_configurations(Method.BLN)]
+
+
+def measured(word, loss, accuracy=0.5, *, seed=0, split=Split.VALIDATION, arm="bln"):
+    key = EvaluationKey(InferenceConfiguration(word), None, 25, split)
+    return Scored(arm, seed, Evaluation(key, EvaluationState.MEASURED, 10, loss, accuracy))
+
+
+def without(word, state, *, seed=0, split=Split.VALIDATION):
+    key = EvaluationKey(InferenceConfiguration(word), None, 25, split)
+    return Scored("bln", seed, Evaluation(key, state, 0, reason="because"))
+
+
+def words(board):
+    return [str(row.configuration) for row in board.rows]
+
+
+def test_lower_loss_first_then_higher_accuracy():
+    board = rank([measured("TTTT", 2.0, 0.9), measured("FFFF", 1.0, 0.1), measured("TFTF", 1.0, 0.2)])
+    assert words(board) == ["TFTF", "FFFF", "TTTT"]
+    assert [row.rank for row in board.rows] == [1, 2, 3]
+
+
+def test_equal_figures_share_a_rank():
+    board = rank([measured("TTTT", 1.0), measured("FFFF", 1.0), measured("TFTF", 2.0)])
+    assert [row.rank for row in board.rows] == [1, 1, 3]
+
+
+def test_test_figures_never_decide_unless_asked():
+    scored = [measured(w, v) for w, v in (("TTTT", 1.0), ("FFFF", 2.0))]
+    scored += [measured(w, v, split=Split.TEST) for w, v in (("TTTT", 9.0), ("FFFF", 1.0))]
+    board = rank(scored)
+    assert words(board) == ["TTTT", "FFFF"]
+    assert board.rows[0].figures[Split.TEST].loss.mean == 9.0
+    assert board.warning is None
+    on_test = rank(scored, Split.TEST)
+    assert words(on_test) == ["FFFF", "TTTT"]
+    assert "optimistic" in on_test.warning
+
+
+def test_mean_and_deviation_over_seeds():
+    losses = [1.0, 1.5, 3.0]
+    board = rank([measured("FFFF", loss, seed=seed) for seed, loss in enumerate(losses)])
+    figures = board.rows[0].figures[Split.VALIDATION].loss
+    assert figures.mean == pytest.approx(statistics.mean(losses))
+    assert figures.deviation == pytest.approx(statistics.stdev(losses))
+    assert board.rows[0].seeds == 3
+
+
+def test_one_seed_has_no_deviation():
+    assert rank([measured("FFFF", 1.0)]).rows[0].figures[Split.VALIDATION].loss.deviation is None
+
+
+@pytest.mark.parametrize("state", [EvaluationState.UNDEFINED, EvaluationState.DIVERGED])
+def test_a_row_without_a_figure_under_any_seed_stands_last_without_a_rank(state):
+    board = rank([measured("FFFF", 5.0), measured("TTTT", 0.1), without("TTTT", state, seed=1)])
+    assert words(board) == ["FFFF", "TTTT"]
+    assert board.rows[1].rank is None
+    assert board.rows[1].reason == "because"
+    assert board.rows[1].figures == {}
+
+
+def test_undefined_stands_behind_diverged():
+    board = rank([without("FFFF", EvaluationState.UNDEFINED), without("TTTT", EvaluationState.DIVERGED)])
+    assert words(board) == ["TTTT", "FFFF"]
+    assert board.best is None
+
+
+def test_nothing_at_all_is_an_empty_board():
+    assert rank([]).rows == ()
+    assert rank([]).best is None
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(WORDS), st.tuples(st.floats(0, 10), st.floats(0, 1)) | st.none(), min_size=1
+    ),
+    st.randoms(),
+)
+def test_the_order_is_a_law_and_does_not_depend_on_the_order_of_arrival(figures, random):
+    scored = [
+        measured(word, *pair) if pair else without(word, EvaluationState.UNDEFINED) for word, pair in figures.items()
+    ]
+    board = rank(scored)
+    random.shuffle(scored)
+    assert rank(scored) == board
+    assert sorted(words(board)) == sorted(figures)
+    ranked = [row for row in board.rows if row.rank]
+    assert ranked == list(board.rows[: len(ranked)])
+    pairs = [
+        (row.figures[Split.VALIDATION].loss.mean, -row.figures[Split.VALIDATION].accuracy.mean) for row in ranked
+    ]
+    assert pairs == sorted(pairs)

@@ -1,0 +1,64 @@
+"""The table in every format says the same."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+from rich.console import Console
+
+from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.records import Evaluation, EvaluationKey
+from bln_search.core.states import EvaluationState
+from bln_search.core.words import PopulationEstimate, Split
+from bln_search.ranking.leaderboard import Scored, rank
+from bln_search.reports import leaderboard_csv, leaderboard_json, leaderboard_table
+from bln_search.reports.export import COLUMNS
+from bln_search.reports.table import reasons
+
+
+def board(on=Split.VALIDATION):
+    scored = []
+    for word, loss in (("TTFF", 0.5), ("FFFF", 0.25), ("FTFF", None)):
+        estimate = None if word == "FFFF" else PopulationEstimate.FROZEN
+        for split in (Split.VALIDATION, Split.TEST):
+            for seed in (0, 1):
+                key = EvaluationKey(InferenceConfiguration(word), estimate, 25, split)
+                result = (
+                    Evaluation.undefined(key, "no value, as m = 1")
+                    if loss is None
+                    else Evaluation(key, EvaluationState.MEASURED, 10, loss + seed / 8, 0.5)
+                )
+                scored.append(Scored("bln", seed, result))
+    return rank(scored, on)
+
+
+def text(renderable):
+    out = io.StringIO()
+    Console(file=out, width=200).print(renderable)
+    return out.getvalue()
+
+
+def test_the_table_shows_figures_spread_and_reasons():
+    shown = text(leaderboard_table(board(), "title"))
+    assert "0.3125 ± 0.0884" in shown
+    assert "50.00" in shown
+    assert "undefined" in shown
+    assert reasons(board()) == ["no rank for FTFF: undefined: no value, as m = 1"]
+
+
+def test_ranking_on_test_wears_its_warning():
+    assert "optimistic" in text(leaderboard_table(board(Split.TEST)))
+    assert "optimistic" not in text(leaderboard_table(board()))
+
+
+def test_csv_and_json_hold_the_same_rows():
+    lines = list(csv.DictReader(io.StringIO(leaderboard_csv(board()))))
+    whole = json.loads(leaderboard_json(board(), {"study": "s"}))
+    assert [line["configuration"] for line in lines] == ["FFFF", "TTFF", "FTFF"]
+    assert tuple(lines[0]) == COLUMNS
+    for line, row in zip(lines, whole["rows"], strict=True):
+        assert {key: "" if value is None else str(value) for key, value in row.items()} == line
+    assert whole["rows"][2]["validation_loss_mean"] is None
+    assert whole["study"] == "s"

@@ -1,0 +1,112 @@
+"""A study file with mistakes gives all of them at once, each with its line and what to do."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bln_search.core.errors import SpecError
+from bln_search.specs import load_study, parse_study
+from tests.conftest import ROOT
+
+GOOD = """name: study
+data: {name: digits}
+model: {name: mlp}
+arms:
+  - method: bln
+"""
+
+
+def problems(text):
+    with pytest.raises(SpecError) as caught:
+        parse_study(text, source="study.yaml")
+    return caught.value.problems
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "studies").glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_study_that_ships_is_valid_and_named_like_its_file(path):
+    assert load_study(path).name == path.stem
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        ("trainning: {epochs: 3}", "line 6: trainning: unknown key; did you mean `training`?"),
+        ("training: {epochs: -3}", "line 6: training.epochs: Input should be greater than or equal to 1, not -3"),
+        ("training: {learning_rate: .nan}", "line 6: training.learning_rate: Input should be a finite number, not nan"),
+        ("training: {learning_rate: 0}", "line 6: training.learning_rate: Input should be greater than 0, not 0"),
+        ("training:\n  momentum: 0.9", "line 6: training: momentum belongs to the optimizer sgd, not to adam"),
+        ("seeds: [1, 1]", "seeds names a value twice"),
+        ("seeds: []", "line 6: seeds"),
+        ("evaluation: {population: [frosen]}", "line 6: evaluation.population.0: Input should be 'frozen', 'epoch'"),
+        ("ranking: {split: train}", "rank on validation"),
+        ("name: again", "line 6: the key `name` stands here a second time"),
+        ("title: [1", "this is not YAML"),
+        ("training: &a {epochs: 3}\nevaluation: *a", "line 6: YAML aliases"),
+        ("? [a]\n: b", "line 6: a key is a single word"),
+    ],
+)
+def test_a_mistake_is_named_with_its_line_and_what_to_do(line, wanted):
+    assert any(wanted in problem for problem in problems(GOOD + line)), problems(GOOD + line)
+
+
+def test_a_misspelled_norm_is_named_with_the_ones_there_are():
+    (problem,) = problems(GOOD.replace("bln", "blm"))
+    assert problem == "line 5: arms.0.method: Input should be 'bn', 'ln' or 'bln', not 'blm'"
+
+
+def test_every_mistake_is_reported_at_once():
+    found = problems("name: A B\ndata: {nam: digits}\nmodel: {name: mlp}\narms: [{method: bm}]\nseed: 3\n")
+    assert len(found) == 5
+
+
+@pytest.mark.parametrize("text", ["", "- a\n- b\n", "just words", "\0", "!!python/object:os.system x: 1"])
+def test_what_is_no_study_at_all_is_said_to_be_none(text):
+    assert problems(text)
+
+
+def test_an_arm_judged_under_population_values_needs_an_estimate_gathered_in_training():
+    (problem,) = problems(GOOD.replace("method: bln", "{method: bn, judged_under: TT--}"))
+    assert "add the estimate `epoch` or `moving`" in problem
+
+
+def test_a_file_that_is_missing_or_too_large_is_one_clear_error(tmp_path):
+    with pytest.raises(SpecError, match="there is no such file"):
+        load_study(tmp_path / "none.yaml")
+    (tmp_path / "big.yaml").write_text("#" * 1_000_001)
+    with pytest.raises(SpecError, match="1000001 bytes"):
+        load_study(tmp_path / "big.yaml")
+    (tmp_path / "bytes.yaml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(SpecError, match="UTF-8"):
+        load_study(tmp_path / "bytes.yaml")
+
+
+def test_deeply_nested_input_is_an_error_not_a_crash():
+    assert problems("a: " + "[" * 5000)
+
+
+@given(st.text(max_size=200))
+def test_any_text_gives_a_study_or_a_spec_error(text):
+    try:
+        parse_study(text)
+    except SpecError as error:
+        assert error.problems
+
+
+keys = st.sampled_from(["name", "data", "model", "arms", "training", "seeds", "evaluation", "ranking", "epochs", "x"])
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=4),
+    max_leaves=10,
+)
+
+
+@given(st.dictionaries(keys, values, max_size=6))
+def test_any_structure_gives_a_study_or_a_spec_error(value):
+    import yaml
+
+    try:
+        parse_study(yaml.safe_dump(value))
+    except SpecError as error:
+        assert error.problems

@@ -1,0 +1,38 @@
+"""Databases that cannot be used say why."""
+
+from __future__ import annotations
+
+import pytest
+from sqlalchemy import text
+
+from bln_search.core.errors import LedgerError, StorageFullError
+from bln_search.storage.engine import make_engine, writing
+from bln_search.storage.ledger import open_ledger
+
+
+@pytest.mark.parametrize(
+    ("make_url", "message"),
+    [
+        (lambda folder: "no url", "is not a database URL; write sqlite:///"),
+        (lambda folder: f"sqlite:///{folder}", "cannot be used: unable to open database file"),
+        (lambda folder: f"sqlite:///{folder}/file/db.sqlite3", "folder .* cannot be made"),
+        (lambda folder: f"sqlite:///{folder}/file", "is not a database of bln-search"),
+    ],
+)
+def test_a_url_that_leads_nowhere_is_one_clear_error(tmp_path, make_url, message):
+    (tmp_path / "file").write_text("this is not a database, but it is longer than a header " * 10)
+    with pytest.raises(LedgerError, match=message):
+        open_ledger(make_url(tmp_path))
+
+
+def test_a_full_database_says_so_and_drops_the_transaction_whole(tmp_path):
+    engine = make_engine(f"sqlite:///{tmp_path / 'small.sqlite3'}")
+    with writing(engine) as session:
+        session.execute(text("CREATE TABLE t (x BLOB)"))
+        session.execute(text("INSERT INTO t VALUES (1)"))
+    with pytest.raises(StorageFullError, match="no room left.*free some space"), writing(engine) as session:
+        session.execute(text("PRAGMA max_page_count = 10"))
+        session.execute(text("INSERT INTO t VALUES (zeroblob(1000000))"))
+    with writing(engine) as session:
+        assert session.execute(text("SELECT count(*) FROM t")).scalar() == 1
+    engine.dispose()

@@ -1,0 +1,146 @@
+"""Training is repeatable bit for bit, keeps what it says it keeps, and stops where a loss is not finite."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.errors import DataError, ModelError
+from bln_search.core.words import PopulationEstimate, Split
+from bln_search.data import load_data, prepare
+from bln_search.models import build_model
+from bln_search.norms import make_norm
+from bln_search.norms.finding import find_norms
+from bln_search.specs import ArmSpec, DataSpec, TrainingSpec
+from bln_search.training import train
+from bln_search.training.seeding import repeatable
+
+
+@pytest.fixture(scope="module")
+def data():
+    return prepare(load_data("digits", None), DataSpec(name="digits", fraction=0.3, validation=300))
+
+
+def network(method="bln", m=25):
+    return build_model("mlp", (1, 8, 8), 10, partial(make_norm, method, batch_size=m), seed=0, options={"widths": (16,)})
+
+
+def run(data, *, seed=0, method="bln", arm=None, estimates=(), **options):
+    spec = TrainingSpec(**{"epochs": 3, **options})
+    trained_network = network(method, spec.batch_size)
+    with repeatable(seed, threads=1):
+        arm = arm or ArmSpec(method=method)
+        return trained_network, train(trained_network, data, spec, arm, seed=seed, estimates=estimates)
+
+
+def figures(trained):
+    return [(r.epoch, r.training_loss, r.training_accuracy, r.validation_loss) for r in trained.epochs]
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
+@pytest.mark.parametrize("order", ["fixed", "shuffled"])
+def test_the_same_seed_gives_the_same_bits(data, optimizer, order):
+    runs = [run(data, optimizer=optimizer, order=order, epochs=2)[1] for _ in range(2)]
+    assert figures(runs[0]) == figures(runs[1])
+    for name, value in runs[0].weights.items():
+        assert torch.equal(value, runs[1].weights[name])
+    assert figures(run(data, seed=1, optimizer=optimizer, order=order, epochs=2)[1]) != figures(runs[0])
+
+
+def test_it_is_the_plain_loop(data):
+    """The same weights as a bare PyTorch loop over the same mini-batches."""
+    _, trained = run(data, order="fixed", epochs=2, checkpoint="last")
+    plain = network()
+    inputs, targets = data.splits[Split.TRAIN]
+    order = torch.randperm(len(inputs), generator=torch.Generator().manual_seed(0))
+    inputs, targets = inputs[order], targets[order]
+    optimizer = torch.optim.Adam(plain.parameters(), lr=0.002, fused=True)
+    for _ in range(2):
+        for start in range(0, len(inputs) // 25 * 25, 25):
+            optimizer.zero_grad()
+            F.cross_entropy(plain(inputs[start : start + 25]), targets[start : start + 25]).backward()
+            optimizer.step()
+    for name, value in plain.named_parameters():
+        torch.testing.assert_close(trained.weights[name], value.detach())
+
+
+def test_it_learns(data):
+    _, trained = run(data, epochs=12)
+    assert trained.epochs[-1].validation_accuracy > 0.85
+    assert trained.epochs[-1].validation_loss < trained.epochs[0].validation_loss
+
+
+def test_the_best_epoch_is_the_one_of_lowest_validation_loss(data):
+    _, trained = run(data, learning_rate=0.05, epochs=8)
+    losses = [record.validation_loss for record in trained.epochs]
+    assert trained.kept_epoch == losses.index(min(losses)) + 1
+    assert trained.kept_validation_loss == min(losses)
+    _, last = run(data, learning_rate=0.05, epochs=8, checkpoint="last")
+    assert last.kept_epoch == 8
+
+
+def test_a_loss_that_is_not_finite_stops_training_with_a_reason(data):
+    _, trained = run(data, optimizer="sgd", learning_rate=1e30, epochs=5)
+    assert "not a finite number" in trained.diverged
+    assert len(trained.epochs) < 5
+
+
+def test_the_rate_follows_its_schedule(data):
+    steps = {"kind": "steps", "steps": {0.5: 1e-12}}
+    _, slowed = run(data, epochs=4, schedule=steps, checkpoint="last", order="fixed")
+    _, short = run(data, epochs=2, checkpoint="last", order="fixed")
+    for name, value in short.weights.items():
+        torch.testing.assert_close(slowed.weights[name], value, atol=1e-6, rtol=1e-5)
+
+
+def test_the_epoch_estimate_is_the_mean_over_the_kept_epochs_steps(data):
+    """One epoch at rate ~0: weights stand still, so the estimate is that of the first weights."""
+    from bln_search.evaluation import gather_frozen
+
+    trained_network, trained = run(
+        data, learning_rate=1e-30, epochs=1, order="fixed", estimates=tuple(PopulationEstimate)
+    )
+    inputs, _ = data.splits[Split.TRAIN]
+    order = torch.randperm(len(inputs), generator=torch.Generator().manual_seed(0))
+    frozen = gather_frozen(trained_network, inputs[order].split(25))
+    assert set(trained.gathered) == {PopulationEstimate.EPOCH, PopulationEstimate.MOVING}
+    for name, moments in trained.gathered[PopulationEstimate.EPOCH].items():
+        for part, expected in zip(moments.batch.parts, frozen[name].batch.parts, strict=True):
+            torch.testing.assert_close(part, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_epochs_are_judged_under_the_configuration_asked_for(data):
+    arm = ArmSpec(method="bn", judged_under="TT--", population=("moving",))
+    _, by_population = run(data, method="bn", arm=arm, estimates=(PopulationEstimate.MOVING,), order="fixed")
+    _, by_mini_batch = run(data, method="bn", order="fixed")
+    assert [r.training_loss for r in by_population.epochs] == [r.training_loss for r in by_mini_batch.epochs]
+    assert [r.validation_loss for r in by_population.epochs] != [r.validation_loss for r in by_mini_batch.epochs]
+
+
+def test_judging_under_a_value_that_does_not_exist_is_an_error(data):
+    arm = ArmSpec(method="bln", judged_under="TTFF", population=("epoch",))
+    with pytest.raises(ModelError, match="set judged_under to another"):
+        run(data, arm=arm, estimates=(PopulationEstimate.EPOCH,), batch_size=1, epochs=1)
+
+
+def test_mini_batches_of_one_train_without_a_nan(data):
+    trained_network, trained = run(data, batch_size=1, epochs=1)
+    assert trained.diverged is None
+    assert all(torch.isfinite(value).all() for value in trained.weights.values())
+    assert all(math.isfinite(record.validation_loss) for record in trained.epochs)
+    assert all(str(layer.configuration) == "FFFF" for layer in find_norms(trained_network).values())
+
+
+def test_a_mini_batch_larger_than_the_data_is_an_error(data):
+    with pytest.raises(DataError, match="larger than the"):
+        run(data, batch_size=10_000)
+
+
+def test_the_judge_is_a_configuration_of_the_arms_method():
+    with pytest.raises(ValueError, match="write it like FF--"):
+        ArmSpec(method="bn", judged_under=InferenceConfiguration("FFFF"))
