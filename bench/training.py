@@ -1,4 +1,4 @@
-"""What the training loop costs over a bare PyTorch loop: LeNet with BLN, CIFAR-10 shapes, mini-batches of 25, one thread.
+"""What the training loop costs over a bare PyTorch loop: LeNet with BLN, mini-batches of 25, one thread.
 
 Both train the same network on the same mini-batches and validate once an epoch; ours also folds the `epoch` population
 estimate, keeps the best weights and records losses. The two run in turn, in pairs.

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from platformdirs import user_cache_path, user_data_path
-from pydantic import Field
+from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from bln_search.core.errors import SpecError
 
 
 class Settings(BaseSettings):
@@ -41,3 +43,15 @@ class Settings(BaseSettings):
     def checkpoints(self) -> Path:
         """Where trained networks are kept."""
         return self.home / "checkpoints"
+
+
+def load_settings() -> Settings:
+    """The settings from the environment. Raises SpecError naming every variable that cannot be used."""
+    try:
+        return Settings()
+    except ValidationError as error:
+        problems = [
+            f"BLN_SEARCH_{str(details['loc'][0]).upper()}: {details['msg']}, not {details['input']!r}"
+            for details in error.errors()
+        ]
+        raise SpecError("environment", problems) from None

@@ -21,21 +21,26 @@ def apply_configuration(network: nn.Module, choice: RankedConfiguration | Infere
     """
     layers = find_norms(network)
     if not isinstance(choice, RankedConfiguration):
-        configuration = InferenceConfiguration(choice) if isinstance(choice, str) else choice
+        configuration = _parsed(choice) if isinstance(choice, str) else choice
         populations: LayerPopulationsByName = {}
     else:
         configuration, populations = choice.configuration, choice.populations
-        if populations and populations.keys() != layers.keys():
-            different = sorted(populations.keys() ^ layers.keys())
-            raise ModelError(
-                f"this is another network than was evaluated: the layer {different[0]} is in one of the two"
-            )
+        if not populations.keys() <= layers.keys():
+            different = sorted(populations.keys() - layers.keys())
+            raise ModelError(f"this is another network than was evaluated: the layer {different[0]} is not in this one")
     before = {layer: layer.snapshot() for layer in layers.values()}
     try:
         for name, layer in layers.items():
             layer.configure(configuration, populations.get(name))
-    except ModelError:
+    except BaseException:
         for layer, snapshot in before.items():
             layer.restore(snapshot)
         raise
     return network
+
+
+def _parsed(word: str) -> InferenceConfiguration:
+    try:
+        return InferenceConfiguration(word)
+    except ValueError as error:
+        raise ModelError(str(error)) from None

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
-from bln_search.core.configuration import Method
+from bln_search.core.configuration import InferenceConfiguration, Method
 from bln_search.core.errors import ModelError
 from bln_search.core.words import Semantics
 from bln_search.norms import Normalization, make_norm
+from bln_search.norms.statistics import LayerPopulation, PopulationPair
 
 _SAME = {nn.BatchNorm1d: Method.BN, nn.BatchNorm2d: Method.BN, nn.LayerNorm: Method.LN}
 
@@ -22,25 +24,29 @@ def convert(
     """Replace every `nn.BatchNorm1d`, `nn.BatchNorm2d` and `nn.LayerNorm` of `network` in place, and return it.
 
     method: `bln` (train the network afterwards: BLN scales differently), or `same`: BatchNorm becomes BN and LayerNorm
-    becomes LN with their γ, β and ε kept, so that a trained network answers as before and its four configurations can
-    be evaluated. batch_size: the training mini-batch size m of BLN's weights; by default the size at hand.
+    becomes LN with γ, β, ε and running statistics kept, so that a trained network answers as before and its
+    configurations can be evaluated. batch_size: the training mini-batch size m of BLN's weights; by default the size
+    at hand.
     semantics: `paper` or `reference`.
 
     Raises ModelError where there is no such layer, or one that cannot be replaced; the network is then untouched.
     """
-    modules: dict[str, nn.Module] = dict(network.named_modules())
-    found = {name: module for name, module in modules.items() if isinstance(module, tuple(_SAME))}
+    modules: list[tuple[str, nn.Module]] = list(network.named_modules(remove_duplicate=False))
+    found = {name: module for name, module in modules if isinstance(module, tuple(_SAME))}
     if not found:
         raise ModelError(
             f"this {type(network).__name__} has no BatchNorm1d, BatchNorm2d or LayerNorm layer to convert; "
             "put BLN layers into it where it should be normalized"
         )
-    replacements = {name: _replacement(name, module, method, batch_size, semantics) for name, module in found.items()}
-    if "" in replacements:
-        return replacements[""]
-    for name, replacement in replacements.items():
+    replacement_of: dict[nn.Module, Normalization] = {}
+    for name, module in found.items():
+        if module not in replacement_of:
+            replacement_of[module] = _replacement(name, module, method, batch_size, semantics)
+    if "" in found:
+        return replacement_of[found[""]]
+    for name, module in found.items():
         parent, _, attribute = name.rpartition(".")
-        setattr(network.get_submodule(parent), attribute, replacement)
+        setattr(network.get_submodule(parent), attribute, replacement_of[module])
     return network
 
 
@@ -59,20 +65,37 @@ def _replacement(
         feature_axis=axis,
         batch_size=batch_size,
     )
-    for parameter, source in ((norm.weight, module.weight), (norm.bias, module.bias)):
-        if source is None:
-            parameter.requires_grad_(requires_grad=False)
-        else:
-            parameter.data = source.detach().clone()
+    _copy_parameters(norm, module)
+    if kept and isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
+        _keep_running_statistics(norm, module)
     norm.train(module.training)
     return norm
+
+
+def _copy_parameters(norm: Normalization, module: nn.BatchNorm1d | nn.BatchNorm2d | nn.LayerNorm) -> None:
+    """γ and β as they are, on their device and of their type; ones and zeros that never train where there are none."""
+    held = next((value for value in module.state_dict().values() if value.is_floating_point()), None)
+    if held is not None:
+        norm.to(device=held.device, dtype=held.dtype)
+    for parameter, source in ((norm.weight, module.weight), (norm.bias, module.bias)):
+        present: Tensor | None = source
+        if present is not None:
+            parameter.data = present.detach().clone()
+        parameter.requires_grad_(present is not None and present.requires_grad)
+
+
+def _keep_running_statistics(norm: Normalization, module: nn.BatchNorm1d | nn.BatchNorm2d) -> None:
+    """The moving averages of a BatchNorm as population values, and the configuration TT-- that reads them."""
+    if module.running_mean is None or module.running_var is None:
+        return
+    deviation = torch.sqrt(module.running_var + norm.reading.epsilon)
+    pair = PopulationPair(module.running_mean.unsqueeze(0), deviation.unsqueeze(0))
+    norm.configure(InferenceConfiguration("TT--"), LayerPopulation(pair, None))
 
 
 def _features(name: str, module: nn.BatchNorm1d | nn.BatchNorm2d | nn.LayerNorm) -> tuple[int, int]:
     """How many features the layer has, and at which axis."""
     if not isinstance(module, nn.LayerNorm):
-        if isinstance(module.weight, nn.UninitializedParameter):
-            raise ModelError(f"layer {name} is lazy: run the network once before converting it")
         return module.num_features, 1
     if len(module.normalized_shape) != 1:
         raise ModelError(

@@ -135,7 +135,8 @@ def _pairs(loader: Loader, device: torch.device, name: str) -> Iterator[MiniBatc
 def _by_name(
     layers: Mapping[str, Normalization], every: Gathered, populations: Mapping[Normalization, Any]
 ) -> dict[PopulationEstimate, dict[str, Any]]:
-    return {estimate: {name: populations[layer][estimate] for name, layer in layers.items()} for estimate in every}
+    reached = {name: populations[layer] for name, layer in layers.items() if layer in populations}
+    return {estimate: {name: of_layer[estimate] for name, of_layer in reached.items()} for estimate in every}
 
 
 def _outcomes(results: list[Evaluation]) -> dict[EvaluationKey, Outcomes]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -9,7 +10,8 @@ from rich.table import Table
 
 from bln_search.cli.output import errors, results
 from bln_search.cli.studies import DataOption
-from bln_search.settings import Settings
+from bln_search.core.errors import DataError
+from bln_search.settings import load_settings
 
 app = typer.Typer(
     help="Data sets: which there are, whether their files are whole, where to get them.", no_args_is_help=True
@@ -23,7 +25,7 @@ def list_data(data: DataOption = None) -> None:
     from bln_search.data.catalog import CATALOG
     from bln_search.data.files import find_file
 
-    folder = data or Settings().data_folder
+    folder = data or load_settings().data_folder
     table = Table(header_style="bold")
     for column in ("name", "about", "files"):
         table.add_column(column)
@@ -43,7 +45,7 @@ def verify(name: NameArgument, data: DataOption = None) -> None:
     from bln_search.data.files import read_file
 
     entry = find_entry(name)
-    folders = entry.folders(data or Settings().data_folder)
+    folders = entry.folders(data or load_settings().data_folder)
     for file in entry.files:
         read_file(file, folders, entry.archive)
         results.print(f"{file.name}: MD5 {file.md5}, as published")
@@ -57,7 +59,10 @@ def fetch(name: NameArgument, data: DataOption = None) -> None:
     from bln_search.data.fetch import fetch_files
 
     entry = find_entry(name)
-    folder = data or Settings().data_folder
+    folder = data or load_settings().data_folder
+    with suppress(DataError):
+        verify(name, folder)
+        return
     for path in fetch_files(entry, folder):
         errors.print(f"got {path}", soft_wrap=True)
     verify(name, folder)

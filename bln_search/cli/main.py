@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import sys
+from typing import Annotated
 
-import click
 import typer
 
 from bln_search import __version__
@@ -26,7 +26,7 @@ app.add_typer(database.app, name="db")
 studies.register(app)
 
 
-def _version(*, wanted: bool) -> None:
+def _version(wanted: bool) -> None:  # noqa: FBT001 - typer calls it so
     if wanted:
         typer.echo(f"bln-search {__version__}")
         raise typer.Exit
@@ -34,10 +34,11 @@ def _version(*, wanted: bool) -> None:
 
 @app.callback()
 def _common(
-    version: bool = typer.Option(False, "--version", is_eager=True, help="Print the version and stop."),  # noqa: FBT001, FBT003
-    verbose: bool = typer.Option(False, "--verbose", "-v", help="Say more on standard error."),  # noqa: FBT001, FBT003
+    version: Annotated[  # noqa: ARG001 - its callback does the work
+        bool, typer.Option("--version", is_eager=True, callback=_version, help="Print the version and stop.")
+    ] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say more on standard error.")] = False,
 ) -> None:
-    _version(wanted=version)
     logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, format="%(levelname)s %(message)s")
 
 
@@ -53,20 +54,24 @@ _EXITS: tuple[tuple[type[BlnSearchError], Exit], ...] = (
 def main() -> None:
     """Run the command; every error made on purpose is one clear line and an exit code, see `Exit`."""
     try:
-        code = app(standalone_mode=False)
-        sys.exit(code if isinstance(code, int) else Exit.DONE)
-    except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
+        app()
+    except SystemExit as end:
+        if end.code == Exit.INTERRUPTED:
+            _say_interrupted()
+        raise
     except BlnSearchError as error:
         errors.print(f"[bold red]error:[/] {_escaped(str(error))}", soft_wrap=True, highlight=False)
         sys.exit(next(code for kind, code in _EXITS if isinstance(error, kind)))
-    except (KeyboardInterrupt, click.Abort):
-        errors.print("interrupted; what was finished is kept: the same command goes on from here", soft_wrap=True)
+    except KeyboardInterrupt:
+        _say_interrupted()
         sys.exit(Exit.INTERRUPTED)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(Exit.FAILED)
+
+
+def _say_interrupted() -> None:
+    errors.print("interrupted; what was finished is kept: the same command goes on from here", soft_wrap=True)
 
 
 def _escaped(text: str) -> str:

@@ -40,6 +40,7 @@ class TerminalProgress:
         )
         self.whole: TaskID | None = None
         self.bars: dict[str, tuple[str, TaskID]] = {}
+        self.ended: set[str] = set()
 
     def __enter__(self) -> Self:
         """Show the bars."""
@@ -66,8 +67,9 @@ class TerminalProgress:
             kept = self.bars.pop(trial.label, None)
             if kept is not None:
                 self.progress.remove_task(kept[1])
+            self.ended.add(trial.key)
             if self.whole is not None:
-                self.progress.advance(self.whole)
+                self.progress.update(self.whole, completed=len(self.ended))
             if isinstance(message, TaskFailed):
                 self.progress.console.print(f"{trial.label}: {message.reason}", markup=False)
 
@@ -85,7 +87,8 @@ class PlainProgress:
 
     def __init__(self) -> None:
         self.start = time.monotonic()
-        self.total = self.done = 0
+        self.total = 0
+        self.ended: set[str] = set()
         self.phases: dict[str, str] = {}
 
     def __enter__(self) -> Self:
@@ -110,13 +113,13 @@ class PlainProgress:
             self.phases[trial.label] = message.phase
             self._say(f"{trial.label}: {message.phase}")
         elif isinstance(message, ENDS):
-            self.done += 1
+            self.ended.add(trial.key)
             self.phases.pop(trial.label, None)
             outcome = message.reason if isinstance(message, TaskFailed) else "done"
-            self._say(f"{trial.label}: {outcome} ({self.done}/{self.total}{self._eta()})")
+            self._say(f"{trial.label}: {outcome} ({len(self.ended)}/{self.total}{self._eta()})")
 
     def _eta(self) -> str:
-        left = (time.monotonic() - self.start) / max(self.done, 1) * (self.total - self.done)
+        left = (time.monotonic() - self.start) / max(len(self.ended), 1) * (self.total - len(self.ended))
         return f", about {left:.0f} s left" if left else ""
 
     def _say(self, line: str) -> None:

@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from bln_search.cli.exits import Exit
 from bln_search.cli.output import Format, errors, results
@@ -20,7 +21,7 @@ from bln_search.core.words import Split
 from bln_search.ranking.leaderboard import Leaderboard, Scored, rank
 from bln_search.reports.export import leaderboard_csv, leaderboard_json
 from bln_search.reports.table import leaderboard_table, reasons
-from bln_search.settings import Settings
+from bln_search.settings import load_settings
 from bln_search.specs import load_study, planned_rows, trials_of
 from bln_search.specs.study import StudySpec
 from bln_search.storage.ledger import Ledger, open_ledger
@@ -54,7 +55,7 @@ def run(
     Interrupted at any moment, the same command goes on: what is finished is kept.
     """
     study = load_study(file)
-    settings = Settings()
+    settings = load_settings()
     from bln_search.search.local import LocalExecutor
     from bln_search.search.place import Place, choose_device
     from bln_search.search.preflight import check_study
@@ -74,7 +75,7 @@ def run(
         watcher = TerminalProgress() if errors.is_terminal else PlainProgress()
         with watcher:
             state = run_study(ledger, study_id, LocalExecutor(place, workers or _workers(place.device)), watcher)
-        _print_leaderboard(ledger, ledger.find_study(str(study_id)), output)
+        _print_leaderboard(ledger, ledger.study(study_id), output)
         if state is not StudyState.COMPLETE:
             _print_failures(ledger, study_id)
             raise typer.Exit(Exit.INCOMPLETE)
@@ -95,7 +96,7 @@ def _workers(device: str) -> int:
 def validate(file: Annotated[Path, typer.Argument(help="Study file.", show_default=False)]) -> None:
     """Check a study file and print what it stands for, without training anything."""
     study = load_study(file)
-    table = Table(title=f"{study.name}: {study.title}" if study.title else study.name, title_justify="left")
+    table = Table(title=Text(f"{study.name}: {study.title}"), title_justify="left")
     for column in ("arm", "method", "semantics", "seeds", "rows", "population"):
         table.add_column(column)
     planned = trials_of(study)
@@ -112,7 +113,7 @@ def validate(file: Annotated[Path, typer.Argument(help="Study file.", show_defau
 
 def list_studies(database: DatabaseOption = None, output: FormatOption = Format.TABLE) -> None:
     """List the studies of the database, newest first."""
-    ledger = open_ledger(database or Settings().database_url)
+    ledger = open_ledger(database or load_settings().database_url)
     try:
         rows = [_study_line(study) for study in ledger.studies()]
     finally:
@@ -122,7 +123,7 @@ def list_studies(database: DatabaseOption = None, output: FormatOption = Format.
 
 def show(study: StudyArgument, database: DatabaseOption = None, output: FormatOption = Format.TABLE) -> None:
     """Show a study: its trials, their states and checkpoints."""
-    ledger = open_ledger(database or Settings().database_url)
+    ledger = open_ledger(database or load_settings().database_url)
     try:
         summary = ledger.find_study(study)
         listed = trials(ledger.engine, summary.id)
@@ -137,7 +138,7 @@ def show(study: StudyArgument, database: DatabaseOption = None, output: FormatOp
         results.print_json(json.dumps(whole))
         return
     if output is Format.TABLE:
-        results.print(f"[bold]{summary.name}[/] (study {summary.id}): {summary.state}. {summary.spec.title}")
+        results.print(f"{summary.name} (study {summary.id}): {summary.state}. {summary.spec.title}", markup=False)
     rows = [
         {
             "arm": trial.arm,
@@ -162,7 +163,7 @@ def leaderboard(
     limit: Annotated[int | None, typer.Option(min=1, help="At most so many rows of a table.")] = None,
 ) -> None:
     """Print the ranked table of a study."""
-    ledger = open_ledger(database or Settings().database_url)
+    ledger = open_ledger(database or load_settings().database_url)
     try:
         _print_leaderboard(ledger, ledger.find_study(study), output, arm=arm, on=on, limit=limit)
     finally:
@@ -174,7 +175,9 @@ def study_leaderboard(
 ) -> Leaderboard:
     """The ranked table of a study from the ledger."""
     recorded = [one for one in evaluations(ledger.engine, study_id) if arm is None or one.arm == arm]
-    return rank((Scored(one.arm, one.seed, one.evaluation) for one in recorded), on or spec.ranking.split)
+    return rank(
+        (Scored(one.arm, one.seed, one.evaluation) for one in recorded), on or spec.ranking.split, seeds=len(spec.seeds)
+    )
 
 
 def _print_leaderboard(
@@ -186,6 +189,8 @@ def _print_leaderboard(
     on: Split | None = None,
     limit: int | None = None,
 ) -> None:
+    if on is Split.TRAIN:
+        raise typer.BadParameter("nothing is evaluated on train; choose validation or test", param_hint="--on")
     labels = [each.label for each in study.spec.arms]
     if arm is not None and arm not in labels:
         raise typer.BadParameter(f"the study has no arm {arm!r}; choose one of {', '.join(labels)}", param_hint="--arm")
@@ -237,5 +242,5 @@ def _print_rows(rows: Sequence[Mapping[str, object]], columns: tuple[str, ...], 
         for column in columns:
             table.add_column(column)
         for row in rows:
-            table.add_row(*("" if row[column] is None else str(row[column]) for column in columns))
+            table.add_row(*(Text("" if row[column] is None else str(row[column])) for column in columns))
         results.print(table)

@@ -58,7 +58,7 @@ TRANSITIONS: dict[type[State], dict[State, frozenset[State]]] = {
     StudyState: {
         StudyState.ACCEPTED: frozenset({StudyState.RUNNING}),
         StudyState.RUNNING: frozenset({StudyState.COMPLETE, StudyState.INTERRUPTED, StudyState.RUNNING}),
-        StudyState.INTERRUPTED: frozenset({StudyState.RUNNING}),
+        StudyState.INTERRUPTED: frozenset({StudyState.RUNNING, StudyState.COMPLETE}),
         StudyState.COMPLETE: frozenset(),
     },
     TrialState: {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import tempfile
 import urllib.error
 import urllib.request
@@ -16,9 +17,9 @@ _TIMEOUT = 60
 
 
 def fetch_files(entry: Entry, folder: Path) -> Iterator[Path]:
-    """Download what `entry` needs into `folder`/name, each file whole or not at all; yields the paths.
+    """Download what `entry` needs into `folder`/name, in place of what is there; yields the paths.
 
-    Raises DataError where a download fails; what came before it stays.
+    Each file arrives whole or not at all. Raises DataError where a download fails; what came before it stays.
     """
     target = folder / entry.name
     try:
@@ -27,21 +28,24 @@ def fetch_files(entry: Entry, folder: Path) -> Iterator[Path]:
         raise DataError(f"the folder {target} cannot be made ({error.strerror}): give another with --data") from None
     for url in entry.downloads:
         path = target / url.rsplit("/", 1)[-1]
-        if not path.is_file():
-            _download(url, path)
+        _download(url, path)
         yield path
 
 
 def _download(url: str, path: Path) -> None:
     try:
         with (
-            tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}-", delete=False) as unfinished,
             urllib.request.urlopen(url, timeout=_TIMEOUT) as response,  # noqa: S310 - the catalogue's own URLs
+            tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}-") as unfinished,
         ):
-            copyfileobj(response, unfinished)
-    except (urllib.error.URLError, OSError) as error:
-        Path(unfinished.name).unlink(missing_ok=True)
+            part = Path(unfinished) / path.name
+            with part.open("wb") as stream:
+                copyfileobj(response, stream)
+            announced = response.headers.get("Content-Length")
+            if announced is not None and part.stat().st_size != int(announced):
+                raise OSError(f"{part.stat().st_size} of {announced} bytes came")  # noqa: TRY301
+            part.replace(path)
+    except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
         raise DataError(
             f"{url} could not be downloaded ({error}): get the file in another way and put it into {path.parent}"
         ) from None
-    Path(unfinished.name).replace(path)

@@ -31,6 +31,8 @@ def mini_batches(inputs: Tensor, targets: Tensor, size: int) -> Iterator[MiniBat
     of another size.
     """
     n = len(inputs)
+    if size < 1:
+        raise DataError(f"a mini-batch has at least one example, not {size}")
     if n < size:
         raise DataError(f"a mini-batch of {size} examples is larger than the data, {n} examples: lower the batch size")
     for start in range(0, n, size):
@@ -51,10 +53,10 @@ def completed(batches: Iterable[MiniBatch]) -> Iterator[MiniBatch]:
 
 
 def grouped(batches: Iterable[MiniBatch], groups: int) -> Iterator[Group]:
-    """Up to `groups` neighbouring mini-batches of one size together."""
+    """Up to `groups` neighbouring mini-batches of one shape together."""
     waiting: list[MiniBatch] = []
     for batch in batches:
-        if waiting and (len(waiting) == groups or len(batch[0]) != len(waiting[0][0])):
+        if waiting and (len(waiting) == groups or batch[0].shape != waiting[0][0].shape):
             yield _group(waiting)
             waiting = []
         waiting.append(batch)

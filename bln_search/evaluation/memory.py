@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from bln_search.norms import Normalization
+from bln_search.norms.finding import find_norms, mini_batch_statistics
 
 MEMORY_LIMIT = 256 * 2**20
 """Default bound on one activation tensor of all rows, in bytes. A few such tensors live at once."""
@@ -57,7 +58,8 @@ def _largest_activation(network: nn.Module, mini_batch: Tensor) -> int:
 
     hooks = [module.register_forward_hook(look) for module in network.modules()]
     try:
-        network(mini_batch)
+        with mini_batch_statistics(find_norms(network).values()):
+            network(mini_batch.clone())
     finally:
         for hook in hooks:
             hook.remove()

@@ -10,21 +10,21 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from bln_search.core.errors import DataError, ModelError
+from bln_search.core.errors import BlnSearchError, DataError, ModelError
 from bln_search.core.records import Outcomes
 from bln_search.evaluation.batches import Group, MiniBatch, grouped
 from bln_search.evaluation.memory import MEMORY_LIMIT, Chunking, choose_chunking, keep_freed_memory
 from bln_search.evaluation.scoring import Score, cross_entropy
 from bln_search.norms import Normalization
-from bln_search.norms.examples import Arrangement, EnumerationPlan, LayerPopulations, Row, mark, plain
-from bln_search.norms.finding import find_norms
+from bln_search.norms.examples import Arrangement, EnumerationPlan, Examples, LayerPopulations, Row, mark, plain
+from bln_search.norms.finding import evaluation_mode, find_norms
 
 Populations = Mapping[Normalization, LayerPopulations]
 Progress = Callable[[int], None]
 """Called with the number of examples just finished."""
 
 
-@torch.inference_mode()
+@torch.no_grad()
 def evaluate_rows(
     network: nn.Module,
     batches: Iterable[MiniBatch],
@@ -45,25 +45,22 @@ def evaluate_rows(
     find_norms(network)
     if not rows:
         return []
-    training = network.training
-    network.eval()
-    try:
+    with evaluation_mode(network):
         iterator = iter(batches)
         first = next(iterator, None)
         if first is None:
             raise DataError("there is nothing to evaluate: the data has no mini-batch")
-        everything = chain([first], iterator)
+        second = next(iterator, None)
+        everything = chain([first] if second is None else [first, second], iterator)
         if one_pass:
             chunking = choose_chunking(network, first[0], len(rows), memory_limit)
-            _check_first(network, first, rows, populations, chunking)
+            _check_first(network, first, second, rows, populations, chunking)
             keep_freed_memory()
             groups = grouped(everything, chunking.groups)
             scored = _fused(network, groups, rows, populations, chunking, score)
         else:
             scored = _one_by_one(network, everything, rows, populations, score)
         return _collected(scored, progress)
-    finally:
-        network.train(training)
 
 
 def _fused(
@@ -87,7 +84,8 @@ def _fused(
 def _outputs(network: nn.Module, group: Group, plan: EnumerationPlan) -> Tensor:
     """Outputs (rows, examples with a target, ...)."""
     arrangement = Arrangement(plan, group.groups, group.size)
-    outputs = plain(network(mark(group.inputs, arrangement, 1)))
+    outputs = _tensor(network(mark(group.inputs.clone(), arrangement, 1)))
+    outputs = plain(outputs) if isinstance(outputs, Examples) else outputs
     expected = len(plan.rows) * arrangement.examples
     if outputs.shape[0] != expected:
         raise ModelError(
@@ -116,7 +114,7 @@ def _one_by_one(
         parts = []
         for row in rows:
             with configured(row, populations):
-                outputs = network(inputs)[: len(targets)]
+                outputs = _tensor(network(inputs.clone()))[: len(targets)]
             parts.append(_score(outputs.unsqueeze(0), targets, score))
         yield torch.cat([losses for losses, _ in parts]), torch.cat([correct for _, correct in parts])
 
@@ -135,28 +133,61 @@ def configured(row: Row, populations: Populations) -> Iterator[None]:
 
 
 def _check_first(
-    network: nn.Module, first: MiniBatch, rows: Sequence[Row], populations: Populations, chunking: Chunking
+    network: nn.Module,
+    first: MiniBatch,
+    second: MiniBatch | None,
+    rows: Sequence[Row],
+    populations: Populations,
+    chunking: Chunking,
 ) -> None:
-    """Compare the first mini-batch under a few rows with plain forward passes."""
-    some = sorted({0, len(rows) // 2, len(rows) - 1})
-    chosen = tuple(rows[i] for i in some)
-    group = Group(first[0], first[1], groups=1, size=len(first[0]))
-    fused = torch.cat(
-        [
-            _outputs(network, group, EnumerationPlan(chosen[i : i + chunking.rows], populations))
-            for i in range(0, len(chosen), chunking.rows)
-        ]
-    )
-    for row, output in zip(chosen, fused, strict=True):
-        with configured(row, populations):
-            expected = network(first[0])[: len(first[1])]
-        tolerance = torch.finfo(expected.dtype).eps ** 0.5 * 10
-        if not torch.allclose(output, expected, rtol=tolerance, atol=tolerance, equal_nan=True):
-            difference = (output - expected).abs().max().item()
+    """Compare two mini-batches evaluated together, under a few rows, with plain forward passes of each.
+
+    Two, because a layer that mixes examples would mix the mini-batches of a group.
+    """
+    chosen = [rows[i] for i in sorted({0, len(rows) // 2, len(rows) - 1})]
+    x = first[0]
+    size = len(x)
+    alike = second is not None and second[0].shape == x.shape
+    other = second[0] if second is not None and alike else x[torch.arange(size, device=x.device) // 2]
+    group = Group(torch.cat([x, other]), x.new_zeros(2 * size), groups=2, size=size)
+    for start in range(0, len(chosen), chunking.rows):
+        part = tuple(chosen[start : start + chunking.rows])
+        expected = torch.stack([_plain_outputs(network, row, populations, (x, other)) for row in part])
+        try:
+            fused = _outputs(network, group, EnumerationPlan(part, populations))
+        except BlnSearchError:
+            raise
+        except Exception as error:
+            raise ModelError(
+                f"the one-pass evaluation cannot follow this network ({type(error).__name__}: {error}); "
+                "evaluate with one_pass=False"
+            ) from error
+        _compare(fused, expected, part)
+
+
+def _plain_outputs(network: nn.Module, row: Row, populations: Populations, inputs: Iterable[Tensor]) -> Tensor:
+    with configured(row, populations):
+        return torch.cat([_tensor(network(x.clone())) for x in inputs])
+
+
+def _compare(fused: Tensor, expected: Tensor, rows: Sequence[Row]) -> None:
+    coarser = max(torch.finfo(fused.dtype).eps, torch.finfo(expected.dtype).eps)
+    for row, output, plainly in zip(rows, fused.double(), expected.double(), strict=True):
+        allowed = coarser**0.5 * plainly.nan_to_num(0, 0, 0).abs().max().item()
+        if not torch.allclose(output, plainly, rtol=0, atol=allowed, equal_nan=True):
+            difference = (output - plainly).abs().max().item()
             raise ModelError(
                 f"under {row.configuration} the one pass differs from a plain forward pass by {difference:.3g}: "
                 "a layer of this network does not treat examples independently; evaluate with one_pass=False"
             )
+
+
+def _tensor(output: object) -> Tensor:
+    if not isinstance(output, Tensor):
+        raise ModelError(
+            f"the network returns {type(output).__name__}: wrap it so that it returns one tensor, examples first"
+        )
+    return output
 
 
 def _collected(scored: Iterable[tuple[Tensor, Tensor]], progress: Progress | None) -> list[Outcomes]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from inspect import signature
 from typing import Any
 
 import torch
@@ -34,6 +35,10 @@ def build_model(
     """
     if name not in MODELS:
         raise ModelError(f"there is no model {name!r}; choose one of {', '.join(sorted(MODELS))}")
+    taken = signature(MODELS[name]).parameters
+    for option in options or {}:
+        if option not in taken:
+            raise ModelError(f"the model {name} has no option {option!r}: remove it")
     network = MODELS[name](input_shape, classes, norm, **(options or {}))
     initialize(network, torch.Generator().manual_seed(seed))
     return network

@@ -122,7 +122,7 @@ def _stacked(values: list[Tensor | None]) -> tuple[Tensor | None, Tensor | None]
 
 
 def _continue_rows(layer: Normalization, x: Tensor, arrangement: Arrangement, prepared: LayerRows) -> Tensor:
-    """Every row from its own input (K·G·N, ...): y = γ·(x·r_B − E_B·r_B) + β + γ·(x·r_F − E_F·r_F)."""
+    """Every row from its own input (K·G·N, ...), each part as (x − μ)·r + (μ − E)·r with μ the mini-batch's mean."""
     axes = layer.axes(x.ndim)
     rows = x.view(-1, arrangement.groups, arrangement.size, *x.shape[1:])
     shape = axes.features_shape(layer.num_features)
@@ -130,32 +130,33 @@ def _continue_rows(layer: Normalization, x: Tensor, arrangement: Arrangement, pr
     batch_factor, feature_factor = layer.factors(layer.batch_size or arrangement.size)
     total: Tensor | None = None
     if prepared.batch is not None:
-        mean, deviation = _row_values(layer, rows, tuple(axis + 2 for axis in axes.batch), prepared.batch)
+        centred, shift, deviation = _row_values(layer, rows, tuple(axis + 2 for axis in axes.batch), prepared.batch)
         scale = gamma * (batch_factor / deviation)
-        total = torch.addcmul(torch.addcmul(beta, mean, scale, value=-1), rows, scale)
+        total = torch.addcmul(beta if shift is None else torch.addcmul(beta, shift, scale), centred, scale)
     if prepared.feature is not None:
-        mean, deviation = _row_values(layer, rows, (axes.feature + 2,), prepared.feature)
+        centred, shift, deviation = _row_values(layer, rows, (axes.feature + 2,), prepared.feature)
         scale = feature_factor / deviation
-        part = torch.addcmul(-mean * scale, rows, scale)
+        part = centred * scale if shift is None else torch.addcmul(shift * scale, centred, scale)
         total = torch.addcmul(beta, part, gamma) if total is None else total.addcmul_(part, gamma)
     assert total is not None
     return total.view_as(x)
 
 
-def _row_values(layer: Normalization, rows: Tensor, axes: tuple[int, ...], pair: PairRows) -> tuple[Tensor, Tensor]:
-    """Mean and deviation of each row, from where its configuration says."""
-    mean, _, variance = centred_moments(rows, axes)
+def _row_values(
+    layer: Normalization, rows: Tensor, axes: tuple[int, ...], pair: PairRows
+) -> tuple[Tensor, Tensor | None, Tensor]:
+    """For each row: x − μ, μ − E where a mean comes from the population, and the deviation."""
+    mean, centred, variance = centred_moments(rows, axes)
     epsilon = layer.reading.epsilon
-    if pair.mean is None or pair.mean_wanted is None:
-        chosen = mean
-    else:
-        chosen = torch.where(pair.mean_wanted, _slots(pair.mean, rows), mean)
+    shift = None
+    if pair.mean is not None and pair.mean_wanted is not None:
+        shift = torch.where(pair.mean_wanted, mean - _slots(pair.mean, rows), 0.0)
         if layer.reading.around_chosen_mean:
-            variance = variance + (mean - chosen).square()
+            variance = variance + shift.square()
     deviation = torch.sqrt(variance + epsilon)
     if pair.deviation is not None and pair.deviation_wanted is not None:
         deviation = torch.where(pair.deviation_wanted, _slots(pair.deviation, rows), deviation)
-    return chosen, deviation
+    return centred, shift, deviation
 
 
 def _slots(value: Tensor, rows: Tensor) -> Tensor:
@@ -177,12 +178,12 @@ def _fan_out(layer: Normalization, x: Tensor, arrangement: Arrangement, prepared
     row_batch = row_feature = [0] * len(arrangement.plan.rows)
     if prepared.batch is not None:
         parts = _Variants(layer, groups, tuple(axis + 1 for axis in axes.batch), prepared.batch, batch_factor)
-        scaled_batch = groups * (gamma * parts.scales)
+        scaled_batch = parts.centred * (gamma * parts.scales)
         offset_batch = torch.addcmul(beta, parts.offsets, gamma)
         batch_variants, row_batch = parts.variants, parts.row_variant
     if prepared.feature is not None:
         parts = _Variants(layer, groups, (axes.feature + 1,), prepared.feature, feature_factor)
-        scaled_feature = (groups * gamma) * parts.scales
+        scaled_feature = (parts.centred * gamma) * parts.scales
         offset_feature = parts.offsets
         feature_variants, row_feature = parts.variants, parts.row_variant
         offset_feature = offset_feature.expand(
@@ -208,9 +209,9 @@ def _fan_out(layer: Normalization, x: Tensor, arrangement: Arrangement, prepared
 
 
 class _Variants:
-    """The distinct scales r and offsets −E·r of one pair over one input (G, N, ...).
+    """The distinct scales r and offsets (μ − E)·r of one pair over one input (G, N, ...), μ its own mean.
 
-    scales: (distinct deviations, G, N or 1, ...); offsets: (variants, G, N or 1, ...).
+    centred: x − μ; scales: (distinct deviations, G, N or 1, ...); offsets: (variants, G, N or 1, ...).
     variants: for each distinct (mean, deviation) the index of its scale and its offset.
     row_variant: for each row its variant.
     """
@@ -218,11 +219,11 @@ class _Variants:
     def __init__(
         self, layer: Normalization, groups: Tensor, axes: tuple[int, ...], pair: PairRows, factor: float
     ) -> None:
-        mean, _, variance = centred_moments(groups, axes)
+        mean, self.centred, variance = centred_moments(groups, axes)
         size, epsilon = groups.shape[1], layer.reading.epsilon
 
-        def mean_of(source: Sourced) -> Tensor:
-            return mean if source is None else pair.populations[source].mean[:size]
+        def shift_of(source: Sourced) -> Tensor:
+            return torch.zeros_like(mean) if source is None else mean - pair.populations[source].mean[:size]
 
         def deviation_of(key: tuple[str, Sourced]) -> Tensor:
             kind, source = key
@@ -231,7 +232,7 @@ class _Variants:
                 deviation = pair.populations[source].deviation
                 assert deviation is not None
                 return deviation[:size]
-            around = variance if source is None else variance + (mean - mean_of(source)).square()
+            around = variance if source is None else variance + shift_of(source).square()
             return torch.sqrt(around + epsilon)
 
         keys = [_deviation_key(source, around_chosen=layer.reading.around_chosen_mean) for source in pair.sources]
@@ -242,7 +243,7 @@ class _Variants:
         scale_of = [distinct_keys.index(key) for _, key in variants]
         self.scales = torch.stack(scales)
         self.offsets = torch.stack(
-            [-mean_of(source) * scales[i] for (source, _), i in zip(variants, scale_of, strict=True)]
+            [shift_of(source) * scales[i] for (source, _), i in zip(variants, scale_of, strict=True)]
         )
         self.variants = tuple((scale, offset) for offset, scale in enumerate(scale_of))
         self.row_variant = [variants.index((source[0], key)) for source, key in zip(pair.sources, keys, strict=True)]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from bln_search.core.errors import ModelError
 from bln_search.norms.statistics import Moments
 
 if TYPE_CHECKING:
@@ -34,11 +35,13 @@ class Gatherer:
     """Folds one layer's mini-batch statistics in float64: a mean over all of them, or an exponential moving average.
 
     The moving average with `decay` δ weighs the i-th last mini-batch by δ^i and divides by the sum of the weights.
-    Mini-batches of another size than the first are left out: an incomplete one has statistics of its own.
+    Mini-batches smaller than the largest are left out: an incomplete one has statistics of its own.
+    in_evaluation: fold passes in evaluation mode too, not only training steps.
     """
 
-    def __init__(self, decay: float | None = None) -> None:
+    def __init__(self, decay: float | None = None, *, in_evaluation: bool = False) -> None:
         self.decay = decay
+        self.in_evaluation = in_evaluation
         self.batch_size = 0
         self.values = 0
         self._weight = 0.0
@@ -49,12 +52,17 @@ class Gatherer:
     def update(self, statistics: list[Tensor], batch_size: int, values: int) -> None:
         """Fold in (mean, deviation, variance) of each pair, detached."""
         vector = torch.cat([value.detach().flatten() for value in statistics]).double()
-        if self._sum is None or self._squares is None:
-            self.batch_size, self.values = batch_size, values
-            self._shapes = [value.shape for value in statistics]
-            self._sum, self._squares = torch.zeros_like(vector), torch.zeros_like(vector)
-        if batch_size != self.batch_size:
+        if batch_size < self.batch_size:
             return
+        shapes = [value.shape for value in statistics]
+        if self._sum is None or self._squares is None or batch_size > self.batch_size:
+            self.batch_size, self.values, self._shapes, self._weight = batch_size, values, shapes, 0.0
+            self._sum, self._squares = torch.zeros_like(vector), torch.zeros_like(vector)
+        if shapes != self._shapes:
+            raise ModelError(
+                f"a normalization layer gets statistics of shapes {[tuple(shape) for shape in shapes]} after "
+                f"{[tuple(shape) for shape in self._shapes]}: population values need inputs of one shape throughout"
+            )
         keep, add = (1.0, 1.0) if self.decay is None else (self.decay, 1.0 - self.decay)
         if self.decay is not None:
             self._sum.mul_(keep)
@@ -88,9 +96,11 @@ class Gatherer:
 
 
 @contextmanager
-def gathering(layers: Iterable[Normalization], decay: float | None = None) -> Iterator[dict[Normalization, Gatherer]]:
-    """While this context is open, every layer folds its mini-batch statistics into a gatherer of its own."""
-    gatherers = {layer: Gatherer(decay) for layer in layers}
+def gathering(
+    layers: Iterable[Normalization], decay: float | None = None, *, in_evaluation: bool = False
+) -> Iterator[dict[Normalization, Gatherer]]:
+    """While this context is open, every layer folds its training steps' statistics into a gatherer of its own."""
+    gatherers = {layer: Gatherer(decay, in_evaluation=in_evaluation) for layer in layers}
     for layer, gatherer in gatherers.items():
         layer.gatherers.append(gatherer)
     try:

@@ -85,6 +85,11 @@ class Normalization(nn.Module):
         """What the mini-batch part and the feature part are multiplied by, given the mini-batch size m."""
 
     @property
+    def eps(self) -> float:
+        """ε, under the name that torch's own layers give it."""
+        return self.reading.epsilon
+
+    @property
     def has_batch(self) -> bool:
         """Does the method keep mini-batch statistics?"""
         return self.method is not Method.LN
@@ -113,7 +118,8 @@ class Normalization(nn.Module):
         if self.has_feature:
             parts.append(self._part(x, (axes.feature,), feature_factor, configuration, _FEATURE, statistics))
         for gatherer in self.gatherers:
-            gatherer.update(statistics, x.shape[0], x.numel() // self.num_features)
+            if self.training or gatherer.in_evaluation:
+                gatherer.update(statistics, x.shape[0], x.numel() // self.num_features)
         shape = axes.features_shape(self.num_features)
         total = parts[0] if len(parts) == 1 else parts[0] + parts[1]
         return torch.addcmul(self.bias.view(shape), total, self.weight.view(shape))
@@ -152,6 +158,7 @@ class Normalization(nn.Module):
                 f"configuration {self.configuration} takes {statistic} from the population, which this layer was never "
                 "given: call apply_configuration with an estimated population"
             )
+        value = value.view(*value.shape, *[1] * (x.ndim - value.ndim))
         if value.shape[0] == 1:
             return value
         if value.shape[0] < x.shape[0]:
@@ -185,9 +192,9 @@ class Normalization(nn.Module):
 
         Raises ModelError where the configuration is of another method or has no value under this population.
         """
-        own = configuration.restricted_to(self.method)
-        if Source.ABSENT in (own.source(statistic) for statistic in self.method.statistics):
+        if Source.ABSENT in (configuration.source(statistic) for statistic in self.method.statistics):
             raise ModelError(f"configuration {configuration} does not name the statistics of a {self.method} layer")
+        own = configuration.restricted_to(self.method)
         reason = population.undefined(own) if population is not None else None
         if reason is not None:
             raise ModelError(f"configuration {configuration} has no value here: {reason}")
@@ -212,17 +219,22 @@ class Normalization(nn.Module):
             setattr(self, name, value)
 
     def get_extra_state(self) -> Tensor:
-        """The configuration as four bytes, so that a state dict brings it back."""
-        return torch.tensor(list(str(self.configuration).encode()), dtype=torch.uint8)
+        """The configuration as four letters and m (0 where it is not set), so that a state dict brings them back."""
+        return torch.tensor([*str(self.configuration).encode(), self.batch_size or 0])
 
     def set_extra_state(self, state: Tensor) -> None:
-        """Take the configuration back from a state dict."""
-        self.configuration = InferenceConfiguration(bytes(state.tolist()).decode())
+        """Take configuration and m back from a state dict. Raises ModelError for one of another method."""
+        *letters, batch_size = state.tolist()
+        configuration = InferenceConfiguration(bytes(letters).decode())
+        if configuration.method is not self.method:
+            raise ModelError(f"this state is of a {configuration.method} layer, it does not fit a {self.method} layer")
+        self.configuration, self.batch_size = configuration, batch_size or None
 
     def _load_from_state_dict(self, state_dict: Mapping[str, Any], prefix: str, *args: Any) -> None:
-        for name in _BUFFERS.values():
+        held = any(key.startswith(prefix) for key in state_dict)
+        for name in _BUFFERS.values() if held else ():
             value = state_dict.get(prefix + name)
-            setattr(self, name, None if value is None else torch.empty_like(value, device=self.weight.device))
+            setattr(self, name, None if value is None else self.weight.new_empty(value.shape))
         super()._load_from_state_dict(state_dict, prefix, *args)
 
     def extra_repr(self) -> str:

@@ -81,48 +81,63 @@ Candidate = tuple[str, InferenceConfiguration, PopulationEstimate | None, int]
 _LAST = {EvaluationState.MEASURED: 0, EvaluationState.DIVERGED: 1, EvaluationState.UNDEFINED: 2}
 
 
-def rank(scored: Iterable[Scored], ranked_on: Split = Split.VALIDATION) -> Leaderboard:
+def rank(scored: Iterable[Scored], ranked_on: Split = Split.VALIDATION, seeds: int | None = None) -> Leaderboard:
     """Order candidates by mean loss on `ranked_on`, then by higher mean accuracy; equal figures share a rank.
 
-    A candidate that is undefined or diverged under any seed is not ranked and stands last with its reason.
+    seeds: how many each candidate must have; by default as many as the candidate that has most. One that is undefined
+    or diverged under any seed on `ranked_on`, or lacks seeds, is not ranked and stands behind the others with its
+    reason. What happened on other splits has no say.
     """
     candidates: dict[Candidate, list[Scored]] = {}
     for one in scored:
         key = one.evaluation.key
         candidate = (one.arm, key.configuration, key.estimate, key.batch_size)
         candidates.setdefault(candidate, []).append(one)
-    rows = [_row(candidate, members) for candidate, members in candidates.items()]
+    wanted = seeds or max((len({one.seed for one in members}) for members in candidates.values()), default=0)
+    rows = [_row(candidate, members, ranked_on, wanted) for candidate, members in candidates.items()]
     rows.sort(key=lambda row: _order(row, ranked_on))
     return Leaderboard(ranked_on, tuple(_with_ranks(rows, ranked_on)))
 
 
-def _row(candidate: Candidate, members: list[Scored]) -> LeaderboardRow:
-    worst = max((one.evaluation for one in members), key=lambda evaluation: _LAST[evaluation.state])
-    figures = {}
+def _row(candidate: Candidate, members: list[Scored], ranked_on: Split, wanted: int) -> LeaderboardRow:
+    deciding = [one for one in members if one.evaluation.key.split is ranked_on]
+    worst = max((one.evaluation for one in deciding or members), key=lambda evaluation: _LAST[evaluation.state])
+    found = len({one.seed for one in deciding})
+    reason = worst.reason
+    if worst.state is EvaluationState.MEASURED and found < wanted:
+        reason = f"evaluated on {ranked_on} under {found} of {wanted} seeds"
+    figures: dict[Split, SplitFigures] = {}
     if worst.state is EvaluationState.MEASURED:
         for split in (Split.VALIDATION, Split.TEST):
-            of_split = [one.evaluation for one in members if one.evaluation.key.split is split]
-            losses = [evaluation.loss for evaluation in of_split if evaluation.loss is not None]
-            accuracies = [evaluation.accuracy for evaluation in of_split if evaluation.accuracy is not None]
-            if losses:
-                figures[split] = SplitFigures(Summary.of(losses), Summary.of(accuracies))
+            summary = _figures([one.evaluation for one in members if one.evaluation.key.split is split])
+            figures |= {} if summary is None else {split: summary}
     arm, configuration, estimate, batch_size = candidate
     seeds = len({one.seed for one in members})
-    return LeaderboardRow(None, arm, configuration, estimate, batch_size, worst.state, seeds, figures, worst.reason)
+    return LeaderboardRow(None, arm, configuration, estimate, batch_size, worst.state, seeds, figures, reason)
 
 
-def _order(row: LeaderboardRow, split: Split) -> tuple[int, float, float, str, str, str, int]:
+def _figures(evaluations: list[Evaluation]) -> SplitFigures | None:
+    """Means over seeds; None unless every one is measured."""
+    losses = [one.loss for one in evaluations if one.loss is not None]
+    accuracies = [one.accuracy for one in evaluations if one.accuracy is not None]
+    if not evaluations or len(losses) < len(evaluations):
+        return None
+    return SplitFigures(Summary.of(losses), Summary.of(accuracies))
+
+
+def _order(row: LeaderboardRow, split: Split) -> tuple[int, bool, float, float, str, str, str, int]:
     figures = row.figures.get(split)
     loss, accuracy = (figures.loss.mean, -figures.accuracy.mean) if figures else (0.0, 0.0)
-    state = _LAST[row.state]
-    return state, loss, accuracy, row.arm, str(row.configuration), row.estimate or "", row.batch_size
+    lacking = row.reason is not None or figures is None
+    place = _LAST[row.state], lacking, loss, accuracy
+    return *place, row.arm, str(row.configuration), row.estimate or "", row.batch_size
 
 
 def _with_ranks(rows: list[LeaderboardRow], split: Split) -> Iterable[LeaderboardRow]:
     position, previous = 0, None
     for place, row in enumerate(rows, start=1):
         figures = row.figures.get(split)
-        if row.state is not EvaluationState.MEASURED or figures is None:
+        if row.state is not EvaluationState.MEASURED or row.reason is not None or figures is None:
             yield row
             continue
         present = figures.loss.mean, figures.accuracy.mean

@@ -12,7 +12,9 @@ from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow, SplitFig
 
 def leaderboard_table(board: Leaderboard, title: str = "", limit: int | None = None) -> Table:
     """Ranked rows first, then those without a rank with their reason. limit: at most so many rows."""
-    table = Table(title=title or None, title_justify="left", header_style="bold", caption=board.warning)
+    table = Table(
+        title=Text(title) if title else None, title_justify="left", header_style="bold", caption=board.warning
+    )
     arms = len({row.arm for row in board.rows}) > 1
     sizes = len({row.batch_size for row in board.rows}) > 1
     table.add_column("rank", justify="right")

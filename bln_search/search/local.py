@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import multiprocessing
 import os
 import signal
@@ -20,6 +19,7 @@ from bln_search.core.states import FailureClass
 from bln_search.search.messages import ENDS, Message, Task, TaskFailed
 from bln_search.search.place import Place
 from bln_search.search.trial import run_task
+from bln_search.training.checkpoint import NO_ROOM
 
 Report = Callable[[Task, Message], None]
 _CONTEXT = multiprocessing.get_context("spawn")
@@ -149,7 +149,7 @@ def _failed(error: Exception) -> TaskFailed:
     reason = f"{type(error).__name__}: {error}"
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return TaskFailed(FailureClass.OUT_OF_MEMORY, reason)
-    full = isinstance(error, StorageFullError) or (isinstance(error, OSError) and error.errno == errno.ENOSPC)
+    full = isinstance(error, StorageFullError) or (isinstance(error, OSError) and error.errno in NO_ROOM)
     if isinstance(error, BlnSearchError):
         return TaskFailed(FailureClass.USER_ERROR, str(error), disk_full=full)
     return TaskFailed(FailureClass.INFRASTRUCTURE, reason, disk_full=full)

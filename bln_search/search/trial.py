@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import platform
 from collections.abc import Callable
 
@@ -9,6 +10,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from bln_search.core.errors import DataError
 from bln_search.core.records import CheckpointRecord, EpochRecord, Evaluation
 from bln_search.core.words import PopulationEstimate, Split
 from bln_search.data import PreparedData
@@ -35,6 +37,7 @@ from bln_search.training import train
 from bln_search.training.checkpoint import load_weights, read_checkpoint, write_checkpoint
 from bln_search.training.seeding import repeatable
 
+_log = logging.getLogger(__name__)
 Send = Callable[[Message], None]
 _EVALUATED = (Split.VALIDATION, Split.TEST)
 
@@ -45,14 +48,24 @@ def run_task(task: Task, place: Place, send: Send) -> None:
     with repeatable(trial.seed, threads=place.threads):
         data = prepared_data(trial.data, place.data, place.cache, place.device)
         network = build_network(trial, data).to(place.device)
-        if task.checkpoint is None:
+        gathered = None if task.checkpoint is None else _load(task.checkpoint, network, place)
+        if gathered is None:
             gathered = _train(trial, network, data, place, send)
-        else:
-            path = place.checkpoints / task.checkpoint.file
-            weights, gathered = read_checkpoint(path, task.checkpoint.sha256)
-            load_weights(network, weights)
         if gathered is not None:
             send(EvaluationDone(evaluate_trial(trial, network, gathered, data, send)))
+
+
+def _load(
+    checkpoint: CheckpointRecord, network: nn.Module, place: Place
+) -> dict[PopulationEstimate, dict[str, GatheredMoments]] | None:
+    """The network as it was trained; None where its file is lost or damaged, and it must be trained again."""
+    try:
+        weights, gathered = read_checkpoint(place.checkpoints / checkpoint.file, checkpoint.sha256)
+        load_weights(network, weights)
+    except DataError as error:
+        _log.warning("%s; training again", error)
+        return None
+    return gathered
 
 
 def build_network(trial: TrialSpec, data: PreparedData) -> nn.Module:
@@ -103,11 +116,11 @@ def _train(
         complete = len(inputs) // size * size
         batches = mini_batches(inputs[:complete], targets[:complete], size)
         gathered[PopulationEstimate.FROZEN] = gather_frozen(network, (x for x, _ in batches))
-    file = f"{trial.key}.safetensors"
     origin = provenance(trial, place.device)
+    file, sha256 = write_checkpoint(place.checkpoints, trained.weights, gathered, origin)
     record = CheckpointRecord(
         file=file,
-        sha256=write_checkpoint(place.checkpoints / file, trained.weights, gathered, origin),
+        sha256=sha256,
         epoch=trained.kept_epoch,
         judged_under=str(trial.arm.judge),
         validation_loss=trained.kept_validation_loss,

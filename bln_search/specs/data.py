@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from enum import StrEnum
 from typing import Annotated
 
@@ -39,6 +40,9 @@ class DataSpec(Spec):
     @field_validator("validation", mode="before")
     @classmethod
     def _number(cls, value: object) -> object:
+        if isinstance(value, str):  # YAML 1.1 reads 1e-1 as a word
+            with suppress(ValueError):
+                value = float(value)
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise ValueError(  # noqa: TRY004 - pydantic reports ValueErrors
                 "give the number of validation examples, or their fraction below 1"

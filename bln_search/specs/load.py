@@ -82,6 +82,8 @@ class _Reader:
             if not isinstance(key_node, yaml.ScalarNode):
                 self._refuse(key_node, "a key is a single word or number")
             key = self._scalar(key_node)
+            if not isinstance(key, str | int | float):
+                self._refuse(key_node, "a key is a single word or number")
             if key in mapping:
                 self._refuse(key_node, f"the key `{key}` stands here a second time; remove one")
             mapping[key] = self.value(value_node)
@@ -90,8 +92,8 @@ class _Reader:
     def _scalar(self, node: yaml.ScalarNode) -> Any:
         try:
             return self.scalars.construct_object(node)
-        except (yaml.YAMLError, ValueError) as error:
-            self._refuse(node, f"this value cannot be read: {str(error).splitlines()[0]}")
+        except (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError):
+            self._refuse(node, f"this value cannot be read: {node.value[:60]!r}")
 
     def _refuse(self, node: yaml.Node, problem: str) -> Any:
         raise SpecError(self.source, [f"line {node.start_mark.line + 1}: {problem}"])
@@ -123,7 +125,10 @@ def _is_tag(part: int | str) -> bool:
 
 
 def _shown(value: object) -> str:
-    text = repr(value)
+    try:
+        text = repr(value)
+    except ValueError:
+        return "a number of thousands of digits"
     return text if len(text) <= 60 else text[:57] + "..."
 
 

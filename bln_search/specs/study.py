@@ -6,7 +6,7 @@ import hashlib
 import json
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
+from pydantic import BeforeValidator, Field, PlainSerializer, field_validator, model_validator
 
 from bln_search.core.configuration import InferenceConfiguration, Method, mini_batch_configuration
 from bln_search.core.words import Correction, PopulationEstimate, Semantics, Split
@@ -56,6 +56,13 @@ class ArmSpec(Spec):
     def judge(self) -> InferenceConfiguration:
         """The configuration under which epochs are compared."""
         return self.judged_under or mini_batch_configuration(self.method)
+
+    @field_validator("population")
+    @classmethod
+    def _once(cls, value: tuple[PopulationEstimate, ...] | None) -> tuple[PopulationEstimate, ...] | None:
+        if value is not None and len(set(value)) < len(value):
+            raise ValueError("population names a value twice: each counts once")
+        return value
 
     @model_validator(mode="after")
     def _judge_fits(self) -> ArmSpec:

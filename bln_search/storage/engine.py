@@ -19,7 +19,12 @@ def make_engine(url: str) -> Engine:
     """An engine for `url`. SQLite: WAL, foreign keys on, writers wait for one another."""
     try:
         parsed = make_url(url)
-    except ArgumentError:
+        parsed.get_dialect().import_dbapi()
+    except ImportError as error:
+        raise LedgerError(
+            f"the database {url.split(':', maxsplit=1)[0]} needs a driver that is not installed: {error}"
+        ) from None
+    except (ArgumentError, ValueError):
         raise LedgerError(
             f"{url!r} is not a database URL; write sqlite:///path/to/file.sqlite3 or postgresql+psycopg://host/name"
         ) from None

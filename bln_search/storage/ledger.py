@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
-from sqlalchemy import Engine, func, select, update
+from sqlalchemy import Engine, delete, func, select, update
 from sqlalchemy.orm import Session
 
 from bln_search.core.errors import StaleAttemptError, StudyBusyError, UnknownStudyError
@@ -81,6 +81,11 @@ class Ledger:
             append_event(session, row.id, self.clock(), "study_accepted", {"digest": study.digest})
             return row.id
 
+    def study(self, study_id: int) -> StudySummary:
+        """The study of that id."""
+        with reading(self.engine) as session:
+            return summarize(session, session.get_one(StudyRow, study_id))
+
     def find_study(self, name_or_id: str) -> StudySummary:
         """The study of that id, or the newest one of that name. Raises UnknownStudyError."""
         with reading(self.engine) as session:
@@ -108,12 +113,7 @@ class Ledger:
         is_alive: whether the worker of that name on this machine still lives. Raises StudyBusyError where one does.
         """
         with writing(self.engine) as session:
-            running = session.execute(
-                select(AttemptRow, TrialRow)
-                .join(TrialRow, TrialRow.id == AttemptRow.trial_id)
-                .where(TrialRow.study_id == study_id, AttemptRow.state == AttemptState.RUNNING)
-            ).all()
-            for attempt, trial in running:
+            for attempt, trial in self._running(session, study_id):
                 if is_alive(attempt.worker) and attempt.lease_until > self.clock():
                     raise StudyBusyError(
                         f"this study is being run by {attempt.worker} (trial {trial.arm} seed {trial.seed}, last heard "
@@ -135,6 +135,8 @@ class Ledger:
         """Mark the study as complete where every trial has its result, else as interrupted."""
         with writing(self.engine) as session:
             study = session.get_one(StudyRow, study_id)
+            if self._running(session, study_id):
+                return StudyState(study.state)  # another process has taken over
             ended = (TrialState.FINISHED, TrialState.DIVERGED)
             left = session.scalar(
                 select(func.count()).where(TrialRow.study_id == study_id, TrialRow.state.not_in(ended))
@@ -146,9 +148,14 @@ class Ledger:
             return state
 
     def claim(self, trial_id: int, worker: str) -> int:
-        """Start an attempt at a trial; its token goes with every report. Raises TransitionError where it is taken."""
+        """Start an attempt at a trial; its token goes with every report. Raises StudyBusyError where it is taken."""
         with writing(self.engine) as session:
             trial = session.get_one(TrialRow, trial_id, with_for_update=True)
+            if trial.state not in (TrialState.WAITING, TrialState.TRAINED):
+                raise StudyBusyError(
+                    f"trial {trial.arm} seed {trial.seed} is {trial.state}: another process is running this study; "
+                    "wait for it, or stop it first"
+                )
             self._move_trial(session, trial, TrialState.RUNNING)
             number = session.scalar(select(func.count()).where(AttemptRow.trial_id == trial_id)) or 0
             now = self.clock()
@@ -183,9 +190,10 @@ class Ledger:
             append_event(session, trial.study_id, self.clock(), "epoch", {"attempt": token, **data}, trial.id)
 
     def record_checkpoint(self, token: int, record: CheckpointRecord) -> None:
-        """The trial's network is trained and on disk."""
+        """The trial's network is trained and on disk; it takes the place of an earlier one that was lost."""
         with writing(self.engine) as session:
             _, trial = self._live(session, token)
+            session.execute(delete(CheckpointRow).where(CheckpointRow.trial_id == trial.id))
             session.add(
                 CheckpointRow(
                     trial_id=trial.id,
@@ -241,7 +249,10 @@ class Ledger:
         """Give the trials of these attempts back: the run was stopped."""
         with writing(self.engine) as session:
             for token in tokens:
-                attempt, trial = self._live(session, token)
+                try:
+                    attempt, trial = self._live(session, token)
+                except StaleAttemptError:
+                    continue
                 self._end_attempt(session, attempt, AttemptState.LOST, reason="the run was stopped")
                 self._move_trial(session, trial, self._open_state(session, trial))
                 append_event(session, trial.study_id, self.clock(), "attempt_released", {}, trial.id)
@@ -262,6 +273,16 @@ class Ledger:
             state = "unknown" if attempt is None else attempt.state
             raise StaleAttemptError(f"attempt {token} is {state}: its report came too late and was refused")
         return attempt, session.get_one(TrialRow, attempt.trial_id)
+
+    @staticmethod
+    def _running(session: Session, study_id: int) -> list[tuple[AttemptRow, TrialRow]]:
+        """Attempts of the study that are under way, with their trials."""
+        found = session.execute(
+            select(AttemptRow, TrialRow)
+            .join(TrialRow, TrialRow.id == AttemptRow.trial_id)
+            .where(TrialRow.study_id == study_id, AttemptRow.state == AttemptState.RUNNING)
+        )
+        return [(attempt, trial) for attempt, trial in found]
 
     def _end_attempt(
         self,

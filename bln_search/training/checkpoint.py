@@ -21,20 +21,28 @@ from bln_search.core.words import PopulationEstimate
 from bln_search.norms.finding import Gathered
 from bln_search.norms.gathering import GatheredMoments, moments_from_tensors, moments_to_tensors
 
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""Errors of a write that say: the disk, the quota or the largest file size is reached."""
+
 _WEIGHT, _POPULATION = "weight|", "population|"
 
 
 def write_checkpoint(
-    path: Path, weights: Mapping[str, Tensor], gathered: Gathered, provenance: Mapping[str, Any]
-) -> str:
-    """Write the file and return the SHA-256 of its content. Raises StorageFullError where the disk is full."""
+    folder: Path, weights: Mapping[str, Tensor], gathered: Gathered, provenance: Mapping[str, Any]
+) -> tuple[str, str]:
+    """Write a file into `folder`; returns its name, made of its content, and the SHA-256 of that.
+
+    Raises StorageFullError where the disk is full.
+    """
     tensors = {_WEIGHT + name: value.cpu().contiguous() for name, value in weights.items()}
     for estimate, moments in gathered.items():
         for name, value in moments_to_tensors(moments).items():
             tensors[f"{_POPULATION}{estimate}|{name}"] = value.cpu().contiguous()
     content = save(tensors, {"provenance": json.dumps(provenance, sort_keys=True)})
-    write_whole(path, content)
-    return hashlib.sha256(content).hexdigest()
+    sha256 = hashlib.sha256(content).hexdigest()
+    name = f"{sha256[:32]}.safetensors"
+    write_whole(folder / name, content)
+    return name, sha256
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -52,7 +60,7 @@ def write_whole(path: Path, content: bytes) -> None:
             Path(unfinished).unlink(missing_ok=True)
             raise
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if error.errno in NO_ROOM:
             raise StorageFullError(
                 f"no room left to write {path} ({len(content)} bytes): free some space and run the same command again; "
                 "what was finished is kept"

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from bln_search.core.configuration import Source
 from bln_search.core.errors import ModelError
 from bln_search.core.records import EpochRecord
 from bln_search.core.words import CheckpointRule, Correction, PopulationEstimate, Split
@@ -117,6 +116,9 @@ class _Run:
             return False
         gathered = self._gathered(gatherers)
         validation_loss, validation_accuracy = self._validate(gathered)
+        if not math.isfinite(validation_loss):
+            self.trained.diverged = f"the validation loss of epoch {epoch} is not a finite number"
+            return False
         record = EpochRecord(epoch, loss, accuracy, validation_loss, validation_accuracy, time.perf_counter() - start)
         self.trained.epochs.append(record)
         self._keep(record, gathered)
@@ -165,7 +167,7 @@ class _Run:
 
     def _validate(self, gathered: Gathered) -> tuple[float, float]:
         judge = self.arm.judge
-        estimate = next(iter(gathered), None) if Source.POPULATION in judge.sources.values() else None
+        estimate = next(iter(self.estimates), None) if judge.uses_population else None
         inputs, targets = self.data.splits[Split.VALIDATION]
         populations = network_populations(self.layers, gathered, self.correction, per_slot=False)
         for layer, estimates in populations.items():

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Protocol
 
-from bln_search.core.errors import StorageFullError
+from bln_search.core.errors import BlnSearchError, StorageFullError
 from bln_search.core.states import FailureClass, StudyState
 from bln_search.search.local import LocalExecutor
 from bln_search.search.messages import (
@@ -53,10 +53,12 @@ def run_study(ledger: Ledger, study_id: int, executor: LocalExecutor, watcher: W
             while left:
                 executor.run([run.starter(trial) for trial in left], run.report, ledger.heartbeat)
                 left = [trial for trial in ledger.open_trials(study_id) if run.tries.get(trial.id, 0) < _TRIES]
-    finally:
-        ledger.release(run.live)
-        state = ledger.end_study(study_id)
-    return state
+    except BaseException:
+        with suppress(BlnSearchError):  # the first error is the one to report
+            ledger.release(run.live)
+            ledger.end_study(study_id)
+        raise
+    return ledger.end_study(study_id)
 
 
 class _Run:

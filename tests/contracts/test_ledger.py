@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import func, select
 
 from bln_search.core.configuration import InferenceConfiguration
-from bln_search.core.errors import StaleAttemptError, StudyBusyError, TransitionError, UnknownStudyError
+from bln_search.core.errors import StaleAttemptError, StudyBusyError, UnknownStudyError
 from bln_search.core.records import CheckpointRecord, EpochRecord, Evaluation, EvaluationKey, Outcomes
 from bln_search.core.states import AttemptState, EvaluationState, FailureClass, StudyState, TrialState
 from bln_search.core.words import PopulationEstimate, Split
@@ -148,7 +148,7 @@ def test_a_trial_is_claimed_once(ledger):
     def claim():
         try:
             won.append(ledger.claim(trial.id, "host/1/0"))
-        except TransitionError:
+        except StudyBusyError:
             refused.append(1)
 
     threads = [threading.Thread(target=claim) for _ in range(8)]
@@ -198,7 +198,7 @@ def test_a_study_another_live_process_runs_is_refused_until_its_lease_ends(ledge
     ledger.start_study(study_id, nobody)
     trial = ledger.open_trials(study_id)[0]
     token = ledger.claim(trial.id, "host/77/0")
-    with pytest.raises(StudyBusyError, match="host/77/0.*wait for it, or stop it first"):
+    with pytest.raises(StudyBusyError, match=r"host/77/0.*wait for it, or stop it first"):
         ledger.start_study(study_id, lambda worker: worker == "host/77/0")
     ledger.heartbeat([token])
     ledger.clock = lambda: datetime.now(UTC) + LEASE + timedelta(seconds=1)
@@ -244,7 +244,7 @@ def test_evaluations_are_written_all_or_nothing(ledger):
     token = ledger.claim(ledger.open_trials(study_id)[0].id, "w/1/0")
     ledger.record_checkpoint(token, CHECKPOINT)
     twice = (*evaluations(), evaluations()[0])
-    with pytest.raises(Exception, match="(?i)unique"):
+    with pytest.raises(Exception, match=r"(?i)unique"):
         ledger.record_evaluations(token, twice)
     with reading(ledger.engine) as session:
         assert session.scalar(select(func.count()).select_from(EvaluationRow)) == 0

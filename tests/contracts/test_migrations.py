@@ -33,7 +33,7 @@ def test_a_database_of_a_newer_version_is_refused_and_left_as_it_is(url):
     ledger = open_ledger(url)
     with writing(ledger.engine) as session:
         session.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '9999'"))
-    with pytest.raises(LedgerError, match="9999.*written by a newer version; upgrade bln-search"):
+    with pytest.raises(LedgerError, match=r"9999.*written by a newer version; upgrade bln-search"):
         open_ledger(url)
     assert present_revision(ledger.engine) == "9999"
     ledger.close()

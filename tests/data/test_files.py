@@ -70,5 +70,5 @@ def test_a_file_that_unpacks_to_far_more_is_not_unpacked_whole(tmp_path):
 
 def test_an_archive_without_the_member_is_not_the_official_one(tmp_path):
     (tmp_path / "official.tar.gz").write_bytes(tar("other/part.bin"))
-    with pytest.raises(DataError, match="no member folder/part.bin"):
+    with pytest.raises(DataError, match=r"no member folder/part.bin"):
         read_file(FILE, [tmp_path], ARCHIVE)

@@ -23,7 +23,10 @@ def spec(**options):
 
 
 @given(
-    fraction=st.floats(0.3, 0.8), validation=st.integers(100, 500), stratified=st.booleans(), seed=st.integers(0, 2**32 - 1)
+    fraction=st.floats(0.3, 0.8),
+    validation=st.integers(100, 500),
+    stratified=st.booleans(),
+    seed=st.integers(0, 2**32 - 1),
 )
 def test_splits_are_disjoint_repeatable_and_of_the_size_asked(fraction, validation, stratified, seed):
     asked = spec(fraction=fraction, validation=validation, stratified=stratified, seed=seed)

@@ -186,7 +186,7 @@ def test_layers_before_the_first_norm_run_once():
     network.features[0].register_forward_hook(lambda module, inputs, output: seen.append(len(inputs[0])))
     inputs, targets = data("lenet", n=24)
     evaluate_rows(network, mini_batches(inputs, targets, SIZE), rows_of(network), populations)
-    plain_passes = SIZE * 5  # measuring activations, and four for checking the first mini-batch
+    plain_passes = SIZE * 9  # one to measure activations, eight to check two mini-batches under three rows
     assert sum(seen) == 24 + plain_passes
 
 
@@ -208,6 +208,42 @@ def test_a_network_whose_layers_mix_examples_is_found_out():
         evaluate_rows(network, mini_batches(inputs, targets, SIZE), rows, populations)
     together = evaluate_rows(network, mini_batches(inputs, targets, SIZE), rows, populations, one_pass=False)
     np.testing.assert_allclose(together[0].losses, alone(network, inputs, targets, populations, rows[0]), rtol=1e-10)
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.01])
+@pytest.mark.parametrize("rows", [slice(None), slice(0, 1)])
+@pytest.mark.parametrize(
+    "mixing", [nn.BatchNorm1d(192, track_running_stats=False), nn.Sequential(nn.Flatten(), nn.Unflatten(0, (-1, 2)))]
+)
+def test_mixing_before_the_first_norm_is_found_out_too(mixing, rows, scale):
+    class Pairs(nn.Module):
+        def forward(self, x):
+            return x - x.mean(0)
+
+    before = mixing if isinstance(mixing, nn.BatchNorm1d) else Pairs()
+    network = nn.Sequential(nn.Flatten(), before, nn.Linear(192, 8), BLN(8), nn.Linear(8, 10)).double().eval()
+    network[-1].weight.data.mul_(scale)
+    network[-1].bias.data.mul_(scale)
+    inputs, targets = data("mlp")
+    populations = populations_of(network, "mlp")
+    with pytest.raises(ModelError, match="does not treat examples independently"):
+        evaluate_rows(network, mini_batches(inputs, targets, SIZE), rows_of(network)[rows], populations)
+
+
+def test_nothing_cancels_where_inputs_are_far_from_zero():
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Flatten(), BN(192), nn.Linear(192, 12), nn.Tanh(), BLN(12), nn.Linear(12, 10)).eval()
+    inputs, targets = data("mlp", dtype=torch.float32)
+    inputs = inputs + 1e4
+    gathered = {PopulationEstimate.FROZEN: gather_frozen(network, inputs[:18].split(SIZE))}
+    populations = network_populations(find_norms(network), gathered, Correction.BESSEL, per_slot=False)
+    rows = rows_of(network, (PopulationEstimate.FROZEN,))
+    for row, outcome in zip(
+        rows, evaluate_rows(network, mini_batches(inputs, targets, SIZE), rows, populations), strict=True
+    ):
+        np.testing.assert_allclose(
+            outcome.losses, alone(network, inputs, targets, populations, row), rtol=1e-4, atol=1e-5
+        )
 
 
 def test_a_network_that_moves_the_first_axis_is_an_error_that_says_so():

@@ -47,14 +47,26 @@ def test_an_incomplete_mini_batch_is_left_out():
     torch.testing.assert_close(with_rest.batch.mean, whole.batch.mean, rtol=0, atol=0)
 
 
+def test_a_short_first_mini_batch_gives_way_to_complete_ones():
+    data = batches()
+    whole = gather(BLN(3).double(), data)
+    with_short = gather(BLN(3).double(), [data[0][:2] * 100, *data])
+    torch.testing.assert_close(with_short.batch.mean, whole.batch.mean, rtol=0, atol=0)
+
+
+def test_passes_in_evaluation_mode_are_not_training_steps():
+    layer = BLN(3).double()
+    with gathering([layer]) as gatherers:
+        layer.eval()(batches()[0])
+    assert gatherers[layer].empty
+
+
 def test_total_is_the_deviation_of_all_examples_together():
     """The law of total variance: between and within mini-batches add up to the whole."""
     data = batches()
     layer = BLN(3, epsilon=1e-12).double()
     population = layer.population(gather(layer, data), Correction.TOTAL)
-    np.testing.assert_allclose(
-        population.batch.deviation.numpy()[0], torch.cat(data).numpy().std(0), rtol=1e-9
-    )
+    np.testing.assert_allclose(population.batch.deviation.numpy()[0], torch.cat(data).numpy().std(0), rtol=1e-9)
 
 
 def test_with_mini_batches_of_one_the_bessel_deviation_is_undefined_with_its_reason_and_total_is_not():

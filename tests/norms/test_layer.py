@@ -17,7 +17,6 @@ from bln_search.norms import BLN, BN, LN, make_norm
 from bln_search.norms.gathering import gathering
 from tests.norms import oracle
 
-
 METHODS = ["bn", "ln", "bln"]
 SEMANTICS = ["paper", "reference"]
 SHAPES = {"(N, D)": (5, 4), "(N, T, D)": (5, 3, 4), "(N, C, H, W)": (5, 4, 2, 3)}
@@ -83,9 +82,7 @@ def test_per_slot_keeps_one_feature_value_for_each_slot_of_the_mini_batch(word):
     layer, formula = layer_and_formula("bln", "reference", shape, m=5)
     population = configured(layer, formula, word, per_slot=True, shape=shape)
     x = random_input(shape, seed=99)
-    np.testing.assert_allclose(
-        layer(x).detach().numpy(), formula(x.numpy(), word, population), rtol=1e-11, atol=1e-11
-    )
+    np.testing.assert_allclose(layer(x).detach().numpy(), formula(x.numpy(), word, population), rtol=1e-11, atol=1e-11)
     smaller = x[:3]
     np.testing.assert_allclose(
         layer(smaller).detach().numpy(), formula(smaller.numpy(), word, population), rtol=1e-11, atol=1e-11
@@ -162,8 +159,24 @@ def test_a_state_dict_brings_configuration_and_population_back():
     fresh.load_state_dict(layer.state_dict())
     x = random_input((5, 4, 2, 3))
     assert str(fresh.configuration) == "TFTT"
+    layer.batch_size = 25
+    fresh.load_state_dict(layer.state_dict())
+    assert fresh.batch_size == 25
     torch.testing.assert_close(fresh(x), layer(x), rtol=0, atol=0)
     torch.testing.assert_close(copy.deepcopy(layer)(x), layer(x), rtol=0, atol=0)
+
+
+def test_a_state_of_another_method_is_refused():
+    with pytest.raises(ModelError, match="of a bn layer, it does not fit a bln layer"):
+        BLN(3).load_state_dict(BN(3).state_dict())
+
+
+def test_a_partial_state_leaves_the_population_alone():
+    layer, formula = layer_and_formula("bln", "reference", (5, 4))
+    configured(layer, formula, "TTTT", shape=(5, 4))
+    network = torch.nn.Sequential(layer, torch.nn.Linear(4, 2).double())
+    network.load_state_dict({"1.bias": torch.zeros(2)}, strict=False)
+    assert torch.isfinite(network(random_input((5, 4)))).all()
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,26 @@ def test_mean_and_deviation_over_seeds():
     assert board.rows[0].seeds == 3
 
 
+def test_a_row_that_lacks_seeds_is_not_ranked_however_good_it_looks():
+    scored = [measured("TTTT", 0.1)] + [measured("FFFF", 1.0, seed=seed) for seed in range(3)]
+    board = rank(scored)
+    assert [(str(row.configuration), row.rank) for row in board.rows] == [("FFFF", 1), ("TTTT", None)]
+    assert board.rows[1].reason == "evaluated on validation under 1 of 3 seeds"
+    assert rank(scored, seeds=5).best is None
+
+
+def test_what_happens_on_test_has_no_say_in_the_order():
+    scored = [measured("TTTT", 1.0), measured("FFFF", 2.0), measured("FFFF", 2.0, split=Split.TEST)]
+    board = rank([*scored, without("TTTT", EvaluationState.DIVERGED, split=Split.TEST)])
+    assert [(str(row.configuration), row.rank) for row in board.rows] == [("TTTT", 1), ("FFFF", 2)]
+    assert Split.TEST not in board.rows[0].figures
+
+
+def test_a_row_without_the_deciding_split_is_not_first():
+    board = rank([measured("TTTT", 1.0, split=Split.TEST), measured("FFFF", 2.0)])
+    assert [(str(row.configuration), row.rank) for row in board.rows] == [("FFFF", 1), ("TTTT", None)]
+
+
 def test_one_seed_has_no_deviation():
     assert rank([measured("FFFF", 1.0)]).rows[0].figures[Split.VALIDATION].loss.deviation is None
 
@@ -88,9 +108,7 @@ def test_nothing_at_all_is_an_empty_board():
 
 
 @given(
-    st.dictionaries(
-        st.sampled_from(WORDS), st.tuples(st.floats(0, 10), st.floats(0, 1)) | st.none(), min_size=1
-    ),
+    st.dictionaries(st.sampled_from(WORDS), st.tuples(st.floats(0, 10), st.floats(0, 1)) | st.none(), min_size=1),
     st.randoms(),
 )
 def test_the_order_is_a_law_and_does_not_depend_on_the_order_of_arrival(figures, random):
@@ -103,7 +121,5 @@ def test_the_order_is_a_law_and_does_not_depend_on_the_order_of_arrival(figures,
     assert sorted(words(board)) == sorted(figures)
     ranked = [row for row in board.rows if row.rank]
     assert ranked == list(board.rows[: len(ranked)])
-    pairs = [
-        (row.figures[Split.VALIDATION].loss.mean, -row.figures[Split.VALIDATION].accuracy.mean) for row in ranked
-    ]
+    pairs = [(row.figures[Split.VALIDATION].loss.mean, -row.figures[Split.VALIDATION].accuracy.mean) for row in ranked]
     assert pairs == sorted(pairs)

@@ -45,10 +45,24 @@ def test_every_study_that_ships_is_valid_and_named_like_its_file(path):
         ("title: [1", "this is not YAML"),
         ("training: &a {epochs: 3}\nevaluation: *a", "line 6: YAML aliases"),
         ("? [a]\n: b", "line 6: a key is a single word"),
+        ("training: {epochs: yes}", "line 6: training: epochs takes no yes or no"),
+        ("seeds: [yes]", "seeds takes no yes or no"),
+        ("seeds: [!!int '']", "line 6: this value cannot be read"),
+        ("seeds: !!bool maybe", "line 6: this value cannot be read"),
+        (f"seeds: [0x{'f' * 5000}]", "a number of thousands of digits"),
     ],
 )
 def test_a_mistake_is_named_with_its_line_and_what_to_do(line, wanted):
     assert any(wanted in problem for problem in problems(GOOD + line)), problems(GOOD + line)
+
+
+def test_a_fraction_may_be_written_with_an_exponent():
+    assert parse_study(GOOD.replace("name: digits", "name: digits, validation: 1e-1")).data.validation == 0.1
+
+
+def test_an_arms_population_names_an_estimate_once():
+    (problem,) = problems(GOOD.replace("method: bln", "{method: bln, population: [frozen, frozen]}"))
+    assert "population names a value twice" in problem
 
 
 def test_a_misspelled_norm_is_named_with_the_ones_there_are():

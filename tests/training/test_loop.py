@@ -27,7 +27,9 @@ def data():
 
 
 def network(method="bln", m=25):
-    return build_model("mlp", (1, 8, 8), 10, partial(make_norm, method, batch_size=m), seed=0, options={"widths": (16,)})
+    return build_model(
+        "mlp", (1, 8, 8), 10, partial(make_norm, method, batch_size=m), seed=0, options={"widths": (16,)}
+    )
 
 
 def run(data, *, seed=0, method="bln", arm=None, estimates=(), **options):
@@ -88,6 +90,14 @@ def test_a_loss_that_is_not_finite_stops_training_with_a_reason(data):
     _, trained = run(data, optimizer="sgd", learning_rate=1e30, epochs=5)
     assert "not a finite number" in trained.diverged
     assert len(trained.epochs) < 5
+
+
+def test_a_validation_loss_that_is_not_finite_stops_training_too(data):
+    """The last step of an epoch may ruin the weights while the training loss is still finite."""
+    steps = len(data.splits[Split.TRAIN][0]) // 25
+    late = {"kind": "steps", "steps": {(steps - 1) / steps: 1e38}}
+    _, trained = run(data, optimizer="sgd", learning_rate=0.1, epochs=1, schedule=late)
+    assert trained.diverged == "the validation loss of epoch 1 is not a finite number"
 
 
 def test_the_rate_follows_its_schedule(data):

@@ -1,0 +1,266 @@
+"""From a network of one's own to the ranked table, and back into the network."""
+
+from __future__ import annotations
+
+import copy
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+import bln_search
+from bln_search.core.errors import DataError, ModelError
+from bln_search.core.states import EvaluationState
+from bln_search.core.words import Split
+
+
+def loader(n=50, size=10, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(n, 6, generator=generator)
+    return DataLoader(TensorDataset(x, (x[:, 0] > 0).long()), batch_size=size)
+
+
+def own_network():
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Linear(6, 8), nn.Tanh(), bln_search.BLN(8), nn.Linear(8, 5), bln_search.BLN(5), nn.Linear(5, 2)
+    )
+
+
+def mean_loss(network, data):
+    network.eval()
+    with torch.no_grad():
+        losses = [nn.functional.cross_entropy(network(x), y, reduction="none") for x, y in data]
+    return torch.cat(losses).double().mean().item()
+
+
+def test_five_lines_from_own_network_to_ranked_table_to_applied_configuration():
+    network = own_network()
+    ranked = bln_search.evaluate_configurations(network, loader(), loader(seed=1))
+    assert len(ranked) == 16
+    losses = [choice.row.figures[Split.VALIDATION].loss.mean for choice in ranked]
+    assert losses == sorted(losses)
+    for place in (0, 7, 15):
+        bln_search.apply_configuration(network, ranked[place])
+        assert mean_loss(network, loader(seed=1)) == pytest.approx(losses[place], rel=1e-6)
+    assert "validation loss" in str(ranked)
+
+
+def test_what_was_applied_is_in_the_state_dict():
+    network, data = own_network(), loader(seed=1)
+    ranked = bln_search.evaluate_configurations(network, loader(), data)
+    choice = next(choice for choice in ranked if str(choice.configuration) == "TFTT")
+    bln_search.apply_configuration(network, choice)
+    fresh = own_network()
+    fresh.load_state_dict(network.state_dict())
+    assert mean_loss(fresh, data) == mean_loss(network, data)
+
+
+def test_test_figures_stand_beside_and_do_not_decide():
+    network = own_network()
+    with_test = bln_search.evaluate_configurations(network, loader(), loader(seed=1), test_loader=loader(seed=2))
+    without = bln_search.evaluate_configurations(network, loader(), loader(seed=1))
+    assert [c.configuration for c in with_test] == [c.configuration for c in without]
+    assert with_test.best.row.figures[Split.TEST].loss.mean > 0
+    assert len(with_test.outcomes) == 32
+
+
+def test_several_inference_batch_sizes():
+    ranked = bln_search.evaluate_configurations(own_network(), loader(), loader(seed=1), batch_sizes=[2, 25])
+    assert len(ranked) == 32
+    assert {choice.row.batch_size for choice in ranked} == {2, 25}
+    sure = [choice.row for choice in ranked if choice.configuration.deterministic]
+    by_word = {}
+    for row in sure:
+        by_word.setdefault(row.configuration, set()).add(round(row.figures[Split.VALIDATION].loss.mean, 6))
+    assert all(len(losses) == 1 for losses in by_word.values())
+
+
+def test_a_short_last_mini_batch_does_not_get_statistics_of_its_own():
+    network = own_network()
+    ranked = bln_search.evaluate_configurations(network, loader(), loader(n=51, seed=1))
+    assert all(len(outcomes.losses) == 51 for outcomes in ranked.outcomes.values())
+
+
+def test_mini_batches_of_one_have_undefined_rows_with_a_reason_and_total_has_none():
+    network = own_network()
+    ranked = bln_search.evaluate_configurations(network, loader(size=1), loader(size=1, seed=1))
+    states = [choice.row.state for choice in ranked]
+    assert states.count(EvaluationState.UNDEFINED) == 12
+    assert all("m = 1" in choice.row.reason for choice in ranked if choice.row.rank is None)
+    total = bln_search.evaluate_configurations(network, loader(size=1), loader(size=1, seed=1), correction="total")
+    assert {choice.row.state for choice in total} == {EvaluationState.MEASURED}
+
+
+def test_nan_inputs_leave_nothing_ranked_and_the_reason_said():
+    x = torch.full((20, 6), float("nan"))
+    bad = DataLoader(TensorDataset(x, torch.zeros(20, dtype=torch.long)), batch_size=10)
+    ranked = bln_search.evaluate_configurations(own_network(), loader(), bad)
+    assert {choice.row.rank for choice in ranked} == {None}
+    with pytest.raises(ModelError, match="not a finite number"):
+        _ = ranked.best
+
+
+def test_a_score_of_ones_own():
+    def squared(outputs, targets):
+        error = (outputs[:, 0] - targets).square()
+        return error, error < 0.25
+
+    ranked = bln_search.evaluate_configurations(own_network(), loader(), loader(seed=1), score=squared)
+    assert ranked.best.row.figures[Split.VALIDATION].loss.mean > 0
+
+    def wrong(outputs, targets):
+        return squared(outputs, targets)[0].mean(), targets
+
+    with pytest.raises(ModelError, match="one loss and one correctness for each"):
+        bln_search.evaluate_configurations(own_network(), loader(), loader(seed=1), score=wrong)
+
+
+def test_convert_same_keeps_the_answers_of_a_trained_network():
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.LayerNorm(8), nn.Linear(8, 2))
+    for x, _ in loader():
+        network(x)
+    x, _ = next(iter(loader(seed=3)))
+    answers = network.eval()(x), copy.deepcopy(network).train()(x)
+    converted = bln_search.convert(network, method="same")
+    torch.testing.assert_close(converted(x), answers[0])
+    torch.testing.assert_close(converted.train()(x), answers[1])
+    assert len(bln_search.evaluate_configurations(converted, loader(), loader(seed=1))) == 16
+
+
+def test_convert_makes_every_norm_a_bln_layer_with_its_features():
+    network = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Sequential(nn.LayerNorm(6)))
+    converted = bln_search.convert(network, batch_size=25)
+    assert converted is network
+    norms = [module for module in network.modules() if isinstance(module, bln_search.BLN)]
+    assert [(norm.num_features, norm.feature_axis, norm.batch_size) for norm in norms] == [(4, 1, 25), (6, -1, 25)]
+    assert network(torch.randn(2, 3, 8, 8)).shape == (2, 4, 6, 6)
+
+
+def test_a_shared_layer_stays_shared():
+    shared = nn.BatchNorm1d(6)
+    network = nn.Sequential(nn.Linear(6, 6), shared, nn.Linear(6, 6), shared)
+    bln_search.convert(network)
+    assert network[1] is network[3]
+    assert isinstance(network[1], bln_search.BLN)
+
+
+def test_convert_keeps_type_and_what_does_not_train():
+    network = nn.Sequential(nn.BatchNorm2d(3, affine=False), nn.LayerNorm(4, bias=False)).double()
+    network[1].weight.requires_grad_(False)
+    bln_search.convert(network)
+    assert {parameter.dtype for parameter in network.parameters()} == {torch.float64}
+    assert not any(parameter.requires_grad for parameter in network.parameters())
+
+
+def test_the_modes_of_all_layers_are_left_as_they_were():
+    network = own_network().train()
+    network[1].eval()
+    bln_search.evaluate_configurations(network, loader(), loader(seed=1))
+    assert [module.training for module in network] == [True, False, True, True, True, True]
+
+
+def test_a_network_that_changes_its_input_gives_the_same_table_either_way():
+    class Changing(nn.Module):
+        def forward(self, x):
+            return x.mul_(2).sub_(1)
+
+    tables = []
+    for one_pass in (True, False):
+        network = nn.Sequential(Changing(), own_network())
+        ranked = bln_search.evaluate_configurations(network, loader(), loader(seed=1), one_pass=one_pass)
+        tables.append([(str(c), round(c.row.figures[Split.VALIDATION].loss.mean, 5)) for c in ranked])
+    assert tables[0] == tables[1]
+
+
+def test_a_layer_that_is_not_used_in_evaluation_is_left_out():
+    class WithHelper(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.main, self.helper = own_network(), bln_search.BLN(6)
+
+        def forward(self, x):
+            return self.main(self.helper(x) if self.training else x)
+
+    network = WithHelper()
+    ranked = bln_search.evaluate_configurations(network, loader(), loader(seed=1))
+    bln_search.apply_configuration(network, ranked.best)
+    expected = ranked.best.row.figures[Split.VALIDATION].loss.mean
+    assert mean_loss(network, loader(seed=1)) == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    "forward",
+    [
+        lambda self, x: self.main(x.view(25, -1) if len(x) == 25 else x[torch.randperm(len(x))]),
+        lambda self, x: (self.main(x), x),
+        lambda self, x: self.head(self.main(x).view(x.shape[0], -1)[:, :2].repeat(1, 3)),
+    ],
+)
+def test_a_network_that_cannot_be_followed_says_what_to_do(forward):
+    class Strange(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.main, self.head = own_network(), nn.Linear(6, 2)
+
+    Strange.forward = forward
+    with pytest.raises(ModelError, match=r"one_pass=False|returns tuple"):
+        bln_search.evaluate_configurations(Strange(), loader(), loader(seed=1))
+
+
+@pytest.mark.parametrize(
+    ("network", "message"),
+    [
+        (nn.Linear(2, 2), "no BatchNorm1d, BatchNorm2d or LayerNorm layer to convert"),
+        (nn.Sequential(nn.BatchNorm2d(3), nn.LayerNorm([3, 8, 8])), "layer 1 normalizes over 3 axes"),
+    ],
+)
+def test_what_cannot_be_converted_is_named_and_the_network_untouched(network, message):
+    before = [type(module) for module in network.modules()]
+    with pytest.raises(ModelError, match=message):
+        bln_search.convert(network)
+    assert [type(module) for module in network.modules()] == before
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda n: bln_search.evaluate_configurations(nn.Linear(6, 2), loader(), loader()), ModelError, "convert"),
+        (lambda n: bln_search.evaluate_configurations(n, [], loader()), DataError, "train_loader yields no"),
+        (lambda n: bln_search.evaluate_configurations(n, loader(), []), DataError, "validation_loader yields no"),
+        (lambda n: bln_search.evaluate_configurations(n, [1], loader()), DataError, "must yield .inputs, targets."),
+        (
+            lambda n: bln_search.evaluate_configurations(n, loader(), loader(), batch_sizes=[500]),
+            DataError,
+            "larger than the data",
+        ),
+        (lambda n: bln_search.apply_configuration(n, "TTTT")(torch.zeros(2, 6)), ModelError, "never given"),
+        (lambda n: bln_search.apply_configuration(n, "TT--"), ModelError, "does not name"),
+        (lambda n: bln_search.apply_configuration(n, "XYZW"), ModelError, "four letters"),
+    ],
+)
+def test_wrong_use_is_one_clear_error(call, error, message):
+    with pytest.raises(error, match=message):
+        call(own_network().eval())
+
+
+def test_a_configuration_of_another_network_is_refused_and_nothing_changed():
+    ranked = bln_search.evaluate_configurations(own_network(), loader(), loader(seed=1))
+    other = nn.Sequential(bln_search.BLN(6))
+    with pytest.raises(ModelError, match="another network"):
+        bln_search.apply_configuration(other, next(c for c in ranked if c.configuration.uses_population))
+    assert str(other[0].configuration) == "FFFF"
+
+
+def test_importing_the_package_and_its_web_rooms_loads_no_torch():
+    code = (
+        "import bln_search, bln_search.core, bln_search.specs, bln_search.storage, bln_search.ranking, "
+        "bln_search.reports, bln_search.settings, sys; "
+        "print([name for name in ('torch', 'sklearn', 'ray', 'optuna') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout.strip() == "[]"

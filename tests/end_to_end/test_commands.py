@@ -1,0 +1,175 @@
+"""Every verb, and every bad input with one clear error, an exit code, and nothing half-written."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import sqlite3
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.end_to_end.commands import call
+
+SMALL = """
+name: small
+data: {name: digits, fraction: 0.2, validation: 200}
+model: {name: mlp, widths: [8]}
+arms: [{method: bln}]
+training: {epochs: 1}
+seeds: [0]
+"""
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A home with one finished study."""
+    home = tmp_path_factory.mktemp("home")
+    (home / "small.yaml").write_text(SMALL)
+    done = call("run", home / "small.yaml", home=home, check=0)
+    assert "small" in done.stdout
+    return home
+
+
+def test_the_table_has_sixteen_ranked_rows_in_every_format(finished):
+    lines = list(csv.DictReader(io.StringIO(call("leaderboard", "small", "--format", "csv", home=finished).stdout)))
+    assert [line["rank"] for line in lines] == [str(n) for n in range(1, 17)]
+    whole = json.loads(call("leaderboard", "small", "--format", "json", home=finished, check=0).stdout)
+    assert (whole["study"], whole["state"], len(whole["rows"])) == ("small", "complete", 16)
+    table = call("leaderboard", "1", "--limit", "3", home=finished, check=0).stdout
+    assert len(re.findall(r"^│ +\d+ │", table, re.MULTILINE)) == 3
+
+
+def test_list_and_show(finished):
+    assert "complete" in call("list", home=finished, check=0).stdout
+    shown = json.loads(call("show", "small", "--format", "json", home=finished, check=0).stdout)
+    assert shown["trial_list"][0]["state"] == "finished"
+    assert shown["trial_list"][0]["checkpoint"]["judged_under"] == "FFFF"
+    assert shown["spec"]["training"]["epochs"] == 1
+
+
+def test_running_it_again_only_prints_the_table(finished):
+    again = call("run", finished / "small.yaml", home=finished, check=0)
+    assert "0 trials to do" in again.stderr
+
+
+def test_database_and_version(finished):
+    status = call("db", "status", home=finished, check=0).stdout
+    assert "schema revision 0001; this version of bln-search writes 0001" in status
+    assert "schema revision 0001" in call("db", "upgrade", home=finished, check=0).stdout
+    assert call("--version", check=0).stdout.startswith("bln-search ")
+
+
+def test_data_verbs(tmp_path):
+    listed = call("data", "list", "--data", tmp_path, check=0).stdout
+    assert "6 of 6 missing" in listed
+    assert "needs no files" in call("data", "verify", "digits", check=0).stdout
+    missing = call("data", "verify", "mnist", "--data", tmp_path, check=3)
+    assert "train-images-idx3-ubyte" in missing.stderr
+
+
+def test_real_files_are_verified(real_data):
+    verified = call("data", "verify", "mnist", "--data", real_data, check=0).stdout
+    assert "4 files verified" in verified
+    assert "6bbc9ace898e44ae57da46a324031adb" in verified
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "studies").glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_study_that_ships_can_be_validated(path):
+    assert "the file is valid" in call("validate", path, check=0).stdout
+
+
+def edited(*pairs):
+    text = SMALL
+    for old, new in pairs:
+        assert old in text
+        text = text.replace(old, new)
+    return text
+
+
+BAD = {
+    "unknown key": (edited(("seeds:", "sedes:")), 3, "did you mean `seeds`?"),
+    "misspelled norm": (edited(("bln}", "bnl}")), 3, "'bn', 'ln' or 'bln', not 'bnl'"),
+    "negative epochs": (edited(("epochs: 1", "epochs: -1")), 3, "training.epochs"),
+    "unknown data": (edited(("name: digits", "name: digit")), 3, "choose one of cifar10, digits, mnist"),
+    "missing data": (edited(("name: digits", "name: cifar10")), 3, "data_batch_1.bin"),
+    "unknown model": (edited(("name: mlp", "name: mpl")), 1, "choose one of lenet, mlp"),
+    "wrong option": (edited(("name: mlp", "name: lenet")), 1, "widths"),
+    "network too large for the images": (
+        edited(("{name: mlp, widths: [8]}", "{name: lenet}")),
+        1,
+        "at least 12×12 pixels",
+    ),
+    "no mini-batch left": (edited(("fraction: 0.2", "fraction: 0.02"), ("validation: 200", "validation: 700")), 3, ""),
+    "no example left": (edited(("fraction: 0.2", "fraction: 1.0e-6")), 3, "leaves none"),
+    "batch larger than data": (edited(("epochs: 1", "epochs: 1, batch_size: 5000")), 3, "larger than the"),
+    "inference batch larger than data": (
+        SMALL + "evaluation: {batch_sizes: [4000]}\n",
+        3,
+        "larger than the",
+    ),
+    "device that is not there": (SMALL, 1, "cannot be used"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_one_clear_error_and_nothing_is_written(name, tmp_path):
+    text, code, message = BAD[name]
+    (tmp_path / "study.yaml").write_text(text)
+    extra = ["--device", "cuda:7"] if name == "device that is not there" else []
+    done = call("run", tmp_path / "study.yaml", *extra, home=tmp_path / "home")
+    assert done.returncode == code, done.stderr
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stderr.count("error:") == 1
+    assert done.stdout == ""
+    assert not (tmp_path / "home").exists()
+
+
+def test_a_corrupt_data_file_names_its_checksum(tmp_path):
+    (tmp_path / "study.yaml").write_text(edited(("name: digits", "name: mnist")))
+    (tmp_path / "train-images-idx3-ubyte").write_bytes(b"\0\0\x08\x03corrupt")
+    done = call("run", tmp_path / "study.yaml", "--data", tmp_path, home=tmp_path / "home", check=3)
+    assert "6bbc9ace898e44ae57da46a324031adb" in done.stderr
+    assert not (tmp_path / "home").exists()
+
+
+def test_an_unknown_study_and_a_missing_file_have_exit_codes_of_their_own(finished, tmp_path):
+    assert call("leaderboard", "nothing", home=finished).returncode == 4
+    assert call("run", tmp_path / "none.yaml", home=finished).returncode == 3
+    assert call("leaderboard", home=finished).returncode == 2
+    assert call("leaderboard", "small", "--arm", "nobody", home=finished).returncode == 2
+    assert call("leaderboard", "small", "--on", "train", home=finished).returncode == 2
+
+
+def test_a_variable_that_cannot_be_used_is_named(finished, monkeypatch):
+    monkeypatch.setenv("BLN_SEARCH_THREADS", "none")
+    refused = call("list", home=finished, check=3)
+    assert "BLN_SEARCH_THREADS" in refused.stderr
+
+
+def test_titles_are_text_not_markup(tmp_path):
+    (tmp_path / "study.yaml").write_text(edited(("name: small", "name: small\ntitle: 'see [/b] there'")))
+    assert "see [/b] there" in call("validate", tmp_path / "study.yaml", check=0).stdout
+    assert "see [/b] there" in call("run", tmp_path / "study.yaml", home=tmp_path, check=0).stdout
+    assert "see [/b] there" in call("show", "small", home=tmp_path, check=0).stdout
+
+
+def test_a_database_of_a_newer_version_is_refused(tmp_path):
+    call("db", "upgrade", home=tmp_path, check=0)
+    with sqlite3.connect(tmp_path / "ledger.sqlite3") as connection:
+        connection.execute("UPDATE bln_search_version SET version_num = '9999'")
+    connection.close()
+    refused = call("list", home=tmp_path, check=1)
+    assert "written by a newer version" in refused.stderr
+
+
+def test_training_that_diverges_shows_as_diverged_and_the_study_is_complete(tmp_path):
+    text = edited(("{epochs: 1}", "{epochs: 2, optimizer: sgd, learning_rate: 1.0e+30}"))
+    (tmp_path / "study.yaml").write_text(text)
+    done = call("run", tmp_path / "study.yaml", home=tmp_path, check=0)
+    assert "diverged" in done.stdout
+    assert "is not a finite number" in done.stdout
+    assert "complete" in call("list", home=tmp_path, check=0).stdout

@@ -1,0 +1,104 @@
+"""Interrupted at any moment, the same command goes on, and the final table equals the uninterrupted one."""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+
+import psutil
+import pytest
+
+from bln_search.storage import queries
+from bln_search.storage.ledger import open_ledger
+from tests.end_to_end.commands import call, start
+
+STUDY = """
+name: interrupted
+data: {name: digits}
+model: {name: mlp, widths: [32]}
+arms: [{method: bln, population: [frozen, epoch]}, {method: bn}]
+training: {epochs: 8}
+seeds: [0, 1]
+"""
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    path = tmp_path_factory.mktemp("study") / "interrupted.yaml"
+    path.write_text(STUDY)
+    return path
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(study, tmp_path_factory):
+    home = tmp_path_factory.mktemp("uninterrupted")
+    started = time.monotonic()
+    table = call("run", study, "--format", "csv", home=home, check=0).stdout
+    return table, time.monotonic() - started
+
+
+def no_process_left(parent):
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        if not any(process.is_running() and process.status() != "zombie" for process in parent):
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def assert_whole(home, table, study):
+    finished = call("run", study, "--format", "csv", home=home, check=0)
+    assert finished.stdout == table
+    ledger = open_ledger(f"sqlite:///{home / 'ledger.sqlite3'}")
+    recorded = queries.evaluations(ledger.engine, 1)
+    keys = [(one.arm, one.seed, one.evaluation.key) for one in recorded]
+    assert len(keys) == len(set(keys)) == 2 * 2 * (31 + 4)
+    numbers = [event.number for event in queries.events(ledger.engine, 1)]
+    assert numbers == list(range(1, len(numbers) + 1))
+    ledger.close()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_killed_at_random_moments(seed, study, uninterrupted, tmp_path):
+    table, seconds = uninterrupted
+    rng = random.Random(seed)
+    for _ in range(2):
+        running = start("run", study, home=tmp_path)
+        time.sleep(rng.uniform(0.1, seconds))
+        family = [psutil.Process(running.pid), *psutil.Process(running.pid).children(recursive=True)]
+        running.kill()
+        running.communicate()
+        assert no_process_left(family), "worker processes outlived their driver"
+    assert_whole(tmp_path, table, study)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_stopped_by_a_signal(number, study, uninterrupted, tmp_path):
+    table, _ = uninterrupted
+    running = start("run", study, home=tmp_path)
+    for line in running.stderr:
+        if "done (1/4" in line:
+            break
+    running.send_signal(number)
+    _, said = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert "the same command goes on from here" in said
+    shown = call("list", "--format", "csv", home=tmp_path, check=0).stdout
+    assert shown.splitlines()[1].startswith("1,interrupted,interrupted,4,")
+    assert_whole(tmp_path, table, study)
+
+
+def test_two_at_once_do_not_run_the_same_study(tmp_path):
+    long = tmp_path / "long.yaml"
+    long.write_text(STUDY.replace("epochs: 8", "epochs: 50000"))
+    first = start("run", long, home=tmp_path)
+    for line in first.stderr:
+        if "training" in line:
+            break
+    second = call("run", long, home=tmp_path, check=1)
+    assert "is being run by" in second.stderr
+    assert first.poll() is None
+    first.terminate()
+    first.communicate(timeout=60)
+    assert first.returncode == 130

@@ -1,0 +1,149 @@
+"""A study is carried out by real processes and written down; failures cost one trial, not the study."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import psutil
+import pytest
+
+from bln_search.core.errors import StorageFullError
+from bln_search.core.records import CheckpointRecord
+from bln_search.core.states import FailureClass, StudyState, TrialState
+from bln_search.search.local import LocalExecutor
+from bln_search.search.messages import EvaluationDone, Progressed, TaskFailed
+from bln_search.search.place import Place
+from bln_search.specs import parse_study
+from bln_search.storage import queries
+from bln_search.storage.ledger import open_ledger
+from bln_search.worker import run_study
+
+STUDY = """
+name: small
+data: {name: digits, fraction: 0.2, validation: 200}
+model: {name: mlp, widths: [8]}
+arms: [{method: bln}]
+training: {epochs: 2, learning_rate: LR}
+seeds: [0, 1]
+"""
+
+
+class Watcher:
+    def __init__(self, on_message=None):
+        self.messages = []
+        self.on_message = on_message
+
+    def planned(self, trials):
+        self.trials = trials
+
+    def heard(self, trial, message):
+        self.messages.append((trial.label, message))
+        if self.on_message:
+            self.on_message(message)
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    opened = open_ledger(f"sqlite:///{tmp_path / 'ledger.sqlite3'}")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def place(tmp_path):
+    return Place(tmp_path / "data", tmp_path / "cache", tmp_path / "checkpoints")
+
+
+def study(rate="0.002"):
+    return parse_study(STUDY.replace("LR", rate))
+
+
+def test_every_trial_is_finished_with_all_its_evaluations(ledger, place):
+    study_id = ledger.accept(study())
+    watcher = Watcher()
+    assert run_study(ledger, study_id, LocalExecutor(place, 2), watcher) is StudyState.COMPLETE
+    assert len(queries.evaluations(ledger.engine, study_id)) == 2 * 2 * 16
+    assert {kind for kind, _ in watcher.messages} == {"bln seed 0", "bln seed 1"}
+    assert any(isinstance(message, Progressed) for _, message in watcher.messages)
+    assert len(list(place.checkpoints.iterdir())) == 2
+    again = Watcher()
+    assert run_study(ledger, study_id, LocalExecutor(place, 2), again) is StudyState.COMPLETE
+    assert again.messages == []
+
+
+def test_training_that_diverges_is_a_result_and_the_study_goes_on(ledger, place):
+    diverging = parse_study(STUDY.replace("LR", "1.0e+30").replace("{epochs: 2,", "{epochs: 2, optimizer: sgd,"))
+    study_id = ledger.accept(diverging)
+    assert run_study(ledger, study_id, LocalExecutor(place, 1), Watcher()) is StudyState.COMPLETE
+    assert ledger.find_study("small").trials == {TrialState.DIVERGED: 2}
+    assert not place.checkpoints.exists()
+
+
+def test_a_worker_killed_is_replaced_and_its_trial_tried_again(ledger, place):
+    study_id = ledger.accept(study())
+    killed = []
+
+    def kill_once(message):
+        if not killed and isinstance(message, Progressed):
+            workers = [child for child in psutil.Process().children() if "spawn_main" in " ".join(child.cmdline())]
+            killed.append(workers[0].pid)
+            os.kill(killed[0], signal.SIGKILL)
+
+    watcher = Watcher(kill_once)
+    assert run_study(ledger, study_id, LocalExecutor(place, 1), watcher) is StudyState.COMPLETE
+    failures = [message for _, message in watcher.messages if isinstance(message, TaskFailed)]
+    assert [failure.failure for failure in failures] == [FailureClass.INFRASTRUCTURE]
+    assert "exit code -9" in failures[0].reason
+    assert len(queries.evaluations(ledger.engine, study_id)) == 2 * 2 * 16
+
+
+def test_a_trained_network_whose_file_is_damaged_is_trained_again(ledger, place):
+    study_id = ledger.accept(study())
+    trial = ledger.open_trials(study_id)[0]
+    token = ledger.claim(trial.id, "host/1/0")
+    place.checkpoints.mkdir()
+    place.checkpoints.joinpath("x").write_bytes(b"broken")
+    ledger.record_checkpoint(token, CheckpointRecord("x", "0" * 64, 1, "FFFF", 0.5, {}))
+    ledger.release([token])
+    assert run_study(ledger, study_id, LocalExecutor(place, 1), Watcher()) is StudyState.COMPLETE
+    (first, _) = queries.trials(ledger.engine, study_id)
+    assert first.checkpoint.file != "x"
+    assert (place.checkpoints / first.checkpoint.file).is_file()
+
+
+def test_the_first_error_is_the_one_reported_and_trials_are_given_back(ledger, place):
+    study_id = ledger.accept(study())
+
+    class Stop(Exception):
+        pass
+
+    def stop(message):
+        if isinstance(message, EvaluationDone):
+            raise Stop
+
+    with pytest.raises(Stop):
+        run_study(ledger, study_id, LocalExecutor(place, 2), Watcher(stop))
+    assert ledger.find_study("small").state is StudyState.INTERRUPTED
+    assert ledger.find_study("small").trials.get(TrialState.RUNNING, 0) == 0
+    assert run_study(ledger, study_id, LocalExecutor(place, 2), Watcher()) is StudyState.COMPLETE
+
+
+def test_a_full_disk_ends_the_run_with_what_to_do_and_gives_trials_back(ledger, place):
+    """A limit on file sizes stands in for a full disk: the kernel refuses the checkpoint's write in the same place."""
+    study_id = ledger.accept(study())
+    executor = LocalExecutor(place, 1)
+    start = executor._start
+
+    def start_limited(live):
+        worker = start(live)
+        psutil.Process(worker.process.pid).rlimit(psutil.RLIMIT_FSIZE, (2000, 2000))
+        return worker
+
+    executor._start = start_limited
+    with pytest.raises(StorageFullError, match=r"no room left to write .*free some space"):
+        run_study(ledger, study_id, executor, Watcher())
+    assert ledger.find_study("small").state is StudyState.INTERRUPTED
+    assert ledger.find_study("small").trials == {TrialState.WAITING: 2}
+    assert list(place.checkpoints.iterdir()) == []
+    assert run_study(ledger, study_id, LocalExecutor(place, 2), Watcher()) is StudyState.COMPLETE
