@@ -1,0 +1,57 @@
+"""What the README says works."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+from bln_search.cli.main import app
+from bln_search.specs import parse_study
+from tests.conftest import ROOT
+from tests.end_to_end.commands import call
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(language):
+    return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+
+
+def test_the_python_block_runs_and_prints_a_table_of_sixteen_rows():
+    (code,) = blocks("python")
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr
+    assert len(re.findall(r"^│ +\d+ │", done.stdout, re.MULTILINE)) == 16
+
+
+def test_the_study_is_valid():
+    (study,) = blocks("yaml")
+    assert parse_study(study).name == "digits_example"
+
+
+def test_the_quickstart_prints_the_table_shown(tmp_path):
+    """The same rows in the same order with figures that agree to what another processor may round differently."""
+    shown = re.search(r"<!-- quickstart -->\n```text\n(.*?)```", README, re.DOTALL).group(1)
+    printed = call("run", ROOT / "studies" / "quickstart.yaml", home=tmp_path, check=0).stdout
+
+    def losses(text):
+        rows = [[cell.strip() for cell in line.split("│")] for line in text.splitlines() if line.startswith("│")]
+        return {"".join(row[2:6]): float(row[7].split()[0]) for row in rows}
+
+    assert len(losses(shown)) == 16
+    assert losses(printed).keys() == losses(shown).keys()
+    for word, loss in losses(shown).items():
+        assert abs(losses(printed)[word] - loss) < 0.05 * loss
+
+
+def test_every_verb_named_is_a_verb():
+    named = {line.split()[1] for line in README.splitlines() if line.startswith("    bln-search ")}
+    verbs = {command.name or command.callback.__name__ for command in app.registered_commands}
+    groups = {group.name for group in app.registered_groups}
+    assert named == verbs | groups
+
+
+def test_figures_have_their_file():
+    for file in re.findall(r"`(bench/results/[^`]+)`", README):
+        assert (ROOT / file).is_file(), file
