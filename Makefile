@@ -15,7 +15,7 @@ run: $(READY)  ## train the quickstart study and print its ranked table
 	$(BIN)/bln-search run studies/quickstart.yaml
 
 test: $(READY)  ## run every test
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 check: $(READY)  ## format, lint, types, floors
 	$(BIN)/ruff format --check .

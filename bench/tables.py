@@ -1,4 +1,4 @@
-"""Ranked tables of finished studies, out of the ledger, with their provenance: `python -m bench.tables STUDY ... --save`.
+"""Ranked tables of finished studies, out of the ledger: `python -m bench.tables STUDY ... --save`.
 
 Each table holds every row with mean and deviation over seeds, every seed's figures, and what they were measured with.
 """

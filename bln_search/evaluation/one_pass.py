@@ -20,6 +20,9 @@ from bln_search.norms.examples import Arrangement, EnumerationPlan, Examples, La
 from bln_search.norms.finding import evaluation_mode, find_norms
 
 Populations = Mapping[Normalization, LayerPopulations]
+_TF32_EPSILON = 2.0**-10
+"""GPUs may multiply single-precision numbers in TF32."""
+
 Progress = Callable[[int], None]
 """Called with the number of examples just finished."""
 
@@ -172,6 +175,8 @@ def _plain_outputs(network: nn.Module, row: Row, populations: Populations, input
 
 def _compare(fused: Tensor, expected: Tensor, rows: Sequence[Row]) -> None:
     coarser = max(torch.finfo(fused.dtype).eps, torch.finfo(expected.dtype).eps)
+    if fused.is_cuda:
+        coarser = max(coarser, _TF32_EPSILON)
     for row, output, plainly in zip(rows, fused.double(), expected.double(), strict=True):
         allowed = coarser**0.5 * plainly.nan_to_num(0, 0, 0).abs().max().item()
         if not torch.allclose(output, plainly, rtol=0, atol=allowed, equal_nan=True):

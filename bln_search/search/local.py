@@ -6,7 +6,6 @@ import multiprocessing
 import os
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
@@ -23,8 +22,8 @@ from bln_search.training.checkpoint import NO_ROOM
 
 Report = Callable[[Task, Message], None]
 _CONTEXT = multiprocessing.get_context("spawn")
-_PULSE = 5.0
-"""Seconds between calls of `pulse` while nothing happens."""
+_PULSE = 0.5
+"""Seconds between calls of `pulse` at most."""
 
 
 @dataclass
@@ -42,14 +41,13 @@ class LocalExecutor:
         self.workers = max(1, workers)
 
     def run(self, trials: Iterable[Callable[[], Task]], report: Report, pulse: Callable[[list[int]], None]) -> None:
-        """Carry out every trial; `report` gets each message in the calling process, `pulse` the live tokens.
+        """Carry out every trial; `report` gets each message here, `pulse` now and then the live tokens.
 
         trials: each is called for its task when a process is free for it. A process that dies is reported as an
         infrastructure failure of its task. Leaving by an exception ends the processes.
         """
         waiting = iter(trials)
         live: list[_Worker] = []
-        beat = time.monotonic()
         try:
             while True:
                 self._fill(live, waiting)
@@ -60,9 +58,7 @@ class LocalExecutor:
                 wait(sources, timeout=_PULSE)
                 for worker in busy:
                     self._hear(worker, report)
-                if time.monotonic() - beat >= _PULSE:
-                    beat = time.monotonic()
-                    pulse([worker.task.token for worker in live if worker.task is not None])
+                pulse([worker.task.token for worker in live if worker.task is not None])
         finally:
             _end(live)
 

@@ -12,13 +12,13 @@ from bln_search.core.errors import StaleAttemptError, StudyBusyError, UnknownStu
 from bln_search.core.records import CheckpointRecord, EpochRecord, Evaluation
 from bln_search.core.states import AttemptState, FailureClass, StudyState, TrialState, check_transition
 from bln_search.specs.study import StudySpec
-from bln_search.specs.trial import trials_of
 from bln_search.storage.engine import make_engine, reading, writing
 from bln_search.storage.events import append_event
 from bln_search.storage.migration import migrate
 from bln_search.storage.packing import pack
 from bln_search.storage.queries import OpenTrial, StudySummary, open_trials, study_row, summaries, summarize
-from bln_search.storage.tables import AttemptRow, CheckpointRow, EvaluationRow, OutcomesRow, StudyRow, TrialRow
+from bln_search.storage.rows import new_checkpoint, new_evaluation, new_study, new_trials
+from bln_search.storage.tables import AttemptRow, CheckpointRow, OutcomesRow, StudyRow, TrialRow
 
 LEASE = timedelta(seconds=30)
 """How long an attempt may stay silent before another may take its trial."""
@@ -54,30 +54,10 @@ class Ledger:
             )
             if known is not None:
                 return known
-            row = StudyRow(
-                name=study.name,
-                digest=study.digest,
-                spec=study.canonical,
-                state=StudyState.ACCEPTED,
-                revision=1,
-                priority=0,
-                created_at=self.clock(),
-            )
+            row = new_study(study, self.clock())
             session.add(row)
             session.flush()
-            session.add_all(
-                TrialRow(
-                    study_id=row.id,
-                    key=trial.key,
-                    position=position,
-                    arm=trial.arm.label,
-                    method=trial.arm.method,
-                    seed=trial.seed,
-                    spec=trial.model_dump_json(),
-                    state=TrialState.WAITING,
-                )
-                for position, trial in enumerate(trials_of(study))
-            )
+            session.add_all(new_trials(study, row.id))
             append_event(session, row.id, self.clock(), "study_accepted", {"digest": study.digest})
             return row.id
 
@@ -194,18 +174,7 @@ class Ledger:
         with writing(self.engine) as session:
             _, trial = self._live(session, token)
             session.execute(delete(CheckpointRow).where(CheckpointRow.trial_id == trial.id))
-            session.add(
-                CheckpointRow(
-                    trial_id=trial.id,
-                    file=record.file,
-                    sha256=record.sha256,
-                    epoch=record.epoch,
-                    judged_under=record.judged_under,
-                    validation_loss=record.validation_loss,
-                    provenance=record.provenance,
-                    created_at=self.clock(),
-                )
-            )
+            session.add(new_checkpoint(record, trial.id, self.clock()))
             append_event(session, trial.study_id, self.clock(), "trained", {"epoch": record.epoch}, trial.id)
 
     def record_evaluations(self, token: int, evaluations: tuple[Evaluation, ...]) -> None:
@@ -214,7 +183,7 @@ class Ledger:
             attempt, trial = self._live(session, token)
             checkpoint = session.scalars(select(CheckpointRow).where(CheckpointRow.trial_id == trial.id)).one()
             for evaluation in evaluations:
-                row = _evaluation_row(checkpoint.id, evaluation)
+                row = new_evaluation(evaluation, checkpoint.id)
                 session.add(row)
                 if evaluation.outcomes is not None:
                     session.flush()
@@ -312,19 +281,3 @@ class Ledger:
     def _open_state(self, session: Session, trial: TrialRow) -> TrialState:
         trained = session.scalar(select(CheckpointRow.id).where(CheckpointRow.trial_id == trial.id))
         return TrialState.WAITING if trained is None else TrialState.TRAINED
-
-
-def _evaluation_row(checkpoint_id: int, evaluation: Evaluation) -> EvaluationRow:
-    key = evaluation.key
-    return EvaluationRow(
-        checkpoint_id=checkpoint_id,
-        configuration=str(key.configuration),
-        estimate=key.estimate or "",
-        batch_size=key.batch_size,
-        split=key.split,
-        state=evaluation.state,
-        reason=evaluation.reason,
-        n=evaluation.n,
-        loss=evaluation.loss,
-        accuracy=evaluation.accuracy,
-    )

@@ -16,9 +16,10 @@ def repeatable(seed: int, *, threads: int | None = None) -> Iterator[None]:
     threads: how many a CPU operation may use; sums depend on it, so a trial fixes it.
     """
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    before = torch.are_deterministic_algorithms_enabled(), torch.get_num_threads()
+    before = torch.are_deterministic_algorithms_enabled(), torch.get_num_threads(), torch.backends.cudnn.allow_tf32
     torch.manual_seed(seed)
     torch.use_deterministic_algorithms(mode=True)
+    torch.backends.cudnn.allow_tf32 = False  # convolutions in full single precision, as on CPU
     if threads is not None:
         torch.set_num_threads(threads)
     try:
@@ -26,3 +27,4 @@ def repeatable(seed: int, *, threads: int | None = None) -> Iterator[None]:
     finally:
         torch.use_deterministic_algorithms(before[0])
         torch.set_num_threads(before[1])
+        torch.backends.cudnn.allow_tf32 = before[2]

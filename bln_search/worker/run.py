@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Protocol
+from typing import Any, Protocol
 
 from bln_search.core.errors import BlnSearchError, StorageFullError
 from bln_search.core.states import FailureClass, StudyState
@@ -24,6 +25,9 @@ from bln_search.specs.trial import TrialSpec
 from bln_search.storage.ledger import Ledger
 from bln_search.storage.queries import OpenTrial
 from bln_search.worker.identity import is_alive, own_name
+
+_BEAT = 5.0
+"""Seconds between two signs of life."""
 
 _TRIES = 3
 """Attempts at a trial in one run when the machinery fails."""
@@ -47,11 +51,11 @@ def run_study(ledger: Ledger, study_id: int, executor: LocalExecutor, watcher: W
     ledger.start_study(study_id, is_alive)
     run = _Run(ledger, watcher)
     try:
-        with _termination_as_interrupt():
+        with _stop_requests(run):
             left = ledger.open_trials(study_id)
             watcher.planned([trial.spec for trial in left])
             while left:
-                executor.run([run.starter(trial) for trial in left], run.report, ledger.heartbeat)
+                executor.run([run.starter(trial) for trial in left], run.report, run.pulse)
                 left = [trial for trial in ledger.open_trials(study_id) if run.tries.get(trial.id, 0) < _TRIES]
     except BaseException:
         with suppress(BlnSearchError):  # the first error is the one to report
@@ -70,6 +74,16 @@ class _Run:
         self.worker = own_name()
         self.trial_of: dict[int, int] = {}
         self.tries: dict[int, int] = {}
+        self.stop_requested = False
+        self.last_beat = time.monotonic()
+
+    def pulse(self, tokens: list[int]) -> None:
+        """Between two steps: stop where that was asked for, and say now and then that the attempts are alive."""
+        if self.stop_requested:
+            raise KeyboardInterrupt
+        if time.monotonic() - self.last_beat >= _BEAT:
+            self.last_beat = time.monotonic()
+            self.ledger.heartbeat(tokens)
 
     @property
     def live(self) -> list[int]:
@@ -116,18 +130,23 @@ class _Run:
 
 
 @contextmanager
-def _termination_as_interrupt() -> Iterator[None]:
-    """SIGTERM ends a run like Ctrl-C does."""
+def _stop_requests(run: _Run) -> Iterator[None]:
+    """Ctrl-C and SIGTERM stop the run between two steps, so that nothing is left half-written; a second one at once."""
 
-    def interrupt(_signal: int, _frame: object) -> None:
-        raise KeyboardInterrupt
+    def stop(_signal: int, _frame: object) -> None:
+        if run.stop_requested:
+            raise KeyboardInterrupt
+        run.stop_requested = True
 
+    before: dict[signal.Signals, Any] = {}
     try:
-        before = signal.signal(signal.SIGTERM, interrupt)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            if signal.getsignal(number) is not signal.SIG_IGN:  # whoever started this process may not want it stopped
+                before[number] = signal.signal(number, stop)
     except ValueError:  # not the main thread: whoever owns it handles signals
-        yield
-        return
+        pass
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

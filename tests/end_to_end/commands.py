@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -23,9 +24,19 @@ def call(*arguments, home=None, timeout=240, check=None):
     return done
 
 
+def _heed_interrupts():
+    """A test run in the background ignores Ctrl-C, and its children would too."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def start(*arguments, home):
     """A call under way."""
     environment = {**os.environ, "BLN_SEARCH_HOME": str(home)}
     return subprocess.Popen(
-        command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+        command(*arguments),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+        preexec_fn=_heed_interrupts,
     )

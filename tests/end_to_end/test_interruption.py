@@ -13,6 +13,8 @@ from bln_search.storage import queries
 from bln_search.storage.ledger import open_ledger
 from tests.end_to_end.commands import call, start
 
+pytestmark = pytest.mark.xdist_group("interruption")
+
 STUDY = """
 name: interrupted
 data: {name: digits}
@@ -59,7 +61,7 @@ def assert_whole(home, table, study):
     ledger.close()
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_killed_at_random_moments(seed, study, uninterrupted, tmp_path):
     table, seconds = uninterrupted
     rng = random.Random(seed)

@@ -1,0 +1,72 @@
+"""Records as new rows of the tables."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from bln_search.core.records import CheckpointRecord, Evaluation
+from bln_search.core.states import StudyState, TrialState
+from bln_search.specs.study import StudySpec
+from bln_search.specs.trial import trials_of
+from bln_search.storage.tables import CheckpointRow, EvaluationRow, StudyRow, TrialRow
+
+
+def new_study(study: StudySpec, now: datetime) -> StudyRow:
+    """A study just accepted."""
+    return StudyRow(
+        name=study.name,
+        digest=study.digest,
+        spec=study.canonical,
+        state=StudyState.ACCEPTED,
+        revision=1,
+        priority=0,
+        created_at=now,
+    )
+
+
+def new_trials(study: StudySpec, study_id: int) -> list[TrialRow]:
+    """Every trial of the study, waiting."""
+    return [
+        TrialRow(
+            study_id=study_id,
+            key=trial.key,
+            position=position,
+            arm=trial.arm.label,
+            method=trial.arm.method,
+            seed=trial.seed,
+            spec=trial.model_dump_json(),
+            state=TrialState.WAITING,
+        )
+        for position, trial in enumerate(trials_of(study))
+    ]
+
+
+def new_checkpoint(record: CheckpointRecord, trial_id: int, now: datetime) -> CheckpointRow:
+    """A trained network."""
+    return CheckpointRow(
+        trial_id=trial_id,
+        file=record.file,
+        sha256=record.sha256,
+        epoch=record.epoch,
+        judged_under=record.judged_under,
+        validation_loss=record.validation_loss,
+        provenance=record.provenance,
+        created_at=now,
+    )
+
+
+def new_evaluation(evaluation: Evaluation, checkpoint_id: int) -> EvaluationRow:
+    """An evaluation without its outcomes."""
+    key = evaluation.key
+    return EvaluationRow(
+        checkpoint_id=checkpoint_id,
+        configuration=str(key.configuration),
+        estimate=key.estimate or "",
+        batch_size=key.batch_size,
+        split=key.split,
+        state=evaluation.state,
+        reason=evaluation.reason,
+        n=evaluation.n,
+        loss=evaluation.loss,
+        accuracy=evaluation.accuracy,
+    )
