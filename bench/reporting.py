@@ -8,11 +8,13 @@ import platform
 import statistics
 import subprocess
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+
+from bln_search import __version__
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -40,7 +42,7 @@ def provenance(device: str = "cpu") -> dict[str, Any]:
         "hardware": hardware,
         "threads": torch.get_num_threads(),
         "python": platform.python_version(),
-        "versions": {name: version(name) for name in ("bln-search", "torch", "numpy")},
+        "versions": {"bln-search": __version__, "torch": torch.__version__, "numpy": np.__version__},
         "revision": _revision(),
     }
 
