@@ -15,6 +15,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from bln_search.core.version import VERSION
+
 if TYPE_CHECKING:
     from bln_search.api import (
         RankedConfigurations,
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from bln_search.core.configuration import InferenceConfiguration
     from bln_search.norms import BLN, BN, LN
 
-__version__ = "0.1.0"
+__version__ = VERSION
 __all__ = [
     "BLN",
     "BN",

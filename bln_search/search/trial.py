@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from bln_search import __version__
 from bln_search.core.errors import DataError
 from bln_search.core.records import CheckpointRecord, EpochRecord, Evaluation
+from bln_search.core.version import VERSION
 from bln_search.core.words import PopulationEstimate, Split
 from bln_search.data import PreparedData
 from bln_search.evaluation import evaluate_split, gather_frozen
@@ -172,7 +172,7 @@ def provenance(trial: TrialSpec, device: str) -> dict[str, str | int]:
         "device": device,
         "hardware": hardware or platform.machine(),
         "threads": torch.get_num_threads(),
-        "bln_search": __version__,
+        "bln_search": VERSION,
         "python": platform.python_version(),
         "torch": torch.__version__,
         "numpy": np.__version__,
