@@ -17,8 +17,9 @@ from bln_search.storage.ledger import Ledger, open_ledger
 from bln_search.storage.queries import evaluations, trials
 
 
-def table(ledger: Ledger, name: str) -> dict[str, Any]:
-    """The ranked table of a study as plain values."""
+def table(ledger: Ledger, name: str, trained_at: str | None = None) -> dict[str, Any]:
+    """The ranked table of a study as plain values. trained_at: git revision the networks were trained with."""
+    written = provenance()
     study = ledger.find_study(name)
     board = study_leaderboard(ledger, study.id, study.spec)
     by_seed: dict[str, dict[str, Any]] = {}
@@ -37,7 +38,8 @@ def table(ledger: Ledger, name: str) -> dict[str, Any]:
         "loss_and_accuracy_by_seed": by_seed,
         "kept_epochs": {f"{t.arm} seed {t.seed}": t.checkpoint.epoch for t in trained if t.checkpoint},
         "trained_with": [t.checkpoint.provenance for t in trained if t.checkpoint][:1],
-        "written": provenance(),
+        "trained_at_revision": trained_at or written["revision"],
+        "written": written,
     }
 
 
@@ -45,11 +47,12 @@ def main() -> None:
     parser = arguments(__doc__ or "")
     parser.add_argument("studies", nargs="+", help="names of finished studies")
     parser.add_argument("--database", help="database URL")
+    parser.add_argument("--trained-at", help="git revision the networks were trained with, if another than this one")
     options = parser.parse_args()
     ledger = open_ledger(options.database or load_settings().database_url)
     found = {}
     for name in options.studies:
-        whole = table(ledger, name)
+        whole = table(ledger, name, options.trained_at)
         best = whole["rows"][0]
         accuracy = f"{Split.TEST}_accuracy_mean"
         found[name] = {"best": best["configuration"], "population": best["population"], accuracy: best[accuracy]}

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 
+from bench import figures
 from bln_search.cli.main import app
 from bln_search.specs import parse_study
 from tests.conftest import ROOT
@@ -52,6 +53,8 @@ def test_every_verb_named_is_a_verb():
     assert named == verbs | groups
 
 
-def test_figures_have_their_file():
-    for file in re.findall(r"`(bench/results/[^`]+)`", README):
+def test_every_figure_comes_from_its_file():
+    shown = README.split(figures.OPEN)[1].split(figures.CLOSE)[0]
+    assert shown == figures.block(), "run python -m bench.figures --write"
+    for file in re.findall(r"`(bench/results/[^`]+)`", shown):
         assert (ROOT / file).is_file(), file

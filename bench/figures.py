@@ -1,0 +1,134 @@
+"""The figures of the README, made from bench/results and nothing else: `python -m bench.figures --write`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from bench.reporting import RESULTS
+
+README = Path(__file__).parents[1] / "README.md"
+OPEN, CLOSE = "<!-- figures -->\n", "<!-- /figures -->"
+STUDIES = (
+    "bln_cifar10_20pct_b25",
+    "bln_cifar10_20pct_b25_reference",
+    "bln_cifar10_full_b25",
+    "bln_cifar10_full_b25_reference",
+    "bln_cifar10_20pct_b1",
+)
+ESTIMATES = ("frozen", "epoch")
+
+
+def block() -> str:
+    """The text between the marks."""
+    return f"{_benchmarks()}\n{_studies()}"
+
+
+def _read(name: str) -> dict[str, Any] | None:
+    path = RESULTS / f"{name}.json"
+    if not path.is_file():
+        return None
+    whole: dict[str, Any] = json.loads(path.read_text())
+    return whole
+
+
+def _benchmarks() -> str:
+    enumerated, training = _read("enumerate"), _read("training")
+    assert enumerated is not None
+    assert training is not None
+    fused, overhead = enumerated["result"], training["result"]
+    hardware = f"{enumerated['provenance']['hardware']}, torch {enumerated['provenance']['versions']['torch']}"
+    gpu = _read("enumerate_gpu")
+    on_gpu = (
+        "not measured" if gpu is None else f"{gpu['result']['speedup']:.2f} times ({gpu['provenance']['hardware']})"
+    )
+    by = fused["by_semantics"]
+    lines = [
+        f"On {hardware}; medians of {fused['pairs']} pairs, smallest and largest in brackets.",
+        "",
+        "| what | figure | file |",
+        "| --- | --- | --- |",
+        *(
+            f"| Sixteen configurations in one pass against one after another, LeNet, CIFAR-10 shapes, mini-batches of "
+            f"{fused['batch_size']}, {fused['examples']:,} examples, two threads, {reading} reading | "
+            f"{_spread(by[reading]['speedup'])} times faster | `bench/results/enumerate.json` |"
+            for reading in ("reference", "paper")
+        ),
+        f"| The same in single evaluations (reference reading) | "
+        f"{_spread(by['reference']['cost_in_single_evaluations'])} | `bench/results/enumerate.json` |",
+        f"| Largest relative difference of the losses, LeNet, MLP and a residual network | "
+        f"{fused['max_relative_difference_float64']:.0e} in double, {fused['max_relative_difference']:.0e} in single "
+        "precision | `bench/results/enumerate.json` |",
+        f"| The same on a GPU | {on_gpu} | |",
+        f"| Training over a bare PyTorch loop | {_percent(overhead['spread']['frozen'])} | "
+        "`bench/results/training.json` |",
+        f"| with the `epoch` estimate folded along the way | {_percent(overhead['spread']['epoch'])} | "
+        "`bench/results/training.json` |",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _spread(values: dict[str, float]) -> str:
+    return f"{values['median']:.2f} [{values['min']:.2f}, {values['max']:.2f}]"
+
+
+def _percent(values: dict[str, float]) -> str:
+    return f"{values['median']:+.1%} [{values['min']:+.1%}, {values['max']:+.1%}]"
+
+
+def _studies() -> str:
+    lines = [
+        "CIFAR-10, LeNet; mean and standard deviation over seeds of the first row of each estimate, chosen on the "
+        "split named, and of the baselines.",
+        "",
+        "| study | ranked on | row | population | test loss | test accuracy % | seeds |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for name in STUDIES:
+        whole = _read(name)
+        if whole is not None:
+            lines += [_line(name, whole["ranked_on"], row) for row in _chosen(whole["rows"])]
+    return "\n".join(lines) + "\n"
+
+
+def _chosen(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The first ranked row of each arm under each estimate."""
+    first: dict[tuple[str, str], dict[str, Any]] = {}
+    for row in rows:
+        if row["rank"] and row["population"]:
+            first.setdefault((row["arm"], row["population"]), row)
+    return list(first.values())
+
+
+def _line(name: str, ranked_on: str, row: dict[str, Any]) -> str:
+    figures = " | ".join(
+        _mean(row[f"test_{metric}_mean"], row[f"test_{metric}_deviation"], factor, digits)
+        for metric, factor, digits in (("loss", 1, 4), ("accuracy", 100, 2))
+    )
+    return (
+        f"| `{name}` | {ranked_on} | {row['arm']} {row['configuration']} | {row['population']} | {figures} | "
+        f"{row['seeds']} |"
+    )
+
+
+def _mean(mean: float, deviation: float | None, factor: float, digits: int) -> str:
+    text = f"{mean * factor:.{digits}f}"
+    return text if deviation is None else f"{text} ± {deviation * factor:.{digits}f}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--write", action="store_true", help="put the figures into README.md")
+    text = README.read_text(encoding="utf-8")
+    before, after = text.split(OPEN)[0], text.split(CLOSE)[1]
+    made = f"{before}{OPEN}{block()}{CLOSE}{after}"
+    print(block())
+    if parser.parse_args().write:
+        README.write_text(made, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
