@@ -40,13 +40,21 @@ def uninterrupted(study, tmp_path_factory):
     return table, time.monotonic() - started
 
 
-def no_process_left(parent):
+def lives(process):
+    """A zombie does not: it only waits for its parent to take note."""
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def no_process_left(family):
     deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        if not any(process.is_running() and process.status() != "zombie" for process in parent):
-            return True
+    while any(lives(process) for process in family):
+        if time.monotonic() > deadline:
+            return False
         time.sleep(0.1)
-    return False
+    return True
 
 
 def assert_whole(home, table, study):
