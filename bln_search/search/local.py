@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
@@ -71,7 +72,8 @@ class LocalExecutor:
                 return
             worker = idle.pop() if idle else self._start(live)
             worker.task = make_task()
-            worker.connection.send(worker.task)
+            with suppress(OSError):  # it has just died; that is heard next
+                worker.connection.send(worker.task)
 
     def _start(self, live: list[_Worker]) -> _Worker:
         here, there = _CONTEXT.Pipe()
