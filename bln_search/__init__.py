@@ -51,6 +51,11 @@ _HOMES = {
 }
 
 
+def __dir__() -> list[str]:
+    """The public names."""
+    return [*__all__, "__version__"]
+
+
 def __getattr__(name: str) -> Any:
     """The public names, each loaded from its home on first use."""
     if name not in _HOMES:

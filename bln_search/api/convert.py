@@ -38,6 +38,8 @@ def convert(
             f"this {type(network).__name__} has no BatchNorm1d, BatchNorm2d or LayerNorm layer to convert; "
             "put BLN layers into it where it should be normalized"
         )
+    if method != "same" and method not in list(Method):
+        raise ModelError(f"there is no method {method!r}: choose bln, bn, ln or same")
     replacement_of: dict[nn.Module, Normalization] = {}
     for name, module in found.items():
         if module not in replacement_of:

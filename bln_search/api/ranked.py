@@ -14,7 +14,7 @@ from bln_search.core.records import EvaluationKey, Outcomes
 from bln_search.core.words import PopulationEstimate
 from bln_search.norms.statistics import LayerPopulation
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
-from bln_search.reports.table import leaderboard_table
+from bln_search.reports.table import leaderboard_table, reasons
 
 LayerPopulationsByName = Mapping[str, LayerPopulation]
 
@@ -66,5 +66,5 @@ class RankedConfigurations:
 
     def __str__(self) -> str:
         out = io.StringIO()
-        Console(file=out, width=160).print(leaderboard_table(self.board))
+        Console(file=out, width=160).print(leaderboard_table(self.board), *reasons(self.board), sep="\n", markup=False)
         return out.getvalue()

@@ -12,7 +12,7 @@ from bln_search import __version__
 from bln_search.cli import data, database, studies
 from bln_search.cli.exits import Exit
 from bln_search.cli.output import errors
-from bln_search.core.errors import BlnSearchError, DataError, SpecError, StorageFullError, UnknownStudyError
+from bln_search.core.errors import BlnSearchError, DataError, ModelError, SpecError, StorageFullError, UnknownStudyError
 
 app = typer.Typer(
     name="bln-search",
@@ -45,6 +45,7 @@ def _common(
 _EXITS: tuple[tuple[type[BlnSearchError], Exit], ...] = (
     (SpecError, Exit.BAD_INPUT),
     (DataError, Exit.BAD_INPUT),
+    (ModelError, Exit.BAD_INPUT),
     (UnknownStudyError, Exit.NOT_FOUND),
     (StorageFullError, Exit.DISK_FULL),
     (BlnSearchError, Exit.FAILED),

@@ -20,7 +20,7 @@ from bln_search.core.states import StudyState, TrialState
 from bln_search.core.words import Split
 from bln_search.ranking.leaderboard import Leaderboard, Scored, rank
 from bln_search.reports.export import leaderboard_csv, leaderboard_json
-from bln_search.reports.table import leaderboard_table, reasons
+from bln_search.reports.table import compact_table, leaderboard_table, reasons
 from bln_search.settings import load_settings
 from bln_search.specs import load_study, planned_rows, trials_of
 from bln_search.specs.study import StudySpec
@@ -31,6 +31,10 @@ DatabaseOption = Annotated[str | None, typer.Option("--database", help="Database
 DataOption = Annotated[Path | None, typer.Option("--data", help="Folder of data sets. [env: BLN_SEARCH_DATA]")]
 FormatOption = Annotated[Format, typer.Option("--format", help="How to print.")]
 StudyArgument = Annotated[str, typer.Argument(help="Name or number of a study.")]
+
+
+_FULL_WIDTH = 140
+"""Columns of a terminal that hold the whole table."""
 
 
 def register(app: typer.Typer) -> None:
@@ -96,6 +100,9 @@ def _workers(device: str) -> int:
 def validate(file: Annotated[Path, typer.Argument(help="Study file.", show_default=False)]) -> None:
     """Check a study file and print what it stands for, without training anything."""
     study = load_study(file)
+    from bln_search.search.preflight import check_names
+
+    check_names(study)
     table = Table(title=Text(f"{study.name}: {study.title}"), title_justify="left")
     for column in ("arm", "method", "semantics", "seeds", "rows", "population"):
         table.add_column(column)
@@ -138,7 +145,9 @@ def show(study: StudyArgument, database: DatabaseOption = None, output: FormatOp
         results.print_json(json.dumps(whole))
         return
     if output is Format.TABLE:
-        results.print(f"{summary.name} (study {summary.id}): {summary.state}. {summary.spec.title}", markup=False)
+        results.print(
+            f"{summary.name} (study {summary.id}, {summary.state}) {summary.spec.title}".strip(), markup=False
+        )
     rows = [
         {
             "arm": trial.arm,
@@ -147,6 +156,7 @@ def show(study: StudyArgument, database: DatabaseOption = None, output: FormatOp
             "epoch": trial.checkpoint.epoch if trial.checkpoint else None,
             "judged under": trial.checkpoint.judged_under if trial.checkpoint else None,
             "validation loss": f"{trial.checkpoint.validation_loss:.4f}" if trial.checkpoint else None,
+            "checkpoint": trial.checkpoint.file if trial.checkpoint else None,
             "reason": trial.reason,
         }
         for trial in listed
@@ -203,7 +213,8 @@ def _print_leaderboard(
         errors.print(f"study {study.name} has no result yet; run it with `bln-search run`", soft_wrap=True)
     else:
         title = f"{study.name} ({study.state}): {study.spec.title}" if study.spec.title else study.name
-        results.print(leaderboard_table(board, title, limit))
+        fits = results.width >= _FULL_WIDTH
+        results.print((leaderboard_table if fits else compact_table)(board, title, limit))
         for line in reasons(board):
             results.print(line, markup=False, highlight=False, soft_wrap=True)
 

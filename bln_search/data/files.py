@@ -70,7 +70,7 @@ def read_file(file: SourceFile, folders: list[Path], archive: Archive | None) ->
     also = f" or the archive {archive.name}" if archive else ""
     raise DataError(
         f"{file.name} (or {file.name}.gz, .xz{also}) is not in {looked}: give the folder that holds it with --data, "
-        "or get it with `bln-search data fetch`"
+        "or get it with `bln-search data fetch NAME`"
     )
 
 

@@ -33,12 +33,17 @@ def build_model(
 
     input_shape: of one example. norm: makes a normalization layer for a number of features.
     """
-    if name not in MODELS:
-        raise ModelError(f"there is no model {name!r}; choose one of {', '.join(sorted(MODELS))}")
-    taken = signature(MODELS[name]).parameters
-    for option in options or {}:
-        if option not in taken:
-            raise ModelError(f"the model {name} has no option {option!r}: remove it")
+    check_model(name, options or {})
     network = MODELS[name](input_shape, classes, norm, **(options or {}))
     initialize(network, torch.Generator().manual_seed(seed))
     return network
+
+
+def check_model(name: str, options: Mapping[str, Any]) -> None:
+    """Raise ModelError unless there is a model of that name that takes these options."""
+    if name not in MODELS:
+        raise ModelError(f"there is no model {name!r}; choose one of {', '.join(sorted(MODELS))}")
+    taken = signature(MODELS[name]).parameters
+    for option in options:
+        if option not in taken:
+            raise ModelError(f"the model {name} has no option {option!r}: remove it")

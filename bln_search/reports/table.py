@@ -6,6 +6,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bln_search.core.configuration import Source, Statistic
+from bln_search.core.states import EvaluationState
 from bln_search.core.words import Split
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow, SplitFigures, Summary
 
@@ -41,6 +42,26 @@ def leaderboard_table(board: Leaderboard, title: str = "", limit: int | None = N
     return table
 
 
+def compact_table(board: Leaderboard, title: str = "", limit: int | None = None) -> Table:
+    """The leaderboard for a narrow terminal: configurations as words, means without their spread."""
+    table = Table(
+        title=Text(title) if title else None, title_justify="left", header_style="bold", caption=board.warning
+    )
+    for column in ("rank", "arm", "word", "population", "batch", "val. loss", "test loss", "test acc. %", "seeds"):
+        table.add_column(column, justify="left" if column in ("arm", "word", "population") else "right", no_wrap=True)
+    for row in board.rows[:limit]:
+        validation, test = row.figures.get(Split.VALIDATION), row.figures.get(Split.TEST)
+        figures = [
+            f"{validation.loss.mean:.4f}" if validation else "–",
+            f"{test.loss.mean:.4f}" if test else "–",
+            f"{test.accuracy.mean:.2%}".removesuffix("%") if test else "–",
+        ]
+        word, population = str(row.configuration), row.estimate or "–"
+        place = str(row.rank) if row.rank else "–"
+        table.add_row(place, row.arm, word, population, str(row.batch_size), *figures, str(row.seeds))
+    return table
+
+
 def reasons(board: Leaderboard) -> list[str]:
     """One line for each reason why rows have no rank, with the configurations it stands for."""
     found: dict[str, list[LeaderboardRow]] = {}
@@ -56,7 +77,7 @@ def _words(rows: list[LeaderboardRow]) -> str:
 
 def _switch(source: Source) -> Text:
     if source is Source.ABSENT:
-        return Text("·", style="dim")
+        return Text("-", style="dim")
     return Text(source.value, style="bold green" if source is Source.POPULATION else "yellow")
 
 
@@ -65,7 +86,7 @@ def _figures(row: LeaderboardRow) -> list[str]:
     for split in (Split.VALIDATION, Split.TEST):
         figures: SplitFigures | None = row.figures.get(split)
         if figures is None:
-            cells += [str(row.state), ""]
+            cells += ["–" if row.state is EvaluationState.MEASURED else str(row.state), ""]
         else:
             cells += [_number(figures.loss, 1, 4), _number(figures.accuracy, 100, 2)]
     return cells

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bln_search.data.catalog import find_entry
+from bln_search.models.factory import check_model
 from bln_search.norms.finding import find_norms
 from bln_search.search.place import Place, prepared_data
 from bln_search.search.trial import build_network
@@ -9,11 +11,18 @@ from bln_search.specs.study import StudySpec
 from bln_search.specs.trial import trials_of
 
 
+def check_names(study: StudySpec) -> None:
+    """Raise DataError or ModelError unless there are a data set and a model of these names, with these options."""
+    find_entry(study.data.name)
+    check_model(study.model.name, study.model.model_dump(exclude={"name"}, exclude_none=True))
+
+
 def check_study(study: StudySpec, place: Place) -> None:
     """Load the data, check the mini-batch sizes and build every arm's network once.
 
     Raises DataError or ModelError, naming what to change in the study file.
     """
+    check_names(study)
     data = prepared_data(study.data, place.data, place.cache, "cpu")
     for size in {study.training.batch_size, *(study.evaluation.batch_sizes or ())}:
         data.check_batch_size(size)

@@ -91,6 +91,7 @@ def test_mini_batches_of_one_have_undefined_rows_with_a_reason_and_total_has_non
     states = [choice.row.state for choice in ranked]
     assert states.count(EvaluationState.UNDEFINED) == 12
     assert all("m = 1" in choice.row.reason for choice in ranked if choice.row.rank is None)
+    assert "m = 1" in str(ranked)
     total = bln_search.evaluate_configurations(network, loader(size=1), loader(size=1, seed=1), correction="total")
     assert {choice.row.state for choice in total} == {EvaluationState.MEASURED}
 
@@ -139,6 +140,11 @@ def test_convert_makes_every_norm_a_bln_layer_with_its_features():
     norms = [module for module in network.modules() if isinstance(module, bln_search.BLN)]
     assert [(norm.num_features, norm.feature_axis, norm.batch_size) for norm in norms] == [(4, 1, 25), (6, -1, 25)]
     assert network(torch.randn(2, 3, 8, 8)).shape == (2, 4, 6, 6)
+
+
+def test_a_misspelled_method_names_the_choices():
+    with pytest.raises(ModelError, match="choose bln, bn, ln or same"):
+        bln_search.convert(nn.Sequential(nn.BatchNorm1d(3)), method="smae")
 
 
 def test_a_shared_layer_stays_shared():

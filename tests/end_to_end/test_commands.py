@@ -95,11 +95,11 @@ BAD = {
     "negative epochs": (edited(("epochs: 1", "epochs: -1")), 3, "training.epochs"),
     "unknown data": (edited(("name: digits", "name: digit")), 3, "choose one of cifar10, digits, mnist"),
     "missing data": (edited(("name: digits", "name: cifar10")), 3, "data_batch_1.bin"),
-    "unknown model": (edited(("name: mlp", "name: mpl")), 1, "choose one of lenet, mlp"),
-    "wrong option": (edited(("name: mlp", "name: lenet")), 1, "widths"),
+    "unknown model": (edited(("name: mlp", "name: mpl")), 3, "choose one of lenet, mlp"),
+    "wrong option": (edited(("name: mlp", "name: lenet")), 3, "widths"),
     "network too large for the images": (
         edited(("{name: mlp, widths: [8]}", "{name: lenet}")),
-        1,
+        3,
         "at least 12×12 pixels",
     ),
     "no mini-batch left": (edited(("fraction: 0.2", "fraction: 0.02"), ("validation: 200", "validation: 700")), 3, ""),
@@ -110,7 +110,7 @@ BAD = {
         3,
         "larger than the",
     ),
-    "device that is not there": (SMALL, 1, "cannot be used"),
+    "device that is not there": (SMALL, 3, "cannot be used"),
 }
 
 
@@ -126,6 +126,13 @@ def test_bad_input_is_one_clear_error_and_nothing_is_written(name, tmp_path):
     assert done.stderr.count("error:") == 1
     assert done.stdout == ""
     assert not (tmp_path / "home").exists()
+
+
+@pytest.mark.parametrize("name", ["unknown data", "unknown model", "wrong option", "unknown key"])
+def test_validate_finds_it_too(name, tmp_path):
+    text, code, message = BAD[name]
+    (tmp_path / "study.yaml").write_text(text)
+    assert message in call("validate", tmp_path / "study.yaml", check=code).stderr
 
 
 def test_a_corrupt_data_file_names_its_checksum(tmp_path):

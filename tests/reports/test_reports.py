@@ -15,7 +15,7 @@ from bln_search.core.words import PopulationEstimate, Split
 from bln_search.ranking.leaderboard import Scored, rank
 from bln_search.reports import leaderboard_csv, leaderboard_json, leaderboard_table
 from bln_search.reports.export import COLUMNS
-from bln_search.reports.table import reasons
+from bln_search.reports.table import compact_table, reasons
 
 
 def board(on=Split.VALIDATION):
@@ -46,6 +46,13 @@ def test_the_table_shows_figures_spread_and_reasons():
     assert "50.00" in shown
     assert "undefined" in shown
     assert reasons(board()) == ["no rank for FTFF: undefined: no value, as m = 1"]
+
+
+def test_a_narrow_terminal_gets_a_table_it_can_hold():
+    out = io.StringIO()
+    Console(file=out, width=80).print(compact_table(board(), "title"))
+    assert "0.3125" in out.getvalue()
+    assert "…" not in out.getvalue()
 
 
 def test_ranking_on_test_wears_its_warning():
