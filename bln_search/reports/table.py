@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rich import box
 from rich.table import Table
 from rich.text import Text
 
@@ -44,10 +45,9 @@ def leaderboard_table(board: Leaderboard, title: str = "", limit: int | None = N
 
 def compact_table(board: Leaderboard, title: str = "", limit: int | None = None) -> Table:
     """The leaderboard for a narrow terminal: configurations as words, means without their spread."""
-    table = Table(
-        title=Text(title) if title else None, title_justify="left", header_style="bold", caption=board.warning
-    )
-    for column in ("rank", "arm", "word", "population", "batch", "val. loss", "test loss", "test acc. %", "seeds"):
+    heading = Text(title) if title else None
+    table = Table(title=heading, title_justify="left", caption=board.warning, box=box.SIMPLE, padding=(0, 1, 0, 0))
+    for column in ("rank", "arm", "word", "population", "batch", "val. loss", "test loss", "test %", "seeds"):
         table.add_column(column, justify="left" if column in ("arm", "word", "population") else "right", no_wrap=True)
     for row in board.rows[:limit]:
         validation, test = row.figures.get(Split.VALIDATION), row.figures.get(Split.TEST)
