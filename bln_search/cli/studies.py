@@ -88,13 +88,12 @@ def run(
 
 
 def _workers(device: str) -> int:
-    return (
-        1
-        if device.startswith("cuda")
-        else len(os.sched_getaffinity(0))
-        if hasattr(os, "sched_getaffinity")
-        else os.cpu_count() or 1
-    )
+    """One process on a GPU, otherwise one for each core this process may use."""
+    if device.startswith("cuda"):
+        return 1
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def validate(file: Annotated[Path, typer.Argument(help="Study file.", show_default=False)]) -> None:

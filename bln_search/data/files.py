@@ -88,12 +88,14 @@ def _from_archive(file: SourceFile, archive: Archive, path: Path) -> bytes:
     try:
         with tarfile.open(path) as opened:
             stream = opened.extractfile(member)
-            assert stream is not None, member
-            return stream.read(file.size + 1)
-    except (KeyError, AssertionError):
-        raise DataError(f"{path} has no member {member}: it is not the official archive, get it again") from None
+            content = None if stream is None else stream.read(file.size + 1)
+    except KeyError:
+        content = None
     except (OSError, EOFError, lzma.LZMAError, zlib.error, tarfile.TarError) as error:
         raise DataError(f"{path} cannot be unpacked ({error}): the file is damaged, get it again") from None
+    if content is None:
+        raise DataError(f"{path} has no file {member}: it is not the official archive, get it again")
+    return content
 
 
 def _verified(file: SourceFile, path: Path, content: bytes) -> bytes:

@@ -68,7 +68,16 @@ def test_a_file_that_unpacks_to_far_more_is_not_unpacked_whole(tmp_path):
         read_file(FILE, [tmp_path], None)
 
 
+def test_a_folder_of_that_name_is_not_the_file(tmp_path):
+    with tarfile.open(tmp_path / "official.tar.gz", "w:gz") as archive:
+        folder = tarfile.TarInfo("folder/part.bin")
+        folder.type = tarfile.DIRTYPE
+        archive.addfile(folder)
+    with pytest.raises(DataError, match=r"no file folder/part.bin"):
+        read_file(FILE, [tmp_path], ARCHIVE)
+
+
 def test_an_archive_without_the_member_is_not_the_official_one(tmp_path):
     (tmp_path / "official.tar.gz").write_bytes(tar("other/part.bin"))
-    with pytest.raises(DataError, match=r"no member folder/part.bin"):
+    with pytest.raises(DataError, match=r"no file folder/part.bin"):
         read_file(FILE, [tmp_path], ARCHIVE)

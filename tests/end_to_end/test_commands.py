@@ -102,7 +102,11 @@ BAD = {
         3,
         "at least 12×12 pixels",
     ),
-    "no mini-batch left": (edited(("fraction: 0.2", "fraction: 0.02"), ("validation: 200", "validation: 700")), 3, ""),
+    "no mini-batch left": (
+        edited(("fraction: 0.2", "fraction: 0.02"), ("validation: 200", "validation: 700")),
+        3,
+        "larger than the train split, which has 15",
+    ),
     "no example left": (edited(("fraction: 0.2", "fraction: 1.0e-6")), 3, "leaves none"),
     "batch larger than data": (edited(("epochs: 1", "epochs: 1, batch_size: 5000")), 3, "larger than the"),
     "inference batch larger than data": (
