@@ -25,13 +25,15 @@ if TYPE_CHECKING:
         evaluate_configurations,
     )
     from bln_search.core.configuration import InferenceConfiguration
-    from bln_search.norms import BLN, BN, LN
+    from bln_search.norms import BLN, BN, BRN, LN, MBN
 
 __version__ = VERSION
 __all__ = [
     "BLN",
     "BN",
+    "BRN",
     "LN",
+    "MBN",
     "InferenceConfiguration",
     "RankedConfigurations",
     "apply_configuration",
@@ -42,6 +44,8 @@ __all__ = [
 _HOMES = {
     "BLN": "bln_search.norms",
     "BN": "bln_search.norms",
+    "BRN": "bln_search.norms",
+    "MBN": "bln_search.norms",
     "LN": "bln_search.norms",
     "InferenceConfiguration": "bln_search.core.configuration",
     "RankedConfigurations": "bln_search.api",

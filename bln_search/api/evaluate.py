@@ -19,7 +19,7 @@ from bln_search.evaluation.memory import MEMORY_LIMIT
 from bln_search.evaluation.scoring import Score, cross_entropy
 from bln_search.norms import Normalization
 from bln_search.norms.examples import Row
-from bln_search.norms.finding import Gathered, find_norms, network_configurations, network_populations
+from bln_search.norms.finding import Gathered, find_norms, network_configurations, network_populations, own_estimates
 from bln_search.norms.gathering import GatheredMoments
 from bln_search.ranking.leaderboard import Scored, rank
 
@@ -59,11 +59,14 @@ def evaluate_configurations(
     device = next(network.parameters()).device
     every = dict(gathered or {})
     every.setdefault(PopulationEstimate.FROZEN, _gather(network, layers, train_loader, device))
+    every = {**own_estimates(layers), **every}
     populations = network_populations(layers, every, Correction(correction), per_slot=per_slot)
+    asked = [estimate for estimate in every if estimate is not PopulationEstimate.MEMORY]
     rows = [
         Row(configuration, estimate)
         for configuration in network_configurations(layers)
-        for estimate in (every if configuration.uses_population else (None,))
+        if PopulationEstimate.MEMORY in every or not configuration.uses_memory
+        for estimate in (asked if configuration.uses_population else (None,))
     ]
     results: list[Evaluation] = []
     for split, loader in ((Split.VALIDATION, validation_loader), (Split.TEST, test_loader)):

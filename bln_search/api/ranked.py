@@ -12,7 +12,7 @@ from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.errors import ModelError
 from bln_search.core.records import EvaluationKey, Outcomes
 from bln_search.core.words import PopulationEstimate
-from bln_search.norms.statistics import LayerPopulation
+from bln_search.norms.statistics import LayerPopulation, chosen_population
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
 from bln_search.reports.table import leaderboard_table, reasons
 
@@ -56,7 +56,16 @@ class RankedConfigurations:
 
     def __getitem__(self, place: int) -> RankedConfiguration:
         row = self.board.rows[place]
-        return RankedConfiguration(row, {} if row.estimate is None else self.populations[row.estimate])
+        return RankedConfiguration(row, self._read_by(row))
+
+    def _read_by(self, row: LeaderboardRow) -> LayerPopulationsByName:
+        names = dict.fromkeys(name for layers in self.populations.values() for name in layers)
+        known = {
+            name: {estimate: layers[name] for estimate, layers in self.populations.items() if name in layers}
+            for name in names
+        }
+        chosen = {name: chosen_population(row.configuration, row.estimate, known[name]) for name in names}
+        return {name: population for name, population in chosen.items() if population is not None}
 
     def __len__(self) -> int:
         return len(self.board.rows)

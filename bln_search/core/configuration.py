@@ -1,9 +1,10 @@
 """The inference configuration: for each statistic of a normalization layer, where its value comes from.
 
-Written as four letters in the order E_B Std_B E_F Std_F: `T` population, `F` the mini-batch at hand, `-` a statistic
-that the method does not have. So BLN has 16 words (`TTFF`, `FTFF`, ...), BN four (`TT--`), LN four (`--FF`).
+Written as four letters in the order E_B Std_B E_F Std_F: `T` population, `F` the mini-batch at hand, `M` the memory of
+recent training mini-batches, `-` a statistic that the method does not have. So BLN has 16 words (`TTFF`, `FTFF`, ...),
+BN and BRN four (`TT--`), LN four (`--FF`), MBN nine (`MM--`, `MT--`, ...).
 
-Source: Ziaee & Çano 2022, Batch Layer Normalization, Algorithm 2 steps 9 and 12, Eq. 18-21.
+Sources: Ziaee & Çano 2022, Batch Layer Normalization, Algorithm 2 steps 9 and 12, Eq. 18-21; Guo et al. 2018, MBN.
 """
 
 from __future__ import annotations
@@ -33,17 +34,26 @@ class Method(StrEnum):
     BN = "bn"
     LN = "ln"
     BLN = "bln"
+    MBN = "mbn"
+    BRN = "brn"
 
     @property
     def statistics(self) -> tuple[Statistic, ...]:
         """The statistics this method keeps."""
         return _STATISTICS[self]
 
+    @property
+    def sources(self) -> str:
+        """The letters of the sources its statistics may have, population and memory first."""
+        return "MTF" if self is Method.MBN else "TF"
+
 
 _STATISTICS: dict[Method, tuple[Statistic, ...]] = {
     Method.BN: BATCH_STATISTICS,
     Method.LN: FEATURE_STATISTICS,
     Method.BLN: BATCH_STATISTICS + FEATURE_STATISTICS,
+    Method.MBN: BATCH_STATISTICS,
+    Method.BRN: BATCH_STATISTICS,
 }
 
 
@@ -52,6 +62,7 @@ class Source(StrEnum):
 
     POPULATION = "T"
     MINI_BATCH = "F"
+    MEMORY = "M"
     ABSENT = "-"
 
 
@@ -63,13 +74,13 @@ class InferenceConfiguration:
 
     def __post_init__(self) -> None:
         """Refuse anything that is not one of the words of a method."""
-        pairs = self.word[:2], self.word[2:]
         letters = set(self.word)
-        whole = all(pair == "--" or "-" not in pair for pair in pairs)
-        if len(self.word) != len(Statistic) or not letters <= set("TF-") or letters == {"-"} or not whole:
+        known = len(self.word) == len(Statistic) and letters <= set("MTF-")
+        if not known or not any(self.fits(method) for method in Method):
             raise ValueError(
                 f"{self.word!r} is not an inference configuration: write four letters for E_B Std_B E_F Std_F, "
-                "T (population) or F (mini-batch), `--` for a pair the method does not have, for example TTFF or TT--"
+                "T (population) or F (mini-batch), `--` for a pair the method does not have, for example TTFF or TT--; "
+                "MBN also has M (memory), for example MM--"
             )
 
     def __str__(self) -> str:
@@ -84,17 +95,23 @@ class InferenceConfiguration:
         """Every statistic with its source."""
         return {statistic: Source(letter) for statistic, letter in zip(Statistic, self.word, strict=True)}
 
-    @property
-    def method(self) -> Method:
-        """The method whose statistics this configuration names."""
-        if self.word.startswith("--"):
-            return Method.LN
-        return Method.BN if self.word.endswith("--") else Method.BLN
+    def fits(self, method: Method) -> bool:
+        """Does this configuration name the statistics of `method`, no more and no fewer, with sources it has?"""
+        kept = method.statistics
+        return all(
+            letter in (method.sources if statistic in kept else Source.ABSENT)
+            for statistic, letter in zip(Statistic, self.word, strict=True)
+        )
 
     @property
     def uses_population(self) -> bool:
         """Does any statistic come from the population?"""
         return Source.POPULATION in self.sources.values()
+
+    @property
+    def uses_memory(self) -> bool:
+        """Does any statistic come from the memory?"""
+        return Source.MEMORY in self.sources.values()
 
     @property
     def deterministic(self) -> bool:
@@ -113,11 +130,16 @@ class InferenceConfiguration:
 
 
 def all_configurations(method: Method) -> tuple[InferenceConfiguration, ...]:
-    """Every configuration of `method`, population first: 16 for BLN, four for BN and LN."""
-    choices = ["TF" if statistic in method.statistics else "-" for statistic in Statistic]
+    """Every configuration of `method`, population first: 16 for BLN, four for BN, BRN and LN, nine for MBN."""
+    choices = [method.sources if statistic in method.statistics else "-" for statistic in Statistic]
     return tuple(InferenceConfiguration("".join(letters)) for letters in product(*choices))
 
 
 def mini_batch_configuration(method: Method) -> InferenceConfiguration:
-    """Every statistic from the mini-batch at hand, as in training: FFFF for BLN, FF-- for BN, --FF for LN."""
+    """Every statistic from the mini-batch at hand: FFFF for BLN, FF-- for BN, MBN and BRN, --FF for LN."""
     return all_configurations(method)[-1]
+
+
+def paper_configuration(method: Method) -> InferenceConfiguration:
+    """The rule of the paper that a network is judged by while it trains: the memory for MBN, else the mini-batch."""
+    return all_configurations(method)[0] if method is Method.MBN else mini_batch_configuration(method)

@@ -18,11 +18,13 @@ class PopulationEstimate(StrEnum):
     frozen: mean over the training mini-batches with the final weights (BLN paper, Algorithm 2).
     epoch: mean over the mini-batches of the checkpoint's epoch, while the weights were still moving.
     moving: exponential moving average over the training steps, as batch normalization is usually run.
+    memory: what the memory of MBN holds (MBN paper, Eq. 6); read where a configuration says M, never asked for by name.
     """
 
     FROZEN = "frozen"
     EPOCH = "epoch"
     MOVING = "moving"
+    MEMORY = "memory"
 
     @property
     def gathered_in_training(self) -> bool:

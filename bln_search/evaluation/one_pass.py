@@ -18,6 +18,7 @@ from bln_search.evaluation.scoring import Score, cross_entropy
 from bln_search.norms import Normalization
 from bln_search.norms.examples import Arrangement, EnumerationPlan, Examples, LayerPopulations, Row, mark, plain
 from bln_search.norms.finding import evaluation_mode, find_norms
+from bln_search.norms.statistics import chosen_population
 
 Populations = Mapping[Normalization, LayerPopulations]
 _TF32_EPSILON = 2.0**-10
@@ -128,7 +129,7 @@ def configured(row: Row, populations: Populations) -> Iterator[None]:
     before = {layer: layer.snapshot() for layer in populations}
     try:
         for layer, estimates in populations.items():
-            layer.configure(row.configuration, None if row.estimate is None else estimates[row.estimate])
+            layer.configure(row.configuration, chosen_population(row.configuration, row.estimate, estimates))
         yield
     finally:
         for layer, snapshot in before.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from inspect import signature
 from typing import Any
 
@@ -13,11 +14,21 @@ from bln_search.core.errors import ModelError
 from bln_search.models.convolutional import LeNet
 from bln_search.models.dense import MLP
 from bln_search.models.initialization import initialize
+from bln_search.models.plain import NIN, VGG16
+from bln_search.models.residual import ResNet
 
 NormFactory = Callable[[int], nn.Module]
 """Makes a normalization layer for a number of features."""
 
-MODELS: Mapping[str, Callable[..., nn.Module]] = {"lenet": LeNet, "mlp": MLP}
+MODELS: Mapping[str, Callable[..., nn.Module]] = {
+    "lenet": LeNet,
+    "mlp": MLP,
+    "nin": NIN,
+    "resnet8": partial(ResNet, blocks=1),
+    "resnet20": partial(ResNet, blocks=3),
+    "resnet56": partial(ResNet, blocks=9),
+    "vgg16": VGG16,
+}
 
 
 def build_model(

@@ -1,6 +1,13 @@
-"""Initial weights as in the BLN experiments: Glorot uniform convolutions, orthogonal dense layers, zero biases."""
+"""Initial weights.
+
+As in the BLN experiments: Glorot uniform convolutions, orthogonal dense layers, zero biases. Networks of ReLUs (those
+that say `rectified`): normal, variance 2/fan-out for convolutions (He, Zhang, Ren & Sun 2015, Eq. 14) and 2/fan-in for
+dense layers (Eq. 10).
+"""
 
 from __future__ import annotations
+
+from typing import Literal
 
 import torch
 from torch import nn
@@ -8,8 +15,12 @@ from torch import nn
 
 def initialize(network: nn.Module, generator: torch.Generator) -> None:
     """Draw every weight of `network` from `generator`; normalization layers keep γ = 1, β = 0."""
+    rectified = getattr(network, "rectified", False)
     for module in network.modules():
-        if isinstance(module, nn.Conv2d):
+        if isinstance(module, nn.Conv2d | nn.Linear) and rectified:
+            mode: Literal["fan_in", "fan_out"] = "fan_out" if isinstance(module, nn.Conv2d) else "fan_in"
+            nn.init.kaiming_normal_(module.weight, mode=mode, nonlinearity="relu", generator=generator)
+        elif isinstance(module, nn.Conv2d):
             nn.init.xavier_uniform_(module.weight, generator=generator)
         elif isinstance(module, nn.Linear):
             nn.init.orthogonal_(module.weight, generator=generator)

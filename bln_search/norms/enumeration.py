@@ -94,6 +94,8 @@ def _pair_rows(
         source = row.configuration.source(statistic)
         if source is Source.ABSENT:
             raise ModelError(f"configuration {row.configuration} does not name {statistic}, which a layer here needs")
+        if source is Source.MEMORY:
+            return PopulationEstimate.MEMORY
         return row.estimate if source is Source.POPULATION else None
 
     populations = {

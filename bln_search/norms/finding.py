@@ -30,9 +30,16 @@ def find_norms(network: nn.Module) -> dict[str, Normalization]:
 
 
 def network_method(layers: Mapping[str, Normalization]) -> Method:
-    """The method whose configurations cover every layer: BN or LN where all are, else BLN."""
+    """The method whose configurations cover every layer: the one they all have, else BN (BN and BRN) or BLN.
+
+    Raises ModelError where MBN stands beside another: only some of the layers could read M.
+    """
     methods = {layer.method for layer in layers.values()}
-    return methods.pop() if len(methods) == 1 else Method.BLN
+    if len(methods) == 1:
+        return methods.pop()
+    if Method.MBN in methods:
+        raise ModelError("this network mixes MBN with other normalization layers: make all of them MBN, or none")
+    return Method.BN if methods == {Method.BN, Method.BRN} else Method.BLN
 
 
 def network_configurations(layers: Mapping[str, Normalization]) -> tuple[InferenceConfiguration, ...]:
@@ -46,11 +53,27 @@ def network_populations(
     """Each layer's population values under each estimate; a layer that was never reached has none."""
     return {
         layer: {
-            estimate: layer.population(moments[name], correction, per_slot=per_slot)
+            estimate: layer.population(moments[name], correction_of(estimate, correction), per_slot=per_slot)
             for estimate, moments in gathered.items()
         }
         for name, layer in layers.items()
         if all(name in moments for moments in gathered.values())
+    }
+
+
+def correction_of(estimate: PopulationEstimate, correction: Correction) -> Correction:
+    """The memory is pooled by its own formula, the law of total variance (MBN paper, Eq. 6); the rest as asked."""
+    return Correction.TOTAL if estimate is PopulationEstimate.MEMORY else correction
+
+
+def own_estimates(layers: Mapping[str, Normalization]) -> dict[PopulationEstimate, dict[str, GatheredMoments]]:
+    """The estimates that layers have gathered by themselves, where all of them have."""
+    of_layer = {name: layer.own_estimates() for name, layer in layers.items()}
+    shared = set.intersection(*(set(own) for own in of_layer.values()))
+    return {
+        estimate: {name: own[estimate] for name, own in of_layer.items()}
+        for estimate in PopulationEstimate
+        if estimate in shared
     }
 
 
@@ -64,6 +87,19 @@ def evaluation_mode(network: nn.Module) -> Iterator[None]:
     finally:
         for module, training in before:
             module.training = training
+
+
+@contextmanager
+def recording(layers: Iterable[Normalization], wanted: bool) -> Iterator[None]:  # noqa: FBT001
+    """While this context is open, training passes are (or are not) recorded in the layers' history."""
+    held = list(layers)
+    for layer in held:
+        layer.recording = wanted
+    try:
+        yield
+    finally:
+        for layer in held:
+            layer.recording = True
 
 
 @contextmanager

@@ -11,6 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from bln_search.core.configuration import (
+    BATCH_STATISTICS,
+    FEATURE_STATISTICS,
     InferenceConfiguration,
     Method,
     Source,
@@ -18,7 +20,7 @@ from bln_search.core.configuration import (
     mini_batch_configuration,
 )
 from bln_search.core.errors import ModelError
-from bln_search.core.words import Correction, Semantics
+from bln_search.core.words import Correction, PopulationEstimate, Semantics
 from bln_search.norms.axes import Axes, check_features, find_axes
 from bln_search.norms.enumeration import enumerate_rows
 from bln_search.norms.examples import Examples
@@ -26,8 +28,6 @@ from bln_search.norms.gathering import GatheredMoments, Gatherer
 from bln_search.norms.reading import Reading
 from bln_search.norms.statistics import LayerPopulation, PopulationPair, centred_moments, population_pair
 
-_BATCH = (Statistic.BATCH_MEAN, Statistic.BATCH_DEVIATION)
-_FEATURE = (Statistic.FEATURE_MEAN, Statistic.FEATURE_DEVIATION)
 _BUFFERS = {
     Statistic.BATCH_MEAN: "population_batch_mean",
     Statistic.BATCH_DEVIATION: "population_batch_deviation",
@@ -39,8 +39,8 @@ _BUFFERS = {
 class Normalization(nn.Module):
     """y = γ·( w_B·(x − E_B)/Std_B + w_F·(x − E_F)/Std_F ) + β, with the weights of the method.
 
-    In training mode every statistic is the mini-batch's. In evaluation mode each comes from where `configuration`
-    says: the mini-batch at hand or the population value set by `configure`.
+    In training mode every statistic is the mini-batch's (of MBN and BRN: see there). In evaluation mode each comes from
+    where `configuration` says: the mini-batch at hand, the population value set by `configure`, or the memory.
 
     num_features: d, the length of the feature axis.
     semantics: which reading of the formulas, `paper` or `reference`.
@@ -53,6 +53,8 @@ class Normalization(nn.Module):
 
     method: ClassVar[Method]
     readings: ClassVar[Mapping[Semantics, Reading]]
+    dynamic_buffers: ClassVar[tuple[str, ...]] = tuple(_BUFFERS.values())
+    """Buffers that have no value, and so no shape, before something is put into them."""
 
     def __init__(
         self,
@@ -77,6 +79,7 @@ class Normalization(nn.Module):
         self.bias = nn.Parameter(torch.zeros(num_features))
         self.configuration = mini_batch_configuration(self.method)
         self.gatherers: list[Gatherer] = []
+        self.recording = True
         for name in _BUFFERS.values():
             self.register_buffer(name, None)
 
@@ -92,12 +95,12 @@ class Normalization(nn.Module):
     @property
     def has_batch(self) -> bool:
         """Does the method keep mini-batch statistics?"""
-        return self.method is not Method.LN
+        return BATCH_STATISTICS[0] in self.method.statistics
 
     @property
     def has_feature(self) -> bool:
         """Does the method keep feature statistics?"""
-        return self.method is not Method.BN
+        return FEATURE_STATISTICS[0] in self.method.statistics
 
     def axes(self, ndim: int) -> Axes:
         """The axes of an input of `ndim` dimensions."""
@@ -114,12 +117,10 @@ class Normalization(nn.Module):
         statistics: list[Tensor] = []
         parts: list[Tensor] = []
         if self.has_batch:
-            parts.append(self._part(x, axes.batch, batch_factor, configuration, _BATCH, statistics))
+            parts.append(self._part(x, axes.batch, batch_factor, configuration, BATCH_STATISTICS, statistics))
         if self.has_feature:
-            parts.append(self._part(x, (axes.feature,), feature_factor, configuration, _FEATURE, statistics))
-        for gatherer in self.gatherers:
-            if self.training or gatherer.in_evaluation:
-                gatherer.update(statistics, x.shape[0], x.numel() // self.num_features)
+            parts.append(self._part(x, (axes.feature,), feature_factor, configuration, FEATURE_STATISTICS, statistics))
+        self._record(statistics, x)
         shape = axes.features_shape(self.num_features)
         total = parts[0] if len(parts) == 1 else parts[0] + parts[1]
         return torch.addcmul(self.bias.view(shape), total, self.weight.view(shape))
@@ -135,12 +136,14 @@ class Normalization(nn.Module):
     ) -> Tensor:
         """factor·(x − E)/Std for one pair of statistics; what was measured is appended to `statistics`."""
         sources = configuration.source(pair[0]), configuration.source(pair[1])
-        population = self._population_value(pair[0], sources[0], x), self._population_value(pair[1], sources[1], x)
+        population = self.inference_value(pair[0], sources[0], x), self.inference_value(pair[1], sources[1], x)
         if population[0] is not None and population[1] is not None and not self.gatherers:
             return (x - population[0]) * (factor / population[1])
         mean, centred, variance = centred_moments(x, axes)
         own_deviation = torch.sqrt(variance + self.reading.epsilon)
         statistics += [mean, own_deviation, variance]
+        if self.training:
+            return self.training_part(x, mean, centred, variance, own_deviation, factor)
         deviation = own_deviation
         if population[1] is not None:
             deviation = population[1]
@@ -148,15 +151,49 @@ class Normalization(nn.Module):
             deviation = torch.sqrt(variance + (mean - population[0]).square() + self.reading.epsilon)
         return (centred if population[0] is None else x - population[0]) * (factor / deviation)
 
-    def _population_value(self, statistic: Statistic, source: Source, x: Tensor) -> Tensor | None:
-        """The population value of `statistic` where it is wanted, one row a slot cut to the mini-batch at hand."""
-        if source is not Source.POPULATION:
+    def training_part(
+        self,
+        x: Tensor,  # noqa: ARG002
+        mean: Tensor,  # noqa: ARG002
+        centred: Tensor,
+        variance: Tensor,  # noqa: ARG002
+        deviation: Tensor,
+        factor: float,
+    ) -> Tensor:
+        """factor·(x − E)/Std of a pair in training mode, from the statistics of the mini-batch at hand."""
+        return centred * (factor / deviation)
+
+    def remember(self, mean: Tensor, deviation: Tensor, variance: Tensor, values: int) -> None:
+        """Called with the statistics of every training step while `recording`; methods with a history keep them."""
+
+    def own_estimates(self) -> dict[PopulationEstimate, GatheredMoments]:
+        """Population estimates that the layer itself has gathered in training."""
+        return {}
+
+    def _record(self, statistics: list[Tensor], x: Tensor) -> None:
+        """Hand what was measured to the gatherers and, in training, to the layer's own history."""
+        recorded = self.training and self.recording
+        values = x.numel() // self.num_features
+        for gatherer in self.gatherers:
+            if recorded or gatherer.in_evaluation:
+                gatherer.update(statistics, x.shape[0], values)
+        if recorded:
+            self.remember(statistics[0], statistics[1], statistics[2], values)
+
+    def is_configured(self, statistic: Statistic) -> bool:
+        """Has `configure` put in a value of `statistic`?"""
+        return getattr(self, _BUFFERS[statistic]) is not None
+
+    def inference_value(self, statistic: Statistic, source: Source, x: Tensor) -> Tensor | None:
+        """What was put in for `statistic`, one row a slot cut to the mini-batch at hand; None for the mini-batch's."""
+        if source not in (Source.POPULATION, Source.MEMORY):
             return None
         value: Tensor | None = getattr(self, _BUFFERS[statistic])
         if value is None:
+            place = "population" if source is Source.POPULATION else "memory"
             raise ModelError(
-                f"configuration {self.configuration} takes {statistic} from the population, which this layer was never "
-                "given: call apply_configuration with an estimated population"
+                f"configuration {self.configuration} takes {statistic} from the {place}, which this layer was never "
+                "given: call apply_configuration with an estimated population, or train first"
             )
         value = value.view(*value.shape, *[1] * (x.ndim - value.ndim))
         if value.shape[0] == 1:
@@ -192,7 +229,7 @@ class Normalization(nn.Module):
 
         Raises ModelError where the configuration is of another method or has no value under this population.
         """
-        if Source.ABSENT in (configuration.source(statistic) for statistic in self.method.statistics):
+        if any(configuration.source(statistic) not in self.method.sources for statistic in self.method.statistics):
             raise ModelError(f"configuration {configuration} does not name the statistics of a {self.method} layer")
         own = configuration.restricted_to(self.method)
         reason = population.undefined(own) if population is not None else None
@@ -200,8 +237,8 @@ class Normalization(nn.Module):
             raise ModelError(f"configuration {configuration} has no value here: {reason}")
         self.configuration = own
         if population is not None:
-            self._store(_BATCH, population.batch)
-            self._store(_FEATURE, population.feature)
+            self._store(BATCH_STATISTICS, population.batch)
+            self._store(FEATURE_STATISTICS, population.feature)
 
     def _store(self, statistics: tuple[Statistic, Statistic], pair: PopulationPair | None) -> None:
         values = (None, None) if pair is None else (pair.mean, pair.deviation)
@@ -218,21 +255,29 @@ class Normalization(nn.Module):
         for name, value in zip(_BUFFERS.values(), snapshot[1], strict=True):
             setattr(self, name, value)
 
+    def own_state(self) -> list[int]:
+        """Numbers that a method with a history needs back from a state dict."""
+        return []
+
+    def set_own_state(self, state: list[int]) -> None:
+        """What `own_state` returned."""
+
     def get_extra_state(self) -> Tensor:
-        """The configuration as four letters and m (0 where it is not set), so that a state dict brings them back."""
-        return torch.tensor([*str(self.configuration).encode(), self.batch_size or 0])
+        """The configuration as four letters, m (0 where it is not set) and the method's own numbers."""
+        return torch.tensor([*str(self.configuration).encode(), self.batch_size or 0, *self.own_state()])
 
     def set_extra_state(self, state: Tensor) -> None:
         """Take configuration and m back from a state dict. Raises ModelError for one of another method."""
-        *letters, batch_size = state.tolist()
-        configuration = InferenceConfiguration(bytes(letters).decode())
-        if configuration.method is not self.method:
-            raise ModelError(f"this state is of a {configuration.method} layer, it does not fit a {self.method} layer")
+        letters, batch_size, *own = bytes(state[:4].tolist()).decode(), *state[4:].tolist()
+        configuration = InferenceConfiguration(letters)
+        if not configuration.fits(self.method):
+            raise ModelError(f"this state says {configuration}, which is not for a {self.method} layer")
         self.configuration, self.batch_size = configuration, batch_size or None
+        self.set_own_state(own)
 
     def _load_from_state_dict(self, state_dict: Mapping[str, Any], prefix: str, *args: Any) -> None:
         held = any(key.startswith(prefix) for key in state_dict)
-        for name in _BUFFERS.values() if held else ():
+        for name in self.dynamic_buffers if held else ():
             value = state_dict.get(prefix + name)
             setattr(self, name, None if value is None else self.weight.new_empty(value.shape))
         super()._load_from_state_dict(state_dict, prefix, *args)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from math import sqrt
+from typing import Any
 
 from bln_search.core.configuration import Method
 from bln_search.core.words import Semantics
 from bln_search.norms.layer import Normalization
+from bln_search.norms.memorized import MBN
 from bln_search.norms.reading import BLN_READINGS, BN_READINGS, WEIGHT_EPSILON
+from bln_search.norms.renormalized import BRN
 
 
 class BLN(Normalization):
@@ -55,7 +58,7 @@ class LN(Normalization):
         return 0.0, 1.0
 
 
-_LAYERS: dict[Method, type[Normalization]] = {layer.method: layer for layer in (BN, LN, BLN)}
+_LAYERS: dict[Method, type[Normalization]] = {layer.method: layer for layer in (BN, LN, BLN, MBN, BRN)}
 
 
 def make_norm(
@@ -66,8 +69,9 @@ def make_norm(
     epsilon: float | None = None,
     feature_axis: int | None = None,
     batch_size: int | None = None,
+    **options: Any,
 ) -> Normalization:
-    """A normalization layer by the name of its method: `bn`, `ln` or `bln`."""
+    """A normalization layer by the name of its method: `bn`, `ln`, `bln`, `mbn` or `brn`. options: of MBN and BRN."""
     return _LAYERS[Method(method)](
-        num_features, semantics=semantics, epsilon=epsilon, feature_axis=feature_axis, batch_size=batch_size
+        num_features, semantics=semantics, epsilon=epsilon, feature_axis=feature_axis, batch_size=batch_size, **options
     )

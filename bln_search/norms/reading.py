@@ -20,6 +20,7 @@ class Reading:
         around the mini-batch's own.
     corrects_variance: the factor m/(m-1) multiplies E[σ²] (Eq. 5); otherwise E[σ] (Eq. 19).
     counts_positions: m in that factor counts every value averaged, positions included; otherwise samples only.
+    averages_deviation: no factor at all, the population deviation is E[σ] (BRN).
     """
 
     epsilon: float
@@ -27,6 +28,7 @@ class Reading:
     around_chosen_mean: bool
     corrects_variance: bool
     counts_positions: bool = False
+    averages_deviation: bool = False
 
 
 BLN_READINGS: dict[Semantics, Reading] = {

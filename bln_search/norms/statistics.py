@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from bln_search.core.configuration import InferenceConfiguration, Source, Statistic
-from bln_search.core.words import Correction
+from bln_search.core.configuration import BATCH_STATISTICS, InferenceConfiguration, Source, Statistic
+from bln_search.core.words import Correction, PopulationEstimate
 from bln_search.norms.reading import Reading
 
 
@@ -50,10 +51,35 @@ class LayerPopulation:
     def undefined(self, configuration: InferenceConfiguration) -> str | None:
         """Why `configuration` has no value under this population, or None if it has one."""
         for pair, statistic in ((self.batch, Statistic.BATCH_DEVIATION), (self.feature, Statistic.FEATURE_DEVIATION)):
-            wanted = configuration.source(statistic) is Source.POPULATION
+            wanted = configuration.source(statistic) in (Source.POPULATION, Source.MEMORY)
             if pair is not None and wanted and pair.deviation is None:
                 return f"{statistic}: {pair.reason}"
         return None
+
+
+def chosen_population(
+    configuration: InferenceConfiguration,
+    estimate: PopulationEstimate | None,
+    populations: Mapping[PopulationEstimate, LayerPopulation],
+) -> LayerPopulation | None:
+    """The values a layer reads under `configuration`: each from the estimate, or from the memory where it says M.
+
+    None where it reads nothing but mini-batches. `populations` holds what is known of the layer.
+    """
+
+    def estimate_of(statistic: Statistic) -> PopulationEstimate | None:
+        if configuration.source(statistic) is Source.MEMORY:
+            return PopulationEstimate.MEMORY
+        return estimate
+
+    if not configuration.uses_memory:
+        return None if estimate is None else populations[estimate]
+    mean, deviation = (estimate_of(statistic) for statistic in BATCH_STATISTICS)
+    means = populations[mean or PopulationEstimate.MEMORY].batch
+    deviations = populations[deviation or PopulationEstimate.MEMORY].batch
+    assert means is not None
+    assert deviations is not None
+    return LayerPopulation(PopulationPair(means.mean, deviations.deviation, deviations.reason), None)
 
 
 def centred_moments(x: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor, Tensor]:
@@ -67,11 +93,14 @@ def population_pair(moments: Moments, count: int, reading: Reading, correction: 
     """The population mean and deviation made from averages over mini-batches.
 
     bessel: √(n/(n-1)·E[σ²] + ε) or n/(n-1)·E[σ], by the reading (BLN Eq. 5, 19, 21), n = `count`; no value for n = 1.
+        BRN takes E[σ] as it is.
     total: √(E[σ²] + Var[μ] + ε), the law of total variance.
     """
     if correction is Correction.TOTAL:
         between = (moments.mean_square - moments.mean.square()).clamp_min(0.0)
         return PopulationPair(moments.mean, torch.sqrt(moments.variance + between + reading.epsilon))
+    if reading.averages_deviation:
+        return PopulationPair(moments.mean, moments.deviation)
     if count < 2:
         reason = "the factor m/(m-1) of the Bessel correction has no value for m = 1; the correction `total` has one"
         return PopulationPair(moments.mean, None, reason)

@@ -75,10 +75,13 @@ def _words(rows: list[LeaderboardRow]) -> str:
     return ", ".join(dict.fromkeys(str(row.configuration) for row in rows))
 
 
+_STYLES = {Source.POPULATION: "bold green", Source.MEMORY: "bold cyan", Source.MINI_BATCH: "yellow"}
+
+
 def _switch(source: Source) -> Text:
     if source is Source.ABSENT:
         return Text("-", style="dim")
-    return Text(source.value, style="bold green" if source is Source.POPULATION else "yellow")
+    return Text(source.value, style=_STYLES[source])
 
 
 def _figures(row: LeaderboardRow) -> list[str]:

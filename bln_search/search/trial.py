@@ -80,6 +80,7 @@ def build_network(trial: TrialSpec, data: PreparedData) -> nn.Module:
             semantics=arm.semantics,
             epsilon=arm.epsilon,
             batch_size=trial.training.batch_size,
+            **arm.norm_options,
         )
 
     options = trial.model.model_dump(exclude={"name"}, exclude_none=True)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 
 class Spec(BaseModel):
-    """Immutable; an unknown key or a number that is not finite is an error."""
+    """Immutable; an unknown key or a number that is not finite is an error.
+
+    added_later: keys that earlier versions did not know. Left out of the written form while at their default, so that
+    a study accepted by an earlier version is still the same study.
+    """
+
+    added_later: ClassVar[frozenset[str]] = frozenset()
 
     @model_validator(mode="before")
     @classmethod
@@ -21,4 +27,20 @@ class Spec(BaseModel):
                 raise ValueError(f"{name} takes no yes or no")
         return values
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, validate_default=True)
+    @model_serializer(mode="wrap")
+    def _without_unused(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        values: dict[str, Any] = written(self)
+        for name in self.added_later:
+            if getattr(self, name) == type(self).model_fields[name].default:
+                del values[type(self).model_fields[name].alias or name]
+        return values
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        allow_inf_nan=False,
+        validate_default=True,
+        validate_by_name=True,
+        validate_by_alias=True,
+        serialize_by_alias=True,
+    )

@@ -100,7 +100,7 @@ class _Reader:
 
 
 def _problem(details: ErrorDetails, root: yaml.Node) -> str:
-    place = [part for part in details["loc"] if not _is_tag(part)]
+    place = _place(details["loc"], root)
     line = _line(root, place)
     path = ".".join(str(part) for part in place)
     message = details["msg"].removeprefix("Value error, ")
@@ -118,9 +118,31 @@ def _follows_from_another(details: ErrorDetails) -> bool:
     return details["type"] == "too_short" and bool(details["input"])
 
 
+def _place(location: Sequence[int | str], root: yaml.Node) -> list[int | str]:
+    """A location without the names that pydantic puts in for members of a union: what is not in the file is left out.
+
+    The last part stays where it may be the name of a key that is missing.
+    """
+    node: yaml.Node | None = root
+    place: list[int | str] = []
+    for position, part in enumerate(location):
+        last = position == len(location) - 1
+        if isinstance(node, yaml.SequenceNode) and isinstance(part, int):
+            node = node.value[part] if part < len(node.value) else None
+            place.append(part)
+        elif isinstance(node, yaml.MappingNode):
+            found = [value for key, value in node.value if key.value == str(part)]
+            node = found[0] if found else node
+            if found or (last and not _is_tag(part)):
+                place.append(part)
+        elif isinstance(part, str) and last and not _is_tag(part) and node is None:
+            place.append(part)
+    return place
+
+
 def _is_tag(part: int | str) -> bool:
-    """Names that pydantic puts into a location for members of a union."""
-    names = ("constant", "cosine", "int", "float", "constrained-int", "constrained-float")
+    """Names that pydantic gives to members of a union."""
+    names = ("constant", "steps", "linear", "cosine", "int", "float", "constrained-int", "constrained-float")
     return isinstance(part, str) and (part in names or "[" in part)
 
 
@@ -161,6 +183,6 @@ def _suggestion(place: Sequence[int | str]) -> str:
     section = _SECTIONS.get(str(place[0])) if len(place) > 1 else StudySpec
     if section is None:
         return "; remove it"
-    known = list(section.model_fields)
+    known = [field.alias or name for name, field in section.model_fields.items()]
     close = get_close_matches(str(place[-1]), known, n=1)
     return f"; did you mean `{close[0]}`?" if close else f"; known here: {', '.join(known)}"

@@ -58,11 +58,23 @@ class CosineRate(Spec):
 RateSchedule = Annotated[ConstantRate | StepRate | CosineRate, Field(discriminator="kind")]
 
 
+class AugmentationSpec(Spec):
+    """Training images changed at random, each time they are seen.
+
+    crop: pixels of zeros around the image from which one of its own size is cut. flip: mirrored half of the time.
+    """
+
+    crop: Annotated[int, Field(ge=0, le=1_000)] = 0
+    flip: bool = False
+
+
 class TrainingSpec(Spec):
     """Optimizer, length and order of training.
 
     batch_size: m; incomplete mini-batches are dropped in training. checkpoint: which epoch's weights are kept.
     """
+
+    added_later = frozenset({"augmentation"})
 
     optimizer: Literal["adam", "sgd"] = "adam"
     learning_rate: Positive = 0.002
@@ -73,6 +85,7 @@ class TrainingSpec(Spec):
     batch_size: Annotated[int, Field(ge=1, le=1_000_000)] = 25
     order: BatchOrder = BatchOrder.SHUFFLED
     checkpoint: CheckpointRule = CheckpointRule.BEST_VALIDATION
+    augmentation: AugmentationSpec | None = None
 
     @model_validator(mode="after")
     def _momentum_belongs_to_sgd(self) -> TrainingSpec:

@@ -17,10 +17,11 @@ from bln_search.core.records import EpochRecord
 from bln_search.core.words import CheckpointRule, Correction, PopulationEstimate, Split
 from bln_search.data.prepared import PreparedData
 from bln_search.norms import Normalization
-from bln_search.norms.finding import Gathered, find_norms, network_populations
+from bln_search.norms.finding import Gathered, find_norms, network_populations, own_estimates, recording
 from bln_search.norms.gathering import GatheredMoments, Gatherer, gathering
 from bln_search.specs.study import ArmSpec
 from bln_search.specs.training import BatchOrder, TrainingSpec
+from bln_search.training.augmentation import Augmentation
 from bln_search.training.optimization import make_optimizer, set_rate
 from bln_search.training.validation import validate
 
@@ -58,33 +59,42 @@ def train(
     correction: for judging epochs under population values. A loss that is not finite stops training and is reported
     in `diverged`, with the epochs before it.
     """
-    data.check_batch_size(spec.batch_size)
-    return _Run(network, data, spec, arm, seed, estimates, correction, on_epoch).run()
+    run = TrainingRun(network, data, spec, arm, seed=seed, estimates=estimates, correction=correction)
+    for record in run.epochs():
+        if on_epoch is not None:
+            on_epoch(record)
+    return run.trained
 
 
-class _Run:
+class TrainingRun:
+    """Training as a walk over epochs that may be left after any of them. Arguments as those of `train`."""
+
     def __init__(
         self,
         network: nn.Module,
         data: PreparedData,
         spec: TrainingSpec,
         arm: ArmSpec,
+        *,
         seed: int,
-        estimates: tuple[PopulationEstimate, ...],
-        correction: Correction,
-        on_epoch: Callable[[EpochRecord], None] | None,
+        estimates: tuple[PopulationEstimate, ...] = (),
+        correction: Correction = Correction.BESSEL,
     ) -> None:
+        data.check_batch_size(spec.batch_size)
         self.network, self.data, self.spec, self.arm = network, data, spec, arm
         self.estimates = tuple(estimate for estimate in estimates if estimate.gathered_in_training)
         self.correction = correction
-        self.on_epoch = on_epoch
         self.layers = find_norms(network)
         self.generator = torch.Generator().manual_seed(seed)
         self.optimizer = make_optimizer(network, spec)
+        self.augmentation: Augmentation | None = None
+        if spec.augmentation is not None:
+            self.augmentation = Augmentation(spec.augmentation, data.input_shape, self.generator)
         self.steps = len(data.splits[Split.TRAIN][0]) // spec.batch_size
         self.trained = Trained()
 
-    def run(self) -> Trained:
+    def epochs(self) -> Iterator[EpochRecord]:
+        """Train; a record after each epoch. What is left behind stands in `trained`, up to date at every record."""
         inputs, targets = self.data.splits[Split.TRAIN]
         if self.spec.order is BatchOrder.FIXED:
             order = self._order(len(inputs))
@@ -94,15 +104,18 @@ class _Run:
             if PopulationEstimate.MOVING in self.estimates:
                 moving = stack.enter_context(gathering(self.layers.values(), decay=self.arm.momentum))
             for epoch in range(1, self.spec.epochs + 1):
-                if not self._epoch(epoch, inputs, targets, moving):
-                    break
-        return self.trained
+                record = self._epoch(epoch, inputs, targets, moving)
+                if record is None:
+                    return
+                yield record
 
     def _order(self, n: int) -> Tensor:
         return torch.randperm(n, generator=self.generator).to(self.data.splits[Split.TRAIN][0].device)
 
-    def _epoch(self, epoch: int, inputs: Tensor, targets: Tensor, moving: dict[Normalization, Gatherer] | None) -> bool:
-        """One epoch; False where the loss is not finite any more."""
+    def _epoch(
+        self, epoch: int, inputs: Tensor, targets: Tensor, moving: dict[Normalization, Gatherer] | None
+    ) -> EpochRecord | None:
+        """One epoch; None where the loss is not finite any more."""
         start = time.perf_counter()
         gatherers: dict[PopulationEstimate, dict[Normalization, Gatherer]] = {}
         with ExitStack() as stack:
@@ -113,18 +126,16 @@ class _Run:
             loss, accuracy = self._steps(epoch, inputs, targets)
         if not math.isfinite(loss):
             self.trained.diverged = f"the training loss of epoch {epoch} is not a finite number"
-            return False
+            return None
         gathered = self._gathered(gatherers)
         validation_loss, validation_accuracy = self._validate(gathered)
         if not math.isfinite(validation_loss):
             self.trained.diverged = f"the validation loss of epoch {epoch} is not a finite number"
-            return False
+            return None
         record = EpochRecord(epoch, loss, accuracy, validation_loss, validation_accuracy, time.perf_counter() - start)
         self.trained.epochs.append(record)
         self._keep(record, gathered)
-        if self.on_epoch is not None:
-            self.on_epoch(record)
-        return True
+        return record
 
     def _steps(self, epoch: int, inputs: Tensor, targets: Tensor) -> tuple[float, float]:
         """Every mini-batch once; mean loss and accuracy while the weights move."""
@@ -133,17 +144,39 @@ class _Run:
         total, correct = torch.zeros((), device=device), torch.zeros((), device=device)
         done = (epoch - 1) * self.steps
         for step, (x, y) in enumerate(self._mini_batches(inputs, targets)):
-            set_rate(self.optimizer, self.spec, (done + step) / (self.steps * self.spec.epochs))
-            logits = self.network(x)
-            loss = F.cross_entropy(logits, y)
-            self.optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            self.optimizer.step()
+            progress = (done + step) / (self.steps * self.spec.epochs)
+            set_rate(self.optimizer, self.spec, progress)
+            self._set_schedules(progress)
+            logits, loss = self._step(x, y)
             total += loss.detach()
-            correct += (logits.detach().argmax(1) == y).sum()
+            correct += (logits.argmax(1) == y).sum()
         return total.item() / self.steps, correct.item() / (self.steps * self.spec.batch_size)
 
+    def _set_schedules(self, progress: float) -> None:
+        for name, schedule in self.arm.schedules.items():
+            value = schedule.at(progress)
+            for layer in self.layers.values():
+                setattr(layer, name, value)
+
+    def _step(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        """One step of the optimizer, logits and loss before it; a second pass records the statistics if asked for."""
+        with recording(self.layers.values(), not self.arm.double_forward):
+            logits = self.network(x)
+        loss = F.cross_entropy(logits, y)
+        self.optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        self.optimizer.step()
+        if self.arm.double_forward:
+            with torch.no_grad():
+                self.network(x)
+        return logits.detach(), loss
+
     def _mini_batches(self, inputs: Tensor, targets: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        """Mini-batches of an epoch, augmented where that is asked for."""
+        for x, y in self._plain_mini_batches(inputs, targets):
+            yield (x if self.augmentation is None else self.augmentation(x)), y
+
+    def _plain_mini_batches(self, inputs: Tensor, targets: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
         size = self.spec.batch_size
         if self.spec.order is BatchOrder.FIXED:
             for start in range(0, self.steps * size, size):
@@ -157,7 +190,10 @@ class _Run:
     def _gathered(
         self, gatherers: dict[PopulationEstimate, dict[Normalization, Gatherer]]
     ) -> dict[PopulationEstimate, dict[str, GatheredMoments]]:
-        return {
+        """What was gathered so far, by estimate and layer; the memory of MBN among it."""
+        own = own_estimates(self.layers)
+        memory = {estimate: own[estimate] for estimate in own if estimate is PopulationEstimate.MEMORY}
+        return memory | {
             estimate: {
                 name: of_layer[layer].moments(has_batch=layer.has_batch, has_feature=layer.has_feature)
                 for name, layer in self.layers.items()

@@ -13,14 +13,15 @@ from bln_search.core.configuration import (
     Statistic,
     all_configurations,
     mini_batch_configuration,
+    paper_configuration,
 )
 
 
-@pytest.mark.parametrize(("method", "count"), [("bln", 16), ("bn", 4), ("ln", 4)])
+@pytest.mark.parametrize(("method", "count"), [("bln", 16), ("bn", 4), ("ln", 4), ("mbn", 9), ("brn", 4)])
 def test_each_method_has_its_configurations_once(method, count):
     configurations = all_configurations(Method(method))
     assert len(set(configurations)) == count
-    assert {configuration.method for configuration in configurations} == {Method(method)}
+    assert all(configuration.fits(Method(method)) for configuration in configurations)
 
 
 def test_letters_stand_in_the_order_of_the_paper():
@@ -30,7 +31,7 @@ def test_letters_stand_in_the_order_of_the_paper():
     assert sources[Statistic.BATCH_DEVIATION] is Source.MINI_BATCH
 
 
-@given(st.text(alphabet="TF-tf X", max_size=6))
+@given(st.text(alphabet="TFM-tf X", max_size=6))
 def test_any_other_word_is_refused(word):
     allowed = {str(c) for method in Method for c in all_configurations(method)}
     if word in allowed:
@@ -48,6 +49,21 @@ def test_an_answer_is_deterministic_where_no_statistic_depends_on_company():
 def test_a_layer_reads_the_part_of_its_method():
     assert str(InferenceConfiguration("TFFT").restricted_to(Method.BN)) == "TF--"
     assert str(InferenceConfiguration("TFFT").restricted_to(Method.LN)) == "--FT"
+
+
+def test_the_memory_stands_first_for_mbn_and_is_not_the_population():
+    configurations = all_configurations(Method.MBN)
+    assert [str(c) for c in configurations[:3]] == ["MM--", "MT--", "MF--"]
+    assert configurations[0].uses_memory
+    assert not configurations[0].uses_population
+    assert configurations[0].deterministic
+    assert [str(paper_configuration(method)) for method in (Method.MBN, Method.BN)] == ["MM--", "FF--"]
+
+
+@pytest.mark.parametrize("word", ["MMFF", "--MM", "MMMM", "MFTT"])
+def test_only_mbn_has_a_memory(word):
+    with pytest.raises(ValueError, match="MBN also has M"):
+        InferenceConfiguration(word)
 
 
 def test_training_uses_the_mini_batch_throughout():

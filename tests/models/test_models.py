@@ -11,11 +11,22 @@ from torch import nn
 from bln_search.core.errors import ModelError
 from bln_search.models import build_model
 from bln_search.models.pooling import AveragePool2
-from bln_search.norms import BLN, make_norm
+from bln_search.models.residual import Block
+from bln_search.norms import BLN, Normalization, make_norm
 
 
 @pytest.mark.parametrize(
-    ("name", "shape", "classes"), [("lenet", (3, 32, 32), 10), ("lenet", (1, 28, 28), 7), ("mlp", (1, 8, 8), 10)]
+    ("name", "shape", "classes"),
+    [
+        ("lenet", (3, 32, 32), 10),
+        ("lenet", (1, 28, 28), 7),
+        ("mlp", (1, 8, 8), 10),
+        ("resnet8", (1, 8, 8), 10),
+        ("resnet20", (3, 33, 31), 7),
+        ("resnet56", (3, 32, 32), 10),
+        ("vgg16", (3, 32, 32), 10),
+        ("nin", (3, 32, 32), 10),
+    ],
 )
 def test_any_input_size_gives_one_logit_a_class(name, shape, classes):
     network = build_model(name, shape, classes, BLN, seed=0)
@@ -29,6 +40,41 @@ def test_lenet_is_the_papers():
     assert layers == [*stage, *stage, "Flatten", *["Linear", "Tanh", "BLN"] * 2, "Linear"]
     linear = [m for m in network.modules() if isinstance(m, nn.Linear)]
     assert [(m.in_features, m.out_features) for m in linear] == [(576, 120), (120, 84), (84, 10)]
+
+
+@pytest.mark.parametrize(("name", "layers", "weights"), [("resnet20", 20, 270_896), ("resnet56", 56, 851_504)])
+def test_a_resnet_has_the_depth_of_its_name_and_the_published_number_of_weights(name, layers, weights):
+    """0.27 and 0.85 million (He et al. 2016, Table 6): convolutions, dense layer and γ, β of every norm."""
+    network = build_model(name, (3, 32, 32), 10, partial(make_norm, "bn"), seed=0)
+    weighted = [m for m in network.modules() if isinstance(m, nn.Conv2d | nn.Linear)]
+    norms = sum(isinstance(m, Normalization) for m in network.modules())
+    assert len(weighted) == layers
+    assert norms == layers - 1
+    assert sum(p.numel() for m in weighted for p in m.parameters()) + 2 * sum(
+        m.num_features for m in network.modules() if isinstance(m, Normalization)
+    ) == sum(p.numel() for p in network.parameters())
+    assert round(sum(p.numel() for p in network.parameters()), -2) == pytest.approx(weights, rel=0.01)
+
+
+def test_a_shortcut_has_no_weights_and_halves_by_leaving_out_pixels():
+    block = Block(2, 3, 2, lambda _: nn.Identity())
+    for parameter in block.parameters():
+        nn.init.zeros_(parameter)
+    x = torch.rand(1, 2, 4, 4)
+    assert torch.equal(block(x)[:, :2], x[:, :, ::2, ::2])
+    assert block(x)[:, 2].abs().max() == 0
+
+
+@pytest.mark.parametrize(("name", "norms"), [("vgg16", 15), ("nin", 8)])
+def test_deep_plain_networks_have_a_norm_behind_every_hidden_layer(name, norms):
+    network = build_model(name, (3, 32, 32), 10, partial(make_norm, "mbn"), seed=0)
+    assert sum(isinstance(m, Normalization) for m in network.modules()) == norms
+
+
+def test_networks_of_relus_start_with_a_variance_of_two_over_the_fan():
+    network = build_model("vgg16", (3, 32, 32), 10, BLN, seed=0)
+    convolution = [m for m in network.modules() if isinstance(m, nn.Conv2d)][-1]
+    assert convolution.weight.var().item() == pytest.approx(2 / (512 * 9), rel=0.01)
 
 
 def test_the_first_weights_are_the_seeds_whatever_the_norm():
@@ -56,7 +102,10 @@ def test_pooling_is_torchs(shape):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("resnet", (3, 32, 32), 10, BLN), "choose one of lenet, mlp"),
+        (("resnet", (3, 32, 32), 10, BLN), "choose one of lenet, mlp, nin, resnet20"),
+        (("resnet20", (64,), 10, BLN), "at least 4×4 pixels"),
+        (("vgg16", (3, 28, 28), 10, BLN), "at least 32×32 pixels"),
+        (("nin", (1, 4, 4), 10, BLN), "at least 8×8 pixels"),
         (("lenet", (1, 8, 8), 10, BLN), "at least 12×12 pixels"),
         (("lenet", (64,), 10, BLN), "use the model `mlp`"),
     ],

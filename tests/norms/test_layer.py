@@ -167,7 +167,7 @@ def test_a_state_dict_brings_configuration_and_population_back():
 
 
 def test_a_state_of_another_method_is_refused():
-    with pytest.raises(ModelError, match="of a bn layer, it does not fit a bln layer"):
+    with pytest.raises(ModelError, match="this state says FF--, which is not for a bln layer"):
         BLN(3).load_state_dict(BN(3).state_dict())
 
 

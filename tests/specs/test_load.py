@@ -67,7 +67,7 @@ def test_an_arms_population_names_an_estimate_once():
 
 def test_a_misspelled_norm_is_named_with_the_ones_there_are():
     (problem,) = problems(GOOD.replace("bln", "blm"))
-    assert problem == "line 5: arms.0.method: Input should be 'bn', 'ln' or 'bln', not 'blm'"
+    assert problem == "line 5: arms.0.method: Input should be 'bn', 'ln', 'bln', 'mbn' or 'brn', not 'blm'"
 
 
 def test_every_mistake_is_reported_at_once():

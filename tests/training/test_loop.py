@@ -7,6 +7,7 @@ from functools import partial
 
 import pytest
 import torch
+from torch import nn
 from torch.nn import functional as F
 
 from bln_search.core.configuration import InferenceConfiguration
@@ -154,3 +155,87 @@ def test_a_mini_batch_larger_than_the_data_is_an_error(data):
 def test_the_judge_is_a_configuration_of_the_arms_method():
     with pytest.raises(ValueError, match="write it like FF--"):
         ArmSpec(method="bn", judged_under=InferenceConfiguration("FFFF"))
+
+
+def memory_of(trained):
+    return trained.gathered[PopulationEstimate.MEMORY]
+
+
+def test_mbn_without_a_memory_weight_trains_like_bn(data):
+    """λ = 0 is BN bit for bit, over whole epochs."""
+    bn = ArmSpec(method="bn", judged_under="FF--")
+    mbn = ArmSpec(method="mbn", lambda_=0, judged_under="FF--")
+    (_, plain), (_, memorized) = run(data, method="bn", arm=bn), run(data, method="mbn", arm=mbn)
+    assert figures(plain) == figures(memorized)
+    for name, value in plain.weights.items():
+        assert torch.equal(value, memorized.weights[name])
+
+
+def test_the_schedule_sets_lambda_by_the_fraction_of_training(data):
+    seen = []
+
+    class Watched(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = network("mbn")
+
+        def forward(self, x):
+            if self.training:
+                seen.append(next(iter(find_norms(self).values())).lambda_)
+            return self.inner(x)
+
+    arm = ArmSpec(method="mbn", lambda_={0: 0.1, 0.5: 0.9})
+    train(Watched(), data, TrainingSpec(epochs=2), arm, seed=0)
+    assert seen == [0.1] * (len(seen) // 2) + [0.9] * (len(seen) // 2)
+
+
+def test_the_kept_epoch_keeps_its_own_memory(data):
+    """The memory stands beside the weights it belongs to, not at the end of training."""
+    _, last = run(data, method="mbn", epochs=3, checkpoint="last")
+    _, one = run(data, method="mbn", arm=ArmSpec(method="mbn", lambda_=0.5), epochs=1, checkpoint="last")
+    layers, trained = run(data, method="mbn", arm=ArmSpec(method="mbn", lambda_=0.5), epochs=3, checkpoint="last")
+    assert not torch.equal(*(memory_of(t)["layers.3"].batch.mean for t in (one, trained)))
+    live = {name: layer.own_estimates()[PopulationEstimate.MEMORY] for name, layer in find_norms(layers).items()}
+    assert torch.equal(live["layers.3"].batch.mean, memory_of(trained)["layers.3"].batch.mean)
+    assert last.kept_epoch == 3
+
+
+@pytest.mark.parametrize("method", ["bn", "brn", "mbn"])
+def test_a_double_forward_records_what_the_new_weights_see(data, method):
+    """The same number of steps; statistics are those of a pass of each mini-batch after its step."""
+    arm = ArmSpec(method=method, double_forward=True, judged_under="FF--")
+    passes = []
+
+    class Watched(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = network(method)
+
+        def forward(self, x):
+            if self.training:
+                passes.append((torch.is_grad_enabled(), next(iter(find_norms(self).values())).recording))
+            return self.inner(x)
+
+    watched = Watched()
+    steps = len(data.splits[Split.TRAIN][0]) // 25
+    trained = train(
+        watched, data, TrainingSpec(epochs=1, order="fixed"), arm, seed=0, estimates=(PopulationEstimate.MOVING,)
+    )
+    assert passes == [(True, False), (False, True)] * steps
+    moments = trained.gathered[PopulationEstimate.MOVING]["inner.layers.3"]
+    single = train(
+        network(method),
+        data,
+        TrainingSpec(epochs=1, order="fixed"),
+        ArmSpec(method=method, judged_under="FF--"),
+        seed=0,
+        estimates=(PopulationEstimate.MOVING,),
+    )
+    assert not torch.equal(moments.batch.mean, single.gathered[PopulationEstimate.MOVING]["layers.3"].batch.mean)
+
+
+def test_augmented_training_is_repeatable_and_different(data):
+    options = {"augmentation": {"crop": 1, "flip": True}, "epochs": 1}
+    first, again, plain = (run(data, **o)[1] for o in (options, options, {"epochs": 1}))
+    assert figures(first) == figures(again)
+    assert figures(first) != figures(plain)

@@ -1,0 +1,85 @@
+"""Residual networks in the form for CIFAR."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from bln_search.core.errors import ModelError
+
+Norm = Callable[[int], nn.Module]
+
+
+class Block(nn.Module):
+    """ReLU(norm(conv 3×3(ReLU(norm(conv 3×3(x))))) + shortcut(x)), no biases before a norm.
+
+    The shortcut has no weights: every second pixel where the block halves the image, zeros for new channels (option A).
+    """
+
+    def __init__(self, inputs: int, outputs: int, stride: int, norm: Norm) -> None:
+        super().__init__()
+        self.stride, self.added = stride, outputs - inputs
+        self.first = nn.Conv2d(inputs, outputs, 3, stride=stride, padding=1, bias=False)
+        self.first_norm = norm(outputs)
+        self.second = nn.Conv2d(outputs, outputs, 3, padding=1, bias=False)
+        self.second_norm = norm(outputs)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(N, inputs, H, W) to (N, outputs, H / stride, W / stride)."""
+        inner = self.second_norm(self.second(F.relu(self.first_norm(self.first(x)))))
+        return F.relu(inner + self._shortcut(x))
+
+    def _shortcut(self, x: Tensor) -> Tensor:
+        if self.stride > 1:
+            x = x[:, :, :: self.stride, :: self.stride]
+        return F.pad(x, (0, 0, 0, 0, 0, self.added)) if self.added else x
+
+
+class ResNet(nn.Module):
+    """conv 3×3, three stages of `blocks` blocks of two convolutions, average over positions, dense to the classes.
+
+    A normalization layer behind each convolution, before its ReLU. The second and third stage halve the image.
+    6·blocks + 2 layers: 3 blocks are ResNet-20, 9 are ResNet-56. widths: channels of the stages.
+
+    Input (N, C, H, W), H and W at least 4; output (N, classes), logits.
+    Source: He, Zhang, Ren & Sun 2016, Deep Residual Learning, section 4.2.
+    """
+
+    rectified: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        input_shape: tuple[int, ...],
+        classes: int,
+        norm: Norm,
+        widths: Sequence[int] = (16, 32, 64),
+        *,
+        blocks: int = 3,
+    ) -> None:
+        super().__init__()
+        if len(input_shape) != 3 or min(input_shape[1:]) < 4:
+            raise ModelError(
+                "a ResNet takes images (channels, height, width) of at least 4×4 pixels, not inputs of shape "
+                f"{tuple(input_shape)}; use the model `mlp` for these"
+            )
+        if len(widths) != 3 or sorted(widths) != list(widths):
+            raise ModelError(f"a ResNet has three stages, none narrower than the one before, not widths {list(widths)}")
+        self.stem = nn.Conv2d(input_shape[0], widths[0], 3, padding=1, bias=False)
+        self.stem_norm = norm(widths[0])
+        stages, inputs = [], widths[0]
+        for position, outputs in enumerate(widths):
+            for block in range(blocks):
+                stages.append(Block(inputs, outputs, 2 if position and not block else 1, norm))
+                inputs = outputs
+        self.stages = nn.Sequential(*stages)
+        self.classifier = nn.Linear(inputs, classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits, (N, classes)."""
+        x = self.stages(F.relu(self.stem_norm(self.stem(x))))
+        logits: Tensor = self.classifier(torch.mean(x, (2, 3)))
+        return logits

@@ -1,0 +1,107 @@
+"""A value that changes while a network trains: λ of MBN, the ramps of BRN.
+
+In a study file: a number; steps `{0: 0.1, 0.4: 0.5, 0.6: 0.9}`, from each fraction of training on; or a ramp
+`{kind: linear, initial: 0.1, final: 0.9, begin: 0.2, end: 0.8}`, likewise `cosine`.
+"""
+
+from __future__ import annotations
+
+from math import cos, pi
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from bln_search.specs.base import Spec
+
+Fraction = Annotated[float, Field(ge=0, lt=1)]
+
+
+class Constant(Spec):
+    """The same value throughout."""
+
+    kind: Literal["constant"] = "constant"
+    value: float
+
+    def at(self, progress: float) -> float:  # noqa: ARG002 - every schedule takes the progress
+        """The value after `progress`, the fraction of training that is done."""
+        return self.value
+
+    @property
+    def extremes(self) -> tuple[float, ...]:
+        """Values that bound all others."""
+        return (self.value,)
+
+    def __str__(self) -> str:
+        return f"{self.value:g}"
+
+
+class Steps(Spec):
+    """From each fraction of training on, the value given for it; the first fraction is 0."""
+
+    kind: Literal["steps"] = "steps"
+    steps: dict[Fraction, float] = Field(min_length=1, max_length=100)
+
+    @model_validator(mode="after")
+    def _from_the_start(self) -> Steps:
+        if 0 not in self.steps:
+            raise ValueError("the steps of a schedule start at 0: say which value training begins with")
+        return self
+
+    def at(self, progress: float) -> float:
+        """The value after `progress`, the fraction of training that is done."""
+        return self.steps[max(at for at in self.steps if at <= progress)]
+
+    @property
+    def extremes(self) -> tuple[float, ...]:
+        """Values that bound all others."""
+        return tuple(self.steps.values())
+
+    def __str__(self) -> str:
+        return " ".join(f"{at:g}:{value:g}" for at, value in sorted(self.steps.items()))
+
+
+class Ramp(Spec):
+    """From `initial` to `final` between the fractions `begin` and `end` of training, constant outside."""
+
+    kind: Literal["linear", "cosine"]
+    initial: float
+    final: float
+    begin: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    end: Annotated[float, Field(gt=0, le=1)] = 1.0
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Ramp:
+        if self.begin >= self.end:
+            raise ValueError(f"a ramp ends after it begins, not at {self.end} after {self.begin}")
+        return self
+
+    def at(self, progress: float) -> float:
+        """The value after `progress`, the fraction of training that is done."""
+        way = min(max((progress - self.begin) / (self.end - self.begin), 0.0), 1.0)
+        if self.kind == "cosine":
+            way = (1 - cos(pi * way)) / 2
+        return self.initial + (self.final - self.initial) * way
+
+    @property
+    def extremes(self) -> tuple[float, ...]:
+        """Values that bound all others."""
+        return self.initial, self.final
+
+    def __str__(self) -> str:
+        part = "" if (self.begin, self.end) == (0, 1) else f" {self.begin:g}-{self.end:g}"
+        return f"{self.kind} {self.initial:g}→{self.final:g}{part}"
+
+
+def _written_out(value: Any) -> Any:
+    """A bare number is constant, a mapping of fractions is steps."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return {"kind": "constant", "value": value}
+    if isinstance(value, dict) and "kind" not in value and not value.keys() & {"initial", "final", "value"}:
+        return {"kind": "steps", "steps": value}
+    return value
+
+
+Schedule = Annotated[
+    Annotated[Constant | Steps | Ramp, Field(discriminator="kind")],
+    BeforeValidator(_written_out),
+]
