@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from itertools import chain
 
 import numpy as np
@@ -146,13 +147,49 @@ def _check_first(
 ) -> None:
     """Compare two mini-batches evaluated together, under a few rows, with plain forward passes of each.
 
-    Two, because a layer that mixes examples would mix the mini-batches of a group.
+    Two, because a layer that mixes examples would mix the mini-batches of a group. Where they differ in single
+    precision, a copy in double precision decides: rounding grows without bound in a network that answers all alike.
     """
     chosen = [rows[i] for i in sorted({0, len(rows) // 2, len(rows) - 1})]
-    x = first[0]
+    inputs = first[0], None if second is None else second[0]
+    try:
+        _check_rows(network, *inputs, chosen, populations, chunking)
+    except _Different as difference:
+        in_double = _in_double(network, populations) if first[0].dtype == torch.float32 else None
+        if in_double is None:
+            raise
+        try:
+            other = None if inputs[1] is None else inputs[1].double()
+            _check_rows(in_double[0], inputs[0].double(), other, chosen, in_double[1], chunking)
+        except BlnSearchError:
+            raise difference from None
+
+
+def _in_double(network: nn.Module, populations: Populations) -> tuple[nn.Module, Populations] | None:
+    """A copy of the network in double precision, where rounding cannot pass for mixing; None where it has no copy."""
+    try:
+        copied = deepcopy(network).double()
+    except (RuntimeError, TypeError, ValueError):
+        return None
+    names = {layer: name for name, layer in find_norms(network).items()}
+    layers = find_norms(copied)
+    return copied, {layers[names[layer]]: values for layer, values in populations.items()}
+
+
+class _Different(ModelError):
+    """One pass and plain passes do not agree."""
+
+
+def _check_rows(
+    network: nn.Module,
+    x: Tensor,
+    second: Tensor | None,
+    chosen: Sequence[Row],
+    populations: Populations,
+    chunking: Chunking,
+) -> None:
     size = len(x)
-    alike = second is not None and second[0].shape == x.shape
-    other = second[0] if second is not None and alike else x[torch.arange(size, device=x.device) // 2]
+    other = second if second is not None and second.shape == x.shape else x[torch.arange(size, device=x.device) // 2]
     group = Group(torch.cat([x, other]), x.new_zeros(2 * size), groups=2, size=size)
     for start in range(0, len(chosen), chunking.rows):
         part = tuple(chosen[start : start + chunking.rows])
@@ -182,7 +219,7 @@ def _compare(fused: Tensor, expected: Tensor, rows: Sequence[Row]) -> None:
         allowed = coarser**0.5 * plainly.nan_to_num(0, 0, 0).abs().max().item()
         if not torch.allclose(output, plainly, rtol=0, atol=allowed, equal_nan=True):
             difference = (output - plainly).abs().max().item()
-            raise ModelError(
+            raise _Different(
                 f"under {row.configuration} the one pass differs from a plain forward pass by {difference:.3g}: "
                 "a layer of this network does not treat examples independently; evaluate with one_pass=False"
             )

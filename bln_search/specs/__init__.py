@@ -1,8 +1,10 @@
 """What is asked: the study file and the trials it stands for."""
 
+from bln_search.specs.arm import ArmSpec
 from bln_search.specs.data import DataSpec
 from bln_search.specs.load import load_study, parse_study
-from bln_search.specs.study import ArmSpec, EvaluationSpec, ModelSpec, StudySpec
+from bln_search.specs.search import SearchSpec
+from bln_search.specs.study import EvaluationSpec, ModelSpec, StudySpec
 from bln_search.specs.training import TrainingSpec
 from bln_search.specs.trial import TrialSpec, planned_rows, trials_of
 
@@ -11,6 +13,7 @@ __all__ = [
     "DataSpec",
     "EvaluationSpec",
     "ModelSpec",
+    "SearchSpec",
     "StudySpec",
     "TrainingSpec",
     "TrialSpec",

@@ -32,7 +32,7 @@ class Spec(BaseModel):
         values: dict[str, Any] = written(self)
         for name in self.added_later:
             if getattr(self, name) == type(self).model_fields[name].default:
-                del values[type(self).model_fields[name].alias or name]
+                values.pop(type(self).model_fields[name].alias or name, None)
         return values
 
     model_config = ConfigDict(

@@ -12,10 +12,13 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from bln_search.core.errors import SpecError
+from bln_search.specs.arm import ArmSpec
 from bln_search.specs.base import Spec
 from bln_search.specs.data import DataSpec
-from bln_search.specs.study import ArmSpec, EvaluationSpec, ModelSpec, RankingSpec, StudySpec
+from bln_search.specs.search import SearchSpec
+from bln_search.specs.study import EvaluationSpec, ModelSpec, RankingSpec, StudySpec
 from bln_search.specs.training import TrainingSpec
+from bln_search.specs.trial import check_points, trials_of
 
 _LARGEST_FILE = 1_000_000
 
@@ -43,10 +46,16 @@ def parse_study(text: str, *, source: str = "study") -> StudySpec:
     if not isinstance(value, dict):
         raise SpecError(source, ["a study file is a list of `key: value` lines, starting with `name:`"])
     try:
-        return StudySpec.model_validate(value)
+        study = StudySpec.model_validate(value)
     except ValidationError as error:
         problems = [_problem(details, node) for details in error.errors() if not _follows_from_another(details)]
         raise SpecError(source, list(dict.fromkeys(problems))) from None
+    try:
+        check_points(study)
+        trials_of(study)
+    except SpecError as error:
+        raise SpecError(source, [f"line {_line(node, ['space'])}: {problem}" for problem in error.problems]) from None
+    return study
 
 
 def _compose(text: str, source: str) -> yaml.Node | None:
@@ -176,6 +185,7 @@ _SECTIONS: dict[str, type[Spec]] = {
     "training": TrainingSpec,
     "evaluation": EvaluationSpec,
     "ranking": RankingSpec,
+    "search": SearchSpec,
 }
 
 

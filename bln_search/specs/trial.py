@@ -4,17 +4,30 @@ from __future__ import annotations
 
 import hashlib
 import json
+from typing import Any
+
+from pydantic import Field, JsonValue, ValidationError
 
 from bln_search.core.configuration import InferenceConfiguration, all_configurations
+from bln_search.core.errors import SpecError
 from bln_search.core.words import PopulationEstimate
+from bln_search.specs.arm import ArmSpec
 from bln_search.specs.base import Spec
 from bln_search.specs.data import DataSpec
-from bln_search.specs.study import ArmSpec, EvaluationSpec, ModelSpec, StudySpec
+from bln_search.specs.space import Point, grid, grid_size, point_label
+from bln_search.specs.study import EvaluationSpec, ModelSpec, StudySpec
 from bln_search.specs.training import TrainingSpec
+
+_LARGEST_GRID = 100_000
 
 
 class TrialSpec(Spec):
-    """Everything that decides the outcome of one training run, and what is evaluated afterwards."""
+    """Everything that decides the outcome of one training run, and what is evaluated afterwards.
+
+    parameters: the point of the study's space that this trial stands for; what it decides is already resolved.
+    """
+
+    added_later = frozenset({"parameters"})
 
     data: DataSpec
     model: ModelSpec
@@ -22,11 +35,13 @@ class TrialSpec(Spec):
     training: TrainingSpec
     evaluation: EvaluationSpec
     seed: int
+    parameters: dict[str, JsonValue] | None = Field(default=None)
 
     @property
     def key(self) -> str:
-        """What tells this trial from the others of its study: a digest of all it holds."""
-        canonical = json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
+        """What tells this trial from the others of its study: a digest of all that decides its outcome."""
+        deciding = self.model_dump(mode="json", exclude={"parameters"})
+        canonical = json.dumps(deciding, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()[:32]
 
     @property
@@ -40,25 +55,86 @@ class TrialSpec(Spec):
         return self.evaluation.batch_sizes or (self.training.batch_size,)
 
     @property
+    def point(self) -> str:
+        """The varied keys for people, empty where nothing varies."""
+        return point_label(self.parameters or {})
+
+    @property
     def label(self) -> str:
-        """The arm and the seed, for people."""
-        return f"{self.arm.label} seed {self.seed}"
+        """The arm, what varies and the seed, for people."""
+        return " ".join(part for part in (self.arm.label, self.point, f"seed {self.seed}") if part)
 
 
 def trials_of(study: StudySpec) -> tuple[TrialSpec, ...]:
-    """Every trial of a study: arms × seeds, written out."""
-    return tuple(
-        TrialSpec(
+    """Every trial that is written out when the study is accepted: points × seeds × arms; none where points are sampled.
+
+    Raises SpecError for a space that is too large to write out, or a point that an arm cannot take.
+    """
+    if study.sampled:
+        return ()
+    if study.space is not None and grid_size(study.space) * len(study.seeds) * len(study.arms) > _LARGEST_GRID:
+        raise SpecError(
+            f"study {study.name}",
+            [f"the space has {grid_size(study.space)} points, more than can be written out: choose a sampler"],
+        )
+    points: list[Point | None] = [None] if study.space is None else list(grid(study.space))
+    trials = [resolve(study, arm, point, seed) for point in points for seed in study.seeds for arm in study.arms]
+    if len({trial.key for trial in trials}) < len(trials):
+        raise SpecError(f"study {study.name}", ["two points of the space are the same trial: write each value once"])
+    return tuple(trials)
+
+
+def resolve(study: StudySpec, arm: ArmSpec, point: Point | None, seed: int) -> TrialSpec:
+    """The trial of an arm at a point of the space. Raises SpecError for a point that cannot be."""
+    sections: dict[str, Any] = {
+        "arm": arm.model_dump(mode="json"),
+        "training": study.training.model_dump(mode="json"),
+        "model": study.model.model_dump(mode="json"),
+    }
+    for key, value in (point or {}).items():
+        _put(sections, key.split("."), value)
+    try:
+        return TrialSpec(
             data=study.data,
-            model=study.model,
-            arm=arm,
-            training=study.training,
+            model=ModelSpec.model_validate(sections["model"]),
+            arm=ArmSpec.model_validate(sections["arm"]),
+            training=TrainingSpec.model_validate(sections["training"]),
             evaluation=study.evaluation,
             seed=seed,
+            parameters=point,
         )
-        for seed in study.seeds
-        for arm in study.arms
-    )
+    except ValidationError as error:
+        problem = error.errors()[0]
+        place = ".".join(str(part) for part in problem["loc"])
+        message = problem["msg"].removeprefix("Value error, ")
+        raise SpecError(
+            f"study {study.name}", [f"space: arm {arm.label} cannot take {point_label(point or {})}: {place} {message}"]
+        ) from None
+
+
+def _put(sections: dict[str, Any], path: list[str], value: Any) -> None:
+    """Put a value at a path; a mapping is merged into the mapping that stands there."""
+    *way, last = path
+    inner = sections
+    for part in way:
+        inner = inner.setdefault(part, {})
+    if isinstance(value, dict) and "kind" not in value and isinstance(inner.get(last), dict):
+        inner[last] = {**inner[last], **value}
+    else:
+        inner[last] = value
+
+
+def check_points(study: StudySpec) -> None:
+    """Raise SpecError unless every arm can take the borders of every dimension."""
+    for arm in study.arms:
+        for key, dimension in (study.space or {}).items():
+            for value in dimension.ends:
+                resolve(study, arm, _border(study, key, value), study.seeds[0])
+
+
+def _border(study: StudySpec, key: str, value: Any) -> Point:
+    """A point with `value` at `key` and the first border of every other dimension."""
+    return {other: value if other == key else one.ends[0] for other, one in (study.space or {}).items()}
 
 
 def planned_rows(trial: TrialSpec) -> tuple[tuple[InferenceConfiguration, PopulationEstimate | None], ...]:

@@ -19,7 +19,7 @@ from bln_search.data.prepared import PreparedData
 from bln_search.norms import Normalization
 from bln_search.norms.finding import Gathered, find_norms, network_populations, own_estimates, recording
 from bln_search.norms.gathering import GatheredMoments, Gatherer, gathering
-from bln_search.specs.study import ArmSpec
+from bln_search.specs.arm import ArmSpec
 from bln_search.specs.training import BatchOrder, TrainingSpec
 from bln_search.training.augmentation import Augmentation
 from bln_search.training.optimization import make_optimizer, set_rate

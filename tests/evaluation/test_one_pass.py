@@ -251,6 +251,32 @@ def test_mixing_before_the_first_norm_is_found_out_too(mixing, rows, scale):
         evaluate_rows(network, mini_batches(inputs, targets, SIZE), rows_of(network)[rows], populations)
 
 
+class Chaotic(nn.Module):
+    """Example by example, but it doubles every difference fourteen times."""
+
+    def forward(self, x):
+        y = torch.tanh(x)
+        for _ in range(14):
+            y = 1 - 2 * y * y
+        return y
+
+
+def test_enlarged_rounding_does_not_pass_for_mixing():
+    """What single precision cannot tell, double precision can: such networks come out of trainings that went wrong."""
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Flatten(), nn.Linear(12, 8), BN(8), nn.Linear(8, 8), Chaotic(), nn.Linear(8, 10)).eval()
+    inputs, targets = torch.randn(24, 3, 2, 2), torch.randint(0, 10, (24,))
+    populations = network_populations(
+        find_norms(network),
+        {PopulationEstimate.FROZEN: gather_frozen(network, inputs.split(SIZE))},
+        Correction.BESSEL,
+        per_slot=False,
+    )
+    rows = rows_of(network, (PopulationEstimate.FROZEN,))
+    outcomes = evaluate_rows(network, mini_batches(inputs, targets, SIZE), rows, populations)
+    assert len(outcomes) == 4
+
+
 def test_nothing_cancels_where_inputs_are_far_from_zero():
     torch.manual_seed(0)
     network = nn.Sequential(nn.Flatten(), BN(192), nn.Linear(192, 12), nn.Tanh(), BLN(12), nn.Linear(12, 10)).eval()

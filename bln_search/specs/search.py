@@ -1,0 +1,101 @@
+"""How a space is searched."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field, model_validator
+
+from bln_search.specs.base import Spec
+from bln_search.specs.space import ChoiceDimension, ScheduleDimension, Space, finite_values
+
+
+class Sampler(StrEnum):
+    """What chooses the next point. grid: every point, written out as trials when the study is accepted."""
+
+    GRID = "grid"
+    RANDOM = "random"
+    TPE = "tpe"
+    GP = "gp"
+    CMAES = "cmaes"
+    NSGA2 = "nsga2"
+
+
+class Pruner(StrEnum):
+    """What stops a trial early, by its validation loss after each epoch. asha: asynchronous successive halving."""
+
+    NONE = "none"
+    MEDIAN = "median"
+    ASHA = "asha"
+    HYPERBAND = "hyperband"
+
+
+class Objective(StrEnum):
+    """What a point is judged by, each the smaller the better.
+
+    loss: validation loss of the kept epoch, as the arm is judged. best_loss: the lowest validation loss of all its
+    inference configurations. inference_seconds: measured time for a thousand examples in mini-batches of the training
+    size. parameters: number of trained weights.
+    """
+
+    LOSS = "loss"
+    BEST_LOSS = "best_loss"
+    INFERENCE_SECONDS = "inference_seconds"
+    PARAMETERS = "parameters"
+
+
+class SearchSpec(Spec):
+    """Sampler, pruner and budget.
+
+    trials: points tried for each arm. seed: of the sampler. startup: random points before a model-based sampler starts.
+    min_epochs: epochs before a pruner may stop a trial.
+    """
+
+    sampler: Sampler = Sampler.TPE
+    pruner: Pruner = Pruner.NONE
+    trials: Annotated[int, Field(ge=1, le=100_000)] = 50
+    objectives: tuple[Objective, ...] = Field(default=(Objective.LOSS,), min_length=1, max_length=4)
+    seed: Annotated[int, Field(ge=0, lt=2**31)] = 0
+    startup: Annotated[int, Field(ge=1, le=10_000)] = 10
+    min_epochs: Annotated[int, Field(ge=1, le=100_000)] = 1
+
+    @model_validator(mode="after")
+    def _consistent(self) -> SearchSpec:
+        if len(set(self.objectives)) < len(self.objectives):
+            raise ValueError("objectives names one twice: each counts once")
+        several = len(self.objectives) > 1
+        if several and self.sampler is Sampler.CMAES:
+            raise ValueError("the sampler cmaes takes one objective; choose nsga2, tpe, gp or random for several")
+        if self.pruner is not Pruner.NONE and (several or self.objectives[0] is not Objective.LOSS):
+            raise ValueError("a pruner compares losses after each epoch: it needs objectives [loss], or pruner none")
+        if self.pruner is not Pruner.NONE and self.sampler is Sampler.GRID:
+            raise ValueError("the sampler grid trains every point to its end: set pruner to none")
+        return self
+
+    def problem(self, space: Space, seeds: int) -> str | None:
+        """Why this sampler cannot take the space; None where it can."""
+        infinite = [key for key, dimension in space.items() if finite_values(dimension) is None]
+        if self.sampler is Sampler.GRID and infinite:
+            return f"the sampler grid writes every point out, {infinite[0]} cannot be: give choices, or another sampler"
+        if self.sampler is Sampler.CMAES:
+            chosen = [key for key, one in space.items() if _categorical(one)]
+            if chosen:
+                return f"the sampler cmaes takes numbers only, {chosen[0]} is a choice: use tpe, gp, nsga2 or random"
+            if _coordinates(space) < 2:
+                return "the sampler cmaes needs at least two numbers to vary: use tpe, gp or random"
+        if self.pruner is not Pruner.NONE and seeds > 1:
+            return f"a pruner compares single trials, the study has {seeds} seeds: give one seed, or pruner none"
+        return None
+
+
+def _categorical(dimension: object) -> bool:
+    return isinstance(dimension, ChoiceDimension) or (
+        isinstance(dimension, ScheduleDimension) and dimension.values is not None
+    )
+
+
+def _coordinates(space: Space) -> int:
+    return sum(
+        len(dimension.coordinates) if isinstance(dimension, ScheduleDimension) else 1 for dimension in space.values()
+    )
