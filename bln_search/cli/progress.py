@@ -53,9 +53,9 @@ class TerminalProgress:
         """Take them away."""
         self.progress.stop()
 
-    def planned(self, trials: list[TrialSpec]) -> None:
-        """These trials are left to do."""
-        self.whole = self.progress.add_task("[bold]trials", total=len(trials), note="")
+    def planned(self, trials: int) -> None:
+        """So many trials are left to do."""
+        self.whole = self.progress.add_task("[bold]trials", total=trials, note="")
 
     def heard(self, trial: TrialSpec, message: Message) -> None:
         """Move the trial's bar."""
@@ -100,14 +100,14 @@ class PlainProgress:
     ) -> None:
         """Nothing to take away."""
 
-    def planned(self, trials: list[TrialSpec]) -> None:
-        """These trials are left to do."""
-        self.total = len(trials)
-        self._say(f"{len(trials)} trials to do")
+    def planned(self, trials: int) -> None:
+        """So many trials are left to do."""
+        self.total = trials
+        self._say(f"{trials} trials to do")
 
     def heard(self, trial: TrialSpec, message: Message) -> None:
         """Say what is new."""
-        from bln_search.search.messages import ENDS, Progressed, TaskFailed
+        from bln_search.search.messages import ENDS, Progressed
 
         if isinstance(message, Progressed) and self.phases.get(trial.label) != message.phase:
             self.phases[trial.label] = message.phase
@@ -115,7 +115,7 @@ class PlainProgress:
         elif isinstance(message, ENDS):
             self.ended.add(trial.key)
             self.phases.pop(trial.label, None)
-            outcome = message.reason if isinstance(message, TaskFailed) else "done"
+            outcome = _outcome(message)
             self._say(f"{trial.label}: {outcome} ({len(self.ended)}/{self.total}{self._eta()})")
 
     def _eta(self) -> str:
@@ -124,3 +124,11 @@ class PlainProgress:
 
     def _say(self, line: str) -> None:
         errors.print(f"[{time.monotonic() - self.start:7.1f} s] {line}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _outcome(message: Message) -> str:
+    from bln_search.search.messages import TaskFailed, TrainingDiverged, TrainingPruned
+
+    if isinstance(message, TrainingPruned):
+        return f"pruned after epoch {message.epoch}"
+    return message.reason if isinstance(message, TaskFailed | TrainingDiverged) else "done"

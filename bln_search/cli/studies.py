@@ -16,7 +16,7 @@ from rich.text import Text
 from bln_search.cli.exits import Exit
 from bln_search.cli.output import Format, errors, results
 from bln_search.cli.progress import PlainProgress, TerminalProgress
-from bln_search.core.states import StudyState, TrialState
+from bln_search.core.states import ENDED, StudyState, TrialState
 from bln_search.core.words import Split
 from bln_search.ranking.leaderboard import Leaderboard, Scored, rank
 from bln_search.reports.export import leaderboard_csv, leaderboard_json
@@ -150,6 +150,7 @@ def show(study: StudyArgument, database: DatabaseOption = None, output: FormatOp
     rows = [
         {
             "arm": trial.arm,
+            "parameters": trial.parameters,
             "seed": trial.seed,
             "state": trial.state.value,
             "epoch": trial.checkpoint.epoch if trial.checkpoint else None,
@@ -185,7 +186,9 @@ def study_leaderboard(
     """The ranked table of a study from the ledger."""
     recorded = [one for one in evaluations(ledger.engine, study_id) if arm is None or one.arm == arm]
     return rank(
-        (Scored(one.arm, one.seed, one.evaluation) for one in recorded), on or spec.ranking.split, seeds=len(spec.seeds)
+        (Scored(one.arm, one.seed, one.evaluation, one.parameters) for one in recorded),
+        on or spec.ranking.split,
+        seeds=len(spec.seeds),
     )
 
 
@@ -225,12 +228,12 @@ def _print_failures(ledger: Ledger, study_id: int) -> None:
 
 
 def _study_line(study: StudySummary) -> dict[str, object]:
-    ended = study.trials.get(TrialState.FINISHED, 0) + study.trials.get(TrialState.DIVERGED, 0)
+    ended = sum(study.trials.get(state, 0) for state in ENDED)
     return {
         "id": study.id,
         "name": study.name,
         "state": study.state.value,
-        "trials": sum(study.trials.values()),
+        "trials": max(sum(study.trials.values()), study.spec.sampled_points),
         "finished": ended,
         "failed": study.trials.get(TrialState.FAILED, 0),
         "created": study.created_at.isoformat(timespec="seconds"),

@@ -17,14 +17,19 @@ class StudyState(StrEnum):
 
 
 class TrialState(StrEnum):
-    """A trial. `trained` has a checkpoint but not all its evaluations yet."""
+    """A trial. `trained` has a checkpoint but not all its evaluations yet; `pruned` was stopped early by a pruner."""
 
     WAITING = "waiting"
     RUNNING = "running"
     TRAINED = "trained"
     FINISHED = "finished"
     DIVERGED = "diverged"
+    PRUNED = "pruned"
     FAILED = "failed"
+
+
+ENDED = (TrialState.FINISHED, TrialState.DIVERGED, TrialState.PRUNED)
+"""A trial in one of these has its result."""
 
 
 class AttemptState(StrEnum):
@@ -63,12 +68,11 @@ TRANSITIONS: dict[type[State], dict[State, frozenset[State]]] = {
     },
     TrialState: {
         TrialState.WAITING: frozenset({TrialState.RUNNING}),
-        TrialState.RUNNING: frozenset(
-            {TrialState.WAITING, TrialState.TRAINED, TrialState.FINISHED, TrialState.DIVERGED, TrialState.FAILED}
-        ),
+        TrialState.RUNNING: frozenset({TrialState.WAITING, TrialState.TRAINED, TrialState.FAILED, *ENDED}),
         TrialState.TRAINED: frozenset({TrialState.RUNNING}),
         TrialState.FINISHED: frozenset(),
         TrialState.DIVERGED: frozenset(),
+        TrialState.PRUNED: frozenset(),
         TrialState.FAILED: frozenset({TrialState.WAITING, TrialState.TRAINED}),
     },
     AttemptState: {

@@ -154,7 +154,7 @@ def _check_first(
     inputs = first[0], None if second is None else second[0]
     try:
         _check_rows(network, *inputs, chosen, populations, chunking)
-    except _Different as difference:
+    except _DifferentError as difference:
         in_double = _in_double(network, populations) if first[0].dtype == torch.float32 else None
         if in_double is None:
             raise
@@ -176,7 +176,7 @@ def _in_double(network: nn.Module, populations: Populations) -> tuple[nn.Module,
     return copied, {layers[names[layer]]: values for layer, values in populations.items()}
 
 
-class _Different(ModelError):
+class _DifferentError(ModelError):
     """One pass and plain passes do not agree."""
 
 
@@ -219,7 +219,7 @@ def _compare(fused: Tensor, expected: Tensor, rows: Sequence[Row]) -> None:
         allowed = coarser**0.5 * plainly.nan_to_num(0, 0, 0).abs().max().item()
         if not torch.allclose(output, plainly, rtol=0, atol=allowed, equal_nan=True):
             difference = (output - plainly).abs().max().item()
-            raise _Different(
+            raise _DifferentError(
                 f"under {row.configuration} the one pass differs from a plain forward pass by {difference:.3g}: "
                 "a layer of this network does not treat examples independently; evaluate with one_pass=False"
             )

@@ -1,4 +1,4 @@
-"""The ranked table: one row for each arm, configuration, population estimate and inference batch size."""
+"""The ranked table: one row for each arm, point, configuration, population estimate and inference batch size."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from bln_search.core.words import PopulationEstimate, Split
 
 @dataclass(frozen=True)
 class Scored:
-    """An evaluation of one seed of one arm."""
+    """An evaluation of one seed of one arm; parameters: its point of the study's space, for people."""
 
     arm: str
     seed: int
     evaluation: Evaluation
+    parameters: str = ""
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,7 @@ class LeaderboardRow:
     seeds: int
     figures: dict[Split, SplitFigures]
     reason: str | None
+    parameters: str = ""
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ class Leaderboard:
         return None
 
 
-Candidate = tuple[str, InferenceConfiguration, PopulationEstimate | None, int]
+Candidate = tuple[str, str, InferenceConfiguration, PopulationEstimate | None, int]
 _LAST = {EvaluationState.MEASURED: 0, EvaluationState.DIVERGED: 1, EvaluationState.UNDEFINED: 2}
 
 
@@ -91,7 +93,7 @@ def rank(scored: Iterable[Scored], ranked_on: Split = Split.VALIDATION, seeds: i
     candidates: dict[Candidate, list[Scored]] = {}
     for one in scored:
         key = one.evaluation.key
-        candidate = (one.arm, key.configuration, key.estimate, key.batch_size)
+        candidate = (one.arm, one.parameters, key.configuration, key.estimate, key.batch_size)
         candidates.setdefault(candidate, []).append(one)
     wanted = seeds or max((len({one.seed for one in members}) for members in candidates.values()), default=0)
     rows = [_row(candidate, members, ranked_on, wanted) for candidate, members in candidates.items()]
@@ -111,9 +113,11 @@ def _row(candidate: Candidate, members: list[Scored], ranked_on: Split, wanted: 
         for split in (Split.VALIDATION, Split.TEST):
             summary = _figures([one.evaluation for one in members if one.evaluation.key.split is split])
             figures |= {} if summary is None else {split: summary}
-    arm, configuration, estimate, batch_size = candidate
+    arm, parameters, configuration, estimate, batch_size = candidate
     seeds = len({one.seed for one in members})
-    return LeaderboardRow(None, arm, configuration, estimate, batch_size, worst.state, seeds, figures, reason)
+    return LeaderboardRow(
+        None, arm, configuration, estimate, batch_size, worst.state, seeds, figures, reason, parameters
+    )
 
 
 def _figures(evaluations: list[Evaluation]) -> SplitFigures | None:
@@ -125,12 +129,12 @@ def _figures(evaluations: list[Evaluation]) -> SplitFigures | None:
     return SplitFigures(Summary.of(losses), Summary.of(accuracies))
 
 
-def _order(row: LeaderboardRow, split: Split) -> tuple[int, bool, float, float, str, str, str, int]:
+def _order(row: LeaderboardRow, split: Split) -> tuple[int, bool, float, float, str, str, str, str, int]:
     figures = row.figures.get(split)
     loss, accuracy = (figures.loss.mean, -figures.accuracy.mean) if figures else (0.0, 0.0)
     lacking = row.reason is not None or figures is None
     place = _LAST[row.state], lacking, loss, accuracy
-    return *place, row.arm, str(row.configuration), row.estimate or "", row.batch_size
+    return *place, row.arm, row.parameters, str(row.configuration), row.estimate or "", row.batch_size
 
 
 def _with_ranks(rows: list[LeaderboardRow], split: Split) -> Iterable[LeaderboardRow]:

@@ -14,6 +14,7 @@ from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
 COLUMNS = (
     "rank",
     "arm",
+    "parameters",
     "configuration",
     *(statistic.value for statistic in Statistic),
     "population",
@@ -55,6 +56,7 @@ def flat_row(row: LeaderboardRow) -> dict[str, Any]:
     flat: dict[str, Any] = {
         "rank": row.rank,
         "arm": row.arm,
+        "parameters": row.parameters or None,
         "configuration": str(row.configuration),
         **{statistic.value: row.configuration.source(statistic).value for statistic in Statistic},
         "population": row.estimate,

@@ -18,10 +18,13 @@ def leaderboard_table(board: Leaderboard, title: str = "", limit: int | None = N
         title=Text(title) if title else None, title_justify="left", header_style="bold", caption=board.warning
     )
     arms = len({row.arm for row in board.rows}) > 1
+    points = any(row.parameters for row in board.rows)
     sizes = len({row.batch_size for row in board.rows}) > 1
     table.add_column("rank", justify="right")
     if arms:
         table.add_column("arm")
+    if points:
+        table.add_column("parameters")
     for statistic in Statistic:
         table.add_column(statistic.value, justify="center")
     table.add_column("population")
@@ -35,6 +38,7 @@ def leaderboard_table(board: Leaderboard, title: str = "", limit: int | None = N
     for row in board.rows[:limit]:
         cells: list[Text | str] = [str(row.rank) if row.rank else "–"]
         cells += [row.arm] if arms else []
+        cells += [row.parameters] if points else []
         cells += [_switch(row.configuration.source(statistic)) for statistic in Statistic]
         cells.append(row.estimate or "–")
         cells += [str(row.batch_size)] if sizes else []
@@ -43,12 +47,17 @@ def leaderboard_table(board: Leaderboard, title: str = "", limit: int | None = N
     return table
 
 
+_FIGURES = ("batch", "val. loss", "test loss", "test %", "seeds")
+
+
 def compact_table(board: Leaderboard, title: str = "", limit: int | None = None) -> Table:
     """The leaderboard for a narrow terminal: configurations as words, means without their spread."""
     heading = Text(title) if title else None
     table = Table(title=heading, title_justify="left", caption=board.warning, box=box.SIMPLE, padding=(0, 1, 0, 0))
-    for column in ("rank", "arm", "word", "population", "batch", "val. loss", "test loss", "test %", "seeds"):
-        table.add_column(column, justify="left" if column in ("arm", "word", "population") else "right", no_wrap=True)
+    points = any(row.parameters for row in board.rows)
+    left = ("arm", "parameters", "word", "population")
+    for column in ("rank", *(left if points else (left[0], *left[2:])), *_FIGURES):
+        table.add_column(column, justify="left" if column in left else "right", no_wrap=column != "parameters")
     for row in board.rows[:limit]:
         validation, test = row.figures.get(Split.VALIDATION), row.figures.get(Split.TEST)
         figures = [
@@ -58,7 +67,8 @@ def compact_table(board: Leaderboard, title: str = "", limit: int | None = None)
         ]
         word, population = str(row.configuration), row.estimate or "–"
         place = str(row.rank) if row.rank else "–"
-        table.add_row(place, row.arm, word, population, str(row.batch_size), *figures, str(row.seeds))
+        named = [row.arm, row.parameters, word] if points else [row.arm, word]
+        table.add_row(place, *named, population, str(row.batch_size), *figures, str(row.seeds))
     return table
 
 

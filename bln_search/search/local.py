@@ -6,22 +6,17 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 
-import torch
-
-from bln_search.core.errors import BlnSearchError, StorageFullError
 from bln_search.core.states import FailureClass
-from bln_search.search.messages import ENDS, Message, Task, TaskFailed
+from bln_search.search.executor import NextTask, Pulse, Report, failed
+from bln_search.search.messages import ENDS, EpochDone, Message, Task, TaskFailed, TrainingPruned, Verdict
 from bln_search.search.place import Place
 from bln_search.search.trial import run_task
-from bln_search.training.checkpoint import NO_ROOM
 
-Report = Callable[[Task, Message], None]
 _CONTEXT = multiprocessing.get_context("spawn")
 _PULSE = 0.5
 """Seconds between calls of `pulse` at most."""
@@ -41,17 +36,12 @@ class LocalExecutor:
         self.place = place
         self.workers = max(1, workers)
 
-    def run(self, trials: Iterable[Callable[[], Task]], report: Report, pulse: Callable[[list[int]], None]) -> None:
-        """Carry out every trial; `report` gets each message here, `pulse` now and then the live tokens.
-
-        trials: each is called for its task when a process is free for it. A process that dies is reported as an
-        infrastructure failure of its task. Leaving by an exception ends the processes.
-        """
-        waiting = iter(trials)
+    def run(self, next_task: NextTask, report: Report, pulse: Pulse) -> None:
+        """Carry out every task that `next_task` gives. Leaving by an exception ends the processes."""
         live: list[_Worker] = []
         try:
             while True:
-                self._fill(live, waiting)
+                self._fill(live, next_task)
                 busy = [worker for worker in live if worker.task is not None]
                 if not busy:
                     return
@@ -63,15 +53,15 @@ class LocalExecutor:
         finally:
             _end(live)
 
-    def _fill(self, live: list[_Worker], waiting: Iterator[Callable[[], Task]]) -> None:
+    def _fill(self, live: list[_Worker], next_task: NextTask) -> None:
         live[:] = [worker for worker in live if worker.task is not None or worker.process.is_alive()]
         idle = [worker for worker in live if worker.task is None]
         while idle or len(live) < self.workers:
-            make_task = next(waiting, None)
-            if make_task is None:
+            task = next_task()
+            if task is None:
                 return
             worker = idle.pop() if idle else self._start(live)
-            worker.task = make_task()
+            worker.task = task
             with suppress(OSError):  # it has just died; that is heard next
                 worker.connection.send(worker.task)
 
@@ -94,7 +84,10 @@ class LocalExecutor:
             task = worker.task
             if isinstance(message, ENDS):
                 worker.task = None
-            report(task, message)
+            verdict = report(task, message)
+            if isinstance(message, EpochDone) and task.prunable:
+                with suppress(OSError):  # it has just died; that is heard next
+                    worker.connection.send(verdict)
 
 
 def _next_message(worker: _Worker) -> Message | None:
@@ -131,9 +124,19 @@ def _work(connection: Connection, place: Place) -> None:
         except EOFError:
             return
         try:
-            run_task(task, place, connection.send)
+            _carry_out(task, place, connection)
         except Exception as error:  # noqa: BLE001 - whatever happened becomes a message
-            connection.send(_failed(error))
+            connection.send(failed(error))
+
+
+def _carry_out(task: Task, place: Place, connection: Connection) -> None:
+    """One task; a prunable one waits after each epoch for the verdict."""
+    steps = run_task(task, place, connection.send)
+    for record in steps:
+        if task.prunable and connection.recv() is Verdict.STOP:
+            steps.close()
+            connection.send(TrainingPruned(record.epoch))
+            return
 
 
 def _end_with_parent() -> None:
@@ -141,13 +144,3 @@ def _end_with_parent() -> None:
     assert parent is not None
     parent.join()
     os._exit(1)
-
-
-def _failed(error: Exception) -> TaskFailed:
-    reason = f"{type(error).__name__}: {error}"
-    if isinstance(error, torch.OutOfMemoryError | MemoryError):
-        return TaskFailed(FailureClass.OUT_OF_MEMORY, reason)
-    full = isinstance(error, StorageFullError) or (isinstance(error, OSError) and error.errno in NO_ROOM)
-    if isinstance(error, BlnSearchError):
-        return TaskFailed(FailureClass.USER_ERROR, str(error), disk_full=full)
-    return TaskFailed(FailureClass.INFRASTRUCTURE, reason, disk_full=full)

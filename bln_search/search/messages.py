@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from bln_search.core.records import CheckpointRecord, EpochRecord, Evaluation
 from bln_search.core.states import FailureClass
+from bln_search.specs.search import Objective
 from bln_search.specs.trial import TrialSpec
 
 
@@ -20,11 +21,25 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True)
 class Task:
-    """A trial to carry out under the attempt `token`; with a checkpoint it only needs evaluating."""
+    """A trial to carry out under the attempt `token`; with a checkpoint it only needs evaluating.
+
+    prunable: whether it waits after each epoch for a verdict. memory_limit: bytes of the largest activation of all
+    configurations together in evaluation; None for the usual. measured: objectives to measure beyond losses.
+    """
 
     token: int
     trial: TrialSpec
     checkpoint: CheckpointRecord | None = None
+    prunable: bool = False
+    memory_limit: int | None = None
+    measured: tuple[Objective, ...] = ()
+
+
+class Verdict(StrEnum):
+    """What a driver says of a prunable trial after an epoch."""
+
+    GO_ON = "go_on"
+    STOP = "stop"
 
 
 @dataclass(frozen=True)
@@ -58,6 +73,13 @@ class TrainingDiverged:
 
 
 @dataclass(frozen=True)
+class TrainingPruned:
+    """Training was stopped after an epoch by a verdict; that is the trial's result."""
+
+    epoch: int
+
+
+@dataclass(frozen=True)
 class EvaluationDone:
     """Every planned evaluation, measured or with its reason."""
 
@@ -73,6 +95,6 @@ class TaskFailed:
     disk_full: bool = False
 
 
-Message = EpochDone | Progressed | TrainingDone | TrainingDiverged | EvaluationDone | TaskFailed
-ENDS = (TrainingDiverged, EvaluationDone, TaskFailed)
+Message = EpochDone | Progressed | TrainingDone | TrainingDiverged | TrainingPruned | EvaluationDone | TaskFailed
+ENDS = (TrainingDiverged, TrainingPruned, EvaluationDone, TaskFailed)
 """Messages after which a task is over."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import torch
+
 from bln_search.data.catalog import find_entry
 from bln_search.models.factory import check_model
 from bln_search.norms.finding import find_norms
 from bln_search.search.place import Place, prepared_data
 from bln_search.search.trial import build_network
 from bln_search.specs.study import StudySpec
-from bln_search.specs.trial import trials_of
+from bln_search.specs.trial import border_trials
+from bln_search.training.augmentation import Augmentation
 
 
 def check_names(study: StudySpec) -> None:
@@ -24,10 +27,13 @@ def check_study(study: StudySpec, place: Place) -> None:
     """
     check_names(study)
     data = prepared_data(study.data, place.data, place.cache, "cpu")
-    for size in {study.training.batch_size, *(study.evaluation.batch_sizes or ())}:
+    borders = border_trials(study)
+    for size in {size for trial in borders for size in (trial.training.batch_size, *trial.batch_sizes)}:
         data.check_batch_size(size)
     seen = set()
-    for trial in trials_of(study):
-        if trial.arm.label not in seen:
-            seen.add(trial.arm.label)
+    for trial in borders:
+        if (trial.arm.method, trial.model) not in seen:
+            seen.add((trial.arm.method, trial.model))
             find_norms(build_network(trial, data))
+        if trial.training.augmentation is not None:
+            Augmentation(trial.training.augmentation, data.input_shape, torch.Generator())

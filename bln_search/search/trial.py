@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 
 import numpy as np
 import torch
@@ -17,6 +17,8 @@ from bln_search.core.words import PopulationEstimate, Split
 from bln_search.data import PreparedData
 from bln_search.evaluation import evaluate_split, gather_frozen
 from bln_search.evaluation.batches import mini_batches
+from bln_search.evaluation.cost import count_weights, inference_seconds
+from bln_search.evaluation.memory import MEMORY_LIMIT
 from bln_search.models import build_model
 from bln_search.norms import make_norm
 from bln_search.norms.examples import Row
@@ -33,8 +35,9 @@ from bln_search.search.messages import (
     TrainingDone,
 )
 from bln_search.search.place import Place, prepared_data
+from bln_search.specs.search import Objective
 from bln_search.specs.trial import TrialSpec, planned_rows
-from bln_search.training import train
+from bln_search.training import TrainingRun
 from bln_search.training.checkpoint import load_weights, read_checkpoint, write_checkpoint
 from bln_search.training.seeding import repeatable
 
@@ -43,17 +46,21 @@ Send = Callable[[Message], None]
 _EVALUATED = (Split.VALIDATION, Split.TEST)
 
 
-def run_task(task: Task, place: Place, send: Send) -> None:
-    """Train the task's network unless it has a checkpoint, then evaluate it; every step is sent as a message."""
+def run_task(task: Task, place: Place, send: Send) -> Generator[EpochRecord, None, None]:
+    """Train the task's network unless it has a checkpoint, then evaluate it; every step is sent as a message.
+
+    Stands still after each epoch of training, where it may be left for good.
+    """
     trial = task.trial
     with repeatable(trial.seed, threads=place.threads):
         data = prepared_data(trial.data, place.data, place.cache, place.device)
         network = build_network(trial, data).to(place.device)
         gathered = None if task.checkpoint is None else _load(task.checkpoint, network, place)
         if gathered is None:
-            gathered = _train(trial, network, data, place, send)
+            gathered = yield from _train(task, network, data, place, send)
         if gathered is not None:
-            send(EvaluationDone(evaluate_trial(trial, network, gathered, data, send)))
+            limit = task.memory_limit or MEMORY_LIMIT
+            send(EvaluationDone(evaluate_trial(trial, network, gathered, data, send, memory_limit=limit)))
 
 
 def _load(
@@ -88,15 +95,11 @@ def build_network(trial: TrialSpec, data: PreparedData) -> nn.Module:
 
 
 def _train(
-    trial: TrialSpec, network: nn.Module, data: PreparedData, place: Place, send: Send
-) -> dict[PopulationEstimate, dict[str, GatheredMoments]] | None:
+    task: Task, network: nn.Module, data: PreparedData, place: Place, send: Send
+) -> Generator[EpochRecord, None, dict[PopulationEstimate, dict[str, GatheredMoments]] | None]:
     """Train, gather the frozen population, write the checkpoint; None where training diverged."""
-
-    def on_epoch(record: EpochRecord) -> None:
-        send(EpochDone(record))
-        send(Progressed(Phase.TRAINING, record.epoch, trial.training.epochs))
-
-    trained = train(
+    trial = task.trial
+    run = TrainingRun(
         network,
         data,
         trial.training,
@@ -104,8 +107,12 @@ def _train(
         seed=trial.seed,
         estimates=trial.estimates,
         correction=trial.evaluation.correction,
-        on_epoch=on_epoch,
     )
+    for record in run.epochs():
+        send(EpochDone(record))
+        send(Progressed(Phase.TRAINING, record.epoch, trial.training.epochs))
+        yield record
+    trained = run.trained
     if trained.diverged is not None:
         send(TrainingDiverged(trained.diverged))
         return None
@@ -118,9 +125,12 @@ def _train(
         complete = len(inputs) // size * size
         batches = mini_batches(inputs[:complete], targets[:complete], size)
         gathered[PopulationEstimate.FROZEN] = gather_frozen(network, (x for x, _ in batches))
-    origin = provenance(trial, place.device)
+    origin: dict[str, str | int | float] = {**provenance(trial, place.device), "parameters": count_weights(network)}
+    if Objective.INFERENCE_SECONDS in task.measured:
+        inputs = data.splits[Split.VALIDATION][0][: trial.training.batch_size]
+        origin["inference_seconds"] = inference_seconds(network, inputs)
     file, sha256 = write_checkpoint(place.checkpoints, trained.weights, gathered, origin)
-    record = CheckpointRecord(
+    checkpoint = CheckpointRecord(
         file=file,
         sha256=sha256,
         epoch=trained.kept_epoch,
@@ -128,12 +138,18 @@ def _train(
         validation_loss=trained.kept_validation_loss,
         provenance=origin,
     )
-    send(TrainingDone(record))
+    send(TrainingDone(checkpoint))
     return gathered
 
 
 def evaluate_trial(
-    trial: TrialSpec, network: nn.Module, gathered: Gathered, data: PreparedData, send: Send
+    trial: TrialSpec,
+    network: nn.Module,
+    gathered: Gathered,
+    data: PreparedData,
+    send: Send,
+    *,
+    memory_limit: int = MEMORY_LIMIT,
 ) -> tuple[Evaluation, ...]:
     """Every planned row under every inference batch size on validation and test, undefined ones with their reason."""
     layers = find_norms(network)
@@ -159,6 +175,7 @@ def evaluate_trial(
             populations,
             split=split,
             batch_size=batch_size,
+            memory_limit=memory_limit,
             progress=progress,
         )
     )

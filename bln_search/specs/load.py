@@ -18,7 +18,7 @@ from bln_search.specs.data import DataSpec
 from bln_search.specs.search import SearchSpec
 from bln_search.specs.study import EvaluationSpec, ModelSpec, RankingSpec, StudySpec
 from bln_search.specs.training import TrainingSpec
-from bln_search.specs.trial import check_points, trials_of
+from bln_search.specs.trial import border_trials, trials_of
 
 _LARGEST_FILE = 1_000_000
 
@@ -51,7 +51,7 @@ def parse_study(text: str, *, source: str = "study") -> StudySpec:
         problems = [_problem(details, node) for details in error.errors() if not _follows_from_another(details)]
         raise SpecError(source, list(dict.fromkeys(problems))) from None
     try:
-        check_points(study)
+        border_trials(study)
         trials_of(study)
     except SpecError as error:
         raise SpecError(source, [f"line {_line(node, ['space'])}: {problem}" for problem in error.problems]) from None

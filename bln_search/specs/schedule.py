@@ -32,7 +32,7 @@ class Constant(Spec):
         return (self.value,)
 
     def __str__(self) -> str:
-        return f"{self.value:g}"
+        return f"{self.value:.3g}"
 
 
 class Steps(Spec):
@@ -57,7 +57,7 @@ class Steps(Spec):
         return tuple(self.steps.values())
 
     def __str__(self) -> str:
-        return " ".join(f"{at:g}:{value:g}" for at, value in sorted(self.steps.items()))
+        return " ".join(f"{at:g}:{value:.3g}" for at, value in sorted(self.steps.items()))
 
 
 class Ramp(Spec):
@@ -89,7 +89,7 @@ class Ramp(Spec):
 
     def __str__(self) -> str:
         part = "" if (self.begin, self.end) == (0, 1) else f" {self.begin:g}-{self.end:g}"
-        return f"{self.kind} {self.initial:g}→{self.final:g}{part}"
+        return f"{self.kind} {self.initial:.3g}→{self.final:.3g}{part}"
 
 
 def _written_out(value: Any) -> Any:

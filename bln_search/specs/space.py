@@ -146,7 +146,7 @@ class ScheduleDimension(Spec):
     def schedule(self, numbers: list[float]) -> Any:
         """The schedule with these free numbers, as it is written in a study file."""
         if self.form == "steps":
-            return {"kind": "steps", "steps": dict(zip(self.at or (), numbers, strict=True))}
+            return {"kind": "steps", "steps": dict(zip(self.coordinates, numbers, strict=True))}
         return {"kind": self.form, "initial": numbers[0], "final": numbers[1]}
 
     @property

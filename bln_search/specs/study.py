@@ -77,6 +77,11 @@ class StudySpec(Spec):
         """Are points suggested while the study runs, instead of written out when it is accepted?"""
         return self.search is not None and self.search.sampler is not Sampler.GRID
 
+    @property
+    def sampled_points(self) -> int:
+        """How many points the sampler suggests in all, for every arm together."""
+        return self.search.trials * len(self.arms) if self.search is not None and self.sampled else 0
+
     @model_validator(mode="after")
     def _consistent(self) -> StudySpec:
         labels = [arm.label for arm in self.arms]

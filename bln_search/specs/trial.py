@@ -124,12 +124,19 @@ def _put(sections: dict[str, Any], path: list[str], value: Any) -> None:
         inner[last] = value
 
 
-def check_points(study: StudySpec) -> None:
-    """Raise SpecError unless every arm can take the borders of every dimension."""
-    for arm in study.arms:
-        for key, dimension in (study.space or {}).items():
-            for value in dimension.ends:
-                resolve(study, arm, _border(study, key, value), study.seeds[0])
+def border_trials(study: StudySpec) -> tuple[TrialSpec, ...]:
+    """Of every arm a trial at each border of each dimension; of a study without a space one of each arm.
+
+    Raises SpecError for a border that an arm cannot take.
+    """
+    if study.space is None:
+        return tuple(resolve(study, arm, None, study.seeds[0]) for arm in study.arms)
+    return tuple(
+        resolve(study, arm, _border(study, key, value), study.seeds[0])
+        for arm in study.arms
+        for key, dimension in study.space.items()
+        for value in dimension.ends
+    )
 
 
 def _border(study: StudySpec, key: str, value: Any) -> Point:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import Engine, delete, func, select, update
@@ -10,8 +10,9 @@ from sqlalchemy.orm import Session
 
 from bln_search.core.errors import StaleAttemptError, StudyBusyError, UnknownStudyError
 from bln_search.core.records import CheckpointRecord, EpochRecord, Evaluation
-from bln_search.core.states import AttemptState, FailureClass, StudyState, TrialState, check_transition
+from bln_search.core.states import ENDED, AttemptState, FailureClass, StudyState, TrialState, check_transition
 from bln_search.specs.study import StudySpec
+from bln_search.specs.trial import TrialSpec, trials_of
 from bln_search.storage.engine import make_engine, reading, writing
 from bln_search.storage.events import append_event
 from bln_search.storage.migration import migrate
@@ -57,9 +58,26 @@ class Ledger:
             row = new_study(study, self.clock())
             session.add(row)
             session.flush()
-            session.add_all(new_trials(study, row.id))
+            session.add_all(new_trials(trials_of(study), row.id))
             append_event(session, row.id, self.clock(), "study_accepted", {"digest": study.digest})
             return row.id
+
+    def add_point(self, study_id: int, trials: Sequence[TrialSpec]) -> list[OpenTrial] | None:
+        """Write down the trials of a point just suggested by a sampler; None where one of them is there already."""
+        with writing(self.engine) as session:
+            session.get_one(StudyRow, study_id, with_for_update=True)
+            keys = [trial.key for trial in trials]
+            if session.scalar(
+                select(TrialRow.id).where(TrialRow.study_id == study_id, TrialRow.key.in_(keys)).limit(1)
+            ):
+                return None
+            position = session.scalar(select(func.count()).where(TrialRow.study_id == study_id)) or 0
+            rows = new_trials(trials, study_id, position=position)
+            session.add_all(rows)
+            session.flush()
+            data = {"parameters": trials[0].parameters, "arm": trials[0].arm.label}
+            append_event(session, study_id, self.clock(), "point_added", data)
+            return [OpenTrial(row.id, trial, None) for row, trial in zip(rows, trials, strict=True)]
 
     def study(self, study_id: int) -> StudySummary:
         """The study of that id."""
@@ -87,6 +105,11 @@ class Ledger:
         with reading(self.engine) as session:
             return open_trials(session, study_id)
 
+    def open_trial(self, trial_id: int) -> OpenTrial:
+        """One trial that lacks a result."""
+        with reading(self.engine) as session:
+            return open_trials(session, session.get_one(TrialRow, trial_id).study_id, trial_id)[0]
+
     def start_study(self, study_id: int, is_alive: Callable[[str], bool]) -> None:
         """Mark the study as running, after taking back trials from attempts that are gone.
 
@@ -111,17 +134,19 @@ class Ledger:
                 self._move_study(session, study, StudyState.RUNNING)
                 study.started_at = study.started_at or self.clock()
 
-    def end_study(self, study_id: int) -> StudyState:
-        """Mark the study as complete where every trial has its result, else as interrupted."""
+    def end_study(self, study_id: int, *, exhausted: bool = True) -> StudyState:
+        """Mark the study as complete where every trial has its result and no point is to come, else as interrupted.
+
+        exhausted: whether the study's sampler has suggested all it was asked for.
+        """
         with writing(self.engine) as session:
             study = session.get_one(StudyRow, study_id)
             if self._running(session, study_id):
                 return StudyState(study.state)  # another process has taken over
-            ended = (TrialState.FINISHED, TrialState.DIVERGED)
             left = session.scalar(
-                select(func.count()).where(TrialRow.study_id == study_id, TrialRow.state.not_in(ended))
+                select(func.count()).where(TrialRow.study_id == study_id, TrialRow.state.not_in(ENDED))
             )
-            state = StudyState.INTERRUPTED if left else StudyState.COMPLETE
+            state = StudyState.COMPLETE if exhausted and not left else StudyState.INTERRUPTED
             if study.state != state:
                 self._move_study(session, study, state)
                 study.ended_at = self.clock()
@@ -203,6 +228,16 @@ class Ledger:
             self._move_trial(session, trial, TrialState.DIVERGED)
             trial.reason = reason
             append_event(session, trial.study_id, self.clock(), "trial_diverged", {"reason": reason}, trial.id)
+
+    def record_pruned(self, token: int, epoch: int) -> None:
+        """The pruner stopped the trial after an epoch; that is its result."""
+        with writing(self.engine) as session:
+            attempt, trial = self._live(session, token)
+            reason = f"stopped by the pruner after epoch {epoch}"
+            self._end_attempt(session, attempt, AttemptState.SUCCEEDED, reason=reason)
+            self._move_trial(session, trial, TrialState.PRUNED)
+            trial.reason = reason
+            append_event(session, trial.study_id, self.clock(), "trial_pruned", {"epoch": epoch}, trial.id)
 
     def record_failure(self, token: int, failure: FailureClass, reason: str, *, again: bool) -> None:
         """The attempt ended without a result; `again` leaves the trial open for another."""

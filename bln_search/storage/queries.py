@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -13,6 +14,8 @@ from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.records import CheckpointRecord, Evaluation, EvaluationKey, Outcomes
 from bln_search.core.states import EvaluationState, StudyState, TrialState
 from bln_search.core.words import PopulationEstimate, Split
+from bln_search.specs.search import Objective
+from bln_search.specs.space import point_label
 from bln_search.specs.study import StudySpec
 from bln_search.specs.trial import TrialSpec, planned_rows
 from bln_search.storage.engine import reading
@@ -50,6 +53,7 @@ class TrialSummary:
     arm: str
     method: str
     seed: int
+    parameters: str
     state: TrialState
     reason: str | None
     checkpoint: CheckpointRecord | None
@@ -57,12 +61,38 @@ class TrialSummary:
 
 @dataclass(frozen=True)
 class RecordedEvaluation:
-    """An evaluation with the arm and seed of its trial; id 0 for one that a diverged training stands for."""
+    """An evaluation with arm, point and seed of its trial; id 0 for one that a diverged training stands for."""
 
     id: int
     arm: str
+    parameters: str
     seed: int
     evaluation: Evaluation
+
+
+@dataclass(frozen=True)
+class PointTrial:
+    """A trial of a sampled point: what a sampler learns from. `losses` are the validation losses by epoch."""
+
+    id: int
+    arm: str
+    key: str
+    parameters: dict[str, Any]
+    state: TrialState
+    losses: dict[int, float] = field(default_factory=dict)
+    checkpoint: CheckpointRecord | None = None
+    best_loss: float | None = None
+
+    def measure(self, objective: Objective) -> float | None:
+        """The figure of a finished trial, None where it has none."""
+        if objective is Objective.BEST_LOSS:
+            return self.best_loss
+        if self.checkpoint is None:
+            return None
+        if objective is Objective.LOSS:
+            return self.checkpoint.validation_loss
+        value = self.checkpoint.provenance.get(objective.value)
+        return None if value is None else float(value)
 
 
 @dataclass(frozen=True)
@@ -116,12 +146,13 @@ def _summary(row: StudyRow, trials: dict[TrialState, int]) -> StudySummary:
     )
 
 
-def open_trials(session: Session, study_id: int) -> list[OpenTrial]:
-    """Trials that wait for training or evaluation, in the order of the study."""
+def open_trials(session: Session, study_id: int, trial_id: int | None = None) -> list[OpenTrial]:
+    """Trials that wait for training or evaluation, in the order of the study; or the one asked for."""
+    only = [] if trial_id is None else [TrialRow.id == trial_id]
     rows = session.execute(
         select(TrialRow, CheckpointRow)
         .outerjoin(CheckpointRow, CheckpointRow.trial_id == TrialRow.id)
-        .where(TrialRow.study_id == study_id, TrialRow.state.in_((TrialState.WAITING, TrialState.TRAINED)))
+        .where(TrialRow.study_id == study_id, TrialRow.state.in_((TrialState.WAITING, TrialState.TRAINED)), *only)
         .order_by(TrialRow.position)
     )
     return [
@@ -145,6 +176,7 @@ def trials(engine: Engine, study_id: int) -> list[TrialSummary]:
                 trial.arm,
                 trial.method,
                 trial.seed,
+                point_label(trial.parameters or {}),
                 TrialState(trial.state),
                 trial.reason,
                 _checkpoint(checkpoint),
@@ -157,13 +189,16 @@ def evaluations(engine: Engine, study_id: int) -> list[RecordedEvaluation]:
     """Every evaluation of a study, without outcomes, in the order they were planned."""
     with reading(engine) as session:
         rows = session.execute(
-            select(TrialRow.arm, TrialRow.seed, EvaluationRow)
+            select(TrialRow, EvaluationRow)
             .join(CheckpointRow, CheckpointRow.id == EvaluationRow.checkpoint_id)
             .join(TrialRow, TrialRow.id == CheckpointRow.trial_id)
             .where(TrialRow.study_id == study_id)
             .order_by(TrialRow.position, EvaluationRow.id)
         )
-        measured = [RecordedEvaluation(row.id, arm, seed, _evaluation(row)) for arm, seed, row in rows]
+        measured = [
+            RecordedEvaluation(row.id, trial.arm, point_label(trial.parameters or {}), trial.seed, _evaluation(row))
+            for trial, row in rows
+        ]
         diverged = session.scalars(
             select(TrialRow)
             .where(TrialRow.study_id == study_id, TrialRow.state == TrialState.DIVERGED)
@@ -183,9 +218,45 @@ def _diverged_evaluations(trial: TrialRow) -> list[RecordedEvaluation]:
     ]
     reason = f"seed {trial.seed}: {trial.reason}"
     return [
-        RecordedEvaluation(0, trial.arm, trial.seed, Evaluation(key, EvaluationState.DIVERGED, 0, reason=reason))
+        RecordedEvaluation(
+            0, trial.arm, spec.point, trial.seed, Evaluation(key, EvaluationState.DIVERGED, 0, reason=reason)
+        )
         for key in keys
     ]
+
+
+def points(engine: Engine, study_id: int, key: str | None = None) -> list[list[PointTrial]]:
+    """The trials of every sampled point, points in the order they were suggested; or of the one `key` belongs to."""
+    with reading(engine) as session:
+        best = (
+            select(func.min(EvaluationRow.loss))
+            .where(EvaluationRow.checkpoint_id == CheckpointRow.id, EvaluationRow.split == Split.VALIDATION)
+            .scalar_subquery()
+        )
+        rows = session.execute(
+            select(TrialRow, CheckpointRow, best)
+            .outerjoin(CheckpointRow, CheckpointRow.trial_id == TrialRow.id)
+            .where(TrialRow.study_id == study_id)
+            .order_by(TrialRow.position)
+        ).all()
+        found: dict[tuple[str, str], list[PointTrial]] = {}
+        for trial, checkpoint, lowest in rows:
+            if trial.parameters is not None:
+                one = PointTrial(trial.id, trial.arm, trial.key, trial.parameters, TrialState(trial.state))
+                one = replace(one, checkpoint=_checkpoint(checkpoint), best_loss=lowest)
+                found.setdefault((trial.arm, json.dumps(trial.parameters, sort_keys=True)), []).append(one)
+        wanted = [trials for trials in found.values() if key is None or key in (trial.key for trial in trials)]
+        losses = _losses(session, study_id, [trial.id for trials in wanted for trial in trials])
+        return [[replace(trial, losses=losses.get(trial.id, {})) for trial in trials] for trials in wanted]
+
+
+def _losses(session: Session, study_id: int, trial_ids: list[int]) -> dict[int, dict[int, float]]:
+    """Validation losses by trial and epoch."""
+    losses: dict[int, dict[int, float]] = {}
+    epochs = select(EventRow).where(EventRow.study_id == study_id, EventRow.kind == "epoch")
+    for event in session.scalars(epochs.where(EventRow.trial_id.in_(trial_ids)).order_by(EventRow.number)):
+        losses.setdefault(event.trial_id or 0, {})[event.data["epoch"]] = event.data["validation_loss"]
+    return losses
 
 
 def outcomes(engine: Engine, evaluation_id: int) -> Outcomes | None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from bln_search.core.records import CheckpointRecord, Evaluation
 from bln_search.core.states import StudyState, TrialState
 from bln_search.specs.study import StudySpec
-from bln_search.specs.trial import trials_of
+from bln_search.specs.trial import TrialSpec
 from bln_search.storage.tables import CheckpointRow, EvaluationRow, StudyRow, TrialRow
 
 
@@ -24,20 +25,21 @@ def new_study(study: StudySpec, now: datetime) -> StudyRow:
     )
 
 
-def new_trials(study: StudySpec, study_id: int) -> list[TrialRow]:
-    """Every trial of the study, waiting."""
+def new_trials(trials: Sequence[TrialSpec], study_id: int, *, position: int = 0) -> list[TrialRow]:
+    """These trials, waiting, the first at `position`."""
     return [
         TrialRow(
             study_id=study_id,
             key=trial.key,
-            position=position,
+            position=place,
             arm=trial.arm.label,
             method=trial.arm.method,
             seed=trial.seed,
             spec=trial.model_dump_json(),
             state=TrialState.WAITING,
+            parameters=trial.parameters,
         )
-        for position, trial in enumerate(trials_of(study))
+        for place, trial in enumerate(trials, start=position)
     ]
 
 

@@ -70,7 +70,10 @@ class StudyRow(Table):
 
 
 class TrialRow(Table):
-    """One training run of a study. `position` is its place in the written-out list."""
+    """One training run of a study. `position` is its place in the study.
+
+    `parameters` is its point of the study's space.
+    """
 
     __tablename__ = "trial"
     __table_args__ = (UniqueConstraint("study_id", "key"),)
@@ -85,6 +88,7 @@ class TrialRow(Table):
     spec: Mapped[str] = mapped_column(Text)
     state: Mapped[str] = mapped_column(String(16))
     reason: Mapped[str | None] = mapped_column(Text)
+    parameters: Mapped[dict[str, Any] | None]
 
 
 class AttemptRow(Table):

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Protocol
 
 from bln_search.core.errors import BlnSearchError, StorageFullError
 from bln_search.core.states import FailureClass, StudyState
-from bln_search.search.local import LocalExecutor
+from bln_search.evaluation.memory import MEMORY_LIMIT
+from bln_search.search.executor import Executor
 from bln_search.search.messages import (
+    ENDS,
     EpochDone,
     EvaluationDone,
     Message,
@@ -20,60 +23,64 @@ from bln_search.search.messages import (
     TaskFailed,
     TrainingDiverged,
     TrainingDone,
+    TrainingPruned,
+    Verdict,
 )
 from bln_search.specs.trial import TrialSpec
-from bln_search.storage.ledger import Ledger
+from bln_search.storage.ledger import LEASE, Ledger
 from bln_search.storage.queries import OpenTrial
 from bln_search.worker.identity import is_alive, own_name
+from bln_search.worker.points import Points
 
-_BEAT = 5.0
-"""Seconds between two signs of life."""
+_BEAT = LEASE.total_seconds() / 2
+"""Seconds between two signs of life: who misses two of them has lost its trials."""
 
 _TRIES = 3
-"""Attempts at a trial in one run when the machinery fails."""
+"""Attempts at a trial in one run when the machinery fails or memory runs out."""
 
 
 class Watcher(Protocol):
     """Told what happens, for people to see."""
 
-    def planned(self, trials: list[TrialSpec]) -> None:
-        """These trials are left to do."""
+    def planned(self, trials: int) -> None:
+        """So many trials are left to do."""
 
     def heard(self, trial: TrialSpec, message: Message) -> None:
         """A trial said something."""
 
 
-def run_study(ledger: Ledger, study_id: int, executor: LocalExecutor, watcher: Watcher) -> StudyState:
+def run_study(ledger: Ledger, study_id: int, executor: Executor, watcher: Watcher) -> StudyState:
     """Carry out what is left of the study. Ctrl-C and SIGTERM give running trials back and raise KeyboardInterrupt.
 
     Raises StudyBusyError where another process runs it, StorageFullError where the disk is full.
     """
     ledger.start_study(study_id, is_alive)
-    run = _Run(ledger, watcher)
+    run = _Run(ledger, study_id, watcher)
     try:
         with _stop_requests(run):
-            left = ledger.open_trials(study_id)
-            watcher.planned([trial.spec for trial in left])
-            while left:
-                executor.run([run.starter(trial) for trial in left], run.report, run.pulse)
-                left = [trial for trial in ledger.open_trials(study_id) if run.tries.get(trial.id, 0) < _TRIES]
+            run.prepare()
+            executor.run(run.next_task, run.report, run.pulse)
     except BaseException:
         with suppress(BlnSearchError):  # the first error is the one to report
             ledger.release(run.live)
-            ledger.end_study(study_id)
+            ledger.end_study(study_id, exhausted=run.exhausted)
         raise
-    return ledger.end_study(study_id)
+    return ledger.end_study(study_id, exhausted=run.exhausted)
 
 
 class _Run:
-    """Claims trials, writes messages down, counts tries."""
+    """Chooses and claims trials, writes messages down, counts tries."""
 
-    def __init__(self, ledger: Ledger, watcher: Watcher) -> None:
+    def __init__(self, ledger: Ledger, study_id: int, watcher: Watcher) -> None:
         self.ledger = ledger
+        self.study_id = study_id
         self.watcher = watcher
         self.worker = own_name()
+        self.points: Points | None = None
+        self.waiting: deque[OpenTrial] = deque()
         self.trial_of: dict[int, int] = {}
         self.tries: dict[int, int] = {}
+        self.memory_limits: dict[int, int] = {}
         self.stop_requested = False
         self.last_beat = time.monotonic()
 
@@ -90,19 +97,52 @@ class _Run:
         """Tokens of the attempts under way."""
         return list(self.trial_of)
 
-    def starter(self, trial: OpenTrial) -> Callable[[], Task]:
-        """Claims the trial when called."""
+    def prepare(self) -> None:
+        """Find out what is left to do."""
+        study = self.ledger.study(self.study_id).spec
+        self.points = Points(self.ledger, self.study_id, study)
+        self.waiting.extend(self.ledger.open_trials(self.study_id))
+        to_come = max(0, study.sampled_points - sum(self.points.counts.values())) * len(study.seeds)
+        self.watcher.planned(len(self.waiting) + to_come)
 
-        def start() -> Task:
-            token = self.ledger.claim(trial.id, self.worker)
-            self.trial_of[token] = trial.id
-            self.tries[trial.id] = self.tries.get(trial.id, 0) + 1
-            return Task(token, trial.spec, trial.checkpoint)
+    @property
+    def exhausted(self) -> bool:
+        """Will no sampler suggest another point?"""
+        return self.points is not None and self.points.exhausted
 
-        return start
+    def next_task(self) -> Task | None:
+        """The next trial, claimed: one that is written down, else one of a point that is suggested now."""
+        assert self.points is not None
+        if not self.waiting:
+            self.waiting.extend(self.points.suggest())
+        if not self.waiting:
+            return None
+        trial = self.waiting.popleft()
+        token = self.ledger.claim(trial.id, self.worker)
+        self.trial_of[token] = trial.id
+        self.tries[trial.id] = self.tries.get(trial.id, 0) + 1
+        return Task(
+            token,
+            trial.spec,
+            trial.checkpoint,
+            prunable=self.points.prunable,
+            memory_limit=self.memory_limits.get(trial.id),
+            measured=self.points.measured,
+        )
 
-    def report(self, task: Task, message: Message) -> None:
+    def report(self, task: Task, message: Message) -> Verdict:
         """Write a message down, then show it."""
+        self._write_down(task, message)
+        self.watcher.heard(task.trial, message)
+        stop = False
+        if self.points is not None:
+            if isinstance(message, ENDS):
+                self.points.ended(task.trial.key)
+            elif isinstance(message, EpochDone) and task.prunable:
+                stop = self.points.should_stop(task.trial.key, message.record)
+        return Verdict.STOP if stop else Verdict.GO_ON
+
+    def _write_down(self, task: Task, message: Message) -> None:
         token = task.token
         match message:
             case EpochDone(record):
@@ -115,18 +155,24 @@ class _Run:
             case TrainingDiverged(reason):
                 self.ledger.record_divergence(token, reason)
                 self.trial_of.pop(token)
+            case TrainingPruned(epoch):
+                self.ledger.record_pruned(token, epoch)
+                self.trial_of.pop(token)
             case TaskFailed():
-                self._failed(token, message)
+                self._failed(task, message)
             case Progressed():
                 pass
-        self.watcher.heard(task.trial, message)
 
-    def _failed(self, token: int, message: TaskFailed) -> None:
+    def _failed(self, task: Task, message: TaskFailed) -> None:
         if message.disk_full:
             raise StorageFullError(message.reason)
-        trial_id = self.trial_of.pop(token)
-        again = message.failure is FailureClass.INFRASTRUCTURE and self.tries[trial_id] < _TRIES
-        self.ledger.record_failure(token, message.failure, message.reason, again=again)
+        trial_id = self.trial_of.pop(task.token)
+        again = message.failure is not FailureClass.USER_ERROR and self.tries[trial_id] < _TRIES
+        if message.failure is FailureClass.OUT_OF_MEMORY:
+            self.memory_limits[trial_id] = (task.memory_limit or MEMORY_LIMIT) // 2
+        self.ledger.record_failure(task.token, message.failure, message.reason, again=again)
+        if again:
+            self.waiting.append(self.ledger.open_trial(trial_id))
 
 
 @contextmanager

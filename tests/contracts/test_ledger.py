@@ -6,6 +6,7 @@ import threading
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
+import optuna
 import pytest
 from sqlalchemy import func, select
 
@@ -15,9 +16,12 @@ from bln_search.core.records import CheckpointRecord, EpochRecord, Evaluation, E
 from bln_search.core.states import AttemptState, EvaluationState, FailureClass, StudyState, TrialState
 from bln_search.core.words import PopulationEstimate, Split
 from bln_search.specs import parse_study, planned_rows
+from bln_search.specs.search import Objective
+from bln_search.specs.trial import resolve
 from bln_search.storage import queries
 from bln_search.storage.engine import reading
 from bln_search.storage.ledger import LEASE
+from bln_search.storage.sampler import sampler_url
 from bln_search.storage.tables import AttemptRow, EvaluationRow, StudyRow
 
 STUDY = parse_study("""
@@ -261,3 +265,67 @@ def test_a_deleted_study_takes_everything_with_it_but_files_others_use(ledger):
     with reading(ledger.engine) as session:
         for table in (StudyRow, EvaluationRow, AttemptRow):
             assert session.scalar(select(func.count()).select_from(table)) == 0
+
+
+SEARCHED = parse_study("""
+name: searched
+data: {name: digits}
+model: {name: mlp}
+arms: [{method: bn}]
+space: {training.learning_rate: {kind: float, low: 0.001, high: 0.1}}
+search: {trials: 2}
+seeds: [0, 1]
+""")
+
+
+def point(rate):
+    return [resolve(SEARCHED, SEARCHED.arms[0], {"training.learning_rate": rate}, seed) for seed in SEARCHED.seeds]
+
+
+def test_a_sampled_point_is_written_down_once_with_a_trial_of_every_seed(ledger):
+    study_id = ledger.accept(SEARCHED)
+    assert ledger.open_trials(study_id) == []
+    added = ledger.add_point(study_id, point(0.01))
+    assert [trial.spec.seed for trial in added] == [0, 1]
+    assert ledger.add_point(study_id, point(0.01)) is None
+    assert len(ledger.add_point(study_id, point(0.02))) == 2
+    assert ledger.open_trials(study_id)[:2] == added
+    assert [trial.parameters for trial in queries.trials(ledger.engine, study_id)] == [
+        "learning_rate=0.01",
+        "learning_rate=0.01",
+        "learning_rate=0.02",
+        "learning_rate=0.02",
+    ]
+
+
+def test_a_pruned_trial_is_a_result_and_what_a_sampler_learns_from_is_read_back(ledger):
+    study_id = ledger.accept(SEARCHED)
+    ledger.start_study(study_id, nobody)
+    first, second = ledger.add_point(study_id, point(0.01))
+    token = ledger.claim(first.id, "host/1/0")
+    ledger.record_epoch(token, EpochRecord(1, 0.9, 0.1, 0.8, 0.2, 1.0))
+    ledger.record_pruned(token, 1)
+    with pytest.raises(StaleAttemptError):
+        ledger.record_epoch(token, EpochRecord(2, 0.9, 0.1, 0.7, 0.2, 1.0))
+    finish(ledger, second)
+    ((pruned, finished),) = queries.points(ledger.engine, study_id)
+    assert (pruned.state, pruned.losses, pruned.measure(Objective.LOSS)) == (TrialState.PRUNED, {1: 0.8}, None)
+    assert finished.measure(Objective.LOSS) == CHECKPOINT.validation_loss
+    assert finished.measure(Objective.BEST_LOSS) < 1
+    assert finished.measure(Objective.PARAMETERS) is None
+    assert queries.points(ledger.engine, study_id, finished.key) == [[pruned, finished]]
+    assert queries.points(ledger.engine, study_id, "another") == []
+    assert ledger.end_study(study_id, exhausted=False) is StudyState.INTERRUPTED
+    ledger.start_study(study_id, nobody)
+    assert ledger.end_study(study_id, exhausted=True) is StudyState.COMPLETE
+
+
+def test_optuna_has_a_place_of_its_own_beside_the_ledger(ledger):
+    """Its tables are called like ours or like Alembic's: in one namespace they would break each other."""
+    storage = optuna.storages.RDBStorage(sampler_url(ledger.engine))
+    study = optuna.create_study(storage=storage, study_name="other")
+    study.tell(study.ask(), 1.0)
+    assert optuna.load_study(study_name="other", storage=sampler_url(ledger.engine)).best_value == 1.0
+    study_id = ledger.accept(SEARCHED)
+    assert ledger.study(study_id).name == "searched"
+    storage.engine.dispose()

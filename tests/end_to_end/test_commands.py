@@ -57,7 +57,7 @@ def test_running_it_again_only_prints_the_table(finished):
 
 def test_database_and_version(finished):
     status = call("db", "status", home=finished, check=0).stdout
-    assert "schema revision 0001; this version of bln-search writes 0001" in status
+    assert "schema revision 0002; this version of bln-search writes 0002" in status
     assert "schema revision 0001" in call("db", "upgrade", home=finished, check=0).stdout
     assert call("--version", check=0).stdout.startswith("bln-search ")
 
@@ -91,7 +91,7 @@ def edited(*pairs):
 
 BAD = {
     "unknown key": (edited(("seeds:", "sedes:")), 3, "did you mean `seeds`?"),
-    "misspelled norm": (edited(("bln}", "bnl}")), 3, "'bn', 'ln' or 'bln', not 'bnl'"),
+    "misspelled norm": (edited(("bln}", "bnl}")), 3, "'bn', 'ln', 'bln', 'mbn' or 'brn', not 'bnl'"),
     "negative epochs": (edited(("epochs: 1", "epochs: -1")), 3, "training.epochs"),
     "unknown data": (edited(("name: digits", "name: digit")), 3, "choose one of cifar10, digits, mnist"),
     "missing data": (edited(("name: digits", "name: cifar10")), 3, "data_batch_1.bin"),

@@ -1,0 +1,32 @@
+"""What a network costs at inference."""
+
+from __future__ import annotations
+
+import time
+from statistics import median
+
+import torch
+from torch import Tensor, nn
+
+from bln_search.norms.finding import evaluation_mode, find_norms, mini_batch_statistics
+
+_PASSES = 11
+
+
+def count_weights(network: nn.Module) -> int:
+    """Trained numbers."""
+    return sum(parameter.numel() for parameter in network.parameters())
+
+
+@torch.inference_mode()
+def inference_seconds(network: nn.Module, mini_batch: Tensor) -> float:
+    """Seconds for a thousand examples: the median of passes of one mini-batch, every statistic computed from it."""
+    seconds = []
+    with evaluation_mode(network), mini_batch_statistics(find_norms(network).values()):
+        for _ in range(_PASSES):
+            start = time.perf_counter()
+            network(mini_batch)
+            if mini_batch.is_cuda:
+                torch.cuda.synchronize(mini_batch.device)
+            seconds.append(time.perf_counter() - start)
+    return median(seconds[1:]) * 1000 / len(mini_batch)

@@ -1,0 +1,60 @@
+"""What every executor does: trials carried out somewhere, each message heard here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import torch
+
+from bln_search.core.errors import BlnSearchError, StorageFullError
+from bln_search.core.states import FailureClass
+from bln_search.search.messages import Message, Task, TaskFailed, Verdict
+from bln_search.training.checkpoint import NO_ROOM
+
+NextTask = Callable[[], Task | None]
+"""Called when there is room for a trial; None where there is none to carry out now."""
+
+Report = Callable[[Task, Message], Verdict]
+"""Called with every message of a trial, in its order; the verdict counts after an epoch of a prunable one."""
+
+Pulse = Callable[[list[int]], None]
+"""Called now and then with the tokens of the trials under way; it may raise to stop everything."""
+
+
+class Executor(Protocol):
+    """Carries trials out until there is none left and none under way.
+
+    A process that dies is reported as an infrastructure failure of its trial. Leaving by an exception ends everything
+    that is under way.
+    """
+
+    def run(self, next_task: NextTask, report: Report, pulse: Pulse) -> None:
+        """Carry out every task that `next_task` gives."""
+
+
+def failed(error: Exception) -> TaskFailed:
+    """The failure that an exception in a trial stands for.
+
+    Out of memory: again with less. A machine that gives way (files, connections, an accelerator): again. What the study
+    or the code asks for in vain fails the same way every time, and is not tried again.
+    """
+    reason = f"{type(error).__name__}: {error}"
+    if isinstance(error, torch.OutOfMemoryError | MemoryError) or _no_memory(error):
+        return TaskFailed(FailureClass.OUT_OF_MEMORY, reason)
+    full = isinstance(error, StorageFullError) or (isinstance(error, OSError) and error.errno in NO_ROOM)
+    if isinstance(error, BlnSearchError):
+        return TaskFailed(FailureClass.USER_ERROR, str(error), disk_full=full)
+    if isinstance(error, OSError | EOFError) or _accelerator_gave_way(error):
+        return TaskFailed(FailureClass.INFRASTRUCTURE, reason, disk_full=full)
+    return TaskFailed(FailureClass.USER_ERROR, reason)
+
+
+def _no_memory(error: Exception) -> bool:
+    """torch says on CPU that it cannot allocate by a plain RuntimeError."""
+    return isinstance(error, RuntimeError) and "not enough memory" in str(error)
+
+
+def _accelerator_gave_way(error: Exception) -> bool:
+    kinds = tuple(kind for kind in (getattr(torch, "AcceleratorError", None),) if kind is not None)
+    return isinstance(error, kinds)

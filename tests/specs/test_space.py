@@ -1,0 +1,118 @@
+"""A space is written out where it is finite, and refused where it cannot be searched."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import TypeAdapter
+
+from bln_search.core.errors import SpecError
+from bln_search.specs import parse_study, trials_of
+from bln_search.specs.space import Dimension, Space, finite_values, grid, grid_size, point_label
+
+HEAD = """name: s
+data: {name: digits}
+model: {name: mlp}
+arms: [{method: mbn}, {method: mbn, name: twice, double_forward: true}]
+training: {epochs: 3, optimizer: sgd}
+seeds: [0, 1]
+"""
+
+
+def study(space, search=""):
+    return parse_study(f"{HEAD}space: {space}\n{search}")
+
+
+def test_every_point_of_a_finite_space_is_a_trial_of_every_arm_and_seed_once():
+    found = study(
+        "{training.batch_size: {kind: choice, values: [8, 16]}, arm.memory: {kind: int, low: 10, high: 40, step: 10},"
+        " arm.lambda: {kind: schedule, values: [0, {0: 0.1, 0.4: 0.5, 0.6: 0.9}]}}"
+    )
+    trials = trials_of(found)
+    assert len(trials) == 2 * 4 * 2 * 2 * 2
+    assert len({trial.key for trial in trials}) == len(trials)
+    assert {trial.training.batch_size for trial in trials} == {8, 16}
+    assert {trial.arm.memory for trial in trials} == {10, 20, 30, 40}
+    assert {str(trial.arm.lambda_) for trial in trials} == {"0", "0:0.1 0.4:0.5 0.6:0.9"}
+    assert trials[0].point == "lambda=0 memory=10 batch_size=8"
+
+
+def test_a_mapping_changes_several_keys_together():
+    """As many steps for every mini-batch size: epochs go with it."""
+    found = study("{training: {kind: choice, values: [{batch_size: 8, epochs: 1}, {batch_size: 16, epochs: 2}]}}")
+    sizes = {(trial.training.batch_size, trial.training.epochs) for trial in trials_of(found)}
+    assert sizes == {(8, 1), (16, 2)}
+    assert {trial.training.optimizer for trial in trials_of(found)} == {"sgd"}
+
+
+def test_a_sampled_space_writes_nothing_out():
+    found = study("{training.learning_rate: {kind: float, low: 1e-4, high: 0.1, log: true}}", "search: {trials: 7}")
+    assert trials_of(found) == ()
+    assert found.sampled_points == 14
+
+
+@pytest.mark.parametrize(
+    ("space", "search", "wanted"),
+    [
+        ("{}", "", "the space is empty"),
+        ("{training.batch_size: {kind: choice, values: []}}", "", "space.training.batch_size.values"),
+        ("{training.batch_size: {kind: choice, values: [8, 8]}}", "", "names a value twice"),
+        ("{training.batch_size: {kind: choice, values: [0]}}", "", "cannot take batch_size=0"),
+        ("{training.learning_rate: {kind: float, low: 1, high: 0.1}}", "", "leave nothing to choose"),
+        ("{training.learning_rate: {kind: float, low: 0.1, high: 0.1}}", "", "leave nothing to choose"),
+        ("{training.learning_rate: {kind: float, low: 0, high: 0.1, log: true}}", "", "starts above 0"),
+        ("{training.learning_rate: {kind: float, low: .nan, high: 0.1}}", "", "finite number"),
+        ("{training.learning_rate: {kind: float, low: 0, high: .inf}}", "", "finite number"),
+        ("{training.learning_rate: {kind: float, low: 0.1, high: 1}}", "", "the sampler grid writes every point out"),
+        ("{training.learning_rate: {kind: float, low: -1, high: 1}}", "search: {}", "cannot take learning_rate=-1"),
+        ("{arm.r_max: {kind: choice, values: [2]}}", "", "r_max belongs to the method brn"),
+        ("{training.speed: {kind: choice, values: [2]}}", "", "space: training.speed is not a key that varies"),
+        ("{speed: {kind: choice, values: [2]}}", "", "space: speed starts with none of arm, training, model"),
+        ("{arm.method: {kind: choice, values: [bn]}}", "", "arm.method is not a key that varies"),
+        ("{arm.lambda: {kind: schedule, low: 0, high: 1}}", "search: {}", "give at, the rising fractions"),
+        ("{arm.lambda: {kind: schedule, at: [0.1], low: 0, high: 1}}", "search: {}", "the first of them 0"),
+        ("{arm.lambda: {kind: schedule, values: [0.1], low: 0}}", "", "exclude each other"),
+        ("{arm.lambda: {kind: schedule, values: [0.1, {0: 0.1}, 0.1]}}", "", "names a schedule twice"),
+        ("{arm.lambda: {kind: schedule, at: [0], low: 0, high: 2}}", "search: {}", "lambda stays between 0 and 1"),
+        ("{arm.memory: {kind: int, low: 1, high: 5}}", "search: {sampler: cmaes}", "at least two numbers"),
+        (
+            "{arm.memory: {kind: int, low: 1, high: 5}, training.batch_size: {kind: choice, values: [8]}}",
+            "search: {sampler: cmaes}",
+            "training.batch_size is a choice",
+        ),
+        ("{arm.memory: {kind: int, low: 1, high: 5}}", "search: {pruner: asha}", "the study has 2 seeds"),
+        (
+            "{arm.memory: {kind: int, low: 1, high: 5}}",
+            "search: {pruner: asha, objectives: [loss, parameters]}",
+            "a pruner compares losses",
+        ),
+        (
+            "{arm.memory: {kind: int, low: 1, high: 5}}",
+            "search: {sampler: cmaes, objectives: [loss, parameters]}",
+            "cmaes takes one objective",
+        ),
+        ("{arm.memory: {kind: int, low: 1, high: 5}}", "search: {sampler: grid, pruner: asha}", "set pruner to none"),
+        ("{arm.memory: {kind: int, low: 1, high: 5}}", "search: {sampler: tpa}", "search.sampler"),
+        ("{arm.memory: {kind: int, low: 1, high: 5}}", "search: {trials: 0}", "search.trials"),
+        ("{arm.memory: {kind: int, low: 1, high: 99999}}", "", "99999 points, more than can be written out"),
+    ],
+)
+def test_a_space_that_cannot_be_searched_says_why(space, search, wanted):
+    with pytest.raises(SpecError) as caught:
+        study(space, search)
+    assert any(wanted in problem for problem in caught.value.problems), caught.value.problems
+
+
+def test_a_search_without_a_space_is_refused():
+    with pytest.raises(SpecError, match="search needs a space"):
+        parse_study(HEAD + "search: {}")
+
+
+@given(st.lists(st.lists(st.integers(0, 50), min_size=1, max_size=4, unique=True), min_size=1, max_size=3))
+def test_a_grid_is_every_combination_once(values):
+    read = TypeAdapter(Dimension).validate_python
+    space: Space = {f"d{i}": read({"kind": "choice", "values": one}) for i, one in enumerate(values)}
+    found = list(grid(space))
+    assert len(found) == grid_size(space) == len({point_label(point) for point in found})
+    assert all(point[key] in finite_values(space[key]) for point in found for key in space)
