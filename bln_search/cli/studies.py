@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
@@ -24,8 +25,21 @@ from bln_search.reports.table import compact_table, leaderboard_table, reasons
 from bln_search.settings import load_settings
 from bln_search.specs import load_study, planned_rows, trials_of
 from bln_search.specs.study import StudySpec
+from bln_search.specs.trial import border_trials
 from bln_search.storage.ledger import Ledger, open_ledger
 from bln_search.storage.queries import StudySummary, evaluations, trials
+
+if TYPE_CHECKING:
+    from bln_search.search.executor import Executor
+    from bln_search.search.place import Place
+
+
+class ExecutorName(StrEnum):
+    """Who carries trials out."""
+
+    LOCAL = "local"
+    RAY = "ray"
+
 
 DatabaseOption = Annotated[str | None, typer.Option("--database", help="Database URL. [env: BLN_SEARCH_DATABASE]")]
 DataOption = Annotated[Path | None, typer.Option("--data", help="Folder of data sets. [env: BLN_SEARCH_DATA]")]
@@ -51,7 +65,16 @@ def run(
     data: DataOption = None,
     database: DatabaseOption = None,
     device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 or auto.")] = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Processes; by default one a core, one on a GPU.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Trials side by side; by default one a core or GPU.")
+    ] = None,
+    executor: Annotated[
+        ExecutorName, typer.Option(help="Processes on this machine, or Ray Tune.")
+    ] = ExecutorName.LOCAL,
+    ray_address: Annotated[
+        str | None, typer.Option(help="Ray cluster to join, host:port; else one is started.")
+    ] = None,
+    gpus_per_trial: Annotated[float | None, typer.Option(min=0.0, help="With ray: GPUs, or the part of one.")] = None,
     output: FormatOption = Format.TABLE,
 ) -> None:
     """Train and evaluate what is left of a study, then print its ranked table.
@@ -60,7 +83,8 @@ def run(
     """
     study = load_study(file)
     settings = load_settings()
-    from bln_search.search.local import LocalExecutor
+    if executor is ExecutorName.LOCAL and (ray_address or gpus_per_trial is not None):
+        raise typer.BadParameter("it belongs to --executor ray", param_hint="--ray-address, --gpus-per-trial")
     from bln_search.search.place import Place, choose_device
     from bln_search.search.preflight import check_study
     from bln_search.worker import run_study
@@ -75,10 +99,10 @@ def run(
     check_study(study, place)
     ledger = open_ledger(database or settings.database_url)
     try:
-        study_id = ledger.accept(study)
-        watcher = TerminalProgress() if errors.is_terminal else PlainProgress()
-        with watcher:
-            state = run_study(ledger, study_id, LocalExecutor(place, workers or _workers(place.device)), watcher)
+        with _executor(executor, place, workers, ray_address, gpus_per_trial) as chosen:
+            study_id = ledger.accept(study)
+            with TerminalProgress() if errors.is_terminal else PlainProgress() as watcher:
+                state = run_study(ledger, study_id, chosen, watcher)
         _print_leaderboard(ledger, ledger.study(study_id), output)
         if state is not StudyState.COMPLETE:
             _print_failures(ledger, study_id)
@@ -87,13 +111,17 @@ def run(
         ledger.close()
 
 
-def _workers(device: str) -> int:
-    """One process on a GPU, otherwise one for each core this process may use."""
-    if device.startswith("cuda"):
-        return 1
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+def _executor(
+    name: ExecutorName, place: Place, workers: int | None, ray_address: str | None, gpus_per_trial: float | None
+) -> AbstractContextManager[Executor]:
+    """The executor of that name, ready; a cluster that is not there, or too small, is an error now."""
+    if name is ExecutorName.RAY:
+        from bln_search.search.ray_tune import RayExecutor
+
+        return RayExecutor(place, workers, address=ray_address, gpus_per_trial=gpus_per_trial)
+    from bln_search.search.local import LocalExecutor
+
+    return nullcontext(LocalExecutor(place, workers))
 
 
 def validate(file: Annotated[Path, typer.Argument(help="Study file.", show_default=False)]) -> None:
@@ -106,13 +134,19 @@ def validate(file: Annotated[Path, typer.Argument(help="Study file.", show_defau
     for column in ("arm", "method", "semantics", "seeds", "rows", "population"):
         table.add_column(column)
     planned = trials_of(study)
-    for arm in study.arms:
-        trial = next(trial for trial in planned if trial.arm == arm)
-        rows = len(planned_rows(trial)) * len(trial.batch_sizes)
+    for trial in {trial.arm.label: trial for trial in border_trials(study)}.values():
+        arm, rows = trial.arm, len(planned_rows(trial)) * len(trial.batch_sizes)
         table.add_row(
             arm.label, arm.method, arm.semantics, str(len(study.seeds)), str(rows), ", ".join(trial.estimates)
         )
     results.print(table)
+    if study.search is not None and study.sampled:
+        count = study.sampled_points * len(study.seeds)
+        results.print(
+            f"{count} trials at most, at points that {study.search.sampler} suggests, pruner {study.search.pruner}; "
+            "the file is valid"
+        )
+        return
     cells = sum(len(planned_rows(trial)) * len(trial.batch_sizes) for trial in planned)
     results.print(f"{len(planned)} trials, {cells} evaluations on each of validation and test; the file is valid")
 

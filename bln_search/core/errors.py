@@ -10,6 +10,7 @@ BlnSearchError
 │   ├── StaleAttemptError   a report that came after its lease had gone to another attempt
 │   └── StudyBusyError      another process is running this study
 ├── StorageFullError     no room left to write
+├── ClusterError         a Ray cluster that cannot be reached, is too small, or is gone
 └── TransitionError      a state that cannot follow the present one
 
 Each message says what was wrong, where, and what to do about it.
@@ -61,6 +62,10 @@ class StudyBusyError(LedgerError):
 
 class StorageFullError(BlnSearchError):
     """No room left on the disk; what was finished before is kept."""
+
+
+class ClusterError(BlnSearchError):
+    """A Ray cluster that cannot be reached, is too small for what was asked, or is gone."""
 
 
 class TransitionError(BlnSearchError):

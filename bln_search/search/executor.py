@@ -29,8 +29,8 @@ class Executor(Protocol):
     that is under way.
     """
 
-    def run(self, next_task: NextTask, report: Report, pulse: Pulse) -> None:
-        """Carry out every task that `next_task` gives."""
+    def run(self, next_task: NextTask, report: Report, pulse: Pulse, trials: int = 1) -> None:
+        """Carry out every task that `next_task` gives. trials: about how many there are."""
 
 
 def failed(error: Exception) -> TaskFailed:

@@ -16,6 +16,7 @@ from bln_search.search.executor import NextTask, Pulse, Report, failed
 from bln_search.search.messages import ENDS, EpochDone, Message, Task, TaskFailed, TrainingPruned, Verdict
 from bln_search.search.place import Place
 from bln_search.search.trial import run_task
+from bln_search.search.workers import choose_workers, cores
 
 _CONTEXT = multiprocessing.get_context("spawn")
 _PULSE = 0.5
@@ -30,14 +31,19 @@ class _Worker:
 
 
 class LocalExecutor:
-    """Keeps `workers` processes busy, each with one trial at a time and `place.threads` threads."""
+    """Keeps `workers` processes busy, each with one trial at a time and `place.threads` threads.
 
-    def __init__(self, place: Place, workers: int) -> None:
+    workers: by default as many as the cores carry.
+    """
+
+    def __init__(self, place: Place, workers: int | None = None) -> None:
         self.place = place
-        self.workers = max(1, workers)
+        self.wanted = workers
+        self.workers = 1
 
-    def run(self, next_task: NextTask, report: Report, pulse: Pulse) -> None:
+    def run(self, next_task: NextTask, report: Report, pulse: Pulse, trials: int = 1) -> None:
         """Carry out every task that `next_task` gives. Leaving by an exception ends the processes."""
+        self.workers = self.wanted or choose_workers(self.place.device, trials, cores())
         live: list[_Worker] = []
         try:
             while True:

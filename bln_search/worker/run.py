@@ -58,8 +58,8 @@ def run_study(ledger: Ledger, study_id: int, executor: Executor, watcher: Watche
     run = _Run(ledger, study_id, watcher)
     try:
         with _stop_requests(run):
-            run.prepare()
-            executor.run(run.next_task, run.report, run.pulse)
+            trials = run.prepare()
+            executor.run(run.next_task, run.report, run.pulse, trials)
     except BaseException:
         with suppress(BlnSearchError):  # the first error is the one to report
             ledger.release(run.live)
@@ -97,13 +97,14 @@ class _Run:
         """Tokens of the attempts under way."""
         return list(self.trial_of)
 
-    def prepare(self) -> None:
-        """Find out what is left to do."""
+    def prepare(self) -> int:
+        """Find out what is left to do; returns how many trials."""
         study = self.ledger.study(self.study_id).spec
         self.points = Points(self.ledger, self.study_id, study)
         self.waiting.extend(self.ledger.open_trials(self.study_id))
         to_come = max(0, study.sampled_points - sum(self.points.counts.values())) * len(study.seeds)
         self.watcher.planned(len(self.waiting) + to_come)
+        return len(self.waiting) + to_come
 
     @property
     def exhausted(self) -> bool:

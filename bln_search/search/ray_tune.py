@@ -1,0 +1,196 @@
+"""Trials carried out by Ray Tune, on this machine or on a cluster."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Any, Self
+
+import torch
+
+from bln_search.core.errors import ClusterError
+from bln_search.core.states import FailureClass
+from bln_search.search.executor import NextTask, Pulse, Report
+from bln_search.search.messages import ENDS, EpochDone, Message, Task, TaskFailed, TrainingPruned, Verdict
+from bln_search.search.place import Place
+from bln_search.search.ray_cluster import Cluster, cluster
+from bln_search.search.ray_environment import own_folder
+from bln_search.search.ray_parts import (
+    TaskCallback,
+    TaskScheduler,
+    TaskSearcher,
+    end_actor,
+    make_tuner,
+    steady_actors,
+)
+from bln_search.search.workers import choose_workers, cores
+
+
+class RayExecutor:
+    """Runs trials through `ray.tune.Tuner`, whose processes live from one trial to the next. A context manager.
+
+    address: host:port of a cluster to join; the folders of `place` must be there too. Without it a cluster of this
+    machine is started and ended. workers: trials side by side, by default as many as the cores (the GPUs) carry.
+    gpus_per_trial: on CUDA 1 by default; 0.25 puts four trials on one GPU.
+
+    Raises ClusterError where the cluster cannot be reached or lacks what a trial asks for.
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        workers: int | None = None,
+        *,
+        address: str | None = None,
+        gpus_per_trial: float | None = None,
+    ) -> None:
+        self.place, self.wanted, self.address = place, workers, address
+        on_gpu = place.device.startswith("cuda")
+        self.gpus = (1.0 if on_gpu else 0.0) if gpus_per_trial is None else gpus_per_trial
+        if self.gpus > 1 and self.gpus != int(self.gpus):
+            raise ClusterError(f"a trial uses a part of one GPU or whole GPUs, not {self.gpus:g}")
+        self._stack = ExitStack()
+        self._cluster: Cluster | None = None
+
+    def __enter__(self) -> Self:
+        """Join or start the cluster."""
+        own_gpus = torch.cuda.device_count() if self.place.device.startswith("cuda") or self.gpus else 0
+        self._cluster = self._stack.enter_context(cluster(self.address, max(cores(), self.wanted or 1), own_gpus))
+        try:
+            self._cluster.check_room(min(1.0, self._cluster.cpus), self.gpus)
+        except BaseException:
+            self._stack.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Leave it or end it."""
+        self._stack.close()
+
+    def run(self, next_task: NextTask, report: Report, pulse: Pulse, trials: int = 1) -> None:
+        """Carry out every task that `next_task` gives. Leaving by an exception ends what is under way."""
+        assert self._cluster is not None
+        _TuneRun(self, self._cluster, next_task, report, pulse).run(self._side_by_side(self._cluster, trials))
+
+    def _side_by_side(self, cluster: Cluster, trials: int) -> int:
+        if self.wanted is not None:
+            return self.wanted
+        if self.gpus:
+            return max(1, int(cluster.gpus / self.gpus))
+        return choose_workers("cpu", trials, max(1, int(cluster.cpus)))
+
+
+class _LeaveTune(BaseException):
+    """Leaves Tune at once; what led to it is kept aside, as Tune would wrap it and wait for its processes."""
+
+
+class _TuneRun:
+    """One call of `Tuner.fit`."""
+
+    def __init__(
+        self, executor: RayExecutor, cluster: Cluster, next_task: NextTask, report: Report, pulse: Pulse
+    ) -> None:
+        self.executor, self.cluster = executor, cluster
+        self.next_task, self.report, self.pulse = next_task, report, pulse
+        self.live: dict[int, Task] = {}
+        self.actors: dict[str, Any] = {}
+        self.error: BaseException | None = None
+
+    def run(self, side_by_side: int) -> None:
+        share = min(1.0, int(self.cluster.cpus / side_by_side * 100) / 100)
+        resources = {"cpu": share, **({"gpu": self.executor.gpus} if self.executor.gpus else {})}
+        storage = tempfile.mkdtemp(prefix="tune", dir=own_folder())
+        tuner = make_tuner(
+            TaskSearcher(self.executor.place, self._next, lambda: bool(self.live)),
+            TaskScheduler(self._hear),
+            TaskCallback(self._pulse, self._started, self._hear, self._lost),
+            side_by_side=side_by_side,
+            resources=resources,
+            storage=storage,
+        )
+        try:
+            with steady_actors():
+                tuner.fit()
+        except _LeaveTune:
+            pass
+        finally:
+            self._end_actors()
+            shutil.rmtree(storage, ignore_errors=True)
+        if self.error is not None:
+            raise self.error
+
+    def _next(self) -> Task | None:
+        self._pulse()
+        with self._kept_aside():
+            task = self.next_task()
+        if task is not None:
+            self.live[task.token] = task
+        return task
+
+    def _hear(self, trial: Any, result: dict[str, Any]) -> bool:
+        """Report the messages of a result, each once; should the trial stop?"""
+        messages: list[Message] = result.get("messages") or []
+        said, messages[:] = list(messages), []
+        task: Task = trial.config["task"]
+        stop = False
+        with self._kept_aside():
+            for message in said:
+                if isinstance(message, ENDS):
+                    self.live.pop(task.token, None)
+                verdict = self.report(task, message)
+                if isinstance(message, EpochDone) and task.prunable and verdict is Verdict.STOP:
+                    stop = True
+            if stop and task.token in self.live:
+                self.live.pop(task.token)
+                epoch = max(message.record.epoch for message in said if isinstance(message, EpochDone))
+                self.report(task, TrainingPruned(epoch))
+        return stop
+
+    def _started(self, trial: Any) -> None:
+        self.actors[trial.trial_id] = trial.temporary_state.ray_actor
+
+    def _lost(self, trial: Any, reason: str) -> None:
+        self.cluster_is_there()
+        task: Task = trial.config["task"]
+        if self.live.pop(task.token, None) is not None:
+            with self._kept_aside():
+                self.report(task, TaskFailed(FailureClass.INFRASTRUCTURE, reason))
+
+    def _pulse(self) -> None:
+        self.cluster_is_there()
+        with self._kept_aside():
+            self.pulse(list(self.live))
+
+    def cluster_is_there(self) -> None:
+        """Leave where the cluster is gone: Tune would wait for it for ever."""
+        with self._kept_aside():
+            self.cluster.check()
+
+    def _kept_aside(self) -> _KeptAside:
+        return _KeptAside(self)
+
+    def _end_actors(self) -> None:
+        for actor in self.actors.values():
+            end_actor(actor)
+        self.actors.clear()
+
+
+class _KeptAside:
+    """What is raised inside is kept in the run and Tune is left."""
+
+    def __init__(self, run: _TuneRun) -> None:
+        self.run = run
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None and not isinstance(error, _LeaveTune):
+            self.run.error = error
+            raise _LeaveTune from error

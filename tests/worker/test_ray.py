@@ -1,0 +1,184 @@
+"""The same study through Ray Tune: the same table, and no failure of a process, a cluster or a wish goes unheard."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import time
+
+import psutil
+import pytest
+
+from bln_search.core.errors import ClusterError
+from bln_search.core.states import FailureClass, StudyState, TrialState
+from bln_search.search.local import LocalExecutor
+from bln_search.search.messages import Progressed, TaskFailed
+from bln_search.search.ray_tune import RayExecutor
+from bln_search.specs import parse_study
+from bln_search.storage import queries
+from bln_search.storage.ledger import open_ledger
+from bln_search.worker import run_study
+from tests.worker.test_run import STUDY, Watcher, ledger, place  # noqa: F401 - fixtures
+
+pytestmark = [
+    pytest.mark.xdist_group("ray"),
+    pytest.mark.filterwarnings("default"),  # Ray's own are not ours to mend
+]
+LONG = STUDY.replace("LR", "0.002").replace("epochs: 2", "epochs: 40").replace("small", "long")
+
+
+@pytest.fixture(scope="module")
+def executor(tmp_path_factory):
+    """One cluster for all that leave it as it was."""
+    from bln_search.search.place import Place
+
+    folder = tmp_path_factory.mktemp("ray")
+    with RayExecutor(Place(folder / "data", folder / "cache", folder / "checkpoints"), 2) as opened:
+        yield opened
+
+
+def workers():
+    own = psutil.Process()
+    return [one for one in own.children(recursive=True) if one.name().startswith("ray::TaskTrain")]
+
+
+def figures(opened, study_id):
+    return [
+        (one.arm, one.seed, str(one.evaluation.key.configuration), one.evaluation.key.split, one.evaluation.loss)
+        for one in queries.evaluations(opened.engine, study_id)
+    ]
+
+
+def test_the_table_is_that_of_the_local_executor(executor, ledger, place, tmp_path):  # noqa: F811
+    spec = parse_study(STUDY.replace("LR", "0.002"))
+    study_id = ledger.accept(spec)
+    assert run_study(ledger, study_id, executor, Watcher()) is StudyState.COMPLETE
+    other = open_ledger(f"sqlite:///{tmp_path / 'other.sqlite3'}")
+    other_id = other.accept(spec)
+    run_study(other, other_id, LocalExecutor(place, 2), Watcher())
+    assert figures(ledger, study_id) == figures(other, other_id)
+    other.close()
+
+
+def test_a_search_prunes_and_ends_with_all_its_points(executor, ledger):  # noqa: F811
+    spec = parse_study(
+        """
+name: searched
+data: {name: digits, fraction: 0.2, validation: 200}
+model: {name: mlp, widths: [8]}
+arms: [{method: mbn, lambda: 0.5}]
+training: {epochs: 6, optimizer: sgd}
+seeds: [0]
+space: {training.learning_rate: {kind: float, low: 1e-4, high: 1, log: true}}
+search: {sampler: random, trials: 8, pruner: asha}
+"""
+    )
+    study_id = ledger.accept(spec)
+    assert run_study(ledger, study_id, executor, Watcher()) is StudyState.COMPLETE
+    states = ledger.find_study("searched").trials
+    assert sum(states.values()) == 8
+    assert states[TrialState.PRUNED] > 0
+    assert states[TrialState.FINISHED] > 0
+
+
+def test_a_worker_killed_is_noticed_at_once_and_its_trial_tried_again(executor, ledger):  # noqa: F811
+    study_id = ledger.accept(parse_study(LONG))
+    killed, noticed = [], []
+
+    def watch(message):
+        if not killed and isinstance(message, Progressed):
+            killed.append(time.monotonic())
+            os.kill(workers()[0].pid, signal.SIGKILL)
+        if isinstance(message, TaskFailed):
+            noticed.append((time.monotonic(), message))
+
+    assert run_study(ledger, study_id, executor, Watcher(watch)) is StudyState.COMPLETE
+    assert [message.failure for _, message in noticed] == [FailureClass.INFRASTRUCTURE]
+    assert "worker process ended" in noticed[0][1].reason
+    assert noticed[0][0] - killed[0] < 5
+    assert ledger.find_study("long").trials == {TrialState.FINISHED: 2}
+
+
+def test_what_cannot_succeed_is_tried_once(executor, ledger, monkeypatch):  # noqa: F811
+    spec = parse_study(STUDY.replace("LR", "0.002").replace("name: digits", "name: cifar10").replace("mlp, ", "mlp, "))
+    study_id = ledger.accept(spec)
+    watcher = Watcher()
+    assert run_study(ledger, study_id, executor, watcher) is StudyState.INTERRUPTED
+    failures = [message for _, message in watcher.messages if isinstance(message, TaskFailed)]
+    assert [one.failure for one in failures] == [FailureClass.USER_ERROR] * 2
+    assert "give the folder that holds it with --data" in failures[0].reason
+
+
+def test_an_error_of_the_driver_leaves_at_once_and_gives_trials_back(executor, ledger):  # noqa: F811
+    study_id = ledger.accept(parse_study(LONG))
+
+    class Stop(Exception):
+        pass
+
+    stopped = []
+
+    def stop(message):
+        if isinstance(message, Progressed) and not stopped:
+            stopped.append(time.monotonic())
+            raise Stop
+
+    with pytest.raises(Stop):
+        run_study(ledger, study_id, executor, Watcher(stop))
+    assert time.monotonic() - stopped[0] < 5
+    assert ledger.find_study("long").trials.get(TrialState.RUNNING, 0) == 0
+    assert run_study(ledger, study_id, executor, Watcher()) is StudyState.COMPLETE
+
+
+def test_more_gpus_than_there_are_is_an_error_that_names_them(place):  # noqa: F811
+    with (
+        pytest.raises(ClusterError, match="a part of one GPU or whole GPUs"),
+        RayExecutor(place, gpus_per_trial=1.5),
+    ):
+        pass
+
+
+def test_a_second_cluster_in_one_process_is_refused(executor, place):  # noqa: F811
+    with pytest.raises(ClusterError, match="joined a Ray cluster already"), RayExecutor(place):
+        pass
+
+
+def test_the_last_one_asks_for_room_then_loses_its_cluster(executor, ledger):  # noqa: F811
+    """In one test, as the cluster of the module does not survive it."""
+    with pytest.raises(ClusterError, match="asks for 1 GPUs, the Ray cluster has 0"):
+        executor._cluster.check_room(1.0, 1.0)
+    with pytest.raises(ClusterError, match="asks for 64 CPUs"):
+        executor._cluster.check_room(64.0, 0.0)
+    study_id = ledger.accept(parse_study(LONG))
+
+    def kill(message):
+        if isinstance(message, Progressed):
+            os.kill(executor._cluster.watched, signal.SIGKILL)
+
+    start = time.monotonic()
+    with pytest.raises(ClusterError, match="the Ray cluster is gone: its raylet ended"):
+        run_study(ledger, study_id, executor, Watcher(kill))
+    assert time.monotonic() - start < 60
+    assert ledger.find_study("long").state is StudyState.INTERRUPTED
+    assert ledger.find_study("long").trials.get(TrialState.RUNNING, 0) == 0
+
+
+@pytest.mark.parametrize("address", ["nowhere", "127.0.0.1:1", "127.0.0.1:99999", "host:port"])
+def test_a_cluster_that_cannot_be_reached_is_an_error_within_seconds(address, place):  # noqa: F811
+    from bln_search.search.ray_cluster import _join
+
+    start = time.monotonic()
+    with pytest.raises(ClusterError, match=r"not the address of a Ray cluster|no Ray cluster at"):
+        _join(address)
+    assert time.monotonic() - start < 15
+
+
+def test_something_else_that_listens_is_no_cluster(monkeypatch):
+    from bln_search.search import ray_cluster
+
+    monkeypatch.setattr(ray_cluster, "_PATIENCE", 4.0)
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        with pytest.raises(ClusterError, match=r"does not answer like a Ray cluster|refuses"):
+            ray_cluster._join(f"127.0.0.1:{listener.getsockname()[1]}")
