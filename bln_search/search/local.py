@@ -9,7 +9,8 @@ import threading
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
-from multiprocessing.context import SpawnProcess
+from multiprocessing.process import BaseProcess
+from typing import Any
 
 from bln_search.core.states import FailureClass
 from bln_search.search.executor import NextTask, Pulse, Report, failed
@@ -18,14 +19,15 @@ from bln_search.search.place import Place
 from bln_search.search.trial import run_task
 from bln_search.search.workers import choose_workers, cores
 
-_CONTEXT = multiprocessing.get_context("spawn")
+_METHOD = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
+_CONTEXT = multiprocessing.get_context(_METHOD)
 _PULSE = 0.5
 """Seconds between calls of `pulse` at most."""
 
 
 @dataclass
 class _Worker:
-    process: SpawnProcess
+    process: BaseProcess
     connection: Connection
     task: Task | None = None
 
@@ -72,8 +74,10 @@ class LocalExecutor:
                 worker.connection.send(worker.task)
 
     def _start(self, live: list[_Worker]) -> _Worker:
+        if _METHOD == "forkserver":  # one process loads torch, the others come from it
+            _CONTEXT.set_forkserver_preload(["bln_search.search.trial"])
         here, there = _CONTEXT.Pipe()
-        process = _CONTEXT.Process(target=_work, args=(there, self.place), daemon=True)
+        process = _make_process(target=_work, args=(there, self.place), daemon=True)
         process.start()
         there.close()
         worker = _Worker(process, here)
@@ -108,6 +112,12 @@ def _next_message(worker: _Worker) -> Message | None:
         return None
     reason = f"the worker process ended with exit code {worker.process.exitcode}"
     return TaskFailed(FailureClass.INFRASTRUCTURE, reason)
+
+
+def _make_process(**arguments: Any) -> BaseProcess:
+    maker: Any = _CONTEXT
+    process: BaseProcess = maker.Process(**arguments)
+    return process
 
 
 def _end(live: list[_Worker]) -> None:

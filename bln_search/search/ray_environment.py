@@ -10,6 +10,9 @@ import tempfile
 from functools import lru_cache
 from pathlib import Path
 
+import psutil
+
+_PREFIX = "bln"
 _LONGEST = 40
 """Characters of a folder under which Ray's sockets keep within the 107 that a socket's path may have."""
 
@@ -45,8 +48,12 @@ def prepare_environment() -> None:
 @lru_cache(maxsize=1)
 def own_folder() -> Path:
     """A folder of this process for everything Ray writes, with a path short enough for its sockets; removed at exit."""
-    base = tempfile.gettempdir()
-    folder = Path(tempfile.mkdtemp(prefix="bln", dir=base if len(base) <= _LONGEST else "/tmp"))  # noqa: S108
+    base = Path(tempfile.gettempdir() if len(tempfile.gettempdir()) <= _LONGEST else "/tmp")  # noqa: S108
+    for left in base.glob(f"{_PREFIX}*-*"):
+        pid = left.name.removeprefix(_PREFIX).partition("-")[0]
+        if pid.isdigit() and not psutil.pid_exists(int(pid)):  # whoever made it was killed
+            shutil.rmtree(left, ignore_errors=True)
+    folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=base))
     owner = os.getpid()
     atexit.register(lambda: shutil.rmtree(folder, ignore_errors=True) if os.getpid() == owner else None)
     return folder

@@ -186,7 +186,11 @@ def grid(space: Space) -> Iterator[Point]:
 
 def point_label(point: Point) -> str:
     """The point for people: `lambda=0.5 batch_size=8`."""
-    return " ".join(f"{key.rpartition('.')[2]}={_shown(value)}" for key, value in sorted(point.items()))
+    named: list[tuple[str, Any]] = []
+    for key, value in sorted(point.items()):
+        whole_section = isinstance(value, dict) and key in SECTIONS
+        named += sorted(value.items()) if whole_section else [(key.rpartition(".")[2], value)]
+    return " ".join(f"{name}={_shown(value)}" for name, value in named)
 
 
 def _shown(value: Any) -> str:

@@ -43,6 +43,14 @@ class Watcher:
             self.on_message(message)
 
 
+def workers():
+    """The processes that carry trials out: children of the one that has loaded everything for them."""
+    own = psutil.Process()
+    return [
+        one for one in own.children(recursive=True) if one.ppid() != own.pid and "forkserver" in " ".join(one.cmdline())
+    ]
+
+
 @pytest.fixture
 def ledger(tmp_path):
     opened = open_ledger(f"sqlite:///{tmp_path / 'ledger.sqlite3'}")
@@ -86,8 +94,7 @@ def test_a_worker_killed_is_replaced_and_its_trial_tried_again(ledger, place):
 
     def kill_once(message):
         if not killed and isinstance(message, Progressed):
-            workers = [child for child in psutil.Process().children() if "spawn_main" in " ".join(child.cmdline())]
-            killed.append(workers[0].pid)
+            killed.append(workers()[0].pid)
             os.kill(killed[0], signal.SIGKILL)
 
     watcher = Watcher(kill_once)

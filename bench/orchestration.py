@@ -1,0 +1,208 @@
+"""What it costs to carry trials out: ours through Ray Tune, the bare training in two processes, plain Ray Tune.
+
+Sixty-four trials of about a second each on two cores, each of the three in a process tree of its own, one after
+another, several times. The bare training is the training loop alone: no evaluation, no checkpoint, no database. Plain
+Ray Tune is a function trainable with Tune's defaults around the same training.
+
+overhead: seconds a trial, ours over bare, once workers are up (from the second to the last trial that ends).
+overhead_whole: wall time of the whole process trees, cluster start included. versus_ray_tune: wall time of plain Ray
+Tune over ours, from `Tuner.fit` to its end against the whole study, cluster start left out of both.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from bench.reporting import arguments, finish, spread
+from bln_search.data import PreparedData, load_data, prepare
+from bln_search.search.trial import build_network
+from bln_search.specs import StudySpec, TrialSpec, parse_study, trials_of
+from bln_search.training import TrainingRun
+
+STUDY = """
+name: orchestration
+data: {{name: digits, validation: 100}}
+model: {{name: mlp, widths: [64]}}
+arms: [{{method: bn}}]
+training: {{epochs: {epochs}, batch_size: 25, checkpoint: last}}
+seeds: [{seeds}]
+"""
+CORES = 2
+
+
+def study(epochs: int, trials: int) -> StudySpec:
+    """So many trials of so many epochs."""
+    return parse_study(STUDY.format(epochs=epochs, seeds=", ".join(str(seed) for seed in range(trials))))
+
+
+def train_bare(trial: TrialSpec, data: PreparedData) -> float:
+    """The training alone; its last validation loss."""
+    torch.manual_seed(trial.seed)
+    run = TrainingRun(build_network(trial, data), data, trial.training, trial.arm, seed=trial.seed)
+    return [record.validation_loss for record in run.epochs()][-1]
+
+
+def prepared(trial: TrialSpec) -> PreparedData:
+    """The data, with one thread to compute on it."""
+    torch.set_num_threads(1)
+    return prepare(load_data(trial.data.name, Path(), None), trial.data)
+
+
+def calibrated(seconds: float) -> int:
+    """Epochs that take so long."""
+    (trial,) = trials_of(study(20, 1))
+    data = prepared(trial)
+    train_bare(trial, data)
+    start = time.perf_counter()
+    train_bare(trial, data)
+    return max(1, round(seconds * 20 / (time.perf_counter() - start)))
+
+
+def bare_share(trials: list[TrialSpec], ends: Any) -> None:
+    """One of the bare processes: its trials one after another."""
+    data = prepared(trials[0])
+    for trial in trials:
+        train_bare(trial, data)
+        ends.put(time.monotonic())
+
+
+def run_bare(epochs: int, trials: int) -> dict[str, Any]:
+    """Two processes, half of the trials each."""
+    start = time.monotonic()
+    every = list(trials_of(study(epochs, trials)))
+    context = get_context("spawn")
+    ends = context.Queue()
+    shares = [context.Process(target=bare_share, args=(every[core::CORES], ends)) for core in range(CORES)]
+    for share in shares:
+        share.start()
+    times = sorted(ends.get() - start for _ in every)
+    for share in shares:
+        share.join()
+    return {"ends": times, "seconds": time.monotonic() - start}
+
+
+def run_ours(epochs: int, trials: int) -> dict[str, Any]:
+    """The study through our executor on Ray Tune, ledger and evaluation included."""
+    from bln_search.search.messages import EvaluationDone, Message
+    from bln_search.search.place import Place
+    from bln_search.search.ray_tune import RayExecutor
+    from bln_search.storage.ledger import open_ledger
+    from bln_search.worker import run_study
+
+    ends: list[float] = []
+    start = time.monotonic()
+
+    class Watcher:
+        def planned(self, trials: int) -> None:
+            """Nothing to say."""
+
+        def heard(self, trial: TrialSpec, message: Message) -> None:  # noqa: ARG002
+            """Note when a trial ends."""
+            if isinstance(message, EvaluationDone):
+                ends.append(time.monotonic() - start)
+
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder)
+        place = Place(home / "data", home / "cache", home / "checkpoints")
+        ledger = open_ledger(f"sqlite:///{home / 'ledger.sqlite3'}")
+        with RayExecutor(place, CORES) as executor:
+            up = time.monotonic() - start
+            run_study(ledger, ledger.accept(study(epochs, trials)), executor, Watcher())
+            seconds = time.monotonic() - start - up
+        ledger.close()
+    return {"ends": ends, "seconds": seconds, "start": up}
+
+
+def run_tune(epochs: int, trials: int) -> dict[str, Any]:
+    """Plain Ray Tune as its documentation has it: a function, a grid of seeds, defaults."""
+    import ray
+    from ray import tune
+
+    def trainable(config: dict[str, Any]) -> None:
+        every = trials_of(study(epochs, trials))
+        trial = every[config["seed"]]
+        tune.report({"loss": train_bare(trial, prepared(trial))})
+
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["RAY_AUTH_TOKEN_PATH"] = str(Path(folder) / "token")
+        Path(folder, "token").write_text("bench" * 8)
+        start = time.monotonic()
+        ray.init(num_cpus=CORES, logging_level=logging.ERROR, log_to_driver=False)
+        up = time.monotonic() - start
+        space = {"seed": tune.grid_search(list(range(trials)))}
+        tune.Tuner(trainable, param_space=space, run_config=tune.RunConfig(storage_path=folder, verbose=0)).fit()
+        seconds = time.monotonic() - start - up
+        ray.shutdown()
+    return {"seconds": seconds, "start": up}
+
+
+KINDS = {"bare": run_bare, "ours": run_ours, "tune": run_tune}
+
+
+def measured(kind: str, epochs: int, trials: int) -> dict[str, Any]:
+    """One of the three in a process tree of its own; `whole` is what it took from outside."""
+    command = [sys.executable, "-m", "bench.orchestration", "--kind", kind, "--epochs", str(epochs)]
+    start = time.monotonic()
+    done = subprocess.run([*command, "--trials", str(trials)], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{kind} failed:\n{done.stderr[-3000:]}")
+    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return {**result, "whole": time.monotonic() - start}
+
+
+def seconds_a_trial(ends: list[float]) -> float:
+    """Once all workers are at it: from the second end to the last."""
+    return (ends[-1] - ends[CORES - 1]) * CORES / (len(ends) - CORES)
+
+
+def main() -> None:
+    parser = arguments(__doc__ or "")
+    parser.add_argument("--kind", choices=list(KINDS), help=argparse.SUPPRESS)
+    parser.add_argument("--epochs", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--trials", type=int, default=64, help="trials of each run")
+    parser.add_argument("--pairs", type=int, default=3, help="how often the three are run in turn")
+    options = parser.parse_args()
+    if options.kind:
+        print(json.dumps(KINDS[options.kind](options.epochs, options.trials)))
+        return
+    trials, pairs = (16, 1) if options.quick else (options.trials, options.pairs)
+    epochs = calibrated(1.0)
+    runs = [{kind: measured(kind, epochs, trials) for kind in KINDS} for _ in range(pairs)]
+    steady = [seconds_a_trial(run["ours"]["ends"]) / seconds_a_trial(run["bare"]["ends"]) - 1 for run in runs]
+    whole = [run["ours"]["whole"] / run["bare"]["whole"] - 1 for run in runs]
+    versus = [run["tune"]["seconds"] / run["ours"]["seconds"] for run in runs]
+    for run in runs:
+        for kind, one in run.items():
+            rate = f"{seconds_a_trial(one['ends']):.3f} s a trial" if "ends" in one else ""
+            print(f"{kind:5} {one['seconds']:7.1f} s, whole process tree {one['whole']:7.1f} s  {rate}")
+    result = {
+        "overhead": spread(steady)["median"],
+        "overhead_spread": spread(steady),
+        "overhead_whole": spread(whole)["median"],
+        "overhead_whole_spread": spread(whole),
+        "versus_ray_tune": spread(versus)["median"],
+        "versus_ray_tune_spread": spread(versus),
+        "trials": trials,
+        "pairs": pairs,
+        "epochs": epochs,
+        "seconds_a_trial_bare": spread([seconds_a_trial(run["bare"]["ends"]) for run in runs]),
+        "seconds": {kind: spread([run[kind]["seconds"] for run in runs]) for kind in KINDS},
+        "whole": {kind: spread([run[kind]["whole"] for run in runs]) for kind in KINDS},
+    }
+    finish("orchestration", result, save=options.save)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+"""TPE with successive halving against random search with twice as many trials, on the study `mbn_lambda_tpe_small`.
+
+Ten repetitions with other sampler seeds. Each search is run to its end; its figure is the best validation loss that any
+of its trials reached. N trials of TPE with ASHA train fewer epochs than 2 N whole trials of random search.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from bench.reporting import arguments, finish, spread
+from bln_search.core.states import TrialState
+from bln_search.search.local import LocalExecutor
+from bln_search.search.messages import Message
+from bln_search.search.place import Place
+from bln_search.specs import StudySpec, TrialSpec, load_study
+from bln_search.specs.search import Pruner, Sampler
+from bln_search.storage.ledger import open_ledger
+from bln_search.storage.queries import points
+from bln_search.worker import run_study
+
+STUDY = Path(__file__).parents[1] / "studies" / "mbn_lambda_tpe_small.yaml"
+
+
+class Silent:
+    """Nobody watches."""
+
+    def planned(self, trials: int) -> None:
+        """Nothing to say."""
+
+    def heard(self, trial: TrialSpec, message: Message) -> None:
+        """Nothing to say."""
+
+
+def searched(study: StudySpec) -> dict[str, Any]:
+    """The best validation loss of a search, its trials and epochs, and how long it took."""
+    start = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder)
+        place = Place(home / "data", home / "cache", home / "checkpoints")
+        ledger = open_ledger(f"sqlite:///{home / 'ledger.sqlite3'}")
+        study_id = ledger.accept(study)
+        run_study(ledger, study_id, LocalExecutor(place), Silent())
+        trials = [trial for point in points(ledger.engine, study_id) for trial in point]
+        ledger.close()
+    finished = [min(trial.losses.values()) for trial in trials if trial.state is TrialState.FINISHED]
+    return {
+        "best": min(finished),
+        "trials": len(trials),
+        "epochs": sum(len(trial.losses) for trial in trials),
+        "seconds": time.monotonic() - start,
+    }
+
+
+def main() -> None:
+    parser = arguments(__doc__ or "")
+    parser.add_argument("--repetitions", type=int, default=10)
+    options = parser.parse_args()
+    study = load_study(STUDY)
+    assert study.search is not None
+    repetitions = 2 if options.quick else options.repetitions
+    found: dict[str, list[dict[str, Any]]] = {"tpe": [], "random": []}
+    for seed in range(repetitions):
+        tpe = study.search.model_copy(update={"seed": 1000 * seed})
+        random = tpe.model_copy(
+            update={
+                "sampler": Sampler.RANDOM,
+                "pruner": Pruner.NONE,
+                "trials": 2 * tpe.trials,
+                "seed": 1000 * seed + 500,
+            }
+        )
+        for name, search in (("tpe", tpe), ("random", random)):
+            found[name].append(searched(study.model_copy(update={"search": search})))
+        print(f"seed {seed}: tpe {found['tpe'][-1]['best']:.4f}, random {found['random'][-1]['best']:.4f}", flush=True)
+    best = {name: [one["best"] for one in each] for name, each in found.items()}
+    result = {
+        "tpe_best": spread(best["tpe"]),
+        "random_best": spread(best["random"]),
+        "mean_difference": sum(a - b for a, b in zip(best["tpe"], best["random"], strict=True)) / repetitions,
+        "tpe_no_worse": sum(a <= b for a, b in zip(best["tpe"], best["random"], strict=True)),
+        "repetitions": repetitions,
+        "trials": {name: spread([one["trials"] for one in each]) for name, each in found.items()},
+        "epochs": {name: spread([one["epochs"] for one in each]) for name, each in found.items()},
+        "seconds": {name: spread([one["seconds"] for one in each]) for name, each in found.items()},
+    }
+    finish("search", result, save=options.save)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,233 @@
+"""The ranked table of sixteen configurations over three seeds: ours against what people do today.
+
+Today: a grid of configuration × seed, each cell trained anew and evaluated under its configuration, as a Ray Tune
+`grid_search` with Tune's defaults, and as an Optuna study with a GridSampler in two processes on one SQLite storage.
+Ours: three trainings, each network evaluated under all sixteen in one pass, local executor. Same data, network,
+training loop and seeds; all three give the same table (`max_relative_difference` of the mean losses). Wall times are of
+whole process trees, one after another on the same machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import json
+import logging
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from bench.orchestration import CORES, prepared
+from bench.reporting import arguments, finish, spread
+from bln_search.core.configuration import InferenceConfiguration, Method, all_configurations
+from bln_search.core.words import Correction, PopulationEstimate, Split
+from bln_search.data import PreparedData
+from bln_search.evaluation import gather_frozen
+from bln_search.evaluation.batches import mini_batches
+from bln_search.norms.finding import find_norms, network_populations
+from bln_search.search.trial import build_network
+from bln_search.specs import TrialSpec, parse_study, trials_of
+from bln_search.training import TrainingRun
+from bln_search.training.checkpoint import load_weights
+
+STUDY = """
+name: versus_grid
+data: {{name: digits, validation: 300}}
+model: {{name: mlp, widths: [128, 64]}}
+arms: [{{method: bln}}]
+training: {{epochs: {epochs}, batch_size: 25}}
+seeds: [0, 1, 2]
+"""
+WORDS = [str(configuration) for configuration in all_configurations(Method.BLN)]
+SEEDS = (0, 1, 2)
+
+
+def cell(epochs: int, word: str, seed: int) -> dict[str, float]:
+    """One cell of the grid: train, estimate the population, evaluate the validation split under one configuration."""
+    trial = next(one for one in trials_of(parse_study(STUDY.format(epochs=epochs))) if one.seed == seed)
+    data = prepared(trial)
+    network, trained = _trained(trial, data)
+    load_weights(network, trained)
+    size = trial.training.batch_size
+    layers = find_norms(network)
+    inputs, targets = data.splits[Split.TRAIN]
+    complete = len(inputs) // size * size
+    batches = (x for x, _ in mini_batches(inputs[:complete], targets[:complete], size))
+    gathered = {PopulationEstimate.FROZEN: gather_frozen(network, batches)}
+    populations = network_populations(layers, gathered, Correction.BESSEL, per_slot=False)
+    for layer, estimates in populations.items():
+        layer.configure(InferenceConfiguration(word), estimates[PopulationEstimate.FROZEN])
+    network.eval()
+    loss, n = 0.0, 0
+    with torch.no_grad():
+        for x, y in mini_batches(*data.splits[Split.VALIDATION], size):
+            logits = network(x)[: len(y)]
+            loss += torch.nn.functional.cross_entropy(logits, y, reduction="sum").item()
+            n += len(y)
+    return {"loss": loss / n}
+
+
+def _trained(trial: TrialSpec, data: PreparedData) -> tuple[torch.nn.Module, dict[str, torch.Tensor]]:
+    torch.manual_seed(trial.seed)
+    network = build_network(trial, data)
+    run = TrainingRun(network, data, trial.training, trial.arm, seed=trial.seed)
+    for _ in run.epochs():
+        pass
+    return network, run.trained.weights
+
+
+def run_ours(epochs: int, folder: Path) -> dict[str, float]:
+    """The command, as a user calls it."""
+    path = folder / "versus_grid.yaml"
+    path.write_text(STUDY.format(epochs=epochs))
+    code = "import sys; from bln_search.cli.main import main; main()"
+    environment = {**os.environ, "BLN_SEARCH_HOME": str(folder / "home"), "BLN_SEARCH_CACHE": str(folder / "cache")}
+    done = subprocess.run(
+        [sys.executable, "-c", code, "run", str(path), "--format", "csv", "--device", "cpu"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    rows = csv.DictReader(io.StringIO(done.stdout))
+    return {row["configuration"]: float(row["validation_loss_mean"]) for row in rows}
+
+
+def run_tune(epochs: int, folder: Path) -> dict[str, float]:
+    """A grid search with Ray Tune's defaults."""
+    import ray
+    from ray import tune
+
+    def trainable(config: dict[str, Any]) -> None:
+        tune.report(cell(epochs, config["configuration"], config["seed"]))
+
+    folder.joinpath("token").write_text("bench" * 8)
+    os.environ["RAY_AUTH_TOKEN_PATH"] = str(folder / "token")
+    ray.init(num_cpus=CORES, logging_level=logging.ERROR, log_to_driver=False)
+    space = {"configuration": tune.grid_search(WORDS), "seed": tune.grid_search(list(SEEDS))}
+    run_config = tune.RunConfig(storage_path=str(folder / "tune"), verbose=0)
+    results = tune.Tuner(trainable, param_space=space, run_config=run_config).fit()
+    losses: dict[str, list[float]] = {}
+    for result in (results[i] for i in range(len(results))):
+        assert result.config is not None
+        assert result.metrics is not None
+        losses.setdefault(result.config["configuration"], []).append(result.metrics["loss"])
+    ray.shutdown()
+    return _means(losses)
+
+
+def optuna_share(epochs: int, url: str) -> None:
+    """One of the processes of the Optuna study."""
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    grid: dict[str, list[Any]] = {"configuration": WORDS, "seed": list(SEEDS)}
+    study = optuna.load_study(study_name="grid", storage=url, sampler=optuna.samplers.GridSampler(grid, seed=0))
+
+    def objective(trial: Any) -> float:
+        word = trial.suggest_categorical("configuration", WORDS)
+        return cell(epochs, word, trial.suggest_categorical("seed", list(SEEDS)))["loss"]
+
+    study.optimize(objective)
+
+
+def run_optuna(epochs: int, folder: Path) -> dict[str, float]:
+    """A GridSampler in two processes."""
+    import optuna
+
+    url = f"sqlite:///{folder / 'optuna.sqlite3'}"
+    study = optuna.create_study(study_name="grid", storage=url)
+    context = get_context("spawn")
+    shares = [context.Process(target=optuna_share, args=(epochs, url)) for _ in range(CORES)]
+    for share in shares:
+        share.start()
+    for share in shares:
+        share.join()
+    losses: dict[str, dict[int, float]] = {}
+    for trial in study.get_trials():
+        if trial.value is not None:
+            losses.setdefault(trial.params["configuration"], {})[trial.params["seed"]] = trial.value
+    return _means({word: list(by_seed.values()) for word, by_seed in losses.items()})
+
+
+def _means(losses: dict[str, list[float]]) -> dict[str, float]:
+    if {word: len(values) for word, values in losses.items()} != dict.fromkeys(WORDS, len(SEEDS)):
+        raise RuntimeError(f"the grid is not whole: { ({word: len(values) for word, values in losses.items()}) }")
+    return {word: sum(values) / len(values) for word, values in losses.items()}
+
+
+KINDS = {"ours": run_ours, "tune": run_tune, "optuna": run_optuna}
+
+
+def measured(kind: str, epochs: int) -> tuple[float, dict[str, float]]:
+    """Wall time of a process tree of its own, and its table."""
+    command = [sys.executable, "-m", "bench.versus_grid", "--kind", kind, "--epochs", str(epochs)]
+    start = time.monotonic()
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    seconds = time.monotonic() - start
+    if done.returncode:
+        raise RuntimeError(f"{kind} failed:\n{done.stderr[-3000:]}")
+    return seconds, json.loads(done.stdout.splitlines()[-1])
+
+
+def calibrated(seconds: float) -> int:
+    """Epochs that take so long on one core."""
+    trial = trials_of(parse_study(STUDY.format(epochs=10)))[0]
+    data = prepared(trial)
+    _trained(trial, data)
+    start = time.perf_counter()
+    _trained(trial, data)
+    return max(1, round(seconds * 10 / (time.perf_counter() - start)))
+
+
+def main() -> None:
+    parser = arguments(__doc__ or "")
+    parser.add_argument("--kind", choices=list(KINDS), help=argparse.SUPPRESS)
+    parser.add_argument("--epochs", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--seconds", type=float, default=12.0, help="of one training")
+    parser.add_argument("--pairs", type=int, default=1, help="how often the three are run in turn")
+    options = parser.parse_args()
+    if options.kind:
+        with tempfile.TemporaryDirectory() as folder:
+            print(json.dumps(KINDS[options.kind](options.epochs, Path(folder))))
+        return
+    epochs = calibrated(1.5 if options.quick else options.seconds)
+    seconds: dict[str, list[float]] = {kind: [] for kind in KINDS}
+    difference = 0.0
+    for _ in range(1 if options.quick else options.pairs):
+        tables = {}
+        for kind in KINDS:
+            taken, tables[kind] = measured(kind, epochs)
+            seconds[kind].append(taken)
+            print(f"{kind:7} {taken:7.1f} s")
+        for kind in ("tune", "optuna"):
+            for word in WORDS:
+                ours = tables["ours"][word]
+                difference = max(difference, abs(tables[kind][word] - ours) / ours)
+    versus = {
+        kind: [theirs / ours for theirs, ours in zip(seconds[kind], seconds["ours"], strict=True)]
+        for kind in ("tune", "optuna")
+    }
+    result = {
+        "versus_ray_tune": spread(versus["tune"])["median"],
+        "versus_ray_tune_spread": spread(versus["tune"]),
+        "versus_optuna": spread(versus["optuna"])["median"],
+        "versus_optuna_spread": spread(versus["optuna"]),
+        "max_relative_difference": difference,
+        "epochs": epochs,
+        "pairs": len(seconds["ours"]),
+        "seconds": {kind: spread(values) for kind, values in seconds.items()},
+    }
+    finish("versus_grid", result, save=options.save)
+
+
+if __name__ == "__main__":
+    main()
