@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
@@ -97,18 +97,16 @@ def run(
         threads=settings.threads,
     )
     check_study(study, place)
-    ledger = open_ledger(database or settings.database_url)
-    try:
-        with _executor(executor, place, workers, ray_address, gpus_per_trial) as chosen:
-            study_id = ledger.accept(study)
-            with TerminalProgress() if errors.is_terminal else PlainProgress() as watcher:
-                state = run_study(ledger, study_id, chosen, watcher)
+    with ExitStack() as stack:
+        chosen = stack.enter_context(_executor(executor, place, workers, ray_address, gpus_per_trial))
+        ledger = stack.enter_context(closing(open_ledger(database or settings.database_url)))
+        study_id = ledger.accept(study)
+        with TerminalProgress() if errors.is_terminal else PlainProgress() as watcher:
+            state = run_study(ledger, study_id, chosen, watcher)
         _print_leaderboard(ledger, ledger.study(study_id), output)
         if state is not StudyState.COMPLETE:
             _print_failures(ledger, study_id)
             raise typer.Exit(Exit.INCOMPLETE)
-    finally:
-        ledger.close()
 
 
 def _executor(

@@ -52,7 +52,7 @@ def failed(error: Exception) -> TaskFailed:
 
 def _no_memory(error: Exception) -> bool:
     """torch says on CPU that it cannot allocate by a plain RuntimeError."""
-    return isinstance(error, RuntimeError) and "not enough memory" in str(error)
+    return isinstance(error, RuntimeError) and "DefaultCPUAllocator" in str(error)
 
 
 def _accelerator_gave_way(error: Exception) -> bool:

@@ -58,7 +58,7 @@ def test_running_it_again_only_prints_the_table(finished):
 def test_database_and_version(finished):
     status = call("db", "status", home=finished, check=0).stdout
     assert "schema revision 0002; this version of bln-search writes 0002" in status
-    assert "schema revision 0001" in call("db", "upgrade", home=finished, check=0).stdout
+    assert "schema revision 0002" in call("db", "upgrade", home=finished, check=0).stdout
     assert call("--version", check=0).stdout.startswith("bln-search ")
 
 
@@ -95,7 +95,7 @@ BAD = {
     "negative epochs": (edited(("epochs: 1", "epochs: -1")), 3, "training.epochs"),
     "unknown data": (edited(("name: digits", "name: digit")), 3, "choose one of cifar10, digits, mnist"),
     "missing data": (edited(("name: digits", "name: cifar10")), 3, "data_batch_1.bin"),
-    "unknown model": (edited(("name: mlp", "name: mpl")), 3, "choose one of lenet, mlp"),
+    "unknown model": (edited(("name: mlp", "name: mpl")), 3, "choose one of lenet, mlp, nin"),
     "wrong option": (edited(("name: mlp", "name: lenet")), 3, "widths"),
     "network too large for the images": (
         edited(("{name: mlp, widths: [8]}", "{name: lenet}")),
@@ -115,6 +115,34 @@ BAD = {
         "larger than the",
     ),
     "device that is not there": (SMALL, 3, "cannot be used"),
+    "empty space": (SMALL + "space: {}\n", 3, "the space is empty"),
+    "contradictory space": (
+        SMALL + "space: {training.learning_rate: {kind: float, low: 1, high: 0.1}}\n",
+        3,
+        "leave nothing to choose",
+    ),
+    "sampler that cannot take the space": (
+        SMALL + "space: {training.batch_size: {kind: choice, values: [8, 16]}}\nsearch: {sampler: cmaes}\n",
+        3,
+        "the sampler cmaes takes numbers only, training.batch_size is a choice",
+    ),
+    "point that no arm can take": (
+        SMALL + "space: {arm.lambda: {kind: schedule, values: [0.1]}}\n",
+        3,
+        "lambda belongs to the method mbn",
+    ),
+    "network too small for a point": (
+        SMALL + "space: {training.batch_size: {kind: choice, values: [25, 3000]}}\n",
+        3,
+        "larger than the",
+    ),
+    "cluster that cannot be reached": (SMALL, 1, "no Ray cluster at 127.0.0.1:1"),
+    "more GPUs than there are": (SMALL, 1, "a trial asks for 4 GPUs, the Ray cluster has 0"),
+}
+EXTRA = {
+    "device that is not there": ["--device", "cuda:7"],
+    "cluster that cannot be reached": ["--executor", "ray", "--ray-address", "127.0.0.1:1"],
+    "more GPUs than there are": ["--executor", "ray", "--gpus-per-trial", "4"],
 }
 
 
@@ -122,8 +150,7 @@ BAD = {
 def test_bad_input_is_one_clear_error_and_nothing_is_written(name, tmp_path):
     text, code, message = BAD[name]
     (tmp_path / "study.yaml").write_text(text)
-    extra = ["--device", "cuda:7"] if name == "device that is not there" else []
-    done = call("run", tmp_path / "study.yaml", *extra, home=tmp_path / "home")
+    done = call("run", tmp_path / "study.yaml", *EXTRA.get(name, []), home=tmp_path / "home")
     assert done.returncode == code, done.stderr
     assert message in done.stderr
     assert "Traceback" not in done.stderr

@@ -26,9 +26,8 @@ def test_the_python_block_runs_and_prints_a_table_of_sixteen_rows():
     assert len(re.findall(r"^│ +\d+ │", done.stdout, re.MULTILINE)) == 16
 
 
-def test_the_study_is_valid():
-    (study,) = blocks("yaml")
-    assert parse_study(study).name == "digits_example"
+def test_the_studies_are_valid():
+    assert [parse_study(study).name for study in blocks("yaml")] == ["digits_example", "mbn_example"]
 
 
 def test_the_quickstart_prints_the_table_shown(tmp_path):

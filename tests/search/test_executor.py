@@ -1,0 +1,55 @@
+"""Every failure is of one class, and the class decides whether it is tried again."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+import torch
+
+from bln_search.core.errors import DataError, ModelError, StorageFullError
+from bln_search.core.states import FailureClass
+from bln_search.search.executor import failed
+from bln_search.search.workers import choose_workers
+
+
+@pytest.mark.parametrize(
+    ("error", "failure", "disk_full"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory"), FailureClass.OUT_OF_MEMORY, False),
+        (MemoryError(), FailureClass.OUT_OF_MEMORY, False),
+        (
+            RuntimeError("DefaultCPUAllocator: can't allocate memory"),
+            FailureClass.OUT_OF_MEMORY,
+            False,
+        ),
+        (OSError(errno.EIO, "input/output error"), FailureClass.INFRASTRUCTURE, False),
+        (ConnectionResetError(), FailureClass.INFRASTRUCTURE, False),
+        (torch.AcceleratorError("CUDA error: an illegal memory access"), FailureClass.INFRASTRUCTURE, False),
+        (OSError(errno.ENOSPC, "no space left"), FailureClass.INFRASTRUCTURE, True),
+        (StorageFullError("no room"), FailureClass.USER_ERROR, True),
+        (ModelError("no norm"), FailureClass.USER_ERROR, False),
+        (DataError("no file"), FailureClass.USER_ERROR, False),
+        (RuntimeError("mat1 and mat2 shapes cannot be multiplied"), FailureClass.USER_ERROR, False),
+        (TypeError("missing argument"), FailureClass.USER_ERROR, False),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_happened_decides_the_class(error, failure, disk_full):
+    message = failed(error)
+    assert (message.failure, message.disk_full) == (failure, disk_full)
+    assert message.reason
+
+
+def test_a_real_allocation_that_cannot_be_is_out_of_memory():
+    with pytest.raises(RuntimeError) as caught:
+        torch.empty(2**60)
+    assert failed(caught.value).failure is FailureClass.OUT_OF_MEMORY
+
+
+@pytest.mark.parametrize(
+    ("device", "trials", "cores", "workers"),
+    [("cpu", 64, 2, 2), ("cpu", 3, 2, 3), ("cpu", 4, 2, 2), ("cpu", 1, 2, 2), ("cpu", 5, 4, 5), ("cuda:0", 9, 8, 1)],
+)
+def test_few_trials_more_than_cores_run_side_by_side(device, trials, cores, workers):
+    assert choose_workers(device, trials, cores) == workers

@@ -1,0 +1,66 @@
+"""What the driver does about each class of failure, with an executor that fails as it is told."""
+
+from __future__ import annotations
+
+from bln_search.core.states import FailureClass, StudyState, TrialState
+from bln_search.evaluation.memory import MEMORY_LIMIT
+from bln_search.search.messages import TaskFailed, TrainingDiverged
+from bln_search.storage import queries
+from bln_search.worker import run_study
+from tests.worker.test_run import Watcher, ledger, study  # noqa: F401 - fixtures
+
+
+class Scripted:
+    """Answers the tasks in turn with the messages it was given."""
+
+    def __init__(self, *messages):
+        self.messages = list(messages)
+        self.tasks = []
+
+    def run(self, next_task, report, pulse, trials=1):
+        while (task := next_task()) is not None:
+            self.tasks.append(task)
+            report(task, self.messages.pop(0) if self.messages else TrainingDiverged("scripted"))
+            pulse([])
+
+
+def failures(ledger, study_id):  # noqa: F811
+    return [event.data for event in queries.events(ledger.engine, study_id) if event.kind == "attempt_failed"]
+
+
+def test_out_of_memory_is_tried_again_with_half_the_chunk(ledger):  # noqa: F811
+    study_id = ledger.accept(study())
+    full = TaskFailed(FailureClass.OUT_OF_MEMORY, "out of memory")
+    executor = Scripted(full, TrainingDiverged("scripted"), full)
+    assert run_study(ledger, study_id, executor, Watcher()) is StudyState.COMPLETE
+    first = executor.tasks[0].trial.key
+    assert [task.memory_limit for task in executor.tasks if task.trial.key == first] == [
+        None,
+        MEMORY_LIMIT // 2,
+        MEMORY_LIMIT // 4,
+    ]
+    assert [task.memory_limit for task in executor.tasks if task.trial.key != first] == [None]
+
+
+def test_the_machinery_is_given_three_tries_and_a_user_error_one(ledger):  # noqa: F811
+    study_id = ledger.accept(study())
+    broken = TaskFailed(FailureClass.INFRASTRUCTURE, "cable")
+    wrong = TaskFailed(FailureClass.USER_ERROR, "no norm")
+    executor = Scripted(broken, wrong, broken, broken)
+    assert run_study(ledger, study_id, executor, Watcher()) is StudyState.INTERRUPTED
+    assert len(executor.tasks) == 4
+    assert [(one["failure"], one["again"]) for one in failures(ledger, study_id)] == [
+        ("infrastructure", True),
+        ("user_error", False),
+        ("infrastructure", True),
+        ("infrastructure", False),
+    ]
+    assert ledger.find_study("small").trials == {TrialState.FAILED: 2}
+
+
+def test_divergence_is_a_result_and_not_tried_again(ledger):  # noqa: F811
+    study_id = ledger.accept(study())
+    executor = Scripted()
+    assert run_study(ledger, study_id, executor, Watcher()) is StudyState.COMPLETE
+    assert len(executor.tasks) == 2
+    assert failures(ledger, study_id) == []
