@@ -18,12 +18,19 @@ STUDIES = (
     "bln_cifar10_full_b25_reference",
     "bln_cifar10_20pct_b1",
 )
-ESTIMATES = ("frozen", "epoch")
+MEMORIZED = (
+    "mbn_batch_size_cifar10_small",
+    "mbn_lambda_cifar10_small",
+    "mbn_memory_cifar10_small",
+    "mbn_double_forward_small",
+)
+RULES = (("MM--", None), ("TT--", "moving"))
+"""The inference rule of each paper: the memory for MBN, moving averages for BN and BRN."""
 
 
 def block() -> str:
     """The text between the marks."""
-    return f"{_benchmarks()}\n{_studies()}"
+    return f"{_benchmarks()}\n{_studies()}\n{_memorized()}"
 
 
 def _read(name: str) -> dict[str, Any] | None:
@@ -66,9 +73,66 @@ def _benchmarks() -> str:
         "`bench/results/training.json` |",
         f"| with the `epoch` estimate folded along the way | {_percent(overhead['spread']['epoch'])} | "
         "`bench/results/training.json` |",
+        *_orchestration(),
         "",
     ]
     return "\n".join(lines)
+
+
+def _orchestration() -> list[str]:
+    """A line for each of the benchmarks about carrying trials out that has been run."""
+    lines = []
+    if (whole := _read("orchestration")) is not None:
+        found, file = whole["result"], "`bench/results/orchestration.json`"
+        what = f"{found['trials']} trials of a second, Ray Tune underneath, two cores"
+        lines += [
+            f"| {what}: over the bare training, workers up | {_percent(found['overhead_spread'])} | {file} |",
+            f"| the same, every start and stop in it | {_percent(found['overhead_whole_spread'])} | {file} |",
+            f"| against plain Ray Tune | {_spread(found['versus_ray_tune_spread'])} times faster | {file} |",
+        ]
+    if (whole := _read("versus_grid")) is not None:
+        found, file = whole["result"], "`bench/results/versus_grid.json`"
+        what = "Sixteen configurations × three seeds, the same table, against training each cell anew"
+        lines += [
+            f"| {what}: Ray Tune `grid_search` | {_spread(found['versus_ray_tune_spread'])} times faster | {file} |",
+            f"| {what}: Optuna `GridSampler` | {_spread(found['versus_optuna_spread'])} times faster | {file} |",
+        ]
+    if (whole := _read("search")) is not None:
+        found, file = whole["result"], "`bench/results/search.json`"
+        lines.append(
+            f"| Best validation loss, TPE with ASHA after 20 trials against random search after 40, "
+            f"{found['repetitions']} repetitions: no worse in | {found['tpe_no_worse']} of {found['repetitions']}, "
+            f"mean difference {found['mean_difference']:+.4f} | {file} |"
+        )
+    if (whole := _read("chaos")) is not None:
+        found, file = whole["result"], "`bench/results/chaos.json`"
+        kills = ", ".join(f"{kind} {count}" for kind, count in sorted(found["killed"].items()))
+        lines.append(
+            f"| Runs with processes killed at random ({kills}): cells lost, cells twice, other leaderboards | "
+            f"{found['lost']}, {found['duplicated']}, {found['differing']} in {found['runs']} runs | {file} |"
+        )
+    return lines
+
+
+def _memorized() -> str:
+    lines = [
+        "CIFAR-10, a tenth of it, ResNet-8 a quarter as wide, `checkpoint: last`; test error under each paper's own "
+        "rule of inference: the memory for MBN, moving averages for BN and BRN.",
+        "",
+        "| study | arm | parameters | row | population | test error % | seeds |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for name in MEMORIZED:
+        whole = _read(name)
+        rows = [] if whole is None else whole["rows"]
+        ruled = [row for row in rows if (row["configuration"], row["population"]) in RULES and row["rank"]]
+        for row in sorted(ruled, key=lambda row: (row["arm"], row["parameters"] or "")):
+            error = _mean(1 - row["test_accuracy_mean"], row["test_accuracy_deviation"], 100, 2)
+            lines.append(
+                f"| `{name}` | {row['arm']} | {row['parameters'] or ''} | {row['configuration']} | "
+                f"{row['population'] or 'memory'} | {error} | {row['seeds']} |"
+            )
+    return "\n".join(lines) + "\n"
 
 
 def _spread(values: dict[str, float]) -> str:

@@ -25,7 +25,8 @@ def table(ledger: Ledger, name: str, trained_at: str | None = None) -> dict[str,
     by_seed: dict[str, dict[str, Any]] = {}
     for one in evaluations(ledger.engine, study.id):
         key = one.evaluation.key
-        row = f"{one.arm} {key.configuration} {key.estimate or '-'} {key.batch_size}"
+        named = " ".join(part for part in (one.arm, one.parameters) if part)
+        row = f"{named} {key.configuration} {key.estimate or '-'} {key.batch_size}"
         by_seed.setdefault(row, {})[f"{key.split} seed {one.seed}"] = [one.evaluation.loss, one.evaluation.accuracy]
     trained = trials(ledger.engine, study.id)
     return {
@@ -36,7 +37,11 @@ def table(ledger: Ledger, name: str, trained_at: str | None = None) -> dict[str,
         "spec": study.spec.model_dump(mode="json"),
         "rows": [flat_row(row) for row in board.rows],
         "loss_and_accuracy_by_seed": by_seed,
-        "kept_epochs": {f"{t.arm} seed {t.seed}": t.checkpoint.epoch for t in trained if t.checkpoint},
+        "kept_epochs": {
+            " ".join(part for part in (t.arm, t.parameters, f"seed {t.seed}") if part): t.checkpoint.epoch
+            for t in trained
+            if t.checkpoint
+        },
         "trained_with": [t.checkpoint.provenance for t in trained if t.checkpoint][:1],
         "trained_at_revision": trained_at or written["revision"],
         "written": written,
