@@ -77,7 +77,7 @@ class Suggester:
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         with self._plain_errors(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Optuna calls some of its parts experimental
-            records = RDBStorage(storage, engine_kwargs=_engine_options(storage))
+            self.records = records = RDBStorage(storage, engine_kwargs=_engine_options(storage))
             if storage.startswith("sqlite"):
                 event.listen(records.engine, "connect", _write_ahead)
                 records.engine.dispose()
@@ -91,6 +91,11 @@ class Suggester:
             self.study.set_metric_names([objective.value for objective in spec.objectives])
             self.study.sampler = make_sampler(spec, len(self.study.get_trials(deepcopy=False)))
         self.live: dict[str, Trial] = {}
+
+    def close(self) -> None:
+        """Give the connections back."""
+        self.records.remove_session()
+        self.records.engine.dispose()
 
     def ask(self, point: Point | None = None) -> Trial:
         """Optuna's next trial, or one at `point`; the method `point` says where, and `bind` or `drop` follows."""

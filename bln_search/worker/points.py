@@ -46,6 +46,11 @@ class Points:
             self.arm_of |= {trial.key: label for trials in own for trial in trials}
             suggester.restore(own)
 
+    def close(self) -> None:
+        """Let go of the samplers' records."""
+        for suggester in self.suggesters.values():
+            suggester.close()
+
     @property
     def exhausted(self) -> bool:
         """Has every arm all the points it was to have?"""

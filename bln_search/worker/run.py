@@ -65,6 +65,8 @@ def run_study(ledger: Ledger, study_id: int, executor: Executor, watcher: Watche
             ledger.release(run.live)
             ledger.end_study(study_id, exhausted=run.exhausted)
         raise
+    finally:
+        run.close()
     return ledger.end_study(study_id, exhausted=run.exhausted)
 
 
@@ -96,6 +98,11 @@ class _Run:
     def live(self) -> list[int]:
         """Tokens of the attempts under way."""
         return list(self.trial_of)
+
+    def close(self) -> None:
+        """Let go of what `prepare` opened."""
+        if self.points is not None:
+            self.points.close()
 
     def prepare(self) -> int:
         """Find out what is left to do; returns how many trials."""

@@ -325,7 +325,8 @@ def test_optuna_has_a_place_of_its_own_beside_the_ledger(ledger):
     storage = optuna.storages.RDBStorage(sampler_url(ledger.engine))
     study = optuna.create_study(storage=storage, study_name="other")
     study.tell(study.ask(), 1.0)
-    assert optuna.load_study(study_name="other", storage=sampler_url(ledger.engine)).best_value == 1.0
+    assert optuna.load_study(study_name="other", storage=storage).best_value == 1.0
     study_id = ledger.accept(SEARCHED)
     assert ledger.study(study_id).name == "searched"
+    storage.remove_session()
     storage.engine.dispose()
