@@ -15,8 +15,6 @@ import argparse
 import json
 import logging
 import os
-import subprocess
-import sys
 import tempfile
 import time
 from multiprocessing import get_context
@@ -25,7 +23,7 @@ from typing import Any
 
 import torch
 
-from bench.reporting import arguments, finish, spread
+from bench.reporting import arguments, finish, run_apart, spread
 from bln_search.data import PreparedData, load_data, prepare
 from bln_search.search.trial import build_network
 from bln_search.specs import StudySpec, TrialSpec, parse_study, trials_of
@@ -153,13 +151,8 @@ KINDS = {"bare": run_bare, "ours": run_ours, "tune": run_tune}
 
 def measured(kind: str, epochs: int, trials: int) -> dict[str, Any]:
     """One of the three in a process tree of its own; `whole` is what it took from outside."""
-    command = [sys.executable, "-m", "bench.orchestration", "--kind", kind, "--epochs", str(epochs)]
-    start = time.monotonic()
-    done = subprocess.run([*command, "--trials", str(trials)], capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"{kind} failed:\n{done.stderr[-3000:]}")
-    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return {**result, "whole": time.monotonic() - start}
+    whole, result = run_apart("bench.orchestration", kind, epochs=epochs, trials=trials)
+    return {**result, "whole": whole}
 
 
 def seconds_a_trial(ends: list[float]) -> float:

@@ -7,6 +7,8 @@ import json
 import platform
 import statistics
 import subprocess
+import sys
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,19 @@ def arguments(about: str) -> argparse.ArgumentParser:
     parser.add_argument("--save", action="store_true", help="write the result with its provenance to bench/results")
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
     return parser
+
+
+def run_apart(module: str, kind: str, **options: object) -> tuple[float, dict[str, Any]]:
+    """`python -m MODULE --kind KIND` in a process tree of its own: wall time, and the JSON of its last line."""
+    command = [sys.executable, "-m", module, "--kind", kind]
+    for name, value in options.items():
+        command += [f"--{name}", str(value)]
+    start = time.monotonic()
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    seconds = time.monotonic() - start
+    if done.returncode:
+        raise RuntimeError(f"{module} {kind} failed:\n{done.stderr[-3000:]}")
+    return seconds, json.loads(done.stdout.splitlines()[-1])
 
 
 def spread(values: list[float]) -> dict[str, float]:

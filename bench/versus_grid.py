@@ -26,7 +26,7 @@ from typing import Any
 import torch
 
 from bench.orchestration import CORES, prepared
-from bench.reporting import arguments, finish, spread
+from bench.reporting import arguments, finish, run_apart, spread
 from bln_search.core.configuration import InferenceConfiguration, Method, all_configurations
 from bln_search.core.words import Correction, PopulationEstimate, Split
 from bln_search.data import PreparedData
@@ -167,17 +167,6 @@ def _means(losses: dict[str, list[float]]) -> dict[str, float]:
 KINDS = {"ours": run_ours, "tune": run_tune, "optuna": run_optuna}
 
 
-def measured(kind: str, epochs: int) -> tuple[float, dict[str, float]]:
-    """Wall time of a process tree of its own, and its table."""
-    command = [sys.executable, "-m", "bench.versus_grid", "--kind", kind, "--epochs", str(epochs)]
-    start = time.monotonic()
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    seconds = time.monotonic() - start
-    if done.returncode:
-        raise RuntimeError(f"{kind} failed:\n{done.stderr[-3000:]}")
-    return seconds, json.loads(done.stdout.splitlines()[-1])
-
-
 def calibrated(seconds: float) -> int:
     """Epochs that take so long on one core."""
     trial = trials_of(parse_study(STUDY.format(epochs=10)))[0]
@@ -205,7 +194,7 @@ def main() -> None:
     for _ in range(1 if options.quick else options.pairs):
         tables = {}
         for kind in KINDS:
-            taken, tables[kind] = measured(kind, epochs)
+            taken, tables[kind] = run_apart("bench.versus_grid", kind, epochs=epochs)
             seconds[kind].append(taken)
             print(f"{kind:7} {taken:7.1f} s")
         for kind in ("tune", "optuna"):

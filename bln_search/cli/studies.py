@@ -47,6 +47,17 @@ FormatOption = Annotated[Format, typer.Option("--format", help="How to print.")]
 StudyArgument = Annotated[str, typer.Argument(help="Name or number of a study.")]
 
 
+_TRIAL_COLUMNS = (
+    "arm",
+    "parameters",
+    "seed",
+    "state",
+    "epoch",
+    "judged under",
+    "validation loss",
+    "checkpoint",
+    "reason",
+)
 _FULL_WIDTH = 140
 """Columns of a terminal that hold the whole table."""
 
@@ -193,7 +204,7 @@ def show(study: StudyArgument, database: DatabaseOption = None, output: FormatOp
         }
         for trial in listed
     ]
-    _print_rows(rows, tuple(rows[0]), output)
+    _print_rows(rows, _TRIAL_COLUMNS, output)
 
 
 def leaderboard(

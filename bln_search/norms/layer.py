@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypedDict
 
 import torch
 from torch import Tensor, nn
@@ -34,6 +34,15 @@ _BUFFERS = {
     Statistic.FEATURE_MEAN: "population_feature_mean",
     Statistic.FEATURE_DEVIATION: "population_feature_deviation",
 }
+
+
+class LayerOptions(TypedDict, total=False):
+    """What every normalization layer may be told beyond its number of features."""
+
+    semantics: Semantics | str
+    epsilon: float | None
+    feature_axis: int | None
+    batch_size: int | None
 
 
 class Normalization(nn.Module):

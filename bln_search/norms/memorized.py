@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import torch
 from torch import Tensor
 
 from bln_search.core.configuration import Method, Source, Statistic
 from bln_search.core.errors import ModelError
-from bln_search.core.words import PopulationEstimate, Semantics
+from bln_search.core.words import PopulationEstimate
 from bln_search.norms.gathering import GatheredMoments
-from bln_search.norms.layer import Normalization
+from bln_search.norms.layer import LayerOptions, Normalization
 from bln_search.norms.reading import BN_READINGS
 from bln_search.norms.statistics import Moments
 
@@ -42,14 +44,9 @@ class MBN(Normalization):
         memory_size: int = 20,
         memory_decay: float = 0.9,
         lambda_: float = 0.5,
-        semantics: Semantics | str = Semantics.PAPER,
-        epsilon: float | None = None,
-        feature_axis: int | None = None,
-        batch_size: int | None = None,
+        **layer: Unpack[LayerOptions],
     ) -> None:
-        super().__init__(
-            num_features, semantics=semantics, epsilon=epsilon, feature_axis=feature_axis, batch_size=batch_size
-        )
+        super().__init__(num_features, **layer)
         if memory_size < 1 or not 0 < memory_decay <= 1 or not 0 <= lambda_ <= 1:
             raise ModelError(
                 f"MBN takes memory_size of at least 1, memory_decay in (0, 1] and λ in [0, 1], not {memory_size}, "

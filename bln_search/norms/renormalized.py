@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Unpack
 
 import torch
 from torch import Tensor
 
 from bln_search.core.configuration import Method
 from bln_search.core.errors import ModelError
-from bln_search.core.words import PopulationEstimate, Semantics
+from bln_search.core.words import PopulationEstimate
 from bln_search.norms.gathering import GatheredMoments
-from bln_search.norms.layer import Normalization
+from bln_search.norms.layer import LayerOptions, Normalization
 from bln_search.norms.reading import BN_READINGS
 from bln_search.norms.statistics import Moments
 
@@ -40,14 +41,9 @@ class BRN(Normalization):
         momentum: float = 0.99,
         r_max: float = 3.0,
         d_max: float = 5.0,
-        semantics: Semantics | str = Semantics.PAPER,
-        epsilon: float | None = None,
-        feature_axis: int | None = None,
-        batch_size: int | None = None,
+        **layer: Unpack[LayerOptions],
     ) -> None:
-        super().__init__(
-            num_features, semantics=semantics, epsilon=epsilon, feature_axis=feature_axis, batch_size=batch_size
-        )
+        super().__init__(num_features, **layer)
         if not 0 < momentum < 1 or r_max < 1 or d_max < 0:
             raise ModelError(
                 f"BRN takes momentum in (0, 1), r_max of at least 1 and d_max of at least 0, not {momentum}, {r_max} "

@@ -10,6 +10,8 @@ import sqlite3
 
 import pytest
 
+from bln_search.specs import parse_study
+from bln_search.storage.ledger import open_ledger
 from tests.conftest import ROOT
 from tests.end_to_end.commands import call
 
@@ -157,6 +159,26 @@ def test_bad_input_is_one_clear_error_and_nothing_is_written(name, tmp_path):
     assert done.stderr.count("error:") == 1
     assert done.stdout == ""
     assert not (tmp_path / "home").exists()
+
+
+def test_a_searched_study_is_shown_before_and_after_it_has_points(tmp_path):
+    space = "space: {training.learning_rate: {kind: float, low: 1e-4, high: 0.1, log: true}}\n"
+    text = SMALL + space + "search: {sampler: random, trials: 2}\n"
+    (tmp_path / "study.yaml").write_text(text)
+    study = parse_study(text)
+    opened = open_ledger(f"sqlite:///{tmp_path / 'home' / 'ledger.sqlite3'}")
+    opened.accept(study)
+    opened.close()
+    home = tmp_path / "home"
+    assert call("show", "small", home=home, check=0).stdout.count("small")
+    call("leaderboard", "small", home=home, check=0)
+    assert "at points that random suggests" in call("validate", tmp_path / "study.yaml", check=0).stdout
+    board = call("run", tmp_path / "study.yaml", "--format", "csv", home=home, check=0).stdout
+    points = {row["parameters"] for row in csv.DictReader(io.StringIO(board))}
+    assert len(points) == 2
+    assert all(point.startswith("learning_rate=") for point in points)
+    shown = json.loads(call("show", "small", "--format", "json", home=home, check=0).stdout)
+    assert {trial["parameters"] for trial in shown["trial_list"]} == points
 
 
 @pytest.mark.parametrize("name", ["unknown data", "unknown model", "wrong option", "unknown key"])
