@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.reporting import RESULTS
+from bln_search.specs.space import point_label
 
 README = Path(__file__).parents[1] / "README.md"
 OPEN, CLOSE = "<!-- figures -->\n", "<!-- /figures -->"
@@ -129,7 +130,8 @@ def _memorized() -> str:
         for row in sorted(ruled, key=lambda row: (row["arm"], row["parameters"] or "")):
             error = _mean(1 - row["test_accuracy_mean"], row["test_accuracy_deviation"], 100, 2)
             lines.append(
-                f"| `{name}` | {row['arm']} | {row['parameters'] or ''} | {row['configuration']} | "
+                f"| `{name}` | {row['arm']} | {point_label(json.loads(row['parameters'] or '{}'))} | "
+                f"{row['configuration']} | "
                 f"{row['population'] or 'memory'} | {error} | {row['seeds']} |"
             )
     return "\n".join(lines) + "\n"

@@ -13,6 +13,7 @@ from bln_search.cli.studies import study_leaderboard
 from bln_search.core.words import Split
 from bln_search.reports.export import flat_row
 from bln_search.settings import load_settings
+from bln_search.specs.space import point_label
 from bln_search.storage.ledger import Ledger, open_ledger
 from bln_search.storage.queries import evaluations, trials
 
@@ -25,7 +26,7 @@ def table(ledger: Ledger, name: str, trained_at: str | None = None) -> dict[str,
     by_seed: dict[str, dict[str, Any]] = {}
     for one in evaluations(ledger.engine, study.id):
         key = one.evaluation.key
-        named = " ".join(part for part in (one.arm, one.parameters) if part)
+        named = " ".join(part for part in (one.arm, point_label(json.loads(one.point or "{}"))) if part)
         row = f"{named} {key.configuration} {key.estimate or '-'} {key.batch_size}"
         by_seed.setdefault(row, {})[f"{key.split} seed {one.seed}"] = [one.evaluation.loss, one.evaluation.accuracy]
     trained = trials(ledger.engine, study.id)

@@ -39,7 +39,7 @@ def convert(
             "put BLN layers into it where it should be normalized"
         )
     if method != "same" and method not in list(Method):
-        raise ModelError(f"there is no method {method!r}: choose bln, bn, ln or same")
+        raise ModelError(f"there is no method {method!r}: choose bln, bn, ln, mbn, brn or same")
     replacement_of: dict[nn.Module, Normalization] = {}
     for name, module in found.items():
         if module not in replacement_of:

@@ -229,7 +229,7 @@ def study_leaderboard(
     """The ranked table of a study from the ledger."""
     recorded = [one for one in evaluations(ledger.engine, study_id) if arm is None or one.arm == arm]
     return rank(
-        (Scored(one.arm, one.seed, one.evaluation, one.parameters) for one in recorded),
+        (Scored(one.arm, one.seed, one.evaluation, one.point) for one in recorded),
         on or spec.ranking.split,
         seeds=len(spec.seeds),
     )
@@ -276,7 +276,7 @@ def _study_line(study: StudySummary) -> dict[str, object]:
         "id": study.id,
         "name": study.name,
         "state": study.state.value,
-        "trials": max(sum(study.trials.values()), study.spec.sampled_points),
+        "trials": max(sum(study.trials.values()), study.spec.sampled_points * len(study.spec.seeds)),
         "finished": ended,
         "failed": study.trials.get(TrialState.FAILED, 0),
         "created": study.created_at.isoformat(timespec="seconds"),

@@ -14,6 +14,7 @@ from bln_search.evaluation.memory import MEMORY_LIMIT
 from bln_search.evaluation.one_pass import Populations, Progress, evaluate_rows
 from bln_search.evaluation.scoring import Score, cross_entropy
 from bln_search.norms.examples import Row
+from bln_search.norms.statistics import chosen_population
 
 
 def evaluate_split(
@@ -52,11 +53,11 @@ def evaluate_split(
 
 def undefined_reason(row: Row, populations: Populations, batch_size: int) -> str | None:
     """Why `row` has no value in this network at this inference mini-batch size; None where it has one."""
-    if row.estimate is None:
-        return None
     for layer, estimates in populations.items():
-        population = estimates[row.estimate]
         configuration = row.configuration.restricted_to(layer.method)
+        population = chosen_population(configuration, row.estimate, estimates)
+        if population is None:
+            continue
         reason = population.undefined(configuration)
         if reason is not None:
             return reason

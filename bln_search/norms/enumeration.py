@@ -96,6 +96,8 @@ def _pair_rows(
             raise ModelError(f"configuration {row.configuration} does not name {statistic}, which a layer here needs")
         if source is Source.MEMORY:
             return PopulationEstimate.MEMORY
+        if source is Source.POPULATION and row.estimate is None:
+            raise ModelError(f"configuration {row.configuration} reads population values, but no estimate is named")
         return row.estimate if source is Source.POPULATION else None
 
     populations = {

@@ -36,6 +36,10 @@ _BUFFERS = {
 }
 
 
+Snapshot = tuple[InferenceConfiguration, frozenset[Statistic], list[Tensor | None]]
+"""What `configure` changes: the configuration, which values are from the memory, the values."""
+
+
 class LayerOptions(TypedDict, total=False):
     """What every normalization layer may be told beyond its number of features."""
 
@@ -89,6 +93,7 @@ class Normalization(nn.Module):
         self.configuration = mini_batch_configuration(self.method)
         self.gatherers: list[Gatherer] = []
         self.recording = True
+        self.from_memory: frozenset[Statistic] = frozenset()
         for name in _BUFFERS.values():
             self.register_buffer(name, None)
 
@@ -189,15 +194,16 @@ class Normalization(nn.Module):
         if recorded:
             self.remember(statistics[0], statistics[1], statistics[2], values)
 
-    def is_configured(self, statistic: Statistic) -> bool:
-        """Has `configure` put in a value of `statistic`?"""
-        return getattr(self, _BUFFERS[statistic]) is not None
+    def is_configured(self, statistic: Statistic, source: Source) -> bool:
+        """Has `configure` put in a value of `statistic` that is from `source`?"""
+        from_memory = statistic in self.from_memory
+        return getattr(self, _BUFFERS[statistic]) is not None and from_memory == (source is Source.MEMORY)
 
     def inference_value(self, statistic: Statistic, source: Source, x: Tensor) -> Tensor | None:
         """What was put in for `statistic`, one row a slot cut to the mini-batch at hand; None for the mini-batch's."""
         if source not in (Source.POPULATION, Source.MEMORY):
             return None
-        value: Tensor | None = getattr(self, _BUFFERS[statistic])
+        value: Tensor | None = getattr(self, _BUFFERS[statistic]) if self.is_configured(statistic, source) else None
         if value is None:
             place = "population" if source is Source.POPULATION else "memory"
             raise ModelError(
@@ -246,6 +252,8 @@ class Normalization(nn.Module):
             raise ModelError(f"configuration {configuration} has no value here: {reason}")
         self.configuration = own
         if population is not None:
+            own_values = frozenset(s for s in self.method.statistics if own.source(s) is not Source.POPULATION)
+            self.from_memory = own_values if own.uses_memory else frozenset()
             self._store(BATCH_STATISTICS, population.batch)
             self._store(FEATURE_STATISTICS, population.feature)
 
@@ -254,14 +262,14 @@ class Normalization(nn.Module):
         for statistic, value in zip(statistics, values, strict=True):
             setattr(self, _BUFFERS[statistic], None if value is None else value.to(self.weight, copy=True))
 
-    def snapshot(self) -> tuple[InferenceConfiguration, list[Tensor | None]]:
+    def snapshot(self) -> Snapshot:
         """The present configuration and population values, for `restore`."""
-        return self.configuration, [getattr(self, name) for name in _BUFFERS.values()]
+        return self.configuration, self.from_memory, [getattr(self, name) for name in _BUFFERS.values()]
 
-    def restore(self, snapshot: tuple[InferenceConfiguration, list[Tensor | None]]) -> None:
+    def restore(self, snapshot: Snapshot) -> None:
         """What `snapshot` returned."""
-        self.configuration = snapshot[0]
-        for name, value in zip(_BUFFERS.values(), snapshot[1], strict=True):
+        self.configuration, self.from_memory, values = snapshot
+        for name, value in zip(_BUFFERS.values(), values, strict=True):
             setattr(self, name, value)
 
     def own_state(self) -> list[int]:

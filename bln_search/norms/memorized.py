@@ -94,7 +94,7 @@ class MBN(Normalization):
 
     def inference_value(self, statistic: Statistic, source: Source, x: Tensor) -> Tensor | None:
         """As in every layer; `M` without a value put in by `configure` reads the memory as it is now."""
-        if source is Source.MEMORY and not self.is_configured(statistic) and self.memory is not None:
+        if source is Source.MEMORY and not self.is_configured(statistic, source) and self.memory is not None:
             mean, variance = self._pooled_memory()
             return mean if statistic is Statistic.BATCH_MEAN else torch.sqrt(variance + self.reading.epsilon)
         return super().inference_value(statistic, source, x)
@@ -107,12 +107,13 @@ class MBN(Normalization):
     def _pooled_memory(self) -> tuple[Tensor, Tensor]:
         """Mean and variance of everything in the memory."""
         assert self.memory is not None
-        if self._pooled is None or self._pooled[0].device != self.memory.device:
+        kept = self._pooled
+        if kept is None or (kept[0].device, kept[0].dtype) != (self.memory.device, self.memory.dtype):
             weights = self._age_weights(self.memory.dtype)
             means, variances = self.memory[:, 0], self.memory[:, 1]
             mean = torch.tensordot(weights, means, 1)
-            self._pooled = mean, torch.tensordot(weights, variances + (means - mean).square(), 1)
-        return self._pooled
+            kept = self._pooled = mean, torch.tensordot(weights, variances + (means - mean).square(), 1)
+        return kept
 
     def _age_weights(self, dtype: torch.dtype) -> Tensor:
         """η^age·n, newest first, divided by their sum; made anew only where the sizes have changed."""
@@ -125,12 +126,14 @@ class MBN(Normalization):
         return kept[1]
 
     def own_state(self) -> list[int]:
-        """The sizes of the remembered mini-batches, newest first."""
-        return self._sizes
+        """Which configured values are from the memory, and the sizes of the remembered mini-batches, newest first."""
+        return [*(int(statistic in self.from_memory) for statistic in self.method.statistics), *self._sizes]
 
     def set_own_state(self, state: list[int]) -> None:
         """What `own_state` returned."""
-        self._sizes, self._pooled = state, None
+        marks, self._sizes = state[: len(self.method.statistics)], state[len(self.method.statistics) :]
+        self.from_memory = frozenset(s for s, mark in zip(self.method.statistics, marks, strict=True) if mark)
+        self._pooled = None
 
     def extra_repr(self) -> str:
         """What distinguishes this layer."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -10,16 +11,17 @@ from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.records import Evaluation
 from bln_search.core.states import EvaluationState
 from bln_search.core.words import PopulationEstimate, Split
+from bln_search.specs.space import point_label
 
 
 @dataclass(frozen=True)
 class Scored:
-    """An evaluation of one seed of one arm; parameters: its point of the study's space, for people."""
+    """An evaluation of one seed of one arm; point: of the study's space as JSON with sorted keys, empty without one."""
 
     arm: str
     seed: int
     evaluation: Evaluation
-    parameters: str = ""
+    point: str = ""
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,12 @@ class LeaderboardRow:
     seeds: int
     figures: dict[Split, SplitFigures]
     reason: str | None
-    parameters: str = ""
+    point: str = ""
+
+    @property
+    def parameters(self) -> str:
+        """The point for people."""
+        return point_label(json.loads(self.point)) if self.point else ""
 
 
 @dataclass(frozen=True)
@@ -93,7 +100,7 @@ def rank(scored: Iterable[Scored], ranked_on: Split = Split.VALIDATION, seeds: i
     candidates: dict[Candidate, list[Scored]] = {}
     for one in scored:
         key = one.evaluation.key
-        candidate = (one.arm, one.parameters, key.configuration, key.estimate, key.batch_size)
+        candidate = (one.arm, one.point, key.configuration, key.estimate, key.batch_size)
         candidates.setdefault(candidate, []).append(one)
     wanted = seeds or max((len({one.seed for one in members}) for members in candidates.values()), default=0)
     rows = [_row(candidate, members, ranked_on, wanted) for candidate, members in candidates.items()]
@@ -113,11 +120,9 @@ def _row(candidate: Candidate, members: list[Scored], ranked_on: Split, wanted: 
         for split in (Split.VALIDATION, Split.TEST):
             summary = _figures([one.evaluation for one in members if one.evaluation.key.split is split])
             figures |= {} if summary is None else {split: summary}
-    arm, parameters, configuration, estimate, batch_size = candidate
+    arm, point, configuration, estimate, batch_size = candidate
     seeds = len({one.seed for one in members})
-    return LeaderboardRow(
-        None, arm, configuration, estimate, batch_size, worst.state, seeds, figures, reason, parameters
-    )
+    return LeaderboardRow(None, arm, configuration, estimate, batch_size, worst.state, seeds, figures, reason, point)
 
 
 def _figures(evaluations: list[Evaluation]) -> SplitFigures | None:
@@ -134,7 +139,7 @@ def _order(row: LeaderboardRow, split: Split) -> tuple[int, bool, float, float, 
     loss, accuracy = (figures.loss.mean, -figures.accuracy.mean) if figures else (0.0, 0.0)
     lacking = row.reason is not None or figures is None
     place = _LAST[row.state], lacking, loss, accuracy
-    return *place, row.arm, row.parameters, str(row.configuration), row.estimate or "", row.batch_size
+    return *place, row.arm, row.point, str(row.configuration), row.estimate or "", row.batch_size
 
 
 def _with_ranks(rows: list[LeaderboardRow], split: Split) -> Iterable[LeaderboardRow]:

@@ -56,7 +56,7 @@ def flat_row(row: LeaderboardRow) -> dict[str, Any]:
     flat: dict[str, Any] = {
         "rank": row.rank,
         "arm": row.arm,
-        "parameters": row.parameters or None,
+        "parameters": row.point or None,
         "configuration": str(row.configuration),
         **{statistic.value: row.configuration.source(statistic).value for statistic in Statistic},
         "population": row.estimate,

@@ -149,7 +149,7 @@ def _carry_out(task: Task, place: Place, connection: Connection) -> None:
     """One task; a prunable one waits after each epoch for the verdict."""
     steps = run_task(task, place, connection.send)
     for record in steps:
-        if task.prunable and connection.recv() is Verdict.STOP:
+        if record is not None and task.prunable and connection.recv() is Verdict.STOP:
             steps.close()
             connection.send(TrainingPruned(record.epoch))
             return

@@ -27,7 +27,7 @@ from ray.tune.search import Searcher  # noqa: E402
 _NEWS = 1.0
 """Seconds between two results of a trial at least, as each costs Tune some milliseconds."""
 
-Steps = Generator[EpochRecord, None, None]
+Steps = Generator[EpochRecord | None, None, None]
 
 
 class TaskTrainable(tune.Trainable):
@@ -58,8 +58,8 @@ class TaskTrainable(tune.Trainable):
         if self.steps is None:
             self.steps = run_task(self.task, self.place, self.messages.append)
         try:
-            for _ in self.steps:
-                if self.task.prunable or time.monotonic() - start > _NEWS:
+            for record in self.steps:
+                if record is None or self.task.prunable or time.monotonic() - start > _NEWS:
                     break
         except Exception as error:  # noqa: BLE001 - whatever happened becomes a message
             self.messages.append(failed(error))

@@ -49,6 +49,10 @@ class RayExecutor:
         self.place, self.wanted, self.address = place, workers, address
         on_gpu = place.device.startswith("cuda")
         self.gpus = (1.0 if on_gpu else 0.0) if gpus_per_trial is None else gpus_per_trial
+        if place.device.startswith("cuda:"):
+            raise ClusterError(
+                f"Ray gives every trial a GPU of its own, so --device {place.device} names none: use cuda"
+            )
         if self.gpus > 1 and self.gpus != int(self.gpus):
             raise ClusterError(f"a trial uses a part of one GPU or whole GPUs, not {self.gpus:g}")
         self._stack = ExitStack()

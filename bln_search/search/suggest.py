@@ -122,7 +122,8 @@ class Suggester:
         trial = self.live.get(key)
         if self.spec.pruner is Pruner.NONE or trial is None:
             return False
-        with self._plain_errors():
+        with self._plain_errors(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a trial that is tried again reports its epochs again
             trial.report(loss, epoch)
             return epoch >= self.spec.min_epochs and trial.should_prune()
 
@@ -163,7 +164,9 @@ class Suggester:
 
     def _settle_unknown(self, records: Sequence[PointRecord], *, again: bool) -> None:
         outcome = self._outcome(records)
-        if outcome is not None and not (again and outcome[0] is TrialState.FAIL):
+        if outcome is None:
+            self.bind(self.ask(records[0].parameters), records[0].key)
+        elif not (again and outcome[0] is TrialState.FAIL):
             with self._plain_errors():
                 self._add(records, *outcome)
 
@@ -228,7 +231,7 @@ class Suggester:
     def _plain_errors(self) -> Iterator[None]:
         try:
             yield
-        except (SQLAlchemyError, optuna.exceptions.StorageInternalError) as error:
+        except (SQLAlchemyError, optuna.exceptions.OptunaError, ValueError) as error:
             reason = str(error).splitlines()[0]
             place = self.url.rpartition("@")[2]
             raise LedgerError(

@@ -46,10 +46,10 @@ Send = Callable[[Message], None]
 _EVALUATED = (Split.VALIDATION, Split.TEST)
 
 
-def run_task(task: Task, place: Place, send: Send) -> Generator[EpochRecord, None, None]:
+def run_task(task: Task, place: Place, send: Send) -> Generator[EpochRecord | None, None, None]:
     """Train the task's network unless it has a checkpoint, then evaluate it; every step is sent as a message.
 
-    Stands still after each epoch of training, where it may be left for good.
+    Stands still after each epoch of training, where it may be left for good, and, with None, before the evaluation.
     """
     trial = task.trial
     with repeatable(trial.seed, threads=place.threads):
@@ -58,6 +58,7 @@ def run_task(task: Task, place: Place, send: Send) -> Generator[EpochRecord, Non
         gathered = None if task.checkpoint is None else _load(task.checkpoint, network, place)
         if gathered is None:
             gathered = yield from _train(task, network, data, place, send)
+            yield None
         if gathered is not None:
             limit = task.memory_limit or MEMORY_LIMIT
             send(EvaluationDone(evaluate_trial(trial, network, gathered, data, send, memory_limit=limit)))

@@ -12,9 +12,11 @@ class Spec(BaseModel):
 
     added_later: keys that earlier versions did not know. Left out of the written form while at their default, so that
     a study accepted by an earlier version is still the same study.
+    takes_words: keys whose values may be yes or no, whatever they stand for.
     """
 
     added_later: ClassVar[frozenset[str]] = frozenset()
+    takes_words: ClassVar[frozenset[str]] = frozenset()
 
     @model_validator(mode="before")
     @classmethod
@@ -23,7 +25,8 @@ class Spec(BaseModel):
         for name, value in values.items() if isinstance(values, dict) else ():
             members = value if isinstance(value, list) else [value]
             field = cls.model_fields.get(name)
-            if field is not None and field.annotation is not bool and any(isinstance(one, bool) for one in members):
+            words = name in cls.takes_words or (field is not None and field.annotation is bool)
+            if field is not None and not words and any(isinstance(one, bool) for one in members):
                 raise ValueError(f"{name} takes no yes or no")
         return values
 

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from bln_search.specs.base import Spec
-from bln_search.specs.space import ChoiceDimension, ScheduleDimension, Space, finite_values
+from bln_search.specs.space import ChoiceDimension, ScheduleDimension, Space, finite_values, grid_size
 
 
 class Sampler(StrEnum):
@@ -87,6 +87,13 @@ class SearchSpec(Spec):
         if self.pruner is not Pruner.NONE and seeds > 1:
             return f"a pruner compares single trials, the study has {seeds} seeds: give one seed, or pruner none"
         return None
+
+
+def wanted_points(search: SearchSpec, space: Space) -> int:
+    """Points of each arm: as many as asked for, or all there are."""
+    if all(finite_values(dimension) is not None for dimension in space.values()):
+        return min(search.trials, grid_size(space))
+    return search.trials
 
 
 def _categorical(dimension: object) -> bool:

@@ -11,7 +11,7 @@ A key is `arm`, `training` or `model` and a key of that section, or the section 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import product
 from math import isfinite, prod
 from typing import Annotated, Any, Literal
@@ -22,6 +22,7 @@ from bln_search.specs.base import Spec
 from bln_search.specs.schedule import Fraction, Schedule
 
 SECTIONS = ("arm", "training", "model")
+_GOLDEN = (5**0.5 - 1) / 2
 Point = dict[str, Any]
 """For each key of a space one value of its dimension."""
 
@@ -52,8 +53,8 @@ class FloatDimension(Spec):
 
     @property
     def ends(self) -> list[Any]:
-        """Values at its borders."""
-        return [self.low, self.high]
+        """Values at its borders and one between, of no special kind."""
+        return [self.low, self.low + (self.high - self.low) * _GOLDEN, self.high]
 
 
 class IntDimension(Spec):
@@ -73,9 +74,9 @@ class IntDimension(Spec):
         return self
 
     @property
-    def values(self) -> tuple[int, ...]:
+    def values(self) -> range:
         """All of them."""
-        return tuple(range(self.low, self.high + 1, self.step))
+        return range(self.low, self.high + 1, self.step)
 
     @property
     def ends(self) -> list[Any]:
@@ -85,6 +86,8 @@ class IntDimension(Spec):
 
 class ChoiceDimension(Spec):
     """One of the values written out."""
+
+    takes_words = frozenset({"values"})
 
     kind: Literal["choice"]
     values: tuple[JsonValue, ...] = Field(min_length=1, max_length=10_000)
@@ -141,7 +144,7 @@ class ScheduleDimension(Spec):
     @property
     def coordinates(self) -> tuple[str, ...]:
         """Names of the free numbers."""
-        return tuple(f"{at:g}" for at in self.at) if self.at else ("initial", "final")
+        return tuple(repr(at).removesuffix(".0") for at in self.at) if self.at else ("initial", "final")
 
     def schedule(self, numbers: list[float]) -> Any:
         """The schedule with these free numbers, as it is written in a study file."""
@@ -160,10 +163,12 @@ class ScheduleDimension(Spec):
 Dimension = Annotated[FloatDimension | IntDimension | ChoiceDimension | ScheduleDimension, Field(discriminator="kind")]
 
 
-def finite_values(dimension: FloatDimension | IntDimension | ChoiceDimension | ScheduleDimension) -> list[Any] | None:
+def finite_values(
+    dimension: FloatDimension | IntDimension | ChoiceDimension | ScheduleDimension,
+) -> Sequence[Any] | None:
     """Everything the dimension can be, None where that cannot be written out."""
     if isinstance(dimension, IntDimension):
-        return list(dimension.values)
+        return dimension.values
     if isinstance(dimension, ChoiceDimension) or (isinstance(dimension, ScheduleDimension) and dimension.values):
         return dimension.ends
     return None

@@ -12,8 +12,8 @@ from bln_search.core.words import Correction, PopulationEstimate, Split
 from bln_search.specs.arm import ArmSpec, asked_for
 from bln_search.specs.base import Spec
 from bln_search.specs.data import DataSpec
-from bln_search.specs.search import Sampler, SearchSpec
-from bln_search.specs.space import SECTIONS, Space
+from bln_search.specs.search import Sampler, SearchSpec, wanted_points
+from bln_search.specs.space import SECTIONS, ChoiceDimension, Space
 from bln_search.specs.training import TrainingSpec
 
 
@@ -80,7 +80,9 @@ class StudySpec(Spec):
     @property
     def sampled_points(self) -> int:
         """How many points the sampler suggests in all, for every arm together."""
-        return self.search.trials * len(self.arms) if self.search is not None and self.sampled else 0
+        if self.search is None or self.space is None or not self.sampled:
+            return 0
+        return wanted_points(self.search, self.space) * len(self.arms)
 
     @model_validator(mode="after")
     def _consistent(self) -> StudySpec:
@@ -94,7 +96,7 @@ class StudySpec(Spec):
         if self.evaluation.batch_sizes and len(set(self.evaluation.batch_sizes)) < len(self.evaluation.batch_sizes):
             raise ValueError("batch_sizes names a value twice: each counts once")
         for arm in self.arms:
-            self._check_judge(arm)
+            check_judge(arm, self.evaluation)
         return self
 
     @model_validator(mode="after")
@@ -105,23 +107,16 @@ class StudySpec(Spec):
             return self
         if not self.space:
             raise ValueError("the space is empty: name at least one key that varies, or remove it")
-        for key in self.space:
+        for key, dimension in self.space.items():
             _check_key(key)
+            if isinstance(dimension, ChoiceDimension) and key in SECTIONS:
+                _check_section(key, dimension)
         problem = None if self.search is None else self.search.problem(self.space, len(self.seeds))
         if problem is None and self.search is None:
             problem = SearchSpec(sampler=Sampler.GRID).problem(self.space, len(self.seeds))
         if problem is not None:
             raise ValueError(problem)
         return self
-
-    def _check_judge(self, arm: ArmSpec) -> None:
-        estimates = arm.population or self.evaluation.population
-        during = [estimate for estimate in estimates if estimate.gathered_in_training]
-        if arm.judge.uses_population and not during:
-            raise ValueError(
-                f"arm {arm.label} is judged under {arm.judge}, which reads population values during training: "
-                "add the estimate `epoch` or `moving` to its population"
-            )
 
     @property
     def canonical(self) -> str:
@@ -134,6 +129,16 @@ class StudySpec(Spec):
         return hashlib.sha256(self.canonical.encode()).hexdigest()
 
 
+def check_judge(arm: ArmSpec, evaluation: EvaluationSpec) -> None:
+    """Raise ValueError where epochs of the arm are judged under values that nothing gathers in training."""
+    estimates = arm.population or evaluation.population
+    if arm.judge.uses_population and not any(estimate.gathered_in_training for estimate in estimates):
+        raise ValueError(
+            f"arm {arm.label} is judged under {arm.judge}, which reads population values during training: "
+            "add the estimate `epoch` or `moving` to its population"
+        )
+
+
 def _check_key(key: str) -> None:
     section, _, name = key.partition(".")
     sections: dict[str, type[Spec]] = {"arm": ArmSpec, "training": TrainingSpec, "model": ModelSpec}
@@ -143,3 +148,9 @@ def _check_key(key: str) -> None:
     names = [field.alias or field_name for field_name, field in known.model_fields.items()]
     if (name and name.partition(".")[0] not in names) or name in ("name", "method"):
         raise ValueError(f"space: {key} is not a key that varies; {section} has {', '.join(names)}")
+
+
+def _check_section(key: str, dimension: ChoiceDimension) -> None:
+    for value in dimension.values:
+        if not isinstance(value, dict) or "name" in value:
+            raise ValueError(f"space: the choices of {key} are mappings of its keys without `name`, not {value!r}")

@@ -15,7 +15,7 @@ from bln_search.specs.arm import ArmSpec
 from bln_search.specs.base import Spec
 from bln_search.specs.data import DataSpec
 from bln_search.specs.space import Point, grid, grid_size, point_label
-from bln_search.specs.study import EvaluationSpec, ModelSpec, StudySpec
+from bln_search.specs.study import EvaluationSpec, ModelSpec, StudySpec, check_judge
 from bln_search.specs.training import TrainingSpec
 
 _LARGEST_GRID = 100_000
@@ -91,13 +91,20 @@ def resolve(study: StudySpec, arm: ArmSpec, point: Point | None, seed: int) -> T
         "training": study.training.model_dump(mode="json"),
         "model": study.model.model_dump(mode="json"),
     }
-    for key, value in (point or {}).items():
-        _put(sections, key.split("."), value)
     try:
+        for key, value in (point or {}).items():
+            _put(sections, key.split("."), value)
+    except ValueError as error:
+        raise SpecError(f"study {study.name}", [f"space: {error}"]) from None
+    try:
+        resolved = ArmSpec.model_validate(sections["arm"])
+        if resolved.label != arm.label:  # another method under the same arm
+            resolved = resolved.model_copy(update={"name": arm.label})
+        check_judge(resolved, study.evaluation)
         return TrialSpec(
             data=study.data,
             model=ModelSpec.model_validate(sections["model"]),
-            arm=ArmSpec.model_validate(sections["arm"]),
+            arm=resolved,
             training=TrainingSpec.model_validate(sections["training"]),
             evaluation=study.evaluation,
             seed=seed,
@@ -106,10 +113,14 @@ def resolve(study: StudySpec, arm: ArmSpec, point: Point | None, seed: int) -> T
     except ValidationError as error:
         problem = error.errors()[0]
         place = ".".join(str(part) for part in problem["loc"])
-        message = problem["msg"].removeprefix("Value error, ")
-        raise SpecError(
-            f"study {study.name}", [f"space: arm {arm.label} cannot take {point_label(point or {})}: {place} {message}"]
-        ) from None
+        raise _refused(study, arm, point, f"{place} {problem['msg'].removeprefix('Value error, ')}") from None
+    except ValueError as error:
+        raise _refused(study, arm, point, str(error)) from None
+
+
+def _refused(study: StudySpec, arm: ArmSpec, point: Point | None, why: str) -> SpecError:
+    label = point_label(point or {})
+    return SpecError(f"study {study.name}", [f"space: arm {arm.label} cannot take {label}: {why}"])
 
 
 def _put(sections: dict[str, Any], path: list[str], value: Any) -> None:
@@ -118,6 +129,8 @@ def _put(sections: dict[str, Any], path: list[str], value: Any) -> None:
     inner = sections
     for part in way:
         inner = inner.setdefault(part, {})
+        if not isinstance(inner, dict):
+            raise ValueError(f"{'.'.join(path)} names a part of {part}, which is one value: give the whole of it")  # noqa: TRY004
     if isinstance(value, dict) and "kind" not in value and isinstance(inner.get(last), dict):
         inner[last] = {**inner[last], **value}
     else:

@@ -110,12 +110,18 @@ class Ledger:
         with reading(self.engine) as session:
             return open_trials(session, session.get_one(TrialRow, trial_id).study_id, trial_id)[0]
 
-    def start_study(self, study_id: int, is_alive: Callable[[str], bool]) -> None:
+    def start_study(self, study_id: int, is_alive: Callable[[str], bool], runner: str | None = None) -> None:
         """Mark the study as running, after taking back trials from attempts that are gone.
 
-        is_alive: whether the worker of that name on this machine still lives. Raises StudyBusyError where one does.
+        is_alive: whether the worker of that name on this machine still lives. runner: who runs the study from now on.
+        Raises StudyBusyError where another does, or where an attempt lives.
         """
         with writing(self.engine) as session:
+            study = session.get_one(StudyRow, study_id, with_for_update=True)
+            held = study.runner is not None and study.runner != runner and study.runner_until is not None
+            if held and is_alive(str(study.runner)) and study.runner_until > self.clock():  # type: ignore[operator]
+                raise StudyBusyError(f"this study is being run by {study.runner}: wait for it, or stop it first")
+            study.runner, study.runner_until = runner, self.clock() + LEASE
             for attempt, trial in self._running(session, study_id):
                 if is_alive(attempt.worker) and attempt.lease_until > self.clock():
                     raise StudyBusyError(
@@ -129,20 +135,20 @@ class Ledger:
             for trial in session.scalars(failed).all():
                 self._move_trial(session, trial, self._open_state(session, trial))
                 trial.reason = None
-            study = session.get_one(StudyRow, study_id)
             if study.state != StudyState.COMPLETE:
                 self._move_study(session, study, StudyState.RUNNING)
                 study.started_at = study.started_at or self.clock()
 
-    def end_study(self, study_id: int, *, exhausted: bool = True) -> StudyState:
+    def end_study(self, study_id: int, *, exhausted: bool = True, runner: str | None = None) -> StudyState:
         """Mark the study as complete where every trial has its result and no point is to come, else as interrupted.
 
-        exhausted: whether the study's sampler has suggested all it was asked for.
+        exhausted: whether the study's sampler has suggested all it was asked for. runner: who ends it.
         """
         with writing(self.engine) as session:
             study = session.get_one(StudyRow, study_id)
-            if self._running(session, study_id):
+            if self._running(session, study_id) or (runner is not None and study.runner != runner):
                 return StudyState(study.state)  # another process has taken over
+            study.runner = study.runner_until = None
             left = session.scalar(
                 select(func.count()).where(TrialRow.study_id == study_id, TrialRow.state.not_in(ENDED))
             )
@@ -178,9 +184,12 @@ class Ledger:
             append_event(session, trial.study_id, now, "attempt_started", {"attempt": number + 1}, trial_id)
             return attempt.id
 
-    def heartbeat(self, tokens: list[int]) -> None:
-        """Say that these attempts are alive."""
+    def heartbeat(self, tokens: list[int], runner: str | None = None) -> None:
+        """Say that these attempts are alive, and who runs their study."""
         with writing(self.engine) as session:
+            if runner is not None:
+                mine = update(StudyRow).where(StudyRow.runner == runner)
+                session.execute(mine.values(runner_until=self.clock() + LEASE))
             session.execute(
                 update(AttemptRow)
                 .where(AttemptRow.id.in_(tokens), AttemptRow.state == AttemptState.RUNNING)

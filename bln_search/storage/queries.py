@@ -65,7 +65,7 @@ class RecordedEvaluation:
 
     id: int
     arm: str
-    parameters: str
+    point: str
     seed: int
     evaluation: Evaluation
 
@@ -196,8 +196,7 @@ def evaluations(engine: Engine, study_id: int) -> list[RecordedEvaluation]:
             .order_by(TrialRow.position, EvaluationRow.id)
         )
         measured = [
-            RecordedEvaluation(row.id, trial.arm, point_label(trial.parameters or {}), trial.seed, _evaluation(row))
-            for trial, row in rows
+            RecordedEvaluation(row.id, trial.arm, _point(trial), trial.seed, _evaluation(row)) for trial, row in rows
         ]
         diverged = session.scalars(
             select(TrialRow)
@@ -205,6 +204,11 @@ def evaluations(engine: Engine, study_id: int) -> list[RecordedEvaluation]:
             .order_by(TrialRow.position)
         )
         return measured + [evaluation for trial in diverged for evaluation in _diverged_evaluations(trial)]
+
+
+def _point(trial: TrialRow) -> str:
+    """The exact point of a trial, empty where the study has no space."""
+    return "" if trial.parameters is None else json.dumps(trial.parameters, sort_keys=True)
 
 
 def _diverged_evaluations(trial: TrialRow) -> list[RecordedEvaluation]:
@@ -219,7 +223,7 @@ def _diverged_evaluations(trial: TrialRow) -> list[RecordedEvaluation]:
     reason = f"seed {trial.seed}: {trial.reason}"
     return [
         RecordedEvaluation(
-            0, trial.arm, spec.point, trial.seed, Evaluation(key, EvaluationState.DIVERGED, 0, reason=reason)
+            0, trial.arm, _point(trial), trial.seed, Evaluation(key, EvaluationState.DIVERGED, 0, reason=reason)
         )
         for key in keys
     ]
@@ -244,7 +248,7 @@ def points(engine: Engine, study_id: int, key: str | None = None) -> list[list[P
             if trial.parameters is not None:
                 one = PointTrial(trial.id, trial.arm, trial.key, trial.parameters, TrialState(trial.state))
                 one = replace(one, checkpoint=_checkpoint(checkpoint), best_loss=lowest)
-                found.setdefault((trial.arm, json.dumps(trial.parameters, sort_keys=True)), []).append(one)
+                found.setdefault((trial.arm, _point(trial)), []).append(one)
         wanted = [trials for trials in found.values() if key is None or key in (trial.key for trial in trials)]
         losses = _losses(session, study_id, [trial.id for trials in wanted for trial in trials])
         return [[replace(trial, losses=losses.get(trial.id, {})) for trial in trials] for trials in wanted]

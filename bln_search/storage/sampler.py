@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from sqlalchemy import Engine, text
+from sqlalchemy.exc import ProgrammingError
 
-from bln_search.storage.engine import writing
+from bln_search.core.errors import LedgerError
+from bln_search.storage.engine import reading, writing
 
 SCHEMA = "optuna"
 
@@ -15,10 +17,29 @@ def sampler_url(engine: Engine) -> str:
     """The database URL of Optuna's records: a file beside a SQLite ledger, a schema of its own in Postgres."""
     url = engine.url
     if url.get_backend_name() == "sqlite":
-        assert url.database is not None
+        if not url.database or url.database == ":memory:":
+            raise LedgerError("a study that samples its points needs a database in a file: give one with --database")
         ledger = Path(url.database)
         return url.set(database=str(ledger.with_name(f"{ledger.stem}.optuna{ledger.suffix}"))).render_as_string()
-    with writing(engine) as session:
-        session.execute(text(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}"))
-    own = url.update_query_dict({"options": f"-csearch_path={SCHEMA}"})
-    return own.render_as_string(hide_password=False)
+    schema = _postgres_schema(engine)
+    options = " ".join(part for part in (str(url.query.get("options", "")), f"-csearch_path={schema}") if part)
+    return url.update_query_dict({"options": options}).render_as_string(hide_password=False)
+
+
+def _postgres_schema(engine: Engine) -> str:
+    """A schema for the samplers of this ledger, made where it is not there."""
+    with reading(engine) as session:
+        own = session.scalar(text("SELECT current_schema()"))
+        schema = SCHEMA if own == "public" else f"{SCHEMA}_{own}"
+        found = "SELECT 1 FROM information_schema.schemata WHERE schema_name = :name"
+        if session.scalar(text(found), {"name": schema}):
+            return schema
+    try:
+        with writing(engine) as session:
+            session.execute(text(f'CREATE SCHEMA IF NOT EXISTS "{schema}"'))
+    except ProgrammingError as error:
+        raise LedgerError(
+            f"the schema {schema} for the sampler's records cannot be made ({error.orig}): have it "
+            "made by who may, owned by this role"
+        ) from None
+    return schema

@@ -51,7 +51,10 @@ Table.metadata.naming_convention = {
 
 
 class StudyRow(Table):
-    """An accepted study. `spec` is its canonical JSON, `digest` the SHA-256 of that."""
+    """An accepted study. `spec` is its canonical JSON, `digest` the SHA-256 of that.
+
+    `runner` is the process that runs it, until `runner_until` unless it says again that it lives.
+    """
 
     __tablename__ = "study"
     __table_args__ = (UniqueConstraint("name", "digest"),)
@@ -67,6 +70,8 @@ class StudyRow(Table):
     created_at: Mapped[datetime]
     started_at: Mapped[datetime | None]
     ended_at: Mapped[datetime | None]
+    runner: Mapped[str | None] = mapped_column(String(200))
+    runner_until: Mapped[datetime | None]
 
 
 class TrialRow(Table):

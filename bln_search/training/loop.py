@@ -19,6 +19,7 @@ from bln_search.data.prepared import PreparedData
 from bln_search.norms import Normalization
 from bln_search.norms.finding import Gathered, find_norms, network_populations, own_estimates, recording
 from bln_search.norms.gathering import GatheredMoments, Gatherer, gathering
+from bln_search.norms.statistics import chosen_population
 from bln_search.specs.arm import ArmSpec
 from bln_search.specs.training import BatchOrder, TrainingSpec
 from bln_search.training.augmentation import Augmentation
@@ -207,7 +208,9 @@ class TrainingRun:
         inputs, targets = self.data.splits[Split.VALIDATION]
         populations = network_populations(self.layers, gathered, self.correction, per_slot=False)
         for layer, estimates in populations.items():
-            reason = None if estimate is None else estimates[estimate].undefined(judge.restricted_to(layer.method))
+            own = judge.restricted_to(layer.method)
+            population = chosen_population(own, estimate, estimates)
+            reason = None if population is None else population.undefined(own)
             if reason is not None:
                 raise ModelError(f"epochs cannot be judged under {judge}: {reason}; set judged_under to another")
         return validate(

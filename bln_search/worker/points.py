@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from itertools import chain
 
 from bln_search.core.errors import SpecError
 from bln_search.core.records import EpochRecord
 from bln_search.search.suggest import Suggester
-from bln_search.specs.search import Objective, Pruner, SearchSpec
-from bln_search.specs.space import Point, Space, finite_values, grid, grid_size
+from bln_search.specs.search import Objective, Pruner, wanted_points
+from bln_search.specs.space import Point, finite_values, grid
 from bln_search.specs.study import StudySpec
 from bln_search.specs.trial import resolve
 from bln_search.storage.ledger import Ledger
@@ -27,12 +28,14 @@ class Points:
         self.ledger, self.study_id, self.study = ledger, study_id, study
         self.suggesters: dict[str, Suggester] = {}
         self.arm_of: dict[str, str] = {}
+        self.refused: list[str] = []
         self.counts = {arm.label: 0 for arm in study.arms}
         if study.search is None or study.space is None or not study.sampled:
             return
         url = sampler_url(ledger.engine)
+        accepted = ledger.study(study_id).created_at
         for arm in study.arms:
-            name = f"{study.name} {study.digest[:12]} {arm.label}"
+            name = f"{study.name} {arm.label} ({study.digest[:8]}, {accepted:%Y-%m-%d %H:%M:%S.%f})"
             epochs = study.training.epochs
             self.suggesters[arm.label] = Suggester(study.search, study.space, storage=url, name=name, epochs=epochs)
         self._restore()
@@ -70,20 +73,28 @@ class Points:
         """The trials of one new point, of the arm that has fewest; none where there is nothing more to try."""
         while not self.exhausted:
             label = min(self.suggesters, key=lambda one: self.counts[one])
+            self.refused = []
             repeats: Iterable[Point | None] = (None for _ in range(_REPEATS))
-            for point in chain(repeats, self._every_point()):
+            for point in chain(repeats, self._unknown_points(label)):
                 added = self._try_one(label, point)
                 if added:
                     self.counts[label] += 1
                     return added
+            if len(self.refused) >= _REPEATS:
+                raise SpecError(f"study {self.study.name}", self.refused[:1])
             self.counts[label] = self._wanted
         return []
 
-    def _every_point(self) -> Iterator[Point]:
-        """All there are, where they can be written out and asking further would only bring known ones."""
+    def _unknown_points(self, label: str) -> Iterator[Point]:
+        """All that are left, where they can be written out and asking further would only bring known ones."""
         space = self.study.space or {}
-        if all(finite_values(dimension) is not None for dimension in space.values()):
-            yield from grid(space)
+        if not all(finite_values(dimension) is not None for dimension in space.values()):
+            return
+        arm = next(arm for arm in self.study.arms if arm.label == label)
+        for point in grid(space):
+            with suppress(SpecError):
+                if resolve(self.study, arm, point, self.study.seeds[0]).key not in self.arm_of:
+                    yield point
 
     def _try_one(self, label: str, wanted: Point | None) -> list[OpenTrial] | None:
         """A point that the sampler suggests, or the `wanted` one, written down; None where it was there already."""
@@ -95,6 +106,7 @@ class Points:
             trials = [resolve(self.study, arm, point, seed) for seed in self.study.seeds]
         except SpecError as error:
             suggester.drop(asked, error.problems[0])
+            self.refused += error.problems
             return None
         added = self.ledger.add_point(self.study_id, trials)
         if added is None:
@@ -121,10 +133,3 @@ class Points:
         assert self.study.search is not None
         assert self.study.space is not None
         return wanted_points(self.study.search, self.study.space)
-
-
-def wanted_points(search: SearchSpec, space: Space) -> int:
-    """Points of each arm: as many as asked for, or all there are."""
-    if all(finite_values(dimension) is not None for dimension in space.values()):
-        return min(search.trials, grid_size(space))
-    return search.trials

@@ -54,7 +54,10 @@ def run_study(ledger: Ledger, study_id: int, executor: Executor, watcher: Watche
 
     Raises StudyBusyError where another process runs it, StorageFullError where the disk is full.
     """
-    ledger.start_study(study_id, is_alive)
+    if ledger.study(study_id).state is StudyState.COMPLETE:
+        watcher.planned(0)
+        return StudyState.COMPLETE
+    ledger.start_study(study_id, is_alive, own_name())
     run = _Run(ledger, study_id, watcher)
     try:
         with _stop_requests(run):
@@ -63,11 +66,11 @@ def run_study(ledger: Ledger, study_id: int, executor: Executor, watcher: Watche
     except BaseException:
         with suppress(BlnSearchError):  # the first error is the one to report
             ledger.release(run.live)
-            ledger.end_study(study_id, exhausted=run.exhausted)
+            ledger.end_study(study_id, exhausted=run.exhausted, runner=run.worker)
         raise
     finally:
         run.close()
-    return ledger.end_study(study_id, exhausted=run.exhausted)
+    return ledger.end_study(study_id, exhausted=run.exhausted, runner=run.worker)
 
 
 class _Run:
@@ -92,7 +95,7 @@ class _Run:
             raise KeyboardInterrupt
         if time.monotonic() - self.last_beat >= _BEAT:
             self.last_beat = time.monotonic()
-            self.ledger.heartbeat(tokens)
+            self.ledger.heartbeat(tokens, self.worker)
 
     @property
     def live(self) -> list[int]:
@@ -147,7 +150,8 @@ class _Run:
             if isinstance(message, ENDS):
                 self.points.ended(task.trial.key)
             elif isinstance(message, EpochDone) and task.prunable:
-                stop = self.points.should_stop(task.trial.key, message.record)
+                last = message.record.epoch >= task.trial.training.epochs
+                stop = self.points.should_stop(task.trial.key, message.record) and not last
         return Verdict.STOP if stop else Verdict.GO_ON
 
     def _write_down(self, task: Task, message: Message) -> None:

@@ -143,7 +143,7 @@ def test_convert_makes_every_norm_a_bln_layer_with_its_features():
 
 
 def test_a_misspelled_method_names_the_choices():
-    with pytest.raises(ModelError, match="choose bln, bn, ln or same"):
+    with pytest.raises(ModelError, match="choose bln, bn, ln, mbn, brn or same"):
         bln_search.convert(nn.Sequential(nn.BatchNorm1d(3)), method="smae")
 
 

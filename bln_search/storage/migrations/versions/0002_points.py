@@ -1,4 +1,4 @@
-"""A trial keeps its point of the study's space."""
+"""A trial keeps its point of the study's space; a study says which process runs it."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -10,6 +10,9 @@ depends_on = None
 
 
 def upgrade() -> None:
+    with op.batch_alter_table("study", schema=None) as batch_op:
+        batch_op.add_column(sa.Column("runner", sa.String(length=200), nullable=True))
+        batch_op.add_column(sa.Column("runner_until", sa.DateTime(timezone=True), nullable=True))
     with op.batch_alter_table("trial", schema=None) as batch_op:
         batch_op.add_column(sa.Column("parameters", sa.JSON(), nullable=True))
 
@@ -17,3 +20,6 @@ def upgrade() -> None:
 def downgrade() -> None:
     with op.batch_alter_table("trial", schema=None) as batch_op:
         batch_op.drop_column("parameters")
+    with op.batch_alter_table("study", schema=None) as batch_op:
+        batch_op.drop_column("runner_until")
+        batch_op.drop_column("runner")
