@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -225,3 +226,45 @@ def test_the_total_variance_is_never_less_than_the_part_within(sizes, lambda_, e
     moments = layer.own_estimates()[PopulationEstimate.MEMORY].batch
     assert (moments.variance == 0).all()
     assert (moments.mean_square - moments.mean.square() >= -1e-9).all()
+
+
+def trained_layer():
+    layer = random_layer((5, 4))
+    for x in random_inputs((5, 4), 3):
+        layer(x)
+    moments = layer.own_estimates()[PopulationEstimate.MEMORY]
+    shifted = replace(moments.batch, mean=moments.batch.mean + 5)
+    frozen = layer.population(replace(moments, batch=shifted), Correction.TOTAL)
+    return layer.eval(), {PopulationEstimate.FROZEN: frozen}
+
+
+def test_memory_and_population_do_not_take_each_others_values():
+    """Whatever was configured before."""
+    layer, populations = trained_layer()
+    words = {str(c): c for c in all_configurations(Method.MBN)}
+    x = random_inputs((5, 4), 1, seed=5)[0]
+    layer.configure(words["MM--"])
+    live = layer(x)
+    layer.configure(words["TT--"], populations[PopulationEstimate.FROZEN])
+    population = layer(x)
+    layer.configure(words["MM--"])
+    assert torch.equal(layer(x), live)
+    layer.configure(words["TT--"])
+    assert torch.equal(layer(x), population)
+    memory = {PopulationEstimate.MEMORY: layer.population(layer.own_estimates()["memory"], Correction.TOTAL)}
+    layer.configure(words["MM--"], chosen_population(words["MM--"], None, memory))
+    copied = MBN(4).double().eval()
+    copied.load_state_dict(layer.state_dict())
+    for one in (layer, copied):
+        one.configure(words["TT--"])
+        with pytest.raises(ModelError, match="from the population, which this layer was never given"):
+            one(x)
+
+
+def test_the_memory_follows_a_change_of_type():
+    layer, _ = trained_layer()
+    layer.configure(all_configurations(Method.MBN)[0])
+    x = random_inputs((5, 4), 1, seed=5)[0]
+    before = layer(x)
+    assert layer.float()(x.float()).dtype == torch.float32
+    torch.testing.assert_close(layer.double()(x), before, rtol=1e-5, atol=1e-5)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import statistics
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -123,3 +125,12 @@ def test_the_order_is_a_law_and_does_not_depend_on_the_order_of_arrival(figures,
     assert ranked == list(board.rows[: len(ranked)])
     pairs = [(row.figures[Split.VALIDATION].loss.mean, -row.figures[Split.VALIDATION].accuracy.mean) for row in ranked]
     assert pairs == sorted(pairs)
+
+
+def test_points_that_look_alike_are_rows_of_their_own():
+    """Two learning rates that differ in the eighth digit are two points, not two seeds of one."""
+    points = [json.dumps({"training.learning_rate": rate}) for rate in (0.0500001, 0.0500002)]
+    board = rank(replace(measured("FFFF", seed=0, loss=1.0), point=point) for point in points)
+    assert [row.point for row in board.rows] == points
+    assert {row.parameters for row in board.rows} == {"learning_rate=0.05"}
+    assert [row.seeds for row in board.rows] == [1, 1]

@@ -66,6 +66,12 @@ def test_a_sampled_space_writes_nothing_out():
         ("{training.learning_rate: {kind: float, low: 0, high: .inf}}", "", "finite number"),
         ("{training.learning_rate: {kind: float, low: 0.1, high: 1}}", "", "the sampler grid writes every point out"),
         ("{training.learning_rate: {kind: float, low: -1, high: 1}}", "search: {}", "cannot take learning_rate=-1"),
+        ("{model.widths.0: {kind: choice, values: [2]}}", "", "names a part of"),
+        ("{training.momentum.x: {kind: choice, values: [2]}}", "", "names a part of"),
+        ("{arm: {kind: choice, values: [{name: x}]}}", "", "mappings of its keys without `name`"),
+        ("{training: {kind: choice, values: [3]}}", "", "mappings of its keys"),
+        ("{arm.judged_under: {kind: choice, values: [FF--, TT--]}}", "", "reads population values during training"),
+        ("{arm.memory: {kind: float, low: 5, high: 50}}", "search: {}", "valid integer"),
         ("{arm.r_max: {kind: choice, values: [2]}}", "", "r_max belongs to the method brn"),
         ("{training.speed: {kind: choice, values: [2]}}", "", "space: training.speed is not a key that varies"),
         ("{speed: {kind: choice, values: [2]}}", "", "space: speed starts with none of arm, training, model"),
@@ -102,6 +108,24 @@ def test_a_space_that_cannot_be_searched_says_why(space, search, wanted):
     with pytest.raises(SpecError) as caught:
         study(space, search)
     assert any(wanted in problem for problem in caught.value.problems), caught.value.problems
+
+
+def test_yes_and_no_are_choices_too():
+    trials = trials_of(study("{arm.double_forward: {kind: choice, values: [false, true]}}".replace("twice", "")))
+    assert {trial.arm.double_forward for trial in trials} == {True, False}
+
+
+def test_a_large_range_is_no_list():
+    found = study("{arm.memory: {kind: int, low: 1, high: 100000}}", "search: {trials: 3}")
+    assert found.sampled_points == 6
+    with pytest.raises(SpecError, match=r"more than can be written out|less than or equal"):
+        study("{arm.memory: {kind: int, low: 1, high: 1000000000}}")
+
+
+def test_fractions_that_differ_little_stay_apart():
+    space = "{arm.lambda: {kind: schedule, at: [0, 0.62345671, 0.62345673], low: 0, high: 1}}"
+    dimension = study(space, "search: {trials: 3}").space["arm.lambda"]
+    assert len(dimension.schedule([0.1, 0.2, 0.3])["steps"]) == 3
 
 
 def test_a_search_without_a_space_is_refused():

@@ -1,0 +1,101 @@
+"""What a sampled study does at its edges: refused points, other methods, last epochs, a second process."""
+
+from __future__ import annotations
+
+import pytest
+
+from bln_search.core.errors import LedgerError, SpecError, StudyBusyError
+from bln_search.core.records import EpochRecord
+from bln_search.core.states import StudyState
+from bln_search.search.messages import EpochDone, TrainingDiverged, TrainingPruned, Verdict
+from bln_search.specs import parse_study
+from bln_search.storage import queries
+from bln_search.storage.ledger import open_ledger
+from bln_search.worker import run_study
+from bln_search.worker.identity import own_name
+from tests.worker.test_failures import Scripted
+from tests.worker.test_run import Watcher, ledger  # noqa: F401 - fixture
+
+HEAD = """
+name: edges
+data: {name: digits, fraction: 0.2, validation: 200}
+model: {name: mlp, widths: [8]}
+arms: [{method: bn}]
+training: {epochs: 3, optimizer: sgd}
+seeds: [0]
+"""
+RATE = "training.learning_rate: {kind: float, low: 1e-4, high: 1, log: true}"
+
+
+class Epochs:
+    """Every trial reports its epochs with ever worse losses, and stops where it is told to."""
+
+    def __init__(self):
+        self.stopped = []
+
+    def run(self, next_task, report, pulse, trials=1):
+        loss = 1.0
+        while (task := next_task()) is not None:
+            for epoch in range(1, task.trial.training.epochs + 1):
+                loss += 1
+                if report(task, EpochDone(EpochRecord(epoch, 1.0, 0.5, loss, 0.5, 1.0))) is Verdict.STOP:
+                    self.stopped.append(epoch)
+                    report(task, TrainingPruned(epoch))
+                    break
+            else:
+                report(task, TrainingDiverged("scripted"))
+
+
+def test_a_trial_is_never_pruned_after_its_last_epoch(ledger):  # noqa: F811
+    spec = parse_study(f"{HEAD}space: {{{RATE}}}\nsearch: {{sampler: random, trials: 20, pruner: asha}}\n")
+    executor = Epochs()
+    run_study(ledger, ledger.accept(spec), executor, Watcher())
+    assert executor.stopped
+    assert max(executor.stopped) < 3
+
+
+def test_points_that_every_arm_refuses_are_an_error_and_no_empty_success(ledger):  # noqa: F811
+    dimension = (
+        "training.momentum: {kind: choice, values: [0.5, 0.9]}, training.optimizer: {kind: choice, values: [adam]}"
+    )
+    with pytest.raises(SpecError, match="momentum belongs to the optimizer sgd"):
+        parse_study(f"{HEAD}space: {{{dimension}, {RATE}}}\nsearch: {{trials: 5}}\n")
+    sometimes = dimension.replace("[adam]", "[sgd, adam]")
+    with pytest.raises(SpecError, match="momentum belongs"):
+        parse_study(f"{HEAD}space: {{{sometimes}, {RATE}}}\nsearch: {{trials: 5}}\n")
+    with pytest.raises(SpecError, match="cannot take epochs=5.944: epochs Input should be a valid integer"):
+        parse_study(f"{HEAD}space: {{training.epochs: {{kind: float, low: 1, high: 9}}}}\nsearch: {{trials: 5}}\n")
+
+
+def test_an_arm_that_changes_its_method_stays_the_arm_it_is(ledger):  # noqa: F811
+    section = "arm: {kind: choice, values: [{method: bn}, {method: mbn}]}"
+    spec = parse_study(f"{HEAD}space: {{{section}, {RATE}}}\nsearch: {{sampler: random, trials: 6}}\n")
+    study_id = ledger.accept(spec)
+    executor = Scripted()
+    assert run_study(ledger, study_id, executor, Watcher()) is StudyState.COMPLETE
+    assert {task.trial.arm.label for task in executor.tasks} == {"bn"}
+    assert {task.trial.arm.method for task in executor.tasks} == {"bn", "mbn"}
+    again = Scripted()
+    assert run_study(ledger, study_id, again, Watcher()) is StudyState.COMPLETE
+    assert again.tasks == []
+    assert len(queries.points(ledger.engine, study_id)) == 6
+
+
+def test_a_second_process_is_refused_even_between_two_trials(ledger):  # noqa: F811
+    spec = parse_study(f"{HEAD}space: {{{RATE}}}\nsearch: {{trials: 2}}\n")
+    study_id = ledger.accept(spec)
+    ledger.start_study(study_id, lambda _: True, "host/1/0")
+    with pytest.raises(StudyBusyError, match="being run by host/1/0"):
+        ledger.start_study(study_id, lambda _: True, own_name())
+    ledger.start_study(study_id, lambda _: False, own_name())
+    assert ledger.end_study(study_id, exhausted=False, runner="host/1/0") is StudyState.RUNNING
+    assert ledger.end_study(study_id, exhausted=False, runner=own_name()) is StudyState.INTERRUPTED
+    ledger.start_study(study_id, lambda _: True, "host/2/0")
+
+
+def test_a_search_needs_a_database_in_a_file():
+    opened = open_ledger("sqlite:///:memory:")
+    spec = parse_study(f"{HEAD}space: {{{RATE}}}\nsearch: {{trials: 2}}\n")
+    with pytest.raises(LedgerError, match="needs a database in a file"):
+        run_study(opened, opened.accept(spec), Scripted(), Watcher())
+    opened.close()
