@@ -101,7 +101,7 @@ def _orchestration() -> list[str]:
     if (whole := _read("search")) is not None:
         found, file = whole["result"], "`bench/results/search.json`"
         lines.append(
-            f"| Best validation loss, TPE with ASHA after 20 trials against random search after 40, "
+            f"| Best validation loss, TPE with ASHA against random search with twice the trials, "
             f"{found['repetitions']} repetitions: no worse in | {found['tpe_no_worse']} of {found['repetitions']}, "
             f"mean difference {found['mean_difference']:+.4f} | {file} |"
         )
