@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -15,7 +16,15 @@ def append_event(
     session: Session, study_id: int, at: datetime, kind: str, data: dict[str, Any], trial_id: int | None = None
 ) -> None:
     """Add the study's next event; numbers have no gaps."""
+    append_events(session, study_id, at, kind, [data], trial_id)
+
+
+def append_events(
+    session: Session, study_id: int, at: datetime, kind: str, data: Sequence[dict[str, Any]], trial_id: int | None
+) -> None:
+    """Add events of one kind, one for each of `data`."""
     session.execute(select(StudyRow.id).where(StudyRow.id == study_id).with_for_update())  # one writer at a time
     last = session.scalar(select(func.max(EventRow.number)).where(EventRow.study_id == study_id)) or 0
-    session.add(EventRow(study_id=study_id, number=last + 1, at=at, kind=kind, trial_id=trial_id, data=data))
+    for number, one in enumerate(data, start=last + 1):
+        session.add(EventRow(study_id=study_id, number=number, at=at, kind=kind, trial_id=trial_id, data=one))
     session.flush()

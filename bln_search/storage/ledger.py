@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import Engine, delete, func, select, update
@@ -14,7 +15,7 @@ from bln_search.core.states import ENDED, AttemptState, FailureClass, StudyState
 from bln_search.specs.study import StudySpec
 from bln_search.specs.trial import TrialSpec, trials_of
 from bln_search.storage.engine import make_engine, reading, writing
-from bln_search.storage.events import append_event
+from bln_search.storage.events import append_event, append_events
 from bln_search.storage.migration import migrate
 from bln_search.storage.packing import pack
 from bln_search.storage.queries import OpenTrial, StudySummary, open_trials, study_row, summaries, summarize
@@ -198,10 +199,14 @@ class Ledger:
 
     def record_epoch(self, token: int, record: EpochRecord) -> None:
         """An epoch of training ended."""
+        self.record_epochs(token, [record])
+
+    def record_epochs(self, token: int, records: Sequence[EpochRecord]) -> None:
+        """Epochs of training ended; all of them in one transaction."""
         with writing(self.engine) as session:
             _, trial = self._live(session, token)
-            data = {name: getattr(record, name) for name in EpochRecord.__dataclass_fields__}
-            append_event(session, trial.study_id, self.clock(), "epoch", {"attempt": token, **data}, trial.id)
+            data = [{"attempt": token, **asdict(record)} for record in records]
+            append_events(session, trial.study_id, self.clock(), "epoch", data, trial.id)
 
     def record_checkpoint(self, token: int, record: CheckpointRecord) -> None:
         """The trial's network is trained and on disk; it takes the place of an earlier one that was lost."""

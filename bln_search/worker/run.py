@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, Protocol
 
 from bln_search.core.errors import BlnSearchError, StorageFullError
+from bln_search.core.records import EpochRecord
 from bln_search.core.states import FailureClass, StudyState
 from bln_search.evaluation.memory import MEMORY_LIMIT
 from bln_search.search.executor import Executor
@@ -34,6 +35,9 @@ from bln_search.worker.points import Points
 
 _BEAT = LEASE.total_seconds() / 2
 """Seconds between two signs of life: who misses two of them has lost its trials."""
+
+_WRITE = 0.5
+"""Seconds after which epochs are written down at the latest."""
 
 _TRIES = 3
 """Attempts at a trial in one run when the machinery fails or memory runs out."""
@@ -86,6 +90,8 @@ class _Run:
         self.trial_of: dict[int, int] = {}
         self.tries: dict[int, int] = {}
         self.memory_limits: dict[int, int] = {}
+        self.epochs: dict[int, list[EpochRecord]] = {}
+        self.last_written = time.monotonic()
         self.stop_requested = False
         self.last_beat = time.monotonic()
 
@@ -93,6 +99,8 @@ class _Run:
         """Between two steps: stop where that was asked for, and say now and then that the attempts are alive."""
         if self.stop_requested:
             raise KeyboardInterrupt
+        if time.monotonic() - self.last_written >= _WRITE:
+            self._write_epochs()
         if time.monotonic() - self.last_beat >= _BEAT:
             self.last_beat = time.monotonic()
             self.ledger.heartbeat(tokens, self.worker)
@@ -156,9 +164,12 @@ class _Run:
 
     def _write_down(self, task: Task, message: Message) -> None:
         token = task.token
+        if isinstance(message, EpochDone):
+            self.epochs.setdefault(token, []).append(message.record)
+            return
+        if not isinstance(message, Progressed):
+            self._write_epochs()
         match message:
-            case EpochDone(record):
-                self.ledger.record_epoch(token, record)
             case TrainingDone(checkpoint):
                 self.ledger.record_checkpoint(token, checkpoint)
             case EvaluationDone(evaluations):
@@ -172,8 +183,12 @@ class _Run:
                 self.trial_of.pop(token)
             case TaskFailed():
                 self._failed(task, message)
-            case Progressed():
-                pass
+
+    def _write_epochs(self) -> None:
+        """Write the epochs down that have ended since the last time: one transaction a trial, not one an epoch."""
+        self.last_written = time.monotonic()
+        for token in list(self.epochs):
+            self.ledger.record_epochs(token, self.epochs.pop(token))
 
     def _failed(self, task: Task, message: TaskFailed) -> None:
         if message.disk_full:
