@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import time
 from collections.abc import Callable, Generator, Iterator
@@ -42,14 +43,19 @@ class TaskTrainable(tune.Trainable):
     messages: list[Message]
 
     def setup(self, config: dict[str, Any]) -> None:
-        """The first task."""
+        """The first task. What Ray and its kin have loaded is put out of the garbage collector's way for good."""
+        gc.collect()
+        gc.freeze()
+        self._take(config)
+
+    def _take(self, config: dict[str, Any]) -> None:
         self.task, self.place, self.steps, self.messages = config["task"], config["place"], None, []
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         """The next task, in the same process."""
         if self.steps is not None:
             self.steps.close()
-        self.setup(new_config)
+        self._take(new_config)
         return True
 
     def step(self) -> dict[str, Any]:
