@@ -54,7 +54,8 @@ def _benchmarks() -> str:
     )
     by = fused["by_semantics"]
     lines = [
-        f"On {hardware}; medians of {fused['pairs']} pairs, smallest and largest in brackets.",
+        f"On {hardware}; medians of {fused['pairs']} pairs where no other number is given, smallest and "
+        "largest in brackets.",
         "",
         "| what | figure | file |",
         "| --- | --- | --- |",
@@ -85,7 +86,7 @@ def _orchestration() -> list[str]:
     lines = []
     if (whole := _read("orchestration")) is not None:
         found, file = whole["result"], "`bench/results/orchestration.json`"
-        what = f"{found['trials']} trials of a second, Ray Tune underneath, two cores"
+        what = f"{found['trials']} trials of a second, Ray Tune underneath, two cores (pairs: {found['pairs']})"
         lines += [
             f"| {what}: over the bare training, workers up | {_percent(found['overhead_spread'])} | {file} |",
             f"| the same, every start and stop in it | {_percent(found['overhead_whole_spread'])} | {file} |",

@@ -47,7 +47,7 @@ class OpenTrial:
 
 @dataclass(frozen=True)
 class TrialSummary:
-    """A trial as it stands."""
+    """A trial as it stands; parameters: its point for people, point: the exact one."""
 
     id: int
     arm: str
@@ -57,6 +57,7 @@ class TrialSummary:
     state: TrialState
     reason: str | None
     checkpoint: CheckpointRecord | None
+    point: str
 
 
 @dataclass(frozen=True)
@@ -180,6 +181,7 @@ def trials(engine: Engine, study_id: int) -> list[TrialSummary]:
                 TrialState(trial.state),
                 trial.reason,
                 _checkpoint(checkpoint),
+                _point(trial),
             )
             for trial, checkpoint in rows
         ]

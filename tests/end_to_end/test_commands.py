@@ -176,9 +176,10 @@ def test_a_searched_study_is_shown_before_and_after_it_has_points(tmp_path):
     board = call("run", tmp_path / "study.yaml", "--format", "csv", home=home, check=0).stdout
     points = {row["parameters"] for row in csv.DictReader(io.StringIO(board))}
     assert len(points) == 2
-    assert all(point.startswith("learning_rate=") for point in points)
+    assert all(json.loads(point).keys() == {"training.learning_rate"} for point in points)
     shown = json.loads(call("show", "small", "--format", "json", home=home, check=0).stdout)
-    assert {trial["parameters"] for trial in shown["trial_list"]} == points
+    assert {trial["point"] for trial in shown["trial_list"]} == points
+    assert all(trial["parameters"].startswith("learning_rate=") for trial in shown["trial_list"])
 
 
 @pytest.mark.parametrize("name", ["unknown data", "unknown model", "wrong option", "unknown key"])
