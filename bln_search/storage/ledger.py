@@ -197,10 +197,6 @@ class Ledger:
                 .values(heartbeat_at=self.clock(), lease_until=self.clock() + LEASE)
             )
 
-    def record_epoch(self, token: int, record: EpochRecord) -> None:
-        """An epoch of training ended."""
-        self.record_epochs(token, [record])
-
     def record_epochs(self, token: int, records: Sequence[EpochRecord]) -> None:
         """Epochs of training ended; all of them in one transaction."""
         with writing(self.engine) as session:

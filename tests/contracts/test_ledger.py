@@ -92,7 +92,7 @@ def test_a_trial_goes_from_waiting_to_finished_and_all_is_read_back(ledger):
     ledger.start_study(study_id, nobody)
     trial = ledger.open_trials(study_id)[0]
     token = ledger.claim(trial.id, "host/1/0")
-    ledger.record_epoch(token, EpochRecord(1, 0.5, 0.6, 0.7, 0.8, 1.5))
+    ledger.record_epochs(token, [EpochRecord(1, 0.5, 0.6, 0.7, 0.8, 1.5)])
     ledger.record_checkpoint(token, CHECKPOINT)
     ledger.record_evaluations(token, evaluations())
     recorded = queries.evaluations(ledger.engine, study_id)
@@ -172,7 +172,7 @@ def test_a_report_that_comes_too_late_is_refused_and_writes_nothing(ledger):
     for report in (
         lambda: ledger.record_checkpoint(late, CHECKPOINT),
         lambda: ledger.record_evaluations(late, evaluations()),
-        lambda: ledger.record_epoch(late, EpochRecord(1, 0, 0, 0, 0, 0)),
+        lambda: ledger.record_epochs(late, [EpochRecord(1, 0, 0, 0, 0, 0)]),
         lambda: ledger.record_divergence(late, "x"),
         lambda: ledger.record_failure(late, FailureClass.USER_ERROR, "x", again=False),
     ):
@@ -303,10 +303,10 @@ def test_a_pruned_trial_is_a_result_and_what_a_sampler_learns_from_is_read_back(
     ledger.start_study(study_id, nobody)
     first, second = ledger.add_point(study_id, point(0.01))
     token = ledger.claim(first.id, "host/1/0")
-    ledger.record_epoch(token, EpochRecord(1, 0.9, 0.1, 0.8, 0.2, 1.0))
+    ledger.record_epochs(token, [EpochRecord(1, 0.9, 0.1, 0.8, 0.2, 1.0)])
     ledger.record_pruned(token, 1)
     with pytest.raises(StaleAttemptError):
-        ledger.record_epoch(token, EpochRecord(2, 0.9, 0.1, 0.7, 0.2, 1.0))
+        ledger.record_epochs(token, [EpochRecord(2, 0.9, 0.1, 0.7, 0.2, 1.0)])
     finish(ledger, second)
     ((pruned, finished),) = queries.points(ledger.engine, study_id)
     assert (pruned.state, pruned.losses, pruned.measure(Objective.LOSS)) == (TrialState.PRUNED, {1: 0.8}, None)

@@ -16,7 +16,6 @@ def augmentation(seed=0, **spec):
 
 def every_variant(image, crop, flip):
     """All images that may come of one, by slicing."""
-    padded = torch.nn.functional.pad(image, (crop, crop, crop, crop))
     for kept in (image.flip(2), image) if flip else (image,):
         padded = torch.nn.functional.pad(kept, (crop, crop, crop, crop))
         for top in range(2 * crop + 1):
