@@ -25,8 +25,15 @@ from ray.tune import CheckpointConfig, FailureConfig, RunConfig, TuneConfig  # n
 from ray.tune.schedulers import FIFOScheduler  # noqa: E402
 from ray.tune.search import Searcher  # noqa: E402
 
-_NEWS = 1.0
+_NEWS = 2.0
 """Seconds between two results of a trial at least, as each costs Tune some milliseconds."""
+
+
+def _spare_the_collector() -> None:
+    """Put what Ray, torch and their kin have loaded out of the garbage collector's way: a full round takes 0.1 s."""
+    gc.collect()
+    gc.freeze()
+
 
 Steps = Generator[EpochRecord | None, None, None]
 
@@ -34,21 +41,25 @@ Steps = Generator[EpochRecord | None, None, None]
 class TaskTrainable(tune.Trainable):
     """A worker process: one task after another.
 
-    A prunable task takes a step for each epoch. Any other stands still for news once a second, at the end of an epoch.
+    A prunable task takes a step for each epoch. Any other stands still for news every two seconds, at the end of an
+    epoch, and before its evaluation, so that its checkpoint is known, unless its training was shorter than that.
     """
 
     task: Task
     place: Place
     steps: Steps | None
     messages: list[Message]
+    began: float
+    tasks = 0
 
     def setup(self, config: dict[str, Any]) -> None:
-        """The first task. What Ray and its kin have loaded is put out of the garbage collector's way for good."""
-        gc.collect()
-        gc.freeze()
+        """The first task."""
         self._take(config)
 
     def _take(self, config: dict[str, Any]) -> None:
+        if self.tasks < 2:  # the first task loads what the ones after it use
+            _spare_the_collector()
+        self.tasks += 1
         self.task, self.place, self.steps, self.messages = config["task"], config["place"], None, []
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
@@ -62,10 +73,12 @@ class TaskTrainable(tune.Trainable):
         """Go on for a while, or to the end; what happened goes along as messages."""
         start = time.monotonic()
         if self.steps is None:
+            self.began = start
             self.steps = run_task(self.task, self.place, self.messages.append)
         try:
             for record in self.steps:
-                if record is None or self.task.prunable or time.monotonic() - start > _NEWS:
+                since = self.began if record is None else start
+                if self.task.prunable or time.monotonic() - since > _NEWS:
                     break
         except Exception as error:  # noqa: BLE001 - whatever happened becomes a message
             self.messages.append(failed(error))

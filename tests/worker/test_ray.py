@@ -25,7 +25,7 @@ pytestmark = [
     pytest.mark.xdist_group("ray"),
     pytest.mark.filterwarnings("default"),  # Ray's own are not ours to mend
 ]
-LONG = STUDY.replace("LR", "0.002").replace("epochs: 2", "epochs: 40").replace("small", "long")
+LONG = STUDY.replace("LR", "0.002").replace("epochs: 2", "epochs: 120").replace("small", "long")
 
 
 @pytest.fixture(scope="module")
