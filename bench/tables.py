@@ -9,11 +9,11 @@ import json
 from typing import Any
 
 from bench.reporting import RESULTS, arguments, provenance
-from bln_search.cli.studies import study_leaderboard
 from bln_search.core.words import Split
 from bln_search.reports.export import flat_row
 from bln_search.settings import load_settings
 from bln_search.specs.space import point_label
+from bln_search.storage.board import study_leaderboard
 from bln_search.storage.ledger import Ledger, open_ledger
 from bln_search.storage.queries import evaluations, trials
 
@@ -22,7 +22,7 @@ def table(ledger: Ledger, name: str, trained_at: str | None = None) -> dict[str,
     """The ranked table of a study as plain values. trained_at: git revision the networks were trained with."""
     written = provenance()
     study = ledger.find_study(name)
-    board = study_leaderboard(ledger, study.id, study.spec)
+    board = study_leaderboard(ledger.engine, study.id, study.spec)
     by_seed: dict[str, dict[str, Any]] = {}
     for one in evaluations(ledger.engine, study.id):
         key = one.evaluation.key

@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from bln_search.cli.output import results
-from bln_search.cli.studies import DatabaseOption
+from bln_search.cli.sources import DatabaseOption
 from bln_search.settings import load_settings
 from bln_search.storage.engine import make_engine
 from bln_search.storage.migration import migrate, newest_revision, present_revision

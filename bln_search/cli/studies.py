@@ -17,17 +17,24 @@ from rich.text import Text
 from bln_search.cli.exits import Exit
 from bln_search.cli.output import Format, errors, results
 from bln_search.cli.progress import PlainProgress, TerminalProgress
-from bln_search.core.states import ENDED, StudyState, TrialState
+from bln_search.cli.sources import (
+    DatabaseOption,
+    LedgerSource,
+    ServerOption,
+    Source,
+    TokenOption,
+    open_source,
+    study_line,
+)
+from bln_search.core.states import StudyState, TrialState
 from bln_search.core.words import Split
-from bln_search.ranking.leaderboard import Leaderboard, Scored, rank
 from bln_search.reports.export import leaderboard_csv, leaderboard_json
 from bln_search.reports.table import compact_table, leaderboard_table, reasons
 from bln_search.settings import load_settings
 from bln_search.specs import load_study, planned_rows, trials_of
-from bln_search.specs.study import StudySpec
 from bln_search.specs.trial import border_trials
 from bln_search.storage.ledger import Ledger, open_ledger
-from bln_search.storage.queries import StudySummary, evaluations, trials
+from bln_search.storage.queries import StudySummary, trials
 
 if TYPE_CHECKING:
     from bln_search.search.executor import Executor
@@ -41,7 +48,6 @@ class ExecutorName(StrEnum):
     RAY = "ray"
 
 
-DatabaseOption = Annotated[str | None, typer.Option("--database", help="Database URL. [env: BLN_SEARCH_DATABASE]")]
 DataOption = Annotated[Path | None, typer.Option("--data", help="Folder of data sets. [env: BLN_SEARCH_DATA]")]
 FormatOption = Annotated[Format, typer.Option("--format", help="How to print.")]
 StudyArgument = Annotated[str, typer.Argument(help="Name or number of a study.")]
@@ -109,18 +115,18 @@ def run(
     )
     check_study(study, place)
     with ExitStack() as stack:
-        chosen = stack.enter_context(_executor(executor, place, workers, ray_address, gpus_per_trial))
+        chosen = stack.enter_context(make_executor(executor, place, workers, ray_address, gpus_per_trial))
         ledger = stack.enter_context(closing(open_ledger(database or settings.database_url)))
         study_id = ledger.accept(study)
         with TerminalProgress() if errors.is_terminal else PlainProgress() as watcher:
             state = run_study(ledger, study_id, chosen, watcher)
-        _print_leaderboard(ledger, ledger.study(study_id), output)
+        print_leaderboard(LedgerSource(ledger), ledger.study(study_id), output)
         if state is not StudyState.COMPLETE:
             _print_failures(ledger, study_id)
             raise typer.Exit(Exit.INCOMPLETE)
 
 
-def _executor(
+def make_executor(
     name: ExecutorName, place: Place, workers: int | None, ray_address: str | None, gpus_per_trial: float | None
 ) -> AbstractContextManager[Executor]:
     """The executor of that name, ready; a cluster that is not there, or too small, is an error now."""
@@ -160,27 +166,32 @@ def validate(file: Annotated[Path, typer.Argument(help="Study file.", show_defau
     results.print(f"{len(planned)} trials, {cells} evaluations on each of validation and test; the file is valid")
 
 
-def list_studies(database: DatabaseOption = None, output: FormatOption = Format.TABLE) -> None:
-    """List the studies of the database, newest first."""
-    ledger = open_ledger(database or load_settings().database_url)
-    try:
-        rows = [_study_line(study) for study in ledger.studies()]
-    finally:
-        ledger.close()
+def list_studies(
+    database: DatabaseOption = None,
+    server: ServerOption = None,
+    token: TokenOption = None,
+    output: FormatOption = Format.TABLE,
+) -> None:
+    """List the studies of the database, or of a service, newest first."""
+    with open_source(database, server, token) as source:
+        rows = source.lines()
     _print_rows(rows, ("id", "name", "state", "trials", "finished", "failed", "created"), output)
 
 
-def show(study: StudyArgument, database: DatabaseOption = None, output: FormatOption = Format.TABLE) -> None:
+def show(
+    study: StudyArgument,
+    database: DatabaseOption = None,
+    server: ServerOption = None,
+    token: TokenOption = None,
+    output: FormatOption = Format.TABLE,
+) -> None:
     """Show a study: its trials, their states and checkpoints."""
-    ledger = open_ledger(database or load_settings().database_url)
-    try:
-        summary = ledger.find_study(study)
-        listed = trials(ledger.engine, summary.id)
-    finally:
-        ledger.close()
+    with open_source(database, server, token) as source:
+        summary = source.find(study)
+        listed = source.trials(summary.id)
     if output is Format.JSON:
         whole = {
-            **_study_line(summary),
+            **study_line(summary),
             "spec": summary.spec.model_dump(mode="json"),
             "trial_list": [asdict(trial) for trial in listed],
         }
@@ -190,6 +201,8 @@ def show(study: StudyArgument, database: DatabaseOption = None, output: FormatOp
         results.print(
             f"{summary.name} (study {summary.id}, {summary.state}) {summary.spec.title}".strip(), markup=False
         )
+        if summary.reason:
+            results.print(f"reason: {summary.reason}", markup=False, soft_wrap=True)
     rows = [
         {
             "arm": trial.arm,
@@ -210,33 +223,20 @@ def show(study: StudyArgument, database: DatabaseOption = None, output: FormatOp
 def leaderboard(
     study: StudyArgument,
     database: DatabaseOption = None,
+    server: ServerOption = None,
+    token: TokenOption = None,
     output: FormatOption = Format.TABLE,
     arm: Annotated[str | None, typer.Option(help="Only this arm.")] = None,
     on: Annotated[Split | None, typer.Option(help="Split that decides the order; by default the study's.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="At most so many rows of a table.")] = None,
 ) -> None:
     """Print the ranked table of a study."""
-    ledger = open_ledger(database or load_settings().database_url)
-    try:
-        _print_leaderboard(ledger, ledger.find_study(study), output, arm=arm, on=on, limit=limit)
-    finally:
-        ledger.close()
+    with open_source(database, server, token) as source:
+        print_leaderboard(source, source.find(study), output, arm=arm, on=on, limit=limit)
 
 
-def study_leaderboard(
-    ledger: Ledger, study_id: int, spec: StudySpec, *, arm: str | None = None, on: Split | None = None
-) -> Leaderboard:
-    """The ranked table of a study from the ledger."""
-    recorded = [one for one in evaluations(ledger.engine, study_id) if arm is None or one.arm == arm]
-    return rank(
-        (Scored(one.arm, one.seed, one.evaluation, one.point) for one in recorded),
-        on or spec.ranking.split,
-        seeds=len(spec.seeds),
-    )
-
-
-def _print_leaderboard(
-    ledger: Ledger,
+def print_leaderboard(
+    source: Source,
     study: StudySummary,
     output: Format,
     *,
@@ -244,12 +244,13 @@ def _print_leaderboard(
     on: Split | None = None,
     limit: int | None = None,
 ) -> None:
+    """The ranked table of a study on standard output."""
     if on is Split.TRAIN:
         raise typer.BadParameter("nothing is evaluated on train; choose validation or test", param_hint="--on")
     labels = [each.label for each in study.spec.arms]
     if arm is not None and arm not in labels:
         raise typer.BadParameter(f"the study has no arm {arm!r}; choose one of {', '.join(labels)}", param_hint="--arm")
-    board = study_leaderboard(ledger, study.id, study.spec, arm=arm, on=on)
+    board = source.board(study, arm, on)
     if output is Format.CSV:
         typer.echo(leaderboard_csv(board), nl=False)
     elif output is Format.JSON:
@@ -268,19 +269,6 @@ def _print_failures(ledger: Ledger, study_id: int) -> None:
     for trial in trials(ledger.engine, study_id):
         if trial.state is TrialState.FAILED:
             errors.print(f"failed: {trial.arm} seed {trial.seed}: {trial.reason}", markup=False, soft_wrap=True)
-
-
-def _study_line(study: StudySummary) -> dict[str, object]:
-    ended = sum(study.trials.get(state, 0) for state in ENDED)
-    return {
-        "id": study.id,
-        "name": study.name,
-        "state": study.state.value,
-        "trials": max(sum(study.trials.values()), study.spec.sampled_points * len(study.spec.seeds)),
-        "finished": ended,
-        "failed": study.trials.get(TrialState.FAILED, 0),
-        "created": study.created_at.isoformat(timespec="seconds"),
-    }
 
 
 def _print_rows(rows: Sequence[Mapping[str, object]], columns: tuple[str, ...], output: Format) -> None:

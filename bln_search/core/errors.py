@@ -8,7 +8,11 @@ BlnSearchError
 ├── LedgerError          the database cannot do what was asked
 │   ├── UnknownStudyError
 │   ├── StaleAttemptError   a report that came after its lease had gone to another attempt
-│   └── StudyBusyError      another process is running this study
+│   ├── StudyBusyError      another process is running this study
+│   ├── StudyLostError      this process no longer runs the study: another does, or it was deleted
+│   ├── StudyChangedError   it was changed since it was read
+│   └── KeyReusedError      an idempotency key that stands for another study
+├── AccessError          a token that is not there, or not enough for what was asked
 ├── StorageFullError     no room left to write
 ├── ClusterError         a Ray cluster that cannot be reached, is too small, or is gone
 └── TransitionError      a state that cannot follow the present one
@@ -58,6 +62,22 @@ class StaleAttemptError(LedgerError):
 
 class StudyBusyError(LedgerError):
     """Another live process is running this study."""
+
+
+class StudyLostError(LedgerError):
+    """This process no longer runs the study: its lease ran out and another took it, or it was deleted."""
+
+
+class StudyChangedError(LedgerError):
+    """The study has another revision than the one that was to be changed."""
+
+
+class KeyReusedError(LedgerError):
+    """An idempotency key that was sent before, with another study."""
+
+
+class AccessError(BlnSearchError):
+    """A token that is not there, or that does not allow what was asked."""
 
 
 class StorageFullError(BlnSearchError):

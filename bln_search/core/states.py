@@ -8,12 +8,25 @@ from bln_search.core.errors import TransitionError
 
 
 class StudyState(StrEnum):
-    """A study: accepted, being worked on, complete, or stopped before it was complete."""
+    """A study. A service's queue holds the accepted ones; a paused, cancelled or failed one waits for a person.
+
+    interrupted: a command was stopped before the study was complete. failed: what is left was tried and cannot succeed.
+    """
 
     ACCEPTED = "accepted"
     RUNNING = "running"
+    PAUSED = "paused"
     COMPLETE = "complete"
     INTERRUPTED = "interrupted"
+    CANCELLED = "cancelled"
+    FAILED = "failed"
+
+
+class Request(StrEnum):
+    """What a person wants of a study that runs; whoever runs it sees to it."""
+
+    PAUSE = "pause"
+    CANCEL = "cancel"
 
 
 class TrialState(StrEnum):
@@ -61,9 +74,14 @@ State = StudyState | TrialState | AttemptState
 
 TRANSITIONS: dict[type[State], dict[State, frozenset[State]]] = {
     StudyState: {
-        StudyState.ACCEPTED: frozenset({StudyState.RUNNING}),
-        StudyState.RUNNING: frozenset({StudyState.COMPLETE, StudyState.INTERRUPTED, StudyState.RUNNING}),
-        StudyState.INTERRUPTED: frozenset({StudyState.RUNNING, StudyState.COMPLETE}),
+        StudyState.ACCEPTED: frozenset({StudyState.RUNNING, StudyState.PAUSED, StudyState.CANCELLED}),
+        StudyState.RUNNING: frozenset(StudyState),
+        StudyState.PAUSED: frozenset({StudyState.ACCEPTED, StudyState.RUNNING, StudyState.CANCELLED}),
+        StudyState.INTERRUPTED: frozenset(
+            {StudyState.ACCEPTED, StudyState.RUNNING, StudyState.COMPLETE, StudyState.CANCELLED}
+        ),
+        StudyState.CANCELLED: frozenset({StudyState.ACCEPTED, StudyState.RUNNING}),
+        StudyState.FAILED: frozenset({StudyState.ACCEPTED, StudyState.RUNNING, StudyState.CANCELLED}),
         StudyState.COMPLETE: frozenset(),
     },
     TrialState: {

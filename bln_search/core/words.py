@@ -51,6 +51,19 @@ class Split(StrEnum):
     TEST = "test"
 
 
+class Scope(StrEnum):
+    """What a token allows: reading one's own studies; changing them too; everything, of everybody."""
+
+    READ = "read"
+    WRITE = "write"
+    ADMIN = "admin"
+
+    def allows(self, wanted: Scope) -> bool:
+        """Each scope includes those before it."""
+        order = list(Scope)
+        return order.index(self) >= order.index(wanted)
+
+
 class CheckpointRule(StrEnum):
     """Which epoch's weights are kept."""
 

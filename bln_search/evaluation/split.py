@@ -8,6 +8,7 @@ from torch import nn
 
 from bln_search.core.configuration import FEATURE_STATISTICS, Source
 from bln_search.core.records import Evaluation, EvaluationKey
+from bln_search.core.undefined import more_than_slots
 from bln_search.core.words import Split
 from bln_search.evaluation.batches import MiniBatch
 from bln_search.evaluation.memory import MEMORY_LIMIT
@@ -64,8 +65,5 @@ def undefined_reason(row: Row, populations: Populations, batch_size: int) -> str
         reads_feature = Source.POPULATION in (configuration.source(statistic) for statistic in FEATURE_STATISTICS)
         slots = 1 if population.feature is None else population.feature.mean.shape[0]
         if reads_feature and slots != 1 and batch_size > slots:
-            return (
-                f"the feature population has one value for each of {slots} slots of a mini-batch, "
-                f"a mini-batch of {batch_size} has more"
-            )
+            return more_than_slots(slots, batch_size)
     return None

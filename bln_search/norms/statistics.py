@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from bln_search.core.configuration import BATCH_STATISTICS, InferenceConfiguration, Source, Statistic
+from bln_search.core.undefined import BESSEL
 from bln_search.core.words import Correction, PopulationEstimate
 from bln_search.norms.reading import Reading
 
@@ -102,8 +103,7 @@ def population_pair(moments: Moments, count: int, reading: Reading, correction: 
     if reading.averages_deviation:
         return PopulationPair(moments.mean, moments.deviation)
     if count < 2:
-        reason = "the factor m/(m-1) of the Bessel correction has no value for m = 1; the correction `total` has one"
-        return PopulationPair(moments.mean, None, reason)
+        return PopulationPair(moments.mean, None, BESSEL)
     factor = count / (count - 1)
     if reading.corrects_variance:
         return PopulationPair(moments.mean, torch.sqrt(factor * moments.variance + reading.epsilon))

@@ -5,11 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Mapping
 from typing import Any
 
-from bln_search.core.configuration import Statistic
-from bln_search.core.words import Split
-from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
+from bln_search.core.configuration import InferenceConfiguration, Statistic
+from bln_search.core.states import EvaluationState
+from bln_search.core.words import PopulationEstimate, Split
+from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow, SplitFigures, Summary
 
 COLUMNS = (
     "rank",
@@ -72,3 +74,29 @@ def flat_row(row: LeaderboardRow) -> dict[str, Any]:
             flat[f"{split}_{metric}_mean"] = None if summary is None else summary.mean
             flat[f"{split}_{metric}_deviation"] = None if summary is None else summary.deviation
     return flat
+
+
+def row_of(flat: Mapping[str, Any]) -> LeaderboardRow:
+    """The row that `flat_row` made plain."""
+    figures = {}
+    for split in (Split.VALIDATION, Split.TEST):
+        loss, accuracy = (_summary(flat, split, metric) for metric in ("loss", "accuracy"))
+        if loss is not None and accuracy is not None:
+            figures[split] = SplitFigures(loss, accuracy)
+    return LeaderboardRow(
+        rank=flat["rank"],
+        arm=flat["arm"],
+        configuration=InferenceConfiguration(flat["configuration"]),
+        estimate=None if flat["population"] is None else PopulationEstimate(flat["population"]),
+        batch_size=flat["batch_size"],
+        state=EvaluationState(flat["state"]),
+        seeds=flat["seeds"],
+        figures=figures,
+        reason=flat["reason"],
+        point=flat["parameters"] or "",
+    )
+
+
+def _summary(flat: Mapping[str, Any], split: Split, metric: str) -> Summary | None:
+    mean = flat[f"{split}_{metric}_mean"]
+    return None if mean is None else Summary(mean, flat[f"{split}_{metric}_deviation"])

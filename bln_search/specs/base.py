@@ -7,6 +7,26 @@ from typing import Any, ClassVar
 from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 
+def writable(text: str) -> str:
+    """The text, if every database and file can keep it: no NUL, no half of a character."""
+    if "\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise ValueError("this text holds characters that cannot be written down")
+    return text
+
+
+def check_writable(value: object) -> None:
+    """Raise ValueError for a text anywhere inside `value` that cannot be written down."""
+    if isinstance(value, str):
+        writable(value)
+    elif isinstance(value, list | tuple):
+        for one in value:
+            check_writable(one)
+    elif isinstance(value, dict):
+        for key, one in value.items():
+            check_writable(key)
+            check_writable(one)
+
+
 class Spec(BaseModel):
     """Immutable; an unknown key or a number that is not finite is an error.
 

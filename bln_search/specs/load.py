@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import yaml
 from pydantic import ValidationError
-from pydantic_core import ErrorDetails
 
 from bln_search.core.errors import SpecError
-from bln_search.specs.arm import ArmSpec
-from bln_search.specs.base import Spec
-from bln_search.specs.data import DataSpec
-from bln_search.specs.search import SearchSpec
-from bln_search.specs.study import EvaluationSpec, ModelSpec, RankingSpec, StudySpec
-from bln_search.specs.training import TrainingSpec
-from bln_search.specs.trial import border_trials, trials_of
+from bln_search.specs.problems import Problem, problems_of, space_problems
+from bln_search.specs.study import StudySpec
 
 _LARGEST_FILE = 1_000_000
 
@@ -48,14 +41,17 @@ def parse_study(text: str, *, source: str = "study") -> StudySpec:
     try:
         study = StudySpec.model_validate(value)
     except ValidationError as error:
-        problems = [_problem(details, node) for details in error.errors() if not _follows_from_another(details)]
+        problems = [_with_line(problem, node) for problem in problems_of(error.errors(), value)]
         raise SpecError(source, list(dict.fromkeys(problems))) from None
-    try:
-        border_trials(study)
-        trials_of(study)
-    except SpecError as error:
-        raise SpecError(source, [f"line {_line(node, ['space'])}: {problem}" for problem in error.problems]) from None
+    problems = [_with_line(problem, node) for problem in space_problems(study)]
+    if problems:
+        raise SpecError(source, problems)
     return study
+
+
+def _with_line(problem: Problem, root: yaml.Node) -> str:
+    path = "" if problem.whole else ".".join(str(part) for part in problem.place)
+    return f"line {_line(root, problem.place)}: {path + ': ' if path else ''}{problem.message}"
 
 
 def _compose(text: str, source: str) -> yaml.Node | None:
@@ -108,61 +104,6 @@ class _Reader:
         raise SpecError(self.source, [f"line {node.start_mark.line + 1}: {problem}"])
 
 
-def _problem(details: ErrorDetails, root: yaml.Node) -> str:
-    place = _place(details["loc"], root)
-    line = _line(root, place)
-    path = ".".join(str(part) for part in place)
-    message = details["msg"].removeprefix("Value error, ")
-    if details["type"] == "extra_forbidden":
-        message = f"unknown key{_suggestion(place)}"
-    elif details["type"] == "missing":
-        message = "this key is missing; add it"
-    elif details["type"] not in ("value_error",):
-        message = f"{message}, not {_shown(details['input'])}"
-    return f"line {line}: {path}: {message}" if path else f"line {line}: {message}"
-
-
-def _follows_from_another(details: ErrorDetails) -> bool:
-    """A list that is too short only because its members were refused, each with an error of its own."""
-    return details["type"] == "too_short" and bool(details["input"])
-
-
-def _place(location: Sequence[int | str], root: yaml.Node) -> list[int | str]:
-    """A location without the names that pydantic puts in for members of a union: what is not in the file is left out.
-
-    The last part stays where it may be the name of a key that is missing.
-    """
-    node: yaml.Node | None = root
-    place: list[int | str] = []
-    for position, part in enumerate(location):
-        last = position == len(location) - 1
-        if isinstance(node, yaml.SequenceNode) and isinstance(part, int):
-            node = node.value[part] if part < len(node.value) else None
-            place.append(part)
-        elif isinstance(node, yaml.MappingNode):
-            found = [value for key, value in node.value if key.value == str(part)]
-            node = found[0] if found else node
-            if found or (last and not _is_tag(part)):
-                place.append(part)
-        elif isinstance(part, str) and last and not _is_tag(part) and node is None:
-            place.append(part)
-    return place
-
-
-def _is_tag(part: int | str) -> bool:
-    """Names that pydantic gives to members of a union."""
-    names = ("constant", "steps", "linear", "cosine", "int", "float", "constrained-int", "constrained-float")
-    return isinstance(part, str) and (part in names or "[" in part)
-
-
-def _shown(value: object) -> str:
-    try:
-        text = repr(value)
-    except ValueError:
-        return "a number of thousands of digits"
-    return text if len(text) <= 60 else text[:57] + "..."
-
-
 def _line(root: yaml.Node, place: Sequence[int | str]) -> int:
     node = root
     line = root.start_mark.line
@@ -176,23 +117,3 @@ def _line(root: yaml.Node, place: Sequence[int | str]) -> int:
                 break
             line, node = found[0][0].start_mark.line, found[0][1]
     return line + 1
-
-
-_SECTIONS: dict[str, type[Spec]] = {
-    "data": DataSpec,
-    "model": ModelSpec,
-    "arms": ArmSpec,
-    "training": TrainingSpec,
-    "evaluation": EvaluationSpec,
-    "ranking": RankingSpec,
-    "search": SearchSpec,
-}
-
-
-def _suggestion(place: Sequence[int | str]) -> str:
-    section = _SECTIONS.get(str(place[0])) if len(place) > 1 else StudySpec
-    if section is None:
-        return "; remove it"
-    known = [field.alias or name for name, field in section.model_fields.items()]
-    close = get_close_matches(str(place[-1]), known, n=1)
-    return f"; did you mean `{close[0]}`?" if close else f"; known here: {', '.join(known)}"

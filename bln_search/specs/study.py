@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field, field_validator, model_validator
 
 from bln_search.core.words import Correction, PopulationEstimate, Split
 from bln_search.specs.arm import ArmSpec, asked_for
-from bln_search.specs.base import Spec
+from bln_search.specs.base import Spec, check_writable
 from bln_search.specs.data import DataSpec
 from bln_search.specs.search import Sampler, SearchSpec, wanted_points
 from bln_search.specs.space import SECTIONS, ChoiceDimension, Space
@@ -83,6 +83,12 @@ class StudySpec(Spec):
         if self.search is None or self.space is None or not self.sampled:
             return 0
         return wanted_points(self.search, self.space) * len(self.arms)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _writable(cls, value: Any) -> Any:
+        check_writable(value)
+        return value
 
     @model_validator(mode="after")
     def _consistent(self) -> StudySpec:

@@ -72,16 +72,27 @@ def trials_of(study: StudySpec) -> tuple[TrialSpec, ...]:
     """
     if study.sampled:
         return ()
-    if study.space is not None and grid_size(study.space) * len(study.seeds) * len(study.arms) > _LARGEST_GRID:
+    if study.space is not None and written_trials(study) > _LARGEST_GRID:
         raise SpecError(
             f"study {study.name}",
             [f"the space has {grid_size(study.space)} points, more than can be written out: choose a sampler"],
         )
     points: list[Point | None] = [None] if study.space is None else list(grid(study.space))
-    trials = [resolve(study, arm, point, seed) for point in points for seed in study.seeds for arm in study.arms]
+    trials = [
+        trial.model_copy(update={"seed": seed})
+        for resolved in ([resolve(study, arm, point, study.seeds[0]) for arm in study.arms] for point in points)
+        for seed in study.seeds
+        for trial in resolved
+    ]
     if len({trial.key for trial in trials}) < len(trials):
         raise SpecError(f"study {study.name}", ["two points of the space are the same trial: write each value once"])
     return tuple(trials)
+
+
+def written_trials(study: StudySpec) -> int:
+    """How many trials are written out when the study is accepted, without writing them out."""
+    points = 1 if study.space is None else grid_size(study.space)
+    return 0 if study.sampled else points * len(study.seeds) * len(study.arms)
 
 
 def resolve(study: StudySpec, arm: ArmSpec, point: Point | None, seed: int) -> TrialSpec:

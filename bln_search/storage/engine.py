@@ -56,8 +56,10 @@ def _prepare_sqlite(connection: Any, _record: Any) -> None:
 
 
 def _begin_sqlite(connection: Connection) -> None:
-    writing = connection.get_execution_options().get("writing", False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+    options = connection.get_execution_options()
+    if options.get("rebuilding", False):
+        connection.exec_driver_sql("PRAGMA foreign_keys=OFF")
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if options.get("writing", False) else "BEGIN")
 
 
 @contextmanager
@@ -72,6 +74,22 @@ def writing(engine: Engine) -> Iterator[Session]:
     """A session whose writes are kept together when the block ends, and dropped together when it fails."""
     with _plain_errors(engine), Session(engine.execution_options(writing=True)) as session, session.begin():
         yield session
+
+
+@contextmanager
+def rebuilding(engine: Engine) -> Iterator[Connection]:
+    """A transaction that may rebuild tables: on SQLite, dropping one does not take the rows along that refer to it."""
+    with _plain_errors(engine), engine.connect() as plain:
+        connection = plain.execution_options(writing=True, rebuilding=True)
+        sqlite = connection.dialect.name == "sqlite"
+        try:
+            with connection.begin():
+                yield connection
+                if sqlite and connection.exec_driver_sql("PRAGMA foreign_key_check").first() is not None:
+                    raise LedgerError("the upgrade would leave rows that refer to nothing; nothing was changed")
+        finally:
+            if sqlite:
+                connection.connection.execute("PRAGMA foreign_keys=ON")
 
 
 @contextmanager

@@ -9,17 +9,18 @@ from datetime import UTC, datetime, timedelta
 from sqlalchemy import Engine, delete, func, select, update
 from sqlalchemy.orm import Session
 
-from bln_search.core.errors import StaleAttemptError, StudyBusyError, UnknownStudyError
+from bln_search.core.errors import StaleAttemptError, StudyBusyError, StudyLostError, UnknownStudyError
 from bln_search.core.records import CheckpointRecord, EpochRecord, Evaluation
-from bln_search.core.states import ENDED, AttemptState, FailureClass, StudyState, TrialState, check_transition
+from bln_search.core.states import ENDED, AttemptState, FailureClass, Request, StudyState, TrialState, check_transition
 from bln_search.specs.study import StudySpec
-from bln_search.specs.trial import TrialSpec, trials_of
+from bln_search.specs.trial import TrialSpec
 from bln_search.storage.engine import make_engine, reading, writing
 from bln_search.storage.events import append_event, append_events
 from bln_search.storage.migration import migrate
 from bln_search.storage.packing import pack
 from bln_search.storage.queries import OpenTrial, StudySummary, open_trials, study_row, summaries, summarize
-from bln_search.storage.rows import new_checkpoint, new_evaluation, new_study, new_trials
+from bln_search.storage.rows import new_checkpoint, new_evaluation, new_trials
+from bln_search.storage.standing import accept_study, move_study
 from bln_search.storage.tables import AttemptRow, CheckpointRow, OutcomesRow, StudyRow, TrialRow
 
 LEASE = timedelta(seconds=30)
@@ -51,17 +52,7 @@ class Ledger:
     def accept(self, study: StudySpec) -> int:
         """Write the study and its trials down, all or nothing; the same study again gives the same id."""
         with writing(self.engine) as session:
-            known = session.scalar(
-                select(StudyRow.id).where(StudyRow.name == study.name, StudyRow.digest == study.digest)
-            )
-            if known is not None:
-                return known
-            row = new_study(study, self.clock())
-            session.add(row)
-            session.flush()
-            session.add_all(new_trials(trials_of(study), row.id))
-            append_event(session, row.id, self.clock(), "study_accepted", {"digest": study.digest})
-            return row.id
+            return accept_study(session, study, self.clock())[0]
 
     def add_point(self, study_id: int, trials: Sequence[TrialSpec]) -> list[OpenTrial] | None:
         """Write down the trials of a point just suggested by a sampler; None where one of them is there already."""
@@ -129,35 +120,60 @@ class Ledger:
                         f"this study is being run by {attempt.worker} (trial {trial.arm} seed {trial.seed}, last heard "
                         f"of at {attempt.heartbeat_at:%H:%M:%S} UTC): wait for it, or stop it first"
                     )
-                self._end_attempt(session, attempt, AttemptState.LOST)
-                self._move_trial(session, trial, self._open_state(session, trial))
-                append_event(session, study_id, self.clock(), "attempt_lost", {"attempt": attempt.number}, trial.id)
+            self.take_back(session, study_id)
             failed = select(TrialRow).where(TrialRow.study_id == study_id, TrialRow.state == TrialState.FAILED)
             for trial in session.scalars(failed).all():
                 self._move_trial(session, trial, self._open_state(session, trial))
                 trial.reason = None
-            if study.state != StudyState.COMPLETE:
-                self._move_study(session, study, StudyState.RUNNING)
-                study.started_at = study.started_at or self.clock()
+            if study.state != StudyState.COMPLETE and not (study.owner and study.state == StudyState.RUNNING):
+                move_study(session, study, StudyState.RUNNING, self.clock())
+                study.request = study.reason = None
 
-    def end_study(self, study_id: int, *, exhausted: bool = True, runner: str | None = None) -> StudyState:
-        """Mark the study as complete where every trial has its result and no point is to come, else as interrupted.
+    def end_study(
+        self, study_id: int, *, exhausted: bool = True, runner: str | None = None, reason: str | None = None
+    ) -> StudyState:
+        """Mark the study as complete where every trial has its result and no point is to come.
 
-        exhausted: whether the study's sampler has suggested all it was asked for. runner: who ends it.
+        Otherwise as what a person requested; as failed where nothing can be done without one; else as it was before: in
+        the queue, or, without an owner, as interrupted. exhausted: whether the study's sampler has suggested all it was
+        asked for. runner: who ends it. reason: why it cannot succeed.
         """
         with writing(self.engine) as session:
-            study = session.get_one(StudyRow, study_id)
+            study = session.get_one(StudyRow, study_id, with_for_update=True)
             if self._running(session, study_id) or (runner is not None and study.runner != runner):
                 return StudyState(study.state)  # another process has taken over
+            states = set(session.scalars(select(TrialRow.state).where(TrialRow.study_id == study_id).distinct()))
+            left = states - {state.value for state in ENDED}
+            state = _ended(study, left, exhausted=exhausted and reason is None)
             study.runner = study.runner_until = None
-            left = session.scalar(
-                select(func.count()).where(TrialRow.study_id == study_id, TrialRow.state.not_in(ENDED))
-            )
-            state = StudyState.COMPLETE if exhausted and not left else StudyState.INTERRUPTED
+            study.request = None
+            study.reason = reason
             if study.state != state:
-                self._move_study(session, study, state)
-                study.ended_at = self.clock()
+                move_study(session, study, state, self.clock())
             return state
+
+    def fail_study(self, study_id: int, runner: str, reason: str) -> None:
+        """It cannot succeed, whoever tries; nothing is left running."""
+        with writing(self.engine) as session:
+            study = session.get(StudyRow, study_id, with_for_update=True)
+            if study is None or study.runner != runner:
+                return  # another process has taken over
+            self.take_back(session, study_id)
+            study.runner = study.runner_until = study.request = None
+            study.reason = reason
+            move_study(session, study, StudyState.FAILED, self.clock())
+
+    def standing(self, study_id: int, runner: str) -> Request | None:
+        """What a person wants of the study that `runner` runs. Raises StudyLostError where that runs it no more."""
+        with reading(self.engine) as session:
+            found = session.execute(select(StudyRow.runner, StudyRow.request).where(StudyRow.id == study_id)).first()
+        if found is None or found.runner != runner:
+            raise StudyLostError(
+                f"study {study_id} is run by {found.runner or 'nobody'} now"
+                if found
+                else f"study {study_id} was deleted"
+            )
+        return Request(found.request) if found.request else None
 
     def claim(self, trial_id: int, worker: str) -> int:
         """Start an attempt at a trial; its token goes with every report. Raises StudyBusyError where it is taken."""
@@ -271,6 +287,13 @@ class Ledger:
                 self._move_trial(session, trial, self._open_state(session, trial))
                 append_event(session, trial.study_id, self.clock(), "attempt_released", {}, trial.id)
 
+    def take_back(self, session: Session, study_id: int) -> None:
+        """Open the trials again whose attempts are gone; they are refused from now on."""
+        for attempt, trial in self._running(session, study_id):
+            self._end_attempt(session, attempt, AttemptState.LOST)
+            self._move_trial(session, trial, self._open_state(session, trial))
+            append_event(session, study_id, self.clock(), "attempt_lost", {"attempt": attempt.number}, trial.id)
+
     def delete_study(self, study_id: int) -> list[str]:
         """Remove the study with everything it holds; returns the checkpoint files that are free now."""
         with writing(self.engine) as session:
@@ -316,13 +339,21 @@ class Ledger:
         check_transition(TrialState(trial.state), state)
         trial.state = state
         session.flush()
-
-    def _move_study(self, session: Session, study: StudyRow, state: StudyState) -> None:
-        check_transition(StudyState(study.state), state)
-        study.state = state
-        study.revision += 1
-        append_event(session, study.id, self.clock(), f"study_{state}", {})
+        if state in ENDED:
+            grown = {"results": StudyRow.results + 1, "losses": 0}
+            session.execute(update(StudyRow).where(StudyRow.id == trial.study_id).values(grown))
 
     def _open_state(self, session: Session, trial: TrialRow) -> TrialState:
         trained = session.scalar(select(CheckpointRow.id).where(CheckpointRow.trial_id == trial.id))
         return TrialState.WAITING if trained is None else TrialState.TRAINED
+
+
+def _ended(study: StudyRow, left: set[str], *, exhausted: bool) -> StudyState:
+    """What a study is when nobody runs it any more; `left`: states of trials without a result."""
+    if exhausted and not left:
+        return StudyState.COMPLETE
+    if study.request is not None:
+        return {Request.PAUSE: StudyState.PAUSED, Request.CANCEL: StudyState.CANCELLED}[Request(study.request)]
+    if left == {TrialState.FAILED}:
+        return StudyState.FAILED
+    return StudyState.ACCEPTED if study.owner else StudyState.INTERRUPTED

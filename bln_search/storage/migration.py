@@ -11,7 +11,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Engine, inspect
 
 from bln_search.core.errors import LedgerError
-from bln_search.storage.engine import reading, writing
+from bln_search.storage.engine import reading, rebuilding
 
 VERSION_TABLE = "bln_search_version"
 _FOLDER = Path(__file__).parent / "migrations"
@@ -53,8 +53,8 @@ def migrate(engine: Engine) -> None:
     if present is None and _has_foreign_tables(engine):
         raise LedgerError(f"the database {place} holds tables of another program; give another with --database")
     config = alembic_config()
-    with writing(engine) as session:
-        config.attributes["connection"] = session.connection()
+    with rebuilding(engine) as connection:
+        config.attributes["connection"] = connection
         command.upgrade(config, "head")
 
 

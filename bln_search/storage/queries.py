@@ -34,6 +34,8 @@ class StudySummary:
     ended_at: datetime | None
     trials: dict[TrialState, int]
     spec: StudySpec
+    planned: int
+    reason: str | None = None
 
 
 @dataclass(frozen=True)
@@ -144,6 +146,8 @@ def _summary(row: StudyRow, trials: dict[TrialState, int]) -> StudySummary:
         ended_at=row.ended_at,
         trials=trials,
         spec=StudySpec.model_validate_json(row.spec),
+        planned=max(row.planned, sum(trials.values())),
+        reason=row.reason,
     )
 
 
@@ -209,8 +213,12 @@ def evaluations(engine: Engine, study_id: int) -> list[RecordedEvaluation]:
 
 
 def _point(trial: TrialRow) -> str:
+    return written_point(trial.parameters)
+
+
+def written_point(parameters: dict[str, Any] | None) -> str:
     """The exact point of a trial, empty where the study has no space."""
-    return "" if trial.parameters is None else json.dumps(trial.parameters, sort_keys=True)
+    return "" if parameters is None else json.dumps(parameters, sort_keys=True)
 
 
 def _diverged_evaluations(trial: TrialRow) -> list[RecordedEvaluation]:

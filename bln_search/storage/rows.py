@@ -12,14 +12,20 @@ from bln_search.specs.trial import TrialSpec
 from bln_search.storage.tables import CheckpointRow, EvaluationRow, StudyRow, TrialRow
 
 
-def new_study(study: StudySpec, now: datetime) -> StudyRow:
-    """A study just accepted."""
+def new_study(study: StudySpec, now: datetime, owner: str, planned: int) -> StudyRow:
+    """A study just accepted, with so many trials in the end."""
     return StudyRow(
         name=study.name,
         digest=study.digest,
         spec=study.canonical,
         state=StudyState.ACCEPTED,
         revision=1,
+        owner=owner,
+        title=study.title,
+        notes="",
+        planned=planned,
+        results=0,
+        losses=0,
         priority=0,
         created_at=now,
     )

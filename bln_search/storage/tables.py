@@ -53,11 +53,14 @@ Table.metadata.naming_convention = {
 class StudyRow(Table):
     """An accepted study. `spec` is its canonical JSON, `digest` the SHA-256 of that.
 
-    `runner` is the process that runs it, until `runner_until` unless it says again that it lives.
+    `runner` is the process that runs it, until `runner_until` unless it says again that it lives; `request` is what a
+    person wants of it. `owner` is the account it belongs to; one without belongs to the command that runs it, and is in
+    no queue. `planned` counts the trials it has in the end, `results` grows with every trial that ends, `losses` counts
+    workers that died on it since then.
     """
 
     __tablename__ = "study"
-    __table_args__ = (UniqueConstraint("name", "digest"),)
+    __table_args__ = (UniqueConstraint("owner", "name", "digest"),)
 
     id: Mapped[int] = mapped_column(primary_key=True)
     name: Mapped[str] = mapped_column(String(64))
@@ -65,8 +68,15 @@ class StudyRow(Table):
     spec: Mapped[str] = mapped_column(Text)
     state: Mapped[str] = mapped_column(String(16), index=True)
     revision: Mapped[int]
-    owner: Mapped[str | None] = mapped_column(String(64))
+    owner: Mapped[str] = mapped_column(String(64), default="")
     priority: Mapped[int]
+    title: Mapped[str] = mapped_column(String(300), default="")
+    notes: Mapped[str] = mapped_column(Text, default="")
+    planned: Mapped[int] = mapped_column(default=0)
+    results: Mapped[int] = mapped_column(default=0)
+    losses: Mapped[int] = mapped_column(default=0)
+    request: Mapped[str | None] = mapped_column(String(8))
+    reason: Mapped[str | None] = mapped_column(Text)
     created_at: Mapped[datetime]
     started_at: Mapped[datetime | None]
     ended_at: Mapped[datetime | None]
@@ -173,3 +183,53 @@ class EventRow(Table):
     kind: Mapped[str] = mapped_column(String(32))
     trial_id: Mapped[int | None] = mapped_column(ForeignKey("trial.id", ondelete="CASCADE"))
     data: Mapped[dict[str, Any]]
+
+
+class AccountRow(Table):
+    """Who owns studies. `claimed_at`: when a worker last took one of theirs, so that owners take turns."""
+
+    __tablename__ = "account"
+
+    name: Mapped[str] = mapped_column(String(64), primary_key=True)
+    created_at: Mapped[datetime]
+    claimed_at: Mapped[datetime | None]
+
+
+class TokenRow(Table):
+    """A credential of an account: an access token, or the session of a browser. Only the SHA-256 of it is kept."""
+
+    __tablename__ = "token"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    account: Mapped[str] = mapped_column(ForeignKey("account.name", ondelete="CASCADE"), index=True)
+    kind: Mapped[str] = mapped_column(String(8))
+    label: Mapped[str] = mapped_column(String(64))
+    sha256: Mapped[str] = mapped_column(String(64), unique=True)
+    scope: Mapped[str] = mapped_column(String(8))
+    parent_id: Mapped[int | None] = mapped_column(ForeignKey("token.id", ondelete="CASCADE"))
+    created_at: Mapped[datetime]
+    expires_at: Mapped[datetime | None]
+    revoked_at: Mapped[datetime | None]
+
+
+class SubmissionRow(Table):
+    """An idempotency key, and the study it stands for."""
+
+    __tablename__ = "submission"
+
+    account: Mapped[str] = mapped_column(String(64), primary_key=True)
+    key: Mapped[str] = mapped_column(String(200), primary_key=True)
+    digest: Mapped[str] = mapped_column(String(64))
+    study_id: Mapped[int] = mapped_column(ForeignKey("study.id", ondelete="CASCADE"), index=True)
+
+
+class WorkerRow(Table):
+    """A process that takes studies from the queue."""
+
+    __tablename__ = "worker"
+
+    name: Mapped[str] = mapped_column(String(200), primary_key=True)
+    started_at: Mapped[datetime]
+    heartbeat_at: Mapped[datetime]
+    device: Mapped[str] = mapped_column(String(64))
+    version: Mapped[str] = mapped_column(String(32))

@@ -36,6 +36,9 @@ from bln_search.worker.points import Points
 _BEAT = LEASE.total_seconds() / 2
 """Seconds between two signs of life: who misses two of them has lost its trials."""
 
+_LOOK = 0.5
+"""Seconds after which a request to pause or cancel is seen at the latest."""
+
 _WRITE = 0.5
 """Seconds after which epochs are written down at the latest."""
 
@@ -56,7 +59,8 @@ class Watcher(Protocol):
 def run_study(ledger: Ledger, study_id: int, executor: Executor, watcher: Watcher) -> StudyState:
     """Carry out what is left of the study. Ctrl-C and SIGTERM give running trials back and raise KeyboardInterrupt.
 
-    Raises StudyBusyError where another process runs it, StorageFullError where the disk is full.
+    A request to pause or cancel it gives them back, too, and ends the run. Raises StudyBusyError where another process
+    runs it, StudyLostError where another took it over meanwhile, StorageFullError where the disk is full.
     """
     if ledger.study(study_id).state is StudyState.COMPLETE:
         watcher.planned(0)
@@ -67,6 +71,8 @@ def run_study(ledger: Ledger, study_id: int, executor: Executor, watcher: Watche
         with _stop_requests(run):
             trials = run.prepare()
             executor.run(run.next_task, run.report, run.pulse, trials)
+    except _RequestedEnd:
+        ledger.release(run.live)
     except BaseException:
         with suppress(BlnSearchError):  # the first error is the one to report
             ledger.release(run.live)
@@ -75,6 +81,10 @@ def run_study(ledger: Ledger, study_id: int, executor: Executor, watcher: Watche
     finally:
         run.close()
     return ledger.end_study(study_id, exhausted=run.exhausted, runner=run.worker)
+
+
+class _RequestedEnd(BaseException):
+    """A person wants the study paused or cancelled: leaves whatever is under way."""
 
 
 class _Run:
@@ -92,6 +102,7 @@ class _Run:
         self.memory_limits: dict[int, int] = {}
         self.epochs: dict[int, list[EpochRecord]] = {}
         self.last_written = time.monotonic()
+        self.last_look = time.monotonic()
         self.stop_requested = False
         self.last_beat = time.monotonic()
 
@@ -101,6 +112,10 @@ class _Run:
             raise KeyboardInterrupt
         if time.monotonic() - self.last_written >= _WRITE:
             self._write_epochs()
+        if time.monotonic() - self.last_look >= _LOOK:
+            self.last_look = time.monotonic()
+            if self.ledger.standing(self.study_id, self.worker) is not None:
+                raise _RequestedEnd
         if time.monotonic() - self.last_beat >= _BEAT:
             self.last_beat = time.monotonic()
             self.ledger.heartbeat(tokens, self.worker)

@@ -1,0 +1,179 @@
+"""Where the verbs about studies read: the database here, or a service."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
+
+import typer
+
+from bln_search.core.records import CheckpointRecord
+from bln_search.core.states import ENDED, StudyState, TrialState
+from bln_search.core.words import Split
+from bln_search.ranking.leaderboard import Leaderboard
+from bln_search.settings import Settings, load_settings
+from bln_search.specs.space import point_label
+from bln_search.specs.study import StudySpec
+from bln_search.storage.board import study_leaderboard
+from bln_search.storage.ledger import Ledger, open_ledger
+from bln_search.storage.queries import StudySummary, TrialSummary, written_point
+from bln_search.storage.queries import trials as trials_in
+
+if TYPE_CHECKING:
+    from bln_search.client import Client
+
+DatabaseOption = Annotated[str | None, typer.Option("--database", help="Database URL. [env: BLN_SEARCH_DATABASE]")]
+ServerOption = Annotated[
+    str | None, typer.Option("--server", help="Service to ask instead of the database here. [env: BLN_SEARCH_SERVER]")
+]
+TokenOption = Annotated[
+    str | None,
+    typer.Option("--token", help="Access token of that service. [env: BLN_SEARCH_TOKEN]", show_default=False),
+]
+HERE = "http://127.0.0.1:8000"
+
+
+class Source(Protocol):
+    """What can be read of studies."""
+
+    def lines(self) -> list[dict[str, object]]:
+        """Every study in a few words, newest first."""
+
+    def find(self, name_or_id: str) -> StudySummary:
+        """The study of that number, or the newest of that name."""
+
+    def trials(self, study_id: int) -> list[TrialSummary]:
+        """Its trials."""
+
+    def board(self, study: StudySummary, arm: str | None, on: Split | None) -> Leaderboard:
+        """Its ranked table."""
+
+
+@contextmanager
+def open_source(database: str | None, server: str | None, token: str | None) -> Iterator[Source]:
+    """The service where one is named, else the database."""
+    settings = load_settings()
+    if server is not None and database is not None:
+        raise typer.BadParameter("give either a database or a service", param_hint="--database, --server")
+    server = server or (settings.server if database is None else None)
+    if server is not None:
+        with open_client(server, token, settings) as client:
+            yield ServiceSource(client)
+        return
+    with closing(open_ledger(database or settings.database_url)) as ledger:
+        yield LedgerSource(ledger)
+
+
+def open_client(server: str | None, token: str | None, settings: Settings) -> Client:
+    """A client with the token given, the one of the environment, or the one that `serve` left in the home."""
+    from bln_search.client import Client
+
+    given = token or (settings.token.get_secret_value() if settings.token else None)
+    if given is None and settings.token_file.is_file():
+        given = settings.token_file.read_text(encoding="utf-8").strip()
+    return Client(server or settings.server or HERE, given)
+
+
+class LedgerSource:
+    """The database here."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+
+    def lines(self) -> list[dict[str, object]]:
+        """Every study in a few words, newest first."""
+        return [study_line(study) for study in self.ledger.studies()]
+
+    def find(self, name_or_id: str) -> StudySummary:
+        """The study of that number, or the newest of that name."""
+        return self.ledger.find_study(name_or_id)
+
+    def trials(self, study_id: int) -> list[TrialSummary]:
+        """Its trials."""
+        return trials_in(self.ledger.engine, study_id)
+
+    def board(self, study: StudySummary, arm: str | None, on: Split | None) -> Leaderboard:
+        """Its ranked table."""
+        return study_leaderboard(self.ledger.engine, study.id, study.spec, arm=arm, on=on)
+
+
+class ServiceSource:
+    """A service."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+
+    def lines(self) -> list[dict[str, object]]:
+        """Every study in a few words, newest first."""
+        return [_line(one) for one in self.client.studies()]
+
+    def find(self, name_or_id: str) -> StudySummary:
+        """The study of that number, or the newest of that name."""
+        return _summary(self.client.study(name_or_id))
+
+    def trials(self, study_id: int) -> list[TrialSummary]:
+        """Its trials."""
+        return [_trial(one) for one in self.client.trials(study_id)]
+
+    def board(self, study: StudySummary, arm: str | None, on: Split | None) -> Leaderboard:
+        """Its ranked table."""
+        return self.client.leaderboard(study.id, arm=arm, on=None if on is None else on.value)
+
+
+def study_line(study: StudySummary) -> dict[str, object]:
+    """A study in a few words."""
+    return {
+        "id": study.id,
+        "name": study.name,
+        "state": study.state.value,
+        "trials": study.planned,
+        "finished": sum(study.trials.get(state, 0) for state in ENDED),
+        "failed": study.trials.get(TrialState.FAILED, 0),
+        "created": study.created_at.isoformat(timespec="seconds"),
+    }
+
+
+def _line(study: dict[str, Any]) -> dict[str, object]:
+    progress = study["progress"]
+    return {
+        "id": study["id"],
+        "name": study["name"],
+        "state": study["state"],
+        "trials": progress["trials"],
+        "finished": progress["ended"],
+        "failed": progress["failed"],
+        "created": datetime.fromisoformat(study["created_at"]).isoformat(timespec="seconds"),
+    }
+
+
+def _summary(study: dict[str, Any]) -> StudySummary:
+    progress = study["progress"]
+    return StudySummary(
+        id=study["id"],
+        name=study["name"],
+        state=StudyState(study["state"]),
+        created_at=datetime.fromisoformat(study["created_at"]),
+        ended_at=None if study["ended_at"] is None else datetime.fromisoformat(study["ended_at"]),
+        trials={TrialState.FINISHED: progress["ended"], TrialState.FAILED: progress["failed"]},
+        spec=StudySpec.model_validate(study["spec"]),
+        planned=progress["trials"],
+        reason=study["reason"],
+    )
+
+
+def _trial(trial: dict[str, Any]) -> TrialSummary:
+    kept = trial["checkpoint"]
+    names = ("file", "sha256", "epoch", "judged_under", "validation_loss", "provenance")
+    return TrialSummary(
+        id=trial["id"],
+        arm=trial["arm"],
+        method=trial["method"],
+        seed=trial["seed"],
+        parameters=point_label(trial["parameters"] or {}),
+        state=TrialState(trial["state"]),
+        reason=trial["reason"],
+        checkpoint=None if kept is None else CheckpointRecord(**{name: kept[name] for name in names}),
+        point=written_point(trial["parameters"]),
+    )

@@ -1,0 +1,81 @@
+"""The verbs about access: token create, list, revoke. In the database here, or at a service."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from typing import Annotated
+
+import typer
+
+from bln_search.cli.output import errors, results
+from bln_search.cli.sources import DatabaseOption, ServerOption, TokenOption, open_client
+from bln_search.core.words import Scope
+from bln_search.settings import load_settings
+from bln_search.storage.access import create_token, revoke_token, tokens
+from bln_search.storage.ledger import open_ledger
+
+app = typer.Typer(help="Access to a service: tokens, their scopes and their end.", no_args_is_help=True)
+
+
+@app.command()
+def create(
+    account: Annotated[str, typer.Option(help="Whose studies it is for.")] = "admin",
+    scope: Annotated[Scope, typer.Option(help="read, write or admin.")] = Scope.WRITE,
+    label: Annotated[str, typer.Option(help="What it is for.")] = "",
+    days: Annotated[int | None, typer.Option(min=1, max=3650, help="After which it ends.")] = None,
+    database: DatabaseOption = None,
+    server: ServerOption = None,
+    token: TokenOption = None,
+) -> None:
+    """Make a token and print it; it is shown only now."""
+    if server is not None:
+        with open_client(server, token, load_settings()) as client:
+            secret = client.create_token(account=account, scope=scope, label=label, days=days)["secret"]
+    else:
+        expires = None if days is None else datetime.now(UTC) + timedelta(days=days)
+        with closing(open_ledger(database or load_settings().database_url)) as ledger:
+            secret, _ = create_token(ledger.engine, account, scope, label, expires_at=expires)
+    errors.print(f"a token of {account} with the scope {scope}; it is not shown again", highlight=False)
+    typer.echo(secret)
+
+
+@app.command("list")
+def list_tokens(database: DatabaseOption = None, server: ServerOption = None, token: TokenOption = None) -> None:
+    """List tokens, without their secrets."""
+    if server is not None:
+        with open_client(server, token, load_settings()) as client:
+            rows = client.tokens()
+    else:
+        with closing(open_ledger(database or load_settings().database_url)) as ledger:
+            rows = [
+                {
+                    **vars(one),
+                    "created_at": one.created_at.isoformat(),
+                    "expires_at": one.expires_at and str(one.expires_at),
+                }
+                for one in tokens(ledger.engine, None)
+            ]
+    for one in rows:
+        ends = "revoked" if one["revoked_at"] else f"until {one['expires_at'][:10]}" if one["expires_at"] else "lasting"
+        line = (
+            f"{one['id']:>4}  {one['account']:<16} {one['scope']:<6} {one['created_at'][:10]}  {ends}  {one['label']}"
+        )
+        results.print(line.rstrip(), markup=False, highlight=False)
+
+
+@app.command()
+def revoke(
+    token_id: Annotated[int, typer.Argument(help="Its number in `token list`.")],
+    database: DatabaseOption = None,
+    server: ServerOption = None,
+    token: TokenOption = None,
+) -> None:
+    """End a token, and the browser sessions that came from it, at once."""
+    if server is not None:
+        with open_client(server, token, load_settings()) as client:
+            client.revoke_token(token_id)
+    else:
+        with closing(open_ledger(database or load_settings().database_url)) as ledger:
+            revoke_token(ledger.engine, token_id)
+    errors.print(f"token {token_id} is revoked", highlight=False)

@@ -1,0 +1,22 @@
+"""Server-sent events, as the service sends them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+
+def read_stream(lines: Iterable[str]) -> Iterator[dict[str, Any] | None]:
+    """The events of a stream; None where it says that it is over. One that breaks off within an event drops it."""
+    kind, data = "", ""
+    for line in lines:
+        name, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        if name == "event":
+            kind = value
+        elif name == "data":
+            data += value
+        elif not line and data:
+            yield None if kind == "end" else json.loads(data)
+            kind, data = "", ""

@@ -1,0 +1,53 @@
+"""The names a study may use: what is built in, and what installed packages add through entry points.
+
+Names only: nothing is imported here. A package adds a model with the entry point group `bln_search.models`, a data set
+with `bln_search.data_sets`.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from importlib.metadata import EntryPoint, entry_points
+
+MODELS: dict[str, frozenset[str]] = {
+    "lenet": frozenset(),
+    "mlp": frozenset({"widths"}),
+    "nin": frozenset(),
+    "resnet8": frozenset(),
+    "resnet20": frozenset(),
+    "resnet56": frozenset(),
+    "vgg16": frozenset(),
+}
+"""Networks that are built in, with the options each takes."""
+
+DATA_SETS = ("cifar10", "digits", "mnist")
+"""Data sets that are built in."""
+
+
+@lru_cache(maxsize=1)
+def plugin_models() -> dict[str, EntryPoint]:
+    """Networks that installed packages add."""
+    return {one.name: one for one in entry_points(group="bln_search.models") if one.name not in MODELS}
+
+
+@lru_cache(maxsize=1)
+def plugin_data_sets() -> dict[str, EntryPoint]:
+    """Data sets that installed packages add."""
+    return {one.name: one for one in entry_points(group="bln_search.data_sets") if one.name not in DATA_SETS}
+
+
+def model_problem(name: str, options: set[str]) -> str | None:
+    """Why there is no such model; None where there is, as far as names tell."""
+    if name in MODELS:
+        unknown = sorted(options - MODELS[name])
+        return f"the model {name} has no option {unknown[0]!r}: remove it" if unknown else None
+    if name in plugin_models():
+        return None
+    return f"there is no model {name!r}; choose one of {', '.join(sorted({*MODELS, *plugin_models()}))}"
+
+
+def data_problem(name: str) -> str | None:
+    """Why there is no such data set; None where there is."""
+    if name in DATA_SETS or name in plugin_data_sets():
+        return None
+    return f"there is no data set {name!r}; choose one of {', '.join(sorted({*DATA_SETS, *plugin_data_sets()}))}"

@@ -1,0 +1,148 @@
+"""Accounts and their tokens. Only a digest of a token is kept: what is read here lets nobody in."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+
+from sqlalchemy import ColumnElement, Engine, or_, select, update
+from sqlalchemy.orm import Session
+
+from bln_search.core.errors import AccessError
+from bln_search.core.words import Scope
+from bln_search.storage.engine import reading, writing
+from bln_search.storage.tables import AccountRow, TokenRow
+
+_PREFIX = "bln_"
+
+
+class TokenKind(StrEnum):
+    """access: for programs and people. session: what a browser gets for one."""
+
+    ACCESS = "access"
+    SESSION = "session"
+
+
+@dataclass(frozen=True)
+class TokenInfo:
+    """A token without its secret."""
+
+    id: int
+    account: str
+    label: str
+    scope: Scope
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+
+
+@dataclass(frozen=True)
+class Bearer:
+    """Who a credential stands for, and what they may do."""
+
+    token_id: int
+    account: str
+    scope: Scope
+    kind: TokenKind
+
+
+def create_token(
+    engine: Engine,
+    account: str,
+    scope: Scope,
+    label: str = "",
+    *,
+    expires_at: datetime | None = None,
+    parent: Bearer | None = None,
+) -> tuple[str, TokenInfo]:
+    """A new token and what is known of it; the account is made where there is none. The secret is shown only here.
+
+    parent: the token that a browser's session stands for; the session ends with it.
+    """
+    secret = _PREFIX + secrets.token_urlsafe(32)
+    now = datetime.now(UTC)
+    with writing(engine) as session:
+        if session.get(AccountRow, account) is None:
+            session.add(AccountRow(name=account, created_at=now))
+            session.flush()
+        row = TokenRow(
+            account=account,
+            kind=TokenKind.ACCESS if parent is None else TokenKind.SESSION,
+            label=label,
+            sha256=_digest(secret),
+            scope=scope,
+            parent_id=None if parent is None else parent.token_id,
+            created_at=now,
+            expires_at=expires_at,
+        )
+        session.add(row)
+        session.flush()
+        return secret, _info(row)
+
+
+def create_first_token(engine: Engine, account: str) -> str | None:
+    """The secret of a first token for everything; None where there ever was a token."""
+    with reading(engine) as session:
+        if session.scalar(select(TokenRow.id).limit(1)) is not None:
+            return None
+    return create_token(engine, account, Scope.ADMIN, "first start")[0]
+
+
+def start_session(engine: Engine, bearer: Bearer, lasting: timedelta) -> str:
+    """The secret of a session that stands for `bearer`, and ends after a while or with it."""
+    expires = datetime.now(UTC) + lasting
+    with reading(engine) as session:
+        ends = session.scalar(select(TokenRow.expires_at).where(TokenRow.id == bearer.token_id))
+    expires = expires if ends is None else min(ends, expires)
+    return create_token(engine, bearer.account, bearer.scope, "", expires_at=expires, parent=bearer)[0]
+
+
+def find_bearer(engine: Engine, secret: str) -> Bearer | None:
+    """Who the secret stands for; None where it is unknown, revoked or expired."""
+    now = datetime.now(UTC)
+    with reading(engine) as session:
+        row = session.execute(
+            select(TokenRow.id, TokenRow.account, TokenRow.scope, TokenRow.kind).where(
+                TokenRow.sha256 == _digest(secret), *_valid(now)
+            )
+        ).first()
+    return None if row is None else Bearer(row.id, row.account, Scope(row.scope), TokenKind(row.kind))
+
+
+def tokens(engine: Engine, account: str | None) -> list[TokenInfo]:
+    """The access tokens of an account, or of all, oldest first."""
+    with reading(engine) as session:
+        rows = select(TokenRow).where(TokenRow.kind == TokenKind.ACCESS).order_by(TokenRow.id)
+        return [
+            _info(row) for row in session.scalars(rows if account is None else rows.where(TokenRow.account == account))
+        ]
+
+
+def revoke_token(engine: Engine, token_id: int, account: str | None = None) -> None:
+    """End a token and its sessions at once. Raises AccessError where the account has none of that number."""
+    with writing(engine) as session:
+        row = session.get(TokenRow, token_id)
+        if row is None or (account is not None and row.account != account):
+            raise AccessError(f"there is no token {token_id}")
+        _revoke(session, TokenRow.id == token_id)
+        _revoke(session, TokenRow.parent_id == token_id)
+
+
+def _revoke(session: Session, which: ColumnElement[bool]) -> None:
+    session.execute(update(TokenRow).where(which, TokenRow.revoked_at.is_(None)).values(revoked_at=datetime.now(UTC)))
+
+
+def _valid(now: datetime) -> tuple[ColumnElement[bool], ...]:
+    return TokenRow.revoked_at.is_(None), or_(TokenRow.expires_at.is_(None), TokenRow.expires_at > now)
+
+
+def _digest(secret: str) -> str:
+    """Secrets have 256 random bits: a plain digest cannot be turned back."""
+    return hashlib.sha256(secret.encode(errors="surrogatepass")).hexdigest()
+
+
+def _info(row: TokenRow) -> TokenInfo:
+    return TokenInfo(row.id, row.account, row.label, Scope(row.scope), row.created_at, row.expires_at, row.revoked_at)

@@ -1,0 +1,156 @@
+"""A worker of a service: takes one study after another from the queue and carries it out."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from collections.abc import Callable
+from types import FrameType
+
+from bln_search.core.errors import BlnSearchError, DataError, ModelError, SpecError, StudyLostError
+from bln_search.core.states import StudyState
+from bln_search.core.version import VERSION
+from bln_search.search.executor import Executor
+from bln_search.search.messages import ENDS, Message, TaskFailed
+from bln_search.search.place import Place
+from bln_search.search.preflight import check_study
+from bln_search.specs.trial import TrialSpec
+from bln_search.storage.ledger import Ledger
+from bln_search.storage.queue import SEEN, Queue
+from bln_search.worker.identity import is_alive, own_name
+from bln_search.worker.run import run_study
+
+_log = logging.getLogger(__name__)
+_IDLE = 1.0
+"""Seconds between two looks at an empty queue."""
+
+_AFTER_ERROR = 10.0
+"""Seconds to wait where the database or the disk does not do its part."""
+
+
+class Worker:
+    """Takes studies until it is told to stop. cap: running studies of one owner."""
+
+    def __init__(self, ledger: Ledger, place: Place, executor: Executor, cap: int) -> None:
+        self.ledger, self.place, self.executor, self.cap = ledger, place, executor, cap
+        self.queue = Queue(ledger)
+        self.name = own_name()
+        self.stopping = threading.Event()
+
+    def work(self, *, once: bool = False) -> None:
+        """Until SIGTERM or Ctrl-C: the study under way is handed back. once: until none waits."""
+        with _Stop(self.stopping), _Presence(self):
+            while not self.stopping.is_set():
+                try:
+                    study_id = self.queue.claim(self.name, is_alive, self.cap)
+                    if study_id is not None:
+                        self._carry_out(study_id)
+                    elif once:
+                        return
+                    else:
+                        self.stopping.wait(_IDLE)
+                except KeyboardInterrupt:
+                    self.stopping.set()
+                except BlnSearchError as error:
+                    _log.error("%s; going on in %.0f seconds", error, _AFTER_ERROR)
+                    self.stopping.wait(_AFTER_ERROR)
+
+    def _carry_out(self, study_id: int) -> None:
+        """One study. What is wrong with it makes it fail; what is wrong here leaves it to others."""
+        about = {"study_id": study_id}
+        _log.info("study %d: taken", study_id, extra=about)
+        try:
+            check_study(self.ledger.study(study_id).spec, self.place)
+            state = run_study(self.ledger, study_id, self.executor, _Log(study_id))
+        except (SpecError, DataError, ModelError) as error:
+            _log.warning("study %d: %s", study_id, error, extra=about)
+            self.ledger.fail_study(study_id, self.name, str(error))
+        except StudyLostError as error:
+            _log.warning("study %d: %s", study_id, error, extra=about)
+        except BlnSearchError:
+            self._hand_back(study_id)
+            raise
+        except Exception as error:  # noqa: BLE001 - one bad study must not end the worker
+            _log.exception("study %d: unforeseen", study_id, extra=about)
+            self.ledger.fail_study(study_id, self.name, f"{type(error).__name__}: {error}")
+        else:
+            _log.info("study %d: %s", study_id, state, extra=about)
+            if state is StudyState.ACCEPTED:  # something is left that could not be done here and now
+                self.stopping.wait(_AFTER_ERROR)
+
+    def _hand_back(self, study_id: int) -> None:
+        try:
+            self.ledger.end_study(study_id, exhausted=False, runner=self.name)
+        except BlnSearchError as error:
+            _log.warning("study %d: not handed back (%s); its lease runs out", study_id, error)
+
+
+class _Log:
+    """Says how a study goes."""
+
+    def __init__(self, study_id: int) -> None:
+        self.study_id = study_id
+
+    def planned(self, trials: int) -> None:
+        """So many trials are left to do."""
+        _log.info("study %d: %d trials to do", self.study_id, trials, extra={"study_id": self.study_id})
+
+    def heard(self, trial: TrialSpec, message: Message) -> None:
+        """A trial ended."""
+        if isinstance(message, ENDS):
+            about = {"study_id": self.study_id, "trial": trial.key}
+            outcome = message.reason if isinstance(message, TaskFailed) else type(message).__name__
+            _log.info("study %d: %s: %s", self.study_id, trial.label, outcome, extra=about)
+
+
+class _Presence:
+    """Says every few seconds that the worker is there, from a thread of its own."""
+
+    def __init__(self, worker: Worker) -> None:
+        self.worker = worker
+        self.ended = threading.Event()
+        self.thread = threading.Thread(target=self._say, daemon=True, name="presence")
+
+    def __enter__(self) -> None:
+        self._once()
+        self.thread.start()
+
+    def __exit__(self, *_error: object) -> None:
+        self.ended.set()
+        self.thread.join()
+        self._quietly(lambda: self.worker.queue.sign_out(self.worker.name))
+
+    def _say(self) -> None:
+        while not self.ended.wait(SEEN.total_seconds() / 3):
+            self._once()
+
+    def _once(self) -> None:
+        worker = self.worker
+        self._quietly(lambda: worker.queue.sign_in(worker.name, worker.place.device, VERSION))
+
+    @staticmethod
+    def _quietly(say: Callable[[], None]) -> None:
+        try:
+            say()
+        except BlnSearchError as error:
+            _log.warning("%s", error)
+
+
+class _Stop:
+    """SIGTERM and Ctrl-C between two studies; within one the run itself heeds them. A second signal ends at once."""
+
+    def __init__(self, stopping: threading.Event) -> None:
+        self.stopping = stopping
+
+    def __enter__(self) -> None:
+        self.before = {number: signal.signal(number, self._stop) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def __exit__(self, *_error: object) -> None:
+        for number, handler in self.before.items():
+            signal.signal(number, handler)
+
+    def _stop(self, _number: int, _frame: FrameType | None) -> None:
+        if self.stopping.is_set():
+            raise KeyboardInterrupt
+        self.stopping.set()

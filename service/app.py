@@ -1,0 +1,68 @@
+"""The application, put together."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import APIRouter, FastAPI
+
+from bln_search.core.version import VERSION
+from bln_search.settings import Settings
+from bln_search.storage.ledger import Ledger
+from bln_search.storage.queue import Queue
+from service.boards import Boards
+from service.context import Context
+from service.gate import Gate
+from service.limits import Rates
+from service.openapi import describe
+from service.problems import install_handlers
+from service.routes import configurations, events, operations, results, studies, tokens
+
+_ABOUT = (
+    "Finds the inference configuration of a normalized network's statistics that works best. "
+    "Send a study in, follow it, read its ranked table. Errors are problem documents (RFC 9457)."
+)
+
+
+def make_app(context: Context | None) -> FastAPI:
+    """The application; without a context it can only describe itself."""
+
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        yield
+        if context is not None:
+            context.closing = True
+
+    app = FastAPI(
+        title="bln-search",
+        version=VERSION,
+        description=_ABOUT,
+        lifespan=lifespan,
+        openapi_url="/api/v1/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    api = APIRouter(prefix="/api/v1")
+    for module in (studies, results, events, configurations, tokens):
+        api.include_router(module.router)
+    app.include_router(api)
+    app.include_router(operations.router)
+    install_handlers(app)
+    app.openapi = lambda: describe(app)  # type: ignore[method-assign]
+    if context is not None:
+        app.state.context = context
+        app.add_middleware(Gate, context=context)
+    return app
+
+
+def make_context(settings: Settings, ledger: Ledger) -> Context:
+    """Everything the application works with."""
+    return Context(
+        settings=settings,
+        ledger=ledger,
+        queue=Queue(ledger),
+        boards=Boards(ledger.engine),
+        rates=Rates(settings.requests_a_minute),
+    )

@@ -1,0 +1,43 @@
+"""Ranked tables, kept until a study has a new result."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from threading import Lock
+
+from sqlalchemy import Engine
+
+from bln_search.core.words import Split
+from bln_search.ranking.leaderboard import Leaderboard
+from bln_search.specs.study import StudySpec
+from bln_search.storage.board import study_leaderboard
+from bln_search.storage.browse import find_study_line
+
+_KEPT = 256
+
+
+class Boards:
+    """The last tables asked for."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self._lock = Lock()
+        self._kept: OrderedDict[tuple[int, Split | None], tuple[int, Leaderboard, StudySpec]] = OrderedDict()
+
+    def get(self, study_id: int, results: int, on: Split | None) -> tuple[Leaderboard, StudySpec]:
+        """The table of a study with so many results, and its specification."""
+        key = study_id, on
+        with self._lock:
+            kept = self._kept.get(key)
+            if kept is not None and kept[0] == results:
+                self._kept.move_to_end(key)
+                return kept[1], kept[2]
+        found = find_study_line(self.engine, study_id)
+        assert found is not None
+        spec = StudySpec.model_validate_json(found[1])
+        board = study_leaderboard(self.engine, study_id, spec, on=on)
+        with self._lock:
+            self._kept[key] = results, board, spec
+            while len(self._kept) > _KEPT:
+                self._kept.popitem(last=False)
+        return board, spec

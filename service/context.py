@@ -1,0 +1,43 @@
+"""What every request needs: the ledger, the queue, the settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from fastapi import Depends, Request
+from sqlalchemy import Engine
+
+from bln_search.settings import Settings
+from bln_search.storage.ledger import Ledger
+from bln_search.storage.queue import Queue
+from service.boards import Boards
+from service.limits import Rates
+from service.metrics import Metrics
+
+
+@dataclass
+class Context:
+    """One of these for each application."""
+
+    settings: Settings
+    ledger: Ledger
+    queue: Queue
+    boards: Boards
+    rates: Rates
+    metrics: Metrics = field(default_factory=Metrics)
+    closing: bool = False
+
+    @property
+    def engine(self) -> Engine:
+        """The database."""
+        return self.ledger.engine
+
+
+def get_context(request: Request) -> Context:
+    """The context of the application that has the request."""
+    context: Context = request.app.state.context
+    return context
+
+
+Here = Annotated[Context, Depends(get_context)]

@@ -1,0 +1,139 @@
+"""What every request passes on its way in and out: number, host, size, headers, log, figures."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import MutableMapping
+from typing import Any
+
+from fastapi import Request
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from service.context import Context
+from service.problems import RefusedError, crashed, problem_response
+from service.requests import new_request_id
+
+_log = logging.getLogger("service.access")
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+
+class Gate:
+    """Wraps the application."""
+
+    def __init__(self, app: ASGIApp, context: Context) -> None:
+        self.app = app
+        self.context = context
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        request = Request(scope)
+        scope.setdefault("state", {})["request_id"] = new_request_id(request.headers.get("x-request-id"))
+        passing = _Passing(scope, send)
+        start = time.perf_counter()
+        try:
+            refusal = self._refusal(request)
+            body = b"" if refusal else await _read(receive, self.context.settings.largest_body)
+            if body is None:
+                most = self.context.settings.largest_body
+                refusal = RefusedError(413, "too-large", f"the body is larger than {most:,} bytes")
+            if refusal is not None:
+                await problem_response(request, refusal)(scope, receive, passing.send)
+            else:
+                await self.app(scope, _replay(body or b"", receive), passing.send)
+        except Exception as error:  # noqa: BLE001 - whatever it was, the caller gets an answer and the log the reason
+            if passing.status is None:
+                await crashed(request, error)(scope, receive, passing.send)
+        finally:
+            self._note(scope, passing.status or 0, time.perf_counter() - start)
+
+    def _refusal(self, request: Request) -> RefusedError | None:
+        host = request.headers.get("host", "")
+        name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
+        if "*" not in self.context.settings.hosts and name.lower() not in self.context.settings.hosts:
+            return RefusedError(400, "host", "this service does not answer to that host name")
+        length = request.headers.get("content-length", "0")
+        if not length.isascii() or not length.isdigit():
+            return RefusedError(400, "not-http", "Content-Length is not a number")
+        return None
+
+    def _note(self, scope: Scope, status: int, seconds: float) -> None:
+        route = scope.get("route")
+        template = getattr(route, "path", "unknown")
+        self.context.metrics.answered(_method(scope), template, status, seconds)
+        numbers = scope.get("path_params", {})
+        _log.info(
+            "%s %s %s",
+            scope["method"],
+            template,
+            status,
+            extra={
+                "request_id": scope["state"]["request_id"],
+                "seconds": round(seconds, 4),
+                "study_id": numbers.get("study_id"),
+            },
+        )
+
+
+def _method(scope: MutableMapping[str, Any]) -> str:
+    known = ("GET", "POST", "PATCH", "DELETE", "PUT", "HEAD", "OPTIONS")
+    return scope["method"] if scope["method"] in known else "other"
+
+
+class _Passing:
+    """Adds headers to what goes out, and remembers the status."""
+
+    def __init__(self, scope: Scope, send: Send) -> None:
+        self.scope, self._send = scope, send
+        self.status: int | None = None
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            headers = MutableHeaders(scope=message)
+            headers["X-Request-Id"] = self.scope["state"]["request_id"]
+            for name, value in _HEADERS.items():
+                headers.setdefault(name, value)
+            headers.setdefault("Cache-Control", "no-store")
+        await self._send(message)
+
+
+async def _read(receive: Receive, most: int) -> bytes | None:
+    """The whole body; None where it is too large."""
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            return b""
+        size += len(message.get("body", b""))
+        if size > most:
+            return None
+        parts.append(message.get("body", b""))
+        if not message.get("more_body", False):
+            return b"".join(parts)
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    """Hand the body out once more, then whatever comes."""
+    given = False
+
+    async def again() -> Message:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return again

@@ -1,0 +1,182 @@
+"""Every answer that is not a success: a problem document (RFC 9457)."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
+
+from bln_search.core.errors import (
+    AccessError,
+    BlnSearchError,
+    KeyReusedError,
+    LedgerError,
+    SpecError,
+    StorageFullError,
+    StudyBusyError,
+    StudyChangedError,
+    TransitionError,
+    UnknownStudyError,
+)
+from bln_search.specs.problems import Problem, problems_of
+from service.requests import request_id
+
+MEDIA_TYPE = "application/problem+json"
+_log = logging.getLogger(__name__)
+
+
+class ProblemError(BaseModel):
+    """One mistake in what was sent."""
+
+    pointer: str = Field(description="JSON pointer into the body, or the name of a parameter")
+    detail: str = Field(description="what is wrong, and what to do")
+
+
+class ProblemDocument(BaseModel):
+    """Why a request was not answered as asked."""
+
+    type: str = Field(description="stable name of this kind of problem")
+    title: str = Field(description="the same for every problem of this kind")
+    status: int = Field(description="the HTTP status")
+    detail: str = Field(description="what was wrong this time, and what to do")
+    instance: str = Field(description="the path that was asked for")
+    request_id: str = Field(description="stands in the logs, too")
+    errors: list[ProblemError] = Field(default_factory=list, description="every mistake, where there are several")
+
+
+class RefusedError(Exception):
+    """Raised to answer with a problem document."""
+
+    def __init__(
+        self,
+        status: int,
+        kind: str,
+        detail: str,
+        errors: Sequence[Problem] = (),
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.status, self.kind, self.detail = status, kind, detail
+        self.errors = errors
+        self.headers = dict(headers or {})
+
+
+def problem_response(request: Request, refusal: RefusedError) -> JSONResponse:
+    """The refusal as a document."""
+    document = ProblemDocument(
+        type=f"urn:bln-search:problem:{refusal.kind}",
+        title=HTTPStatus(refusal.status).phrase,
+        status=refusal.status,
+        detail=_plain(refusal.detail),
+        instance=_plain(request.url.path),
+        request_id=request_id(request),
+        errors=[ProblemError(pointer=_plain(one.pointer), detail=_plain(one.message)) for one in refusal.errors],
+    )
+    return JSONResponse(document.model_dump(), refusal.status, headers=refusal.headers, media_type=MEDIA_TYPE)
+
+
+def _plain(text: str) -> str:
+    """Without halves of characters, which no UTF-8 text may hold."""
+    return text.encode(errors="replace").decode()
+
+
+_KINDS: tuple[tuple[type[BlnSearchError], int, str], ...] = (
+    (UnknownStudyError, 404, "not-found"),
+    (AccessError, 404, "not-found"),
+    (StudyBusyError, 409, "busy"),
+    (StudyChangedError, 412, "changed"),
+    (TransitionError, 409, "not-now"),
+    (KeyReusedError, 422, "key-reused"),
+    (SpecError, 422, "invalid"),
+    (StorageFullError, 507, "storage-full"),
+    (LedgerError, 503, "database"),
+    (BlnSearchError, 500, "error"),
+)
+
+
+def install_handlers(app: FastAPI) -> None:
+    """Make every error of the application a problem document."""
+
+    async def refused(request: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, RefusedError)
+        return problem_response(request, error)
+
+    async def ours(request: Request, error: Exception) -> JSONResponse:
+        status, kind = next((status, kind) for known, status, kind in _KINDS if isinstance(error, known))
+        if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            _log.error("%s", error, extra={"request_id": request_id(request)})
+        detail = "the database cannot be used at the moment; try again" if kind == "database" else str(error)
+        headers = {"Retry-After": "5"} if status == HTTPStatus.SERVICE_UNAVAILABLE else {}
+        return problem_response(request, RefusedError(status, kind, detail, headers=headers))
+
+    async def invalid(request: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, RequestValidationError)
+        return problem_response(request, invalid_request(error))
+
+    async def http(request: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, HTTPException)
+        kind = HTTPStatus(error.status_code).phrase.lower().replace(" ", "-")
+        headers = dict(error.headers or {})
+        if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+            headers["Allow"] = ", ".join(methods_of(app, request.url.path))
+        details = {404: "there is nothing at this address", 405: "this address does not take that method"}
+        detail = details.get(error.status_code, str(error.detail))
+        return problem_response(request, RefusedError(error.status_code, kind, detail, headers=headers))
+
+    app.add_exception_handler(RefusedError, refused)
+    app.add_exception_handler(BlnSearchError, ours)
+    app.add_exception_handler(RequestValidationError, invalid)
+    app.add_exception_handler(HTTPException, http)
+
+
+def methods_of(app: FastAPI, path: str) -> list[str]:
+    """The methods an address takes, by the description of the API."""
+    for template, operations in app.openapi()["paths"].items():
+        if re.fullmatch(re.sub(r"\\{.*?\\}", "[0-9]+", re.escape(template)), path):
+            return sorted(method.upper() for method in operations)
+    return []
+
+
+def invalid_request(error: RequestValidationError) -> RefusedError:
+    """What is wrong with the body or the parameters."""
+    found: list[Problem] = []
+    malformed = False
+    for details in error.errors():
+        where, *place = details["loc"]
+        malformed = malformed or details["type"] == "json_invalid"
+        if where == "body" and not malformed:
+            found += problems_of([{**details, "loc": tuple(place)}], error.body)  # type: ignore[typeddict-item]
+        else:
+            name = "" if malformed else ".".join(str(part) for part in place)
+            found.append(Problem((name,) if name else (), str(details["msg"])))
+    if malformed:
+        return RefusedError(400, "not-json", "the body is not JSON", found)
+    return RefusedError(422, "invalid", _summary(found), found)
+
+
+def invalid_body(problems: Sequence[Problem]) -> RefusedError:
+    """Mistakes in a body that are found after its form was checked."""
+    return RefusedError(422, "invalid", _summary(problems), problems)
+
+
+def _summary(problems: Sequence[Problem]) -> str:
+    if not problems:
+        return "this request cannot be used"
+    first = problems[0]
+    text = f"{first.pointer.lstrip('/')}: {first.message}" if first.place and not first.whole else first.message
+    return text if len(problems) == 1 else f"{text} (and {len(problems) - 1} more)"
+
+
+def crashed(request: Request, error: BaseException) -> Any:
+    """The answer to an error nobody foresaw: it says nothing of the inside; the log does."""
+    _log.error("unforeseen error", exc_info=error, extra={"request_id": request_id(request)})
+    detail = "something went wrong here; the request id leads to it in the log"
+    return problem_response(request, RefusedError(500, "error", detail))

@@ -1,0 +1,5 @@
+"""What each address does."""
+
+from service import numbers
+
+__all__ = ["numbers"]

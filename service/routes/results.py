@@ -1,0 +1,232 @@
+"""What came of a study: trials, ranked table, evaluations, curves, checkpoints."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import FileResponse
+
+from bln_search.core.configuration import Method
+from bln_search.core.states import EvaluationState, TrialState
+from bln_search.core.words import PopulationEstimate, Split
+from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
+from bln_search.reports.export import flat_row, leaderboard_csv
+from bln_search.storage.browse import find_checkpoint, list_curves, list_evaluations, list_trials
+from service.context import Here
+from service.etags import has_it, tagged
+from service.paging import Cursor, Limit, cursor_after, read_page
+from service.problems import RefusedError
+from service.schemas import Curve, Epoch, EvaluationOut, LeaderboardPage, ListPage, Trial
+from service.security import Seen
+from service.views import evaluation_view, trial_view
+
+router = APIRouter(prefix="/studies/{study_id:number}", tags=["results"])
+ArmFilter = Annotated[str | None, Query(max_length=32, pattern="^[a-z0-9_-]*$", description="label of an arm")]
+SeedFilter = Annotated[int | None, Query(ge=0, lt=2**32)]
+PositionSort = Annotated[str, Query(pattern="^-?position$", description="place in the study; a minus turns it round")]
+BoardSort = Annotated[
+    str,
+    Query(
+        pattern="^-?(rank|validation_loss|validation_accuracy|test_loss|test_accuracy)$",
+        description="rank, or a mean; a minus turns it round; rows without that figure come last",
+    ),
+]
+
+
+@router.get("/trials", operation_id="list_trials")
+def trials(
+    study: Seen,
+    context: Here,
+    state: Annotated[TrialState | None, Query()] = None,
+    arm: ArmFilter = None,
+    method: Annotated[Method | None, Query()] = None,
+    seed: SeedFilter = None,
+    sort: PositionSort = "position",
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> ListPage[Trial]:
+    """The training runs of a study."""
+    equal = {"state": state, "arm": arm, "method": method, "seed": seed}
+    about = {"list": "trials", "study": study.id, **equal}
+    page = read_page(cursor, limit, sort, about, (int, int))
+    rows = list_trials(context.engine, study.id, page, equal)
+    last = rows[limit - 1][0] if len(rows) > limit else None
+    following = None if last is None else cursor_after((last.position, last.id), sort, about)
+    return ListPage(items=[trial_view(*row) for row in rows[:limit]], next_cursor=following)
+
+
+@router.get("/evaluations", operation_id="list_evaluations")
+def evaluations(
+    study: Seen,
+    context: Here,
+    arm: ArmFilter = None,
+    seed: SeedFilter = None,
+    configuration: Annotated[str | None, Query(pattern="^[MTF-]{4}$", description="four letters, like TTFF")] = None,
+    estimate: Annotated[PopulationEstimate | None, Query()] = None,
+    batch_size: Annotated[int | None, Query(ge=1, le=1_000_000)] = None,
+    split: Annotated[Split | None, Query()] = None,
+    state: Annotated[EvaluationState | None, Query()] = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> ListPage[EvaluationOut]:
+    """Every trained network under every configuration, in the order they were written down."""
+    equal = {
+        "configuration": configuration,
+        "estimate": estimate,
+        "batch_size": batch_size,
+        "split": split,
+        "state": state,
+    }
+    trial = {"arm": arm, "seed": seed}
+    about = {"list": "evaluations", "study": study.id, **equal, **trial}
+    page = read_page(cursor, limit, "id", about)
+    rows = list_evaluations(context.engine, study.id, page, equal, trial)
+    following = cursor_after((rows[limit - 1][0].id,), "id", about) if len(rows) > limit else None
+    return ListPage(items=[evaluation_view(*row) for row in rows[:limit]], next_cursor=following)
+
+
+@router.get("/curves", operation_id="list_curves")
+def curves(
+    study: Seen,
+    context: Here,
+    arm: ArmFilter = None,
+    seed: SeedFilter = None,
+    sort: PositionSort = "position",
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> ListPage[Curve]:
+    """Losses and accuracies of training and validation by epoch, one curve a trial."""
+    equal = {"arm": arm, "seed": seed}
+    about = {"list": "curves", "study": study.id, **equal}
+    page = read_page(cursor, limit, sort, about, (int, int))
+    rows = list_curves(context.engine, study.id, page, equal)
+    items = [
+        Curve(
+            trial_id=trial.id,
+            arm=trial.arm,
+            seed=trial.seed,
+            parameters=trial.parameters,
+            epochs=[Epoch.model_validate(epoch) for epoch in epochs],
+        )
+        for trial, epochs in rows[:limit]
+    ]
+    last = rows[limit - 1][0] if len(rows) > limit else None
+    following = None if last is None else cursor_after((last.position, last.id), sort, about)
+    return ListPage(items=items, next_cursor=following)
+
+
+@router.get(
+    "/leaderboard",
+    operation_id="get_leaderboard",
+    response_model=LeaderboardPage,
+    responses={200: {"content": {"text/csv": {"schema": {"type": "string"}}}}},
+)
+def leaderboard(
+    request: Request,
+    study: Seen,
+    context: Here,
+    method: Annotated[Method | None, Query()] = None,
+    arm: ArmFilter = None,
+    batch_size: Annotated[int | None, Query(ge=1, le=1_000_000)] = None,
+    estimate: Annotated[PopulationEstimate | None, Query()] = None,
+    state: Annotated[EvaluationState | None, Query()] = None,
+    on: Annotated[
+        Literal["validation", "test"] | None, Query(description="split that decides; by default the study's")
+    ] = None,
+    sort: BoardSort = "rank",
+    output: Annotated[Literal["json", "csv"], Query(alias="format", description="csv has all rows at once")] = "json",
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> Response:
+    """The ranked table of configurations. Ranks are those of the whole table, whatever is filtered."""
+    filters = {"method": method, "arm": arm, "batch_size": batch_size, "estimate": estimate, "state": state}
+    about = {"list": "leaderboard", "study": study.id, "on": on, **filters}
+    page = read_page(cursor, limit, sort, about)
+    etag = _board_tag(study.id, study.revision, study.results, [about, sort, output, page.limit, page.after])
+    if has_it(request, etag):
+        return tagged(request, b"", etag)
+    board, spec = context.boards.get(study.id, study.results, None if on is None else Split(on))
+    methods = {one.label: one.method for one in spec.arms}
+    rows = [row for row in board.rows if _wanted(row, methods, filters)]
+    rows.sort(key=_sort_key(sort))
+    if sort.startswith("-"):
+        measured = [row for row in rows if _figure(row, sort) is not None]
+        rows = measured[::-1] + [row for row in rows if _figure(row, sort) is None]
+    if output == "csv":
+        text = leaderboard_csv(Leaderboard(board.ranked_on, tuple(rows)))
+        return tagged(request, text.encode(), etag, "text/csv; charset=utf-8")
+    start = 0 if page.after is None else int(page.after[0])
+    shown = rows[start : start + limit]
+    answer = LeaderboardPage(
+        study=spec.name,
+        id=study.id,
+        state=study.state,
+        ranked_on=board.ranked_on,
+        warning=board.warning,
+        rows=[flat_row(row) for row in shown],
+        next_cursor=cursor_after((start + limit,), sort, about) if start + limit < len(rows) else None,
+    )
+    return tagged(request, answer.model_dump_json().encode(), etag)
+
+
+def _wanted(row: LeaderboardRow, methods: dict[str, Method], filters: dict[str, Any]) -> bool:
+    found = {
+        "method": methods.get(row.arm),
+        "arm": row.arm,
+        "batch_size": row.batch_size,
+        "estimate": row.estimate,
+        "state": row.state,
+    }
+    return all(value is None or found[name] == value for name, value in filters.items())
+
+
+def _figure(row: LeaderboardRow, sort: str) -> float | None:
+    name = sort.removeprefix("-")
+    if name == "rank":
+        return row.rank
+    split, metric = name.split("_")
+    figures = row.figures.get(Split(split))
+    return None if figures is None else getattr(figures, metric).mean
+
+
+def _sort_key(sort: str) -> Callable[[LeaderboardRow], tuple[bool, float]]:
+    """The sort is stable: rows that are alike stay in the order of the table."""
+
+    def key(row: LeaderboardRow) -> tuple[bool, float]:
+        figure = _figure(row, sort)
+        return figure is None, figure or 0.0
+
+    return key
+
+
+def _board_tag(study_id: int, revision: int, results: int, question: list[Any]) -> str:
+    """Known before anything is computed: the table changes only with the study's results."""
+    digest = hashlib.sha256(repr(question).encode()).hexdigest()[:16]
+    return f"{study_id}-{revision}-{results}-{digest}"
+
+
+@router.get(
+    "/checkpoints/{checkpoint_id:number}",
+    operation_id="get_checkpoint",
+    response_class=FileResponse,
+    responses={
+        200: {
+            "description": "the weights as safetensors",
+            "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+        }
+    },
+)
+def checkpoint(study: Seen, checkpoint_id: int, context: Here) -> FileResponse:
+    """The trained network as a file: safetensors, with the population statistics."""
+    found = find_checkpoint(context.engine, study.id, checkpoint_id) if 0 < checkpoint_id < 2**31 else None
+    if found is None:
+        raise RefusedError(404, "not-found", f"study {study.id} has no checkpoint {checkpoint_id}")
+    path = context.settings.checkpoints / found.file
+    if not path.is_file():
+        raise RefusedError(404, "file-gone", f"the file {found.file} is not on this machine")
+    return FileResponse(
+        path, filename=found.file, media_type="application/octet-stream", headers={"ETag": f'"{found.sha256}"'}
+    )

@@ -1,0 +1,165 @@
+"""The service as a process: the application under uvicorn, a worker beside it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from types import FrameType
+
+import uvicorn
+from fastapi import FastAPI
+
+from bln_search.core.errors import BlnSearchError
+from bln_search.settings import Settings
+from bln_search.storage.access import create_first_token
+from bln_search.storage.ledger import open_ledger
+from service.app import make_app, make_context
+from service.context import Context
+
+_log = logging.getLogger(__name__)
+_PATIENCE = 30.0
+"""Seconds a worker has to hand its study back."""
+
+_ACCOUNT = "admin"
+
+
+class ServiceError(BlnSearchError):
+    """The service cannot start."""
+
+
+def serve_forever(settings: Settings, host: str, port: int, *, with_worker: bool) -> None:
+    """Until SIGTERM or Ctrl-C. Raises ServiceError where the address cannot be had."""
+    with closing(open_ledger(settings.database_url)) as ledger, closing(_listen(host, port)) as listener:
+        address = f"http://{_shown(host)}:{listener.getsockname()[1]}"
+        settings = settings.model_copy(update={"hosts": (*settings.hosts, host)})
+        context = make_context(settings, ledger)
+        _greet(context, address)
+        beside = _WorkerBeside(settings) if with_worker else None
+        try:
+            with _signals_heeded_once():
+                _Server(make_app(context), context).run(sockets=[listener])
+        finally:
+            if beside is not None:
+                beside.end()
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        raise ServiceError(
+            f"cannot listen on {host} port {port} ({error.strerror}); choose another with --port"
+        ) from None
+    return listener
+
+
+def _shown(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _greet(context: Context, address: str) -> None:
+    """Where the service is; on its first start with a link that lets somebody in, left in the home as well."""
+    secret = create_first_token(context.engine, _ACCOUNT)
+    if secret is not None:
+        file = context.settings.token_file
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch(mode=0o600)
+        file.chmod(0o600)
+        file.write_text(secret + "\n", encoding="utf-8")
+        print(f"bln-search: {address}/#token={secret}\n  shown only now; kept for your commands in {file}", flush=True)
+    else:
+        print(f"bln-search: {address}", flush=True)
+
+
+class _Server(uvicorn.Server):
+    """Says to open streams that it ends, so that they do not hold it up."""
+
+    def __init__(self, app: FastAPI, context: Context) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                timeout_graceful_shutdown=10,
+                proxy_headers=False,
+                lifespan="on",
+            )
+        )
+        self.context = context
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """SIGTERM or Ctrl-C."""
+        self.context.closing = True
+        super().handle_exit(sig, frame)
+
+
+@contextmanager
+def _signals_heeded_once() -> Iterator[None]:
+    """When it has ended, uvicorn raises the signal again that ended it; this process ends in its own time."""
+    before = {number: signal.signal(number, _heeded) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _heeded(_number: int, _frame: FrameType | None) -> None:
+    """Nothing more to do."""
+
+
+class _WorkerBeside:
+    """A worker process that is started again when it dies, and ends with this process however that ends."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.ending = threading.Event()
+        self.process = self._start()
+        self.thread = threading.Thread(target=self._watch, daemon=True, name="worker beside")
+        self.thread.start()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        environment = {**os.environ, "BLN_SEARCH_DATABASE": self.settings.database_url}
+        program = "from bln_search.cli.main import main; main()"
+        return subprocess.Popen(  # noqa: S603 - this program itself
+            [sys.executable, "-c", program, "worker", "--with-parent"], stdin=subprocess.PIPE, env=environment
+        )
+
+    def _watch(self) -> None:
+        wait = 1.0
+        while True:
+            started = time.monotonic()
+            code = self.process.wait()
+            if self.ending.is_set():
+                return
+            wait = 1.0 if time.monotonic() - started > _PATIENCE else min(2 * wait, _PATIENCE)
+            _log.error("the worker ended with code %d; starting another in %.0f seconds", code, wait)
+            if self.ending.wait(wait):
+                return
+            self.process = self._start()
+
+    def end(self) -> None:
+        """Let it hand its study back."""
+        self.ending.set()
+        self.process.terminate()
+        try:
+            self.process.wait(_PATIENCE)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.thread.join()
+        if self.process.stdin is not None:
+            self.process.stdin.close()

@@ -1,0 +1,199 @@
+"""The service as people run it: processes, signals, kills."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import httpx
+import psutil
+import pytest
+
+from bln_search.client.stream import read_stream
+from tests.end_to_end.commands import call
+from tests.end_to_end.service import Service, until
+
+STUDY = """
+name: small
+data: {name: digits, fraction: 0.2}
+model: {name: mlp, widths: [8]}
+arms: [{method: bln}]
+seeds: [0, 1]
+training: {epochs: EPOCHS, batch_size: 25}
+"""
+
+
+@pytest.fixture
+def service(tmp_path):
+    made = Service(tmp_path / "home").start()
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def file(tmp_path):
+    """A study file; its network trains in a second or two."""
+    path = tmp_path / "study.yaml"
+    path.write_text(STUDY.replace("EPOCHS", "40"))
+    return path
+
+
+def spec(epochs, name="small"):
+    import yaml
+
+    return {**yaml.safe_load(STUDY.replace("EPOCHS", str(epochs))), "name": name}
+
+
+def table(file, tmp_path):
+    """What the study comes to without a service."""
+    return call("run", file, "--format", "csv", home=tmp_path / "alone", check=0).stdout
+
+
+def test_submit_and_wait_prints_what_run_prints(service, file, tmp_path):
+    asked = ("--server", service.address)
+    sent = call("submit", file, "--wait", "--format", "csv", *asked, home=service.home, check=0)
+    assert sent.stdout == table(file, tmp_path)
+    assert "study complete" in sent.stderr
+    for verb in (("list", "--format", "json"), ("show", "small", "--format", "json"), ("leaderboard", "small")):
+        here = call(*verb, home=service.home, check=0).stdout
+        there = call(*verb, *asked, home=service.home, check=0).stdout
+        assert there == here, verb
+    again = call("submit", file, *asked, home=service.home, check=0)
+    assert "there already, complete" in again.stderr
+
+
+def test_a_study_is_there_after_a_kill_right_after_its_201(tmp_path):
+    service = Service(tmp_path / "home", "--no-worker").start()
+    for number in range(5):
+        with service.client() as client:
+            accepted = client.submit(spec(1, f"s{number}"))
+        service.kill()
+        service.start()
+        with service.client() as client:
+            assert client.study(accepted["id"])["name"] == f"s{number}"
+    service.stop()
+
+
+def test_a_stopped_service_hands_its_study_back_and_goes_on(file, tmp_path):
+    file.write_text(STUDY.replace("EPOCHS", "300"))
+    service = Service(tmp_path / "home").start()
+    with service.client() as client:
+        study = client.submit(spec(300))["id"]
+        until(lambda: any(one["kind"] == "epoch" for one in recent(service, study)), 60)
+        below = service.descendants()
+        assert service.stop() == 0
+        assert not [one for one in below if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
+        assert json.loads(call("show", study, "--format", "json", home=service.home).stdout)["state"] == "accepted"
+    service.start()
+    with service.client() as client:
+        finish(client, study)
+        csv = call("leaderboard", study, "--format", "csv", home=service.home).stdout
+    assert csv == table(file, tmp_path)
+    service.stop()
+
+
+def recent(service, study):
+    address = f"{service.address}/api/v1/studies/{study}/events"
+    return httpx.get(address, headers={"Authorization": f"Bearer {service.token}"}).json()["events"]
+
+
+def finish(client, study, seconds=120):
+    until(lambda: client.study(study)["state"] == "complete", seconds)
+
+
+def test_a_worker_that_is_killed_is_started_again_and_nothing_is_lost(service, file, tmp_path):
+    file.write_text(STUDY.replace("EPOCHS", "200"))
+    with service.client() as client:
+        study = client.submit(spec(200))["id"]
+        until(lambda: any(one["kind"] == "epoch" for one in recent(service, study)), 60)
+        for one in service.descendants():
+            one.kill()
+        finish(client, study)
+    csv = call("leaderboard", study, "--format", "csv", home=service.home).stdout
+    assert csv == table(file, tmp_path)
+
+
+def test_pause_and_cancel_take_effect_within_seconds_and_resume_goes_on(service):
+    with service.client() as client:
+        study = client.submit(spec(2000))["id"]
+        until(lambda: any(one["kind"] == "epoch" for one in recent(service, study)), 60)
+        start = time.monotonic()
+        assert client.pause(study)["request"] == "pause"
+        until(lambda: client.study(study)["state"] == "paused", 5)
+        assert time.monotonic() - start < 5
+        assert client.study(study)["progress"]["running"] == 0
+        client.resume(study)
+        until(lambda: client.study(study)["progress"]["running"] > 0, 30)
+        client.cancel(study)
+        until(lambda: client.study(study)["state"] == "cancelled", 5)
+        client.delete(study)
+        assert list(client.studies()) == []
+
+
+def test_a_client_that_drops_twenty_times_misses_no_event_and_gets_none_twice(service):
+    headers = {"Authorization": f"Bearer {service.token}", "Accept": "text/event-stream"}
+    with service.client() as client:
+        study = client.submit(spec(150))["id"]
+        heard, drops = [], 0
+        over = False
+        while not over:
+            headers["Last-Event-ID"] = str(heard[-1]["number"] if heard else 0)
+            address = f"{service.address}/api/v1/studies/{study}/events"
+            with httpx.stream("GET", address, headers=headers, timeout=30) as stream:
+                assert stream.headers["content-type"].startswith("text/event-stream")
+                for taken, event in enumerate(read_stream(stream.iter_lines())):
+                    if event is None:
+                        over = True
+                        break
+                    heard.append(event)
+                    if drops < 20 and taken == drops % 7:
+                        drops += 1
+                        break
+        assert drops == 20
+        every = httpx.get(address, headers={"Authorization": headers["Authorization"]}, params={"limit": 1000}).json()
+        assert [one["number"] for one in heard] == list(range(1, len(heard) + 1))
+        assert heard == every["events"]
+        assert heard[-1]["kind"] == "study_complete"
+
+
+def test_a_stream_ends_with_the_service(service):
+    with service.client() as client:
+        study = client.submit(spec(5000))["id"]
+    headers = {"Authorization": f"Bearer {service.token}", "Accept": "text/event-stream"}
+    address = f"{service.address}/api/v1/studies/{study}/events"
+    with httpx.stream("GET", address, headers=headers, timeout=30) as stream:
+        lines = stream.iter_lines()
+        next(lines)
+        service.process.send_signal(signal.SIGTERM)
+        start = time.monotonic()
+        for _ in lines:
+            pass
+        assert time.monotonic() - start < 5
+    assert service.process.wait(40) == 0
+
+
+def test_the_service_starts_without_what_trains(tmp_path):
+    program = (
+        "import sys, service.server, service.document; service.document.document();"
+        "bad = {'torch', 'ray', 'optuna', 'sklearn', 'pandas', 'scipy'} & set(sys.modules);"
+        "sys.exit(f'loaded: {bad}' if bad else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_port_that_is_taken_is_one_clear_error(service, tmp_path):
+    port = service.address.rsplit(":", 1)[1]
+    done = call("serve", "--port", port, "--no-worker", home=tmp_path / "other")
+    assert done.returncode == 1
+    assert done.stderr.strip().splitlines()[-1].startswith("error: cannot listen on 127.0.0.1 port")
+
+
+def test_a_service_that_is_not_there_is_one_clear_error(tmp_path, file):
+    done = call("submit", file, "--server", "http://127.0.0.1:9", home=tmp_path / "home")
+    assert done.returncode == 1
+    assert "cannot be reached" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1

@@ -1,0 +1,242 @@
+"""Nobody gets in where they do not belong: every route, every scope, own studies and others'."""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from bln_search.core.words import Scope
+from bln_search.storage.access import create_token
+from service.openapi import describe
+from service.security import COOKIE
+from tests.service.conftest import body, study
+
+OPEN = {"get_health", "get_readiness", "get_metrics", "get_version", "sign_in"}
+READ = {
+    "validate_study",
+    "list_studies",
+    "get_study",
+    "list_trials",
+    "list_evaluations",
+    "list_curves",
+    "get_leaderboard",
+    "get_checkpoint",
+    "list_events",
+    "list_configurations",
+    "list_tokens",
+    "get_session",
+    "sign_out",
+}
+WRITE = {
+    "submit_study",
+    "change_study",
+    "delete_study",
+    "cancel_study",
+    "pause_study",
+    "resume_study",
+    "retry_failed",
+    "create_token",
+    "revoke_token",
+}
+BODIES = {
+    "submit_study": body("new"),
+    "validate_study": body("new"),
+    "change_study": {"notes": "x"},
+    "create_token": {},
+    "sign_in": {"token": "bln_wrong"},
+}
+
+
+def operations(app):
+    return [
+        (one["operationId"], method.upper(), path)
+        for path, methods in describe(app)["paths"].items()
+        for method, one in methods.items()
+    ]
+
+
+def ask(client, operation, method, path, study_id, headers=None):
+    address = path.format(study_id=study_id, checkpoint_id=1, token_id=10**6)
+    return client.request(method, address, json=BODIES.get(operation), headers=headers)
+
+
+def test_every_operation_is_in_the_table(world):
+    assert {one for one, _, _ in operations(world.app)} == OPEN | READ | WRITE
+
+
+def test_without_a_token_only_what_tells_nothing(world):
+    study_id = world.complete()
+    for token in (None, "bln_wrong", ""):
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        nobody = world.client(None)
+        for operation, method, path in operations(world.app):
+            answer = ask(nobody, operation, method, path, study_id, headers)
+            if operation in OPEN - {"sign_in"}:
+                assert answer.status_code in (200, 503), operation
+            else:
+                assert answer.status_code == 401, operation
+                assert answer.headers["www-authenticate"] == "Bearer"
+
+
+@pytest.mark.parametrize("how", ["revoked", "expired"])
+def test_a_token_that_has_ended_opens_nothing(world, how):
+    expires = datetime.now(UTC) - timedelta(seconds=1) if how == "expired" else None
+    secret, info = create_token(world.ledger.engine, "ada", Scope.ADMIN, expires_at=expires)
+    if how == "revoked":
+        assert world.client("ada").delete(f"/api/v1/tokens/{info.id}").status_code == 204
+    answer = world.client(None).get("/api/v1/studies", headers={"Authorization": f"Bearer {secret}"})
+    assert answer.status_code == 401
+
+
+@pytest.mark.parametrize("account", ["ada", "bob", "root"])
+@pytest.mark.parametrize("scope", list(Scope))
+def test_a_scope_opens_what_it_names_and_others_studies_are_not_there(world, account, scope):
+    if (account == "root") != (scope is Scope.ADMIN):
+        pytest.skip("only root is an admin")
+    study_id = world.complete()
+    every = [one for one in operations(world.app) if one[0] not in OPEN]
+    for operation, method, path in sorted(every, key=lambda one: one[0] == "delete_study"):
+        answer = ask(world.client(account, scope), operation, method, path, study_id)
+        foreign = "{study_id}" in path and account == "bob"
+        if foreign:
+            assert answer.status_code == 404, operation
+        elif operation in WRITE and scope is Scope.READ:
+            assert answer.status_code == 403, operation
+            assert answer.json()["type"] == "urn:bln-search:problem:scope"
+        else:
+            assert answer.status_code not in (401, 403, 500), operation
+            gone = operation in ("get_checkpoint", "revoke_token")  # there is none of that number
+            assert (answer.status_code == 404) == gone, operation
+        if operation == "delete_study" and (foreign or scope is Scope.READ):
+            assert world.client().get(f"/api/v1/studies/{study_id}").status_code == 200
+
+
+def test_lists_show_own_studies_only_and_an_admin_everybodys(world):
+    mine, theirs = world.complete("a", "ada"), world.complete("b", "bob")
+
+    def listed(client):
+        return {one["id"] for one in client.get("/api/v1/studies").json()["items"]}
+
+    assert listed(world.client("ada", Scope.READ)) == {mine}
+    assert listed(world.client("bob", Scope.READ)) == {theirs}
+    assert listed(world.client("root", Scope.ADMIN)) == {mine, theirs}
+
+
+def test_a_token_gives_no_wider_scope_and_none_for_others(world):
+    writer = world.client()
+    assert writer.post("/api/v1/tokens", json={"scope": "admin"}).status_code == 403
+    assert writer.post("/api/v1/tokens", json={"account": "bob"}).status_code == 403
+    made = writer.post("/api/v1/tokens", json={"scope": "read", "label": "x", "days": 1}).json()
+    assert made["account"] == "ada"
+    assert made["expires_at"] is not None
+    reader = world.client(None, Authorization=f"Bearer {made['secret']}")
+    assert reader.get("/api/v1/studies").status_code == 200
+    assert made["secret"] not in writer.get("/api/v1/tokens").text
+    admin = world.client("root", Scope.ADMIN)
+    assert admin.post("/api/v1/tokens", json={"account": "cyd", "scope": "write"}).status_code == 201
+
+
+def test_a_priority_above_others_is_for_admins(world):
+    study_id = world.queue.submit(study(), "ada").study_id
+    path = f"/api/v1/studies/{study_id}"
+    assert world.client().patch(path, json={"priority": 1}).status_code == 403
+    assert world.client().patch(path, json={"priority": -1}).json()["priority"] == -1
+    assert world.client("root", Scope.ADMIN).patch(path, json={"priority": 1}).json()["priority"] == 1
+
+
+class TestBrowser:
+    def signed_in(self, world):
+        browser = world.client(None)
+        answer = browser.post("/api/v1/session", json={"token": world.secrets["ada", Scope.WRITE]})
+        assert answer.json() == {"account": "ada", "scope": "write"}
+        cookie = answer.headers["set-cookie"].lower()
+        assert all(word in cookie for word in ("httponly", "samesite=strict", "path=/"))
+        assert world.secrets["ada", Scope.WRITE] not in cookie
+        return browser
+
+    def test_a_signed_in_browser_reads_and_changes(self, world):
+        study_id = world.complete()
+        browser = self.signed_in(world)
+        assert browser.get("/api/v1/session").json()["account"] == "ada"
+        same = {"Origin": "http://testserver"}
+        assert browser.patch(f"/api/v1/studies/{study_id}", json={"notes": "n"}, headers=same).status_code == 200
+        assert browser.delete("/api/v1/session", headers={"Sec-Fetch-Site": "same-origin"}).status_code == 204
+        assert browser.get("/api/v1/session").status_code == 401
+
+    @pytest.mark.parametrize(
+        "headers",
+        [{}, {"Origin": "http://evil.example"}, {"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"}],
+    )
+    def test_a_page_of_another_site_changes_nothing(self, world, headers):
+        study_id = world.complete()
+        browser = self.signed_in(world)
+        answer = browser.patch(f"/api/v1/studies/{study_id}", json={"notes": "evil"}, headers=headers)
+        assert answer.status_code == 403
+        assert world.client().get(f"/api/v1/studies/{study_id}").json()["notes"] == ""
+
+    def test_a_session_is_no_access_token_and_an_access_token_no_session(self, world):
+        browser = self.signed_in(world)
+        session = browser.cookies[COOKIE]
+        assert world.client(None, Authorization=f"Bearer {session}").get("/api/v1/studies").status_code == 401
+        cookie = {"Cookie": f"{COOKIE}={world.secrets['ada', Scope.WRITE]}"}
+        assert world.client(None, **cookie).get("/api/v1/studies").status_code == 401
+
+    def test_a_session_makes_no_tokens(self, world):
+        answer = self.signed_in(world).post("/api/v1/tokens", json={}, headers={"Origin": "http://testserver"})
+        assert answer.status_code == 403
+
+    def test_a_page_of_another_site_signs_nobody_in(self, world):
+        answer = world.client(None).post(
+            "/api/v1/session",
+            json={"token": world.secrets["ada", Scope.WRITE]},
+            headers={"Origin": "http://evil.example"},
+        )
+        assert answer.status_code == 403
+        assert "set-cookie" not in answer.headers
+
+
+def test_neither_logs_nor_answers_hold_a_secret(world, caplog):
+    caplog.set_level(logging.DEBUG)
+    secret = world.secrets["ada", Scope.WRITE]
+    texts = []
+    for client in (world.client(), world.client(None, Authorization=f"Bearer {secret}x")):
+        for path in (
+            "/api/v1/studies",
+            "/api/v1/tokens",
+            "/metrics",
+            f"/api/v1/studies/{secret}",
+            f"/nowhere/{secret}x",
+        ):
+            answer = client.get(path)
+            texts.append(answer.text.replace(f"/{secret}", ""))  # an address is told back
+    assert not any(secret in text for text in texts)
+    assert not any(secret in record.getMessage() for record in caplog.records if record.name.startswith("service"))
+    assert "sha256" not in world.client().get("/api/v1/tokens").text
+
+
+def test_only_known_host_names_are_answered(world):
+    for host in ("evil.example", "testserver.evil.example", "", "testserver@evil"):
+        assert world.client(None, Host=host).get("/healthz").status_code == 400, host
+    for host in ("testserver", "testserver:8000", "TESTSERVER"):
+        assert world.client(None, Host=host).get("/healthz").status_code == 200, host
+
+
+def test_headers_keep_browsers_safe_and_other_sites_out(world):
+    answer = world.client().get("/api/v1/studies", headers={"Origin": "http://evil.example"})
+    assert "access-control-allow-origin" not in answer.headers
+    assert "default-src 'self'" in answer.headers["content-security-policy"]
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["cache-control"] == "no-store"
+
+
+def test_guessing_tokens_is_slow(world):
+    world.context.rates.most = 600
+    answers = [
+        world.client(None, Authorization=f"Bearer bln_{number}").get("/api/v1/studies").status_code
+        for number in range(12)
+    ]
+    assert answers[:10] == [401] * 10
+    assert answers[10:] == [429] * 2
+    assert world.client().get("/api/v1/studies").status_code == 200  # who has a token is not held up

@@ -1,0 +1,58 @@
+"""The description of the API that is committed: it is true, and callers of the last one still work."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from service.document import document
+from service.openapi import describe
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_committed_description_is_the_present_one():
+    committed = (ROOT / "openapi.json").read_text()
+    assert committed == document(), "run `make openapi`, and say in the CHANGELOG what is new"
+
+
+def test_every_operation_has_a_name_and_says_how_it_fails(world):
+    names = []
+    for path, methods in describe(world.app)["paths"].items():
+        for operation in methods.values():
+            names.append(operation["operationId"])
+            assert operation["description"], path
+            assert {"401", "404", "422", "429", "500"} <= set(operation["responses"])
+            for status, answer in operation["responses"].items():
+                if status >= "400" and not (status == "503" and operation["operationId"] == "get_readiness"):
+                    assert list(answer["content"]) == ["application/problem+json"]
+    assert len(names) == len(set(names))
+
+
+def test_nothing_that_callers_rely_on_went_away():
+    """Against the first description that was released: addresses, parameters, fields of answers only grow."""
+    released = json.loads((ROOT / "tests" / "service" / "released_openapi.json").read_text())
+    present = json.loads(document())
+    for path, methods in released["paths"].items():
+        for method, operation in methods.items():
+            now = present["paths"][path][method]
+            assert now["operationId"] == operation["operationId"]
+            before = {(one["name"], one["in"]): one.get("required", False) for one in operation.get("parameters", [])}
+            after = {(one["name"], one["in"]): one.get("required", False) for one in now.get("parameters", [])}
+            assert set(before) <= set(after)
+            assert not {name for name, required in after.items() if required and not before.get(name, False)}
+            assert {status for status in operation["responses"] if status < "300"} <= set(now["responses"])
+    for name, schema in released["components"]["schemas"].items():
+        now = present["components"]["schemas"][name]
+        assert set(schema.get("properties", {})) <= set(now.get("properties", {})), name
+        assert set(now.get("required", [])) <= set(schema.get("required", [])) or name not in asked(released), name
+
+
+def asked(document):
+    """Schemas that callers send."""
+    found = set()
+    for methods in document["paths"].values():
+        for operation in methods.values():
+            text = json.dumps(operation.get("requestBody", {}))
+            found |= {name for name in document["components"]["schemas"] if f"schemas/{name}" in text}
+    return found

@@ -1,0 +1,147 @@
+"""Whatever is sent, the answer is what was asked for or a problem document."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from fastapi import APIRouter
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import text
+
+from service.problems import MEDIA_TYPE
+from tests.service.conftest import World, body
+
+FIELDS = {"type", "title", "status", "detail", "instance", "request_id", "errors"}
+
+
+def is_problem(answer):
+    assert answer.headers["content-type"] == MEDIA_TYPE
+    told = answer.json()
+    assert set(told) == FIELDS
+    assert told["status"] == answer.status_code
+    assert told["request_id"] == answer.headers["x-request-id"]
+    return told
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory):
+    made = World(tmp_path_factory.mktemp("problems"))
+    made.context.rates.most = 10**9
+    yield made
+    made.close()
+
+
+def test_addresses_and_methods_that_are_not_there(client):
+    for path in ("/nowhere", "/api/v1/studies/1/nowhere", "/api/v1/studies/", "/docs"):
+        assert is_problem(client.get(path))["status"] == 404
+    assert is_problem(client.put("/api/v1/studies"))["status"] == 405
+    assert is_problem(client.post("/healthz"))["status"] == 405
+
+
+@pytest.mark.parametrize("number", ["0", "-1", str(2**31), str(2**63), str(10**40), "x", "1e3", "%00", "１"])
+def test_numbers_that_are_none(client, number):
+    assert is_problem(client.get(f"/api/v1/studies/{number}"))["status"] in (404, 422)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"",
+        b"{",
+        b"\xff\xfe",
+        b"[" * 100_000,
+        b'{"name": NaN}',
+        b'{"a": 1e999}',
+        b"null",
+        b'"study"',
+        b"[]",
+        b"1" * 5000,
+    ],
+)
+def test_a_body_that_is_no_study(client, sent):
+    for path in ("/api/v1/studies", "/api/v1/studies/validate", "/api/v1/tokens", "/api/v1/session"):
+        answer = client.post(path, content=sent, headers={"Content-Type": "application/json"})
+        assert is_problem(answer)["status"] in (400, 422), answer.text
+
+
+def test_a_body_that_is_too_large_is_refused_before_it_is_read(world, client):
+    large = json.dumps(body(title="x" * world.settings.largest_body))
+    assert is_problem(client.post("/api/v1/studies", content=large))["status"] == 413
+
+    def parts():
+        for _ in range(100):
+            yield b"x" * 100_000
+
+    assert is_problem(client.post("/api/v1/studies", content=parts()))["status"] == 413
+
+
+def test_text_no_database_can_keep_is_refused(client):
+    study_id = client.post("/api/v1/studies", json=body()).json()["id"]
+    for bad in ("a\x00b", "\ud800"):
+        raw = json.dumps({"notes": bad})
+        answer = client.patch(f"/api/v1/studies/{study_id}", content=raw, headers={"Content-Type": "application/json"})
+        assert is_problem(answer)["status"] == 422
+        raw = json.dumps(body(title=bad))
+        answer = client.post("/api/v1/studies", content=raw, headers={"Content-Type": "application/json"})
+        assert is_problem(answer)["status"] == 422
+
+
+def test_an_error_nobody_foresaw_says_nothing_of_the_inside(world, client, caplog):
+    router = APIRouter()
+
+    @router.get("/broken")
+    def broken():
+        raise RuntimeError("the password is 1234")
+
+    world.app.include_router(router)
+    told = is_problem(client.get("/broken"))
+    assert told["status"] == 500
+    assert "1234" not in json.dumps(told)
+    (record,) = [one for one in caplog.records if one.exc_info]
+    assert record.request_id == told["request_id"]
+
+
+def test_a_request_number_is_kept_where_it_is_a_plain_word(client):
+    assert client.get("/healthz", headers={"X-Request-Id": "abc-123"}).headers["x-request-id"] == "abc-123"
+    for bad in ("a b", "x" * 65, "a;b", ""):
+        assert client.get("/healthz", headers={"X-Request-Id": bad}).headers["x-request-id"] not in (bad, None)
+
+
+def test_a_database_that_is_gone_is_a_problem_too(world, client):
+
+    with world.ledger.engine.begin() as connection:
+        connection.execute(text("ALTER TABLE token RENAME TO elsewhere"))
+    told = is_problem(client.get("/api/v1/studies"))
+    assert told["status"] == 503
+    assert "sqlite" not in json.dumps(told).lower()
+
+
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)
+ANYTHING = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=12), inner, max_size=4),
+    max_leaves=12,
+)
+KEYS = ("name", "title", "data", "model", "arms", "training", "seeds", "evaluation", "ranking", "space", "search")
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(ANYTHING)
+def test_any_json_gets_a_plan_or_a_problem(shared, sent):
+    answer = shared.client().post("/api/v1/studies/validate", content=json.dumps(sent))
+    assert is_problem(answer)["status"] in (400, 422)
+
+
+@settings(max_examples=250, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.dictionaries(st.sampled_from(KEYS), ANYTHING, max_size=3), st.sampled_from(KEYS), ANYTHING, st.text(max_size=12)
+)
+def test_any_change_of_a_study_gets_a_plan_or_a_problem(shared, changes, key, inner, name):
+    sent = {**body(), **changes}
+    if isinstance(sent.get(key), dict):
+        sent[key] = {**sent[key], name: inner}
+    answer = shared.client().post("/api/v1/studies/validate", content=json.dumps(sent))
+    if answer.status_code != 200:
+        assert is_problem(answer)["status"] in (400, 422)

@@ -1,0 +1,151 @@
+"""Trials, tables, evaluations, curves and checkpoints over HTTP."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import pytest
+from sqlalchemy import event
+
+from bln_search.core.words import Split
+from bln_search.reports.export import leaderboard_csv, row_of
+from bln_search.storage.board import study_leaderboard
+from tests.service.conftest import finish_trial, study
+
+
+def pages(client, path, **asked):
+    """Every item of a list, page by page."""
+    cursor, found = None, []
+    while True:
+        answer = client.get(path, params={**asked, **({"cursor": cursor} if cursor else {})})
+        assert answer.status_code == 200, answer.text
+        page = answer.json()
+        found += page["items"] if "items" in page else page["rows"]
+        cursor = page["next_cursor"]
+        if cursor is None:
+            return found
+
+
+@pytest.fixture
+def path(world):
+    world.study_id = world.complete(arms="[{method: bln}, {method: bn, name: other}]")
+    return f"/api/v1/studies/{world.study_id}"
+
+
+def test_the_table_is_the_one_of_the_library(world, client, path):
+    board = study_leaderboard(world.ledger.engine, world.study_id, study())
+    rows = pages(client, f"{path}/leaderboard", limit=7)
+    assert tuple(row_of(row) for row in rows) == board.rows
+    assert client.get(f"{path}/leaderboard", params={"format": "csv"}).text == leaderboard_csv(board)
+    on_test = study_leaderboard(world.ledger.engine, world.study_id, study(), on=Split.TEST)
+    answer = client.get(f"{path}/leaderboard", params={"on": "test", "limit": 200}).json()
+    assert tuple(row_of(row) for row in answer["rows"]) == on_test.rows
+    assert "optimistic" in answer["warning"]
+
+
+def test_the_table_is_filtered_and_ranks_stay_those_of_the_whole(client, path):
+    every = pages(client, f"{path}/leaderboard")
+    for name, value, field in (
+        ("arm", "other", "arm"),
+        ("state", "undefined", "state"),
+        ("estimate", "frozen", "population"),
+        ("batch_size", 25, "batch_size"),
+    ):
+        filtered = pages(client, f"{path}/leaderboard", **{name: value})
+        assert filtered == [row for row in every if row[field] == value]
+    assert {row["arm"] for row in pages(client, f"{path}/leaderboard", method="bn")} == {"other"}
+    assert pages(client, f"{path}/leaderboard", batch_size=7) == []
+
+
+@pytest.mark.parametrize("figure", ["validation_loss", "test_accuracy"])
+def test_the_table_is_sorted_by_any_figure_and_what_has_none_comes_last(client, path, figure):
+    for sort in (figure, f"-{figure}"):
+        rows = pages(client, f"{path}/leaderboard", sort=sort, limit=5)
+        values = [row[f"{figure}_mean"] for row in rows]
+        measured = [one for one in values if one is not None]
+        assert measured == sorted(measured, reverse=sort.startswith("-"))
+        assert values[len(measured) :] == [None] * (len(values) - len(measured))
+        assert len(values) > len(measured)
+
+
+def test_the_table_is_not_sent_again_until_there_is_a_new_result(world, client):
+    study_id = world.queue.submit(study(), "ada").study_id
+    world.queue.claim("host/1/0", lambda _: True, 9)
+    path = f"/api/v1/studies/{study_id}/leaderboard"
+    first, second = world.ledger.open_trials(study_id)
+    finish_trial(world.ledger, first)
+    tag = client.get(path).headers["etag"]
+    assert client.get(path, headers={"If-None-Match": tag}).status_code == 304
+    other = client.get(path, params={"format": "csv"}, headers={"If-None-Match": tag})
+    assert other.status_code == 200
+    finish_trial(world.ledger, second)
+    fresh = client.get(path, headers={"If-None-Match": tag})
+    assert fresh.status_code == 200
+    assert all(row["seeds"] == 2 for row in fresh.json()["rows"])
+
+
+def test_trials_evaluations_and_curves_are_complete_whatever_the_page(world, client, path):
+    trials = pages(client, f"{path}/trials", limit=1)
+    assert [(one["arm"], one["seed"]) for one in trials] == [("bln", 0), ("other", 0), ("bln", 1), ("other", 1)]
+    assert pages(client, f"{path}/trials", sort="-position") == trials[::-1]
+    assert [one["seed"] for one in pages(client, f"{path}/trials", arm="other", seed=1)] == [1]
+    evaluations = pages(client, f"{path}/evaluations", limit=9)
+    assert len(evaluations) == len({one["id"] for one in evaluations}) == 4 * 32
+    some = pages(client, f"{path}/evaluations", configuration="TTFF", split="test", arm="bln")
+    assert {(one["configuration"], one["split"], one["arm"]) for one in some} == {("TTFF", "test", "bln")}
+    assert len(some) == 2
+    assert {one["reason"] for one in pages(client, f"{path}/evaluations", state="undefined")} == {
+        "Std_B: it has no value"
+    }
+    curves = pages(client, f"{path}/curves", limit=3)
+    assert [[epoch["epoch"] for epoch in one["epochs"]] for one in curves] == [[1, 2]] * 4
+    assert curves[0]["epochs"][1]["validation_loss"] == pytest.approx(0.5)
+
+
+def test_a_checkpoint_that_is_not_here_says_so(client, path):
+    (trial, *_) = client.get(f"{path}/trials").json()["items"]
+    answer = client.get(f"{path}/checkpoints/{trial['checkpoint']['id']}")
+    assert answer.status_code == 404
+    assert "not on this machine" in answer.json()["detail"]
+    for number in (0, -1, 10**9, 10**30):
+        assert client.get(f"{path}/checkpoints/{number}").status_code in (404, 422)
+
+
+def test_the_configurations_are_explained(client):
+    told = client.get("/api/v1/configurations").json()
+    assert len(told) == 16
+    by_word = {one["word"]: one for one in told}
+    assert by_word["FFTT"]["sources"] == {"E_B": "F", "Std_B": "F", "E_F": "T", "Std_F": "T"}
+    assert by_word["TTFF"]["deterministic"]
+    assert not by_word["FTTT"]["deterministic"]
+    assert "mini-batch mean from the population" in by_word["TFFF"]["meaning"]
+    assert len(client.get("/api/v1/configurations", params={"method": "mbn"}).json()) == 9
+
+
+def test_a_request_takes_the_same_number_of_queries_whatever_there_is(world, client):
+    counted = []
+    event.listen(world.ledger.engine, "before_cursor_execute", lambda *a: counted.append(a[2]))
+
+    def queries(path):
+        counted.clear()
+        assert client.get(path).status_code == 200
+        return len([one for one in counted if one.startswith("SELECT")])
+
+    few = world.complete("few", seeds=(0,))
+    names = ("", "/trials", "/evaluations", "/curves", "/leaderboard", "/events")
+    before = {name: queries(f"/api/v1/studies/{few}{name}") for name in names}
+    before["list"] = queries("/api/v1/studies")
+    for number in range(5):
+        many = world.complete(f"many{number}", seeds=range(6))
+    after = {name: queries(f"/api/v1/studies/{many}{name}") for name in names}
+    after["list"] = queries("/api/v1/studies")
+    assert after == before
+    assert max(after.values()) <= 6
+    assert queries(f"/api/v1/studies/{many}/leaderboard") == 2  # the table is kept: who asks, and is it still the same
+
+
+def test_the_table_as_csv_reads_back(client, path):
+    rows = list(csv.DictReader(io.StringIO(client.get(f"{path}/leaderboard?format=csv").text)))
+    assert rows[0]["rank"] == "1"
+    assert len(rows) == 32

@@ -1,0 +1,96 @@
+"""The running service against its own description, by schemathesis with all its checks.
+
+BLN_SEARCH_EXAMPLES and BLN_SEARCH_EXAMPLE_SEEDS ask for more: 200 and 1,2,3 before a release.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from sqlalchemy import update
+
+from bln_search.storage.engine import writing
+from bln_search.storage.tables import StudyRow, TokenRow, WorkerRow
+from tests.end_to_end.service import Service
+from tests.service.conftest import World
+
+EXAMPLES = os.environ.get("BLN_SEARCH_EXAMPLES", "10")
+SEEDS = os.environ.get("BLN_SEARCH_EXAMPLE_SEEDS", "1").split(",")
+CONFIGURATION = """
+# No schema can say which names are registered, which keys go together, or which revision a study has.
+[[operations]]
+include-path-regex = "/studies(/validate)?$"
+include-method = "POST"
+checks.positive_data_acceptance.expected-statuses = ["2xx", "401", "403", "404", "409", "422", "429"]
+
+[[operations]]
+include-method = "PATCH"
+checks.positive_data_acceptance.expected-statuses = ["2xx", "401", "403", "404", "409", "412", "429"]
+"""
+OWN_TOKEN = 987_654_321
+HOOKS = f"""
+import schemathesis
+
+@schemathesis.hook
+def before_call(context, case, kwargs):
+    # It finds its own token in the list, ends it, and would be let in nowhere from then on.
+    if case.path_parameters and str(case.path_parameters.get("token_id")) == "{OWN_TOKEN}":
+        case.path_parameters["token_id"] = 1
+"""
+PHASES = "examples,coverage,fuzzing,stateful" if "BLN_SEARCH_EXAMPLES" in os.environ else "fuzzing,stateful"
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory):
+    """A service with a study that has results and runs, so that it can be asked anything and not be deleted."""
+    home = tmp_path_factory.mktemp("schemathesis") / "home"
+    world = World(home)
+    study_id = world.complete()
+    later = datetime.now(UTC) + timedelta(days=1)
+    with writing(world.ledger.engine) as session:
+        values = {"state": "running", "runner": "far/1/0", "runner_until": later}
+        session.execute(update(StudyRow).where(StudyRow.id == study_id).values(values))
+        session.execute(
+            update(TokenRow).where(TokenRow.account == "ada", TokenRow.scope == "write").values(id=OWN_TOKEN)
+        )
+        session.add(WorkerRow(name="far/1/0", started_at=later, heartbeat_at=later, device="cpu", version="0"))
+    secret = world.secrets["ada", "write"]
+    world.close()
+    quiet = {
+        "BLN_SEARCH_FREE_BYTES": "0",
+        "BLN_SEARCH_REQUESTS_A_MINUTE": "1000000000",
+        "BLN_SEARCH_MOST_STUDIES": "100000",
+    }
+    service = Service(home, "--no-worker", **quiet).start()
+    yield service, secret, study_id
+    service.stop()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("study", ["a study that is there", "any number"])
+@pytest.mark.timeout(3600)
+def test_the_service_does_what_its_description_says(running, tmp_path, seed, study):
+    service, secret, study_id = running
+    fixed = f"[parameters]\nstudy_id = {study_id}\n" if study == "a study that is there" else ""
+    (tmp_path / "schemathesis.toml").write_text(fixed + CONFIGURATION)
+    (tmp_path / "own_token.py").write_text(HOOKS)
+    program = "import sys; from schemathesis.cli import schemathesis; sys.exit(schemathesis())"
+    done = subprocess.run(
+        [
+            *(sys.executable, "-c", program, "--config-file", str(tmp_path / "schemathesis.toml")),
+            *("run", f"{service.address}/api/v1/openapi.json"),
+            *("--header", f"Authorization: Bearer {secret}", "--checks", "all"),
+            *("--max-examples", EXAMPLES, "--seed", seed, "--phases", PHASES, "--no-color"),
+        ],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "SCHEMATHESIS_HOOKS": "own_token", "PYTHONPATH": str(tmp_path)},
+    )
+    report = done.stdout + done.stderr
+    assert done.returncode == 0, report[-8000:]
+    assert "Authentication failed" not in report, report[-3000:]

@@ -1,0 +1,214 @@
+"""Studies over HTTP."""
+
+from __future__ import annotations
+
+import pytest
+
+from bln_search.core.states import StudyState
+from bln_search.storage.browse import find_study_line
+from tests.service.conftest import body, finish_trial, study
+
+STUDIES = "/api/v1/studies"
+
+
+def test_a_study_is_accepted_with_its_address(client):
+    answer = client.post(STUDIES, json=body())
+    assert answer.status_code == 201
+    told = answer.json()
+    assert answer.headers["location"] == f"{STUDIES}/{told['id']}"
+    assert (told["state"], told["owner"], told["new"]) == ("accepted", "ada", True)
+    assert told["progress"] == {"trials": 2, "ended": 0, "running": 0, "failed": 0, "fraction": 0.0}
+    assert told["spec"]["evaluation"]["correction"] == "bessel"  # every default is written out
+    read = client.get(answer.headers["location"]).json()
+    assert {**read, "new": True} == told
+    again = client.post(STUDIES, json=body())
+    assert again.status_code == 200
+    assert (again.json()["id"], again.json()["new"]) == (told["id"], False)
+
+
+def test_an_idempotency_key_gives_the_same_study_and_refuses_another(client):
+    key = {"Idempotency-Key": "k1"}
+    first = client.post(STUDIES, json=body(), headers=key)
+    again = client.post(STUDIES, json=body(), headers=key)
+    assert (first.status_code, again.status_code) == (201, 200)
+    other = client.post(STUDIES, json=body("other"), headers=key)
+    assert other.status_code == 422
+    assert other.json()["type"] == "urn:bln-search:problem:key-reused"
+    assert len(client.get(STUDIES).json()["items"]) == 1
+
+
+def test_every_mistake_of_a_study_has_its_pointer(client):
+    wrong = body(arms=[{"method": "bln", "epsilom": 1}, {"method": "xyz"}], seeds=[0, -1])
+    wrong["training"] = {"epochs": 0, "learning_rate": "fast"}
+    answer = client.post(STUDIES, json=wrong)
+    assert answer.status_code == 422
+    assert answer.headers["content-type"] == "application/problem+json"
+    problem = answer.json()
+    pointers = {one["pointer"]: one["detail"] for one in problem["errors"]}
+    assert {"/arms/0/epsilom", "/arms/1/method", "/seeds/1", "/training/epochs"} <= set(pointers)
+    assert "did you mean `epsilon`" in pointers["/arms/0/epsilom"]
+    assert problem["request_id"] == answer.headers["x-request-id"]
+    assert client.get(STUDIES).json()["items"] == []
+
+
+@pytest.mark.parametrize(
+    ("change", "pointer", "says"),
+    [
+        ({"data": {"name": "nowhere"}}, "/data/name", "choose one of cifar10, digits, mnist"),
+        ({"model": {"name": "os.system"}}, "/model/name", "there is no model"),
+        ({"model": {"name": "lenet", "widths": [3]}}, "/model/name", "has no option 'widths'"),
+        ({"data": {"name": "/etc/passwd"}}, "/data/name", "there is no data set"),
+        (
+            {"seeds": list(range(1000)), "arms": [{"method": "bln", "name": f"a{n}"} for n in range(11)]},
+            "/seeds",
+            "2,000 at most",
+        ),
+        ({"training": {"epochs": 100_000}}, "/training", "100,000 at most"),
+        ({"model": {"name": "mlp", "widths": [60_000]}}, "/model", "8,192 at most"),
+        ({"space": {"training.learning_rate": {"kind": "float", "low": 0.1, "high": 0.5}}}, "", "sampler"),
+    ],
+)
+def test_what_this_service_does_not_take_says_so(client, change, pointer, says):
+    for path in (STUDIES, f"{STUDIES}/validate"):
+        answer = client.post(path, json={**body(), **change})
+        assert answer.status_code == 422, answer.text
+        (error, *_) = answer.json()["errors"]
+        assert error["pointer"].startswith(pointer)
+        assert says in error["detail"]
+
+
+def test_a_plan_says_what_a_study_stands_for(world, client):
+    told = client.post(f"{STUDIES}/validate", json=body(training={"epochs": 3, "batch_size": 1})).json()
+    assert (told["trials"], told["evaluations"], told["epochs"]) == (2, 32, 6)
+    assert len(told["undefined"]) == 12
+    assert "Bessel" in told["undefined"][0]["reason"]
+    assert told["seconds"] is None
+    assert told["bytes"] > 0
+    world.complete()
+    told = client.post(f"{STUDIES}/validate", json=body(training={"epochs": 300})).json()
+    assert told["seconds"] == pytest.approx(0.01 * 600)
+    assert told["seconds_from"] == 4
+
+
+def test_a_list_is_filtered_sorted_and_paged_without_gaps(world, client):
+    for number in range(7):
+        client.post(STUDIES, json=body(f"s{number}"))
+    client.post(f"{STUDIES}/3/pause")
+
+    def pages(**asked):
+        cursor, found = None, []
+        while True:
+            page = client.get(STUDIES, params={**asked, **({"cursor": cursor} if cursor else {})}).json()
+            found += [one["name"] for one in page["items"]]
+            cursor = page["next_cursor"]
+            if cursor is None:
+                return found
+
+    names = [f"s{number}" for number in range(7)]
+    assert pages(limit=3) == names[::-1]
+    assert pages(limit=2, sort="name") == names
+    assert pages(limit=1, sort="-priority") == names[::-1]
+    assert pages(state="paused") == ["s2"]
+    assert pages(state=["paused", "accepted"], limit=4, sort="created") == names
+    assert pages(name="s4") == ["s4"]
+
+
+def test_a_page_token_belongs_to_its_list(client):
+    for number in range(3):
+        client.post(STUDIES, json=body(f"s{number}"))
+    cursor = client.get(STUDIES, params={"limit": 1}).json()["next_cursor"]
+    for asked in ({"sort": "name"}, {"state": "paused"}, {"name": "s"}):
+        answer = client.get(STUDIES, params={"cursor": cursor, **asked})
+        assert answer.status_code == 404
+        assert "another list" in answer.json()["detail"]
+    for nonsense in ("x", "eyJtIjoxfQ==", "=", "e30=", "W10=", "\u00e9"):
+        answer = client.get(STUDIES, params={"cursor": nonsense})
+        assert answer.status_code == 404
+    assert client.get(STUDIES, params={"limit": 201}).status_code == 422
+
+
+def test_nothing_new_is_not_sent_again(world, client):
+    study_id = world.queue.submit(study(), "ada").study_id
+    path = f"{STUDIES}/{study_id}"
+    first = client.get(path)
+    tag = first.headers["etag"]
+    unchanged = client.get(path, headers={"If-None-Match": tag})
+    assert (unchanged.status_code, unchanged.content) == (304, b"")
+    changed = client.patch(path, json={"notes": "n"}, headers={"If-Match": tag})
+    assert changed.json()["notes"] == "n"
+    assert client.get(path, headers={"If-None-Match": tag}).status_code == 200
+    late = client.patch(path, json={"notes": "late"}, headers={"If-Match": tag})
+    assert late.status_code == 412
+    assert client.patch(path, json={"notes": "x"}, headers={"If-Match": "nonsense"}).status_code == 412
+    assert client.get(path).json()["notes"] == "n"
+
+
+def test_states_follow_what_is_asked(world, client):
+    study_id = client.post(STUDIES, json=body()).json()["id"]
+    path = f"{STUDIES}/{study_id}"
+    assert client.post(f"{path}/pause").json()["state"] == "paused"
+    assert client.post(f"{path}/resume").json()["state"] == "accepted"
+    world.queue.claim("host/1/0", lambda _: True, 9)
+    told = client.post(f"{path}/cancel").json()
+    assert (told["state"], told["request"]) == ("running", "cancel")
+    assert client.delete(path).status_code == 409
+    world.ledger.end_study(study_id, exhausted=False, runner="host/1/0")
+    assert client.get(path).json()["state"] == "cancelled"
+    assert client.post(f"{path}/retry-failed").status_code == 409
+    assert client.delete(path).status_code == 204
+    assert client.get(path).status_code == 404
+    assert client.delete(path).status_code == 404
+
+
+def test_failed_trials_are_tried_again_when_asked(world, client):
+    study_id = client.post(STUDIES, json=body()).json()["id"]
+    world.queue.claim("host/1/0", lambda _: True, 9)
+    world.ledger.fail_study(study_id, "host/1/0", "the data set is not there")
+    told = client.get(f"{STUDIES}/{study_id}").json()
+    assert (told["state"], told["reason"]) == ("failed", "the data set is not there")
+    told = client.post(f"{STUDIES}/{study_id}/retry-failed").json()
+    assert (told["state"], told["reason"]) == ("accepted", None)
+
+
+def test_progress_and_time_left_follow_the_trials(world, client):
+    study_id = world.queue.submit(study(seeds=range(4)), "ada").study_id
+    path = f"{STUDIES}/{study_id}"
+    assert client.get(path).json()["eta_seconds"] is None
+    world.queue.claim("host/1/0", lambda _: True, 9)
+    for done, trial in enumerate(world.ledger.open_trials(study_id), start=1):
+        finish_trial(world.ledger, trial)
+        told = client.get(path).json()
+        assert told["progress"]["fraction"] == done / 4
+        assert told["eta_seconds"] >= 0
+    world.ledger.end_study(study_id, runner="host/1/0")
+    assert client.get(path).json()["eta_seconds"] == 0
+    assert find_study_line(world.ledger.engine, study_id)[0].state == StudyState.COMPLETE
+
+
+def test_deleting_removes_files_nobody_else_has(world, client):
+    study_id = world.complete()
+    (trial, *_) = client.get(f"{STUDIES}/{study_id}/trials").json()["items"]
+    file = world.settings.checkpoints / trial["checkpoint"]["file"]
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"weights")
+    answer = client.get(f"{STUDIES}/{study_id}/checkpoints/{trial['checkpoint']['id']}")
+    assert answer.content == b"weights"
+    assert client.delete(f"{STUDIES}/{study_id}").status_code == 204
+    assert not file.exists()
+
+
+def test_limits_hold_per_owner_and_for_the_disk(world, client):
+    world.context.settings = world.settings.model_copy(update={"most_studies": 2})
+    assert [client.post(STUDIES, json=body(f"s{n}")).status_code for n in range(3)] == [201, 201, 409]
+    world.context.settings = world.settings.model_copy(update={"free_bytes": 10**18})
+    answer = client.post(STUDIES, json=body("big"))
+    assert answer.status_code == 507
+    assert "no study is taken" in answer.json()["detail"]
+    assert client.get(STUDIES).status_code == 200
+
+
+def test_too_many_requests_wait(world, client):
+    world.context.rates.most = 3
+    answers = [client.get(STUDIES) for _ in range(4)]
+    assert [one.status_code for one in answers] == [200, 200, 200, 429]
+    assert int(answers[3].headers["retry-after"]) <= 60
