@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict, StringConstraints, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, field_validator
 
 from bln_search.core.states import EvaluationState, Request, StudyState, TrialState
 from bln_search.core.words import PopulationEstimate, Scope, Split
@@ -19,7 +19,6 @@ def _whole(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-Whole = Annotated[int, Strict(), BeforeValidator(_whole)]
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
 
 
@@ -80,7 +79,7 @@ class StudyChange(BaseModel):
 
     name: Name | None = None
     notes: Annotated[str, StringConstraints(max_length=10_000)] | None = None
-    priority: Annotated[Whole, Field(ge=-10, le=10)] | None = None
+    priority: Annotated[int, Field(ge=-10, le=10, strict=True), BeforeValidator(_whole)] | None = None
 
     @field_validator("notes")
     @classmethod
@@ -222,6 +221,9 @@ class ConfigurationOut(BaseModel):
     meaning: str
 
 
+Days = Annotated[int, Field(ge=1, le=3650, strict=True), BeforeValidator(_whole)] | None
+
+
 class TokenWish(BaseModel):
     """A token to make. account: admins may make tokens for others."""
 
@@ -230,7 +232,7 @@ class TokenWish(BaseModel):
     label: Annotated[str, StringConstraints(max_length=64)] = ""
     scope: Scope = Scope.READ
     account: Name | None = None
-    days: Annotated[Whole, Field(ge=1, le=3650)] | None = Field(default=None, description="after which it ends")
+    days: Days = Field(default=None, description="after which it ends")
 
     @field_validator("label")
     @classmethod

@@ -85,7 +85,7 @@ def test_a_stopped_service_hands_its_study_back_and_goes_on(file, tmp_path):
         until(lambda: any(one["kind"] == "epoch" for one in recent(service, study)), 60)
         below = service.descendants()
         assert service.stop() == 0
-        assert not [one for one in below if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
+        assert not psutil.wait_procs(below, 5)[1]
         assert json.loads(call("show", study, "--format", "json", home=service.home).stdout)["state"] == "accepted"
     service.start()
     with service.client() as client:
