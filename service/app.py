@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
+from anyio import to_thread
 from fastapi import APIRouter, FastAPI
+from fastapi.responses import FileResponse
+from fastapi.staticfiles import StaticFiles
 
 from bln_search.core.version import VERSION
 from bln_search.settings import Settings
@@ -19,6 +23,10 @@ from service.openapi import describe
 from service.problems import install_handlers
 from service.routes import configurations, events, operations, results, studies, tokens
 
+_STATIC = Path(__file__).parent / "static"
+_THREADS = 8
+"""Requests worked on at once; more would only wait for one another."""
+
 _ABOUT = (
     "Finds the inference configuration of a normalized network's statistics that works best. "
     "Send a study in, follow it, read its ranked table. Errors are problem documents (RFC 9457)."
@@ -30,6 +38,7 @@ def make_app(context: Context | None) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        to_thread.current_default_thread_limiter().total_tokens = _THREADS
         yield
         if context is not None:
             context.closing = True
@@ -49,12 +58,19 @@ def make_app(context: Context | None) -> FastAPI:
         api.include_router(module.router)
     app.include_router(api)
     app.include_router(operations.router)
+    app.mount("/static", StaticFiles(directory=_STATIC), name="static")
+    app.add_api_route("/", _front, methods=["GET"], include_in_schema=False)
     install_handlers(app)
     app.openapi = lambda: describe(app)  # type: ignore[method-assign]
     if context is not None:
         app.state.context = context
         app.add_middleware(Gate, context=context)
     return app
+
+
+async def _front() -> FileResponse:
+    """Where the link of the first start leads."""
+    return FileResponse(_STATIC / "index.html", media_type="text/html")
 
 
 def make_context(settings: Settings, ledger: Ledger) -> Context:

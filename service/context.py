@@ -34,7 +34,7 @@ class Context:
         return self.ledger.engine
 
 
-def get_context(request: Request) -> Context:
+async def get_context(request: Request) -> Context:
     """The context of the application that has the request."""
     context: Context = request.app.state.context
     return context

@@ -64,7 +64,7 @@ Reader = Annotated[Bearer, Depends(get_bearer)]
 
 
 def _needing(scope: Scope) -> object:
-    def check(bearer: Reader) -> Bearer:
+    async def check(bearer: Reader) -> Bearer:
         if not bearer.scope.allows(scope):
             raise RefusedError(403, "scope", f"this needs a token with the scope {scope}, yours has {bearer.scope}")
         return bearer
@@ -94,7 +94,7 @@ class OwnStudy:
         self.owner, self.revision, self.results, self.state = found
 
 
-def _changeable(study: Annotated[OwnStudy, Depends()], _writer: Writer) -> OwnStudy:
+async def _changeable(study: Annotated[OwnStudy, Depends()], _writer: Writer) -> OwnStudy:
     return study
 
 

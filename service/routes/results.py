@@ -146,8 +146,10 @@ def leaderboard(
     about = {"list": "leaderboard", "study": study.id, "on": on, **filters}
     page = read_page(cursor, limit, sort, about)
     etag = _board_tag(study.id, study.revision, study.results, [about, sort, output, page.limit, page.after])
-    if has_it(request, etag):
-        return tagged(request, b"", etag)
+    media_type = "text/csv; charset=utf-8" if output == "csv" else "application/json"
+    known = b"" if has_it(request, etag) else context.boards.answer(etag)
+    if known is not None:
+        return tagged(request, known, etag, media_type)
     board, spec = context.boards.get(study.id, study.results, None if on is None else Split(on))
     methods = {one.label: one.method for one in spec.arms}
     rows = [row for row in board.rows if _wanted(row, methods, filters)]
@@ -156,8 +158,9 @@ def leaderboard(
         measured = [row for row in rows if _figure(row, sort) is not None]
         rows = measured[::-1] + [row for row in rows if _figure(row, sort) is None]
     if output == "csv":
-        text = leaderboard_csv(Leaderboard(board.ranked_on, tuple(rows)))
-        return tagged(request, text.encode(), etag, "text/csv; charset=utf-8")
+        body = leaderboard_csv(Leaderboard(board.ranked_on, tuple(rows))).encode()
+        context.boards.keep_answer(etag, body)
+        return tagged(request, body, etag, media_type)
     start = 0 if page.after is None else int(page.after[0])
     shown = rows[start : start + limit]
     answer = LeaderboardPage(
@@ -169,7 +172,9 @@ def leaderboard(
         rows=[flat_row(row) for row in shown],
         next_cursor=cursor_after((start + limit,), sort, about) if start + limit < len(rows) else None,
     )
-    return tagged(request, answer.model_dump_json().encode(), etag)
+    body = answer.model_dump_json().encode()
+    context.boards.keep_answer(etag, body)
+    return tagged(request, body, etag, media_type)
 
 
 def _wanted(row: LeaderboardRow, methods: dict[str, Method], filters: dict[str, Any]) -> bool:

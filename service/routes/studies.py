@@ -63,7 +63,7 @@ def validate(study: StudySpec, context: Here, _reader: Reader) -> PlanOut:
     return plan_view(study, checked_plan(study, context.settings), context.engine)
 
 
-@router.get("", operation_id="list_studies")
+@router.get("", operation_id="list_studies", response_model=ListPage[Study])
 def listed(
     context: Here,
     reader: Reader,
@@ -72,7 +72,7 @@ def listed(
     sort: StudySort = "-created",
     limit: Limit = 50,
     cursor: Cursor = None,
-) -> ListPage[Study]:
+) -> Response:
     """Your studies, or, for an admin, everybody's."""
     states = sorted(one.value for one in state or ())
     about: dict[str, Any] = {"list": "studies", "owner": visible_owner(reader), "state": states, "name": name}
@@ -84,7 +84,8 @@ def listed(
         last = lines[limit - 1]
         value = (last.id,) if len(key) == 1 else (getattr(last, sort.removeprefix("-")), last.id)
         following = cursor_after(value, sort, about)
-    return ListPage(items=[study_view(line) for line in lines[:limit]], next_cursor=following)
+    answer = ListPage[Study](items=[study_view(line) for line in lines[:limit]], next_cursor=following)
+    return Response(answer.model_dump_json(), media_type="application/json")
 
 
 @router.get("/{study_id:number}", operation_id="get_study", response_model=StudyDetail)

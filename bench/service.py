@@ -1,0 +1,234 @@
+"""How fast the service answers: 100,000 evaluations in one database, 16 clients that ask again at once.
+
+The service and its clients share this machine. Every client asks for the first page of a ranked table of a study drawn
+at random (no ETag is sent, nothing is answered with 304), then all of them for the list of studies. Milliseconds from
+the first byte sent to the last byte read, the 95th percentile over every request.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import random
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import insert
+
+from bench.reporting import arguments, finish, spread
+from bln_search.core.configuration import Method, all_configurations
+from bln_search.core.words import Scope
+from bln_search.settings import Settings
+from bln_search.specs import parse_study
+from bln_search.storage.access import create_token
+from bln_search.storage.engine import writing
+from bln_search.storage.ledger import Ledger, open_ledger
+from bln_search.storage.queue import Queue
+from bln_search.storage.tables import CheckpointRow, EvaluationRow
+
+STUDY = """
+name: study{number}
+data: {{name: digits}}
+model: {{name: mlp}}
+arms: [{{method: bln}}, {{method: bln, name: other, judged_under: TTTT, population: [epoch]}}]
+seeds: [{seeds}]
+"""
+SEEDS = 16
+CLIENTS = 16
+WORDS = [str(configuration) for configuration in all_configurations(Method.BLN)]
+
+
+def fill(ledger: Ledger, rows: int) -> list[int]:
+    """Studies with so many evaluations in all; their numbers."""
+    queue = Queue(ledger)
+    drawn = random.Random(0)
+    each = SEEDS * 2 * len(WORDS) * 2
+    numbers = []
+    for number in range(-(-rows // each)):
+        study = parse_study(STUDY.format(number=number, seeds=", ".join(str(seed) for seed in range(SEEDS))))
+        study_id = queue.submit(study, "bench").study_id
+        ledger.start_study(study_id, lambda _: True, "bench/1/0")
+        trials = ledger.open_trials(study_id)
+        with writing(ledger.engine) as session:
+            now = ledger.clock()
+            for trial in trials:
+                row = CheckpointRow(
+                    trial_id=trial.id,
+                    file=f"{trial.id}.safetensors",
+                    sha256=f"{trial.id:064x}",
+                    epoch=1,
+                    judged_under="FFFF",
+                    validation_loss=0.5,
+                    provenance={},
+                    created_at=now,
+                )
+                session.add(row)
+                session.flush()
+                session.execute(insert(EvaluationRow), list(evaluations(row.id, drawn)))
+        for trial in trials:
+            ledger.record_divergence(ledger.claim(trial.id, "bench/1/0"), "ended")
+        ledger.end_study(study_id, runner="bench/1/0")
+        numbers.append(study_id)
+    return numbers
+
+
+def evaluations(checkpoint_id: int, drawn: random.Random) -> Iterator[dict[str, Any]]:
+    """One network under every configuration on both splits."""
+    for word in WORDS:
+        for split in ("validation", "test"):
+            yield {
+                "checkpoint_id": checkpoint_id,
+                "configuration": word,
+                "estimate": "frozen" if "T" in word else "",
+                "batch_size": 25,
+                "split": split,
+                "state": "measured",
+                "reason": None,
+                "n": 360,
+                "loss": drawn.random(),
+                "accuracy": drawn.random(),
+            }
+
+
+@contextmanager
+def served(home: Path, database: str) -> Iterator[tuple[str, int]]:
+    """The service as a process of its own, without a worker; host and port."""
+    program = "from bln_search.cli.main import main; main()"
+    environment = {"BLN_SEARCH_HOME": str(home), "BLN_SEARCH_DATABASE": database}
+    quiet = {"BLN_SEARCH_REQUESTS_A_MINUTE": "100000000", "PYTHONPATH": ":".join(sys.path)}
+    with (home / "service.log").open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-c", program, "serve", "--port", "0", "--no-worker"],
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            env={**environment, **quiet},
+        )
+    assert process.stdout is not None
+    try:
+        found = re.search(r"http://([^/:]+):(\d+)", process.stdout.readline())
+        assert found, (home / "service.log").read_text()
+        yield found[1], int(found[2])
+    finally:
+        process.terminate()
+        process.wait()
+        process.stdout.close()
+
+
+def clients(host: str, port: int, secret: str, paths: list[str], seconds: float, ends: Any) -> None:
+    """Sixteen threads, each with one connection."""
+    times: list[float] = []
+    errors: list[int] = []
+    until = time.monotonic() + seconds
+    threads = [
+        threading.Thread(target=one_client, args=(host, port, secret, paths, until, number, times, errors))
+        for number in range(CLIENTS)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    ends.put((times, errors))
+
+
+def one_client(
+    host: str,
+    port: int,
+    secret: str,
+    paths: list[str],
+    until: float,
+    number: int,
+    times: list[float],
+    errors: list[int],
+) -> None:
+    """One after another, at once."""
+    drawn = random.Random(number)
+    connection = http.client.HTTPConnection(host, port, timeout=30)
+    while time.monotonic() < until:
+        start = time.perf_counter()
+        connection.request("GET", drawn.choice(paths), headers={"Authorization": f"Bearer {secret}"})
+        answer = connection.getresponse()
+        answer.read()
+        times.append(1000 * (time.perf_counter() - start))
+        if answer.status != 200:
+            errors.append(answer.status)
+    connection.close()
+
+
+def measured(place: tuple[str, int], secret: str, paths: list[str], seconds: float) -> tuple[list[float], list[int]]:
+    """Times and errors of sixteen clients, which live in a process of their own."""
+    context = get_context("spawn")
+    ends = context.Queue()
+    process = context.Process(target=clients, args=(*place, secret, paths, seconds, ends))
+    process.start()
+    found: tuple[list[float], list[int]] = ends.get()
+    process.join()
+    return found
+
+
+def run(database: str | None, rows: int, seconds: float, rounds: int) -> dict[str, Any]:
+    """The figures of one database."""
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder)
+        url = database or Settings(home=home).database_url
+        ledger = open_ledger(url)
+        numbers = fill(ledger, rows)
+        secret, _ = create_token(ledger.engine, "bench", Scope.READ)
+        ledger.close()
+        start = time.monotonic()
+        with served(home, url) as place:
+            started = time.monotonic() - start
+            boards = [f"/api/v1/studies/{number}/leaderboard" for number in numbers]
+            asked = {"leaderboard": boards, "studies": ["/api/v1/studies"]}
+            found: dict[str, list[float]] = {name: [] for name in asked}
+            pace: dict[str, list[float]] = {name: [] for name in asked}
+            errors = 0
+            for _ in range(rounds):
+                for name, paths in asked.items():
+                    times, wrong = measured(place, secret, paths, seconds)
+                    found[name].append(statistics.quantiles(times, n=20)[-1])
+                    pace[name].append(len(times) / seconds)
+                    errors += len(wrong)
+    return {
+        "leaderboard_p95_ms": statistics.median(found["leaderboard"]),
+        "leaderboard_p95_spread": spread(found["leaderboard"]),
+        "studies_p95_ms": statistics.median(found["studies"]),
+        "studies_p95_spread": spread(found["studies"]),
+        "requests_a_second": {name: statistics.median(values) for name, values in pace.items()},
+        "rows": len(numbers) * SEEDS * 2 * len(WORDS) * 2,
+        "studies": len(numbers),
+        "clients": CLIENTS,
+        "errors": errors,
+        "start_seconds": started,
+    }
+
+
+def main() -> None:
+    parser = arguments(__doc__ or "")
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--database", help="an empty Postgres database; by default SQLite")
+    parser.add_argument("--rounds", type=int, default=5, help="how often each is measured")
+    options = parser.parse_args()
+    rows, seconds, rounds = (20_000, 3.0, 2) if options.quick else (100_000, 8.0, options.rounds)
+    result = run(options.database, rows, seconds, rounds)
+    for name in ("leaderboard", "studies"):
+        low, high = (result[f"{name}_p95_spread"][part] for part in ("min", "max"))
+        pace = result["requests_a_second"][name]
+        print(f"{name:12} p95 {result[f'{name}_p95_ms']:6.1f} ms [{low:.1f}, {high:.1f}], {pace:.0f} requests a second")
+    print(f"the service was there after {result['start_seconds']:.2f} s")
+    finish("service", json.loads(json.dumps(result)), save=options.save)
+
+
+if __name__ == "__main__":
+    main()
