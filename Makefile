@@ -6,7 +6,7 @@ READY  := $(VENV)/.ready
 NAME   ?= enumerate
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check format bench clean
+.PHONY: help run test check format openapi serve bench clean
 
 help:  ## list these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -22,6 +22,12 @@ check: $(READY)  ## format, lint, types, floors
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+openapi: $(READY)  ## write the description of the API anew
+	$(BIN)/python -m service.document > openapi.json
+
+serve: $(READY)  ## the service with its worker on http://127.0.0.1:8000
+	$(BIN)/bln-search serve
 
 format: $(READY)  ## let ruff put the files in shape
 	$(BIN)/ruff format .

@@ -113,6 +113,33 @@ def _orchestration() -> list[str]:
             f"| Runs with processes killed at random ({kills}): cells lost, cells twice, other leaderboards | "
             f"{found['lost']}, {found['duplicated']}, {found['differing']} in {found['runs']} runs | {file} |"
         )
+    return lines + _service()
+
+
+def _service() -> list[str]:
+    """The same for the service."""
+    lines = []
+    if (whole := _read("service")) is not None:
+        found, file = whole["result"], "`bench/results/service.json`"
+        what = f"{found['rows']:,} evaluations, {found['clients']} clients without a pause, 95th percentile"
+        listed = f"List of {found['studies']} studies over HTTP"
+        lines += [
+            f"| Ranked table over HTTP, {what} | {_spread(found['leaderboard_p95_spread'])} ms | {file} |",
+            f"| {listed}, {what} | {_spread(found['studies_p95_spread'])} ms | {file} |",
+            f"| Start of the service | {found['start_seconds']:.2f} s | {file} |",
+            f"| A study of a minute through the service over `bln-search run` | {_percent(found['overhead_spread'])} | "
+            f"{file} |",
+        ]
+    if (whole := _read("service_chaos")) is not None:
+        parts = [whole["result"][kind] for kind in ("sqlite", "postgres")]
+        kills = sum(sum(one["kills"].values()) for one in parts)
+        studies = sum(one["studies"] for one in parts)
+        told = [sum(one[name] for one in parts) for name in ("lost", "duplicated", "differing", "went_back")]
+        lines.append(
+            f"| Worker, service and Postgres killed {kills} times, {studies} studies: cells "
+            f"lost, cells twice, other leaderboards, progress gone back | {', '.join(map(str, told))} | "
+            "`bench/results/service_chaos.json` |"
+        )
     return lines
 
 

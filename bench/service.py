@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import http.client
 import json
+import os
 import random
 import re
 import statistics
@@ -27,6 +28,7 @@ from typing import Any
 from sqlalchemy import insert
 
 from bench.reporting import arguments, finish, spread
+from bln_search.client import Client
 from bln_search.core.configuration import Method, all_configurations
 from bln_search.core.words import Scope
 from bln_search.settings import Settings
@@ -44,6 +46,7 @@ model: {{name: mlp}}
 arms: [{{method: bln}}, {{method: bln, name: other, judged_under: TTTT, population: [epoch]}}]
 seeds: [{seeds}]
 """
+_PROGRAM = "from bln_search.cli.main import main; main()"
 SEEDS = 16
 CLIENTS = 16
 WORDS = [str(configuration) for configuration in all_configurations(Method.BLN)]
@@ -104,12 +107,11 @@ def evaluations(checkpoint_id: int, drawn: random.Random) -> Iterator[dict[str, 
 @contextmanager
 def served(home: Path, database: str) -> Iterator[tuple[str, int]]:
     """The service as a process of its own, without a worker; host and port."""
-    program = "from bln_search.cli.main import main; main()"
     environment = {"BLN_SEARCH_HOME": str(home), "BLN_SEARCH_DATABASE": database}
     quiet = {"BLN_SEARCH_REQUESTS_A_MINUTE": "100000000", "PYTHONPATH": ":".join(sys.path)}
     with (home / "service.log").open("wb") as log:
         process = subprocess.Popen(
-            [sys.executable, "-c", program, "serve", "--port", "0", "--no-worker"],
+            [sys.executable, "-c", _PROGRAM, "serve", "--port", "0", "--no-worker"],
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,
@@ -214,6 +216,89 @@ def run(database: str | None, rows: int, seconds: float, rounds: int) -> dict[st
     }
 
 
+STUDY_OF_A_MINUTE = """
+name: minute
+data: {{name: digits}}
+model: {{name: mlp, widths: [128, 64]}}
+arms: [{{method: bln}}]
+training: {{epochs: {epochs}, batch_size: 25}}
+seeds: [0, 1, 2, 3]
+"""
+
+
+def overhead(epochs: int, pairs: int) -> dict[str, float]:
+    """Wall time of a study through the service, from sending it in to its end, over `bln-search run`, minus one.
+
+    From the moment the ledger accepted the study to its end, as the ledger has it: in the queue until the worker looks,
+    data, trials, evaluations. The start of Python and of torch is in neither.
+    """
+    found = []
+    for _ in range(pairs):
+        with tempfile.TemporaryDirectory() as folder:
+            alone = _alone(Path(folder), epochs)
+        with tempfile.TemporaryDirectory() as folder:
+            found.append(_through(Path(folder), epochs) / alone - 1)
+    return spread(found)
+
+
+def _environment(home: Path) -> dict[str, str]:
+    own = {"BLN_SEARCH_HOME": str(home), "BLN_SEARCH_CACHE": str(home / "cache")}
+    return {**os.environ, **own, "PYTHONPATH": ":".join(sys.path)}
+
+
+def _alone(folder: Path, epochs: int) -> float:
+    """Seconds from the acceptance of the study by the command to its end."""
+    file = folder / "minute.yaml"
+    file.write_text(STUDY_OF_A_MINUTE.format(epochs=epochs))
+    words = [sys.executable, "-c", _PROGRAM, "run", str(file), "--format", "csv"]
+    subprocess.run(words, env=_environment(folder), check=True, capture_output=True)
+    return _seconds(folder)
+
+
+def _through(folder: Path, epochs: int) -> float:
+    """The same through a service whose worker waits for it."""
+    with (folder / "service.log").open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-c", _PROGRAM, "serve", "--port", "0"],
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            env=_environment(folder),
+        )
+    assert process.stdout is not None
+    try:
+        found = re.search(r"http://[^/]+", process.stdout.readline())
+        assert found
+        with Client(found[0], (folder / "token").read_text().strip()) as client:
+            while not _ready(found[0]):
+                time.sleep(0.1)
+            study_id = client.submit(parse_study(STUDY_OF_A_MINUTE.format(epochs=epochs)))["id"]
+            for _ in client.events(study_id):
+                pass
+    finally:
+        process.terminate()
+        process.wait()
+        process.stdout.close()
+    return _seconds(folder)
+
+
+def _ready(address: str) -> bool:
+    connection = http.client.HTTPConnection(address.removeprefix("http://"), timeout=10)
+    connection.request("GET", "/readyz")
+    status = connection.getresponse().status
+    connection.close()
+    return status == 200
+
+
+def _seconds(home: Path) -> float:
+    """From acceptance to completion."""
+    ledger = open_ledger(Settings(home=home).database_url)
+    (study,) = ledger.studies()
+    ledger.close()
+    assert study.ended_at is not None
+    return (study.ended_at - study.created_at).total_seconds()
+
+
 def main() -> None:
     parser = arguments(__doc__ or "")
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
@@ -222,10 +307,13 @@ def main() -> None:
     options = parser.parse_args()
     rows, seconds, rounds = (20_000, 3.0, 2) if options.quick else (100_000, 8.0, options.rounds)
     result = run(options.database, rows, seconds, rounds)
+    result["overhead_spread"] = overhead(20 if options.quick else 250, 1 if options.quick else 3)
+    result["overhead"] = result["overhead_spread"]["median"]
     for name in ("leaderboard", "studies"):
         low, high = (result[f"{name}_p95_spread"][part] for part in ("min", "max"))
         pace = result["requests_a_second"][name]
         print(f"{name:12} p95 {result[f'{name}_p95_ms']:6.1f} ms [{low:.1f}, {high:.1f}], {pace:.0f} requests a second")
+    print(f"through the service over run: {result['overhead']:+.1%}")
     print(f"the service was there after {result['start_seconds']:.2f} s")
     finish("service", json.loads(json.dumps(result)), save=options.save)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bln_search.core.errors import DataError
+from bln_search.core.registered import data_problem, plugin_data_sets
 from bln_search.data import cifar10, digits, mnist
 from bln_search.data.cache import read_cache, write_cache
 from bln_search.data.dataset import DataSet
@@ -64,9 +65,18 @@ CATALOG: Mapping[str, Entry] = {
 
 def find_entry(name: str) -> Entry:
     """The entry called `name`. Raises DataError for one that is not in the catalogue."""
-    if name not in CATALOG:
-        raise DataError(f"there is no data set {name!r}; choose one of {', '.join(sorted(CATALOG))}")
-    return CATALOG[name]
+    problem = data_problem(name)
+    if problem is not None:
+        raise DataError(problem)
+    if name in CATALOG:
+        return CATALOG[name]
+    try:
+        entry = plugin_data_sets()[name].load()
+    except Exception as error:
+        raise DataError(f"the data set {name} of an installed package cannot be loaded: {error}") from error
+    if not isinstance(entry, Entry):
+        raise DataError(f"the data set {name} of an installed package is not a bln_search.data.catalog.Entry")
+    return entry
 
 
 def load_data(name: str, data: Path, cache: Path | None = None) -> DataSet:

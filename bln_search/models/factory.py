@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from bln_search.core.errors import ModelError
+from bln_search.core.registered import model_problem, plugin_models
 from bln_search.models.convolutional import LeNet
 from bln_search.models.dense import MLP
 from bln_search.models.initialization import initialize
@@ -45,16 +46,28 @@ def build_model(
     input_shape: of one example. norm: makes a normalization layer for a number of features.
     """
     check_model(name, options or {})
-    network = MODELS[name](input_shape, classes, norm, **(options or {}))
+    network = _factory(name)(input_shape, classes, norm, **(options or {}))
     initialize(network, torch.Generator().manual_seed(seed))
     return network
 
 
+def _factory(name: str) -> Callable[..., nn.Module]:
+    """What makes the network of that name: built in, or added by an installed package."""
+    if name in MODELS:
+        return MODELS[name]
+    try:
+        factory: Callable[..., nn.Module] = plugin_models()[name].load()
+    except Exception as error:
+        raise ModelError(f"the model {name} of an installed package cannot be loaded: {error}") from error
+    return factory
+
+
 def check_model(name: str, options: Mapping[str, Any]) -> None:
     """Raise ModelError unless there is a model of that name that takes these options."""
-    if name not in MODELS:
-        raise ModelError(f"there is no model {name!r}; choose one of {', '.join(sorted(MODELS))}")
-    taken = signature(MODELS[name]).parameters
+    problem = model_problem(name, set(options))
+    if problem is not None:
+        raise ModelError(problem)
+    taken = signature(_factory(name)).parameters
     for option in options:
         if option not in taken:
             raise ModelError(f"the model {name} has no option {option!r}: remove it")

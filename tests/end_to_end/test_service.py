@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import psutil
 import pytest
 
 from bln_search.client.stream import read_stream
+from tests.conftest import ROOT
 from tests.end_to_end.commands import call
 from tests.end_to_end.service import Service, until
 
@@ -197,3 +199,12 @@ def test_a_service_that_is_not_there_is_one_clear_error(tmp_path, file):
     assert done.returncode == 1
     assert "cannot be reached" in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_the_client_of_the_readme_prints_what_happens(service):
+    (code,) = re.findall(r"```python service\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    code = code.replace("http://127.0.0.1:8000", service.address).replace("bln_...", service.token)
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr
+    assert "study_complete" in done.stdout
+    assert "LeaderboardRow(rank=1" in done.stdout
