@@ -74,7 +74,9 @@ State = StudyState | TrialState | AttemptState
 
 TRANSITIONS: dict[type[State], dict[State, frozenset[State]]] = {
     StudyState: {
-        StudyState.ACCEPTED: frozenset({StudyState.RUNNING, StudyState.PAUSED, StudyState.CANCELLED}),
+        StudyState.ACCEPTED: frozenset(
+            {StudyState.RUNNING, StudyState.PAUSED, StudyState.CANCELLED, StudyState.FAILED}
+        ),
         StudyState.RUNNING: frozenset(StudyState),
         StudyState.PAUSED: frozenset({StudyState.ACCEPTED, StudyState.RUNNING, StudyState.CANCELLED}),
         StudyState.INTERRUPTED: frozenset(

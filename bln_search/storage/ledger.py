@@ -23,6 +23,8 @@ from bln_search.storage.rows import new_checkpoint, new_evaluation, new_trials
 from bln_search.storage.standing import accept_study, move_study
 from bln_search.storage.tables import AttemptRow, CheckpointRow, OutcomesRow, StudyRow, TrialRow
 
+_OPEN = (StudyState.ACCEPTED, StudyState.RUNNING)
+
 LEASE = timedelta(seconds=30)
 """How long an attempt may stay silent before another may take its trial."""
 
@@ -153,10 +155,10 @@ class Ledger:
             return state
 
     def fail_study(self, study_id: int, runner: str, reason: str) -> None:
-        """It cannot succeed, whoever tries; nothing is left running."""
+        """It cannot succeed, whoever tries; nothing is left running. Also of one that `runner` has just handed back."""
         with writing(self.engine) as session:
             study = session.get(StudyRow, study_id, with_for_update=True)
-            if study is None or study.runner != runner:
+            if study is None or study.runner not in (runner, None) or study.state not in _OPEN:
                 return  # another process has taken over
             self.take_back(session, study_id)
             study.runner = study.runner_until = study.request = None

@@ -1,0 +1,88 @@
+"""The client against the real application, and against services that are not there or something else."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import threading
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bln_search.client import Client, ServiceError
+from bln_search.client.stream import read_stream
+
+
+@pytest.mark.parametrize(
+    "server", ["http://127.0.0.1:9", "http://nowhere.invalid", "ftp://x", "nonsense", "http://[", ""]
+)
+def test_a_server_that_is_not_there_is_one_clear_error(server):
+    with pytest.raises(ServiceError) as caught, Client(server, "bln_x", patience=0.1) as client:
+        client.study(1)
+    assert caught.value.status == 0
+    assert "\n" not in str(caught.value)
+
+
+def test_a_token_that_no_header_can_carry_is_one_clear_error():
+    for token in ("a\nb", "é" * 3):
+        with pytest.raises(ServiceError), Client("http://127.0.0.1:9", token, patience=0.1) as client:
+            client.study(1)
+
+
+class Other(http.server.BaseHTTPRequestHandler):
+    """Something else than bln-search."""
+
+    def do_GET(self):
+        status = 404 if "404" in self.path else 200
+        self.send_response(status)
+        self.end_headers()
+        self.wfile.write(b"<html>hello</html>")
+
+    def log_message(self, *_arguments):
+        """Nothing."""
+
+
+@pytest.fixture
+def other():
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Other)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_something_else_at_that_address_is_one_clear_error(other):
+    with Client(other, "bln_x") as client:
+        with pytest.raises(ServiceError, match="is it bln-search"):
+            client.study(1)
+        with pytest.raises(ServiceError, match="answered 404"):
+            client.study(404)
+        with pytest.raises(ServiceError, match="no study 'No Such'"):
+            client.study("No Such")
+
+
+EVENTS = st.lists(
+    st.dictionaries(st.text(), st.none() | st.integers() | st.text(), max_size=3).map(
+        lambda data: {"number": 1, **data}
+    )
+)
+
+
+@given(EVENTS, st.integers(0, 10_000))
+def test_a_stream_that_breaks_anywhere_gives_whole_events_only(events, cut):
+    """Every event that is given is one that was sent, in order, whole."""
+    text = "retry: 1000\n\n" + "".join(
+        f"id: 1\nevent: epoch\ndata: {json.dumps(one)}\n\n: still here\n\n" for one in events
+    )
+    read = list(read_stream(text[: min(cut, len(text))].split("\n")))
+    assert read == events[: len(read)]
+    if cut >= len(text):
+        assert read == events
+
+
+def test_the_end_is_told():
+    lines = ["id: 1", "event: epoch", "data: {}", "", "event: end", "data: {}", ""]
+    assert list(read_stream(lines)) == [{}, None]

@@ -1,0 +1,96 @@
+"""A worker takes studies from the queue; whatever is wrong with one, it goes on with the next."""
+
+from __future__ import annotations
+
+import pytest
+
+from bln_search.core.states import StudyState
+from bln_search.core.words import Scope
+from bln_search.search.local import LocalExecutor
+from bln_search.search.place import Place
+from bln_search.specs import parse_study
+from bln_search.storage.access import create_token
+from bln_search.storage.browse import find_study_line, workers_seen
+from bln_search.storage.ledger import open_ledger
+from bln_search.storage.queue import Queue
+from bln_search.worker.loop import Worker
+
+STUDY = """
+name: NAME
+data: {name: DATA, fraction: 0.2}
+model: {name: mlp, widths: [4]}
+arms: [{method: bln}]
+seeds: [0]
+training: {epochs: 1, batch_size: BATCH}
+"""
+
+
+def study(name, data="digits", batch="25"):
+    return parse_study(STUDY.replace("NAME", name).replace("DATA", data).replace("BATCH", batch))
+
+
+@pytest.fixture
+def worker(tmp_path):
+    ledger = open_ledger(f"sqlite:///{tmp_path / 'ledger.sqlite3'}")
+    create_token(ledger.engine, "ada", Scope.WRITE)
+    place = Place(tmp_path / "data", tmp_path / "cache", tmp_path / "checkpoints")
+    yield Worker(ledger, place, LocalExecutor(place, 1), cap=2)
+    ledger.close()
+
+
+def line(worker, study_id):
+    return find_study_line(worker.ledger.engine, study_id)[0]
+
+
+def test_what_waits_is_carried_out_until_nothing_waits(worker):
+    ids = [worker.queue.submit(study(name), "ada").study_id for name in ("a", "b")]
+    worker.work(once=True)
+    assert [line(worker, one).state for one in ids] == [StudyState.COMPLETE] * 2
+    assert workers_seen(worker.ledger.engine, worker.ledger.clock()) == []  # it signed out
+
+
+@pytest.mark.parametrize(
+    ("how", "reason"),
+    [({"data": "cifar10"}, "give the folder that holds it"), ({"batch": "1000"}, "mini-batch")],
+)
+def test_a_study_that_cannot_be_run_fails_with_its_reason_and_the_next_is_run(worker, how, reason):
+    bad = worker.queue.submit(study("bad", **how), "ada").study_id
+    good = worker.queue.submit(study("good"), "ada").study_id
+    worker.work(once=True)
+    assert line(worker, bad).state == StudyState.FAILED
+    assert reason in line(worker, bad).reason
+    assert line(worker, good).state == StudyState.COMPLETE
+
+
+def test_an_error_nobody_foresaw_fails_the_study_and_not_the_worker(worker, caplog):
+    class Broken:
+        def run(self, *_arguments):
+            raise ZeroDivisionError("oh")
+
+    study_id = worker.queue.submit(study("a"), "ada").study_id
+    worker.executor = Broken()
+    worker.work(once=True)
+    assert line(worker, study_id).state == StudyState.FAILED
+    assert line(worker, study_id).reason == "ZeroDivisionError: oh"
+    assert line(worker, study_id).trials == {"waiting": 1}
+    assert any(record.exc_info for record in caplog.records)
+
+
+def test_a_study_that_was_taken_over_is_left_to_who_has_it(worker):
+    study_id = worker.queue.submit(study("a"), "ada").study_id
+
+    class Overtaken:
+        """Another worker takes the study while this one stands still."""
+
+        def run(self, next_task, _report, pulse, _trials=1):
+            next_task()
+            with worker.queue.ledger.engine.begin() as connection:
+                connection.exec_driver_sql("UPDATE study SET runner = 'far/1/0'")
+            while True:
+                pulse([])
+
+    worker.executor = Overtaken()
+    claimed = Queue(worker.ledger).claim(worker.name, lambda _: True, 1)
+    assert claimed == study_id
+    worker._carry_out(study_id)
+    assert line(worker, study_id).state == StudyState.RUNNING
