@@ -15,6 +15,8 @@ from bln_search.storage.board import study_leaderboard
 from bln_search.storage.browse import find_study_line
 
 _KEPT = 256
+_LARGEST = 200_000
+"""Bytes of an answer that is kept."""
 
 
 class Boards:
@@ -23,7 +25,7 @@ class Boards:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self._lock = Lock()
-        self._one_at_a_time = Lock()
+        self._one_at_a_time = tuple(Lock() for _ in range(16))
         self._answers: OrderedDict[str, bytes] = OrderedDict()
         self._kept: OrderedDict[tuple[int, Split | None], tuple[int, Leaderboard, StudySpec]] = OrderedDict()
 
@@ -35,7 +37,7 @@ class Boards:
             if kept is not None and kept[0] == results:
                 self._kept.move_to_end(key)
                 return kept[1], kept[2]
-        with self._one_at_a_time:  # the second who asks finds what the first has made
+        with self._one_at_a_time[study_id % 16]:  # the second who asks finds what the first has made
             with self._lock:
                 kept = self._kept.get(key)
                 if kept is not None and kept[0] >= results:
@@ -49,6 +51,8 @@ class Boards:
 
     def keep_answer(self, etag: str, body: bytes) -> None:
         """Keep an answer for the next who asks."""
+        if len(body) > _LARGEST:
+            return
         with self._lock:
             self._answers[etag] = body
             while len(self._answers) > _KEPT:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -26,6 +27,7 @@ class Context:
     boards: Boards
     rates: Rates
     metrics: Metrics = field(default_factory=Metrics)
+    streams: Counter[str] = field(default_factory=Counter)
     closing: bool = False
 
     @property

@@ -53,15 +53,17 @@ class Gate:
             else:
                 await self.app(scope, _replay(body or b"", receive), passing.send)
         except Exception as error:  # noqa: BLE001 - whatever it was, the caller gets an answer and the log the reason
+            answer = crashed(request, error)
             if passing.status is None:
-                await crashed(request, error)(scope, receive, passing.send)
+                await answer(scope, receive, passing.send)
         finally:
             self._note(scope, passing.status or 0, time.perf_counter() - start)
 
     def _refusal(self, request: Request) -> RefusedError | None:
         host = request.headers.get("host", "")
         name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
-        if "*" not in self.context.settings.hosts and name.lower() not in self.context.settings.hosts:
+        hosts = {one.lower() for one in self.context.settings.hosts}
+        if "*" not in hosts and name.lower() not in hosts:
             return RefusedError(400, "host", "this service does not answer to that host name")
         length = request.headers.get("content-length", "0")
         if not length.isascii() or not length.isdigit():

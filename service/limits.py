@@ -63,6 +63,7 @@ def checked_plan(study: StudySpec, settings: Settings) -> Plan:
         for place, what, found, most in (
             ("seeds", _TRIALS, plan.trials, settings.most_trials),
             ("training", "epochs of all trials:", plan.epochs, settings.most_epochs),
+            ("evaluation", "evaluations of each split:", plan.evaluations, settings.most_evaluations),
             ("model", "units of a layer:", plan.largest_width, settings.largest_width),
         )
         if found > most

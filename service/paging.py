@@ -16,7 +16,7 @@ from bln_search.storage.browse import Key, Page
 from service.problems import RefusedError
 
 LARGEST_PAGE = 200
-_LARGEST = 2**63
+_LARGEST = 2**31
 
 Limit = Annotated[int, Query(ge=1, le=LARGEST_PAGE, description="rows of a page")]
 Cursor = Annotated[
@@ -48,7 +48,7 @@ def read_page(
 def _fits(value: object, kind: type) -> bool:
     if kind is int:
         return isinstance(value, int) and not isinstance(value, bool) and abs(value) < _LARGEST
-    return isinstance(value, kind)
+    return isinstance(value, str) and value.isascii() and value.isprintable()
 
 
 def cursor_after(key: Key, sort: str, about: Mapping[str, Any]) -> str:

@@ -6,6 +6,7 @@ import logging
 import re
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
+from itertools import islice
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -29,6 +30,7 @@ from bln_search.core.errors import (
 from bln_search.specs.problems import Problem, problems_of
 from service.requests import request_id
 
+_MOST = 50
 MEDIA_TYPE = "application/problem+json"
 _log = logging.getLogger(__name__)
 
@@ -149,7 +151,7 @@ def invalid_request(error: RequestValidationError) -> RefusedError:
     """What is wrong with the body or the parameters."""
     found: list[Problem] = []
     malformed = False
-    for details in error.errors():
+    for details in islice(error.errors(), _MOST):
         where, *place = details["loc"]
         malformed = malformed or details["type"] == "json_invalid"
         if where == "body" and not malformed:

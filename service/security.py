@@ -38,7 +38,7 @@ def get_bearer(
     if bearer is None or (bearer.kind is TokenKind.SESSION) != (header is None):
         context.rates.count(f"wrong {caller}", _FAILURE)
         raise _unknown("this token is unknown, revoked or expired")
-    context.rates.count(f"token {bearer.token_id}")
+    context.rates.count(f"account {bearer.account}")
     if header is None and request.method not in _SAFE:
         check_same_site(request)
     return bearer

@@ -39,7 +39,7 @@ def serve_forever(settings: Settings, host: str, port: int, *, with_worker: bool
     """Until SIGTERM or Ctrl-C. Raises ServiceError where the address cannot be had."""
     with closing(open_ledger(settings.database_url)) as ledger, closing(_listen(host, port)) as listener:
         address = f"http://{_shown(host)}:{listener.getsockname()[1]}"
-        settings = settings.model_copy(update={"hosts": (*settings.hosts, host)})
+        settings = settings.model_copy(update={"hosts": tuple(one.lower() for one in (*settings.hosts, _shown(host)))})
         context = make_context(settings, ledger)
         _greet(context, address)
         beside = _WorkerBeside(settings) if with_worker else None
@@ -73,12 +73,13 @@ def _greet(context: Context, address: str) -> None:
     """Where the service is; on its first start with a link that lets somebody in, left in the home as well."""
     secret = create_first_token(context.engine, _ACCOUNT)
     if secret is not None:
+        print(f"bln-search: {address}/#token={secret}", flush=True)
         file = context.settings.token_file
         file.parent.mkdir(parents=True, exist_ok=True)
         file.touch(mode=0o600)
         file.chmod(0o600)
         file.write_text(secret + "\n", encoding="utf-8")
-        print(f"bln-search: {address}/#token={secret}\n  shown only now; kept for your commands in {file}", flush=True)
+        print(f"  shown only now; kept for your commands in {file}", flush=True)
     else:
         print(f"bln-search: {address}", flush=True)
 
@@ -127,6 +128,7 @@ class _WorkerBeside:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.ending = threading.Event()
+        self.lock = threading.Lock()
         self.process = self._start()
         self.thread = threading.Thread(target=self._watch, daemon=True, name="worker beside")
         self.thread.start()
@@ -149,11 +151,15 @@ class _WorkerBeside:
             _log.error("the worker ended with code %d; starting another in %.0f seconds", code, wait)
             if self.ending.wait(wait):
                 return
-            self.process = self._start()
+            with self.lock:
+                if self.ending.is_set():
+                    return
+                self.process = self._start()
 
     def end(self) -> None:
         """Let it hand its study back."""
-        self.ending.set()
+        with self.lock:
+            self.ending.set()
         self.process.terminate()
         try:
             self.process.wait(_PATIENCE)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from urllib.parse import urlsplit
 
 import typer
 
@@ -33,6 +34,7 @@ TokenOption = Annotated[
     typer.Option("--token", help="Access token of that service. [env: BLN_SEARCH_TOKEN]", show_default=False),
 ]
 HERE = "http://127.0.0.1:8000"
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 class Source(Protocol):
@@ -71,9 +73,10 @@ def open_client(server: str | None, token: str | None, settings: Settings) -> Cl
     from bln_search.client import Client
 
     given = token or (settings.token.get_secret_value() if settings.token else None)
-    if given is None and settings.token_file.is_file():
-        given = settings.token_file.read_text(encoding="utf-8").strip()
-    return Client(server or settings.server or HERE, given)
+    address = server or settings.server or HERE
+    if given is None and settings.token_file.is_file() and urlsplit(address).hostname in _LOOPBACK:
+        given = settings.token_file.read_text(encoding="utf-8").strip()  # it stays on this machine
+    return Client(address, given)
 
 
 class LedgerSource:

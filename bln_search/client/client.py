@@ -6,6 +6,7 @@ import json
 import secrets
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
@@ -21,6 +22,10 @@ from bln_search.specs.study import StudySpec
 
 _GONE = (httpx.ConnectError, httpx.ReadError, httpx.RemoteProtocolError, httpx.WriteError)
 _PAGE = 200
+
+
+class _ChangedError(Exception):
+    """There is a new result since the first page."""
 
 
 class Client:
@@ -94,19 +99,30 @@ class Client:
 
     def leaderboard(self, study_id: int, **filters: Any) -> Leaderboard:
         """The ranked table. filters: method, arm, batch_size, estimate, state, on, sort."""
+        while True:
+            with suppress(_ChangedError):
+                return self._whole_leaderboard(study_id, filters)
+
+    def _whole_leaderboard(self, study_id: int, filters: dict[str, Any]) -> Leaderboard:
+        """Every page of one state of the table. Raises _ChangedError where it changes meanwhile."""
         rows: list[dict[str, Any]] = []
-        page: dict[str, Any] = {"next_cursor": None}
-        while not rows or page["next_cursor"]:
-            asked = {**filters, "limit": _PAGE, "cursor": page["next_cursor"]}
-            page = self._json("GET", f"/studies/{study_id}/leaderboard", params=asked)
+        cursor = None
+        while True:
+            asked = {**filters, "limit": _PAGE, "cursor": cursor}
+            try:
+                page = self._json("GET", f"/studies/{study_id}/leaderboard", params=asked)
+            except ServiceError as error:
+                if cursor is not None and error.problem.get("type", "").endswith(":no-such-page"):
+                    raise _ChangedError from None
+                raise
             rows += page["rows"]
-            if not page["rows"]:
-                break
-        return Leaderboard(Split(page["ranked_on"]), tuple(row_of(row) for row in rows))
+            cursor = page["next_cursor"]
+            if cursor is None:
+                return Leaderboard(Split(page["ranked_on"]), tuple(row_of(row) for row in rows))
 
     def events(self, study_id: int, after: int = 0) -> Iterator[dict[str, Any]]:
         """Events of a study as they happen, until it is over; a lost connection is taken up where it broke."""
-        deadline = time.monotonic() + self.patience
+        gone_since: float | None = None
         while True:
             try:
                 with self._http.stream(
@@ -118,15 +134,16 @@ class Client:
                     if response.status_code != httpx.codes.OK:
                         response.read()
                         raise _refused(response)
+                    gone_since = None
                     for event in read_stream(response.iter_lines()):
-                        deadline = time.monotonic() + self.patience
                         if event is None:
                             return
                         after = event["number"]
                         yield event
             except (httpx.TransportError, ServiceError) as error:
                 passing = not isinstance(error, ServiceError) or error.status in (429, 503)
-                if not passing or time.monotonic() > deadline:
+                gone_since = gone_since or time.monotonic()
+                if not passing or time.monotonic() - gone_since > self.patience:
                     raise error if isinstance(error, ServiceError) else self._unreachable(error) from None
             time.sleep(0.2)
 
@@ -189,6 +206,7 @@ class Client:
         if "params" in how:
             how["params"] = {name: value for name, value in how["params"].items() if value is not None}
         deadline = time.monotonic() + self.patience
+        unsure = False
         repeatable = method != "POST" or "Idempotency-Key" in how.get("headers", {})
         while True:
             try:
@@ -197,12 +215,14 @@ class Client:
                 again = isinstance(error, httpx.ConnectError) or (repeatable and isinstance(error, _GONE))
                 if not again or time.monotonic() > deadline:
                     raise self._unreachable(error) from None
+                unsure = unsure or not isinstance(error, httpx.ConnectError)
                 time.sleep(0.2)
                 continue
             if answer.status_code == httpx.codes.SERVICE_UNAVAILABLE and repeatable and time.monotonic() < deadline:
                 time.sleep(0.2)
                 continue
-            if answer.is_success:
+            done_before = unsure and method == "DELETE" and answer.status_code == httpx.codes.NOT_FOUND
+            if answer.is_success or done_before:
                 return answer
             raise _refused(answer)
 

@@ -8,7 +8,7 @@ from bln_search.core.configuration import FEATURE_STATISTICS, InferenceConfigura
 from bln_search.core.undefined import BESSEL, more_than_slots
 from bln_search.core.words import Correction, PopulationEstimate
 from bln_search.specs.study import StudySpec
-from bln_search.specs.trial import TrialSpec, planned_rows, resolve, trials_of
+from bln_search.specs.trial import TrialSpec, border_trials, planned_rows, resolve, trials_of
 
 
 @dataclass(frozen=True)
@@ -39,15 +39,24 @@ def plan_study(study: StudySpec) -> Plan:
     trials = [trial for trial in trials_of(study) if trial.seed == study.seeds[0]] or _first_points(study)
     each = len(study.seeds) * (study.sampled_points // len(trials) if study.sampled else 1)
     cells = sum(len(planned_rows(trial)) * len(trial.batch_sizes) for trial in trials)
+    borders = border_trials(study)
+    if study.sampled:
+        most = max(trial.training.epochs for trial in borders)
+        trials = [with_epochs(trial, most) for trial in trials]
     foreseen = dict.fromkeys(cell for trial in trials for cell in undefined_cells(trial))
     return Plan(
         trials=len(trials) * each,
         sampled=study.sampled,
         evaluations=cells * each,
         epochs=sum(trial.training.epochs for trial in trials) * each,
-        largest_width=max((width for trial in trials for width in trial.model.widths or (0,)), default=0),
+        largest_width=max((width for trial in borders for width in trial.model.widths or (0,)), default=0),
         undefined=tuple(foreseen),
     )
+
+
+def with_epochs(trial: TrialSpec, epochs: int) -> TrialSpec:
+    """The trial trained for so long."""
+    return trial.model_copy(update={"training": trial.training.model_copy(update={"epochs": epochs})})
 
 
 def _first_points(study: StudySpec) -> list[TrialSpec]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import islice
 from typing import Any
 
 from pydantic_core import ErrorDetails
@@ -17,6 +18,8 @@ from bln_search.specs.search import SearchSpec
 from bln_search.specs.study import EvaluationSpec, ModelSpec, RankingSpec, StudySpec
 from bln_search.specs.training import TrainingSpec
 from bln_search.specs.trial import border_trials, trials_of
+
+_MOST = 50
 
 
 @dataclass(frozen=True)
@@ -34,8 +37,9 @@ class Problem:
 
 
 def problems_of(errors: Iterable[ErrorDetails], value: object) -> list[Problem]:
-    """What pydantic found wrong in `value`."""
-    return [_problem(details, value) for details in errors if not _follows_from_another(details)]
+    """What pydantic found wrong in `value`, the first of it: who sends thousands of mistakes needs no more."""
+    first = islice((details for details in errors if not _follows_from_another(details)), _MOST)
+    return [_problem(details, value) for details in first]
 
 
 def space_problems(study: StudySpec) -> list[Problem]:
@@ -78,7 +82,7 @@ def _place(location: Sequence[int | str], root: object) -> list[int | str]:
             inner = inner[part] if part < len(inner) else None
             place.append(part)
         elif isinstance(inner, dict):
-            found = [one for key, one in inner.items() if str(key) == str(part)]
+            found = [inner[part]] if part in inner else [one for key, one in inner.items() if str(key) == str(part)]
             inner = found[0] if found else inner
             if found or (last and not _is_tag(part)):
                 place.append(part)

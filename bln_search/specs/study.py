@@ -32,10 +32,12 @@ class EvaluationSpec(Spec):
     per_slot: keep feature populations one a slot of the mini-batch, as the authors' code does, instead of pooled.
     """
 
-    population: tuple[PopulationEstimate, ...] = Field(default=(PopulationEstimate.FROZEN,), min_length=1)
+    population: tuple[PopulationEstimate, ...] = Field(default=(PopulationEstimate.FROZEN,), min_length=1, max_length=8)
     correction: Correction = Correction.BESSEL
     per_slot: bool = False
-    batch_sizes: tuple[Annotated[int, Field(ge=1, le=1_000_000)], ...] | None = Field(default=None, min_length=1)
+    batch_sizes: tuple[Annotated[int, Field(ge=1, le=1_000_000)], ...] | None = Field(
+        default=None, min_length=1, max_length=64
+    )
 
     @field_validator("population")
     @classmethod

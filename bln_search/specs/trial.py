@@ -19,6 +19,7 @@ from bln_search.specs.study import EvaluationSpec, ModelSpec, StudySpec, check_j
 from bln_search.specs.training import TrainingSpec
 
 _LARGEST_GRID = 100_000
+_MOST_BORDERS = 5_000
 
 
 class TrialSpec(Spec):
@@ -155,6 +156,11 @@ def border_trials(study: StudySpec) -> tuple[TrialSpec, ...]:
     """
     if study.space is None:
         return tuple(resolve(study, arm, None, study.seeds[0]) for arm in study.arms)
+    borders = len(study.arms) * sum(len(dimension.ends) for dimension in study.space.values())
+    if borders > _MOST_BORDERS:
+        raise SpecError(
+            f"study {study.name}", [f"the space has {borders} values over all arms, at most {_MOST_BORDERS} are taken"]
+        )
     return tuple(
         resolve(study, arm, _border(study, key, value), study.seeds[0])
         for arm in study.arms

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
-from sqlalchemy import ColumnElement, Engine, or_, select, update
+from sqlalchemy import ColumnElement, Engine, delete, or_, select, update
 from sqlalchemy.orm import Session
 
 from bln_search.core.errors import AccessError
@@ -94,9 +94,11 @@ def create_first_token(engine: Engine, account: str) -> str | None:
 def start_session(engine: Engine, bearer: Bearer, lasting: timedelta) -> str:
     """The secret of a session that stands for `bearer`, and ends after a while or with it."""
     expires = datetime.now(UTC) + lasting
-    with reading(engine) as session:
-        ends = session.scalar(select(TokenRow.expires_at).where(TokenRow.id == bearer.token_id))
+    ends = expiry(engine, bearer.token_id)
     expires = expires if ends is None else min(ends, expires)
+    with writing(engine) as session:
+        over = TokenRow.expires_at < datetime.now(UTC)
+        session.execute(delete(TokenRow).where(TokenRow.kind == TokenKind.SESSION, over))
     return create_token(engine, bearer.account, bearer.scope, "", expires_at=expires, parent=bearer)[0]
 
 
@@ -121,12 +123,28 @@ def tokens(engine: Engine, account: str | None) -> list[TokenInfo]:
         ]
 
 
-def revoke_token(engine: Engine, token_id: int, account: str | None = None) -> None:
-    """End a token and its sessions at once. Raises AccessError where the account has none of that number."""
+def is_valid(engine: Engine, token_id: int) -> bool:
+    """Does a token that was accepted before still hold?"""
+    with reading(engine) as session:
+        held = select(TokenRow.id).where(TokenRow.id == token_id, *_valid(datetime.now(UTC)))
+        return session.scalar(held) is not None
+
+
+def expiry(engine: Engine, token_id: int) -> datetime | None:
+    """When a token ends by itself."""
+    with reading(engine) as session:
+        return session.scalar(select(TokenRow.expires_at).where(TokenRow.id == token_id))
+
+
+def revoke_token(engine: Engine, token_id: int, account: str | None = None, scope: Scope = Scope.ADMIN) -> None:
+    """End a token and its sessions at once. Raises AccessError where the account has none of that number.
+
+    account: whose it must be. scope: of who revokes; a wider one is out of reach.
+    """
     with writing(engine) as session:
         row = session.get(TokenRow, token_id)
-        if row is None or (account is not None and row.account != account):
-            raise AccessError(f"there is no token {token_id}")
+        if row is None or (account is not None and row.account != account) or not scope.allows(Scope(row.scope)):
+            raise AccessError(f"there is no token {token_id} that you may revoke")
         _revoke(session, TokenRow.id == token_id)
         _revoke(session, TokenRow.parent_id == token_id)
 

@@ -149,10 +149,16 @@ class Ledger:
             state = _ended(study, left, exhausted=exhausted and reason is None)
             study.runner = study.runner_until = None
             study.request = None
-            study.reason = reason
+            study.reason = reason or (self._first_failure(session, study_id) if state is StudyState.FAILED else None)
             if study.state != state:
                 move_study(session, study, state, self.clock())
             return state
+
+    @staticmethod
+    def _first_failure(session: Session, study_id: int) -> str | None:
+        failed = select(TrialRow).where(TrialRow.study_id == study_id, TrialRow.state == TrialState.FAILED)
+        first = session.scalars(failed.order_by(TrialRow.position).limit(1)).first()
+        return None if first is None else f"trial {first.arm} seed {first.seed}: {first.reason}"
 
     def fail_study(self, study_id: int, runner: str, reason: str) -> None:
         """It cannot succeed, whoever tries; nothing is left running. Also of one that `runner` has just handed back."""
@@ -203,11 +209,11 @@ class Ledger:
             append_event(session, trial.study_id, now, "attempt_started", {"attempt": number + 1}, trial_id)
             return attempt.id
 
-    def heartbeat(self, tokens: list[int], runner: str | None = None) -> None:
+    def heartbeat(self, tokens: list[int], study_id: int | None = None, runner: str | None = None) -> None:
         """Say that these attempts are alive, and who runs their study."""
         with writing(self.engine) as session:
-            if runner is not None:
-                mine = update(StudyRow).where(StudyRow.runner == runner)
+            if study_id is not None:
+                mine = update(StudyRow).where(StudyRow.id == study_id, StudyRow.runner == runner)
                 session.execute(mine.values(runner_until=self.clock() + LEASE))
             session.execute(
                 update(AttemptRow)
@@ -297,12 +303,20 @@ class Ledger:
             append_event(session, study_id, self.clock(), "attempt_lost", {"attempt": attempt.number}, trial.id)
 
     def delete_study(self, study_id: int) -> list[str]:
-        """Remove the study with everything it holds; returns the checkpoint files that are free now."""
+        """Remove the study with everything it holds; returns the checkpoint files that are free now.
+
+        Raises StudyBusyError for one of an owner that runs, UnknownStudyError where there is none.
+        """
         with writing(self.engine) as session:
+            study = session.get(StudyRow, study_id, with_for_update=True)
+            if study is None:
+                raise UnknownStudyError(f"there is no study {study_id}")
+            if study.owner and study.state == StudyState.RUNNING:
+                raise StudyBusyError("the study is running: cancel it first, then delete it")
             files = select(CheckpointRow.file).join(TrialRow, TrialRow.id == CheckpointRow.trial_id)
             own = set(session.scalars(files.where(TrialRow.study_id == study_id)))
             others = set(session.scalars(files.where(TrialRow.study_id != study_id)))
-            session.delete(session.get_one(StudyRow, study_id))
+            session.delete(study)
             return sorted(own - others)
 
     def _live(self, session: Session, token: int) -> tuple[AttemptRow, TrialRow]:
@@ -356,6 +370,6 @@ def _ended(study: StudyRow, left: set[str], *, exhausted: bool) -> StudyState:
         return StudyState.COMPLETE
     if study.request is not None:
         return {Request.PAUSE: StudyState.PAUSED, Request.CANCEL: StudyState.CANCELLED}[Request(study.request)]
-    if left == {TrialState.FAILED}:
+    if exhausted and left == {TrialState.FAILED}:
         return StudyState.FAILED
     return StudyState.ACCEPTED if study.owner else StudyState.INTERRUPTED

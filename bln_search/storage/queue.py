@@ -42,17 +42,26 @@ class Queue:
         self.engine = ledger.engine
         self.clock = ledger.clock
 
-    def submit(self, study: StudySpec, owner: str, key: str | None = None) -> Submission:
+    def submit(self, study: StudySpec, owner: str, key: str | None = None, most: int | None = None) -> Submission:
         """Write the study down for a worker to take; the same study of the same owner is the same study.
 
-        key: an idempotency key. Raises KeyReusedError where it was sent with another study before.
+        key: an idempotency key. most: studies of the owner that may wait, run or pause. Raises KeyReusedError where the
+        key was sent with another study before, StudyBusyError where there are too many.
         """
         try:
-            return self._submit(study, owner, key)
+            return self._submit(study, owner, key, most)
         except IntegrityError:  # the same was sent at the same moment, and is there now
-            return self._submit(study, owner, key)
+            return self._submit(study, owner, key, most)
 
-    def _submit(self, study: StudySpec, owner: str, key: str | None) -> Submission:
+    def is_known(self, study: StudySpec, owner: str, key: str | None) -> bool:
+        """Was it sent in before, under this key or as the same study?"""
+        same = (StudyRow.owner == owner, StudyRow.name == study.name, StudyRow.digest == study.digest)
+        with reading(self.engine) as session:
+            if key is not None and session.get(SubmissionRow, (owner, key)) is not None:
+                return True
+            return session.scalar(select(StudyRow.id).where(*same)) is not None
+
+    def _submit(self, study: StudySpec, owner: str, key: str | None, most: int | None) -> Submission:
         with writing(self.engine) as session:
             known = None if key is None else session.get(SubmissionRow, (owner, key))
             if known is not None:
@@ -60,6 +69,10 @@ class Queue:
                     raise KeyReusedError("this idempotency key was sent before with another study: use a new key")
                 return Submission(known.study_id, new=False)
             study_id, new = accept_study(session, study, self.clock(), owner)
+            if new and most is not None and self._open(session, owner) > most:
+                raise StudyBusyError(
+                    f"{most} of your studies wait, run or pause, no more are taken: finish or delete some"
+                )
             if key is not None:
                 session.add(SubmissionRow(account=owner, key=key, digest=study.digest, study_id=study_id))
             return Submission(study_id, new)
@@ -70,7 +83,7 @@ class Queue:
         Highest priority first, then the owner with fewest running and longest without a turn, then the oldest. An owner
         has at most `cap` running. Studies whose worker is gone are put back first.
         """
-        self._reap(is_alive)
+        self._reap(worker, is_alive)
         with writing(self.engine) as session:
             study = self._next(session, cap)
             if study is None:
@@ -110,16 +123,20 @@ class Queue:
             return None
         return study
 
-    def _reap(self, is_alive: Callable[[str], bool]) -> None:
-        """Put studies back whose worker is gone; one that workers die on again and again has failed."""
+    def _reap(self, worker: str, is_alive: Callable[[str], bool]) -> None:
+        """Put studies back whose worker is gone; one that workers die on again and again has failed.
+
+        Whoever asks for a study runs none: what still bears its name could not be handed back.
+        """
         with writing(self.engine) as session:
             rows = select(StudyRow).where(StudyRow.state == StudyState.RUNNING, StudyRow.owner != "")
             for study in session.scalars(rows.with_for_update(skip_locked=True)).all():
                 until = study.runner_until
-                if study.runner and until is not None and until > self.clock() and is_alive(study.runner):
+                lives = study.runner and until is not None and until > self.clock() and is_alive(study.runner)
+                if lives and study.runner != worker:
                     continue
                 self.ledger.take_back(session, study.id)
-                study.losses += 1
+                study.losses += study.runner != worker
                 study.runner = study.runner_until = None
                 request, study.request = study.request, None
                 state = StudyState.ACCEPTED
@@ -153,6 +170,10 @@ class Queue:
                 study.request = None
                 study.revision += 1
                 append_event(session, study_id, self.clock(), "request_withdrawn", {})
+            elif not study.owner:
+                raise StudyBusyError(
+                    "this study belongs to a command, not to the queue: `bln-search run` goes on with it"
+                )
             elif study.state not in (StudyState.ACCEPTED, StudyState.RUNNING):
                 check_transition(StudyState(study.state), StudyState.ACCEPTED)
                 study.reason, study.losses = None, 0
@@ -179,17 +200,15 @@ class Queue:
 
     def delete(self, study_id: int) -> list[str]:
         """Remove a study that nobody runs, with all it holds; returns the checkpoint files that are free now."""
-        with writing(self.engine) as session:
-            if self._locked(session, study_id).state == StudyState.RUNNING:
-                raise StudyBusyError("the study is running: cancel it first, then delete it")
         return self.ledger.delete_study(study_id)
 
-    def waiting_of(self, owner: str) -> int:
-        """How many studies of the owner wait or run."""
-        with reading(self.engine) as session:
-            states = (StudyState.ACCEPTED, StudyState.RUNNING, StudyState.PAUSED)
-            found = select(func.count()).where(StudyRow.owner == owner, StudyRow.state.in_(states))
-            return session.scalar(found) or 0
+    @staticmethod
+    def _open(session: Session, owner: str) -> int:
+        """How many studies of the owner wait, run or pause."""
+        session.execute(select(AccountRow.name).where(AccountRow.name == owner).with_for_update())
+        states = (StudyState.ACCEPTED, StudyState.RUNNING, StudyState.PAUSED)
+        found = select(func.count()).where(StudyRow.owner == owner, StudyRow.state.in_(states))
+        return session.scalar(found) or 0
 
     def sign_in(self, worker: str, device: str, version: str) -> None:
         """A worker says that it is there, every few seconds; those long silent are forgotten."""

@@ -50,6 +50,10 @@ Table.metadata.naming_convention = {
 }
 
 
+_NEVER_AGAIN = {"sqlite_autoincrement": True}
+"""A number stands for one thing for ever: for an address, a fencing token, a token to revoke."""
+
+
 class StudyRow(Table):
     """An accepted study. `spec` is its canonical JSON, `digest` the SHA-256 of that.
 
@@ -60,7 +64,7 @@ class StudyRow(Table):
     """
 
     __tablename__ = "study"
-    __table_args__ = (UniqueConstraint("owner", "name", "digest"),)
+    __table_args__ = (UniqueConstraint("owner", "name", "digest"), _NEVER_AGAIN)
 
     id: Mapped[int] = mapped_column(primary_key=True)
     name: Mapped[str] = mapped_column(String(64))
@@ -110,7 +114,7 @@ class AttemptRow(Table):
     """One try at a trial. Its id is the fencing token: only the trial's running attempt may report."""
 
     __tablename__ = "attempt"
-    __table_args__ = (UniqueConstraint("trial_id", "number"),)
+    __table_args__ = (UniqueConstraint("trial_id", "number"), _NEVER_AGAIN)
 
     id: Mapped[int] = mapped_column(primary_key=True)
     trial_id: Mapped[int] = mapped_column(ForeignKey("trial.id", ondelete="CASCADE"))
@@ -199,6 +203,7 @@ class TokenRow(Table):
     """A credential of an account: an access token, or the session of a browser. Only the SHA-256 of it is kept."""
 
     __tablename__ = "token"
+    __table_args__ = _NEVER_AGAIN
 
     id: Mapped[int] = mapped_column(primary_key=True)
     account: Mapped[str] = mapped_column(ForeignKey("account.name", ondelete="CASCADE"), index=True)

@@ -37,6 +37,7 @@ class Worker:
         self.queue = Queue(ledger)
         self.name = own_name()
         self.stopping = threading.Event()
+        self.study_id: int | None = None
 
     def work(self, *, once: bool = False) -> None:
         """Until SIGTERM or Ctrl-C: the study under way is handed back. once: until none waits."""
@@ -44,8 +45,10 @@ class Worker:
             while not self.stopping.is_set():
                 try:
                     study_id = self.queue.claim(self.name, is_alive, self.cap)
+                    self.study_id = study_id
                     if study_id is not None:
                         self._carry_out(study_id)
+                        self.study_id = None
                     elif once:
                         return
                     else:
@@ -53,6 +56,7 @@ class Worker:
                 except KeyboardInterrupt:
                     self.stopping.set()
                 except BlnSearchError as error:
+                    self.study_id = None
                     _log.error("%s; going on in %.0f seconds", error, _AFTER_ERROR)
                     self.stopping.wait(_AFTER_ERROR)
 
@@ -62,7 +66,7 @@ class Worker:
         _log.info("study %d: taken", study_id, extra=about)
         try:
             check_study(self.ledger.study(study_id).spec, self.place)
-            state = run_study(self.ledger, study_id, self.executor, _Log(study_id))
+            state = run_study(self.ledger, study_id, self.executor, _Log(study_id), self.stopping.is_set)
         except (SpecError, DataError, ModelError) as error:
             _log.warning("study %d: %s", study_id, error, extra=about)
             self.ledger.fail_study(study_id, self.name, str(error))
@@ -127,6 +131,9 @@ class _Presence:
 
     def _once(self) -> None:
         worker = self.worker
+        study_id = worker.study_id
+        if study_id is not None:  # data may take long to decode before the first trial starts
+            self._quietly(lambda: worker.ledger.heartbeat([], study_id, worker.name))
         self._quietly(lambda: worker.queue.sign_in(worker.name, worker.place.device, VERSION))
 
     @staticmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Protocol
 
@@ -56,17 +56,24 @@ class Watcher(Protocol):
         """A trial said something."""
 
 
-def run_study(ledger: Ledger, study_id: int, executor: Executor, watcher: Watcher) -> StudyState:
+def run_study(
+    ledger: Ledger,
+    study_id: int,
+    executor: Executor,
+    watcher: Watcher,
+    stopping: Callable[[], bool] = lambda: False,
+) -> StudyState:
     """Carry out what is left of the study. Ctrl-C and SIGTERM give running trials back and raise KeyboardInterrupt.
 
     A request to pause or cancel it gives them back, too, and ends the run. Raises StudyBusyError where another process
-    runs it, StudyLostError where another took it over meanwhile, StorageFullError where the disk is full.
+    runs it, StudyLostError where another took it over meanwhile, StorageFullError where the disk is full. stopping: has
+    whoever calls been asked to stop already?
     """
     if ledger.study(study_id).state is StudyState.COMPLETE:
         watcher.planned(0)
         return StudyState.COMPLETE
     ledger.start_study(study_id, is_alive, own_name())
-    run = _Run(ledger, study_id, watcher)
+    run = _Run(ledger, study_id, watcher, stopping)
     try:
         with _stop_requests(run):
             trials = run.prepare()
@@ -80,7 +87,10 @@ def run_study(ledger: Ledger, study_id: int, executor: Executor, watcher: Watche
         raise
     finally:
         run.close()
-    return ledger.end_study(study_id, exhausted=run.exhausted, runner=run.worker)
+    state = ledger.end_study(study_id, exhausted=run.exhausted, runner=run.worker)
+    if run.stop_requested and state is not StudyState.COMPLETE:
+        raise KeyboardInterrupt
+    return state
 
 
 class _RequestedEnd(BaseException):
@@ -90,8 +100,9 @@ class _RequestedEnd(BaseException):
 class _Run:
     """Chooses and claims trials, writes messages down, counts tries."""
 
-    def __init__(self, ledger: Ledger, study_id: int, watcher: Watcher) -> None:
+    def __init__(self, ledger: Ledger, study_id: int, watcher: Watcher, stopping: Callable[[], bool]) -> None:
         self.ledger = ledger
+        self.stopping = stopping
         self.study_id = study_id
         self.watcher = watcher
         self.worker = own_name()
@@ -108,7 +119,7 @@ class _Run:
 
     def pulse(self, tokens: list[int]) -> None:
         """Between two steps: stop where that was asked for, and say now and then that the attempts are alive."""
-        if self.stop_requested:
+        if self.stop_requested or self.stopping():
             raise KeyboardInterrupt
         if time.monotonic() - self.last_written >= _WRITE:
             self._write_epochs()
@@ -118,7 +129,7 @@ class _Run:
                 raise _RequestedEnd
         if time.monotonic() - self.last_beat >= _BEAT:
             self.last_beat = time.monotonic()
-            self.ledger.heartbeat(tokens, self.worker)
+            self.ledger.heartbeat(tokens, self.study_id, self.worker)
 
     @property
     def live(self) -> list[int]:

@@ -143,9 +143,14 @@ def leaderboard(
 ) -> Response:
     """The ranked table of configurations. Ranks are those of the whole table, whatever is filtered."""
     filters = {"method": method, "arm": arm, "batch_size": batch_size, "estimate": estimate, "state": state}
-    about = {"list": "leaderboard", "study": study.id, "on": on, **filters}
+    about = {"list": "leaderboard", "study": study.id, "results": study.results, "on": on, **filters}
     page = read_page(cursor, limit, sort, about)
-    etag = _board_tag(study.id, study.revision, study.results, [about, sort, output, page.limit, page.after])
+    etag = _board_tag(
+        study.id,
+        study.revision,
+        study.results,
+        [about, sort, output, None if output == "csv" else (page.limit, page.after)],
+    )
     media_type = "text/csv; charset=utf-8" if output == "csv" else "application/json"
     known = b"" if has_it(request, etag) else context.boards.answer(etag)
     if known is not None:

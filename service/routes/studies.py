@@ -43,15 +43,10 @@ def submit(
     The same study of the same owner again is the same study: 200 instead of 201.
     """
     checked_plan(study, context.settings)
-    check_room(context.settings)
-    waiting = context.queue.waiting_of(writer.account)
-    if waiting >= context.settings.most_studies:
-        raise RefusedError(
-            409,
-            "too-many-studies",
-            f"{waiting} of your studies wait, run or pause, no more are taken: finish or delete some",
-        )
-    submission = context.queue.submit(study, writer.account, idempotency_key)
+    if not context.queue.is_known(study, writer.account, idempotency_key):
+        check_room(context.settings)
+    most = context.settings.most_studies
+    submission = context.queue.submit(study, writer.account, idempotency_key, most)
     response.status_code = 201 if submission.new else 200
     response.headers["Location"] = f"/api/v1/studies/{submission.study_id}"
     return Accepted(**_detail(context.engine, submission.study_id).model_dump(), new=submission.new)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from fastapi import APIRouter, Request, Response
 
 from bln_search.core.words import Scope
-from bln_search.storage.access import TokenKind, create_token, find_bearer, revoke_token, start_session, tokens
+from bln_search.storage.access import TokenKind, create_token, expiry, find_bearer, revoke_token, start_session, tokens
 from service.context import Here
 from service.problems import RefusedError
 from service.schemas import ListPage, NewToken, Session, SignIn, TokenOut, TokenWish
@@ -33,7 +33,9 @@ def create(wish: TokenWish, context: Here, writer: Writer) -> NewToken:
     account = wish.account or writer.account
     if account != writer.account and writer.scope is not Scope.ADMIN:
         raise RefusedError(403, "scope", "only an admin makes tokens for others")
-    expires = None if wish.days is None else datetime.now(UTC) + timedelta(days=wish.days)
+    ends = None if wish.days is None else datetime.now(UTC) + timedelta(days=wish.days)
+    own = expiry(context.engine, writer.token_id)  # none outlives the one that made it
+    expires = min((one for one in (ends, own) if one is not None), default=None)
     secret, info = create_token(context.engine, account, wish.scope, wish.label, expires_at=expires)
     return NewToken(**TokenOut.model_validate(info).model_dump(), secret=secret)
 
@@ -43,7 +45,7 @@ def revoke(token_id: int, context: Here, writer: Writer) -> None:
     """End a token, and the browser sessions that came from it, at once."""
     if not 0 < token_id < 2**31:
         raise RefusedError(404, "not-found", f"there is no token {token_id}")
-    revoke_token(context.engine, token_id, visible_owner(writer))
+    revoke_token(context.engine, token_id, visible_owner(writer), writer.scope)
 
 
 @router.post("/session", operation_id="sign_in")
@@ -58,6 +60,7 @@ def sign_in(request: Request, wish: SignIn, context: Here, response: Response) -
         raise RefusedError(
             401, "no-token", "this token is unknown, revoked or expired", headers={"WWW-Authenticate": "Bearer"}
         )
+    context.rates.count(f"account {bearer.account}")
     lasting = timedelta(hours=context.settings.session_hours)
     response.set_cookie(
         COOKIE,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -94,7 +95,7 @@ def test_the_same_sent_by_many_at_once_is_there_once(queue):
 def test_highest_priority_first_then_the_oldest(queue):
     ids = [queue.submit(study(f"s{number}"), "ada").study_id for number in range(4)]
     queue.change(ids[2], {"priority": 5})
-    taken = [queue.claim("host/1/0", everybody, CAP) for _ in range(5)]
+    taken = [queue.claim(f"host/{number}/0", everybody, CAP) for number in range(5)]
     assert taken == [ids[2], ids[0], ids[1], ids[3], None]
 
 
@@ -125,12 +126,13 @@ def test_every_study_goes_to_one_worker_and_the_cap_holds_whoever_claims(queue):
 
     def claim(number):
         start.wait()
-        found = [queue.claim(f"host/{number}/0", everybody, 3) for _ in range(4)]
+        found = [queue.claim(f"host/{number}/{turn}", everybody, 3) for turn in range(4)]
         return [one for one in found if one is not None]
 
     with ThreadPoolExecutor(8) as pool:
         taken = [one for found in pool.map(claim, range(8)) for one in found]
-    while (one := queue.claim("host/9/0", everybody, 3)) is not None:  # those that were locked just then
+    turns = itertools.count()
+    while (one := queue.claim(f"host/9/{next(turns)}", everybody, 3)) is not None:  # those that were locked just then
         taken.append(one)
     assert len(taken) == len(set(taken)) == 6
     assert set(taken) <= set(ids)
@@ -165,7 +167,7 @@ def test_a_silent_worker_loses_its_study_when_its_lease_is_over(ledger):
     assert queue.claim("far/1/0", everybody, CAP) == study_id
     now[0] += LEASE - timedelta(seconds=1)
     assert queue.claim("near/1/0", everybody, CAP) is None
-    queue.ledger.heartbeat([], "far/1/0")
+    queue.ledger.heartbeat([], study_id, "far/1/0")
     now[0] += LEASE - timedelta(seconds=1)
     assert queue.claim("near/1/0", everybody, CAP) is None
     now[0] += timedelta(seconds=2)
@@ -290,3 +292,45 @@ def test_workers_are_seen_while_they_say_so(ledger):
     assert workers_seen(ledger.engine, now[0]) == []
     queue.sign_in("host/1/0", "cpu", "1")
     assert len(workers_seen(ledger.engine, now[0])) == 1
+
+
+def test_what_a_worker_could_not_hand_back_is_put_back_when_it_asks_for_more(queue):
+    """Its heartbeats name the study it runs, and no other."""
+    first = queue.submit(study("a"), "ada").study_id
+    assert queue.claim("host/1/0", everybody, CAP) == first
+    second = queue.submit(study("b"), "bob").study_id
+    assert queue.claim("host/1/0", everybody, CAP) == second
+    assert line(queue, first).state == StudyState.ACCEPTED
+    assert line(queue, first).reason is None
+    before = line(queue, first).revision
+    queue.ledger.heartbeat([], second, "host/1/0")
+    assert line(queue, first).revision == before
+
+
+def test_a_number_is_never_given_again(queue):
+    first = queue.submit(study("a"), "ada").study_id
+    queue.delete(first)
+    assert queue.submit(study("b"), "bob").study_id > first
+
+
+def test_no_more_than_so_many_wait_whoever_sends(queue):
+    start = threading.Barrier(6)
+
+    def send(number):
+        start.wait()
+        try:
+            return queue.submit(study(f"s{number}"), "ada", None, 3)
+        except StudyBusyError:
+            return None
+
+    with ThreadPoolExecutor(6) as pool:
+        sent = [one for one in pool.map(send, range(6)) if one is not None]
+    assert len(sent) == 3
+    name = line(queue, sent[0].study_id).name
+    assert queue.submit(study(name), "ada", None, 3).study_id == sent[0].study_id  # what is there is no more
+
+
+def test_a_study_of_a_command_is_not_put_into_the_queue(queue):
+    study_id = queue.ledger.accept(study())
+    with pytest.raises(StudyBusyError, match="bln-search run"):
+        queue.resume(study_id)

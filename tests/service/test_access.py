@@ -83,7 +83,7 @@ def test_without_a_token_only_what_tells_nothing(world):
 @pytest.mark.parametrize("how", ["revoked", "expired"])
 def test_a_token_that_has_ended_opens_nothing(world, how):
     expires = datetime.now(UTC) - timedelta(seconds=1) if how == "expired" else None
-    secret, info = create_token(world.ledger.engine, "ada", Scope.ADMIN, expires_at=expires)
+    secret, info = create_token(world.ledger.engine, "ada", Scope.WRITE, expires_at=expires)
     if how == "revoked":
         assert world.client("ada").delete(f"/api/v1/tokens/{info.id}").status_code == 204
     answer = world.client(None).get("/api/v1/studies", headers={"Authorization": f"Bearer {secret}"})
@@ -240,3 +240,24 @@ def test_guessing_tokens_is_slow(world):
     assert answers[:10] == [401] * 10
     assert answers[10:] == [429] * 2
     assert world.client().get("/api/v1/studies").status_code == 200  # who has a token is not held up
+
+
+def test_a_token_ends_no_wider_one_and_makes_none_that_outlives_it(world):
+    wide, info = create_token(world.ledger.engine, "ada", Scope.ADMIN)
+    assert world.client().delete(f"/api/v1/tokens/{info.id}").status_code == 404
+    soon = datetime.now(UTC) + timedelta(days=1)
+    short, _ = create_token(world.ledger.engine, "ada", Scope.WRITE, expires_at=soon)
+    made = world.client(None, Authorization=f"Bearer {short}").post("/api/v1/tokens", json={"days": 30}).json()
+    assert datetime.fromisoformat(made["expires_at"]) == soon
+    assert world.client(None, Authorization=f"Bearer {wide}").get("/api/v1/studies").status_code == 200
+
+
+def test_what_one_deleted_is_not_shown_to_the_next(world):
+    mine = world.complete("mine")
+    ada, bob = world.client("ada"), world.client("bob")
+    shown = ada.get(f"/api/v1/studies/{mine}/leaderboard").json()
+    assert shown["study"] == "mine"
+    ada.delete(f"/api/v1/studies/{mine}")
+    theirs = world.complete("theirs", "bob")
+    assert bob.get(f"/api/v1/studies/{theirs}/leaderboard").json()["study"] == "theirs"
+    assert theirs != mine

@@ -145,3 +145,33 @@ def test_any_change_of_a_study_gets_a_plan_or_a_problem(shared, changes, key, in
     answer = shared.client().post("/api/v1/studies/validate", content=json.dumps(sent))
     if answer.status_code != 200:
         assert is_problem(answer)["status"] in (400, 422)
+
+
+def test_thousands_of_mistakes_are_answered_at_once_and_in_short(client):
+    many = json.dumps({f"key{number}": 0 for number in range(50_000)})
+    for path in ("/api/v1/session", "/api/v1/studies"):
+        told = is_problem(client.post(path, content=many, headers={"Content-Type": "application/json"}))
+        assert len(told["errors"]) <= 50
+    sizes = {"evaluation": {"batch_sizes": list(range(1, 100_000))}}
+    assert is_problem(client.post("/api/v1/studies/validate", json=body(**sizes)))["status"] == 422
+
+
+def test_a_space_of_any_size_gets_an_answer(client):
+    for dimension in (
+        {"kind": "int", "low": 1, "high": 10**30},
+        {"kind": "int", "low": 1, "high": 10**400},
+        {"kind": "choice", "values": [[number] for number in range(1, 9000)]},
+    ):
+        key = "model.widths" if dimension["kind"] == "choice" else "training.epochs"
+        sent = body(space={key: dimension}, search={"sampler": "random", "trials": 2})
+        answer = client.post("/api/v1/studies/validate", content=json.dumps(sent))
+        assert is_problem(answer)["status"] == 422
+
+
+def test_the_largest_network_of_a_space_counts(client):
+    space = {"model.widths": {"kind": "choice", "values": [[8], [60_000, 60_000]]}}
+    sent = body(space=space, search={"sampler": "random", "trials": 2})
+    assert "8,192 at most" in is_problem(client.post("/api/v1/studies/validate", json=sent))["detail"]
+    space = {"training.epochs": {"kind": "int", "low": 1, "high": 90_000}}
+    sent = body(space=space, search={"sampler": "random", "trials": 2})
+    assert "100,000 at most" in is_problem(client.post("/api/v1/studies/validate", json=sent))["detail"]

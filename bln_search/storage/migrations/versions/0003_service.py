@@ -13,7 +13,8 @@ depends_on = None
 
 def upgrade() -> None:
     op.execute("UPDATE study SET owner = '' WHERE owner IS NULL")
-    with op.batch_alter_table("study", schema=None) as batch_op:
+    numbered = {"sqlite_autoincrement": True}
+    with op.batch_alter_table("study", schema=None, table_kwargs=numbered) as batch_op:
         batch_op.alter_column("owner", existing_type=sa.String(length=64), nullable=False)
         batch_op.add_column(sa.Column("title", sa.String(length=300), nullable=False, server_default=""))
         batch_op.add_column(sa.Column("notes", sa.Text(), nullable=False, server_default=""))
@@ -24,6 +25,9 @@ def upgrade() -> None:
         batch_op.add_column(sa.Column("reason", sa.Text(), nullable=True))
         batch_op.drop_constraint("uq_study_name_digest", type_="unique")
         batch_op.create_unique_constraint("uq_study_owner_name_digest", ["owner", "name", "digest"])
+    if op.get_bind().dialect.name == "sqlite":
+        with op.batch_alter_table("attempt", schema=None, recreate="always", table_kwargs=numbered):
+            pass
     _describe()
     op.create_table(
         "account",
@@ -50,6 +54,7 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(["parent_id"], ["token.id"], name=op.f("fk_token_parent_id_token"), ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_token")),
         sa.UniqueConstraint("sha256", name=op.f("uq_token_sha256")),
+        sqlite_autoincrement=True,
     )
     with op.batch_alter_table("token", schema=None) as batch_op:
         batch_op.create_index(batch_op.f("ix_token_account"), ["account"], unique=False)
@@ -81,16 +86,17 @@ def _describe() -> None:
     """Titles and counts of the studies that are there already."""
     study = sa.table(
         "study",
-        *(sa.column(name) for name in ("id", "spec", "title", "planned", "results")),
+        *(sa.column(name) for name in ("id", "spec", "state", "title", "planned", "results")),
     )
     trial = sa.table("trial", sa.column("study_id"), sa.column("state"))
     connection = op.get_bind()
-    for study_id, spec in connection.execute(sa.select(study.c.id, study.c.spec)).all():
+    for study_id, spec, state in connection.execute(sa.select(study.c.id, study.c.spec, study.c.state)).all():
         told = json.loads(spec)
         own = sa.select(sa.func.count()).select_from(trial).where(trial.c.study_id == study_id)
         ended = own.where(trial.c.state.in_(("finished", "diverged", "pruned")))
         search = told.get("search") or {}
-        asked = (search.get("trials") or 0) * len(told["arms"]) * len(told["seeds"])
+        sampled = search.get("sampler", "grid") != "grid" and state != "complete"
+        asked = search.get("trials", 0) * len(told["arms"]) * len(told["seeds"]) if sampled else 0
         values = {
             "title": told.get("title", ""),
             "planned": max(connection.scalar(own) or 0, asked),
