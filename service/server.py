@@ -57,6 +57,7 @@ def _listen(host: str, port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
+        listener.listen(2048)  # who connects from now on is answered once the application is there
     except OSError as error:
         listener.close()
         raise ServiceError(

@@ -7,13 +7,14 @@ import secrets
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from typing import Any
 
-from sqlalchemy import ColumnElement, Engine, delete, or_, select, update
+from sqlalchemy import ColumnElement, Engine, bindparam, delete, or_, select, update
 from sqlalchemy.orm import Session
 
 from bln_search.core.errors import AccessError
 from bln_search.core.words import Scope
-from bln_search.storage.engine import reading, writing
+from bln_search.storage.engine import glancing, reading, writing
 from bln_search.storage.tables import AccountRow, TokenRow
 
 _PREFIX = "bln_"
@@ -104,13 +105,8 @@ def start_session(engine: Engine, bearer: Bearer, lasting: timedelta) -> str:
 
 def find_bearer(engine: Engine, secret: str) -> Bearer | None:
     """Who the secret stands for; None where it is unknown, revoked or expired."""
-    now = datetime.now(UTC)
-    with reading(engine) as session:
-        row = session.execute(
-            select(TokenRow.id, TokenRow.account, TokenRow.scope, TokenRow.kind).where(
-                TokenRow.sha256 == _digest(secret), *_valid(now)
-            )
-        ).first()
+    with glancing(engine) as connection:
+        row = connection.execute(_BEARER, {"sha256": _digest(secret), "now": datetime.now(UTC)}).first()
     return None if row is None else Bearer(row.id, row.account, Scope(row.scope), TokenKind(row.kind))
 
 
@@ -153,8 +149,14 @@ def _revoke(session: Session, which: ColumnElement[bool]) -> None:
     session.execute(update(TokenRow).where(which, TokenRow.revoked_at.is_(None)).values(revoked_at=datetime.now(UTC)))
 
 
-def _valid(now: datetime) -> tuple[ColumnElement[bool], ...]:
+def _valid(now: Any) -> tuple[ColumnElement[bool], ...]:
     return TokenRow.revoked_at.is_(None), or_(TokenRow.expires_at.is_(None), TokenRow.expires_at > now)
+
+
+_BEARER = select(TokenRow.id, TokenRow.account, TokenRow.scope, TokenRow.kind).where(
+    TokenRow.sha256 == bindparam("sha256"), *_valid(bindparam("now", type_=TokenRow.expires_at.type))
+)
+"""Written once: this is asked with every request."""
 
 
 def _digest(secret: str) -> str:

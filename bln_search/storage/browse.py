@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Engine, func, literal, select, tuple_
+from sqlalchemy import ColumnElement, Engine, bindparam, func, literal, select, tuple_
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from bln_search.core.states import TrialState
-from bln_search.storage.engine import reading
+from bln_search.storage.engine import glancing, reading
 from bln_search.storage.queue import seen_since
 from bln_search.storage.tables import (
     AttemptRow,
@@ -94,6 +94,20 @@ def list_studies(
         return [_study_line(row, counts) for row in rows]
 
 
+def list_version(engine: Engine, owner: str | None = None) -> tuple[int, ...]:
+    """What changes whenever anything happens in a study of the owner (of all where None), or one comes or goes."""
+    with glancing(engine) as connection:
+        found = connection.execute(_GROWN) if owner is None else connection.execute(_GROWN_OF, {"owner": owner})
+        return tuple(int(one or 0) for one in found.one())
+
+
+_GROWN = select(func.count(), func.max(StudyRow.id), func.sum(StudyRow.last_event), func.sum(StudyRow.revision))
+_GROWN_OF = _GROWN.where(StudyRow.owner == bindparam("owner"))
+_STANDING = select(StudyRow.owner, StudyRow.revision, StudyRow.results, StudyRow.state).where(
+    StudyRow.id == bindparam("study_id")
+)
+
+
 def find_study_line(engine: Engine, study_id: int, owner: str | None = None) -> tuple[StudyLine, str] | None:
     """A study and its specification as JSON; None where there is none, or it belongs to somebody else."""
     with reading(engine) as session:
@@ -105,9 +119,8 @@ def find_study_line(engine: Engine, study_id: int, owner: str | None = None) -> 
 
 def study_owner(engine: Engine, study_id: int) -> tuple[str, int, int, str] | None:
     """Owner, revision, results and state of a study: all that a question about it needs first."""
-    with reading(engine) as session:
-        wanted = select(StudyRow.owner, StudyRow.revision, StudyRow.results, StudyRow.state)
-        found = session.execute(wanted.where(StudyRow.id == study_id)).first()
+    with glancing(engine) as connection:
+        found = connection.execute(_STANDING, {"study_id": study_id}).first()
         return None if found is None else (found.owner, found.revision, found.results, found.state)
 
 

@@ -70,6 +70,13 @@ def reading(engine: Engine) -> Iterator[Session]:
 
 
 @contextmanager
+def glancing(engine: Engine) -> Iterator[Connection]:
+    """A plain connection for one small question that is asked with every request."""
+    with _plain_errors(engine), engine.connect() as connection:
+        yield connection
+
+
+@contextmanager
 def writing(engine: Engine) -> Iterator[Session]:
     """A session whose writes are kept together when the block ends, and dropped together when it fails."""
     with _plain_errors(engine), Session(engine.execution_options(writing=True)) as session, session.begin():

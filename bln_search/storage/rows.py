@@ -26,6 +26,7 @@ def new_study(study: StudySpec, now: datetime, owner: str, planned: int) -> Stud
         planned=planned,
         results=0,
         losses=0,
+        last_event=0,
         priority=0,
         created_at=now,
     )

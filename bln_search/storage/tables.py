@@ -60,7 +60,7 @@ class StudyRow(Table):
     `runner` is the process that runs it, until `runner_until` unless it says again that it lives; `request` is what a
     person wants of it. `owner` is the account it belongs to; one without belongs to the command that runs it, and is in
     no queue. `planned` counts the trials it has in the end, `results` grows with every trial that ends, `losses` counts
-    workers that died on it since then.
+    workers that died on it since then. `last_event` is the number of its newest event: it grows with whatever happens.
     """
 
     __tablename__ = "study"
@@ -79,6 +79,7 @@ class StudyRow(Table):
     planned: Mapped[int] = mapped_column(default=0)
     results: Mapped[int] = mapped_column(default=0)
     losses: Mapped[int] = mapped_column(default=0)
+    last_event: Mapped[int] = mapped_column(default=0)
     request: Mapped[str | None] = mapped_column(String(8))
     reason: Mapped[str | None] = mapped_column(Text)
     created_at: Mapped[datetime]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Request, Response
@@ -10,9 +11,9 @@ from sqlalchemy import Engine
 from bln_search.core import states
 from bln_search.core.states import StudyState
 from bln_search.specs.study import StudySpec
-from bln_search.storage.browse import find_study_line, list_studies
+from bln_search.storage.browse import find_study_line, list_studies, list_version
 from service.context import Here
-from service.etags import study_tag, tagged, wanted_revision
+from service.etags import has_it, study_tag, tagged, wanted_revision
 from service.limits import check_room, checked_plan
 from service.paging import Cursor, Limit, cursor_after, read_page
 from service.plan import plan_view
@@ -60,6 +61,7 @@ def validate(study: StudySpec, context: Here, _reader: Reader) -> PlanOut:
 
 @router.get("", operation_id="list_studies", response_model=ListPage[Study])
 def listed(
+    request: Request,
     context: Here,
     reader: Reader,
     state: Annotated[list[StudyState] | None, Query(description="only these states", max_length=10)] = None,
@@ -73,6 +75,11 @@ def listed(
     about: dict[str, Any] = {"list": "studies", "owner": visible_owner(reader), "state": states, "name": name}
     key = _SORT_KEYS[sort.removeprefix("-")]
     page = read_page(cursor, limit, sort, about, key)
+    version = list_version(context.engine, visible_owner(reader))
+    etag = "list-" + hashlib.sha256(repr((about, sort, limit, page.after, version)).encode()).hexdigest()[:24]
+    known = b"" if has_it(request, etag) else context.boards.answer(etag)
+    if known is not None:
+        return tagged(request, known, etag)
     lines = list_studies(context.engine, page, owner=visible_owner(reader), states=states, name=name)
     following = None
     if len(lines) > limit:
@@ -80,7 +87,9 @@ def listed(
         value = (last.id,) if len(key) == 1 else (getattr(last, sort.removeprefix("-")), last.id)
         following = cursor_after(value, sort, about)
     answer = ListPage[Study](items=[study_view(line) for line in lines[:limit]], next_cursor=following)
-    return Response(answer.model_dump_json(), media_type="application/json")
+    body = answer.model_dump_json().encode()
+    context.boards.keep_answer(etag, body)
+    return tagged(request, body, etag)
 
 
 @router.get("/{study_id:number}", operation_id="get_study", response_model=StudyDetail)

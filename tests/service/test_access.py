@@ -224,7 +224,7 @@ def test_only_known_host_names_are_answered(world):
 
 
 def test_headers_keep_browsers_safe_and_other_sites_out(world):
-    answer = world.client().get("/api/v1/studies", headers={"Origin": "http://evil.example"})
+    answer = world.client().get("/api/v1/tokens", headers={"Origin": "http://evil.example"})
     assert "access-control-allow-origin" not in answer.headers
     assert "default-src 'self'" in answer.headers["content-security-policy"]
     assert answer.headers["x-content-type-options"] == "nosniff"

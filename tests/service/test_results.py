@@ -142,6 +142,7 @@ def test_a_request_takes_the_same_number_of_queries_whatever_there_is(world, cli
     after["list"] = queries("/api/v1/studies")
     assert after == before
     assert max(after.values()) <= 6
+    assert queries("/api/v1/studies") == 2  # the list is kept, too: who asks, and has anything happened
     assert queries(f"/api/v1/studies/{many}/leaderboard") == 2  # the table is kept: who asks, and is it still the same
 
 

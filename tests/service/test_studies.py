@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bln_search.core.states import StudyState
+from bln_search.core.states import FailureClass, StudyState
 from bln_search.storage.browse import find_study_line
 from tests.service.conftest import body, finish_trial, study
 
@@ -141,6 +141,32 @@ def test_nothing_new_is_not_sent_again(world, client):
     assert late.status_code == 412
     assert client.patch(path, json={"notes": "x"}, headers={"If-Match": "nonsense"}).status_code == 412
     assert client.get(path).json()["notes"] == "n"
+
+
+def test_the_list_is_kept_until_anything_happens(world, client):
+    study_id = client.post(STUDIES, json=body()).json()["id"]
+    world.ledger.start_study(study_id, lambda _: True, "host/1/0")
+
+    def listed():
+        answer = client.get(STUDIES)
+        assert client.get(STUDIES, headers={"If-None-Match": answer.headers["etag"]}).status_code == 304
+        return answer.json()["items"]
+
+    (first, second) = world.ledger.open_trials(study_id)
+    assert listed()[0]["progress"]["running"] == 0
+    token = world.ledger.claim(first.id, "host/1/0")
+    assert listed()[0]["progress"]["running"] == 1
+    world.ledger.record_failure(token, FailureClass.USER_ERROR, "why", again=False)
+    assert listed()[0]["progress"]["failed"] == 1
+    finish_trial(world.ledger, second)
+    assert listed()[0]["progress"]["ended"] == 1
+    client.patch(f"{STUDIES}/{study_id}", json={"notes": "n"})
+    assert listed()[0]["notes"] == "n"
+    other = client.post(STUDIES, json=body("other")).json()["id"]
+    assert len(listed()) == 2
+    client.delete(f"{STUDIES}/{other}")
+    assert len(listed()) == 1
+    assert world.client("bob").get(STUDIES).json()["items"] == []
 
 
 def test_states_follow_what_is_asked(world, client):

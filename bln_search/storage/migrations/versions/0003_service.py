@@ -21,6 +21,7 @@ def upgrade() -> None:
         batch_op.add_column(sa.Column("planned", sa.Integer(), nullable=False, server_default="0"))
         batch_op.add_column(sa.Column("results", sa.Integer(), nullable=False, server_default="0"))
         batch_op.add_column(sa.Column("losses", sa.Integer(), nullable=False, server_default="0"))
+        batch_op.add_column(sa.Column("last_event", sa.Integer(), nullable=False, server_default="0"))
         batch_op.add_column(sa.Column("request", sa.String(length=8), nullable=True))
         batch_op.add_column(sa.Column("reason", sa.Text(), nullable=True))
         batch_op.drop_constraint("uq_study_name_digest", type_="unique")
@@ -86,9 +87,10 @@ def _describe() -> None:
     """Titles and counts of the studies that are there already."""
     study = sa.table(
         "study",
-        *(sa.column(name) for name in ("id", "spec", "state", "title", "planned", "results")),
+        *(sa.column(name) for name in ("id", "spec", "state", "title", "planned", "results", "last_event")),
     )
     trial = sa.table("trial", sa.column("study_id"), sa.column("state"))
+    event = sa.table("event", sa.column("study_id"), sa.column("number"))
     connection = op.get_bind()
     for study_id, spec, state in connection.execute(sa.select(study.c.id, study.c.spec, study.c.state)).all():
         told = json.loads(spec)
@@ -101,6 +103,8 @@ def _describe() -> None:
             "title": told.get("title", ""),
             "planned": max(connection.scalar(own) or 0, asked),
             "results": connection.scalar(ended) or 0,
+            "last_event": connection.scalar(sa.select(sa.func.max(event.c.number)).where(event.c.study_id == study_id))
+            or 0,
         }
         connection.execute(sa.update(study).where(study.c.id == study_id).values(**values))
 
@@ -111,6 +115,6 @@ def downgrade() -> None:
     with op.batch_alter_table("study", schema=None) as batch_op:
         batch_op.drop_constraint("uq_study_owner_name_digest", type_="unique")
         batch_op.create_unique_constraint("uq_study_name_digest", ["name", "digest"])
-        for name in ("reason", "request", "losses", "results", "planned", "notes", "title"):
+        for name in ("reason", "request", "last_event", "losses", "results", "planned", "notes", "title"):
             batch_op.drop_column(name)
         batch_op.alter_column("owner", existing_type=sa.String(length=64), nullable=True)
