@@ -269,9 +269,9 @@ def _through(folder: Path, epochs: int) -> float:
     try:
         found = re.search(r"http://[^/]+", process.stdout.readline())
         assert found
+        while not _ready(found[0]):
+            time.sleep(0.1)
         with Client(found[0], (folder / "token").read_text().strip()) as client:
-            while not _ready(found[0]):
-                time.sleep(0.1)
             study_id = client.submit(parse_study(STUDY_OF_A_MINUTE.format(epochs=epochs)))["id"]
             for _ in client.events(study_id):
                 pass
@@ -307,7 +307,7 @@ def main() -> None:
     options = parser.parse_args()
     rows, seconds, rounds = (20_000, 3.0, 2) if options.quick else (100_000, 8.0, options.rounds)
     result = run(options.database, rows, seconds, rounds)
-    result["overhead_spread"] = overhead(20 if options.quick else 250, 1 if options.quick else 3)
+    result["overhead_spread"] = overhead(20 if options.quick else 200, 1 if options.quick else 2)
     result["overhead"] = result["overhead_spread"]["median"]
     for name in ("leaderboard", "studies"):
         low, high = (result[f"{name}_p95_spread"][part] for part in ("min", "max"))

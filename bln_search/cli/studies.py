@@ -49,6 +49,17 @@ class ExecutorName(StrEnum):
 
 
 DataOption = Annotated[Path | None, typer.Option("--data", help="Folder of data sets. [env: BLN_SEARCH_DATA]")]
+DeviceOption = Annotated[str | None, typer.Option("--device", help="cpu, cuda, cuda:1 or auto.")]
+WorkersOption = Annotated[
+    int | None, typer.Option("--workers", min=1, help="Trials side by side; by default one a core or GPU.")
+]
+ExecutorOption = Annotated[ExecutorName, typer.Option("--executor", help="Processes on this machine, or Ray Tune.")]
+RayAddressOption = Annotated[
+    str | None, typer.Option("--ray-address", help="Ray cluster to join, host:port; else one is started.")
+]
+GpusOption = Annotated[
+    float | None, typer.Option("--gpus-per-trial", min=0.0, help="With ray: GPUs, or the part of one.")
+]
 FormatOption = Annotated[Format, typer.Option("--format", help="How to print.")]
 StudyArgument = Annotated[str, typer.Argument(help="Name or number of a study.")]
 
@@ -81,17 +92,11 @@ def run(
     file: Annotated[Path, typer.Argument(help="Study file.", show_default=False)],
     data: DataOption = None,
     database: DatabaseOption = None,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 or auto.")] = None,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Trials side by side; by default one a core or GPU.")
-    ] = None,
-    executor: Annotated[
-        ExecutorName, typer.Option(help="Processes on this machine, or Ray Tune.")
-    ] = ExecutorName.LOCAL,
-    ray_address: Annotated[
-        str | None, typer.Option(help="Ray cluster to join, host:port; else one is started.")
-    ] = None,
-    gpus_per_trial: Annotated[float | None, typer.Option(min=0.0, help="With ray: GPUs, or the part of one.")] = None,
+    device: DeviceOption = None,
+    workers: WorkersOption = None,
+    executor: ExecutorOption = ExecutorName.LOCAL,
+    ray_address: RayAddressOption = None,
+    gpus_per_trial: GpusOption = None,
     output: FormatOption = Format.TABLE,
 ) -> None:
     """Train and evaluate what is left of a study, then print its ranked table.
