@@ -127,7 +127,7 @@ def _service() -> list[str]:
             f"| Ranked table over HTTP, {what} | {_spread(found['leaderboard_p95_spread'])} ms | {file} |",
             f"| {listed}, {what} | {_spread(found['studies_p95_spread'])} ms | {file} |",
             f"| Start of the service | {found['start_seconds']:.2f} s | {file} |",
-            f"| Half a minute of study through the service over `bln-search run` | {_percent(found['overhead_spread'])} | "
+            f"| Half a minute of study through the service, over `run` | {_percent(found['overhead_spread'])} | "
             f"{file} |",
         ]
     if (whole := _read("service_chaos")) is not None:
