@@ -24,6 +24,7 @@ from bln_search.cli.studies import (
     WorkersOption,
     make_executor,
 )
+from bln_search.core.errors import MissingPackageError
 from bln_search.core.logs import configure_logs
 from bln_search.settings import Settings, load_settings, settings_file
 from bln_search.storage.ledger import open_ledger
@@ -43,7 +44,10 @@ def serve(
     no_worker: Annotated[bool, typer.Option("--no-worker", help="Studies are run by `bln-search worker`.")] = False,
 ) -> None:
     """Serve the REST API, with a worker beside it. The first start prints a link with its token, once."""
-    from service.server import serve_forever
+    try:
+        from service.server import serve_forever
+    except ModuleNotFoundError as error:
+        raise MissingPackageError(error.name, "web") from None
 
     settings = load_settings()
     configure_logs(settings.log_format)

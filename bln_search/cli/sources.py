@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import typer
 
+from bln_search.core.errors import MissingPackageError
 from bln_search.core.records import CheckpointRecord
 from bln_search.core.states import ENDED, StudyState, TrialState
 from bln_search.core.words import Split
@@ -70,8 +71,10 @@ def open_source(database: str | None, server: str | None, token: str | None) -> 
 
 def open_client(server: str | None, token: str | None, settings: Settings) -> Client:
     """A client with the token given, the one of the environment, or the one that `serve` left in the home."""
-    from bln_search.client import Client
-
+    try:
+        from bln_search.client import Client
+    except ModuleNotFoundError as error:
+        raise MissingPackageError(error.name, "client") from None
     given = token or (settings.token.get_secret_value() if settings.token else None)
     address = server or settings.server or HERE
     if given is None and settings.token_file.is_file() and urlsplit(address).hostname in _LOOPBACK:

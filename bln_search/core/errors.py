@@ -13,6 +13,7 @@ BlnSearchError
 │   ├── StudyChangedError   it was changed since it was read
 │   └── KeyReusedError      an idempotency key that stands for another study
 ├── AccessError          a token that is not there, or not enough for what was asked
+├── MissingPackageError  a part of bln-search that was not installed
 ├── StorageFullError     no room left to write
 ├── ClusterError         a Ray cluster that cannot be reached, is too small, or is gone
 └── TransitionError      a state that cannot follow the present one
@@ -78,6 +79,13 @@ class KeyReusedError(LedgerError):
 
 class AccessError(BlnSearchError):
     """A token that is not there, or that does not allow what was asked."""
+
+
+class MissingPackageError(BlnSearchError):
+    """A part of bln-search whose packages were not installed."""
+
+    def __init__(self, package: str | None, extra: str) -> None:
+        super().__init__(f"{package} is not installed, which this needs: pip install 'bln-search[{extra}]'")
 
 
 class StorageFullError(BlnSearchError):

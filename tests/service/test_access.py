@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -261,3 +262,15 @@ def test_what_one_deleted_is_not_shown_to_the_next(world):
     theirs = world.complete("theirs", "bob")
     assert bob.get(f"/api/v1/studies/{theirs}/leaderboard").json()["study"] == "theirs"
     assert theirs != mine
+
+
+def test_the_link_of_the_first_start_leads_to_a_page_that_works_from_here_alone(world):
+    nobody = world.client(None)
+    page = nobody.get("/")
+    assert page.headers["content-type"].startswith("text/html")
+    for address in re.findall(r'(?:href|src)="([^"]+)"', page.text):
+        assert address.startswith("/"), "nothing comes from elsewhere"
+        assert nobody.get(address).status_code == 200
+    assert "<script>" not in page.text
+    assert nobody.get("/static/../app.py").status_code == 404
+    assert nobody.get("/static/%2e%2e/app.py").status_code == 404
