@@ -13,9 +13,9 @@ MODELS: dict[str, frozenset[str]] = {
     "lenet": frozenset(),
     "mlp": frozenset({"widths"}),
     "nin": frozenset(),
-    "resnet8": frozenset(),
-    "resnet20": frozenset(),
-    "resnet56": frozenset(),
+    "resnet8": frozenset({"widths"}),
+    "resnet20": frozenset({"widths"}),
+    "resnet56": frozenset({"widths"}),
     "vgg16": frozenset(),
 }
 """Networks that are built in, with the options each takes."""

@@ -47,7 +47,7 @@ def test_the_machinery_is_given_three_tries_and_a_user_error_one(ledger):  # noq
     broken = TaskFailed(FailureClass.INFRASTRUCTURE, "cable")
     wrong = TaskFailed(FailureClass.USER_ERROR, "no norm")
     executor = Scripted(broken, wrong, broken, broken)
-    assert run_study(ledger, study_id, executor, Watcher()) is StudyState.INTERRUPTED
+    assert run_study(ledger, study_id, executor, Watcher()) is StudyState.FAILED
     assert len(executor.tasks) == 4
     assert [(one["failure"], one["again"]) for one in failures(ledger, study_id)] == [
         ("infrastructure", True),

@@ -104,7 +104,7 @@ def test_what_cannot_succeed_is_tried_once(executor, ledger):  # noqa: F811
     spec = parse_study(STUDY.replace("LR", "0.002").replace("name: digits", "name: cifar10"))
     study_id = ledger.accept(spec)
     watcher = Watcher()
-    assert run_study(ledger, study_id, executor, watcher) is StudyState.INTERRUPTED
+    assert run_study(ledger, study_id, executor, watcher) is StudyState.FAILED
     failures = [message for _, message in watcher.messages if isinstance(message, TaskFailed)]
     assert [one.failure for one in failures] == [FailureClass.USER_ERROR] * 2
     assert "give the folder that holds it with --data" in failures[0].reason
