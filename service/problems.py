@@ -27,10 +27,9 @@ from bln_search.core.errors import (
     TransitionError,
     UnknownStudyError,
 )
-from bln_search.specs.problems import Problem, problems_of
+from bln_search.specs.problems import MOST_PROBLEMS, Problem, problems_of
 from service.requests import request_id
 
-_MOST = 50
 MEDIA_TYPE = "application/problem+json"
 _log = logging.getLogger(__name__)
 
@@ -151,7 +150,7 @@ def invalid_request(error: RequestValidationError) -> RefusedError:
     """What is wrong with the body or the parameters."""
     found: list[Problem] = []
     malformed = False
-    for details in islice(error.errors(), _MOST):
+    for details in islice(error.errors(), MOST_PROBLEMS):
         where, *place = details["loc"]
         malformed = malformed or details["type"] == "json_invalid"
         if where == "body" and not malformed:

@@ -10,7 +10,7 @@ from fastapi.security import APIKeyCookie, HTTPAuthorizationCredentials, HTTPBea
 
 from bln_search.core.words import Scope
 from bln_search.storage.access import Bearer, TokenKind, find_bearer
-from bln_search.storage.browse import study_owner
+from bln_search.storage.browse import study_standing
 from service.context import Here
 from service.problems import RefusedError
 
@@ -85,7 +85,7 @@ class OwnStudy:
     """A study that the caller may see: its number, revision, results, state."""
 
     def __init__(self, study_id: int, context: Here, bearer: Reader) -> None:
-        found = study_owner(context.engine, study_id) if 0 < study_id < 2**31 else None
+        found = study_standing(context.engine, study_id) if 0 < study_id < 2**31 else None
         owner = visible_owner(bearer)
         if found is None or (owner is not None and found[0] != owner):
             raise RefusedError(404, "not-found", f"there is no study {study_id}")

@@ -42,7 +42,7 @@ def plan_study(study: StudySpec) -> Plan:
     borders = border_trials(study)
     if study.sampled:
         most = max(trial.training.epochs for trial in borders)
-        trials = [with_epochs(trial, most) for trial in trials]
+        trials = [_with_epochs(trial, most) for trial in trials]
     foreseen = dict.fromkeys(cell for trial in trials for cell in undefined_cells(trial))
     return Plan(
         trials=len(trials) * each,
@@ -54,7 +54,7 @@ def plan_study(study: StudySpec) -> Plan:
     )
 
 
-def with_epochs(trial: TrialSpec, epochs: int) -> TrialSpec:
+def _with_epochs(trial: TrialSpec, epochs: int) -> TrialSpec:
     """The trial trained for so long."""
     return trial.model_copy(update={"training": trial.training.model_copy(update={"epochs": epochs})})
 

@@ -19,7 +19,8 @@ from bln_search.specs.study import EvaluationSpec, ModelSpec, RankingSpec, Study
 from bln_search.specs.training import TrainingSpec
 from bln_search.specs.trial import border_trials, trials_of
 
-_MOST = 50
+MOST_PROBLEMS = 50
+"""Mistakes that are told at once."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Problem:
 
 def problems_of(errors: Iterable[ErrorDetails], value: object) -> list[Problem]:
     """What pydantic found wrong in `value`, the first of it: who sends thousands of mistakes needs no more."""
-    first = islice((details for details in errors if not _follows_from_another(details)), _MOST)
+    first = islice((details for details in errors if not _follows_from_another(details)), MOST_PROBLEMS)
     return [_problem(details, value) for details in first]
 
 

@@ -108,39 +108,20 @@ _STANDING = select(StudyRow.owner, StudyRow.revision, StudyRow.results, StudyRow
 )
 
 
-def find_study_line(engine: Engine, study_id: int, owner: str | None = None) -> tuple[StudyLine, str] | None:
-    """A study and its specification as JSON; None where there is none, or it belongs to somebody else."""
+def find_study_line(engine: Engine, study_id: int) -> tuple[StudyLine, str] | None:
+    """A study and its specification as JSON; None where there is none."""
     with reading(engine) as session:
         found = session.execute(select(*_STUDY, StudyRow.spec).where(StudyRow.id == study_id)).first()
-        if found is None or (owner is not None and found.owner != owner):
+        if found is None:
             return None
         return _study_line(found, _trials_by_state(session, [study_id])), found.spec
 
 
-def study_owner(engine: Engine, study_id: int) -> tuple[str, int, int, str] | None:
+def study_standing(engine: Engine, study_id: int) -> tuple[str, int, int, str] | None:
     """Owner, revision, results and state of a study: all that a question about it needs first."""
     with glancing(engine) as connection:
         found = connection.execute(_STANDING, {"study_id": study_id}).first()
         return None if found is None else (found.owner, found.revision, found.results, found.state)
-
-
-def epochs_done(engine: Engine, study_id: int) -> tuple[int, float | None]:
-    """Epochs that the running trials have behind them, and the mean seconds of an epoch of the study so far."""
-    with reading(engine) as session:
-        epochs = select(EventRow.trial_id, EventRow.data, TrialRow.state).join(
-            TrialRow, TrialRow.id == EventRow.trial_id
-        )
-        rows = session.execute(
-            epochs.where(EventRow.study_id == study_id, EventRow.kind == "epoch")
-            .order_by(EventRow.number.desc())
-            .limit(200)
-        ).all()
-    seconds = [row.data["seconds"] for row in rows]
-    latest: dict[int, int] = {}
-    for row in rows:
-        if row.state == TrialState.RUNNING:
-            latest.setdefault(row.trial_id, row.data["epoch"])
-    return sum(latest.values()), sum(seconds) / len(seconds) if seconds else None
 
 
 TRIAL_SORTS: Mapping[str, InstrumentedAttribute[Any]] = {"position": TrialRow.position}

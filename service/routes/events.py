@@ -14,7 +14,7 @@ from starlette.concurrency import run_in_threadpool
 
 from bln_search.core.states import StudyState
 from bln_search.storage.access import is_valid
-from bln_search.storage.browse import list_events, study_owner
+from bln_search.storage.browse import list_events, study_standing
 from bln_search.storage.tables import EventRow
 from service.context import Context, Here
 from service.problems import RefusedError
@@ -95,7 +95,7 @@ async def _texts(request: Request, context: Context, study: OwnStudy, last: int)
             checked = time.monotonic()
             if not await run_in_threadpool(is_valid, context.engine, study.bearer.token_id):
                 return
-        found = await run_in_threadpool(study_owner, context.engine, study_id)
+        found = await run_in_threadpool(study_standing, context.engine, study_id)
         rows = await run_in_threadpool(list_events, context.engine, study_id, last, _AT_ONCE)
         for row in rows:
             yield _written(row)
