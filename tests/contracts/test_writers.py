@@ -5,11 +5,12 @@ BLN_SEARCH_REPORTS asks for more of each of the 32 writers: 1000 before a releas
 
 from __future__ import annotations
 
+import multiprocessing
 import os
-import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 
 import pytest
+from sqlalchemy import Engine
 
 from bln_search.core.records import EpochRecord
 from bln_search.core.words import Scope
@@ -17,9 +18,12 @@ from bln_search.specs import parse_study
 from bln_search.storage import queries
 from bln_search.storage.access import create_token
 from bln_search.storage.browse import Page, list_events, list_studies
+from bln_search.storage.engine import make_engine
+from bln_search.storage.ledger import Ledger
 from bln_search.storage.queue import Queue
 
-WRITERS = 32
+PROCESSES, THREADS = 4, 8
+WRITERS = PROCESSES * THREADS
 REPORTS = int(os.environ.get("BLN_SEARCH_REPORTS", "12"))
 STUDY = "{name: s, data: {name: digits}, model: {name: mlp}, arms: [{method: bln}], seeds: SEEDS}"
 
@@ -30,33 +34,43 @@ def test_every_report_is_there_once_and_numbers_have_no_gaps(ledger):
     study_id = Queue(ledger).submit(parse_study(STUDY.replace("SEEDS", str(list(range(WRITERS))))), "ada").study_id
     ledger.start_study(study_id, lambda _: True, "host/1/0")
     tokens = [ledger.claim(trial.id, "host/1/0") for trial in ledger.open_trials(study_id)]
-    over = threading.Event()
-
-    def write(token):
-        for epoch in range(1, REPORTS + 1):
-            ledger.record_epochs(token, [EpochRecord(epoch, 0.1, 0.2, 0.3, 0.4, 0.5)])
-            if epoch % 50 == 0:
-                ledger.heartbeat([token], "host/1/0")
-
-    def read():
-        """What a reader has seen it has seen once, in order, without gaps."""
-        seen = 0
-        looks = 0
-        while not over.is_set():
-            for event in list_events(ledger.engine, study_id, seen, 1000):
-                assert event.number == seen + 1
-                seen = event.number
-            list_studies(ledger.engine, Page(50, "-created"), owner="ada")
-            looks += 1
-        return looks
-
-    with ThreadPoolExecutor(WRITERS + 1) as pool:
-        reader = pool.submit(read)
-        for done in [pool.submit(write, token) for token in tokens]:
-            done.result()
-        over.set()
-        assert reader.result() > 0
+    url = ledger.engine.url.render_as_string(hide_password=False)
+    with ProcessPoolExecutor(PROCESSES, multiprocessing.get_context("spawn")) as pool:
+        shares = [pool.submit(write_all, url, tokens[part::PROCESSES], REPORTS) for part in range(PROCESSES)]
+        looks = read_until_done(ledger.engine, study_id, shares)
+        for share in shares:
+            share.result()
+    assert looks > 1
     events = queries.events(ledger.engine, study_id)
     assert [event.number for event in events] == list(range(1, len(events) + 1))
     epochs = [(event.data["attempt"], event.data["epoch"]) for event in events if event.kind == "epoch"]
     assert len(epochs) == len(set(epochs)) == WRITERS * REPORTS
+
+
+def write_all(url: str, tokens: list[int], reports: int) -> None:
+    """One process of writers: a thread an attempt, all at once."""
+    ledger = Ledger(make_engine(url))
+    try:
+        with ThreadPoolExecutor(THREADS) as pool:
+            list(pool.map(lambda token: write(ledger, token, reports), tokens))
+    finally:
+        ledger.close()
+
+
+def write(ledger: Ledger, token: int, reports: int) -> None:
+    for epoch in range(1, reports + 1):
+        ledger.record_epochs(token, [EpochRecord(epoch, 0.1, 0.2, 0.3, 0.4, 0.5)])
+        if epoch % 50 == 0:
+            ledger.heartbeat([token])
+
+
+def read_until_done(engine: Engine, study_id: int, shares: list[Future[None]]) -> int:
+    """What a reader has seen it has seen once, in order, without gaps; returns how often it looked."""
+    seen = looks = 0
+    while wait(shares, timeout=0.01).not_done:
+        for event in list_events(engine, study_id, seen, 1000):
+            assert event.number == seen + 1
+            seen = event.number
+        list_studies(engine, Page(50, "-created"), owner="ada")
+        looks += 1
+    return looks

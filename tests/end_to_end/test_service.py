@@ -187,6 +187,14 @@ def test_the_service_starts_without_what_trains(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+def test_the_service_answers_before_it_has_worked_two_seconds(tmp_path):
+    """Seconds of its processor, which other processes do not lengthen; the database is made in them, too."""
+    service = Service(tmp_path / "home", "--no-worker").start()
+    used = psutil.Process(service.process.pid).cpu_times()
+    assert service.stop() == 0
+    assert used.user + used.system < 2
+
+
 def test_a_port_that_is_taken_is_one_clear_error(service, tmp_path):
     port = service.address.rsplit(":", 1)[1]
     done = call("serve", "--port", port, "--no-worker", home=tmp_path / "other")

@@ -1,0 +1,123 @@
+"""Ties, effects and differences between studies."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from bln_search.core.configuration import InferenceConfiguration, Method, all_configurations
+from bln_search.core.records import Evaluation, EvaluationKey
+from bln_search.core.states import EvaluationState
+from bln_search.core.words import PopulationEstimate, Split
+from bln_search.ranking.differences import match
+from bln_search.ranking.effects import effects
+from bln_search.ranking.groups import Condition, losses_by_candidate, losses_by_condition
+from bln_search.ranking.leaderboard import Scored
+from bln_search.ranking.ties import sharing_first
+
+FROZEN = PopulationEstimate.FROZEN
+BLN = all_configurations(Method.BLN)
+
+
+def candidate(word, estimate=FROZEN):
+    return "bln", "", InferenceConfiguration(word), estimate, 25
+
+
+def scored(word, seed, loss, split=Split.VALIDATION, estimate=FROZEN):
+    key = EvaluationKey(InferenceConfiguration(word), estimate, 25, split)
+    state = EvaluationState.UNDEFINED if loss is None else EvaluationState.MEASURED
+    return Scored("bln", seed, Evaluation(key, state, 9, loss, None if loss is None else 0.5, None))
+
+
+def test_only_measured_losses_of_the_split_are_gathered():
+    made = [scored("TTTT", 0, 0.5), scored("TTTT", 1, None), scored("TTTT", 0, 0.7, Split.TEST)]
+    assert losses_by_candidate(made, Split.VALIDATION) == {candidate("TTTT"): {0: 0.5}}
+
+
+def test_a_configuration_without_population_stands_under_every_estimate():
+    losses = {
+        candidate("TTTT"): {0: 0.1},
+        candidate("TTTT", PopulationEstimate.EPOCH): {0: 0.2},
+        candidate("FFFF", None): {0: 0.3},
+    }
+    found = losses_by_condition(losses)
+    assert list(found) == [Condition("bln", "", PopulationEstimate.EPOCH, 25), Condition("bln", "", FROZEN, 25)]
+    assert all(values[InferenceConfiguration("FFFF")] == {0: 0.3} for values in found.values())
+
+
+def test_what_reads_no_population_at_all_has_a_condition_of_its_own():
+    assert list(losses_by_condition({candidate("FFFF", None): {0: 0.3}})) == [Condition("bln", "", None, 25)]
+
+
+def test_rows_that_differ_by_less_than_their_seeds_share_the_first_place():
+    rng = np.random.default_rng(0)
+    base = rng.normal(1, 0.1, 5)
+    losses = {
+        candidate("TTTT"): dict(enumerate(base)),
+        candidate("TTFF"): dict(enumerate(base + rng.normal(0.001, 0.01, 5))),
+        candidate("FFFF", None): dict(enumerate(base + 0.5 + rng.normal(0, 0.01, 5))),
+    }
+    sharing = sharing_first(losses)
+    assert candidate("FFFF", None) not in sharing
+    assert {candidate("TTTT"), candidate("TTFF")} <= set(sharing)
+
+
+def test_false_alarms_about_equal_rows_keep_to_the_level():
+    """The best of equal rows is chosen, then compared: Holm over all rows holds the share of tables with an alarm."""
+    rng = np.random.default_rng(1)
+    alarms = 0
+    for _ in range(400):
+        table = rng.normal(size=(4, 6)) + rng.normal(size=6)
+        losses = {candidate(str(BLN[row])): dict(enumerate(table[row])) for row in range(4)}
+        alarms += len(sharing_first(losses)) < 4
+    assert alarms <= stats.binom.ppf(0.999, 400, 0.1)
+
+
+def test_one_seed_tells_nothing():
+    assert sharing_first({candidate("TTTT"): {0: 0.1}}) is None
+    assert sharing_first({}) is None
+
+
+def test_effects_are_those_of_least_squares_on_coded_switches():
+    rng = np.random.default_rng(2)
+    table = {one: {seed: float(rng.normal()) for seed in range(3)} for one in BLN}
+    found = {effect.name: effect.loss.mean for effect in effects(table)}
+    columns = [(0,), (1,), (2,), (3,), *itertools.combinations(range(4), 2)]
+    codes = np.array([[1 if letter == "T" else -1 for letter in str(one)] for one in BLN])
+    design = np.column_stack([np.ones(16), *(codes[:, list(one)].prod(1) for one in columns)])
+    means = np.array([np.mean(list(values.values())) for values in table.values()])
+    fitted = np.linalg.lstsq(design, means, rcond=None)[0][1:] * 2
+    assert list(found.values()) == pytest.approx(fitted.tolist())
+    assert list(found)[:4] == ["E_B", "Std_B", "E_F", "Std_F"]
+    assert list(found)[4] == "E_B × Std_B"
+
+
+def test_effects_need_every_configuration():
+    table = {one: {0: 1.0} for one in BLN[:-1]}
+    assert effects(table) is None
+    assert effects({}) is None
+    assert effects({**{one: {0: 1.0} for one in BLN[:-1]}, BLN[-1]: {1: 1.0}}) is None
+
+
+def test_effects_of_mbn_leave_the_memory_out():
+    table = {one: {0: 1.0 if str(one).startswith("T") else 0.0} for one in all_configurations(Method.MBN)}
+    assert [(effect.name, effect.loss.mean) for effect in effects(table)] == [
+        ("E_B", 1.0),
+        ("Std_B", 0.0),
+        ("E_B × Std_B", 0.0),
+    ]
+
+
+def test_studies_are_matched_by_configuration():
+    first = {candidate("TTTT"): {0: 1.0, 1: 1.2}, candidate("FFFF", None): {0: 3.0}}
+    second = {candidate("TTTT"): {0: 2.0, 1: 2.2}}
+    third = {candidate("FFFF", None): {0: 2.0}, candidate("TTFF"): {0: 0.0}}
+    rows = match([first, second, third])
+    assert [row.candidate for row in rows] == [candidate("TTTT"), candidate("FFFF", None)]
+    assert rows[0].differences[1].mean == pytest.approx(1.0)
+    assert rows[0].differences[0] is None
+    assert rows[0].losses[2] is None
+    assert rows[1].differences[2].half is None

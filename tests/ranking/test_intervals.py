@@ -1,0 +1,75 @@
+"""Intervals and tests against SciPy and statsmodels-like definitions written out."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from bln_search.ranking.interval import holm, interval_of, paired_p, welch
+from bln_search.ranking.student import quantile, two_sided_p
+
+NUMBERS = st.floats(-1e3, 1e3, allow_nan=False).map(lambda value: round(value, 4))
+
+
+@given(st.floats(-60, 60, allow_nan=False), st.integers(1, 300))
+def test_two_sided_p_is_scipys(t, degrees):
+    assert two_sided_p(t, degrees) == pytest.approx(2 * stats.t.sf(abs(t), degrees), abs=1e-12)
+
+
+@given(st.sampled_from([0.5, 0.9, 0.95, 0.99, 0.999]), st.integers(1, 300))
+def test_quantile_is_scipys(level, degrees):
+    assert quantile(level, degrees) == pytest.approx(stats.t.ppf(0.5 + level / 2, degrees), rel=1e-9)
+
+
+@pytest.mark.parametrize(("t", "degrees"), [(math.nan, 3), (1.0, 0), (1.0, -2)])
+def test_what_has_no_p_is_refused(t, degrees):
+    with pytest.raises(ValueError, match="Student's t"):
+        two_sided_p(t, degrees)
+
+
+@given(st.lists(NUMBERS, min_size=2, max_size=12))
+def test_interval_is_scipys(values):
+    made = interval_of(values)
+    if np.ptp(values) == 0:
+        assert made.half == pytest.approx(0, abs=1e-9)
+        return
+    low, high = stats.t.interval(0.95, len(values) - 1, np.mean(values), stats.sem(values))
+    assert (made.low, made.high) == pytest.approx((low, high), rel=1e-7, abs=1e-9)
+
+
+def test_one_value_has_no_interval():
+    made = interval_of([0.5])
+    assert (made.mean, made.low, made.high, made.excludes_zero) == (0.5, None, None, False)
+
+
+@given(st.lists(NUMBERS, min_size=2, max_size=8, unique=True), st.lists(NUMBERS, min_size=2, max_size=8, unique=True))
+def test_welch_holds_scipys_interval(first, second):
+    made = welch(first, second)
+    wide = stats.ttest_ind(first, second, equal_var=False).confidence_interval(0.95)
+    assert made.mean == pytest.approx(np.mean(first) - np.mean(second), abs=1e-9)
+    assert made.low <= wide.low + 1e-6 * abs(wide.low) + 1e-9
+    assert made.high >= wide.high - 1e-6 * abs(wide.high) - 1e-9
+
+
+@given(st.lists(NUMBERS, min_size=2, max_size=10, unique=True))
+def test_paired_p_is_scipys(differences):
+    expected = stats.ttest_1samp(differences, 0).pvalue
+    assert paired_p(differences) == pytest.approx(expected, rel=1e-6, abs=1e-9)
+
+
+def test_paired_p_of_equal_differences():
+    assert paired_p([0.0, 0.0]) == 1
+    assert paired_p([0.1, 0.1]) == 0
+    assert paired_p([0.1]) is None
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
+def test_holm_is_the_definition(values):
+    order = np.argsort(values, kind="stable")
+    stepped = np.maximum.accumulate([min(1, (len(values) - place) * values[i]) for place, i in enumerate(order)])
+    assert [holm(values)[i] for i in order] == pytest.approx(list(stepped))
