@@ -14,8 +14,9 @@ from bln_search.reports.export import flat_row
 from bln_search.settings import load_settings
 from bln_search.specs.space import point_label
 from bln_search.storage.board import study_leaderboard
+from bln_search.storage.evaluations import evaluations
 from bln_search.storage.ledger import Ledger, open_ledger
-from bln_search.storage.queries import evaluations, trials
+from bln_search.storage.queries import trials
 
 
 def table(ledger: Ledger, name: str, trained_at: str | None = None) -> dict[str, Any]:

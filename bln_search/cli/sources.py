@@ -19,8 +19,9 @@ from bln_search.settings import Settings, load_settings
 from bln_search.specs.space import point_label
 from bln_search.specs.study import StudySpec
 from bln_search.storage.board import study_leaderboard
+from bln_search.storage.evaluations import written_point
 from bln_search.storage.ledger import Ledger, open_ledger
-from bln_search.storage.queries import StudySummary, TrialSummary, written_point
+from bln_search.storage.queries import StudySummary, TrialSummary
 from bln_search.storage.queries import trials as trials_in
 
 if TYPE_CHECKING:

@@ -16,8 +16,9 @@ _SIGN = {Source.POPULATION: 1, Source.MINI_BATCH: -1}
 
 @dataclass(frozen=True)
 class Effect:
-    """Mean loss with the switch at T less that at F; of two switches, half the difference of one's effects under T and F
-    of the other (Box, Hunter & Hunter 2005, chapter 5).
+    """Mean loss (nats) with the switch at T less that at F.
+
+    Of two switches: half the difference of one's effects under T and F of the other (Box, Hunter & Hunter 2005, chapter 5).
     """
 
     switches: tuple[Statistic, ...]
@@ -35,9 +36,7 @@ def effects(losses: Mapping[InferenceConfiguration, Losses]) -> list[Effect] | N
     Configurations that read the memory are left out. Seeds that lack a configuration are left out.
     """
     binary = {one: values for one, values in losses.items() if not one.uses_memory}
-    switches = tuple(
-        statistic for statistic in Statistic if any(one.source(statistic) in _SIGN for one in binary)
-    )
+    switches = tuple(statistic for statistic in Statistic if any(one.source(statistic) in _SIGN for one in binary))
     if not switches or len(binary) != 2 ** len(switches):
         return None
     seeds = sorted(set.intersection(*(set(values) for values in binary.values())))
@@ -47,9 +46,7 @@ def effects(losses: Mapping[InferenceConfiguration, Losses]) -> list[Effect] | N
     return [Effect(one, interval_of([_contrast(binary, one, seed) for seed in seeds])) for one in wanted]
 
 
-def _contrast(
-    losses: Mapping[InferenceConfiguration, Losses], switches: tuple[Statistic, ...], seed: int
-) -> float:
+def _contrast(losses: Mapping[InferenceConfiguration, Losses], switches: tuple[Statistic, ...], seed: int) -> float:
     sides: dict[int, list[float]] = {1: [], -1: []}
     for configuration, values in losses.items():
         sign = 1

@@ -49,8 +49,8 @@ def losses_by_condition(
         else:
             condition = Condition(arm, point, estimate, batch_size)
             conditions.setdefault(condition, {})[configuration] = values
-    for condition, values in conditions.items():
-        values.update(without.get((condition.arm, condition.point, condition.batch_size), {}))
+    for condition, under in conditions.items():
+        under.update(without.get((condition.arm, condition.point, condition.batch_size), {}))
     known = {(one.arm, one.point, one.batch_size) for one in conditions}
     for (arm, point, batch_size), alone in without.items():
         if (arm, point, batch_size) not in known:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import statistics
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -34,7 +34,10 @@ class Summary:
     @staticmethod
     def of(values: list[float]) -> Summary:
         """Of at least one value."""
-        return Summary(statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None)
+        mean = math.fsum(values) / len(values)
+        if len(values) < 2:
+            return Summary(mean, None)
+        return Summary(mean, math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)))
 
 
 @dataclass(frozen=True)

@@ -5,18 +5,13 @@ from __future__ import annotations
 from sqlalchemy import Engine
 
 from bln_search.core.words import Split
-from bln_search.ranking.leaderboard import Leaderboard, Scored, rank
+from bln_search.ranking.leaderboard import Leaderboard, rank
 from bln_search.specs.study import StudySpec
-from bln_search.storage.queries import evaluations
+from bln_search.storage.evaluations import scores
 
 
 def study_leaderboard(
     engine: Engine, study_id: int, spec: StudySpec, *, arm: str | None = None, on: Split | None = None
 ) -> Leaderboard:
     """Every row of a study, or of one arm, ranked on the study's split or another."""
-    recorded = [one for one in evaluations(engine, study_id) if arm is None or one.arm == arm]
-    return rank(
-        (Scored(one.arm, one.seed, one.evaluation, one.point) for one in recorded),
-        on or spec.ranking.split,
-        seeds=len(spec.seeds),
-    )
+    return rank(scores(engine, study_id, arm), on or spec.ranking.split, seeds=len(spec.seeds))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -10,15 +9,15 @@ from typing import Any
 from sqlalchemy import Engine, func, select
 from sqlalchemy.orm import Session
 
-from bln_search.core.configuration import InferenceConfiguration
-from bln_search.core.records import CheckpointRecord, Evaluation, EvaluationKey, Outcomes
-from bln_search.core.states import EvaluationState, StudyState, TrialState
-from bln_search.core.words import PopulationEstimate, Split
+from bln_search.core.records import CheckpointRecord, Outcomes
+from bln_search.core.states import StudyState, TrialState
+from bln_search.core.words import Split
 from bln_search.specs.search import Objective
 from bln_search.specs.space import point_label
 from bln_search.specs.study import StudySpec
-from bln_search.specs.trial import TrialSpec, planned_rows
+from bln_search.specs.trial import TrialSpec
 from bln_search.storage.engine import reading
+from bln_search.storage.evaluations import written_point
 from bln_search.storage.packing import unpack
 from bln_search.storage.tables import CheckpointRow, EvaluationRow, EventRow, OutcomesRow, StudyRow, TrialRow
 
@@ -60,17 +59,6 @@ class TrialSummary:
     reason: str | None
     checkpoint: CheckpointRecord | None
     point: str
-
-
-@dataclass(frozen=True)
-class RecordedEvaluation:
-    """An evaluation with arm, point and seed of its trial; id 0 for one that a diverged training stands for."""
-
-    id: int
-    arm: str
-    point: str
-    seed: int
-    evaluation: Evaluation
 
 
 @dataclass(frozen=True)
@@ -185,58 +173,10 @@ def trials(engine: Engine, study_id: int) -> list[TrialSummary]:
                 TrialState(trial.state),
                 trial.reason,
                 _checkpoint(checkpoint),
-                _point(trial),
+                written_point(trial.parameters),
             )
             for trial, checkpoint in rows
         ]
-
-
-def evaluations(engine: Engine, study_id: int) -> list[RecordedEvaluation]:
-    """Every evaluation of a study, without outcomes, in the order they were planned."""
-    with reading(engine) as session:
-        rows = session.execute(
-            select(TrialRow, EvaluationRow)
-            .join(CheckpointRow, CheckpointRow.id == EvaluationRow.checkpoint_id)
-            .join(TrialRow, TrialRow.id == CheckpointRow.trial_id)
-            .where(TrialRow.study_id == study_id)
-            .order_by(TrialRow.position, EvaluationRow.id)
-        )
-        measured = [
-            RecordedEvaluation(row.id, trial.arm, _point(trial), trial.seed, _evaluation(row)) for trial, row in rows
-        ]
-        diverged = session.scalars(
-            select(TrialRow)
-            .where(TrialRow.study_id == study_id, TrialRow.state == TrialState.DIVERGED)
-            .order_by(TrialRow.position)
-        )
-        return measured + [evaluation for trial in diverged for evaluation in _diverged_evaluations(trial)]
-
-
-def _point(trial: TrialRow) -> str:
-    return written_point(trial.parameters)
-
-
-def written_point(parameters: dict[str, Any] | None) -> str:
-    """The exact point of a trial, empty where the study has no space."""
-    return "" if parameters is None else json.dumps(parameters, sort_keys=True)
-
-
-def _diverged_evaluations(trial: TrialRow) -> list[RecordedEvaluation]:
-    """A trial that diverged in training answers for all its planned evaluations; they have no row of their own."""
-    spec = TrialSpec.model_validate_json(trial.spec)
-    keys = [
-        EvaluationKey(configuration, estimate, batch_size, split)
-        for configuration, estimate in planned_rows(spec)
-        for batch_size in spec.batch_sizes
-        for split in (Split.VALIDATION, Split.TEST)
-    ]
-    reason = f"seed {trial.seed}: {trial.reason}"
-    return [
-        RecordedEvaluation(
-            0, trial.arm, _point(trial), trial.seed, Evaluation(key, EvaluationState.DIVERGED, 0, reason=reason)
-        )
-        for key in keys
-    ]
 
 
 def points(engine: Engine, study_id: int, key: str | None = None) -> list[list[PointTrial]]:
@@ -258,7 +198,7 @@ def points(engine: Engine, study_id: int, key: str | None = None) -> list[list[P
             if trial.parameters is not None:
                 one = PointTrial(trial.id, trial.arm, trial.key, trial.parameters, TrialState(trial.state))
                 one = replace(one, checkpoint=_checkpoint(checkpoint), best_loss=lowest)
-                found.setdefault((trial.arm, _point(trial)), []).append(one)
+                found.setdefault((trial.arm, written_point(trial.parameters)), []).append(one)
         wanted = [trials for trials in found.values() if key is None or key in (trial.key for trial in trials)]
         losses = _losses(session, study_id, [trial.id for trials in wanted for trial in trials])
         return [[replace(trial, losses=losses.get(trial.id, {})) for trial in trials] for trials in wanted]
@@ -296,13 +236,3 @@ def _checkpoint(row: CheckpointRow | None) -> CheckpointRecord | None:
     if row is None:
         return None
     return CheckpointRecord(row.file, row.sha256, row.epoch, row.judged_under, row.validation_loss, row.provenance)
-
-
-def _evaluation(row: EvaluationRow) -> Evaluation:
-    key = EvaluationKey(
-        InferenceConfiguration(row.configuration),
-        PopulationEstimate(row.estimate) if row.estimate else None,
-        row.batch_size,
-        Split(row.split),
-    )
-    return Evaluation(key, EvaluationState(row.state), row.n, row.loss, row.accuracy, row.reason)

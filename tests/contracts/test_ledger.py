@@ -20,6 +20,7 @@ from bln_search.specs.search import Objective
 from bln_search.specs.trial import resolve
 from bln_search.storage import queries
 from bln_search.storage.engine import reading
+from bln_search.storage.evaluations import evaluations as recorded_evaluations
 from bln_search.storage.ledger import LEASE
 from bln_search.storage.sampler import sampler_url
 from bln_search.storage.tables import AttemptRow, EvaluationRow, StudyRow
@@ -95,7 +96,7 @@ def test_a_trial_goes_from_waiting_to_finished_and_all_is_read_back(ledger):
     ledger.record_epochs(token, [EpochRecord(1, 0.5, 0.6, 0.7, 0.8, 1.5)])
     ledger.record_checkpoint(token, CHECKPOINT)
     ledger.record_evaluations(token, evaluations())
-    recorded = queries.evaluations(ledger.engine, study_id)
+    recorded = recorded_evaluations(ledger.engine, study_id)
     assert [one.evaluation for one in recorded] == list(evaluations())
     assert {(one.arm, one.seed) for one in recorded} == {("bln", 0)}
     back = queries.outcomes(ledger.engine, recorded[1].id)
@@ -138,7 +139,7 @@ def test_a_diverged_trial_answers_for_all_its_rows(ledger):
     ledger.start_study(study_id, nobody)
     trial = ledger.open_trials(study_id)[0]
     ledger.record_divergence(ledger.claim(trial.id, "host/1/0"), "the loss is not finite")
-    recorded = queries.evaluations(ledger.engine, study_id)
+    recorded = recorded_evaluations(ledger.engine, study_id)
     assert len(recorded) == 2 * len(planned_rows(trial.spec))
     assert {one.evaluation.state for one in recorded} == {EvaluationState.DIVERGED}
     assert "the loss is not finite" in recorded[0].evaluation.reason
@@ -178,10 +179,10 @@ def test_a_report_that_comes_too_late_is_refused_and_writes_nothing(ledger):
     ):
         with pytest.raises(StaleAttemptError, match="too late and was refused"):
             report()
-    assert queries.evaluations(ledger.engine, study_id) == []
+    assert recorded_evaluations(ledger.engine, study_id) == []
     ledger.record_checkpoint(token, CHECKPOINT)
     ledger.record_evaluations(token, evaluations())
-    assert len(queries.evaluations(ledger.engine, study_id)) == len(evaluations())
+    assert len(recorded_evaluations(ledger.engine, study_id)) == len(evaluations())
 
 
 def test_a_trained_trial_whose_worker_died_only_needs_evaluating(ledger):

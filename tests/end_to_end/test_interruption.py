@@ -10,6 +10,7 @@ import psutil
 import pytest
 
 from bln_search.storage import queries
+from bln_search.storage.evaluations import evaluations
 from bln_search.storage.ledger import open_ledger
 from tests.end_to_end.commands import call, start
 
@@ -61,7 +62,7 @@ def assert_whole(home, table, study):
     finished = call("run", study, "--format", "csv", home=home, check=0)
     assert finished.stdout == table
     ledger = open_ledger(f"sqlite:///{home / 'ledger.sqlite3'}")
-    recorded = queries.evaluations(ledger.engine, 1)
+    recorded = evaluations(ledger.engine, 1)
     keys = [(one.arm, one.seed, one.evaluation.key) for one in recorded]
     assert len(keys) == len(set(keys)) == 2 * 2 * (31 + 4)
     numbers = [event.number for event in queries.events(ledger.engine, 1)]

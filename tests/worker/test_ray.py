@@ -16,7 +16,7 @@ from bln_search.search.local import LocalExecutor
 from bln_search.search.messages import Progressed, TaskFailed
 from bln_search.search.ray_tune import RayExecutor
 from bln_search.specs import parse_study
-from bln_search.storage import queries
+from bln_search.storage.evaluations import evaluations
 from bln_search.storage.ledger import open_ledger
 from bln_search.worker import run_study
 from tests.worker.test_run import STUDY, Watcher, ledger, place  # noqa: F401 - fixtures
@@ -46,7 +46,7 @@ def workers():
 def figures(opened, study_id):
     return [
         (one.arm, one.seed, str(one.evaluation.key.configuration), one.evaluation.key.split, one.evaluation.loss)
-        for one in queries.evaluations(opened.engine, study_id)
+        for one in evaluations(opened.engine, study_id)
     ]
 
 

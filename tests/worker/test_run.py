@@ -16,6 +16,7 @@ from bln_search.search.messages import EvaluationDone, Progressed, TaskFailed
 from bln_search.search.place import Place
 from bln_search.specs import parse_study
 from bln_search.storage import queries
+from bln_search.storage.evaluations import evaluations
 from bln_search.storage.ledger import open_ledger
 from bln_search.worker import run_study
 
@@ -71,7 +72,7 @@ def test_every_trial_is_finished_with_all_its_evaluations(ledger, place):
     study_id = ledger.accept(study())
     watcher = Watcher()
     assert run_study(ledger, study_id, LocalExecutor(place, 2), watcher) is StudyState.COMPLETE
-    assert len(queries.evaluations(ledger.engine, study_id)) == 2 * 2 * 16
+    assert len(evaluations(ledger.engine, study_id)) == 2 * 2 * 16
     assert {kind for kind, _ in watcher.messages} == {"bln seed 0", "bln seed 1"}
     assert any(isinstance(message, Progressed) for _, message in watcher.messages)
     assert len(list(place.checkpoints.iterdir())) == 2
@@ -102,7 +103,7 @@ def test_a_worker_killed_is_replaced_and_its_trial_tried_again(ledger, place):
     failures = [message for _, message in watcher.messages if isinstance(message, TaskFailed)]
     assert [failure.failure for failure in failures] == [FailureClass.INFRASTRUCTURE]
     assert "exit code -9" in failures[0].reason
-    assert len(queries.evaluations(ledger.engine, study_id)) == 2 * 2 * 16
+    assert len(evaluations(ledger.engine, study_id)) == 2 * 2 * 16
 
 
 def test_a_trained_network_whose_file_is_damaged_is_trained_again(ledger, place):
