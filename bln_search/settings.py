@@ -46,6 +46,10 @@ class Settings(BaseSettings):
 
     server: str | None = Field(default=None, description="service that list, show and leaderboard ask, too")
     token: SecretStr | None = Field(default=None, description="access token; by default the one in HOME/token")
+    studies: Path | None = Field(
+        default=None,
+        description="folder of study files that the pages offer; by default ./studies",
+    )
     hosts: tuple[str, ...] = Field(
         default=("localhost", "127.0.0.1", "[::1]"), description="names the service answers to, as a JSON list"
     )
@@ -77,6 +81,12 @@ class Settings(BaseSettings):
     def data_folder(self) -> Path:
         """Where data sets are looked for."""
         return self.data or self.home / "data"
+
+    @property
+    def studies_folder(self) -> Path | None:
+        """Where the study files are that the pages offer, if anywhere."""
+        folder = self.studies or Path("studies")
+        return folder if folder.is_dir() else None
 
     @property
     def database_url(self) -> str:

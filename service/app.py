@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 from anyio import to_thread
 from fastapi import APIRouter, FastAPI
-from fastapi.responses import FileResponse
-from fastapi.staticfiles import StaticFiles
 
 from bln_search.core.version import VERSION
 from bln_search.settings import Settings
@@ -20,10 +17,12 @@ from service.context import Context
 from service.gate import Gate
 from service.limits import Rates
 from service.openapi import describe
+from service.pages import access, charts, compare, configuration, leaderboard, new, study
+from service.pages import studies as study_list
+from service.pages.assets import Assets
 from service.problems import install_handlers
 from service.routes import configurations, events, operations, results, studies, tokens
 
-_STATIC = Path(__file__).parent / "static"
 _THREADS = 8
 """Requests worked on at once; more would only wait for one another."""
 
@@ -58,19 +57,15 @@ def make_app(context: Context | None) -> FastAPI:
         api.include_router(module.router)
     app.include_router(api)
     app.include_router(operations.router)
-    app.mount("/static", StaticFiles(directory=_STATIC), name="static")
-    app.add_api_route("/", _front, methods=["GET"], include_in_schema=False)
+    for page in (access, study_list, new, study, leaderboard, charts, configuration, compare):
+        app.include_router(page.router)
+    app.mount("/static", Assets(), name="static")
     install_handlers(app)
     app.openapi = lambda: describe(app)  # type: ignore[method-assign]
     if context is not None:
         app.state.context = context
         app.add_middleware(Gate, context=context)
     return app
-
-
-async def _front() -> FileResponse:
-    """Where the link of the first start leads."""
-    return FileResponse(_STATIC / "index.html", media_type="text/html")
 
 
 def make_context(settings: Settings, ledger: Ledger) -> Context:

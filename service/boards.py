@@ -2,21 +2,49 @@
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict
+from dataclasses import dataclass
+from functools import cached_property
 from threading import Lock
 
 from sqlalchemy import Engine
 
 from bln_search.core.errors import UnknownStudyError
 from bln_search.core.words import Split
-from bln_search.ranking.leaderboard import Leaderboard
+from bln_search.ranking.groups import Losses, losses_by_candidate
+from bln_search.ranking.leaderboard import Candidate, Leaderboard, rank
+from bln_search.ranking.ties import sharing_first
 from bln_search.specs.study import StudySpec
-from bln_search.storage.board import study_leaderboard
 from bln_search.storage.browse import find_study_line
+from bln_search.storage.evaluations import scores
 
 _KEPT = 256
+_MOST_ROWS = 400_000
+"""Rows of all tables that are kept."""
+
 _LARGEST = 200_000
 """Bytes of an answer that is kept."""
+
+_PATIENCE = 10.0
+"""A page may show a table that is so many times older than the time it took to make."""
+
+
+@dataclass(frozen=True)
+class Board:
+    """The table of a study with so many results, what it was made from, when and in how many seconds."""
+
+    results: int
+    leaderboard: Leaderboard
+    spec: StudySpec
+    losses: dict[Split, dict[Candidate, Losses]]
+    made_at: float
+    seconds: float
+
+    @cached_property
+    def sharing_first(self) -> dict[Candidate, float] | None:
+        """Rows that the seeds do not tell from the best, on the split that decides."""
+        return sharing_first(self.losses[self.leaderboard.ranked_on])
 
 
 class Boards:
@@ -27,21 +55,21 @@ class Boards:
         self._lock = Lock()
         self._one_at_a_time = tuple(Lock() for _ in range(16))
         self._answers: OrderedDict[str, bytes] = OrderedDict()
-        self._kept: OrderedDict[tuple[int, Split | None], tuple[int, Leaderboard, StudySpec]] = OrderedDict()
+        self._kept: OrderedDict[tuple[int, Split | None], Board] = OrderedDict()
 
-    def get(self, study_id: int, results: int, on: Split | None) -> tuple[Leaderboard, StudySpec]:
-        """The table of a study with so many results, and its specification."""
+    def get(self, study_id: int, results: int, on: Split | None = None, *, patient: bool = False) -> Board:
+        """The table of a study with so many results; patient: a little older where making it takes long."""
         key = study_id, on
         with self._lock:
             kept = self._kept.get(key)
-            if kept is not None and kept[0] == results:
+            if kept is not None and (kept.results == results or (patient and _young(kept))):
                 self._kept.move_to_end(key)
-                return kept[1], kept[2]
+                return kept
         with self._one_at_a_time[study_id % 16]:  # the second who asks finds what the first has made
             with self._lock:
                 kept = self._kept.get(key)
-                if kept is not None and kept[0] >= results:
-                    return kept[1], kept[2]
+                if kept is not None and kept.results >= results:
+                    return kept
             return self._make(key, results)
 
     def answer(self, etag: str) -> bytes | None:
@@ -58,15 +86,27 @@ class Boards:
             while len(self._answers) > _KEPT:
                 self._answers.popitem(last=False)
 
-    def _make(self, key: tuple[int, Split | None], results: int) -> tuple[Leaderboard, StudySpec]:
+    def _make(self, key: tuple[int, Split | None], results: int) -> Board:
         study_id, on = key
         found = find_study_line(self.engine, study_id)
         if found is None:
             raise UnknownStudyError(f"there is no study {study_id}")
         spec = StudySpec.model_validate_json(found[1])
-        board = study_leaderboard(self.engine, study_id, spec, on=on)
+        start = time.monotonic()
+        scored = scores(self.engine, study_id)
+        table = rank(scored, on or spec.ranking.split, seeds=len(spec.seeds))
+        losses = {split: losses_by_candidate(scored, split) for split in (Split.VALIDATION, Split.TEST)}
+        now = time.monotonic()
+        board = Board(results, table, spec, losses, now, now - start)
         with self._lock:
-            self._kept[key] = results, board, spec
-            while len(self._kept) > _KEPT:
+            self._kept[key] = board
+            while len(self._kept) > 1 and (len(self._kept) > _KEPT or self._rows() > _MOST_ROWS):
                 self._kept.popitem(last=False)
-        return board, spec
+        return board
+
+    def _rows(self) -> int:
+        return sum(len(board.leaderboard.rows) for board in self._kept.values())
+
+
+def _young(board: Board) -> bool:
+    return time.monotonic() - board.made_at < max(1.0, board.seconds * _PATIENCE)

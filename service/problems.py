@@ -11,7 +11,7 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
@@ -28,6 +28,7 @@ from bln_search.core.errors import (
     UnknownStudyError,
 )
 from bln_search.specs.problems import MOST_PROBLEMS, Problem, problems_of
+from service.pages.refusal import refusal_page, wants_page
 from service.requests import request_id
 
 MEDIA_TYPE = "application/problem+json"
@@ -70,8 +71,11 @@ class RefusedError(Exception):
         self.headers = dict(headers or {})
 
 
-def problem_response(request: Request, refusal: RefusedError) -> JSONResponse:
-    """The refusal as a document."""
+def problem_response(request: Request, refusal: RefusedError) -> Response:
+    """The refusal as a document; to a browser that asks for a page, as a page."""
+    if wants_page(request):
+        title = HTTPStatus(refusal.status).phrase
+        return refusal_page(request, refusal.status, title, _plain(refusal.detail), refusal.headers)
     document = ProblemDocument(
         type=f"urn:bln-search:problem:{refusal.kind}",
         title=HTTPStatus(refusal.status).phrase,
@@ -106,11 +110,11 @@ _KINDS: tuple[tuple[type[BlnSearchError], int, str], ...] = (
 def install_handlers(app: FastAPI) -> None:
     """Make every error of the application a problem document."""
 
-    async def refused(request: Request, error: Exception) -> JSONResponse:
+    async def refused(request: Request, error: Exception) -> Response:
         assert isinstance(error, RefusedError)
         return problem_response(request, error)
 
-    async def ours(request: Request, error: Exception) -> JSONResponse:
+    async def ours(request: Request, error: Exception) -> Response:
         status, kind = next((status, kind) for known, status, kind in _KINDS if isinstance(error, known))
         if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             _log.error("%s", error, extra={"request_id": request_id(request)})
@@ -118,11 +122,11 @@ def install_handlers(app: FastAPI) -> None:
         headers = {"Retry-After": "5"} if status == HTTPStatus.SERVICE_UNAVAILABLE else {}
         return problem_response(request, RefusedError(status, kind, detail, headers=headers))
 
-    async def invalid(request: Request, error: Exception) -> JSONResponse:
+    async def invalid(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
         return problem_response(request, invalid_request(error))
 
-    async def http(request: Request, error: Exception) -> JSONResponse:
+    async def http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         kind = HTTPStatus(error.status_code).phrase.lower().replace(" ", "-")
         headers = dict(error.headers or {})

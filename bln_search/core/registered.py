@@ -36,6 +36,16 @@ def plugin_data_sets() -> dict[str, EntryPoint]:
     return {one.name: one for one in entry_points(group="bln_search.data_sets") if one.name not in DATA_SETS}
 
 
+def models() -> list[str]:
+    """Every network by name."""
+    return sorted({*MODELS, *plugin_models()})
+
+
+def data_sets() -> list[str]:
+    """Every data set by name."""
+    return sorted({*DATA_SETS, *plugin_data_sets()})
+
+
 def model_problem(name: str, options: set[str]) -> str | None:
     """Why there is no such model; None where there is, as far as names tell."""
     if name in MODELS:
@@ -43,11 +53,11 @@ def model_problem(name: str, options: set[str]) -> str | None:
         return f"the model {name} has no option {unknown[0]!r}: remove it" if unknown else None
     if name in plugin_models():
         return None
-    return f"there is no model {name!r}; choose one of {', '.join(sorted({*MODELS, *plugin_models()}))}"
+    return f"there is no model {name!r}; choose one of {', '.join(models())}"
 
 
 def data_problem(name: str) -> str | None:
     """Why there is no such data set; None where there is."""
     if name in DATA_SETS or name in plugin_data_sets():
         return None
-    return f"there is no data set {name!r}; choose one of {', '.join(sorted({*DATA_SETS, *plugin_data_sets()}))}"
+    return f"there is no data set {name!r}; choose one of {', '.join(data_sets())}"

@@ -18,7 +18,8 @@ _SIGN = {Source.POPULATION: 1, Source.MINI_BATCH: -1}
 class Effect:
     """Mean loss (nats) with the switch at T less that at F.
 
-    Of two switches: half the difference of one's effects under T and F of the other (Box, Hunter & Hunter 2005, chapter 5).
+    Of two switches: half the difference of one's effects under T and F of the other (Box, Hunter & Hunter 2005,
+    chapter 5).
     """
 
     switches: tuple[Statistic, ...]

@@ -51,6 +51,7 @@ class StudyLine:
     notes: str
     revision: int
     results: int
+    last_event: int
     planned: int
     digest: str
     created_at: datetime
@@ -79,8 +80,9 @@ def list_studies(
     owner: str | None = None,
     states: Sequence[str] = (),
     name: str | None = None,
+    numbers: Sequence[int] | None = None,
 ) -> list[StudyLine]:
-    """Studies of an owner (of all where None), in certain states, with `name` somewhere in their name."""
+    """Studies of an owner (all where None), in certain states, with `name` in their name, only those of `numbers`."""
     query = select(*_STUDY)
     if owner is not None:
         query = query.where(StudyRow.owner == owner)
@@ -88,6 +90,8 @@ def list_studies(
         query = query.where(StudyRow.state.in_(states))
     if name:
         query = query.where(StudyRow.name.contains(name, autoescape=True))
+    if numbers is not None:
+        query = query.where(StudyRow.id.in_(numbers))
     with reading(engine) as session:
         rows = session.execute(_paged(query, page, STUDY_SORTS, StudyRow.id)).all()
         counts = _trials_by_state(session, [row.id for row in rows])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request, Response
@@ -12,18 +11,27 @@ from fastapi.responses import FileResponse
 from bln_search.core.configuration import Method
 from bln_search.core.states import EvaluationState, TrialState
 from bln_search.core.words import PopulationEstimate, Split
-from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
+from bln_search.ranking.leaderboard import Leaderboard
 from bln_search.reports.export import flat_row, leaderboard_csv
+from bln_search.reports.publication import leaderboard_latex, leaderboard_markdown
 from bln_search.storage.browse import find_checkpoint, list_curves, list_evaluations, list_trials
 from service.context import Here
 from service.etags import has_it, tagged
 from service.paging import Cursor, Limit, cursor_after, read_page
 from service.problems import RefusedError
+from service.rows import chosen_rows
 from service.schemas import Curve, Epoch, EvaluationOut, LeaderboardPage, ListPage, Trial
 from service.security import Seen
 from service.views import evaluation_view, trial_view
 
 router = APIRouter(prefix="/studies/{study_id:number}", tags=["results"])
+MEDIA_TYPES = {
+    "json": "application/json",
+    "csv": "text/csv; charset=utf-8",
+    "markdown": "text/markdown; charset=utf-8",
+    "latex": "application/x-latex",
+}
+_WRITTEN = {"csv": leaderboard_csv, "latex": leaderboard_latex, "markdown": leaderboard_markdown}
 ArmFilter = Annotated[str | None, Query(max_length=32, pattern="^[a-z0-9_-]*$", description="label of an arm")]
 SeedFilter = Annotated[int | None, Query(ge=0, lt=2**32)]
 PositionSort = Annotated[str, Query(pattern="^-?position$", description="place in the study; a minus turns it round")]
@@ -122,7 +130,13 @@ def curves(
     "/leaderboard",
     operation_id="get_leaderboard",
     response_model=LeaderboardPage,
-    responses={200: {"content": {"text/csv": {"schema": {"type": "string"}}}}},
+    responses={
+        200: {
+            "content": {
+                name: {"schema": {"type": "string"}} for name in ("text/csv", "text/markdown", "application/x-latex")
+            }
+        }
+    },
 )
 def leaderboard(
     request: Request,
@@ -137,7 +151,10 @@ def leaderboard(
         Literal["validation", "test"] | None, Query(description="split that decides; by default the study's")
     ] = None,
     sort: BoardSort = "rank",
-    output: Annotated[Literal["json", "csv"], Query(alias="format", description="csv has all rows at once")] = "json",
+    output: Annotated[
+        Literal["json", "csv", "latex", "markdown"],
+        Query(alias="format", description="all but json: every row at once"),
+    ] = "json",
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Response:
@@ -149,27 +166,23 @@ def leaderboard(
         study.id,
         study.revision,
         study.results,
-        [about, sort, output, None if output == "csv" else (page.limit, page.after)],
+        [about, sort, output, (page.limit, page.after) if output == "json" else None],
     )
-    media_type = "text/csv; charset=utf-8" if output == "csv" else "application/json"
+    media_type = MEDIA_TYPES[output]
     known = b"" if has_it(request, etag) else context.boards.answer(etag)
     if known is not None:
         return tagged(request, known, etag, media_type)
-    board, spec = context.boards.get(study.id, study.results, None if on is None else Split(on))
-    methods = {one.label: one.method for one in spec.arms}
-    rows = [row for row in board.rows if _wanted(row, methods, filters)]
-    rows.sort(key=_sort_key(sort))
-    if sort.startswith("-"):
-        measured = [row for row in rows if _figure(row, sort) is not None]
-        rows = measured[::-1] + [row for row in rows if _figure(row, sort) is None]
-    if output == "csv":
-        body = leaderboard_csv(Leaderboard(board.ranked_on, tuple(rows))).encode()
+    kept = context.boards.get(study.id, study.results, None if on is None else Split(on))
+    board = kept.leaderboard
+    rows = chosen_rows(kept, filters, sort)
+    if output != "json":
+        body = _WRITTEN[output](Leaderboard(board.ranked_on, tuple(rows))).encode()
         context.boards.keep_answer(etag, body)
         return tagged(request, body, etag, media_type)
     start = 0 if page.after is None else int(page.after[0])
     shown = rows[start : start + limit]
     answer = LeaderboardPage(
-        study=spec.name,
+        study=kept.spec.name,
         id=study.id,
         state=study.state,
         ranked_on=board.ranked_on,
@@ -180,36 +193,6 @@ def leaderboard(
     body = answer.model_dump_json().encode()
     context.boards.keep_answer(etag, body)
     return tagged(request, body, etag, media_type)
-
-
-def _wanted(row: LeaderboardRow, methods: dict[str, Method], filters: dict[str, Any]) -> bool:
-    found = {
-        "method": methods.get(row.arm),
-        "arm": row.arm,
-        "batch_size": row.batch_size,
-        "estimate": row.estimate,
-        "state": row.state,
-    }
-    return all(value is None or found[name] == value for name, value in filters.items())
-
-
-def _figure(row: LeaderboardRow, sort: str) -> float | None:
-    name = sort.removeprefix("-")
-    if name == "rank":
-        return row.rank
-    split, metric = name.split("_")
-    figures = row.figures.get(Split(split))
-    return None if figures is None else getattr(figures, metric).mean
-
-
-def _sort_key(sort: str) -> Callable[[LeaderboardRow], tuple[bool, float]]:
-    """The sort is stable: rows that are alike stay in the order of the table."""
-
-    def key(row: LeaderboardRow) -> tuple[bool, float]:
-        figure = _figure(row, sort)
-        return figure is None, figure or 0.0
-
-    return key
 
 
 def _board_tag(study_id: int, revision: int, results: int, question: list[Any]) -> str:

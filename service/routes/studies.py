@@ -26,7 +26,7 @@ router = APIRouter(prefix="/studies", tags=["studies"])
 StudySort = Annotated[
     str, Query(pattern="^-?(created|name|priority)$", description="created, name or priority; a minus turns it round")
 ]
-_SORT_KEYS: dict[str, tuple[type, ...]] = {"created": (int,), "name": (str, int), "priority": (int, int)}
+SORT_KEYS: dict[str, tuple[type, ...]] = {"created": (int,), "name": (str, int), "priority": (int, int)}
 IdempotencyKey = Annotated[
     str | None,
     Header(
@@ -73,7 +73,7 @@ def listed(
     """Your studies, or, for an admin, everybody's."""
     states = sorted(one.value for one in state or ())
     about: dict[str, Any] = {"list": "studies", "owner": visible_owner(reader), "state": states, "name": name}
-    key = _SORT_KEYS[sort.removeprefix("-")]
+    key = SORT_KEYS[sort.removeprefix("-")]
     page = read_page(cursor, limit, sort, about, key)
     version = list_version(context.engine, visible_owner(reader))
     etag = "list-" + hashlib.sha256(repr((about, sort, limit, page.after, version)).encode()).hexdigest()[:24]

@@ -1,51 +1,54 @@
 // The link that `bln-search serve` prints carries a token behind the #, which browsers send nowhere. It is exchanged
 // for a cookie that no script can read, and taken out of the address.
-"use strict";
+import { ask, send } from "./api.js";
 
 const state = document.getElementById("state");
 const form = document.getElementById("sign-in");
 
-function greet(session) {
-  state.textContent = `Signed in as ${session.account} (${session.scope}).`;
-  form.hidden = true;
+function wanted() {
+  const next = new URLSearchParams(location.search).get("next") || "/studies";
+  const target = new URL(next, location.origin);
+  return target.origin === location.origin && target.pathname !== "/" ? target.pathname + target.search : "/studies";
 }
 
-function ask(reason) {
+function goOn() {
+  state.textContent = "Signed in.";
+  location.replace(wanted());
+}
+
+function askFor(reason) {
   state.textContent = reason;
   form.hidden = false;
+  document.getElementById("token").focus();
 }
 
 async function signIn(token) {
-  const answer = await fetch("/api/v1/session", {
-    method: "POST",
-    headers: { "Content-Type": "application/json" },
-    body: JSON.stringify({ token }),
-  });
-  const told = await answer.json();
-  if (answer.ok) {
-    greet(told);
-  } else {
-    ask(told.detail);
+  try {
+    await send("/api/v1/session", "POST", { token });
+    goOn();
+  } catch (problem) {
+    askFor(`Not signed in: ${problem.message}.`);
   }
 }
 
 async function start() {
   const token = new URLSearchParams(location.hash.slice(1)).get("token");
-  history.replaceState(null, "", location.pathname);
+  history.replaceState(null, "", location.pathname + location.search);
   if (token) {
     await signIn(token);
     return;
   }
-  const answer = await fetch("/api/v1/session");
-  if (answer.ok) {
-    greet(await answer.json());
+  // A link on another site brings no cookie along; a question from this page does.
+  const known = await ask("/signed-in").then((answer) => answer.json()).catch(() => false);
+  if (known) {
+    goOn();
   } else {
-    ask("Sign in with an access token: `bln-search token create` makes one.");
+    askFor("Sign in with an access token.");
   }
 }
 
 form.addEventListener("submit", (event) => {
   event.preventDefault();
-  signIn(document.getElementById("token").value);
+  signIn(document.getElementById("token").value.trim());
 });
 start();

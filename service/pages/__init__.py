@@ -1,0 +1,5 @@
+"""The pages: what people see in a browser. Server-rendered; every figure comes from the same tables as the REST API."""
+
+from service import numbers
+
+__all__ = ["numbers"]

@@ -1,0 +1,179 @@
+"""Charts of a study: each as a figure for the script that draws it, and as its data."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Query, Request
+from fastapi.responses import HTMLResponse, JSONResponse, Response
+
+from bln_search.core.words import Split
+from bln_search.ranking.groups import Condition, losses_by_condition
+from bln_search.reports.charts import Chart
+from bln_search.reports.charts.chart import condition_label
+from bln_search.reports.charts.configurations import ByConfiguration, effects_chart, heat_map, rank_chart
+from bln_search.reports.charts.curves import TrialCurve, curves_chart
+from bln_search.reports.charts.search import PointResult, importance_chart, parallel_chart, pareto_chart
+from bln_search.specs.space import point_label
+from bln_search.storage.browse import Page, find_study_line, list_curves
+from bln_search.storage.overview import inference_seconds
+from service.boards import Board
+from service.context import Context, Here
+from service.pages.render import page
+from service.pages.visitor import visitor_of
+from service.problems import RefusedError
+from service.security import OwnStudy, Seen
+
+router = APIRouter(prefix="/studies/{study_id:number}", include_in_schema=False)
+_MOST_CONDITIONS = 40
+_MOST_CURVES = 60
+SplitChoice = Annotated[Literal["validation", "test"], Query(description="split whose loss is shown")]
+ConditionChoice = Annotated[int, Query(ge=0, lt=1_000_000, description="which of the conditions")]
+
+
+class Question:
+    """What a chart is to show."""
+
+    def __init__(self, study: OwnStudy, context: Context, split: str, condition: int) -> None:
+        self.study, self.context = study, context
+        self.split = Split(split)
+        self.board: Board = context.boards.get(study.id, study.results, patient=True)
+        self.conditions = losses_by_condition(self.board.losses[self.split])
+        self.place = condition if condition < len(self.conditions) else 0
+
+    @property
+    def losses(self) -> ByConfiguration:
+        """Of the condition that is chosen."""
+        return list(self.conditions.values())[self.place] if self.conditions else {}
+
+    def labels(self) -> list[str]:
+        """The conditions for people."""
+        among = list(self.conditions)
+        return [condition_label(_readable(one), [_readable(other) for other in among]) for one in among]
+
+    def points(self) -> list[PointResult]:
+        """Every point with its best mean loss, where the study has a space."""
+        best: dict[tuple[str, str], float] = {}
+        for (arm, point, *_), values in self.board.losses[self.split].items():
+            if point:
+                mean = statistics.fmean(values.values())
+                best[arm, point] = min(mean, best.get((arm, point), mean))
+        seconds = inference_seconds(self.context.engine, self.study.id) if best else {}
+        return [
+            PointResult(arm, json.loads(point), loss, seconds.get((arm, point))) for (arm, point), loss in best.items()
+        ]
+
+
+def _readable(condition: Condition) -> Condition:
+    point = point_label(json.loads(condition.point)) if condition.point else ""
+    return Condition(condition.arm, point, condition.estimate, condition.batch_size)
+
+
+def _ranks(question: Question) -> Chart | None:
+    first = dict(list(question.conditions.items())[:_MOST_CONDITIONS])
+    return rank_chart({_readable(one): losses for one, losses in first.items()})
+
+
+def _curves(question: Question) -> Chart | None:
+    rows = list_curves(question.context.engine, question.study.id, Page(_MOST_CURVES, "position"), {})
+    curves = [
+        TrialCurve(trial.arm, point_label(trial.parameters) if trial.parameters else "", trial.seed, epochs)
+        for trial, epochs in rows[:_MOST_CURVES]
+    ]
+    found = find_study_line(question.context.engine, question.study.id)
+    return curves_chart(curves, sum(found[0].trials.values()) if found else len(curves))
+
+
+CHARTS: dict[str, tuple[str, Callable[[Question], Chart | None], str]] = {
+    "curves": ("Losses by epoch", _curves, "nothing is trained yet"),
+    "configurations": ("Loss of every configuration", lambda one: heat_map(one.losses), "nothing is measured yet"),
+    "switches": (
+        "What each switch does",
+        lambda one: effects_chart(one.losses),
+        "this needs every configuration of the method measured under one seed at least",
+    ),
+    "ranks": (
+        "Which configuration wins where",
+        _ranks,
+        "this needs a second population estimate, inference batch size, arm or point",
+    ),
+    "importance": (
+        "Which parameters matter",
+        lambda one: importance_chart(one.points()),
+        "this needs a study with a space, and eight of its points measured",
+    ),
+    "points": (
+        "Points of the search",
+        lambda one: parallel_chart(one.points()),
+        "this needs a study with a space, and two of its points measured",
+    ),
+    "front": (
+        "Loss and inference time",
+        lambda one: pareto_chart(one.points()),
+        "this needs a search with the objective inference_seconds",
+    ),
+}
+
+
+def _known(name: str) -> str:
+    """Raises RefusedError (404) for a chart that there is not."""
+    if name not in CHARTS:
+        raise RefusedError(404, "not-found", f"there is no chart {name!r}; there are {', '.join(CHARTS)}")
+    return name
+
+
+ChartName = Annotated[str, Depends(_known)]
+
+
+@router.get("/charts")
+def charts(
+    request: Request, study: Seen, context: Here, split: SplitChoice = "validation", condition: ConditionChoice = 0
+) -> HTMLResponse:
+    """Every chart of a study."""
+    question = Question(study, context, split, condition)
+    return page(
+        request,
+        "charts.html",
+        charts=True,
+        visitor=visitor_of(study.bearer),
+        study={"id": study.id, "name": question.board.spec.name, "title": question.board.spec.title},
+        names={name: title for name, (title, _, _) in CHARTS.items()},
+        split=split,
+        condition=question.place,
+        conditions=question.labels()[:_MOST_CONDITIONS],
+    )
+
+
+@router.get("/charts/{name}.csv")
+def chart_data(
+    study: Seen, name: ChartName, context: Here, split: SplitChoice = "validation", condition: ConditionChoice = 0
+) -> Response:
+    """What a chart shows, as a table."""
+    chart = _chart(name, Question(study, context, split, condition))
+    if chart is None:
+        raise RefusedError(404, "no-data", f"there is nothing to show yet: {CHARTS[name][2]}")
+    headers = {"Content-Disposition": f'attachment; filename="study-{study.id}-{name}.csv"'}
+    return Response(chart.csv, media_type="text/csv; charset=utf-8", headers=headers)
+
+
+@router.get("/charts/{name}.json")
+def chart_figure(
+    study: Seen, name: ChartName, context: Here, split: SplitChoice = "validation", condition: ConditionChoice = 0
+) -> JSONResponse:
+    """A chart for the script that draws it."""
+    return drawn(_chart(name, Question(study, context, split, condition)), CHARTS[name][2])
+
+
+def _chart(name: str, question: Question) -> Chart | None:
+    return CHARTS[name][1](question)
+
+
+def drawn(chart: Chart | None, otherwise: str) -> JSONResponse:
+    """The figure, or why there is none."""
+    if chart is None:
+        return JSONResponse({"figure": None, "about": f"Nothing to show yet: {otherwise}."})
+    answer: dict[str, Any] = {"figure": chart.figure, "about": chart.about, "title": chart.title}
+    return JSONResponse(answer)

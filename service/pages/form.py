@@ -1,0 +1,122 @@
+"""The form of a new study: a few entries of its YAML, read from it and written into it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+_FLOW = 100
+"""Columns of a line of YAML."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """An entry of the form. place: where it stands in the study. kind: how it is entered."""
+
+    name: str
+    label: str
+    place: tuple[str, ...]
+    kind: str
+    help: str = ""
+
+
+FIELDS = (
+    Field("name", "Name", ("name",), "text", "small letters, digits, - and _"),
+    Field("title", "Title", ("title",), "text"),
+    Field("data", "Data set", ("data", "name"), "choice"),
+    Field("fraction", "Part of the training set", ("data", "fraction"), "number", "0.2 for a fifth, 1 for all"),
+    Field("model", "Network", ("model", "name"), "choice"),
+    Field("methods", "Normalization", ("arms",), "methods", "one arm each"),
+    Field("population", "Population estimates", ("evaluation", "population"), "choices"),
+    Field("seeds", "Seeds", ("seeds",), "list", "three or more tell chance from difference"),
+    Field("epochs", "Epochs", ("training", "epochs"), "number"),
+    Field("batch_size", "Mini-batch size", ("training", "batch_size"), "number"),
+    Field("learning_rate", "Learning rate", ("training", "learning_rate"), "number"),
+)
+_BY_NAME = {field.name: field for field in FIELDS}
+
+
+def read_fields(text: str) -> dict[str, str | list[str]]:
+    """What the form shows of a study's text; empty entries where the text has none, nothing where it is not YAML."""
+    study = _parsed(text)
+    if study is None:
+        return {}
+    return {field.name: _shown(field, _inside(study, field.place)) for field in FIELDS}
+
+
+def set_field(text: str, name: str, value: str | list[str] | None) -> str:
+    """The text with one entry changed; as it is where it is not YAML, or there is no such entry."""
+    study, field = _parsed(text), _BY_NAME.get(name)
+    if study is None or field is None:
+        return text
+    *above, last = field.place
+    inner = study
+    for key in above:
+        if not isinstance(inner.get(key), dict):
+            inner[key] = {}
+        inner = inner[key]
+    meant = _meant(field, value, inner.get(last))
+    if meant is None:
+        inner.pop(last, None)
+    else:
+        inner[last] = meant
+    return yaml.safe_dump(study, sort_keys=False, allow_unicode=True, default_flow_style=None, width=_FLOW)
+
+
+def _parsed(text: str) -> dict[str, Any] | None:
+    try:
+        found = yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _inside(study: dict[str, Any], place: Sequence[str]) -> Any:
+    inner: Any = study
+    for key in place:
+        inner = inner.get(key) if isinstance(inner, dict) else None
+    return inner
+
+
+def _shown(field: Field, value: Any) -> str | list[str]:
+    if field.kind == "methods":
+        arms = value if isinstance(value, list) else []
+        return [str(arm["method"]) for arm in arms if isinstance(arm, dict) and "method" in arm]
+    if field.kind == "choices":
+        return [str(one) for one in value] if isinstance(value, list) else []
+    if field.kind == "list":
+        return ", ".join(str(one) for one in value) if isinstance(value, list) else ""
+    return "" if value is None or isinstance(value, dict | list) else str(value)
+
+
+def _meant(field: Field, value: str | list[str] | None, before: Any) -> Any:
+    """What goes into the study; None for nothing."""
+    if field.kind in ("methods", "choices"):
+        wanted = [value] if isinstance(value, str) else list(value or ())
+        return _arms(wanted, before) if field.kind == "methods" else wanted
+    given = "" if value is None else " ".join(value) if isinstance(value, list) else value.strip()
+    if field.kind == "list":
+        return [_number(one) for one in given.replace(",", " ").split()]
+    if not given:
+        return None
+    return _number(given) if field.kind == "number" else given
+
+
+def _arms(methods: Sequence[str], before: Any) -> list[Any]:
+    """Arms of these methods; those there were keep their own settings."""
+    old = before if isinstance(before, list) else []
+    kept = [arm for arm in old if isinstance(arm, dict) and arm.get("method") in methods]
+    known = {arm["method"] for arm in kept}
+    return kept + [{"method": method} for method in methods if method not in known]
+
+
+def _number(text: str) -> Any:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text

@@ -1,0 +1,77 @@
+"""The list of studies."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import HTMLResponse
+
+from bln_search.core.states import StudyState
+from bln_search.storage.browse import list_studies
+from bln_search.storage.overview import count_studies
+from service.context import Here
+from service.pages.render import fragment, page
+from service.pages.visitor import visitor_of
+from service.pages.words import over_seeds
+from service.paging import Cursor, cursor_after, read_page
+from service.routes.studies import SORT_KEYS, StudySort
+from service.security import Reader, visible_owner
+from service.views import study_view
+
+router = APIRouter(include_in_schema=False)
+_ROWS = 25
+
+
+@router.get("/studies")
+def studies(
+    request: Request,
+    context: Here,
+    reader: Reader,
+    state: Annotated[list[StudyState] | None, Query(max_length=10)] = None,
+    name: Annotated[str, Query(max_length=64)] = "",
+    sort: StudySort = "-created",
+    cursor: Cursor = None,
+) -> HTMLResponse:
+    """Your studies, or, for an admin, everybody's: a page of them."""
+    states = sorted(one.value for one in state or ())
+    owner = visible_owner(reader)
+    wanted = name.strip().lower()
+    about: dict[str, Any] = {"page": "studies", "owner": owner, "state": states, "name": wanted}
+    key = SORT_KEYS[sort.removeprefix("-")]
+    asked = read_page(cursor, _ROWS, sort, about, key)
+    lines = list_studies(context.engine, asked, owner=owner, states=states, name=wanted or None)
+    following = None
+    if len(lines) > _ROWS:
+        last = lines[_ROWS - 1]
+        value = (last.id,) if len(key) == 1 else (getattr(last, sort.removeprefix("-")), last.id)
+        following = cursor_after(value, sort, about)
+    return page(
+        request,
+        "studies.html",
+        visitor=visitor_of(reader),
+        studies=[study_view(line) for line in lines[:_ROWS]],
+        any=bool(lines) or count_studies(context.engine, owner) > 0,
+        states=list(StudyState),
+        chosen=states,
+        name=wanted,
+        sort=sort,
+        first=cursor is None,
+        following=following,
+    )
+
+
+@router.get("/studies/best")
+def best(context: Here, reader: Reader, study: Annotated[list[int], Query(max_length=_ROWS)]) -> HTMLResponse:
+    """The best configuration of each of these studies: asked for after the list is shown."""
+    owner = visible_owner(reader)
+    lines = list_studies(context.engine, read_page(None, _ROWS, "-created", {}), owner=owner, numbers=study)
+    rows = []
+    for line in lines:
+        board = context.boards.get(line.id, line.results, patient=True) if line.results else None
+        row = board.leaderboard.best if board else None
+        figures = row.figures.get(board.leaderboard.ranked_on) if row and board else None
+        loss = None if figures is None or row is None else over_seeds(figures.loss, row.seeds)
+        shared = len(board.sharing_first or ()) if board else 0
+        rows.append((line.id, row, loss, shared))
+    return fragment("parts/best.html", rows=rows)

@@ -1,0 +1,93 @@
+// Charts are drawn when they come into view. Plotly is fetched then, from this service.
+import { alarm, ask } from "./api.js";
+
+const FIT = { responsive: true, displayModeBar: false };
+let loading = null;
+
+function load() {
+  loading ||= new Promise((resolve, reject) => {
+    const script = document.createElement("script");
+    script.src = `/static/plotly.js?v=${document.querySelector("[data-plotly]").dataset.plotly}`;
+    script.addEventListener("load", () => resolve(window.Plotly));
+    script.addEventListener("error", () => reject(new Error("the charts could not be loaded")));
+    document.head.append(script);
+  });
+  return loading;
+}
+
+function themed(figure) {
+  const style = getComputedStyle(document.documentElement);
+  const text = style.getPropertyValue("--text").trim();
+  const line = style.getPropertyValue("--line").trim();
+  const axis = { gridcolor: line, zerolinecolor: line, linecolor: line };
+  return {
+    ...figure.layout,
+    paper_bgcolor: "rgba(0,0,0,0)",
+    plot_bgcolor: "rgba(0,0,0,0)",
+    font: { color: text, family: style.fontFamily, size: 13 },
+    xaxis: { ...axis, ...figure.layout.xaxis },
+    yaxis: { ...axis, ...figure.layout.yaxis },
+  };
+}
+
+function address(place) {
+  const [path, query] = place.dataset.chart.split("?");
+  return `${path}.json${query ? `?${query}` : ""}`;
+}
+
+export async function draw(place) {
+  const plot = place.querySelector(".plot");
+  const about = place.querySelector(".about");
+  try {
+    const [answer, plotly] = await Promise.all([ask(address(place)).then((one) => one.json()), load()]);
+    about.textContent = answer.about;
+    if (!answer.figure) {
+      plot.replaceChildren();
+      place.classList.add("without");
+      return;
+    }
+    place.classList.remove("without");
+    if (!plot.classList.contains("js-plotly-plot")) {
+      plot.replaceChildren();
+    }
+    place.figure = answer.figure;
+    await plotly.react(plot, answer.figure.data, themed(answer.figure), FIT);
+    place.querySelector(".picture").disabled = false;
+  } catch (problem) {
+    about.textContent = `This chart cannot be shown: ${problem.message}.`;
+  }
+}
+
+async function picture(place) {
+  const plotly = await load();
+  const style = getComputedStyle(document.documentElement);
+  const layout = { ...themed(place.figure), paper_bgcolor: style.getPropertyValue("--page").trim() };
+  const options = { format: "png", width: 1200, height: 700, scale: 2 };
+  const data = await plotly.toImage({ data: place.figure.data, layout }, options);
+  const link = document.createElement("a");
+  link.href = data;
+  link.download = `${place.dataset.name}.png`;
+  link.click();
+}
+
+const seen = new IntersectionObserver((entries) => {
+  for (const one of entries) {
+    if (one.isIntersecting) {
+      seen.unobserve(one.target);
+      one.target.dataset.drawn = "yes";
+      draw(one.target);
+    }
+  }
+}, { rootMargin: "200px" });
+
+for (const place of document.querySelectorAll(".chart")) {
+  seen.observe(place);
+  place.querySelector(".picture").addEventListener("click", () => picture(place).catch((problem) => alarm(problem.message)));
+}
+document.addEventListener("theme", () => {
+  for (const place of document.querySelectorAll(".chart")) {
+    if (place.figure) {
+      load().then((plotly) => plotly.react(place.querySelector(".plot"), place.figure.data, themed(place.figure), FIT));
+    }
+  }
+});

@@ -1,0 +1,176 @@
+// The text is the study; the form changes entries of the text. Both are checked by the service while one writes.
+import { alarm, Refused, send } from "./api.js";
+
+const text = document.getElementById("text");
+const lines = document.getElementById("lines");
+const form = document.getElementById("form");
+const mistakes = document.getElementById("mistakes");
+const plan = document.getElementById("plan");
+const button = document.getElementById("send");
+let wrong = new Set();
+let checked = null;
+let timer = null;
+let asked = 0;
+
+function number() {
+  const count = text.value.split("\n").length;
+  lines.replaceChildren(
+    ...Array.from({ length: count }, (_, index) => {
+      const mark = document.createElement("span");
+      mark.textContent = `${wrong.has(index + 1) ? "▶ " : ""}${index + 1}\n`;
+      mark.className = wrong.has(index + 1) ? "wrong" : "";
+      return mark;
+    }),
+  );
+  lines.scrollTop = text.scrollTop;
+}
+
+function fill(fields) {
+  for (const [name, value] of Object.entries(fields)) {
+    for (const entry of form.querySelectorAll(`[name="${name}"]`)) {
+      if (entry.type === "checkbox") {
+        entry.checked = value.includes(entry.value);
+      } else if (entry !== document.activeElement) {
+        entry.value = value;
+      }
+    }
+  }
+}
+
+function tell(found) {
+  wrong = new Set(found.map((one) => one.line));
+  if (!found.length) {
+    mistakes.replaceChildren();
+    return;
+  }
+  const list = document.createElement("ul");
+  list.className = "mistakes";
+  for (const one of found) {
+    const item = document.createElement("li");
+    if (one.line) {
+      const jump = document.createElement("button");
+      jump.type = "button";
+      jump.className = "plain";
+      jump.textContent = `Line ${one.line}`;
+      jump.addEventListener("click", () => go(one.line));
+      item.append(jump, `: ${one.message}`);
+    } else {
+      item.textContent = one.message;
+    }
+    list.append(item);
+  }
+  mistakes.replaceChildren(list);
+}
+
+function go(line) {
+  const before = text.value.split("\n").slice(0, line - 1).join("\n").length + (line > 1 ? 1 : 0);
+  const end = text.value.indexOf("\n", before);
+  text.focus();
+  text.setSelectionRange(before, end < 0 ? text.value.length : end);
+}
+
+function entry(list, term, value) {
+  const name = document.createElement("dt");
+  const told = document.createElement("dd");
+  name.textContent = term;
+  told.textContent = value;
+  list.append(name, told);
+}
+
+function duration(seconds) {
+  if (seconds === null) {
+    return "unknown: nothing alike ran here yet";
+  }
+  const parts = [["h", 3600], ["min", 60], ["s", 1]];
+  const [unit, size] = parts.find(([, one]) => seconds >= one) || ["s", 1];
+  return `about ${Math.max(1, Math.round(seconds / size))} ${unit} on one worker process`;
+}
+
+function show(found) {
+  const list = document.createElement("dl");
+  const many = new Intl.NumberFormat();
+  entry(list, "Networks to train", `${found.sampled ? "at most " : ""}${many.format(found.trials)}`);
+  entry(list, "Epochs in all", many.format(found.epochs));
+  entry(list, "Evaluations of each split", many.format(found.evaluations));
+  entry(list, "Time", duration(found.seconds));
+  entry(list, "Room for results", found.bytes === null ? "unknown" : `${many.format(Math.ceil(found.bytes / 1e6))} MB`);
+  const parts = [list];
+  if (found.undefined.length) {
+    const title = document.createElement("p");
+    title.textContent = `${found.undefined.length} evaluations will have no value:`;
+    const rows = document.createElement("ul");
+    for (const one of found.undefined.slice(0, 20)) {
+      const item = document.createElement("li");
+      item.textContent = `${one.arm} ${one.configuration}${one.estimate ? ` (${one.estimate})` : ""}, batch ${one.batch_size}: ${one.reason}`;
+      rows.append(item);
+    }
+    parts.push(title, rows);
+  }
+  plan.replaceChildren(...parts);
+}
+
+async function check(change = {}) {
+  const turn = ++asked;
+  try {
+    const answer = await (await send("/studies/new/check", "POST", { text: text.value, ...change })).json();
+    if (turn !== asked) {
+      return;
+    }
+    if (answer.text !== text.value) {
+      text.value = answer.text;
+    }
+    fill(answer.fields);
+    tell(answer.mistakes);
+    checked = answer.plan ? answer.plan.study : null;
+    if (answer.plan) {
+      show(answer.plan);
+    } else {
+      const told = document.createElement("p");
+      told.className = "quiet";
+      told.textContent = "The plan is shown when the study has no mistake.";
+      plan.replaceChildren(told);
+    }
+    alarm("");
+  } catch (problem) {
+    if (turn !== asked) {
+      return;
+    }
+    checked = null;
+    alarm(problem.message);
+  }
+  button.disabled = checked === null;
+  number();
+}
+
+text.addEventListener("input", () => {
+  button.disabled = true;
+  asked += 1;
+  number();
+  clearTimeout(timer);
+  timer = setTimeout(check, 350);
+});
+text.addEventListener("scroll", () => (lines.scrollTop = text.scrollTop));
+
+form.addEventListener("change", (event) => {
+  clearTimeout(timer);
+  const name = event.target.name;
+  const boxes = form.querySelectorAll(`[name="${name}"]`);
+  const value =
+    event.target.type === "checkbox" ? [...boxes].filter((one) => one.checked).map((one) => one.value) : event.target.value;
+  check({ field: name, value });
+});
+form.addEventListener("submit", (event) => event.preventDefault());
+
+button.addEventListener("click", async () => {
+  button.disabled = true;
+  try {
+    const made = await (await send("/api/v1/studies", "POST", checked)).json();
+    location.assign(`/studies/${made.id}`);
+  } catch (problem) {
+    alarm(problem instanceof Refused ? problem.message : "this study could not be sent in");
+    button.disabled = false;
+  }
+});
+
+number();
+check();

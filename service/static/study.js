@@ -1,0 +1,220 @@
+// A study as it goes on. Events come one by one; the page is brought up to date once a second at most, and the parts
+// that cost the service more less often.
+import { alarm, ask, send } from "./api.js";
+import { draw } from "./charts.js";
+import { localTime, localise } from "./page.js";
+
+const KINDS = [
+  "study_accepted", "study_running", "study_paused", "study_complete", "study_interrupted", "study_cancelled",
+  "study_failed", "study_changed", "pause_requested", "cancel_requested", "request_withdrawn", "point_added",
+  "attempt_started", "attempt_failed", "attempt_lost", "attempt_released", "epoch", "trained", "trial_finished",
+  "trial_diverged", "trial_pruned",
+];
+const KEPT = 200;
+const root = document.getElementById("study");
+const number = root.dataset.id;
+const api = `/api/v1/studies/${number}`;
+const log = document.getElementById("log");
+const live = document.getElementById("live");
+let last = Number(root.dataset.last);
+let fresh = [];
+let waiting = null;
+let stale = { leading: false, cells: false, curves: false };
+let parts = null;
+let over = false;
+
+function says(text) {
+  if (live.textContent !== text) {
+    live.textContent = text;
+  }
+}
+
+function line(event) {
+  const item = document.createElement("li");
+  item.value = event.number;
+  const kind = document.createElement("b");
+  kind.textContent = event.kind.replaceAll("_", " ");
+  let more = event.trial_id ? ` trial ${event.trial_id}` : "";
+  if (event.kind === "epoch") {
+    const loss = event.data.validation_loss;
+    more += `, epoch ${event.data.epoch}: validation loss ${loss === null ? "not a number" : loss.toFixed(4)}`;
+  } else if (event.data.reason) {
+    more += `: ${event.data.reason}`;
+  }
+  item.append(`${localTime(new Date(event.at))} `, kind, more);
+  return item;
+}
+
+function duration(seconds) {
+  const parts = [["h", 3600], ["min", 60], ["s", 1]];
+  const [unit, size] = parts.find(([, one]) => seconds >= one) || ["s", 1];
+  return `${Math.round(seconds / size)} ${unit} left`;
+}
+
+function stand(study) {
+  const state = document.getElementById("state");
+  const badge = state.querySelector(".state");
+  if (root.dataset.state !== study.state || !badge) {
+    root.dataset.state = study.state;
+    refreshBadge(state, study.state);
+  }
+  document.getElementById("reason").textContent = study.reason || (study.request ? `asked to ${study.request}` : " ");
+  const { fraction, ended, trials, running, failed } = study.progress;
+  document.getElementById("progress").value = fraction;
+  const more = failed ? `, ${failed} failed` : "";
+  document.getElementById("counts").textContent = `${ended} of ${trials} trials, ${running} running${more}`;
+  document.getElementById("left").textContent = study.eta_seconds ? duration(study.eta_seconds) : "";
+  actions(study.state);
+}
+
+const MARKS = { accepted: "○", running: "▶", paused: "Ⅱ", complete: "✔", interrupted: "◌", cancelled: "⊘", failed: "✖" };
+
+function refreshBadge(place, state) {
+  const badge = document.createElement("span");
+  badge.className = `state state-${state}`;
+  const mark = document.createElement("span");
+  mark.setAttribute("aria-hidden", "true");
+  mark.textContent = MARKS[state] || "";
+  badge.append(mark, ` ${state}`);
+  place.replaceChildren(badge);
+}
+
+function actions(state) {
+  for (const button of document.querySelectorAll("#actions [data-action]")) {
+    button.hidden = !button.dataset.for.split(" ").includes(state);
+  }
+}
+
+async function part(name) {
+  const answer = await ask(`/studies/${number}/parts/${name}`);
+  const place = document.getElementById(name);
+  const found = new DOMParser().parseFromString(await answer.text(), "text/html");
+  place.style.minHeight = `${place.offsetHeight}px`;
+  place.replaceChildren(...found.body.childNodes);
+  localise(place);
+}
+
+async function refreshParts() {
+  parts = null;
+  const wanted = stale;
+  stale = { leading: false, cells: false, curves: false };
+  const start = performance.now();
+  try {
+    if (wanted.cells) {
+      await part("cells");
+    }
+    if (wanted.leading) {
+      await part("leading");
+    }
+    const chart = document.querySelector(".chart[data-drawn]");
+    if (wanted.curves && chart) {
+      await draw(chart);
+    }
+  } catch {
+    // the next event asks again
+  }
+  return performance.now() - start;
+}
+
+let cost = 0;
+
+async function laterParts() {
+  if (parts === null) {
+    parts = setTimeout(async () => {
+      cost = await refreshParts();
+    }, over ? 0 : Math.max(2000, cost * 12));
+  }
+}
+
+async function flush() {
+  waiting = null;
+  const shown = fresh.slice(-KEPT);
+  fresh = [];
+  log.prepend(...shown.reverse().map(line));
+  while (log.children.length > KEPT) {
+    log.lastElementChild.remove();
+  }
+  try {
+    stand(await (await ask(api)).json());
+  } catch (problem) {
+    says(problem.message);
+  }
+  await laterParts();
+}
+
+function take(message) {
+  const event = JSON.parse(message.data);
+  if (event.number <= last) {
+    return;
+  }
+  last = event.number;
+  fresh.push(event);
+  if (fresh.length > 4 * KEPT) {
+    fresh = fresh.slice(-KEPT);
+  }
+  stale.curves ||= event.kind === "epoch";
+  if (event.kind !== "epoch") {
+    stale.cells = true;
+    stale.leading ||= event.kind === "trial_finished";
+  }
+  waiting ??= setTimeout(flush, 1000);
+}
+
+function listen() {
+  const stream = new EventSource(`${api}/events?after=${last}`);
+  stream.addEventListener("open", () => says("live"));
+  stream.addEventListener("error", () => {
+    if (over) {
+      return;
+    }
+    says("connection lost, trying again …");
+    if (stream.readyState === EventSource.CLOSED) {
+      setTimeout(listen, 3000);
+    }
+  });
+  stream.addEventListener("end", async () => {
+    over = true;
+    stream.close();
+    says("at rest");
+    stale = { leading: true, cells: true, curves: true };
+    clearTimeout(parts);
+    parts = null;
+    clearTimeout(waiting);
+    await flush();
+  });
+  for (const kind of KINDS) {
+    stream.addEventListener(kind, take);
+  }
+}
+
+document.getElementById("actions")?.addEventListener("click", async (event) => {
+  const { action, ask: question } = event.target.dataset || {};
+  if (!action || (question && !window.confirm(question))) {
+    return;
+  }
+  event.target.disabled = true;
+  try {
+    if (action === "delete") {
+      await send(api, "DELETE");
+      location.assign("/studies");
+      return;
+    }
+    stand(await (await send(`${api}/${action}`, "POST")).json());
+    alarm("");
+    if (over) {
+      over = false;
+      listen();
+    }
+  } catch (problem) {
+    alarm(problem.message);
+  } finally {
+    event.target.disabled = false;
+  }
+});
+
+actions(root.dataset.state);
+if (!["complete", "cancelled", "failed"].includes(root.dataset.state)) {
+  listen();
+} else {
+  over = true;
+}
