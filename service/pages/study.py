@@ -42,7 +42,7 @@ def study(request: Request, seen: Seen, context: Here) -> HTMLResponse:
         study=study_view(line),
         spec=json.loads(spec),
         last=line.last_event,
-        events=events[::-1],
+        events=events,
         names=trial_names(context.engine, sorted({one.trial_id for one in events if one.trial_id})),
         **_cells(context.engine, seen.id),
         **leading(context, seen.id, line.results),

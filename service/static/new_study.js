@@ -11,6 +11,7 @@ let wrong = new Set();
 let checked = null;
 let timer = null;
 let asked = 0;
+let changes = Promise.resolve();
 
 function number() {
   const count = text.value.split("\n").length;
@@ -111,9 +112,14 @@ function show(found) {
 
 async function check(change = {}) {
   const turn = ++asked;
+  const sent = text.value;
   try {
-    const answer = await (await send("/studies/new/check", "POST", { text: text.value, ...change })).json();
-    if (turn !== asked) {
+    const answer = await (await send("/studies/new/check", "POST", { text: sent, ...change })).json();
+    if (text.value !== sent && change.field) {
+      await check(change);
+      return;
+    }
+    if (text.value !== sent || (turn !== asked && !change.field)) {
       return;
     }
     if (answer.text !== text.value) {
@@ -147,7 +153,7 @@ text.addEventListener("input", () => {
   asked += 1;
   number();
   clearTimeout(timer);
-  timer = setTimeout(check, 350);
+  timer = setTimeout(() => check(), 350);
 });
 text.addEventListener("scroll", () => (lines.scrollTop = text.scrollTop));
 
@@ -157,7 +163,8 @@ form.addEventListener("change", (event) => {
   const boxes = form.querySelectorAll(`[name="${name}"]`);
   const value =
     event.target.type === "checkbox" ? [...boxes].filter((one) => one.checked).map((one) => one.value) : event.target.value;
-  check({ field: name, value });
+  button.disabled = true;
+  changes = changes.then(() => check({ field: name, value }));
 });
 form.addEventListener("submit", (event) => event.preventDefault());
 

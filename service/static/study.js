@@ -2,7 +2,7 @@
 // that cost the service more less often.
 import { alarm, ask, send } from "./api.js";
 import { draw } from "./charts.js";
-import { localTime, localise } from "./page.js";
+import { localTime, localise } from "./times.js";
 
 const KINDS = [
   "study_accepted", "study_running", "study_paused", "study_complete", "study_interrupted", "study_cancelled",
@@ -81,7 +81,7 @@ function refreshBadge(place, state) {
 
 function actions(state) {
   for (const button of document.querySelectorAll("#actions [data-action]")) {
-    button.hidden = !button.dataset.for.split(" ").includes(state);
+    button.disabled = !button.dataset.for.split(" ").includes(state);
   }
 }
 
@@ -128,11 +128,14 @@ async function laterParts() {
 
 async function flush() {
   waiting = null;
-  const shown = fresh.slice(-KEPT);
+  const follows = log.scrollTop + log.clientHeight >= log.scrollHeight - 4;
+  log.append(...fresh.slice(-KEPT).map(line));
   fresh = [];
-  log.prepend(...shown.reverse().map(line));
   while (log.children.length > KEPT) {
-    log.lastElementChild.remove();
+    log.firstElementChild.remove();
+  }
+  if (follows) {
+    log.scrollTop = log.scrollHeight;
   }
   try {
     stand(await (await ask(api)).json());
@@ -207,11 +210,11 @@ document.getElementById("actions")?.addEventListener("click", async (event) => {
     }
   } catch (problem) {
     alarm(problem.message);
-  } finally {
-    event.target.disabled = false;
+    actions(root.dataset.state);
   }
 });
 
+log.scrollTop = log.scrollHeight;
 actions(root.dataset.state);
 if (!["complete", "cancelled", "failed"].includes(root.dataset.state)) {
   listen();
