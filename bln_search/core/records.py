@@ -75,6 +75,24 @@ class EpochRecord:
     seconds: float
 
 
+DRIFT = "drift"
+"""Under which a checkpoint's provenance holds its Drift records."""
+
+
+@dataclass(frozen=True)
+class Drift:
+    """Mini-batch statistics of a layer against a population estimate, in units of the layer's deviation.
+
+    spread: how far mini-batches scatter. shift: how far the estimate is from the `frozen` one. None: not a number.
+    """
+
+    layer: str
+    statistic: str
+    estimate: str
+    spread: float | None
+    shift: float | None
+
+
 @dataclass(frozen=True)
 class CheckpointRecord:
     """A trained network on disk: file name under the checkpoint folder, SHA-256 of its content, where it came from."""

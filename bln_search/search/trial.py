@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import platform
 from collections.abc import Callable, Generator
+from dataclasses import asdict
 
 import numpy as np
 import torch
 from torch import nn
 
 from bln_search.core.errors import DataError
-from bln_search.core.records import CheckpointRecord, EpochRecord, Evaluation
+from bln_search.core.records import DRIFT, CheckpointRecord, EpochRecord, Evaluation
 from bln_search.core.version import VERSION
 from bln_search.core.words import PopulationEstimate, Split
 from bln_search.data import PreparedData
@@ -21,6 +22,7 @@ from bln_search.evaluation.cost import count_weights, inference_seconds
 from bln_search.evaluation.memory import MEMORY_LIMIT
 from bln_search.models import build_model
 from bln_search.norms import make_norm
+from bln_search.norms.drift import drifts
 from bln_search.norms.examples import Row
 from bln_search.norms.finding import Gathered, find_norms, network_populations
 from bln_search.norms.gathering import GatheredMoments
@@ -137,7 +139,7 @@ def _train(
         epoch=trained.kept_epoch,
         judged_under=str(trial.arm.judge),
         validation_loss=trained.kept_validation_loss,
-        provenance=origin,
+        provenance={**origin, DRIFT: [asdict(one) for one in drifts(gathered)]},
     )
     send(TrainingDone(checkpoint))
     return gathered

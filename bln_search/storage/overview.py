@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Engine, func, select
 
+from bln_search.core.records import DRIFT, Drift
 from bln_search.core.states import TrialState
 from bln_search.specs.search import Objective
 from bln_search.storage.engine import reading
@@ -86,6 +87,20 @@ def inference_seconds(engine: Engine, study_id: int) -> dict[tuple[str, str], fl
                 key = arm, written_point(parameters)
                 found[key] = min(seconds, found.get(key, seconds))
     return found
+
+
+def drifts(engine: Engine, study_id: int, arm: str, point: str) -> dict[int, list[Drift]]:
+    """By seed, what was found of the layers of an arm at a point."""
+    with reading(engine) as session:
+        query = select(TrialRow.seed, TrialRow.parameters, CheckpointRow.provenance).join(
+            CheckpointRow, CheckpointRow.trial_id == TrialRow.id
+        )
+        rows = session.execute(query.where(TrialRow.study_id == study_id, TrialRow.arm == arm))
+        return {
+            seed: [Drift(**one) for one in provenance.get(DRIFT, [])]
+            for seed, parameters, provenance in rows
+            if written_point(parameters) == point
+        }
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Request
@@ -16,10 +16,11 @@ from bln_search.reports.charts import Chart
 from bln_search.reports.charts.chart import condition_label
 from bln_search.reports.charts.configurations import ByConfiguration, effects_chart, heat_map, rank_chart
 from bln_search.reports.charts.curves import TrialCurve, curves_chart
-from bln_search.reports.charts.search import PointResult, importance_chart, parallel_chart, pareto_chart
+from bln_search.reports.charts.layers import drift_chart
+from bln_search.reports.charts.search import PointResult, flat, importance_chart, parallel_chart, pareto_chart
 from bln_search.specs.space import point_label
 from bln_search.storage.browse import Page, find_study_line, list_curves
-from bln_search.storage.overview import inference_seconds
+from bln_search.storage.overview import drifts, inference_seconds
 from service.boards import Board
 from service.context import Context, Here
 from service.pages.render import page
@@ -30,6 +31,7 @@ from service.security import OwnStudy, Seen
 router = APIRouter(prefix="/studies/{study_id:number}", include_in_schema=False)
 _MOST_CONDITIONS = 40
 _MOST_CURVES = 60
+_MOST_POINTS = 8
 SplitChoice = Annotated[Literal["validation", "test"], Query(description="split whose loss is shown")]
 ConditionChoice = Annotated[int, Query(ge=0, lt=1_000_000, description="which of the conditions")]
 
@@ -41,7 +43,7 @@ class Question:
         self.study, self.context = study, context
         self.split = Split(split)
         self.board: Board = context.boards.get(study.id, study.results, patient=True)
-        self.conditions = losses_by_condition(self.board.losses[self.split])
+        self.conditions = _best_points(losses_by_condition(self.board.losses[self.split]))
         self.place = condition if condition < len(self.conditions) else 0
 
     @property
@@ -63,8 +65,22 @@ class Question:
                 best[arm, point] = min(mean, best.get((arm, point), mean))
         seconds = inference_seconds(self.context.engine, self.study.id) if best else {}
         return [
-            PointResult(arm, json.loads(point), loss, seconds.get((arm, point))) for (arm, point), loss in best.items()
+            PointResult(arm, flat(json.loads(point)), loss, seconds.get((arm, point)))
+            for (arm, point), loss in best.items()
         ]
+
+
+def _best_points(conditions: Mapping[Condition, ByConfiguration]) -> dict[Condition, ByConfiguration]:
+    """Where a study has a space: the conditions of its best points, best first; else all of them."""
+    if not any(one.point for one in conditions):
+        return dict(conditions)
+    best: dict[tuple[str, str], float] = {}
+    for one, losses in conditions.items():
+        lowest = min(statistics.fmean(values.values()) for values in losses.values())
+        best[one.arm, one.point] = min(lowest, best.get((one.arm, one.point), lowest))
+    kept = {key: place for place, key in enumerate(sorted(best, key=best.__getitem__)[:_MOST_POINTS])}
+    chosen = [one for one in conditions if (one.arm, one.point) in kept]
+    return {one: conditions[one] for one in sorted(chosen, key=lambda one: kept[one.arm, one.point])}
 
 
 def _readable(condition: Condition) -> Condition:
@@ -73,8 +89,10 @@ def _readable(condition: Condition) -> Condition:
 
 
 def _ranks(question: Question) -> Chart | None:
-    first = dict(list(question.conditions.items())[:_MOST_CONDITIONS])
-    return rank_chart({_readable(one): losses for one, losses in first.items()})
+    """Over estimates and batch sizes; of a search only at its best point, where points would be too many to tell."""
+    best = next(((one.arm, one.point) for one in question.conditions if one.point), None)
+    of_best = [one for one in question.conditions if best in (None, (one.arm, one.point))][:_MOST_CONDITIONS]
+    return rank_chart({_readable(one): question.conditions[one] for one in of_best})
 
 
 def _curves(question: Question) -> Chart | None:
@@ -85,6 +103,13 @@ def _curves(question: Question) -> Chart | None:
     ]
     found = find_study_line(question.context.engine, question.study.id)
     return curves_chart(curves, sum(found[0].trials.values()) if found else len(curves))
+
+
+def _layers(question: Question) -> Chart | None:
+    if not question.conditions:
+        return None
+    condition = list(question.conditions)[question.place]
+    return drift_chart(drifts(question.context.engine, question.study.id, condition.arm, condition.point))
 
 
 CHARTS: dict[str, tuple[str, Callable[[Question], Chart | None], str]] = {
@@ -98,7 +123,12 @@ CHARTS: dict[str, tuple[str, Callable[[Question], Chart | None], str]] = {
     "ranks": (
         "Which configuration wins where",
         _ranks,
-        "this needs a second population estimate, inference batch size, arm or point",
+        "this needs a second population estimate, inference batch size, point or arm of the same method",
+    ),
+    "layers": (
+        "Population against mini-batch",
+        _layers,
+        "networks trained from now on record what this needs",
     ),
     "importance": (
         "Which parameters matter",

@@ -73,7 +73,9 @@ def compared_ranks(
         for condition, losses in list(found.items())[:_MOST]:
             label = f"{number}: {board.spec.name}"
             conditions[f"{label}, {condition_label(condition, list(found))}"] = losses
-    return drawn(ranks_under(conditions) if conditions else None, "nothing is measured yet")
+    return drawn(
+        ranks_under(conditions) if conditions else None, "this needs two conditions with the same configurations"
+    )
 
 
 def _boards(context: Context, reader: Bearer, numbers: list[int]) -> list[Board]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
@@ -10,8 +11,11 @@ from fastapi.responses import HTMLResponse
 
 from bln_search.core.configuration import InferenceConfiguration, Method, all_configurations
 from bln_search.core.words import PopulationEstimate
+from bln_search.ranking.groups import losses_by_condition
+from bln_search.reports.charts.chart import condition_label
 from bln_search.specs.space import point_label
 from bln_search.storage.overview import checkpoints_of
+from service.boards import Board
 from service.context import Here
 from service.pages.leaderboard import shown_row
 from service.pages.render import page
@@ -22,6 +26,7 @@ from service.security import Reader, Seen
 from service.views import configuration_view
 
 router = APIRouter(include_in_schema=False)
+_MOST_WINS = 20
 
 
 @router.get("/studies/{study_id:number}/configurations/{word}")
@@ -66,8 +71,20 @@ def configuration(
         parameters=point_label(json.loads(first.point)) if first.point else "",
         others=[shown_row(row, board) for row in same if row is not first][:50],
         ranked_on=board.leaderboard.ranked_on,
+        wins=_wins(board, wanted),
         checkpoints=checkpoints_of(context.engine, study.id, first.arm, first.point)[:20],
     )
+
+
+def _wins(board: Board, configuration: InferenceConfiguration) -> list[str]:
+    """The conditions under which it has the lowest mean loss of all."""
+    conditions = losses_by_condition(board.losses[board.leaderboard.ranked_on])
+    won = []
+    for condition, losses in conditions.items():
+        means = {one: statistics.fmean(values.values()) for one, values in losses.items()}
+        if configuration in means and means[configuration] == min(means.values()):
+            won.append(condition_label(condition, list(conditions)))
+    return won[:_MOST_WINS]
 
 
 @router.get("/configurations")

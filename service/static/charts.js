@@ -15,16 +15,27 @@ function load() {
   return loading;
 }
 
+// What a variable of the style sheet comes to, light or dark.
+function colour(name) {
+  const probe = document.createElement("span");
+  probe.style.color = `var(${name})`;
+  document.body.append(probe);
+  const found = getComputedStyle(probe).color;
+  probe.remove();
+  return found;
+}
+
 function themed(figure) {
-  const style = getComputedStyle(document.documentElement);
-  const text = style.getPropertyValue("--text").trim();
-  const line = style.getPropertyValue("--line").trim();
+  const text = colour("--text");
+  const line = colour("--line");
+  const narrow = document.documentElement.clientWidth < 600;
   const axis = { gridcolor: line, zerolinecolor: line, linecolor: line };
   return {
     ...figure.layout,
     paper_bgcolor: "rgba(0,0,0,0)",
     plot_bgcolor: "rgba(0,0,0,0)",
-    font: { color: text, family: style.fontFamily, size: 13 },
+    font: { color: text, family: getComputedStyle(document.body).fontFamily, size: 13 },
+    legend: { ...figure.layout.legend, ...(narrow ? { y: -0.4, font: { size: 11 } } : {}) },
     xaxis: { ...axis, ...figure.layout.xaxis },
     yaxis: { ...axis, ...figure.layout.yaxis },
   };
@@ -60,8 +71,7 @@ export async function draw(place) {
 
 async function picture(place) {
   const plotly = await load();
-  const style = getComputedStyle(document.documentElement);
-  const layout = { ...themed(place.figure), paper_bgcolor: style.getPropertyValue("--page").trim() };
+  const layout = { ...themed(place.figure), paper_bgcolor: colour("--page") };
   const options = { format: "png", width: 1200, height: 700, scale: 2 };
   const data = await plotly.toImage({ data: place.figure.data, layout }, options);
   const link = document.createElement("a");

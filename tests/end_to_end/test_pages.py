@@ -22,6 +22,14 @@ seeds: [0, 1]
 training: {{epochs: {epochs}, batch_size: 25}}
 """
 FOR_EVER = 20_000
+WATCH_SHIFTS = """
+window.shift = 0;
+window.moved = [];
+new PerformanceObserver((list) => list.getEntries().forEach((one) => {
+  window.shift += one.value;
+  one.sources.forEach((from) => window.moved.push(from.node?.outerHTML?.slice(0, 90)));
+})).observe({ type: 'layout-shift', buffered: false })
+"""
 
 
 @pytest.fixture(scope="module")
@@ -166,11 +174,12 @@ def test_every_chart_is_drawn_or_says_why_not_and_goes_along_as_picture_and_data
     visit.until("[...document.querySelectorAll('.about')].every((one) => one.textContent.trim())")
     told = dict(zip(page.locator(".chart h2").all_inner_texts(), page.locator(".about").all_inner_texts(), strict=True))
     assert [name for name, about in told.items() if about.startswith("Nothing to show yet")] == [
+        "Which configuration wins where",
         "Which parameters matter",
         "Points of the search",
         "Loss and inference time",
     ]
-    assert page.locator(".js-plotly-plot").count() == len(told) - 3
+    assert page.locator(".js-plotly-plot").count() == len(told) - 4
     first = page.locator(".chart[data-name=configurations]")
     with page.expect_download() as download:
         first.get_by_role("button", name="Picture").click()
@@ -337,10 +346,7 @@ def test_nothing_moves_while_events_come_in(visit, service):
         number = client.submit(spec("moving", FOR_EVER))["id"]
         visit.go(f"/studies/{number}")
         page = visit.page
-        page.evaluate(
-            "window.shift = 0; new PerformanceObserver((list) => list.getEntries().forEach((one) => "
-            "{ window.shift += one.value; one.sources.forEach((from) => (window.moved ||= []).push(from.node?.outerHTML?.slice(0, 90))); })).observe({ type: 'layout-shift', buffered: false })"
-        )
+        page.evaluate(WATCH_SHIFTS)
         page.wait_for_selector("#log li:has-text('epoch')", timeout=40_000)
         time.sleep(4)
         client.cancel(number)

@@ -65,6 +65,15 @@ def test_rows_that_differ_by_less_than_their_seeds_share_the_first_place():
     assert {candidate("TTTT"), candidate("TTFF")} <= set(sharing)
 
 
+def test_the_group_ends_with_the_first_row_that_is_told_from_the_best():
+    losses = {
+        candidate("TTTT"): {0: 1.0, 1: 1.1, 2: 0.9},
+        candidate("TTFF"): {0: 1.2, 1: 1.3, 2: 1.1},
+        candidate("FFFF", None): {0: 1.0, 1: 3.0, 2: 1.5},
+    }
+    assert list(sharing_first(losses)) == [candidate("TTTT")]
+
+
 def test_false_alarms_about_equal_rows_keep_to_the_level():
     """The best of equal rows is chosen, then compared: Holm over all rows holds the share of tables with an alarm."""
     rng = np.random.default_rng(1)

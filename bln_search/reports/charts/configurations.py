@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -105,15 +106,22 @@ def effects_chart(losses: ByConfiguration) -> Chart | None:
 
 
 def rank_chart(conditions: Mapping[Condition, ByConfiguration]) -> Chart | None:
-    """The rank of every configuration under several conditions; None for fewer than two conditions."""
-    if len(conditions) < 2:
-        return None
+    """The rank of every configuration under several conditions; None for fewer than two that can be compared."""
     labels = [condition_label(one, list(conditions)) for one in conditions]
     return ranks_under(dict(zip(labels, conditions.values(), strict=True)))
 
 
-def ranks_under(conditions: Mapping[str, ByConfiguration]) -> Chart:
-    """The rank of every configuration under each of several conditions, in their order."""
+def ranks_under(conditions: Mapping[str, ByConfiguration]) -> Chart | None:
+    """The rank of every configuration under each of several conditions, in their order.
+
+    Only conditions with the same configurations are compared: of the method that has most of them. None for fewer than
+    two.
+    """
+    counted = Counter(frozenset(losses) for losses in conditions.values())
+    wanted = max(counted, key=lambda words: (counted[words], len(words)), default=frozenset())
+    conditions = {label: losses for label, losses in conditions.items() if frozenset(losses) == wanted}
+    if len(conditions) < 2:
+        return None
     ranks = {label: _ranks(losses) for label, losses in conditions.items()}
     words = sorted({one for found in ranks.values() for one in found}, key=word_order)
     traces = [
@@ -132,7 +140,7 @@ def ranks_under(conditions: Mapping[str, ByConfiguration]) -> Chart:
     figure = {
         "data": traces,
         "layout": layout(
-            "", "rank by mean loss", yaxis={"autorange": "reversed", "dtick": 1}, xaxis={"type": "category"}
+            "", "rank by mean loss", yaxis={"range": [len(words) + 0.5, 0.5], "dtick": 1}, xaxis={"type": "category"}
         ),
     }
     rows = [

@@ -9,6 +9,9 @@ from typing import Any
 from bln_search.ranking.interval import interval_of
 from bln_search.reports.charts.chart import Chart, clear, colour, layout
 
+_USUAL, _BEYOND = 0.9, 2.0
+"""An axis ends at so many times the loss below which this share of all losses lies, where any are above it."""
+
 _KINDS = {"training_loss": ("training", "dot"), "validation_loss": ("validation", "solid")}
 
 
@@ -27,29 +30,45 @@ def curves_chart(curves: Sequence[TrialCurve], of: int) -> Chart | None:
     curves = [one for one in curves if one.epochs]
     if not curves:
         return None
-    groups: dict[tuple[str, str], list[TrialCurve]] = {}
+    groups: dict[str, list[TrialCurve]] = {}
     for one in curves:
-        groups.setdefault((one.arm, one.point), []).append(one)
+        groups.setdefault(one.arm, []).append(one)
     traces: list[dict[str, Any]] = []
-    for position, (group, members) in enumerate(groups.items()):
+    for position, (arm, members) in enumerate(groups.items()):
+        alike = len({one.point for one in members}) == 1 and len(members) > 1
         for metric, (kind, dash) in _KINDS.items():
-            traces += _band(members, metric, colour(position)) if len(members) > 1 else []
-            name = f"{' '.join(part for part in group if part)}, {kind}"
+            traces += _band(members, metric, colour(position)) if alike else []
             traces += [
-                _line(one, metric, name, colour(position), dash, shown=index == 0) for index, one in enumerate(members)
+                _line(one, metric, f"{arm}, {kind}", colour(position), dash, shown=index == 0)
+                for index, one in enumerate(members)
             ]
+    top = _top(curves)
+    axis: dict[str, Any] = {} if top is None else {"range": [0, top]}
     figure = {
         "data": traces,
-        "layout": layout("epoch", "loss (nats)", hovermode="closest", xaxis={"rangemode": "tozero"}),
+        "layout": layout("epoch", "loss (nats)", hovermode="closest", xaxis={"rangemode": "tozero"}, yaxis=axis),
     }
     rows = [
         {"arm": one.arm, "parameters": one.point, "seed": one.seed, **epoch} for one in curves for epoch in one.epochs
     ]
     about = "One line a trial, dotted on the training data, solid on the validation data; bands are 95 % intervals of "
     about += "the mean over seeds."
+    if top is not None:
+        about += f" Losses above {top:.3g} are outside."
     if len(curves) < of:
         about += f" {len(curves)} of {of:,} trials are drawn."
     return Chart("Losses by epoch", about, figure, rows)
+
+
+def _top(curves: Sequence[TrialCurve]) -> float | None:
+    """Where the axis ends so that a few trials that went wrong do not flatten all others; None where none did."""
+    values = sorted(
+        epoch[metric] for one in curves for epoch in one.epochs for metric in _KINDS if epoch[metric] is not None
+    )
+    if not values:
+        return None
+    usual = _BEYOND * values[int(len(values) * _USUAL)]
+    return usual if values[-1] > usual else None
 
 
 def _line(one: TrialCurve, metric: str, name: str, code: str, dash: str, *, shown: bool) -> dict[str, Any]:
@@ -63,7 +82,7 @@ def _line(one: TrialCurve, metric: str, name: str, code: str, dash: str, *, show
         "showlegend": shown,
         "line": {"color": code, "dash": dash, "width": 1.3},
         "opacity": 0.8,
-        "hovertemplate": f"{name}, seed {one.seed}, epoch %{{x}}: %{{y:.4f}}<extra></extra>",
+        "hovertemplate": f"{name}, {one.point} seed {one.seed}, epoch %{{x}}: %{{y:.4f}}<extra></extra>",
     }
 
 

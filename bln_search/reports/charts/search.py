@@ -23,6 +23,18 @@ class PointResult:
     seconds: float | None = None
 
 
+def flat(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters one by one: those of a schedule, which have several values, under a name for each."""
+    found: dict[str, Any] = {}
+    for name, value in parameters.items():
+        if isinstance(value, Mapping):
+            inner = {key: one for key, one in flat(value).items() if key != "kind"}
+            found |= {f"{name} {key.removeprefix('steps ')}": one for key, one in inner.items()}
+        else:
+            found[name] = value
+    return found
+
+
 def importance_chart(points: Sequence[PointResult]) -> Chart | None:
     """How much of the variation each parameter explains; None for too few points."""
     found = importances([one.parameters for one in points], [one.loss for one in points])
@@ -88,7 +100,11 @@ def parallel_chart(points: Sequence[PointResult]) -> Chart | None:
     figure = {
         "data": traces,
         "layout": layout(
-            "", "", xaxis={"type": "category"}, yaxis={"visible": False, "range": [-0.08, 1.08]}, annotations=notes
+            "",
+            "",
+            xaxis={"type": "category", "range": [-0.4, len(axes) - 0.3]},
+            yaxis={"visible": False, "range": [-0.08, 1.08]},
+            annotations=notes,
         ),
     }
     rows = [{"arm": one.arm, **one.parameters, "loss": one.loss} for one in ordered]

@@ -1,0 +1,145 @@
+"""Every chart is a figure that Plotly takes, and shows what its rows say."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import numpy as np
+import pytest
+
+from bln_search.core.configuration import InferenceConfiguration, Method, all_configurations
+from bln_search.core.records import Drift
+from bln_search.core.words import PopulationEstimate
+from bln_search.ranking.groups import Condition
+from bln_search.ranking.importance import importances
+from bln_search.reports.charts.configurations import effects_chart, heat_map, rank_chart
+from bln_search.reports.charts.curves import TrialCurve, curves_chart
+from bln_search.reports.charts.layers import drift_chart
+from bln_search.reports.charts.search import PointResult, flat, importance_chart, parallel_chart, pareto_chart
+
+WORDS = all_configurations(Method.BLN)
+RNG = np.random.default_rng(0)
+
+
+def losses(seeds=3, words=WORDS):
+    return {one: {seed: float(RNG.random()) for seed in range(seeds)} for one in words}
+
+
+def points(count=20, seconds=None):
+    drawn = [{"rate": float(RNG.random()), "kind": "ab"[n % 2]} for n in range(count)]
+    return [PointResult("mbn", one, n / 10, seconds and seconds(n)) for n, one in enumerate(drawn)]
+
+
+def condition(estimate="frozen", batch_size=25):
+    return Condition("bln", "", PopulationEstimate(estimate), batch_size)
+
+
+def curve(seed, epochs=3, arm="bln", point="", loss=1.0):
+    made = [{"epoch": e, "training_loss": loss / e, "validation_loss": loss / e + 0.1} for e in range(1, epochs + 1)]
+    return TrialCurve(arm, point, seed, made)
+
+
+def all_charts():
+    yield "heat map", heat_map(losses())
+    yield "heat map of LN", heat_map(losses(words=all_configurations(Method.LN)))
+    yield "effects", effects_chart(losses())
+    yield "effects of one seed", effects_chart(losses(1))
+    yield "ranks", rank_chart({condition(): losses(), condition("epoch"): losses()})
+    yield "curves", curves_chart([curve(0), curve(1), curve(0, arm="bn")], 3)
+    yield "curves of points", curves_chart([curve(0, point="a"), curve(0, point="b", loss=1e9)], 200)
+    yield "layers", drift_chart({seed: [Drift("0", "E_B", "frozen", 0.1, 0.0)] for seed in (0, 1)})
+    yield "importance", importance_chart(points())
+    yield "points", parallel_chart(points(300))
+    yield "front", pareto_chart(points(seconds=lambda place: 21.0 - place))
+
+
+@pytest.mark.parametrize(("name", "chart"), list(all_charts()))
+def test_plotly_takes_the_figure_and_the_rows_are_a_table(name, chart):
+    from plotly import graph_objects
+
+    graph_objects.Figure(chart.figure)  # raises for a property that does not exist or has a wrong value
+    json.dumps(chart.figure, allow_nan=False)
+    rows = list(csv.DictReader(io.StringIO(chart.csv)))
+    assert len(rows) == len(chart.rows) > 0
+    assert chart.title
+    assert chart.about.endswith(".")
+
+
+def test_the_heat_map_has_each_configuration_in_its_cell():
+    table = losses()
+    figure = heat_map(table).figure["data"][0]
+    for row, batch in enumerate(figure["y"]):
+        for column, feature in enumerate(figure["x"]):
+            values = table[InferenceConfiguration(batch + feature)].values()
+            assert figure["z"][row][column] == pytest.approx(np.mean(list(values)))
+
+
+def test_ranks_are_those_of_the_means_and_only_alike_conditions_are_compared():
+    table = losses()
+    chart = rank_chart(
+        {
+            condition(): table,
+            condition("epoch"): losses(),
+            Condition("ln", "", PopulationEstimate.FROZEN, 25): losses(words=all_configurations(Method.LN)),
+        }
+    )
+    first = [row for row in chart.rows if row["condition"] == chart.rows[0]["condition"]]
+    ordered = sorted(first, key=lambda row: row["rank"])
+    assert [row["loss"] for row in ordered] == sorted(row["loss"] for row in first)
+    assert {row["configuration"] for row in chart.rows} == {str(word) for word in WORDS}
+
+
+def test_nothing_is_drawn_where_there_is_nothing():
+    assert heat_map({}) is None
+    assert effects_chart({WORDS[0]: {0: 1.0}}) is None
+    assert rank_chart({condition(): losses()}) is None
+    assert curves_chart([TrialCurve("bln", "", 0, [])], 1) is None
+    assert drift_chart({}) is None
+    assert drift_chart({0: []}) is None
+    assert importance_chart(points(7)) is None
+    assert parallel_chart(points(1)) is None
+    assert pareto_chart(points()) is None
+
+
+def test_one_trial_that_went_wrong_does_not_flatten_the_others():
+    wrong = TrialCurve("bln", "x", 9, curve(0, 1, loss=1e18).epochs)
+    chart = curves_chart([*(curve(seed) for seed in range(9)), wrong], 10)
+    assert chart.figure["layout"]["yaxis"]["range"][1] < 10
+    assert "are outside" in chart.about
+
+
+def test_a_curve_with_a_loss_that_is_not_a_number_is_drawn_as_far_as_it_goes():
+    broken = TrialCurve("bln", "", 0, [{"epoch": 1, "training_loss": None, "validation_loss": None}])
+    assert curves_chart([broken, curve(1)], 2) is not None
+
+
+def test_the_front_holds_what_nothing_beats():
+    made = [PointResult("a", {"n": n}, loss, seconds) for n, (loss, seconds) in enumerate([(1, 1), (0.5, 2), (0.7, 3)])]
+    front = [row["n"] for row in pareto_chart(made).rows if row["front"]]
+    assert front == [0, 1]
+
+
+def test_importance_is_the_analysis_of_variance():
+    """Epsilon squared written out with SciPy's F: (k-1)(F-1) / ((k-1)F + n-k)."""
+    from scipy import stats
+
+    names = [{"kind": "abc"[place % 3]} for place in range(30)]
+    values = [("abc".index(point["kind"]) + float(RNG.normal())) for point in names]
+    groups = ([v for p, v in zip(names, values, strict=True) if p["kind"] == kind] for kind in "abc")
+    f = stats.f_oneway(*groups).statistic
+    assert importances(names, values)["kind"] == pytest.approx(max(0, 2 * (f - 1) / (2 * f + 27)))
+
+
+def test_importance_finds_the_parameter_that_matters():
+    made = [{"good": float(RNG.random()), "idle": float(RNG.random())} for _ in range(60)]
+    found = importances(made, [point["good"] ** 2 for point in made])
+    assert list(found) == ["good", "idle"]
+    assert found["good"] > 0.7
+    assert found["idle"] < 0.2
+
+
+def test_schedules_are_laid_out():
+    parameters = {"arm.lambda": {"kind": "steps", "steps": {"0": 0.1, "0.4": 0.5}}, "rate": 0.1}
+    assert flat(parameters) == {"arm.lambda 0": 0.1, "arm.lambda 0.4": 0.5, "rate": 0.1}

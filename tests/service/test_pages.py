@@ -1,0 +1,246 @@
+"""The pages without a browser: what stands in them, for whom, and what bad input does."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlalchemy import update
+
+from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.words import Scope
+from bln_search.ranking.interval import Interval
+from bln_search.storage.engine import writing
+from bln_search.storage.tables import StudyRow
+from service.pages import words
+from service.pages.form import FIELDS, read_fields, set_field
+from tests.service.conftest import study
+
+HTML = {"Accept": "text/html"}
+PAGES = ("/studies", "/studies/new", "/compare", "/configurations", "/tokens", "/settings")
+
+
+@pytest.fixture
+def root(world):
+    return world.client("root", Scope.ADMIN, **HTML)
+
+
+def test_every_page_is_there_for_an_admin(world, root):
+    number = world.complete()
+    other = world.complete("other")
+    of_study = ("", "/leaderboard", "/charts", "/configurations/TTFF", "/parts/leading", "/parts/cells")
+    compared = (f"/compare?study={number}&study={other}", f"/studies/best?study={number}&study={other}")
+    for path in (*PAGES, *compared, *(f"/studies/{number}{part}" for part in of_study)):
+        answer = root.get(path)
+        assert answer.status_code == 200, path
+        assert answer.headers["content-type"].startswith("text/html")
+    for name in ("curves", "configurations", "switches", "layers", "ranks", "importance", "points", "front"):
+        drawn = root.get(f"/studies/{number}/charts/{name}.json")
+        assert drawn.status_code == 200
+        assert drawn.json()["about"]
+        expected = 200 if drawn.json()["figure"] else 404
+        assert root.get(f"/studies/{number}/charts/{name}.csv").status_code == expected
+    assert root.get(f"/compare/ranks.json?study={number}&study={other}").json()["figure"]
+
+
+def test_who_has_not_signed_in_is_led_to_the_door_and_back(world):
+    nobody = world.client(None, **HTML)
+    answer = nobody.get("/studies/3/leaderboard?sort=test_loss", follow_redirects=False)
+    assert answer.status_code == 303
+    assert answer.headers["location"] == "/?next=%2Fstudies%2F3%2Fleaderboard%3Fsort%3Dtest_loss"
+    assert nobody.get("/signed-in").json() is False
+    assert nobody.get("/api/v1/studies", headers=HTML).status_code == 401
+
+
+def test_a_mistake_in_an_address_is_a_page_that_says_what_to_do(world, root):
+    number = world.complete()
+    for path, status in (
+        ("/studies/77", 404),
+        ("/nowhere", 404),
+        (f"/studies/{number}/configurations/XXXX", 404),
+        (f"/studies/{number}/configurations/TT--", 404),
+        (f"/studies/{number}/charts/nothing.json", 404),
+        (f"/studies/{number}/leaderboard?sort=secret", 422),
+        (f"/studies/{number}/leaderboard?cursor=abc", 404),
+        ("/studies?sort=;drop", 422),
+        ("/compare/ranks.json", 422),
+    ):
+        answer = root.get(path)
+        assert answer.status_code == status, path
+        assert answer.headers["content-type"].startswith("text/html"), path
+        assert "List of studies" in answer.text
+
+
+def test_programs_get_documents_where_browsers_get_pages(world):
+    answer = world.client().get("/studies/77")
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
+@pytest.mark.parametrize("text", ["<script>alert(1)</script>", "\"'><img src=x onerror=alert(1)>", "{{ 7 * 7 }}"])
+def test_what_people_write_stays_text(world, root, text):
+    number = world.complete()
+    with writing(world.ledger.engine) as session:
+        session.execute(update(StudyRow).where(StudyRow.id == number).values(notes=text, title=text, reason=text))
+    for path in ("/studies", f"/studies/{number}", f"/studies?name={text}"):
+        answer = root.get(path)
+        assert "<script>alert" not in answer.text
+        assert "<img src=x" not in answer.text
+        assert ">49<" not in answer.text
+    assert "script-src" not in root.get("/studies").headers["content-security-policy"]
+    assert "unsafe-eval" not in root.get(f"/studies/{number}").headers["content-security-policy"]
+
+
+def test_undefined_rows_stand_with_their_reason_and_measured_ones_with_intervals(world, root):
+    number = world.complete()
+    text = root.get(f"/studies/{number}/leaderboard").text
+    assert "undefined: Std_B: it has no value" in text
+    assert text.count(" ± ") >= 15 * 4
+    assert "16 of 16 rows" in text
+    one = world.complete("single", seeds=(0,))
+    assert "One seed: neither intervals nor ties can be known" in root.get(f"/studies/{one}/leaderboard").text
+
+
+def test_filters_of_the_leaderboard_stay_in_its_links(world, root):
+    number = world.complete()
+    text = root.get(f"/studies/{number}/leaderboard?state=measured&sort=-test_loss&on=test").text
+    assert "15 of 16 rows" in text
+    assert "sort=test_loss&amp;state=measured&amp;on=test" in text
+    assert "optimistic" in text
+
+
+def test_an_empty_house_says_what_to_do(world):
+    text = world.client(**HTML).get("/studies").text
+    assert "There is no study yet" in text
+    assert 'href="/studies/new"' in text
+    reader = world.client("ada", Scope.READ, **HTML).get("/studies").text
+    assert 'href="/studies/new"' not in reader
+
+
+def test_a_study_that_waits_has_a_page_and_says_that_nothing_is_measured(world, root):
+    number = world.queue.submit(study("waiting"), "ada").study_id
+    assert "Nothing is measured yet" in root.get(f"/studies/{number}").text
+    assert "Nothing is measured yet" in root.get(f"/studies/{number}/leaderboard").text
+    assert root.get(f"/studies/{number}/charts/curves.json").json()["figure"] is None
+
+
+def test_secrets_of_the_settings_are_not_shown(world, root):
+    text = root.get("/settings").text
+    assert "BLN_SEARCH_TOKEN" in text
+    assert world.secrets["root", Scope.ADMIN] not in text
+
+
+def test_a_page_asks_the_database_the_same_number_of_times_whatever_there_is(world, root):
+    from sqlalchemy import event
+
+    number = world.complete()
+
+    def asked(path):
+        world.context.boards.__init__(world.ledger.engine)
+        found = []
+        listener = lambda *given: found.append(given[2])  # noqa: E731
+        event.listen(world.ledger.engine, "before_cursor_execute", listener)
+        assert root.get(path).status_code == 200
+        event.remove(world.ledger.engine, "before_cursor_execute", listener)
+        return len([one for one in found if one.startswith("SELECT")])
+
+    paths = (
+        "/studies",
+        f"/studies/{number}",
+        f"/studies/{number}/leaderboard",
+        f"/studies/{number}/charts/curves.json",
+    )
+    before = [asked(path) for path in paths]
+    for more in range(3):
+        world.complete(f"more{more}", seeds=(0, 1, 2, 3))
+    assert [asked(path) for path in paths] == before
+    assert max(before) <= 12
+
+
+def test_static_files_are_kept_only_under_their_version(world, root):
+    for path in ("service.css", "study.js", "plotly.js"):
+        assert "immutable" in root.get(f"/static/{path}?v=1").headers["cache-control"]
+        assert root.get(f"/static/{path}").headers["cache-control"] == "no-cache"
+    assert root.get("/static/plotly.js", headers={"Accept-Encoding": "identity"}).text.startswith("/**")
+    assert root.get("/static/../app.py").status_code == 404
+    assert "immutable" not in root.get("/static/none.js?v=1").headers["cache-control"]
+
+
+def check(client, **draft):
+    return client.post("/studies/new/check", json=draft)
+
+
+TEXT = "name: s\ndata: {name: digits}\nmodel: {name: mlp}\narms:\n- {method: bn, momentum: 0.9}\nseeds: [0]\n"
+
+
+def test_a_draft_is_planned_or_its_mistakes_are_told_by_line(client):
+    good = check(client, text=TEXT).json()
+    assert good["mistakes"] == []
+    assert good["plan"]["trials"] == 1
+    assert good["fields"]["methods"] == ["bn"]
+    bad = check(client, text=TEXT.replace("seeds: [0]", "seeds: [-1]")).json()
+    assert bad["plan"] is None
+    assert [one["line"] for one in bad["mistakes"]] == [6]
+    unknown = check(client, text=TEXT.replace("digits", "digit")).json()
+    assert [(one["line"], "no data set" in one["message"]) for one in unknown["mistakes"]] == [(2, True)]
+    assert check(client, text="x" * 60_000).status_code == 422
+
+
+def test_an_entry_of_the_form_changes_its_place_in_the_text_alone(client):
+    changed = check(client, text=TEXT, field="methods", value=["bn", "ln"]).json()
+    assert "{method: bn, momentum: 0.9}" in changed["text"], "what an arm had it keeps"
+    assert changed["fields"]["methods"] == ["bn", "ln"]
+    assert changed["plan"]["trials"] == 2
+    seeds = check(client, text=changed["text"], field="seeds", value="0, 1 2").json()
+    assert seeds["plan"]["trials"] == 6
+    rate = check(client, text=TEXT, field="learning_rate", value="1e-3").json()
+    assert rate["plan"]["study"]["training"]["learning_rate"] == 0.001
+    gone = check(client, text=rate["text"], field="learning_rate", value="").json()
+    assert "learning_rate" not in gone["text"]
+    wrong = check(client, text=TEXT, field="epochs", value="many").json()
+    assert "epochs" in wrong["mistakes"][0]["message"]
+
+
+@given(st.text(max_size=80), st.sampled_from([one.name for one in FIELDS]), st.text(max_size=20))
+def test_no_text_and_no_entry_breaks_the_form(text, name, value):
+    json.dumps(read_fields(set_field(text, name, value)))
+    json.dumps(read_fields(set_field(TEXT, name, value)))
+
+
+@pytest.mark.parametrize(
+    "text", ["a: &x [*x]", "a: &a [1]\nb: [*a, *a]", "[" * 2000, "? {a: 1}\n: 2", "a: !!python/object:x {}"]
+)
+def test_hostile_yaml_is_a_mistake_and_no_more(client, text):
+    answer = check(client, text=text, field="name", value="x")
+    assert answer.status_code == 200
+    assert answer.json()["plan"] is None
+
+
+@pytest.mark.parametrize(
+    ("interval", "factor", "expected"),
+    [
+        (Interval(1.234567, 0.0123, 3), 1, "1.235 ± 0.012"),
+        (Interval(0.45678, 0.0049, 3), 100, "45.68 ± 0.49"),
+        (Interval(0.45678, None, 1), 1, "0.4568"),
+        (Interval(123.4, 55.0, 3), 1, "123 ± 55"),
+        (Interval(1.0, 0.0, 3), 1, "1.0000"),
+        (None, 1, "–"),
+    ],
+)
+def test_numbers_are_rounded_to_their_uncertainty(interval, factor, expected):
+    assert words.rounded(interval, factor) == expected
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [(None, "unknown"), (0.4, "0 s"), (59.6, "1 min"), (61, "1 min 1 s"), (3600, "1 h"), (90_000, "1 d 1 h")],
+)
+def test_lengths_of_time_have_two_units(seconds, expected):
+    assert words.duration(seconds) == expected
+
+
+def test_sizes_and_switches():
+    assert [words.size(one) for one in (None, 999, 1500, 2_500_000)] == ["unknown", "999 B", "1.5 kB", "2.5 MB"]
+    assert [letter for letter, _, _ in words.switches(InferenceConfiguration("TF--"))] == ["T", "F", "-", "-"]
+    assert words.computed(InferenceConfiguration("TFFF")) == 3
