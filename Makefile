@@ -6,7 +6,7 @@ READY  := $(VENV)/.ready
 NAME   ?= enumerate
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check format openapi serve bench clean
+.PHONY: help run test browser check format openapi serve bench clean
 
 help:  ## list these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -14,8 +14,16 @@ help:  ## list these targets
 run: $(READY)  ## train the quickstart study and print its ranked table
 	$(BIN)/bln-search run studies/quickstart.yaml
 
-test: $(READY)  ## run every test
+test: $(READY) browser  ## run every test
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+browser:
+	@for name in chromium chromium-browser google-chrome google-chrome-stable; do command -v $$name >/dev/null && exit 0; done; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		echo "installing Chromium, in which the pages are tried"; \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium >/dev/null 2>&1 && exit 0; \
+	fi; \
+	echo "no Chromium here and it cannot be installed: the pages are not tried in a browser"
 
 check: $(READY)  ## format, lint, types, floors
 	$(BIN)/ruff format --check .

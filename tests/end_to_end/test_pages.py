@@ -22,6 +22,7 @@ seeds: [0, 1]
 training: {{epochs: {epochs}, batch_size: 25}}
 """
 FOR_EVER = 20_000
+pytestmark = pytest.mark.xdist_group("browser")
 WATCH_SHIFTS = """
 window.shift = 0;
 window.moved = [];

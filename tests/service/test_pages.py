@@ -96,7 +96,7 @@ def test_undefined_rows_stand_with_their_reason_and_measured_ones_with_intervals
     number = world.complete()
     text = root.get(f"/studies/{number}/leaderboard").text
     assert "undefined: Std_B: it has no value" in text
-    assert text.count(" ± ") >= 15 * 4
+    assert text.count(" ± ") >= 45  # seeds that agree have none
     assert "16 of 16 rows" in text
     one = world.complete("single", seeds=(0,))
     assert "One seed: neither intervals nor ties can be known" in root.get(f"/studies/{one}/leaderboard").text
