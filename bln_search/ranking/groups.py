@@ -27,10 +27,11 @@ def losses_by_candidate(scored: Iterable[Scored], split: Split) -> dict[Candidat
     """Losses of every row of the table; those without a value are left out."""
     found: dict[Candidate, Losses] = {}
     for one in scored:
-        key = one.evaluation.key
-        if key.split is split and one.evaluation.loss is not None:
+        evaluation = one.evaluation
+        key = evaluation.key
+        if key.split is split and evaluation.loss is not None:
             candidate = (one.arm, one.point, key.configuration, key.estimate, key.batch_size)
-            found.setdefault(candidate, {})[one.seed] = one.evaluation.loss
+            found.setdefault(candidate, {})[one.seed] = evaluation.loss
     return found
 
 

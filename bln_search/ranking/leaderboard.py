@@ -112,16 +112,23 @@ def rank(scored: Iterable[Scored], ranked_on: Split = Split.VALIDATION, seeds: i
 
 
 def _row(candidate: Candidate, members: list[Scored], ranked_on: Split, wanted: int) -> LeaderboardRow:
-    deciding = [one for one in members if one.evaluation.key.split is ranked_on]
-    worst = max((one.evaluation for one in deciding or members), key=lambda evaluation: _LAST[evaluation.state])
-    found = len({one.seed for one in deciding})
+    by_split: dict[Split, list[Evaluation]] = {}
+    deciding = set()
+    for one in members:
+        split = one.evaluation.key.split
+        by_split.setdefault(split, []).append(one.evaluation)
+        if split is ranked_on:
+            deciding.add(one.seed)
+    judged = by_split.get(ranked_on) or [one.evaluation for one in members]
+    worst = max(judged, key=lambda evaluation: _LAST[evaluation.state])
+    found = len(deciding)
     reason = worst.reason
     if worst.state is EvaluationState.MEASURED and found < wanted:
         reason = f"evaluated on {ranked_on} under {found} of {wanted} seeds"
     figures: dict[Split, SplitFigures] = {}
     if worst.state is EvaluationState.MEASURED:
         for split in (Split.VALIDATION, Split.TEST):
-            summary = _figures([one.evaluation for one in members if one.evaluation.key.split is split])
+            summary = _figures(by_split.get(split, []))
             figures |= {} if summary is None else {split: summary}
     arm, point, configuration, estimate, batch_size = candidate
     seeds = len({one.seed for one in members})

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any
 
-from sqlalchemy import Engine, select
+from sqlalchemy import ColumnElement, Engine, select
 from sqlalchemy.orm import Session
 
 from bln_search.core.configuration import InferenceConfiguration
@@ -52,33 +53,41 @@ def written_point(parameters: dict[str, Any] | None) -> str:
     return "" if parameters is None else json.dumps(parameters, sort_keys=True)
 
 
-_TRIAL = (TrialRow.id, TrialRow.arm, TrialRow.seed, TrialRow.parameters, TrialRow.state)
+_TRIAL = (TrialRow.id, TrialRow.arm, TrialRow.seed, TrialRow.parameters, TrialRow.state, CheckpointRow.id)
 _KEY = (EvaluationRow.configuration, EvaluationRow.estimate, EvaluationRow.batch_size, EvaluationRow.split)
 _FIGURES = (EvaluationRow.state, EvaluationRow.n, EvaluationRow.loss, EvaluationRow.accuracy, EvaluationRow.reason)
 
 
 def _recorded(session: Session, study_id: int, arm: str | None) -> Iterator[tuple[int, str, str, int, Evaluation]]:
     wanted = [TrialRow.study_id == study_id, *([] if arm is None else [TrialRow.arm == arm])]
-    known: dict[int, tuple[str, str, int]] = {}
-    lost = False
-    for trial in session.execute(select(*_TRIAL).where(*wanted)):
-        known[trial.id] = trial.arm, written_point(trial.parameters), trial.seed
-        lost = lost or trial.state == TrialState.DIVERGED
-    rows = session.execute(
-        select(CheckpointRow.trial_id, EvaluationRow.id, *_KEY, *_FIGURES)
-        .join(CheckpointRow, CheckpointRow.id == EvaluationRow.checkpoint_id)
-        .join(TrialRow, TrialRow.id == CheckpointRow.trial_id)
-        .where(*wanted)
-        .order_by(TrialRow.position, EvaluationRow.id)
-    )
-    for trial_id, number, configuration, estimate, batch_size, split, state, *figures in rows:
-        key = _key(configuration, estimate, batch_size, split)
-        yield number, *known[trial_id], Evaluation(key, _STATES[str(state)], *figures)
-    if not lost:
-        return
-    diverged = select(TrialRow).where(*wanted, TrialRow.state == TrialState.DIVERGED).order_by(TrialRow.position)
-    for row in session.scalars(diverged):
-        yield from _of_diverged(row)
+    query = select(*_TRIAL).outerjoin(CheckpointRow, CheckpointRow.trial_id == TrialRow.id).where(*wanted)
+    trials = session.execute(query.order_by(TrialRow.position)).all()
+    measured = _rows_by_checkpoint(session, wanted)
+    for _, label, seed, parameters, _, checkpoint_id in trials:
+        rows = sorted(measured.get(checkpoint_id, ()), key=_first)
+        point = written_point(parameters) if rows else ""
+        for number, _, configuration, estimate, batch_size, split, state, *figures in rows:
+            key = _key(configuration, estimate, batch_size, split)
+            yield number, label, point, seed, Evaluation(key, _STATES[state], *figures)
+    if any(state == TrialState.DIVERGED for *_, state, _ in trials):
+        diverged = select(TrialRow).where(*wanted, TrialRow.state == TrialState.DIVERGED).order_by(TrialRow.position)
+        for row in session.scalars(diverged):
+            yield from _of_diverged(row)
+
+
+_first = itemgetter(0)
+
+
+def _rows_by_checkpoint(session: Session, wanted: list[ColumnElement[bool]]) -> dict[int, list[Sequence[Any]]]:
+    """Every evaluation as its driver gives it: there may be hundreds of thousands, and their types need no care."""
+    checkpoints = select(CheckpointRow.id).join(TrialRow, TrialRow.id == CheckpointRow.trial_id).where(*wanted)
+    query = select(EvaluationRow.id, EvaluationRow.checkpoint_id, *_KEY, *_FIGURES)
+    result = session.connection().execute(query.where(EvaluationRow.checkpoint_id.in_(checkpoints)))
+    found: dict[int, list[Sequence[Any]]] = {}
+    for row in result.cursor.fetchall():
+        found.setdefault(row[1], []).append(row)
+    result.close()
+    return found
 
 
 _STATES = {state.value: state for state in EvaluationState}

@@ -12,7 +12,7 @@ from sqlalchemy import Engine
 from bln_search.specs.space import point_label
 from bln_search.storage.browse import find_study_line
 from bln_search.storage.overview import Cell, cells, last_events, states_by_arm, trial_names
-from service.context import Here
+from service.context import Context, Here
 from service.pages.leaderboard import shown_row
 from service.pages.render import fragment, page
 from service.pages.visitor import visitor_of
@@ -24,6 +24,8 @@ router = APIRouter(prefix="/studies/{study_id:number}", include_in_schema=False)
 _MOST_CELLS = 600
 _EVENTS = 50
 _LEADING = 8
+_MOST_AT_ONCE = 200
+"""Trials with a result of a study whose table is made before the page is shown."""
 
 
 @router.get("")
@@ -45,7 +47,7 @@ def study(request: Request, seen: Seen, context: Here) -> HTMLResponse:
         events=events,
         names=trial_names(context.engine, sorted({one.trial_id for one in events if one.trial_id})),
         **_cells(context.engine, seen.id),
-        **leading(context, seen.id, line.results),
+        **leading(context, seen.id, line.results, at_once=line.results > _MOST_AT_ONCE),
     )
 
 
@@ -61,12 +63,15 @@ def cells_part(seen: Seen, context: Here) -> HTMLResponse:
     return fragment("parts/cells.html", **_cells(context.engine, seen.id))
 
 
-def leading(context: Here, study_id: int, results: int) -> dict[str, Any]:
-    """The first rows of the table."""
-    board = context.boards.get(study_id, results, patient=True) if results else None
+def leading(context: Context, study_id: int, results: int, *, at_once: bool = False) -> dict[str, Any]:
+    """The first rows of the table; at_once: only of one that is there already, a script asks for the rest."""
+    board = None
+    if results:
+        board = context.boards.kept(study_id) if at_once else context.boards.get(study_id, results, patient=True)
     rows = [shown_row(row, board) for row in board.leaderboard.rows[:_LEADING]] if board else []
     return {
         "rows": rows,
+        "later": at_once and board is None,
         "total": len(board.leaderboard.rows) if board else 0,
         "arms": len({(row.arm, row.point) for row in board.leaderboard.rows}) if board else 0,
         "ranked_on": board.leaderboard.ranked_on.value if board else None,

@@ -214,6 +214,9 @@ document.getElementById("actions")?.addEventListener("click", async (event) => {
   }
 });
 
+if (document.querySelector("#leading [data-later]")) {
+  part("leading").catch((problem) => alarm(problem.message));
+}
 log.scrollTop = log.scrollHeight;
 actions(root.dataset.state);
 if (!["complete", "cancelled", "failed"].includes(root.dataset.state)) {

@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from contextlib import contextmanager
 
 import pytest
 
-FLAGS = (
-    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
-    *("--disable-component-update", "--disable-sync"),
-)
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+from bench.browser import FLAGS, find_chromium
+
 MISSING = "the pages were not tried in a browser: there is no Chromium (on Debian: apt-get install chromium)"
-
-
-def find_chromium():
-    """Where it is; the BLN_CHROMIUM of the environment comes first."""
-    given = os.environ.get("BLN_CHROMIUM")
-    return given or next((found for found in map(shutil.which, NAMES) if found), None)
 
 
 @contextmanager

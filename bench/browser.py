@@ -1,0 +1,17 @@
+"""Where Chromium is on this machine, and how it is started without a screen."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+FLAGS = (
+    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
+    *("--disable-component-update", "--disable-sync"),
+)
+_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+def find_chromium() -> str | None:
+    """Its path; the one that BLN_CHROMIUM names comes first."""
+    return os.environ.get("BLN_CHROMIUM") or next((found for found in map(shutil.which, _NAMES) if found), None)

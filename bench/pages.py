@@ -1,0 +1,243 @@
+"""The pages with a large study: 12,600 trials and 100,640 evaluations, in a real Chromium.
+
+First paint: the browser's own first-contentful-paint, for the page of the study and for the list of studies. The
+leaderboard is usable once its document is there, laid out and answers a script; it is measured against a service that
+was just started, so that its table is made for this request, and once more right after. Live: for half a minute trials
+report epochs and end, twenty events a second; the processor seconds of all of the browser's processes over that time,
+in parts of one core. Service, browser and the reporting process share this machine.
+"""
+
+from __future__ import annotations
+
+import random
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+from playwright.sync_api import Browser, sync_playwright
+from sqlalchemy import insert, update
+
+from bench.browser import FLAGS, find_chromium
+from bench.reporting import arguments, finish, spread
+from bench.service import served
+from bln_search.core.records import EpochRecord
+from bln_search.core.words import Scope
+from bln_search.settings import Settings
+from bln_search.specs import parse_study
+from bln_search.storage.access import create_token
+from bln_search.storage.engine import writing
+from bln_search.storage.events import append_events
+from bln_search.storage.ledger import Ledger, open_ledger
+from bln_search.storage.queue import Queue
+from bln_search.storage.tables import CheckpointRow, EvaluationRow, StudyRow, TrialRow
+
+SEEDS, DECAYS = 5, 40
+EPOCHS = 5
+OPEN = 20
+"""Trials that are left to report while somebody looks."""
+
+RUNNER = "bench/1/0"
+STUDY = """
+name: large
+data: {{name: digits}}
+model: {{name: mlp}}
+arms: [{{method: bn}}]
+seeds: [0, 1, 2, 3, 4]
+training: {{epochs: 5, batch_size: 25}}
+space:
+  training.learning_rate: {{kind: choice, values: {rates}}}
+  training.weight_decay: {{kind: choice, values: {decays}}}
+"""
+USABLE = "() => document.readyState === 'complete' && document.querySelectorAll('.board tbody tr').length"
+PAINT = "() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
+
+
+def fill(ledger: Ledger, trials: int) -> int:
+    """A study that runs, all but a few of its trials finished; its number."""
+    rates = [round(0.001 * 1.05**place, 6) for place in range(trials // SEEDS // DECAYS)]
+    decays = [round(1e-3 * 1.1**place, 8) for place in range(DECAYS)]
+    study_id = Queue(ledger).submit(parse_study(STUDY.format(rates=rates, decays=decays)), "bench").study_id
+    ledger.start_study(study_id, lambda _: True, RUNNER)
+    done = [trial.id for trial in ledger.open_trials(study_id)][:-OPEN]
+    drawn, now = random.Random(0), ledger.clock()
+    with writing(ledger.engine) as session:
+        session.execute(insert(CheckpointRow), [_checkpoint(trial_id, now) for trial_id in done])
+        session.execute(insert(EvaluationRow), [row for trial_id in done for row in _evaluations(trial_id, drawn)])
+        session.execute(update(TrialRow).where(TrialRow.id.in_(done)).values(state="finished"))
+        session.execute(update(StudyRow).where(StudyRow.id == study_id).values(results=len(done)))
+        for trial_id in done:
+            epochs = [{"attempt": trial_id, **_epoch(epoch, drawn)} for epoch in range(1, EPOCHS + 1)]
+            append_events(session, study_id, now, "epoch", epochs, trial_id)
+    return study_id
+
+
+def _checkpoint(trial_id: int, now: Any) -> dict[str, Any]:
+    names = {"file": f"{trial_id}.safetensors", "sha256": f"{trial_id:064x}", "judged_under": "FF--"}
+    return {"id": trial_id, "trial_id": trial_id, "epoch": 5, "validation_loss": 0.5, "provenance": {}, **names} | {
+        "created_at": now
+    }
+
+
+def _evaluations(checkpoint_id: int, drawn: random.Random) -> list[dict[str, Any]]:
+    base = drawn.random()
+    return [
+        {
+            "checkpoint_id": checkpoint_id,
+            "configuration": word,
+            "estimate": "frozen" if "T" in word else "",
+            "batch_size": 25,
+            "split": split,
+            "state": "measured",
+            "reason": None,
+            "n": 360,
+            "loss": base + drawn.random() / 10,
+            "accuracy": drawn.random(),
+        }
+        for word in ("TT--", "TF--", "FT--", "FF--")
+        for split in ("validation", "test")
+    ]
+
+
+def _epoch(epoch: int, drawn: random.Random) -> dict[str, float]:
+    losses = {"training_loss": 1 / epoch, "validation_loss": 1.1 / epoch + drawn.random() / 20}
+    return {"epoch": epoch, **losses, "training_accuracy": 0.5, "validation_accuracy": 0.5, "seconds": 0.1}
+
+
+class Reports(threading.Thread):
+    """Trials that report twenty epochs a second and diverge in the end, each after its share of the time."""
+
+    def __init__(self, ledger: Ledger, study_id: int, seconds: float) -> None:
+        super().__init__()
+        self.ledger, self.study_id, self.seconds = ledger, study_id, seconds
+
+    def run(self) -> None:
+        """Until the time is over."""
+        end = time.monotonic() + self.seconds
+        trials = iter(self.ledger.open_trials(self.study_id))
+        token, epoch, switch = 0, 0, 0.0
+        while time.monotonic() < end:
+            if time.monotonic() >= switch:
+                if token:
+                    self.ledger.record_divergence(token, "the benchmark has enough of it")
+                token, epoch = self.ledger.claim(next(trials).id, RUNNER), 0
+                switch = time.monotonic() + self.seconds / (OPEN - 2)
+            epoch += 1
+            self.ledger.record_epochs(token, [EpochRecord(epoch, 0.5, 0.5, 0.6, 0.5, 0.05)])
+            time.sleep(0.05)
+
+
+def paints(browser: Browser, address: str, secret: str, paths: list[str], runs: int) -> dict[str, list[float]]:
+    """Milliseconds until something is seen, by path; a fresh browser each time."""
+    found: dict[str, list[float]] = {path: [] for path in paths}
+    for _ in range(runs):
+        for path in paths:
+            page = _signed_in(browser, address, secret)
+            page.goto(address + path)
+            while (painted := page.evaluate(PAINT)) is None:
+                page.wait_for_timeout(20)
+            found[path].append(float(painted))
+            page.context.close()
+    return found
+
+
+def usable(browser: Browser, address: str, secret: str, path: str) -> float:
+    """Milliseconds from asking for the leaderboard until it is laid out and answers."""
+    page = _signed_in(browser, address, secret)
+    start = time.perf_counter()
+    page.goto(address + path)
+    assert page.evaluate(USABLE)
+    seconds = time.perf_counter() - start
+    page.context.close()
+    return 1000 * seconds
+
+
+def _signed_in(browser: Browser, address: str, secret: str) -> Any:
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    answer = context.request.post(f"{address}/api/v1/session", data={"token": secret})
+    assert answer.ok
+    return context.new_page()
+
+
+def live_share(browser: Browser, address: str, secret: str, study_id: int, reports: Reports) -> tuple[float, int]:
+    """Processor seconds of the browser a second, and how many events it was told of."""
+    page = _signed_in(browser, address, secret)
+    page.goto(f"{address}/studies/{study_id}")
+    page.wait_for_timeout(4000)
+    before = int(page.evaluate("() => document.querySelector('#log li:last-child').value"))
+    reports.start()
+    used, start = _processor_seconds(), time.monotonic()
+    page.wait_for_timeout(reports.seconds * 1000)
+    share = (_processor_seconds() - used) / (time.monotonic() - start)
+    reports.join()
+    page.wait_for_timeout(2000)
+    told = int(page.evaluate("() => document.querySelector('#log li:last-child').value")) - before
+    page.context.close()
+    return share, told
+
+
+def _processor_seconds() -> float:
+    """Of every process of the browser."""
+    total = 0.0
+    for process in psutil.Process().children(recursive=True):
+        try:
+            name, times = process.name(), process.cpu_times()
+        except psutil.NoSuchProcess:
+            continue
+        if "chrom" in name or "headless" in name:
+            total += times.user + times.system
+    return total
+
+
+def run(trials: int, runs: int, seconds: float) -> dict[str, Any]:
+    """Every figure."""
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as play:
+        home = Path(folder)
+        url = Settings(home=home).database_url
+        ledger = open_ledger(url)
+        study_id = fill(ledger, trials)
+        secret, _ = create_token(ledger.engine, "bench", Scope.READ)
+        board = f"/studies/{study_id}/leaderboard"
+        browser = play.chromium.launch(executable_path=find_chromium(), args=list(FLAGS))
+        cold, warm = [], []
+        for _ in range(runs):
+            with served(home, url) as (host, port):
+                cold.append(usable(browser, f"http://{host}:{port}", secret, board))
+                warm.append(usable(browser, f"http://{host}:{port}", secret, board))
+        with served(home, url) as (host, port):
+            address = f"http://{host}:{port}"
+            first = paints(browser, address, secret, ["/studies", f"/studies/{study_id}"], runs)
+            share, events = live_share(browser, address, secret, study_id, Reports(ledger, study_id, seconds))
+        browser.close()
+        ledger.close()
+    painted = [one for values in first.values() for one in values]
+    return {
+        "first_paint_ms": max(painted),
+        "first_paint_spread": spread(painted),
+        "leaderboard_ms": spread(cold)["median"],
+        "leaderboard_spread": spread(cold),
+        "leaderboard_again_spread": spread(warm),
+        "live_core_share": share,
+        "live_events": events,
+        "live_seconds": seconds,
+        "trials": trials,
+        "evaluations": (trials - OPEN) * 8,
+        "runs": runs,
+    }
+
+
+def main() -> None:
+    options = arguments(__doc__ or "").parse_args()
+    result = run(2_000, 2, 10.0) if options.quick else run(12_600, 5, 30.0)
+    print(f"{result['trials']:,} trials, {result['evaluations']:,} evaluations")
+    print(f"first paint at most {result['first_paint_ms']:.0f} ms")
+    low, high = result["leaderboard_spread"]["min"], result["leaderboard_spread"]["max"]
+    print(f"leaderboard usable after {result['leaderboard_ms']:.0f} ms [{low:.0f}, {high:.0f}], its table made anew")
+    print(f"live page: {result['live_core_share']:.0%} of a core, {result['live_events']} events")
+    finish("pages", result, save=options.save)
+
+
+if __name__ == "__main__":
+    main()
