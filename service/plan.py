@@ -26,7 +26,13 @@ _BYTES = 4 + 1 / 8
 
 def plan_view(study: StudySpec, plan: Plan, engine: Engine) -> PlanOut:
     """The plan with its time and room."""
-    pace = seconds_an_epoch(engine, study.model.name, study.data.name)
+    pace = seconds_an_epoch(
+        engine,
+        study.model.name,
+        study.data.name,
+        fraction=study.data.fraction,
+        batch_size=study.training.batch_size,
+    )
     return PlanOut(
         trials=plan.trials,
         sampled=plan.sampled,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -219,18 +220,37 @@ def counts_by_state(engine: Engine) -> dict[str, dict[str, int]]:
         return counted
 
 
-def seconds_an_epoch(engine: Engine, model: str, data: str) -> tuple[float, int] | None:
-    """Median seconds of an epoch of such a network on such data, and over how many of the last ones; None for none."""
+def seconds_an_epoch(
+    engine: Engine, model: str, data: str, *, fraction: float, batch_size: int
+) -> tuple[float, int] | None:
+    """Median seconds of an epoch of such a network on so much of such data in mini-batches of that size.
+
+    And over how many of the last ones; None where none ran here.
+    """
     with reading(engine) as session:
-        alike = select(TrialRow.id).where(
+        alike = select(TrialRow.id, TrialRow.spec).where(
             TrialRow.spec.contains(f'"name":"{data}"', autoescape=True),
             TrialRow.spec.contains(f'"model":{{"name":"{model}"', autoescape=True),
             TrialRow.state == TrialState.FINISHED,
         )
-        latest = alike.order_by(TrialRow.id.desc()).limit(20)
-        epochs = select(EventRow.data).where(EventRow.trial_id.in_(latest.scalar_subquery()), EventRow.kind == "epoch")
+        latest = [
+            number
+            for number, spec in session.execute(alike.order_by(TrialRow.id.desc()).limit(_LOOKED_AT))
+            if _work(spec) == (fraction, batch_size)
+        ][:20]
+        epochs = select(EventRow.data).where(EventRow.trial_id.in_(latest), EventRow.kind == "epoch")
         seconds = sorted(data["seconds"] for data in session.scalars(epochs.limit(2000)))
     return (seconds[len(seconds) // 2], len(seconds)) if seconds else None
+
+
+_LOOKED_AT = 200
+"""Of the last trials of such a network on such data."""
+
+
+def _work(spec: str) -> tuple[float, int]:
+    """What the length of an epoch depends on besides network and data."""
+    written = json.loads(spec)
+    return written["data"]["fraction"], written["training"]["batch_size"]
 
 
 def _paged(

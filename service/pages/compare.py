@@ -11,7 +11,7 @@ from bln_search.core.words import Split
 from bln_search.ranking.differences import match
 from bln_search.ranking.groups import losses_by_condition
 from bln_search.reports.charts.chart import condition_label
-from bln_search.reports.charts.configurations import ByConfiguration, ranks_under
+from bln_search.reports.charts.configurations import ranks_under
 from bln_search.storage.access import Bearer
 from bln_search.storage.browse import Page, list_studies
 from service.boards import Board
@@ -67,12 +67,13 @@ def compared_ranks(
 ) -> JSONResponse:
     """Which configuration wins in which study, and under which condition."""
     numbers = list(dict.fromkeys(study or ()))[:_MOST]
-    conditions: dict[str, ByConfiguration] = {}
-    for number, board in zip(numbers, _boards(context, reader, numbers), strict=True):
-        found = losses_by_condition(board.losses[Split(split)])
-        for condition, losses in list(found.items())[:_MOST]:
-            label = f"{number}: {board.spec.name}"
-            conditions[f"{label}, {condition_label(condition, list(found))}"] = losses
+    found = [
+        (f"{number}: {board.spec.name}", condition, losses)
+        for number, board in zip(numbers, _boards(context, reader, numbers), strict=True)
+        for condition, losses in list(losses_by_condition(board.losses[Split(split)]).items())[:_MOST]
+    ]
+    among = [condition for _, condition, _ in found]
+    conditions = {f"{study}, {condition_label(condition, among)}": losses for study, condition, losses in found}
     return drawn(
         ranks_under(conditions) if conditions else None, "this needs two conditions with the same configurations"
     )

@@ -88,6 +88,8 @@ def test_a_plan_says_what_a_study_stands_for(world, client):
     told = client.post(f"{STUDIES}/validate", json=body(training={"epochs": 300})).json()
     assert told["seconds"] == pytest.approx(0.01 * 600)
     assert told["seconds_from"] == 4
+    other = body(training={"epochs": 300, "batch_size": 8})
+    assert client.post(f"{STUDIES}/validate", json=other).json()["seconds"] is None, "no such mini-batches ran here"
 
 
 def test_a_list_is_filtered_sorted_and_paged_without_gaps(world, client):

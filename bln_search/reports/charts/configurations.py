@@ -129,7 +129,7 @@ def ranks_under(conditions: Mapping[str, ByConfiguration]) -> Chart | None:
             "type": "scatter",
             "mode": "lines+markers",
             "name": str(one),
-            "x": list(conditions),
+            "x": [label.replace(", ", "<br>") for label in conditions],
             "y": [found.get(one) for found in ranks.values()],
             "line": {"color": colour(position), "dash": DASHES[(position // len(COLOURS)) % len(DASHES)], "width": 2},
             "marker": {"symbol": SYMBOLS[position % len(SYMBOLS)], "size": 9},
