@@ -140,7 +140,23 @@ def _service() -> list[str]:
             f"lost, cells twice, other leaderboards, progress gone back | {', '.join(map(str, told))} | "
             "`bench/results/service_chaos.json` |"
         )
-    return lines
+    return lines + _pages()
+
+
+def _pages() -> list[str]:
+    """The same for the pages."""
+    if (whole := _read("pages")) is None:
+        return []
+    found, file = whole["result"], "`bench/results/pages.json`"
+    what = f"a study of {found['trials']:,} trials and {found['evaluations']:,} evaluations, in Chromium"
+    seconds = f"{found['live_seconds']:.0f} s with {found['live_events']} events"
+    return [
+        f"| First paint of the pages, {what}, median, smallest and largest | "
+        f"{_spread(found['first_paint_spread'])} ms | {file} |",
+        f"| Its leaderboard usable, the table made for that request | "
+        f"{_spread(found['leaderboard_spread'])} ms | {file} |",
+        f"| Its live page, {seconds}: processor time of the browser | {found['live_core_share']:.0%} of a core | {file} |",
+    ]
 
 
 def _memorized() -> str:
