@@ -155,7 +155,8 @@ def _pages() -> list[str]:
         f"{_spread(found['first_paint_spread'])} ms | {file} |",
         f"| Its leaderboard usable, the table made for that request | "
         f"{_spread(found['leaderboard_spread'])} ms | {file} |",
-        f"| Its live page, {seconds}: processor time of the browser | {found['live_core_share']:.0%} of a core | {file} |",
+        f"| Its live page, {seconds}: processor time of the browser | "
+        f"{found['live_core_share']:.0%} of a core | {file} |",
     ]
 
 
