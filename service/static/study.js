@@ -48,7 +48,7 @@ function line(event) {
 function duration(seconds) {
   const parts = [["h", 3600], ["min", 60], ["s", 1]];
   const [unit, size] = parts.find(([, one]) => seconds >= one) || ["s", 1];
-  return `${Math.round(seconds / size)} ${unit} left`;
+  return `, ${Math.round(seconds / size)} ${unit} left`;
 }
 
 function stand(study) {
