@@ -13,9 +13,10 @@ from sqlalchemy.orm import Session, aliased
 from bln_search.core.errors import KeyReusedError, StudyBusyError, StudyChangedError, UnknownStudyError
 from bln_search.core.states import Request, StudyState, check_transition
 from bln_search.specs.study import StudySpec
+from bln_search.storage.attempts import LEASE
 from bln_search.storage.engine import reading, writing
 from bln_search.storage.events import append_event
-from bln_search.storage.ledger import LEASE, Ledger
+from bln_search.storage.ledger import Ledger
 from bln_search.storage.standing import accept_study, move_study
 from bln_search.storage.tables import AccountRow, StudyRow, SubmissionRow, WorkerRow
 

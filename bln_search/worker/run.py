@@ -28,7 +28,8 @@ from bln_search.search.messages import (
     Verdict,
 )
 from bln_search.specs.trial import TrialSpec
-from bln_search.storage.ledger import LEASE, Ledger
+from bln_search.storage.attempts import LEASE
+from bln_search.storage.ledger import Ledger
 from bln_search.storage.queries import OpenTrial
 from bln_search.worker.identity import is_alive, own_name
 from bln_search.worker.points import Points

@@ -19,9 +19,9 @@ from bln_search.specs import parse_study, planned_rows
 from bln_search.specs.search import Objective
 from bln_search.specs.trial import resolve
 from bln_search.storage import queries
+from bln_search.storage.attempts import LEASE
 from bln_search.storage.engine import reading
 from bln_search.storage.evaluations import evaluations as recorded_evaluations
-from bln_search.storage.ledger import LEASE
 from bln_search.storage.sampler import sampler_url
 from bln_search.storage.tables import AttemptRow, EvaluationRow, StudyRow
 

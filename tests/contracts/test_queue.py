@@ -22,8 +22,9 @@ from bln_search.core.words import Scope
 from bln_search.specs import parse_study
 from bln_search.storage import queries
 from bln_search.storage.access import create_token
+from bln_search.storage.attempts import LEASE
 from bln_search.storage.browse import find_study_line, workers_seen
-from bln_search.storage.ledger import LEASE, Ledger
+from bln_search.storage.ledger import Ledger
 from bln_search.storage.queue import SEEN, Queue
 
 CAP = 100
