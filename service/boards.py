@@ -46,8 +46,14 @@ class Board:
 
     @cached_property
     def sharing_first(self) -> dict[Candidate, float] | None:
-        """Rows that the seeds do not tell from the best, on the split that decides."""
-        return sharing_first(self.losses[self.leaderboard.ranked_on])
+        """Ranked rows that the seeds do not tell from the best, on the split that decides."""
+        losses = self.losses[self.leaderboard.ranked_on]
+        keys = (
+            (row.arm, row.point, row.configuration, row.estimate, row.batch_size)
+            for row in self.leaderboard.rows
+            if row.rank is not None
+        )
+        return sharing_first({key: losses[key] for key in keys})
 
 
 class Boards:

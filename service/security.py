@@ -8,10 +8,11 @@ from urllib.parse import urlsplit
 from fastapi import Depends, Request
 from fastapi.security import APIKeyCookie, HTTPAuthorizationCredentials, HTTPBearer
 
+from bln_search.core.states import StudyState
 from bln_search.core.words import Scope
 from bln_search.storage.access import Bearer, TokenKind, find_bearer
 from bln_search.storage.browse import study_standing
-from service.context import Here
+from service.context import Context, Here
 from service.problems import RefusedError
 
 COOKIE = "bln_search_session"
@@ -31,17 +32,22 @@ def get_bearer(
 ) -> Bearer:
     """Who asks. Raises RefusedError (401) where that is not known, (403) where another site made the browser ask."""
     secret = header.credentials if header is not None else cookie
-    caller = request.client.host if request.client else "unknown"
     if not secret:
         raise _unknown("this needs an access token: `Authorization: Bearer ...`")
     bearer = find_bearer(context.engine, secret)
     if bearer is None or (bearer.kind is TokenKind.SESSION) != (header is None):
-        context.rates.count(f"wrong {caller}", _FAILURE)
+        count_wrong(request, context)
         raise _unknown("this token is unknown, revoked or expired")
     context.rates.count(f"account {bearer.account}")
     if header is None and request.method not in _SAFE:
         check_same_site(request)
     return bearer
+
+
+def count_wrong(request: Request, context: Context) -> None:
+    """Somebody tried a secret that is none. Raises RefusedError (429) after a few: guessing is slow."""
+    caller = request.client.host if request.client else "unknown"
+    context.rates.count(f"wrong {caller}", _FAILURE)
 
 
 def _unknown(detail: str) -> RefusedError:
@@ -92,6 +98,11 @@ class OwnStudy:
         self.id = study_id
         self.bearer = bearer
         self.owner, self.revision, self.results, self.state = found
+
+    @property
+    def goes_on(self) -> bool:
+        """May it have more results in a moment?"""
+        return self.state in (StudyState.ACCEPTED, StudyState.RUNNING)
 
 
 async def _changeable(study: Annotated[OwnStudy, Depends()], _writer: Writer) -> OwnStudy:

@@ -6,7 +6,7 @@ import json
 from datetime import UTC, datetime
 
 from bln_search.core.configuration import InferenceConfiguration, Method
-from bln_search.core.records import DRIFT
+from bln_search.core.records import without_drift
 from bln_search.core.states import StudyState, TrialState
 from bln_search.storage.browse import StudyLine
 from bln_search.storage.tables import CheckpointRow, EvaluationRow, EventRow, TrialRow
@@ -55,7 +55,7 @@ def trial_view(trial: TrialRow, checkpoint: CheckpointRow | None) -> Trial:
     """A trial of a study."""
     kept = None if checkpoint is None else Checkpoint.model_validate(checkpoint, from_attributes=True)
     if kept is not None:  # figures of every layer have an address of their own
-        kept.provenance = {name: value for name, value in kept.provenance.items() if name != DRIFT}
+        kept.provenance = without_drift(kept.provenance)
     names = ("id", "position", "arm", "method", "seed", "parameters", "state", "reason")
     return Trial(**{name: getattr(trial, name) for name in names}, checkpoint=kept)
 

@@ -79,6 +79,11 @@ DRIFT = "drift"
 """Under which a checkpoint's provenance holds its Drift records."""
 
 
+def without_drift(provenance: dict[str, Any]) -> dict[str, Any]:
+    """Where a checkpoint comes from, without the figures of every layer, which lists would be too long with."""
+    return {name: value for name, value in provenance.items() if name != DRIFT}
+
+
 @dataclass(frozen=True)
 class Drift:
     """Mini-batch statistics of a layer against a population estimate, in units of the layer's deviation.

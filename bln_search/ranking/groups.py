@@ -40,7 +40,8 @@ def losses_by_condition(
 ) -> dict[Condition, dict[InferenceConfiguration, Losses]]:
     """Losses of every configuration under each condition.
 
-    A configuration that reads no population value was evaluated once and stands under every estimate.
+    A configuration that reads no population value was evaluated once and stands under every estimate. One that lacks
+    seeds which others under the condition have is left out: its mean would be of other networks.
     """
     conditions: dict[Condition, dict[InferenceConfiguration, Losses]] = {}
     without: dict[tuple[str, str, int], dict[InferenceConfiguration, Losses]] = {}
@@ -56,7 +57,12 @@ def losses_by_condition(
     for (arm, point, batch_size), alone in without.items():
         if (arm, point, batch_size) not in known:
             conditions[Condition(arm, point, None, batch_size)] = alone
-    return dict(sorted(conditions.items(), key=lambda item: _order(item[0])))
+    return {one: _with_every_seed(conditions[one]) for one in sorted(conditions, key=_order)}
+
+
+def _with_every_seed(losses: dict[InferenceConfiguration, Losses]) -> dict[InferenceConfiguration, Losses]:
+    every = set().union(*losses.values())
+    return {one: values for one, values in losses.items() if values.keys() == every}
 
 
 def _order(condition: Condition) -> tuple[str, str, str, int]:

@@ -43,7 +43,8 @@ def leaderboard_latex(board: Leaderboard) -> str:
         cells += [row.estimate or "--", str(row.batch_size)]
         cells += [_figure(row, split, metric, " $\\pm$ ", "--") for split, metric in _FIGURES]
         lines.append(" & ".join(cells) + r" \\")
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
+    note = "% mean and, behind the plus-minus, standard deviation over seeds"
+    return "\n".join([note, *lines, r"\bottomrule", r"\end{tabular}", ""])
 
 
 def leaderboard_markdown(board: Leaderboard) -> str:
@@ -59,7 +60,7 @@ def leaderboard_markdown(board: Leaderboard) -> str:
         cells += [row.estimate or "–", str(row.batch_size)]
         cells += [_figure(row, split, metric, " ± ", "–") for split, metric in _FIGURES]
         lines.append(_line(cells))
-    return "\n".join([*lines, ""])
+    return "\n".join([*lines, "", "± is the standard deviation over seeds.", ""])
 
 
 def _named(rows: Sequence[LeaderboardRow]) -> list[tuple[str, str]]:

@@ -139,7 +139,7 @@ def _train(
         epoch=trained.kept_epoch,
         judged_under=str(trial.arm.judge),
         validation_loss=trained.kept_validation_loss,
-        provenance={**origin, DRIFT: [asdict(one) for one in drifts(gathered)]},
+        provenance={**origin, DRIFT: [asdict(one) for one in drifts(gathered, find_norms(network))]},
     )
     send(TrainingDone(checkpoint))
     return gathered

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Engine, func, select
 from sqlalchemy.orm import Session
 
-from bln_search.core.records import CheckpointRecord, Outcomes
+from bln_search.core.records import CheckpointRecord, Outcomes, without_drift
 from bln_search.core.states import StudyState, TrialState
 from bln_search.core.words import Split
 from bln_search.specs.search import Objective
@@ -235,4 +235,5 @@ def events(engine: Engine, study_id: int, after: int = 0) -> list[Event]:
 def _checkpoint(row: CheckpointRow | None) -> CheckpointRecord | None:
     if row is None:
         return None
-    return CheckpointRecord(row.file, row.sha256, row.epoch, row.judged_under, row.validation_loss, row.provenance)
+    origin = without_drift(row.provenance)
+    return CheckpointRecord(row.file, row.sha256, row.epoch, row.judged_under, row.validation_loss, origin)

@@ -15,7 +15,7 @@ from bln_search.storage.migration import present_revision
 from service.context import Here
 from service.pages.render import page
 from service.pages.visitor import visitor_of
-from service.security import COOKIE, Admin, Reader, visible_owner
+from service.security import COOKIE, Admin, Reader, count_wrong, visible_owner
 
 router = APIRouter(include_in_schema=False)
 _SECRET = ("token", "database")
@@ -28,9 +28,14 @@ async def front(request: Request) -> HTMLResponse:
 
 
 @router.get("/signed-in")
-def signed_in(context: Here, secret: Annotated[str | None, Cookie(alias=COOKIE)] = None) -> bool:
+def signed_in(
+    request: Request, context: Here, secret: Annotated[str | None, Cookie(alias=COOKIE, max_length=200)] = None
+) -> bool:
     """Whether this browser has a session that holds."""
-    return secret is not None and find_bearer(context.engine, secret) is not None
+    known = secret is not None and find_bearer(context.engine, secret) is not None
+    if secret is not None and not known:
+        count_wrong(request, context)
+    return known
 
 
 @router.get("/tokens")

@@ -42,9 +42,9 @@ class Question:
     def __init__(self, study: OwnStudy, context: Context, split: str, condition: int) -> None:
         self.study, self.context = study, context
         self.split = Split(split)
-        self.board: Board = context.boards.get(study.id, study.results, patient=True)
+        self.board: Board = context.boards.get(study.id, study.results, patient=study.goes_on)
         self.conditions = _best_points(losses_by_condition(self.board.losses[self.split]))
-        self.place = condition if condition < len(self.conditions) else 0
+        self.place = condition if condition < min(len(self.conditions), _MOST_CONDITIONS) else 0
 
     @property
     def losses(self) -> ByConfiguration:

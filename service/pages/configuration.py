@@ -45,7 +45,7 @@ def configuration(
         wanted = InferenceConfiguration(word)
     except ValueError as error:
         raise RefusedError(404, "not-found", str(error)) from None
-    board = context.boards.get(study.id, study.results, patient=True)
+    board = context.boards.get(study.id, study.results, patient=study.goes_on)
     same = [row for row in board.leaderboard.rows if row.configuration == wanted]
     chosen = [
         row
@@ -64,7 +64,6 @@ def configuration(
         "configuration.html",
         visitor=visitor_of(study.bearer),
         study={"id": study.id, "name": board.spec.name},
-        spec=board.spec,
         view=configuration_view(wanted, method),
         method=method,
         shown=shown_row(first, board),

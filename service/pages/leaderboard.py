@@ -75,7 +75,7 @@ def leaderboard(
     }
     about = {"page": "leaderboard", "study": study.id, "on": on, **filters}
     asked = read_page(cursor, _ROWS, sort, about)
-    board = context.boards.get(study.id, study.results, Split(on) if on else None, patient=True)
+    board = context.boards.get(study.id, study.results, Split(on) if on else None, patient=study.goes_on)
     rows = chosen_rows(board, filters, sort)
     start = 0 if asked.after is None else int(asked.after[0])
     whole = board.leaderboard.rows
@@ -85,7 +85,7 @@ def leaderboard(
         visitor=visitor_of(study.bearer),
         study={"id": study.id, "name": board.spec.name, "title": board.spec.title, "state": study.state},
         board=board.leaderboard,
-        several_seeds=board.sharing_first is not None,
+        seeds=len(board.spec.seeds),
         shared=len(board.sharing_first or ()),
         rows=[shown_row(row, board) for row in rows[start : start + _ROWS]],
         start=start,

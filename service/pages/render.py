@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -14,7 +13,6 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from bln_search.core.states import ENDED
 from bln_search.core.version import VERSION
 from service.pages import words
 from service.pages.assets import assets_version, plotly_version
@@ -43,19 +41,15 @@ def environment() -> Environment:
         "rounded": words.rounded,
         "signed": words.signed,
         "duration": words.duration,
-        "size": words.size,
-        "moment": words.moment,
         "switches": words.switches,
         "computed": words.computed,
         "time": _time,
-        "data": _data,
     }
     made.globals |= {
         "version": VERSION,
         "assets": assets_version(),
         "plotly": plotly_version(),
         "marks": words.STATE_MARKS,
-        "ended": sorted(state.value for state in ENDED),
         "address": address,
     }
     return made
@@ -84,8 +78,3 @@ def _time(at: datetime | None) -> Markup:
         return Markup("–")
     written = at.astimezone(UTC)
     return Markup('<time datetime="{}">{}</time>').format(written.isoformat(), words.moment(written))
-
-
-def _data(value: Any) -> str:
-    """For an attribute that a script reads."""
-    return json.dumps(value, separators=(",", ":"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
@@ -21,6 +21,7 @@ from service.views import study_view
 
 router = APIRouter(include_in_schema=False)
 _ROWS = 25
+_LARGEST = 2**31
 
 
 @router.get("/studies")
@@ -28,15 +29,15 @@ def studies(
     request: Request,
     context: Here,
     reader: Reader,
-    state: Annotated[list[StudyState] | None, Query(max_length=10)] = None,
+    state: Annotated[list[StudyState | Literal[""]] | None, Query(max_length=10)] = None,
     name: Annotated[str, Query(max_length=64)] = "",
     sort: StudySort = "-created",
     cursor: Cursor = None,
 ) -> HTMLResponse:
     """Your studies, or, for an admin, everybody's: a page of them."""
-    states = sorted(one.value for one in state or ())
+    states = sorted(one.value for one in state or () if one)
     owner = visible_owner(reader)
-    wanted = name.strip().lower()
+    wanted = name.strip().lower().replace("\0", "?")  # Postgres takes no text with the first; no name has either
     about: dict[str, Any] = {"page": "studies", "owner": owner, "state": states, "name": wanted}
     key = SORT_KEYS[sort.removeprefix("-")]
     asked = read_page(cursor, _ROWS, sort, about, key)
@@ -64,11 +65,13 @@ def studies(
 @router.get("/studies/best")
 def best(context: Here, reader: Reader, study: Annotated[list[int], Query(max_length=_ROWS)]) -> HTMLResponse:
     """The best configuration of each of these studies: asked for after the list is shown."""
-    owner = visible_owner(reader)
-    lines = list_studies(context.engine, read_page(None, _ROWS, "-created", {}), owner=owner, numbers=study)
+    known = [one for one in study if 0 < one < _LARGEST]
+    asked = read_page(None, _ROWS, "-created", {})
+    lines = list_studies(context.engine, asked, owner=visible_owner(reader), numbers=known)
     rows = []
     for line in lines:
-        board = context.boards.get(line.id, line.results, patient=True) if line.results else None
+        goes_on = line.state == StudyState.RUNNING
+        board = context.boards.get(line.id, line.results, patient=goes_on) if line.results else None
         row = board.leaderboard.best if board else None
         figures = row.figures.get(board.leaderboard.ranked_on) if row and board else None
         loss = None if figures is None or row is None else over_seeds(figures.loss, row.seeds)

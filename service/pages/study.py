@@ -17,7 +17,7 @@ from service.pages.leaderboard import shown_row
 from service.pages.render import fragment, page
 from service.pages.visitor import visitor_of
 from service.problems import RefusedError
-from service.security import Seen
+from service.security import OwnStudy, Seen
 from service.views import event_view, study_view
 
 router = APIRouter(prefix="/studies/{study_id:number}", include_in_schema=False)
@@ -47,14 +47,14 @@ def study(request: Request, seen: Seen, context: Here) -> HTMLResponse:
         events=events,
         names=trial_names(context.engine, sorted({one.trial_id for one in events if one.trial_id})),
         **_cells(context.engine, seen.id),
-        **leading(context, seen.id, line.results, at_once=line.results > _MOST_AT_ONCE),
+        **leading(context, seen, line.results, at_once=line.results > _MOST_AT_ONCE),
     )
 
 
 @router.get("/parts/leading")
 def leading_part(seen: Seen, context: Here) -> HTMLResponse:
     """The first rows of the table as they are now."""
-    return fragment("parts/leading.html", study={"id": seen.id}, **leading(context, seen.id, seen.results))
+    return fragment("parts/leading.html", study={"id": seen.id}, **leading(context, seen, seen.results))
 
 
 @router.get("/parts/cells")
@@ -63,15 +63,16 @@ def cells_part(seen: Seen, context: Here) -> HTMLResponse:
     return fragment("parts/cells.html", **_cells(context.engine, seen.id))
 
 
-def leading(context: Context, study_id: int, results: int, *, at_once: bool = False) -> dict[str, Any]:
+def leading(context: Context, study: OwnStudy, results: int, *, at_once: bool = False) -> dict[str, Any]:
     """The first rows of the table; at_once: only of one that is there already, a script asks for the rest."""
     board = None
     if results:
-        board = context.boards.kept(study_id) if at_once else context.boards.get(study_id, results, patient=True)
+        board = context.boards.kept(study.id) if at_once else None
+        board = board or (None if at_once else context.boards.get(study.id, results, patient=study.goes_on))
     rows = [shown_row(row, board) for row in board.leaderboard.rows[:_LEADING]] if board else []
     return {
         "rows": rows,
-        "later": at_once and board is None,
+        "later": at_once and (board is None or board.results != results),
         "total": len(board.leaderboard.rows) if board else 0,
         "arms": len({(row.arm, row.point) for row in board.leaderboard.rows}) if board else 0,
         "ranked_on": board.leaderboard.ranked_on.value if board else None,

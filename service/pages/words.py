@@ -72,18 +72,6 @@ def duration(seconds: float | None) -> str:
     return f"{whole} s"
 
 
-def size(count: int | None) -> str:
-    """Bytes, in the unit that suits them."""
-    if count is None:
-        return "unknown"
-    value, unit = float(count), "B"
-    for larger in ("kB", "MB", "GB", "TB"):
-        if value < 1000:
-            break
-        value, unit = value / 1000, larger
-    return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
-
-
 def moment(at: datetime) -> str:
     """In UTC; the browser makes it local."""
     return f"{at:%Y-%m-%d %H:%M:%S} UTC"

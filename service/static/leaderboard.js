@@ -13,8 +13,11 @@ async function put(text) {
   area.value = text;
   document.body.append(area);
   area.select();
-  document.execCommand("copy");
+  const done = document.execCommand("copy");
   area.remove();
+  if (!done) {
+    throw new Error("the browser does not let this page copy; mark the text and copy it yourself");
+  }
 }
 
 async function text(format) {

@@ -80,7 +80,7 @@ function entry(list, term, value) {
 
 function duration(seconds) {
   if (seconds === null) {
-    return "unknown: nothing alike ran here yet";
+    return "unknown: nothing alike ran here lately";
   }
   const parts = [["h", 3600], ["min", 60], ["s", 1]];
   const [unit, size] = parts.find(([, one]) => seconds >= one) || ["s", 1];

@@ -7,8 +7,12 @@ const form = document.getElementById("sign-in");
 
 function wanted() {
   const next = new URLSearchParams(location.search).get("next") || "/studies";
-  const target = new URL(next, location.origin);
-  return target.origin === location.origin && target.pathname !== "/" ? target.pathname + target.search : "/studies";
+  try {
+    const target = new URL(next, location.origin);
+    return target.origin === location.origin && target.pathname !== "/" ? target.href : "/studies";
+  } catch {
+    return "/studies";
+  }
 }
 
 function goOn() {

@@ -21,6 +21,8 @@ let fresh = [];
 let waiting = null;
 let stale = { leading: false, cells: false, curves: false };
 let parts = null;
+let refreshing = null;
+let cost = 0;
 let over = false;
 
 function says(text) {
@@ -95,6 +97,7 @@ async function part(name) {
 }
 
 async function refreshParts() {
+  await refreshing;
   parts = null;
   const wanted = stale;
   stale = { leading: false, cells: false, curves: false };
@@ -111,17 +114,17 @@ async function refreshParts() {
       await draw(chart);
     }
   } catch {
-    // the next event asks again
+    for (const name of Object.keys(stale)) {
+      stale[name] ||= wanted[name]; // asked for again with the next event
+    }
   }
-  return performance.now() - start;
+  cost = performance.now() - start;
 }
-
-let cost = 0;
 
 async function laterParts() {
   if (parts === null) {
-    parts = setTimeout(async () => {
-      cost = await refreshParts();
+    parts = setTimeout(() => {
+      refreshing = refreshParts();
     }, over ? 0 : Math.max(2000, cost * 12));
   }
 }
@@ -163,6 +166,24 @@ function take(message) {
   waiting ??= setTimeout(flush, 1000);
 }
 
+// The stream was refused, not broken: the API says why, and whether asking again makes sense.
+async function again() {
+  try {
+    await ask(api);
+    listen();
+  } catch (problem) {
+    if (problem.status === 401) {
+      location.assign(`/?next=${encodeURIComponent(location.pathname)}`);
+    } else if (problem.status === 403 || problem.status === 404) {
+      over = true;
+      says(problem.message);
+    } else {
+      says(problem.status ? problem.message : "connection lost, trying again …");
+      setTimeout(again, problem.status === 429 ? 30_000 : 3000);
+    }
+  }
+}
+
 function listen() {
   const stream = new EventSource(`${api}/events?after=${last}`);
   stream.addEventListener("open", () => says("live"));
@@ -172,7 +193,7 @@ function listen() {
     }
     says("connection lost, trying again …");
     if (stream.readyState === EventSource.CLOSED) {
-      setTimeout(listen, 3000);
+      setTimeout(again, 3000);
     }
   });
   stream.addEventListener("end", async () => {

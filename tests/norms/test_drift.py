@@ -12,42 +12,50 @@ from bln_search.core.words import PopulationEstimate
 from bln_search.evaluation import gather_frozen
 from bln_search.norms import make_norm
 from bln_search.norms.drift import drifts
+from bln_search.norms.finding import find_norms
 
 
-def gathered(method, batches):
-    network = nn.Sequential(make_norm(method, 5, batch_size=7)).double()
-    return gather_frozen(network, batches)
+def found(method, *sets, shape=(7, 5)):
+    """What drifts() says of a network that saw each set of mini-batches; the first is the frozen one."""
+    network = nn.Sequential(make_norm(method, shape[1], batch_size=shape[0])).double()
+    estimates = (PopulationEstimate.FROZEN, PopulationEstimate.EPOCH)
+    gathered = {one: gather_frozen(network, batches) for one, batches in zip(estimates, sets, strict=False)}
+    return drifts(gathered, find_norms(network))
 
 
-@pytest.fixture
-def batches():
+def made(shape=(7, 5), scale=1.0):
     torch.manual_seed(0)
-    return [torch.randn(7, 5, dtype=torch.float64) * (1 + number) + number for number in range(4)]
+    return [torch.randn(*shape, dtype=torch.float64) * scale * (1 + number) + number for number in range(4)]
 
 
-def test_spread_is_numpys(batches):
-    found = {one.statistic: one for one in drifts({PopulationEstimate.FROZEN: gathered(Method.BLN, batches)})}
-    data = np.stack([batch.numpy() for batch in batches])
-    for axis, mean, deviation in ((1, "E_B", "Std_B"), (2, "E_F", "Std_F")):
-        scale = np.sqrt(data.var(axis).mean())
-        means, deviations = data.mean(axis), data.std(axis)
-        assert found[mean].spread == pytest.approx(np.sqrt(means.var(0).mean()) / scale, rel=1e-6)
-        assert found[deviation].spread == pytest.approx(np.sqrt(deviations.var(0).mean()) / scale, rel=1e-2)
-    assert all(one.shift == 0 for one in found.values())
+@pytest.mark.parametrize("scale", [1.0, 0.01])
+@pytest.mark.parametrize("shape", [(7, 5), (6, 5, 3, 3)])
+def test_spread_is_numpys(shape, scale):
+    told = {one.statistic: one for one in found(Method.BLN, made(shape, scale), shape=shape)}
+    data = np.stack([batch.numpy() for batch in made(shape, scale)])
+    epsilon = 1e-4
+    positions = tuple(range(3, data.ndim))
+    for axes, mean, deviation in (((1, *positions), "E_B", "Std_B"), ((2,), "E_F", "Std_F")):
+        size = np.sqrt(data.var(axes).mean())
+        means, deviations = data.mean(axes), np.sqrt(data.var(axes) + epsilon)
+        assert told[mean].spread == pytest.approx(np.sqrt(means.var(0).mean()) / size, rel=1e-6)
+        assert told[deviation].spread == pytest.approx(np.sqrt(deviations.var(0).mean()) / size, rel=1e-6)
+    assert all(one.shift == 0 for one in told.values())
 
 
-def test_shift_is_the_distance_to_the_frozen_estimate(batches):
-    still, moved = gathered(Method.BN, batches), gathered(Method.BN, [batch + 2 for batch in batches])
-    found = drifts({PopulationEstimate.FROZEN: still, PopulationEstimate.EPOCH: moved})
-    scale = np.sqrt(np.stack([batch.numpy() for batch in batches]).var(1).mean())
-    shifts = {one.statistic: one.shift for one in found if one.estimate == "epoch"}
-    assert shifts == {"E_B": pytest.approx(2 / scale), "Std_B": pytest.approx(0, abs=1e-9)}
+def test_shift_is_the_distance_to_the_frozen_estimate():
+    told = found(Method.BN, made(), [batch + 2 for batch in made()])
+    size = np.sqrt(np.stack([batch.numpy() for batch in made()]).var(1).mean())
+    shifts = {one.statistic: one.shift for one in told if one.estimate == "epoch"}
+    assert shifts == {"E_B": pytest.approx(2 / size), "Std_B": pytest.approx(0, abs=1e-9)}
 
 
-def test_without_a_frozen_estimate_there_is_no_shift(batches):
-    assert [one.shift for one in drifts({PopulationEstimate.EPOCH: gathered(Method.LN, batches)})] == [None, None]
+def test_without_a_frozen_estimate_there_is_no_shift():
+    network = nn.Sequential(make_norm(Method.LN, 5, batch_size=7)).double()
+    gathered = {PopulationEstimate.EPOCH: gather_frozen(network, made())}
+    assert [one.shift for one in drifts(gathered, find_norms(network))] == [None, None]
 
 
-def test_what_is_not_a_number_is_none(batches):
-    broken = gathered(Method.BN, [batches[0] * float("nan"), batches[1]])
-    assert [one.spread for one in drifts({PopulationEstimate.FROZEN: broken})] == [None, None]
+def test_what_is_not_a_number_is_none():
+    broken = [made()[0] * float("nan"), made()[1]]
+    assert [one.spread for one in found(Method.BN, broken)] == [None, None]

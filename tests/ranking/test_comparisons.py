@@ -124,9 +124,36 @@ def test_studies_are_matched_by_configuration():
     first = {candidate("TTTT"): {0: 1.0, 1: 1.2}, candidate("FFFF", None): {0: 3.0}}
     second = {candidate("TTTT"): {0: 2.0, 1: 2.2}}
     third = {candidate("FFFF", None): {0: 2.0}, candidate("TTFF"): {0: 0.0}}
-    rows = match([first, second, third])
+    rows, found = match([first, second, third], 10)
+    assert found == 2
+    assert match([first, second, third], 1) == (rows[:1], 2)
     assert [row.candidate for row in rows] == [candidate("TTTT"), candidate("FFFF", None)]
     assert rows[0].differences[1].mean == pytest.approx(1.0)
     assert rows[0].differences[0] is None
     assert rows[0].losses[2] is None
     assert rows[1].differences[2].half is None
+
+
+def test_differences_are_paired_by_seed_where_the_seeds_are_the_same():
+    first = {candidate("TTTT"): {0: 1.0, 1: 5.0}}
+    rows, _ = match([first, {candidate("TTTT"): {0: 1.5, 1: 5.5}}, {candidate("TTTT"): {7: 1.5, 8: 5.5}}], 10)
+    paired, apart = rows[0].differences[1:]
+    assert (paired.mean, paired.half) == (0.5, 0.0)
+    assert apart.half > 10
+
+
+def test_rows_of_the_first_study_come_first():
+    first, other = {candidate("FFFF", None): {0: 3.0}}, {candidate("FFFF", None): {0: 3.0}, candidate("TTTT"): {0: 0.1}}
+    rows, _ = match([first, other, other], 10)
+    assert [str(row.candidate[2]) for row in rows] == ["FFFF", "TTTT"]
+
+
+def test_rows_with_other_seeds_than_the_best_are_not_told_from_it():
+    losses = {candidate("TTTT"): {0: 1.0, 1: 1.01}, candidate("TTFF"): {1: 2.0, 2: 2.02}}
+    assert sharing_first(losses) == {candidate("TTTT"): 1.0, candidate("TTFF"): 1.0}
+
+
+def test_a_configuration_that_lacks_seeds_does_not_stand_under_a_condition():
+    losses = {candidate("TTTT"): {0: 0.1}, candidate("TTFF"): {0: 2.0, 1: 2.0}}
+    (found,) = losses_by_condition(losses).values()
+    assert list(found) == [InferenceConfiguration("TTFF")]

@@ -121,6 +121,11 @@ def test_the_front_holds_what_nothing_beats():
     assert front == [0, 1]
 
 
+def test_points_of_different_parameters_stand_in_one_table():
+    made = [PointResult("a", {"x": 1}, 0.5, 1.0), PointResult("b", {"y": 2}, 0.4, 2.0)]
+    assert pareto_chart(made).csv.splitlines()[0].split(",") == ["arm", "x", "seconds", "loss", "front", "y"]
+
+
 def test_importance_is_the_analysis_of_variance():
     """Epsilon squared written out with SciPy's F: (k-1)(F-1) / ((k-1)F + n-k)."""
     from scipy import stats

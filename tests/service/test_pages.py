@@ -7,6 +7,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import SecretStr
 from sqlalchemy import update
 
 from bln_search.core.configuration import InferenceConfiguration
@@ -16,7 +17,7 @@ from bln_search.storage.engine import writing
 from bln_search.storage.tables import StudyRow
 from service.pages import words
 from service.pages.form import FIELDS, read_fields, set_field
-from tests.service.conftest import study
+from tests.service.conftest import finish_trial, study
 
 HTML = {"Accept": "text/html"}
 PAGES = ("/studies", "/studies/new", "/compare", "/configurations", "/tokens", "/settings")
@@ -66,11 +67,22 @@ def test_a_mistake_in_an_address_is_a_page_that_says_what_to_do(world, root):
         (f"/studies/{number}/leaderboard?cursor=abc", 404),
         ("/studies?sort=;drop", 422),
         ("/compare/ranks.json", 422),
+        ("/compare/ranks.csv", 422),
+        (f"/compare?study={number}&study={2**40}", 404),
+        (f"/studies/{number}/leaderboard?batch_size=99999999", 422),
     ):
         answer = root.get(path)
         assert answer.status_code == status, path
         assert answer.headers["content-type"].startswith("text/html"), path
         assert "List of studies" in answer.text
+
+
+def test_odd_parameters_find_nothing(world, root):
+    number = world.complete()
+    assert "done" in root.get("/studies?name=done&state=&sort=-created").text
+    assert "No study fits" in root.get("/studies?name=%00").text
+    for path in (f"/studies/best?study={2**63}&study=0&study=-1", f"/studies/{number}/charts?condition=999"):
+        assert root.get(path).status_code == 200
 
 
 def test_programs_get_documents_where_browsers_get_pages(world):
@@ -88,8 +100,10 @@ def test_what_people_write_stays_text(world, root, text):
         assert "<script>alert" not in answer.text
         assert "<img src=x" not in answer.text
         assert ">49<" not in answer.text
-    assert "script-src" not in root.get("/studies").headers["content-security-policy"]
-    assert "unsafe-eval" not in root.get(f"/studies/{number}").headers["content-security-policy"]
+    rest = "frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
+    assert root.get("/studies").headers["content-security-policy"] == f"default-src 'self'; {rest}"
+    drawn = f"default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; {rest}"
+    assert root.get(f"/studies/{number}").headers["content-security-policy"] == drawn
 
 
 def test_undefined_rows_stand_with_their_reason_and_measured_ones_with_intervals(world, root):
@@ -126,15 +140,55 @@ def test_a_study_that_waits_has_a_page_and_says_that_nothing_is_measured(world, 
 
 
 def test_secrets_of_the_settings_are_not_shown(world, root):
+    secret = {"token": SecretStr("bln_hush"), "database": "postgresql+psycopg://ada:hush@host/name"}
+    world.context.settings = world.settings.model_copy(update=secret)
     text = root.get("/settings").text
-    assert "BLN_SEARCH_TOKEN" in text
-    assert world.secrets["root", Scope.ADMIN] not in text
+    assert text.count("set, not shown") == 2
+    assert "hush" not in text
+
+
+def test_arms_that_lack_different_seeds_have_their_pages(world, root):
+    number = world.queue.submit(study("uneven", seeds=(0, 1, 2), arms="[{method: bln}, {method: ln}]"), "ada").study_id
+    world.ledger.start_study(number, lambda _: True, "host/1/0")
+    for trial in world.ledger.open_trials(number):
+        if (trial.spec.arm.label, trial.spec.seed) in (("bln", 0), ("ln", 2)):
+            world.ledger.record_divergence(world.ledger.claim(trial.id, "host/1/0"), "the loss is not a number")
+        else:
+            finish_trial(world.ledger, trial)
+    for part in ("", "/leaderboard", "/parts/leading", "/charts/configurations.json", "/charts/ranks.json"):
+        assert root.get(f"/studies/{number}{part}").status_code == 200
+    assert "No row has all its seeds yet" in root.get(f"/studies/{number}/leaderboard").text
+    assert root.get(f"/studies/best?study={number}").status_code == 200
+
+
+def test_a_large_study_that_ended_shows_its_last_table(world, root, monkeypatch):
+    from service.pages import study as page
+
+    monkeypatch.setattr(page, "_MOST_AT_ONCE", 1)
+    number = world.queue.submit(study("large", seeds=(0, 1, 2)), "ada").study_id
+    world.ledger.start_study(number, lambda _: True, "host/1/0")
+    first, *others = world.ledger.open_trials(number)
+    finish_trial(world.ledger, first)
+    root.get(f"/studies/{number}/parts/leading")
+    for trial in others:
+        finish_trial(world.ledger, trial)
+    assert "data-later" in root.get(f"/studies/{number}").text, "the script asks for the rest"
+    world.ledger.end_study(number, runner="host/1/0")
+    assert "data-later" not in root.get(f"/studies/{number}/parts/leading").text
+    assert "data-later" not in root.get(f"/studies/{number}").text
+
+
+def test_guessing_a_session_is_slow(world):
+    nobody = world.client(None)
+    codes = [nobody.get("/signed-in", headers={"Cookie": "bln_search_session=wrong"}).status_code for _ in range(150)]
+    assert codes.count(200) == 100
+    assert set(codes[100:]) == {429}
 
 
 def test_a_page_asks_the_database_the_same_number_of_times_whatever_there_is(world, root):
     from sqlalchemy import event
 
-    number = world.complete()
+    numbers = [world.complete("few", seeds=(0,)), world.complete("many", seeds=range(8))]
 
     def asked(path):
         world.context.boards.__init__(world.ledger.engine)
@@ -145,17 +199,14 @@ def test_a_page_asks_the_database_the_same_number_of_times_whatever_there_is(wor
         event.remove(world.ledger.engine, "before_cursor_execute", listener)
         return len([one for one in found if one.startswith("SELECT")])
 
-    paths = (
-        "/studies",
-        f"/studies/{number}",
-        f"/studies/{number}/leaderboard",
-        f"/studies/{number}/charts/curves.json",
-    )
-    before = [asked(path) for path in paths]
+    parts = ("", "/leaderboard", "/charts/curves.json", "/charts/ranks.json", "/configurations/TTFF")
+    few, many = ([asked(f"/studies/{number}{part}") for part in parts] for number in numbers)
+    assert few == many
+    before = asked("/studies")
     for more in range(3):
-        world.complete(f"more{more}", seeds=(0, 1, 2, 3))
-    assert [asked(path) for path in paths] == before
-    assert max(before) <= 12
+        world.complete(f"more{more}")
+    assert asked("/studies") == before
+    assert max(few) <= 12
 
 
 def test_static_files_are_kept_only_under_their_version(world, root):
@@ -240,7 +291,6 @@ def test_lengths_of_time_have_two_units(seconds, expected):
     assert words.duration(seconds) == expected
 
 
-def test_sizes_and_switches():
-    assert [words.size(one) for one in (None, 999, 1500, 2_500_000)] == ["unknown", "999 B", "1.5 kB", "2.5 MB"]
+def test_switches():
     assert [letter for letter, _, _ in words.switches(InferenceConfiguration("TF--"))] == ["T", "F", "-", "-"]
     assert words.computed(InferenceConfiguration("TFFF")) == 3

@@ -31,7 +31,8 @@ class Chart:
     def csv(self) -> str:
         """The rows as CSV, empty where there is no value."""
         out = io.StringIO()
-        writer = csv.DictWriter(out, list(self.rows[0]) if self.rows else [], lineterminator="\n")
+        columns = list(dict.fromkeys(name for row in self.rows for name in row))
+        writer = csv.DictWriter(out, columns, lineterminator="\n")
         writer.writeheader()
         writer.writerows(self.rows)
         return out.getvalue()
