@@ -32,12 +32,7 @@ def load_study(path: Path) -> StudySpec:
 
 def parse_study(text: str, *, source: str = "study") -> StudySpec:
     """The study in `text` (YAML). Raises SpecError with every problem and its line."""
-    node = _compose(text, source)
-    if node is None:
-        raise SpecError(source, ["the file is empty; a study needs at least name, data, model and arms"])
-    value = _Reader(source).value(node)
-    if not isinstance(value, dict):
-        raise SpecError(source, ["a study file is a list of `key: value` lines, starting with `name:`"])
+    node, value = read_plain(text, source=source)
     try:
         study = StudySpec.model_validate(value)
     except ValidationError as error:
@@ -47,6 +42,23 @@ def parse_study(text: str, *, source: str = "study") -> StudySpec:
     if problems:
         raise SpecError(source, problems)
     return study
+
+
+def read_plain(text: str, *, source: str = "study") -> tuple[yaml.MappingNode, dict[Any, Any]]:
+    """The YAML of a study as it stands, and its plain values. Raises SpecError for what is no such YAML.
+
+    Aliases, keys that stand twice and values of other kinds than JSON's are refused.
+    """
+    node = _compose(text, source)
+    if node is None:
+        raise SpecError(source, ["the file is empty; a study needs at least name, data, model and arms"])
+    try:
+        value = _Reader(source).value(node)
+    except RecursionError:
+        raise SpecError(source, ["this is nested too deeply for a study"]) from None
+    if not isinstance(node, yaml.MappingNode):
+        raise SpecError(source, ["a study file is a list of `key: value` lines, starting with `name:`"])
+    return node, value
 
 
 def _with_line(problem: Problem, root: yaml.Node) -> str:

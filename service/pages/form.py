@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import yaml
-
-_FLOW = 100
-"""Columns of a line of YAML."""
+from bln_search.core.errors import SpecError
+from bln_search.specs.load import read_plain
+from service.pages.yaml_text import put
 
 
 @dataclass(frozen=True)
@@ -37,44 +36,32 @@ FIELDS = (
     Field("learning_rate", "Learning rate", ("training", "learning_rate"), "number"),
 )
 _BY_NAME = {field.name: field for field in FIELDS}
+_LONGEST = 200
+"""Signs of an entry that is shown; longer ones are edited as text."""
 
 
 def read_fields(text: str) -> dict[str, str | list[str]]:
-    """What the form shows of a study's text; empty entries where the text has none, nothing where it is not YAML."""
-    study = _parsed(text)
-    if study is None:
+    """What the form shows of a study's text; empty entries where the text has none, nothing where it cannot be read."""
+    try:
+        _, study = read_plain(text)
+        return {field.name: _shown(field, _inside(study, field.place)) for field in FIELDS}
+    except (SpecError, ValueError):
         return {}
-    return {field.name: _shown(field, _inside(study, field.place)) for field in FIELDS}
 
 
 def set_field(text: str, name: str, value: str | list[str] | None) -> str:
-    """The text with one entry changed; as it is where it is not YAML, or there is no such entry."""
-    study, field = _parsed(text), _BY_NAME.get(name)
-    if study is None or field is None:
+    """The text with one entry changed and all else as it is; unchanged where it cannot be read or there is no such."""
+    field = _BY_NAME.get(name)
+    if field is None:
         return text
-    *above, last = field.place
-    inner = study
-    for key in above:
-        if not isinstance(inner.get(key), dict):
-            inner[key] = {}
-        inner = inner[key]
-    meant = _meant(field, value, inner.get(last))
-    if meant is None:
-        inner.pop(last, None)
-    else:
-        inner[last] = meant
-    return yaml.safe_dump(study, sort_keys=False, allow_unicode=True, default_flow_style=None, width=_FLOW)
-
-
-def _parsed(text: str) -> dict[str, Any] | None:
     try:
-        found = yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None
+        _, study = read_plain(text)
+        return put(text, field.place, _meant(field, value, _inside(study, field.place)))
+    except (SpecError, ValueError):
+        return text
 
 
-def _inside(study: dict[str, Any], place: Sequence[str]) -> Any:
+def _inside(study: dict[Any, Any], place: Sequence[str]) -> Any:
     inner: Any = study
     for key in place:
         inner = inner.get(key) if isinstance(inner, dict) else None
@@ -84,12 +71,16 @@ def _inside(study: dict[str, Any], place: Sequence[str]) -> Any:
 def _shown(field: Field, value: Any) -> str | list[str]:
     if field.kind == "methods":
         arms = value if isinstance(value, list) else []
-        return [str(arm["method"]) for arm in arms if isinstance(arm, dict) and "method" in arm]
+        return [_short(arm["method"]) for arm in arms if isinstance(arm, dict) and "method" in arm]
     if field.kind == "choices":
-        return [str(one) for one in value] if isinstance(value, list) else []
+        return [_short(one) for one in value] if isinstance(value, list) else []
     if field.kind == "list":
-        return ", ".join(str(one) for one in value) if isinstance(value, list) else ""
-    return "" if value is None or isinstance(value, dict | list) else str(value)
+        return ", ".join(_short(one) for one in value) if isinstance(value, list) else ""
+    return "" if value is None else _short(value)
+
+
+def _short(value: Any) -> str:
+    return "" if isinstance(value, dict | list) else str(value)[:_LONGEST]
 
 
 def _meant(field: Field, value: str | list[str] | None, before: Any) -> Any:

@@ -253,19 +253,83 @@ def test_an_entry_of_the_form_changes_its_place_in_the_text_alone(client):
     assert "epochs" in wrong["mistakes"][0]["message"]
 
 
+COMMENTED = """# why
+name: s   # its name
+data: {name: digits}  # small
+model:
+  name: mlp
+  widths: [8]   # narrow
+# the arms
+arms:
+  - {method: bn, momentum: 0.9}
+seeds: [0]
+training:
+  # how long
+  epochs: 3
+"""
+ARM = "arms:\n  - {method: bn, momentum: 0.9}\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "before", "after"),
+    [
+        ("name", "other", "name: s   # its", "name: other   # its"),
+        ("data", "mnist", "data: {name: digits}  #", "data: {name: mnist}  #"),
+        ("fraction", "0.2", "data: {name: digits}  #", "data: {name: digits, fraction: 0.2}  #"),
+        ("model", "lenet", "  name: mlp\n", "  name: lenet\n"),
+        ("seeds", "1 2", "seeds: [0]", "seeds: [1, 2]"),
+        ("epochs", "7", "  epochs: 3\n", "  epochs: 7\n"),
+        ("batch_size", "25", "  epochs: 3\n", "  epochs: 3\n  batch_size: 25\n"),
+        ("title", "A: title", "  epochs: 3\n", "  epochs: 3\ntitle: 'A: title'\n"),
+        ("population", ["frozen"], "  epochs: 3\n", "  epochs: 3\nevaluation: {population: [frozen]}\n"),
+        ("methods", ["bn", "ln"], ARM, "arms: [{method: bn, momentum: 0.9}, {method: ln}]\n"),
+    ],
+)
+def test_an_entry_of_the_form_leaves_the_rest_of_the_text_as_it_was(name, value, before, after):
+    assert COMMENTED.count(before) == 1
+    assert set_field(COMMENTED, name, value) == COMMENTED.replace(before, after)
+
+
+@given(st.sampled_from([one.name for one in FIELDS]), st.text(max_size=30))
+def test_an_entry_changes_no_other(name, value):
+    changed = read_fields(set_field(COMMENTED, name, value))
+    assert {**changed, name: ""} == {**read_fields(COMMENTED), name: ""}
+
+
+def test_a_text_with_a_mistake_is_not_touched_by_the_form():
+    twice = COMMENTED + "seeds: [1]\n"
+    assert set_field(twice, "epochs", "5") == twice
+
+
 @given(st.text(max_size=80), st.sampled_from([one.name for one in FIELDS]), st.text(max_size=20))
 def test_no_text_and_no_entry_breaks_the_form(text, name, value):
     json.dumps(read_fields(set_field(text, name, value)))
     json.dumps(read_fields(set_field(TEXT, name, value)))
 
 
-@pytest.mark.parametrize(
-    "text", ["a: &x [*x]", "a: &a [1]\nb: [*a, *a]", "[" * 2000, "? {a: 1}\n: 2", "a: !!python/object:x {}"]
+BOMB = "a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(
+    f"{letter}: &{letter} [{', '.join(['*' + chr(ord(letter) - 1)] * 9)}]\n" for letter in "bcdefgh"
 )
-def test_hostile_yaml_is_a_mistake_and_no_more(client, text):
-    answer = check(client, text=text, field="name", value="x")
+HOSTILE = {
+    "itself": "a: &x [*x]",
+    "aliases": "a: &a [1]\nb: [*a, *a]",
+    "a bomb": BOMB + "seeds: [*h]\n",
+    "brackets": "[" * 2000,
+    "nested": "a: " + "{b: " * 400 + "}" * 400,
+    "a key": "? {a: 1}\n: 2",
+    "an object": "a: !!python/object:x {}",
+    "a time": "title: !!timestamp x",
+    "a number": "seeds: [0x" + "f" * 4000 + "]",
+}
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+@pytest.mark.parametrize("entry", [{}, {"field": "name", "value": "x"}, {"field": "seeds", "value": "1"}])
+def test_hostile_yaml_is_a_mistake_and_no_more(client, text, entry):
+    answer = check(client, text=text, **entry)
     assert answer.status_code == 200
     assert answer.json()["plan"] is None
+    assert len(answer.content) < 100_000
 
 
 @pytest.mark.parametrize(
