@@ -22,7 +22,7 @@ from sqlalchemy import insert, update
 
 from bench.browser import FLAGS, find_chromium
 from bench.reporting import arguments, finish, spread
-from bench.service import served
+from bench.service import evaluation, served
 from bln_search.core.records import EpochRecord
 from bln_search.core.words import Scope
 from bln_search.settings import Settings
@@ -84,18 +84,7 @@ def _checkpoint(trial_id: int, now: Any) -> dict[str, Any]:
 def _evaluations(checkpoint_id: int, drawn: random.Random) -> list[dict[str, Any]]:
     base = drawn.random()
     return [
-        {
-            "checkpoint_id": checkpoint_id,
-            "configuration": word,
-            "estimate": "frozen" if "T" in word else "",
-            "batch_size": 25,
-            "split": split,
-            "state": "measured",
-            "reason": None,
-            "n": 360,
-            "loss": base + drawn.random() / 10,
-            "accuracy": drawn.random(),
-        }
+        evaluation(checkpoint_id, word, split, base + drawn.random() / 10, drawn.random())
         for word in ("TT--", "TF--", "FT--", "FF--")
         for split in ("validation", "test")
     ]

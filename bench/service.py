@@ -90,18 +90,23 @@ def evaluations(checkpoint_id: int, drawn: random.Random) -> Iterator[dict[str, 
     """One network under every configuration on both splits."""
     for word in WORDS:
         for split in ("validation", "test"):
-            yield {
-                "checkpoint_id": checkpoint_id,
-                "configuration": word,
-                "estimate": "frozen" if "T" in word else "",
-                "batch_size": 25,
-                "split": split,
-                "state": "measured",
-                "reason": None,
-                "n": 360,
-                "loss": drawn.random(),
-                "accuracy": drawn.random(),
-            }
+            yield evaluation(checkpoint_id, word, split, drawn.random(), drawn.random())
+
+
+def evaluation(checkpoint_id: int, word: str, split: str, loss: float, accuracy: float) -> dict[str, Any]:
+    """The row of a measured one."""
+    return {
+        "checkpoint_id": checkpoint_id,
+        "configuration": word,
+        "estimate": "frozen" if "T" in word else "",
+        "batch_size": 25,
+        "split": split,
+        "state": "measured",
+        "reason": None,
+        "n": 360,
+        "loss": loss,
+        "accuracy": accuracy,
+    }
 
 
 @contextmanager
