@@ -66,9 +66,9 @@ def finish_trial(ledger, trial, worker="host/1/0"):
 class World:
     """The service and who uses it."""
 
-    def __init__(self, home):
+    def __init__(self, home, database=None):
         self.home = home
-        self.settings = Settings(home=home, hosts=("testserver",), free_bytes=0)
+        self.settings = Settings(home=home, hosts=("testserver",), free_bytes=0, database=database)
         self.ledger = open_ledger(self.settings.database_url)
         self.queue = Queue(self.ledger)
         self.context = make_context(self.settings, self.ledger)

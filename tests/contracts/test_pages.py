@@ -1,0 +1,32 @@
+"""Every page over both databases, odd parameters with it."""
+
+from __future__ import annotations
+
+import pytest
+
+from bln_search.core.words import Scope
+from tests.service.conftest import World, study
+
+NAMES = ("curves", "configurations", "switches", "ranks", "layers", "importance", "points", "front")
+
+
+@pytest.fixture
+def world(url, tmp_path):
+    made = World(tmp_path / "home", database=url)
+    yield made
+    made.close()
+
+
+def test_every_page_is_shown_over_this_database(world):
+    root = world.client("root", Scope.ADMIN, Accept="text/html")
+    done, other = world.complete(), world.complete("other", account="bob")
+    waiting = world.queue.submit(study("waiting"), "ada").study_id
+    paths = [
+        *("/studies", "/studies?name=%00", "/studies?state=&name=don", "/tokens", "/settings", "/studies/new"),
+        *(f"/studies/{number}{part}" for number in (done, waiting) for part in ("", "/leaderboard", "/charts")),
+        *(f"/studies/{done}/charts/{name}.json" for name in NAMES),
+        *(f"/studies/{done}{part}" for part in ("/configurations/TTFF", "/parts/leading", "/parts/cells")),
+        f"/studies/best?study={done}&study={2**31}&study={2**63}",
+        *(f"/compare{part}?study={done}&study={other}" for part in ("", "/ranks.json", "/ranks.csv")),
+    ]
+    assert {path: root.get(path).status_code for path in paths} == dict.fromkeys(paths, 200)
