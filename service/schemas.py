@@ -22,6 +22,10 @@ def _whole(value: object) -> object:
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
 
 
+_PLAIN = Field(json_schema_extra={"pattern": "^[^\\u0000]*$"})
+"""What `writable` refuses, as far as a schema can say it."""
+
+
 class ListPage(BaseModel, Generic[Item]):
     """A page of a list."""
 
@@ -78,7 +82,7 @@ class StudyChange(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     name: Name | None = None
-    notes: Annotated[str, StringConstraints(max_length=10_000)] | None = None
+    notes: Annotated[str, StringConstraints(max_length=10_000), _PLAIN] | None = None
     priority: Annotated[int, Field(ge=-10, le=10, strict=True), BeforeValidator(_whole)] | None = None
 
     @field_validator("notes")
@@ -229,7 +233,7 @@ class TokenWish(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    label: Annotated[str, StringConstraints(max_length=64)] = ""
+    label: Annotated[str, StringConstraints(max_length=64), _PLAIN] = ""
     scope: Scope = Scope.READ
     account: Name | None = None
     days: Days = Field(default=None, description="after which it ends")
