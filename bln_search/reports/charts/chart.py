@@ -74,6 +74,6 @@ def condition_label(condition: Condition, among: Sequence[Condition]) -> str:
     return ", ".join(parts)
 
 
-def word_order(word: InferenceConfiguration) -> str:
-    """T before M before F, as tables list them."""
+def word_order(word: InferenceConfiguration | str) -> str:
+    """T before M before F, as tables list them; of a word or a part of one."""
     return str(word).translate(str.maketrans("TMF-", "0123"))

@@ -20,8 +20,8 @@ def heat_map(losses: ByConfiguration) -> Chart | None:
     means = {one: statistics.fmean(values.values()) for one, values in losses.items()}
     if not means:
         return None
-    batch = sorted({str(one)[:2] for one in means}, key=_pair_order)
-    feature = sorted({str(one)[2:] for one in means}, key=_pair_order)
+    batch = sorted({str(one)[:2] for one in means}, key=word_order)
+    feature = sorted({str(one)[2:] for one in means}, key=word_order)
     cells = {str(one): value for one, value in means.items()}
     z = [[cells.get(row + column) for column in feature] for row in batch]
     text = [["" if value is None else f"{value:.4f}" for value in row] for row in z]
@@ -52,10 +52,6 @@ def heat_map(losses: ByConfiguration) -> Chart | None:
     ]
     about = "Mean loss over seeds; the darker the lower. T: from the population, F: from the mini-batch at hand."
     return Chart("Loss of every configuration", about, figure, rows)
-
-
-def _pair_order(pair: str) -> str:
-    return pair.translate(str.maketrans("TMF-", "0123"))
 
 
 def effects_chart(losses: ByConfiguration) -> Chart | None:
