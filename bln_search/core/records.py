@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.states import EvaluationState
-from bln_search.core.words import PopulationEstimate, Split
+from bln_search.core.words import PopulationEstimate, ProbeKind, Split
 
 
 @dataclass(frozen=True)
@@ -99,6 +99,34 @@ class Drift:
 
 
 @dataclass(frozen=True)
+class Snapshot:
+    """A network after an epoch on the way, on disk: file name under the checkpoint folder, SHA-256 of its content."""
+
+    epoch: int
+    file: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A network under one configuration, measured beside the leaderboard; epoch: 0 for the checkpoint itself.
+
+    loss (nats) and accuracy (fraction) are means over n examples and every repetition. Of `reshuffled` and `skewed`
+    mini-batches: deviation, how far an example's loss scatters over them (root of the mean variance, nats), and flips,
+    the share of examples whose prediction is not the same throughout.
+    """
+
+    kind: ProbeKind
+    epoch: int
+    key: EvaluationKey
+    n: int
+    loss: float
+    accuracy: float
+    deviation: float | None = None
+    flips: float | None = None
+
+
+@dataclass(frozen=True)
 class CheckpointRecord:
     """A trained network on disk: file name under the checkpoint folder, SHA-256 of its content, where it came from."""
 
@@ -108,3 +136,4 @@ class CheckpointRecord:
     judged_under: str
     validation_loss: float
     provenance: dict[str, Any]
+    snapshots: tuple[Snapshot, ...] = ()

@@ -51,6 +51,19 @@ class Split(StrEnum):
     TEST = "test"
 
 
+class ProbeKind(StrEnum):
+    """What is measured of a network beside the leaderboard, without training again.
+
+    size: inference mini-batches of other sizes. epoch: the network after other epochs. reshuffled: the same examples in
+    other mini-batches. skewed: mini-batches of one class as far as they go.
+    """
+
+    SIZE = "size"
+    EPOCH = "epoch"
+    RESHUFFLED = "reshuffled"
+    SKEWED = "skewed"
+
+
 class Scope(StrEnum):
     """What a token allows: reading one's own studies; changing them too; everything, of everybody."""
 

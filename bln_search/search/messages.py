@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from bln_search.core.records import CheckpointRecord, EpochRecord, Evaluation
+from bln_search.core.records import CheckpointRecord, EpochRecord, Evaluation, Probe
 from bln_search.core.states import FailureClass
 from bln_search.specs.search import Objective
 from bln_search.specs.trial import TrialSpec
@@ -81,9 +81,10 @@ class TrainingPruned:
 
 @dataclass(frozen=True)
 class EvaluationDone:
-    """Every planned evaluation, measured or with its reason."""
+    """Every planned evaluation, measured or with its reason, and every probe."""
 
     evaluations: tuple[Evaluation, ...]
+    probes: tuple[Probe, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ import torch
 from torch import nn
 
 from bln_search.core.errors import DataError
-from bln_search.core.records import DRIFT, CheckpointRecord, EpochRecord, Evaluation
+from bln_search.core.records import DRIFT, CheckpointRecord, EpochRecord, Evaluation, Probe, Snapshot
 from bln_search.core.version import VERSION
 from bln_search.core.words import PopulationEstimate, Split
 from bln_search.data import PreparedData
-from bln_search.evaluation import evaluate_split, gather_frozen
+from bln_search.evaluation import evaluate_split
 from bln_search.evaluation.batches import mini_batches
 from bln_search.evaluation.cost import count_weights, inference_seconds
 from bln_search.evaluation.memory import MEMORY_LIMIT
@@ -25,7 +25,6 @@ from bln_search.norms import make_norm
 from bln_search.norms.drift import drifts
 from bln_search.norms.examples import Row
 from bln_search.norms.finding import Gathered, find_norms, network_populations
-from bln_search.norms.gathering import GatheredMoments
 from bln_search.search.messages import (
     EpochDone,
     EvaluationDone,
@@ -37,6 +36,7 @@ from bln_search.search.messages import (
     TrainingDone,
 )
 from bln_search.search.place import Place, prepared_data
+from bln_search.search.probes import keep_snapshot, probe_trial, wants_snapshot, with_frozen
 from bln_search.specs.search import Objective
 from bln_search.specs.trial import TrialSpec, planned_rows
 from bln_search.training import TrainingRun
@@ -57,26 +57,35 @@ def run_task(task: Task, place: Place, send: Send) -> Generator[EpochRecord | No
     with repeatable(trial.seed, threads=place.threads):
         data = prepared_data(trial.data, place.data, place.cache, place.device)
         network = build_network(trial, data).to(place.device)
-        gathered = None if task.checkpoint is None else _load(task.checkpoint, network, place)
-        if gathered is None:
-            gathered = yield from _train(task, network, data, place, send)
+        trained = None if task.checkpoint is None else _load(task.checkpoint, network, place)
+        if trained is None:
+            trained = yield from _train(task, network, data, place, send)
             yield None
-        if gathered is not None:
+        if trained is not None:
+            gathered, snapshots = trained
             limit = task.memory_limit or MEMORY_LIMIT
-            send(EvaluationDone(evaluate_trial(trial, network, gathered, data, send, memory_limit=limit)))
+            evaluations = evaluate_trial(trial, network, gathered, data, send, memory_limit=limit)
+            probes: tuple[Probe, ...] = ()
+            if trial.probes is not None:
+                asked = trial.probes
+                probes = probe_trial(trial, asked, network, gathered, snapshots, data, place, memory_limit=limit)
+            send(EvaluationDone(evaluations, probes))
 
 
-def _load(
-    checkpoint: CheckpointRecord, network: nn.Module, place: Place
-) -> dict[PopulationEstimate, dict[str, GatheredMoments]] | None:
-    """The network as it was trained; None where its file is lost or damaged, and it must be trained again."""
+_Trained = tuple[Gathered, tuple[Snapshot, ...]]
+
+
+def _load(checkpoint: CheckpointRecord, network: nn.Module, place: Place) -> _Trained | None:
+    """The network as it was trained; None where a file of it is lost or damaged, and it must be trained again."""
     try:
+        for one in checkpoint.snapshots:
+            read_checkpoint(place.checkpoints / one.file, one.sha256)
         weights, gathered = read_checkpoint(place.checkpoints / checkpoint.file, checkpoint.sha256)
         load_weights(network, weights)
     except DataError as error:
         _log.warning("%s; training again", error)
         return None
-    return gathered
+    return gathered, checkpoint.snapshots
 
 
 def build_network(trial: TrialSpec, data: PreparedData) -> nn.Module:
@@ -99,7 +108,7 @@ def build_network(trial: TrialSpec, data: PreparedData) -> nn.Module:
 
 def _train(
     task: Task, network: nn.Module, data: PreparedData, place: Place, send: Send
-) -> Generator[EpochRecord, None, dict[PopulationEstimate, dict[str, GatheredMoments]] | None]:
+) -> Generator[EpochRecord, None, _Trained | None]:
     """Train, gather the frozen population, write the checkpoint; None where training diverged."""
     trial = task.trial
     run = TrainingRun(
@@ -111,7 +120,11 @@ def _train(
         estimates=trial.estimates,
         correction=trial.evaluation.correction,
     )
+    snapshots: list[Snapshot] = []
     for record in run.epochs():
+        if wants_snapshot(trial, record.epoch):
+            on_the_way = provenance(trial, place.device)
+            snapshots.append(keep_snapshot(trial, run, data, place, on_the_way, record.epoch))
         send(EpochDone(record))
         send(Progressed(Phase.TRAINING, record.epoch, trial.training.epochs))
         yield record
@@ -120,14 +133,9 @@ def _train(
         send(TrainingDiverged(trained.diverged))
         return None
     load_weights(network, trained.weights)
-    gathered = dict(trained.gathered)
     if PopulationEstimate.FROZEN in trial.estimates:
         send(Progressed(Phase.POPULATION, 0, 1))
-        inputs, targets = data.splits[Split.TRAIN]
-        size = trial.training.batch_size
-        complete = len(inputs) // size * size
-        batches = mini_batches(inputs[:complete], targets[:complete], size)
-        gathered[PopulationEstimate.FROZEN] = gather_frozen(network, (x for x, _ in batches))
+    gathered = with_frozen(trial, network, trained.gathered, data)
     origin: dict[str, str | int | float] = {**provenance(trial, place.device), "parameters": count_weights(network)}
     if Objective.INFERENCE_SECONDS in task.measured:
         inputs = data.splits[Split.VALIDATION][0][: trial.training.batch_size]
@@ -140,9 +148,10 @@ def _train(
         judged_under=str(trial.arm.judge),
         validation_loss=trained.kept_validation_loss,
         provenance={**origin, DRIFT: [asdict(one) for one in drifts(gathered, find_norms(network))]},
+        snapshots=tuple(snapshots),
     )
     send(TrainingDone(checkpoint))
-    return gathered
+    return gathered, checkpoint.snapshots
 
 
 def evaluate_trial(

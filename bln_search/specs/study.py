@@ -45,6 +45,20 @@ class EvaluationSpec(Spec):
         return asked_for(value)
 
 
+class ProbesSpec(Spec):
+    """What is measured of each trained network beside the leaderboard, without training again.
+
+    batch_sizes: inference mini-batch sizes. epochs: the network after every so many epochs; its weights are kept.
+    reshuffles: how often the examples are put into other mini-batches; those of one class come with it.
+    """
+
+    batch_sizes: tuple[Annotated[int, Field(ge=1, le=1_000_000)], ...] | None = Field(
+        default=None, min_length=1, max_length=64
+    )
+    epochs: Annotated[int, Field(ge=1, le=100_000)] | None = None
+    reshuffles: Annotated[int, Field(ge=0, le=1_000)] = 0
+
+
 class RankingSpec(Spec):
     """Which split decides the order. Ranking on test is for comparing with published tables, and says so."""
 
@@ -60,7 +74,7 @@ class RankingSpec(Spec):
 class StudySpec(Spec):
     """One study file. space: keys that vary, each with its dimension. search: how; without it, every point."""
 
-    added_later = frozenset({"space", "search"})
+    added_later = frozenset({"space", "search", "probes"})
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")
     title: str = Field(default="", max_length=300)
@@ -73,6 +87,7 @@ class StudySpec(Spec):
     ranking: RankingSpec = RankingSpec()
     space: Space | None = Field(default=None, max_length=64)
     search: SearchSpec | None = None
+    probes: ProbesSpec | None = None
 
     @property
     def sampled(self) -> bool:

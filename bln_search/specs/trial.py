@@ -15,7 +15,7 @@ from bln_search.specs.arm import ArmSpec
 from bln_search.specs.base import Spec
 from bln_search.specs.data import DataSpec
 from bln_search.specs.space import Point, grid, grid_size, point_label
-from bln_search.specs.study import EvaluationSpec, ModelSpec, StudySpec, check_judge
+from bln_search.specs.study import EvaluationSpec, ModelSpec, ProbesSpec, StudySpec, check_judge
 from bln_search.specs.training import TrainingSpec
 
 _LARGEST_GRID = 100_000
@@ -28,7 +28,7 @@ class TrialSpec(Spec):
     parameters: the point of the study's space that this trial stands for; what it decides is already resolved.
     """
 
-    added_later = frozenset({"parameters"})
+    added_later = frozenset({"parameters", "probes"})
 
     data: DataSpec
     model: ModelSpec
@@ -37,6 +37,7 @@ class TrialSpec(Spec):
     evaluation: EvaluationSpec
     seed: int
     parameters: dict[str, JsonValue] | None = Field(default=None)
+    probes: ProbesSpec | None = None
 
     @property
     def key(self) -> str:
@@ -121,6 +122,7 @@ def resolve(study: StudySpec, arm: ArmSpec, point: Point | None, seed: int) -> T
             evaluation=study.evaluation,
             seed=seed,
             parameters=point,
+            probes=study.probes,
         )
     except ValidationError as error:
         problem = error.errors()[0]

@@ -10,12 +10,12 @@ from sqlalchemy import Engine, delete, func, select, update
 from sqlalchemy.orm import Session
 
 from bln_search.core.errors import StaleAttemptError, StudyBusyError
-from bln_search.core.records import CheckpointRecord, EpochRecord, Evaluation
+from bln_search.core.records import CheckpointRecord, EpochRecord, Evaluation, Probe
 from bln_search.core.states import ENDED, AttemptState, FailureClass, TrialState, check_transition
 from bln_search.storage.engine import writing
 from bln_search.storage.events import append_event, append_events
 from bln_search.storage.packing import pack
-from bln_search.storage.rows import new_checkpoint, new_evaluation
+from bln_search.storage.rows import new_checkpoint, new_evaluation, new_probe, new_snapshots
 from bln_search.storage.tables import AttemptRow, CheckpointRow, OutcomesRow, StudyRow, TrialRow
 
 LEASE = timedelta(seconds=30)
@@ -79,11 +79,14 @@ class Attempts:
         with writing(self.engine) as session:
             _, trial = self._live(session, token)
             session.execute(delete(CheckpointRow).where(CheckpointRow.trial_id == trial.id))
-            session.add(new_checkpoint(record, trial.id, self.clock()))
+            row = new_checkpoint(record, trial.id, self.clock())
+            session.add(row)
+            session.flush()
+            session.add_all(new_snapshots(record, row.id))
             append_event(session, trial.study_id, self.clock(), "trained", {"epoch": record.epoch}, trial.id)
 
-    def record_evaluations(self, token: int, evaluations: tuple[Evaluation, ...]) -> None:
-        """Every evaluation of the trial, all or nothing; the trial is finished."""
+    def record_evaluations(self, token: int, evaluations: tuple[Evaluation, ...], probes: Sequence[Probe] = ()) -> None:
+        """Every evaluation and probe of the trial, all or nothing; the trial is finished."""
         with writing(self.engine) as session:
             attempt, trial = self._live(session, token)
             checkpoint = session.scalars(select(CheckpointRow).where(CheckpointRow.trial_id == trial.id)).one()
@@ -94,6 +97,7 @@ class Attempts:
                     session.flush()
                     losses, correct = pack(evaluation.outcomes)
                     session.add(OutcomesRow(evaluation_id=row.id, losses=losses, correct=correct))
+            session.add_all(new_probe(one, checkpoint.id) for one in probes)
             self._end_attempt(session, attempt, AttemptState.SUCCEEDED)
             self._move_trial(session, trial, TrialState.FINISHED)
             append_event(

@@ -18,7 +18,7 @@ from bln_search.storage.migration import migrate
 from bln_search.storage.queries import OpenTrial, StudySummary, open_trials, study_row, summaries, summarize
 from bln_search.storage.rows import new_trials
 from bln_search.storage.standing import accept_study, move_study
-from bln_search.storage.tables import CheckpointRow, StudyRow, TrialRow
+from bln_search.storage.tables import CheckpointRow, SnapshotRow, StudyRow, TrialRow
 
 _OPEN = (StudyState.ACCEPTED, StudyState.RUNNING)
 
@@ -185,8 +185,12 @@ class Ledger(Attempts):
             if study.owner and study.state == StudyState.RUNNING:
                 raise StudyBusyError("the study is running: cancel it first, then delete it")
             files = select(CheckpointRow.file).join(TrialRow, TrialRow.id == CheckpointRow.trial_id)
-            own = set(session.scalars(files.where(TrialRow.study_id == study_id)))
-            others = set(session.scalars(files.where(TrialRow.study_id != study_id)))
+            on_the_way = select(SnapshotRow.file).join(CheckpointRow, CheckpointRow.id == SnapshotRow.checkpoint_id)
+            on_the_way = on_the_way.join(TrialRow, TrialRow.id == CheckpointRow.trial_id)
+            own, others = (
+                {file for query in (files, on_the_way) for file in session.scalars(query.where(whose))}
+                for whose in (TrialRow.study_id == study_id, TrialRow.study_id != study_id)
+            )
             session.delete(study)
             return sorted(own - others)
 

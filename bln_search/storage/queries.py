@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Engine, func, select
 from sqlalchemy.orm import Session
 
-from bln_search.core.records import CheckpointRecord, Outcomes, without_drift
+from bln_search.core.records import CheckpointRecord, Outcomes, Snapshot, without_drift
 from bln_search.core.states import StudyState, TrialState
 from bln_search.core.words import Split
 from bln_search.specs.search import Objective
@@ -233,7 +233,11 @@ def events(engine: Engine, study_id: int, after: int = 0) -> list[Event]:
 
 
 def _checkpoint(row: CheckpointRow | None) -> CheckpointRecord | None:
-    if row is None:
-        return None
+    return None if row is None else checkpoint_record(row)
+
+
+def checkpoint_record(row: CheckpointRow) -> CheckpointRecord:
+    """A trained network, without the figures of every layer."""
     origin = without_drift(row.provenance)
-    return CheckpointRecord(row.file, row.sha256, row.epoch, row.judged_under, row.validation_loss, origin)
+    snapshots = tuple(Snapshot(one.epoch, one.file, one.sha256) for one in row.snapshots)
+    return CheckpointRecord(row.file, row.sha256, row.epoch, row.judged_under, row.validation_loss, origin, snapshots)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from bln_search.core.records import CheckpointRecord, Evaluation
+from bln_search.core.records import CheckpointRecord, Evaluation, Probe
 from bln_search.core.states import StudyState, TrialState
 from bln_search.specs.study import StudySpec
 from bln_search.specs.trial import TrialSpec
-from bln_search.storage.tables import CheckpointRow, EvaluationRow, StudyRow, TrialRow
+from bln_search.storage.tables import CheckpointRow, EvaluationRow, ProbeRow, SnapshotRow, StudyRow, TrialRow
 
 
 def new_study(study: StudySpec, now: datetime, owner: str, planned: int) -> StudyRow:
@@ -78,4 +78,31 @@ def new_evaluation(evaluation: Evaluation, checkpoint_id: int) -> EvaluationRow:
         n=evaluation.n,
         loss=evaluation.loss,
         accuracy=evaluation.accuracy,
+    )
+
+
+def new_snapshots(record: CheckpointRecord, checkpoint_id: int) -> list[SnapshotRow]:
+    """The networks of epochs on the way."""
+    return [
+        SnapshotRow(checkpoint_id=checkpoint_id, epoch=one.epoch, file=one.file, sha256=one.sha256)
+        for one in record.snapshots
+    ]
+
+
+def new_probe(probe: Probe, checkpoint_id: int) -> ProbeRow:
+    """A measurement beside the leaderboard."""
+    key = probe.key
+    return ProbeRow(
+        checkpoint_id=checkpoint_id,
+        kind=probe.kind,
+        epoch=probe.epoch,
+        configuration=str(key.configuration),
+        estimate=key.estimate or "",
+        batch_size=key.batch_size,
+        split=key.split,
+        n=probe.n,
+        loss=probe.loss,
+        accuracy=probe.accuracy,
+        deviation=probe.deviation,
+        flips=probe.flips,
     )

@@ -18,7 +18,7 @@ from sqlalchemy import (
     TypeDecorator,
     UniqueConstraint,
 )
-from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 
 
 class UtcDateTime(TypeDecorator[datetime]):
@@ -144,6 +144,7 @@ class CheckpointRow(Table):
     validation_loss: Mapped[float]
     provenance: Mapped[dict[str, Any]]
     created_at: Mapped[datetime]
+    snapshots: Mapped[list[SnapshotRow]] = relationship(lazy="selectin", order_by="SnapshotRow.epoch", viewonly=True)
 
 
 class EvaluationRow(Table):
@@ -173,6 +174,56 @@ class OutcomesRow(Table):
     evaluation_id: Mapped[int] = mapped_column(ForeignKey("evaluation.id", ondelete="CASCADE"), primary_key=True)
     losses: Mapped[bytes] = mapped_column(LargeBinary)
     correct: Mapped[bytes] = mapped_column(LargeBinary)
+
+
+class AnalysisRow(Table):
+    """What a comparison of a study's rows found when the study had so many results; `body` is its JSON."""
+
+    __tablename__ = "analysis"
+
+    study_id: Mapped[int] = mapped_column(ForeignKey("study.id", ondelete="CASCADE"), primary_key=True)
+    results: Mapped[int]
+    made_at: Mapped[datetime]
+    body: Mapped[str] = mapped_column(Text)
+
+
+class SnapshotRow(Table):
+    """A network as it was after an epoch on the way to the checkpoint."""
+
+    __tablename__ = "snapshot"
+    __table_args__ = (UniqueConstraint("checkpoint_id", "epoch"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    checkpoint_id: Mapped[int] = mapped_column(ForeignKey("checkpoint.id", ondelete="CASCADE"))
+    epoch: Mapped[int]
+    file: Mapped[str] = mapped_column(String(200))
+    sha256: Mapped[str] = mapped_column(String(64))
+
+
+class ProbeRow(Table):
+    """A network measured beside the leaderboard: mini-batches of other sizes or other company, other epochs.
+
+    `epoch` is 0 for the checkpoint itself. `estimate` is empty where no population is read.
+    """
+
+    __tablename__ = "probe"
+    __table_args__ = (
+        UniqueConstraint("checkpoint_id", "kind", "epoch", "configuration", "estimate", "batch_size", "split"),
+    )
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    checkpoint_id: Mapped[int] = mapped_column(ForeignKey("checkpoint.id", ondelete="CASCADE"))
+    kind: Mapped[str] = mapped_column(String(12))
+    epoch: Mapped[int]
+    configuration: Mapped[str] = mapped_column(String(4))
+    estimate: Mapped[str] = mapped_column(String(8))
+    batch_size: Mapped[int]
+    split: Mapped[str] = mapped_column(String(10))
+    n: Mapped[int]
+    loss: Mapped[float]
+    accuracy: Mapped[float]
+    deviation: Mapped[float | None]
+    flips: Mapped[float | None]
 
 
 class EventRow(Table):

@@ -68,7 +68,10 @@ def train(
 
 
 class TrainingRun:
-    """Training as a walk over epochs that may be left after any of them. Arguments as those of `train`."""
+    """Training as a walk over epochs that may be left after any of them. Arguments as those of `train`.
+
+    gathered: the population estimates that are by-products of training, as they stand after the last epoch.
+    """
 
     def __init__(
         self,
@@ -93,6 +96,7 @@ class TrainingRun:
             self.augmentation = Augmentation(spec.augmentation, data.input_shape, self.generator)
         self.steps = len(data.splits[Split.TRAIN][0]) // spec.batch_size
         self.trained = Trained()
+        self.gathered: dict[PopulationEstimate, dict[str, GatheredMoments]] = {}
 
     def epochs(self) -> Iterator[EpochRecord]:
         """Train; a record after each epoch. What is left behind stands in `trained`, up to date at every record."""
@@ -128,7 +132,7 @@ class TrainingRun:
         if not math.isfinite(loss):
             self.trained.diverged = f"the training loss of epoch {epoch} is not a finite number"
             return None
-        gathered = self._gathered(gatherers)
+        gathered = self.gathered = self._gathered(gatherers)
         validation_loss, validation_accuracy = self._validate(gathered)
         if not math.isfinite(validation_loss):
             self.trained.diverged = f"the validation loss of epoch {epoch} is not a finite number"

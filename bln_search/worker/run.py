@@ -199,8 +199,8 @@ class _Run:
         match message:
             case TrainingDone(checkpoint):
                 self.ledger.record_checkpoint(token, checkpoint)
-            case EvaluationDone(evaluations):
-                self.ledger.record_evaluations(token, evaluations)
+            case EvaluationDone(evaluations, probes):
+                self.ledger.record_evaluations(token, evaluations, probes)
                 self.trial_of.pop(token)
             case TrainingDiverged(reason):
                 self.ledger.record_divergence(token, reason)

@@ -1,0 +1,116 @@
+"""A trained network beside the leaderboard: mini-batches of other sizes, and the same examples in other company."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from bln_search.core.records import EvaluationKey, Outcomes, Probe
+from bln_search.core.words import ProbeKind, Split
+from bln_search.evaluation.batches import mini_batches
+from bln_search.evaluation.memory import MEMORY_LIMIT
+from bln_search.evaluation.one_pass import Populations, evaluate_rows
+from bln_search.evaluation.scoring import loss_and_class
+from bln_search.evaluation.split import undefined_reason
+from bln_search.norms.examples import Row
+
+
+def probe_size(
+    network: nn.Module,
+    inputs: Tensor,
+    targets: Tensor,
+    rows: Sequence[Row],
+    populations: Populations,
+    *,
+    batch_size: int,
+    kind: ProbeKind = ProbeKind.SIZE,
+    epoch: int = 0,
+    memory_limit: int = MEMORY_LIMIT,
+) -> list[Probe]:
+    """Every row that has a value at this inference mini-batch size, on the validation split."""
+    kept = _defined(rows, populations, batch_size)
+    batches = mini_batches(inputs, targets, batch_size)
+    outcomes = evaluate_rows(network, batches, kept, populations, score=loss_and_class, memory_limit=memory_limit)
+    answers = targets.cpu().numpy()
+    return [
+        Probe(kind, epoch, _key(row, batch_size), len(answers), *_means(one.losses, one.correct == answers))
+        for row, one in zip(kept, outcomes, strict=True)
+        if np.isfinite(one.losses).all()
+    ]
+
+
+def probe_company(
+    network: nn.Module,
+    inputs: Tensor,
+    targets: Tensor,
+    rows: Sequence[Row],
+    populations: Populations,
+    *,
+    batch_size: int,
+    reshuffles: int,
+    seed: int,
+    memory_limit: int = MEMORY_LIMIT,
+) -> list[Probe]:
+    """How much answers depend on the other examples of the mini-batch, on the validation split.
+
+    The examples are put into mini-batches anew `reshuffles` times, and once so that each holds one class as far as that
+    goes. Flips are counted against the predictions in the order of the data. seed: draws the orders.
+    """
+    kept = _defined(rows, populations, batch_size)
+
+    def answer(order: Tensor) -> list[Outcomes]:
+        batches = mini_batches(inputs[order], targets[order], batch_size)
+        found = evaluate_rows(network, batches, kept, populations, score=loss_and_class, memory_limit=memory_limit)
+        back = torch.argsort(order).cpu().numpy()
+        return [Outcomes(one.losses[back], one.correct[back]) for one in found]
+
+    generator = torch.Generator().manual_seed(seed)
+    orders = list(_orders(targets, reshuffles, generator))
+    usual = answer(torch.arange(len(targets), device=targets.device))
+    shuffled = [answer(order) for order in orders[:-1]]
+    skewed = answer(orders[-1])
+    truth = targets.cpu().numpy()
+    probes = []
+    for place, row in enumerate(kept):
+        key = _key(row, batch_size)
+        again = [one[place] for one in shuffled]
+        for kind, passes in ((ProbeKind.RESHUFFLED, again), (ProbeKind.SKEWED, [skewed[place]])):
+            probe = _company(kind, key, usual[place], passes, truth)
+            probes += [] if probe is None else [probe]
+    return probes
+
+
+def _orders(targets: Tensor, reshuffles: int, generator: torch.Generator) -> Iterator[Tensor]:
+    """`reshuffles` random orders, then one sorted by class, random within a class."""
+    for _ in range(reshuffles):
+        yield torch.randperm(len(targets), generator=generator).to(targets.device)
+    mixed = torch.randperm(len(targets), generator=generator).to(targets.device)
+    yield mixed[torch.argsort(targets[mixed], stable=True)]
+
+
+def _company(
+    kind: ProbeKind, key: EvaluationKey, usual: Outcomes, passes: Sequence[Outcomes], truth: NDArray[np.int64]
+) -> Probe | None:
+    losses = np.stack([one.losses for one in passes]).astype(np.float64)
+    classes = np.stack([one.correct for one in passes])
+    if not np.isfinite(losses).all():
+        return None
+    deviation = float(np.sqrt(losses.var(axis=0, ddof=1).mean())) if len(passes) > 1 else None
+    flips = float((classes != usual.correct).any(axis=0).mean())
+    return Probe(kind, 0, key, len(truth), float(losses.mean()), float((classes == truth).mean()), deviation, flips)
+
+
+def _defined(rows: Sequence[Row], populations: Populations, batch_size: int) -> list[Row]:
+    return [row for row in rows if undefined_reason(row, populations, batch_size) is None]
+
+
+def _means(losses: NDArray[np.floating], right: NDArray[np.bool_]) -> tuple[float, float]:
+    return float(losses.mean(dtype=np.float64)), float(right.mean())
+
+
+def _key(row: Row, batch_size: int) -> EvaluationKey:
+    return EvaluationKey(row.configuration, row.estimate, batch_size, Split.VALIDATION)

@@ -1,0 +1,47 @@
+"""All that is worked out of a study once it has ended, as it is kept."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+from bln_search.ranking.comparison import Comparison
+from bln_search.ranking.recommendation import Recommendation
+from bln_search.ranking.selection import Selection
+
+
+class _Kept(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class MeasuredLatency(_Kept):
+    """Seconds for one mini-batch of a network under a configuration: median and quartiles of `passes`."""
+
+    arm: str
+    point: str
+    configuration: str
+    batch_size: int
+    seconds: float
+    lower: float
+    upper: float
+    passes: int
+
+    @property
+    def throughput(self) -> float:
+        """Examples a second."""
+        return self.batch_size / self.seconds
+
+
+class Analysis(_Kept):
+    """What a study's results say, on the split that decides.
+
+    comparison: None where rows cannot be compared; `reason` says why. latencies: measured on `device` with `threads`,
+    nothing else of the study running.
+    """
+
+    comparison: Comparison | None = None
+    selection: Selection | None = None
+    recommendation: Recommendation | None = None
+    latencies: tuple[MeasuredLatency, ...] = ()
+    device: str | None = None
+    threads: int | None = None
+    reason: str | None = None

@@ -1,0 +1,110 @@
+"""What a comparison of rows found, as it is kept and shown; `bln_search.ranking.paired` makes it."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.words import PopulationEstimate, Split
+from bln_search.ranking.leaderboard import Candidate
+
+ALPHA = 0.05
+"""Rows are told apart where the adjusted p is below it."""
+
+MOST_ROWS = 40
+"""Rows that are compared with one another: the best so many."""
+
+
+class _Kept(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Difference(_Kept):
+    """Mean of the first row less that of the second, its 95 % interval, p, and p after Holm over all pairs."""
+
+    mean: float
+    low: float
+    high: float
+    p: float
+    adjusted: float
+
+
+class ComparedPair(_Kept):
+    """Two rows by their place. Differences are over seeds and examples; the lists hold p by seed, after Holm."""
+
+    first: int
+    second: int
+    loss: Difference
+    accuracy: Difference
+    mcnemar: tuple[float, ...]
+    wilcoxon: tuple[float, ...]
+    permutation: tuple[float, ...]
+
+    @property
+    def apart(self) -> bool:
+        """Is the difference of their losses more than chance?"""
+        return self.loss.adjusted < ALPHA
+
+
+class ComparedRow(_Kept):
+    """A row of the table and where it may stand.
+
+    letters: two rows that share one cannot be told apart; None where there are too many groups. shares_first: not told
+    from the best row. lowest_rank, highest_rank: where it may stand. mean_rank: over seeds. first_share: how often it
+    comes first when seeds and examples are drawn anew.
+    """
+
+    arm: str
+    point: str
+    configuration: str
+    estimate: PopulationEstimate | None
+    batch_size: int
+    loss: float
+    accuracy: float
+    letters: str | None
+    shares_first: bool
+    lowest_rank: int
+    highest_rank: int
+    mean_rank: float | None
+    first_share: float
+
+    @property
+    def candidate(self) -> Candidate:
+        """Its key in a table."""
+        return self.arm, self.point, InferenceConfiguration(self.configuration), self.estimate, self.batch_size
+
+
+class FriedmanTest(_Kept):
+    """Do rows rank differently over seeds? Mean ranks further apart than the critical difference do (Nemenyi)."""
+
+    statistic: float
+    p: float
+    critical_difference: float
+
+
+class Comparison(_Kept):
+    """Rows of one table compared on one split, best first.
+
+    left_out: rows of the table that were not compared. optimism: by how much the best row's mean loss is too low for
+    having been chosen. draws, flips: of the bootstrap and of the permutation test.
+    """
+
+    split: Split
+    seeds: int
+    examples: int
+    left_out: int
+    rows: tuple[ComparedRow, ...]
+    pairs: tuple[ComparedPair, ...]
+    friedman: FriedmanTest | None
+    optimism: float
+    draws: int
+    flips: int
+
+    @property
+    def sharing_first(self) -> tuple[ComparedRow, ...]:
+        """The rows that cannot be told from the best, and that itself."""
+        return tuple(row for row in self.rows if row.shares_first)
+
+    def pair(self, first: int, second: int) -> ComparedPair | None:
+        """The comparison of two rows by their place, the upper one first."""
+        return next((one for one in self.pairs if (one.first, one.second) == (first, second)), None)

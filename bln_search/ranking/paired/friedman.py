@@ -1,0 +1,40 @@
+"""Across seeds: do rows rank differently at all (Friedman), and which mean ranks are apart (Nemenyi)?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from bln_search.ranking.paired.table import Floats
+
+_ALPHA = 0.05
+
+
+@dataclass(frozen=True)
+class MeanRanks:
+    """Friedman's statistic and p, mean rank of every row (K,), and the critical difference of two mean ranks."""
+
+    statistic: float
+    p: float
+    ranks: Floats
+    critical_difference: float
+
+
+def friedman(means: Floats) -> MeanRanks | None:
+    """Mean losses (S, K), seeds as blocks; None for fewer than two seeds or three rows, of which it says nothing.
+
+    Critical difference: q·√(K(K+1)/6S), q the studentized range over √2 (Nemenyi 1963; Demšar 2006).
+    """
+    seeds, rows = means.shape
+    if seeds < 2 or rows < 3:
+        return None
+    ranks = stats.rankdata(means, axis=1).mean(axis=0)
+    if np.all(means == means[:, :1]):
+        statistic, p = 0.0, 1.0
+    else:
+        found = stats.friedmanchisquare(*means.T)
+        statistic, p = float(found.statistic), float(found.pvalue)
+    q = float(stats.studentized_range.ppf(1 - _ALPHA, rows, np.inf)) / np.sqrt(2)
+    return MeanRanks(statistic, p, ranks, float(q * np.sqrt(rows * (rows + 1) / (6 * seeds))))

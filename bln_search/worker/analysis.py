@@ -1,0 +1,124 @@
+"""What a study's results say, worked out where SciPy and the networks are, and kept for all who read."""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+
+from bln_search.core.errors import BlnSearchError
+from bln_search.core.states import StudyState
+from bln_search.core.words import ProbeKind, Split
+from bln_search.ranking.analysis import Analysis
+from bln_search.ranking.comparison import MOST_ROWS, Comparison
+from bln_search.ranking.groups import Losses
+from bln_search.ranking.leaderboard import Candidate, Leaderboard
+from bln_search.ranking.paired import OutcomeTable, compare
+from bln_search.ranking.recommendation import recommend
+from bln_search.ranking.selection import selection
+from bln_search.search.place import Place
+from bln_search.storage.analyses import find_analysis, keep_analysis, results_of
+from bln_search.storage.board import study_leaderboard
+from bln_search.storage.evaluations import RecordedEvaluation, evaluations
+from bln_search.storage.ledger import Ledger
+from bln_search.storage.outcomes import outcomes_of, probes_of
+from bln_search.worker.latencies import latencies
+
+_log = logging.getLogger(__name__)
+
+_MOST_VALUES = 32_000_000
+"""Losses (rows × seeds × examples) that are compared at once."""
+
+
+def analyzed(ledger: Ledger, study_id: int, place: Place | None) -> Analysis:
+    """The analysis of the study's present results, made and kept where there is none. place: to measure latencies."""
+    kept = find_analysis(ledger.engine, study_id)
+    return kept.analysis if kept is not None else analyze(ledger, study_id, place)
+
+
+def analyze(ledger: Ledger, study_id: int, place: Place | None) -> Analysis:
+    """Work the study's results out; of a complete study it is kept. What goes wrong stands in the analysis."""
+    results = results_of(ledger.engine, study_id)
+    try:
+        analysis = _analysis(ledger, study_id, place)
+    except BlnSearchError as error:
+        analysis = Analysis(reason=str(error))
+    except Exception as error:  # noqa: BLE001 - figures of a study must not be lost for its analysis
+        _log.exception("study %d: not analysed", study_id, extra={"study_id": study_id})
+        analysis = Analysis(reason=f"{type(error).__name__}: {error}")
+    if ledger.study(study_id).state is StudyState.COMPLETE:
+        keep_analysis(ledger.engine, study_id, results, analysis, ledger.clock())
+    return analysis
+
+
+def _analysis(ledger: Ledger, study_id: int, place: Place | None) -> Analysis:
+    study = ledger.study(study_id)
+    board = study_leaderboard(ledger.engine, study_id, study.spec)
+    found, reason = study_comparison(ledger, study_id, board)
+    if found is None:
+        return Analysis(selection=selection(board), reason=reason)
+    recommendation = recommend(found, _at_sizes(ledger, study_id))
+    measured = () if place is None else latencies(ledger, study_id, recommendation, place)
+    return Analysis(
+        comparison=found,
+        selection=selection(board),
+        recommendation=recommendation,
+        latencies=measured,
+        device=None if place is None or not measured else place.device,
+        threads=None if place is None or not measured else place.threads,
+    )
+
+
+def study_comparison(
+    ledger: Ledger, study_id: int, board: Leaderboard, only: Sequence[Candidate] | None = None
+) -> tuple[Comparison | None, str | None]:
+    """The best ranked rows compared on the split that decides, or why they cannot be. only: of these rows."""
+    wanted = None if only is None else set(only)
+    ranked: list[Candidate] = [
+        candidate
+        for row in board.rows
+        if row.rank is not None
+        for candidate in [(row.arm, row.point, row.configuration, row.estimate, row.batch_size)]
+        if wanted is None or candidate in wanted
+    ]
+    if len(ranked) < 2:
+        return None, "fewer than two rows are ranked: there is nothing to compare"
+    by_row = _by_row(evaluations(ledger.engine, study_id), board.ranked_on)
+    first = by_row[ranked[0]]
+    seeds = sorted(first)
+    examples = first[seeds[0]].evaluation.n
+    most = min(MOST_ROWS, _MOST_VALUES // (len(seeds) * examples))
+    chosen = [row for row in ranked[:most] if sorted(by_row[row]) == seeds]
+    if len(chosen) < 2:
+        return None, f"{len(seeds)} seeds of {examples} examples are too many to compare at once"
+    outcomes = outcomes_of(ledger.engine, [by_row[row][seed].id for row in chosen for seed in seeds])
+    losses = np.empty((len(seeds), len(chosen), examples), np.float32)
+    correct = np.empty(losses.shape, np.bool_)
+    for place, row in enumerate(chosen):
+        for line, seed in enumerate(seeds):
+            one = outcomes.get(by_row[row][seed].id)
+            if one is None or len(one.losses) != examples:
+                return None, "the outcomes of single examples are not kept for all rows"
+            losses[line, place], correct[line, place] = one.losses, one.correct
+    table = OutcomeTable(losses, correct)
+    return compare(chosen, table, board.ranked_on, left_out=len(ranked) - len(chosen)), None
+
+
+def _by_row(recorded: Sequence[RecordedEvaluation], split: Split) -> dict[Candidate, dict[int, RecordedEvaluation]]:
+    found: dict[Candidate, dict[int, RecordedEvaluation]] = defaultdict(dict)
+    for one in recorded:
+        key = one.evaluation.key
+        if key.split is split:
+            found[one.arm, one.point, key.configuration, key.estimate, key.batch_size][one.seed] = one
+    return found
+
+
+def _at_sizes(ledger: Ledger, study_id: int) -> dict[int, dict[Candidate, Losses]]:
+    """Losses by seed at other inference mini-batch sizes, as far as they were probed."""
+    found: dict[int, dict[Candidate, Losses]] = {}
+    for one in probes_of(ledger.engine, study_id):
+        if one.probe.kind is ProbeKind.SIZE:
+            found.setdefault(one.probe.key.batch_size, {}).setdefault(one.row, {})[one.seed] = one.probe.loss
+    return found
