@@ -29,7 +29,7 @@ class Recommendation(BaseModel):
     deterministic: no other example has a say in an answer. computed: statistics computed at inference. batch_sizes: at
     which it is not told from the best row; None where every size gives the same answers. sharing: rows of the first
     group. first_share: how often it comes first when seeds and examples are drawn anew. loss_to_best: upper end of the
-    95 % interval of its mean loss less that of the best row (0 for the best row itself).
+    95 % interval of its mean loss less that of the best row, 0 for the best row itself.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -76,7 +76,9 @@ class Recommendation(BaseModel):
             return "One seed: this is about that one network."
         if self.confidence is Confidence.CLEAR:
             return f"All {self.of - 1} others are told to be worse (5 %, Holm)."
-        return f"At most {max(self.loss_to_best, 0):.4f} is lost to the best row (95 %)."
+        if self.loss_to_best == 0:
+            return f"It has the lowest mean loss, and comes first in {self.first_share:.0%} of draws of seeds and examples."
+        return f"At most {self.loss_to_best:.4f} of loss is given away to the best row (95 %)."
 
 
 def computed_statistics(configuration: InferenceConfiguration) -> int:
