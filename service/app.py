@@ -21,7 +21,7 @@ from service.pages import access, charts, compare, configuration, leaderboard, n
 from service.pages import studies as study_list
 from service.pages.assets import Assets
 from service.problems import install_handlers
-from service.routes import configurations, events, operations, results, studies, tokens
+from service.routes import analysis, configurations, events, operations, results, studies, tokens
 
 _THREADS = 8
 """Requests worked on at once; more would only wait for one another."""
@@ -53,7 +53,7 @@ def make_app(context: Context | None) -> FastAPI:
         redirect_slashes=False,
     )
     api = APIRouter(prefix="/api/v1")
-    for module in (studies, results, events, configurations, tokens):
+    for module in (studies, results, analysis, events, configurations, tokens):
         api.include_router(module.router)
     app.include_router(api)
     app.include_router(operations.router)

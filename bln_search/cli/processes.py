@@ -13,6 +13,7 @@ import typer
 from pydantic import SecretStr
 
 from bln_search.cli.output import results
+from bln_search.cli.place import make_place
 from bln_search.cli.sources import DatabaseOption
 from bln_search.cli.studies import (
     DataOption,
@@ -72,16 +73,9 @@ def worker(
     """
     settings = load_settings()
     configure_logs(settings.log_format)
-    from bln_search.search.place import Place, choose_device
     from bln_search.worker.loop import Worker
 
-    place = Place(
-        data=data or settings.data_folder,
-        cache=settings.cache,
-        checkpoints=settings.checkpoints,
-        device=choose_device(device or settings.device),
-        threads=settings.threads,
-    )
+    place = make_place(settings, data, device)
     if with_parent:
         threading.Thread(target=_end_with_parent, daemon=True, name="parent").start()
     with ExitStack() as stack:

@@ -14,10 +14,12 @@ from bln_search.core.errors import MissingPackageError
 from bln_search.core.records import CheckpointRecord
 from bln_search.core.states import ENDED, StudyState, TrialState
 from bln_search.core.words import Split
+from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.leaderboard import Leaderboard
 from bln_search.settings import Settings, load_settings
 from bln_search.specs.space import point_label
 from bln_search.specs.study import StudySpec
+from bln_search.storage.analyses import find_analysis
 from bln_search.storage.board import study_leaderboard
 from bln_search.storage.evaluations import written_point
 from bln_search.storage.ledger import Ledger, open_ledger
@@ -53,6 +55,9 @@ class Source(Protocol):
 
     def board(self, study: StudySummary, arm: str | None, on: Split | None) -> Leaderboard:
         """Its ranked table."""
+
+    def analysis(self, study: StudySummary, *, anyway: bool = False) -> Analysis | None:
+        """What its results say, None where that is not worked out. anyway: of a study that is not complete, too."""
 
 
 @contextmanager
@@ -105,6 +110,21 @@ class LedgerSource:
         """Its ranked table."""
         return study_leaderboard(self.ledger.engine, study.id, study.spec, arm=arm, on=on)
 
+    def analysis(self, study: StudySummary, *, anyway: bool = False) -> Analysis | None:
+        """What its results say; worked out now where nobody has."""
+        if study.state is not StudyState.COMPLETE and not anyway:
+            return None
+        kept = find_analysis(self.ledger.engine, study.id)
+        if kept is not None:
+            return kept.analysis
+        try:
+            from bln_search.worker.analysis import analyze
+        except ModuleNotFoundError as error:
+            if anyway:
+                raise MissingPackageError(error.name, "train") from None
+            return None
+        return analyze(self.ledger, study.id, None)
+
 
 class ServiceSource:
     """A service."""
@@ -127,6 +147,10 @@ class ServiceSource:
     def board(self, study: StudySummary, arm: str | None, on: Split | None) -> Leaderboard:
         """Its ranked table."""
         return self.client.leaderboard(study.id, arm=arm, on=None if on is None else on.value)
+
+    def analysis(self, study: StudySummary, *, anyway: bool = False) -> Analysis | None:  # noqa: ARG002
+        """What its results say, once a worker has worked it out."""
+        return self.client.analysis(study.id)
 
 
 def study_line(study: StudySummary) -> dict[str, object]:

@@ -16,6 +16,7 @@ from rich.text import Text
 
 from bln_search.cli.exits import Exit
 from bln_search.cli.output import Format, errors, results
+from bln_search.cli.place import make_place
 from bln_search.cli.progress import PlainProgress, TerminalProgress
 from bln_search.cli.sources import (
     DatabaseOption,
@@ -28,6 +29,7 @@ from bln_search.cli.sources import (
 )
 from bln_search.core.states import StudyState, TrialState
 from bln_search.core.words import Split
+from bln_search.reports.comparison import analysis_lines, groups_of
 from bln_search.reports.export import leaderboard_csv, leaderboard_json
 from bln_search.reports.table import compact_table, leaderboard_table, reasons
 from bln_search.settings import load_settings
@@ -107,17 +109,11 @@ def run(
     settings = load_settings()
     if executor is ExecutorName.LOCAL and (ray_address or gpus_per_trial is not None):
         raise typer.BadParameter("it belongs to --executor ray", param_hint="--ray-address, --gpus-per-trial")
-    from bln_search.search.place import Place, choose_device
     from bln_search.search.preflight import check_study
     from bln_search.worker import run_study
+    from bln_search.worker.analysis import analyzed
 
-    place = Place(
-        data=data or settings.data_folder,
-        cache=settings.cache,
-        checkpoints=settings.checkpoints,
-        device=choose_device(device or settings.device),
-        threads=settings.threads,
-    )
+    place = make_place(settings, data, device)
     check_study(study, place)
     with ExitStack() as stack:
         chosen = stack.enter_context(make_executor(executor, place, workers, ray_address, gpus_per_trial))
@@ -125,6 +121,8 @@ def run(
         study_id = ledger.accept(study)
         with TerminalProgress() if errors.is_terminal else PlainProgress() as watcher:
             state = run_study(ledger, study_id, chosen, watcher)
+        if state is StudyState.COMPLETE:
+            analyzed(ledger, study_id, place)
         print_leaderboard(LedgerSource(ledger), ledger.study(study_id), output)
         if state is not StudyState.COMPLETE:
             _print_failures(ledger, study_id)
@@ -265,8 +263,10 @@ def print_leaderboard(
     else:
         title = f"{study.name} ({study.state}): {study.spec.title}" if study.spec.title else study.name
         fits = results.width >= _FULL_WIDTH
-        results.print((leaderboard_table if fits else compact_table)(board, title, limit))
-        for line in reasons(board):
+        analysis = source.analysis(study) if on in (None, study.spec.ranking.split) else None
+        groups = groups_of(analysis)
+        results.print((leaderboard_table if fits else compact_table)(board, title, limit, groups))
+        for line in [*reasons(board), *([] if analysis is None else analysis_lines(analysis))]:
             results.print(line, markup=False, highlight=False, soft_wrap=True)
 
 

@@ -16,6 +16,7 @@ from bln_search.client.errors import ServiceError
 from bln_search.client.stream import read_stream
 from bln_search.core.version import VERSION
 from bln_search.core.words import Split
+from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.leaderboard import Leaderboard
 from bln_search.reports.export import row_of
 from bln_search.specs.study import StudySpec
@@ -102,6 +103,19 @@ class Client:
         while True:
             with suppress(_ChangedError):
                 return self._whole_leaderboard(study_id, filters)
+
+    def analysis(self, study_id: int) -> Analysis | None:
+        """Which rows can be told apart and which one to use; None until a worker has worked that out."""
+        try:
+            return Analysis.model_validate(self._json("GET", f"/studies/{study_id}/analysis")["analysis"])
+        except ServiceError as error:
+            if error.problem.get("type", "").endswith(":not-analysed"):
+                return None
+            raise
+
+    def probes(self, study_id: int, **filters: Any) -> Iterator[dict[str, Any]]:
+        """Networks measured beside the leaderboard. filters: kind, arm."""
+        return self._items(f"/studies/{study_id}/probes", filters)
 
     def _whole_leaderboard(self, study_id: int, filters: dict[str, Any]) -> Leaderboard:
         """Every page of one state of the table. Raises _ChangedError where it changes meanwhile."""

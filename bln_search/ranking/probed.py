@@ -76,11 +76,7 @@ def crossings(lines: Mapping[Line, list[AxisPoint]]) -> list[Crossing]:
     for at in sorted({point.at for points in lines.values() for point in points}):
         here = {line: point.loss.mean for line, points in lines.items() for point in points if point.at == at}
         best.append((at, min(here, key=lambda line: (here[line], line))))
-    return [
-        Crossing(before, after, (low, high))
-        for (low, before), (high, after) in pairwise(best)
-        if before != after
-    ]
+    return [Crossing(before, after, (low, high)) for (low, before), (high, after) in pairwise(best) if before != after]
 
 
 @dataclass(frozen=True)

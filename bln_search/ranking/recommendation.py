@@ -77,7 +77,9 @@ class Recommendation(BaseModel):
         if self.confidence is Confidence.CLEAR:
             return f"All {self.of - 1} others are told to be worse (5 %, Holm)."
         if self.loss_to_best == 0:
-            return f"It has the lowest mean loss, and comes first in {self.first_share:.0%} of draws of seeds and examples."
+            return (
+                f"It has the lowest mean loss, and the lowest in {self.first_share:.0%} of draws of seeds and examples."
+            )
         return f"At most {self.loss_to_best:.4f} of loss is given away to the best row (95 %)."
 
 

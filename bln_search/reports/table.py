@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from rich import box
 from rich.table import Table
 from rich.text import Text
@@ -9,11 +11,20 @@ from rich.text import Text
 from bln_search.core.configuration import Source, Statistic
 from bln_search.core.states import EvaluationState
 from bln_search.core.words import Split
-from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow, SplitFigures, Summary
+from bln_search.ranking.comparison import ComparedRow
+from bln_search.ranking.leaderboard import Candidate, Leaderboard, LeaderboardRow, SplitFigures, Summary
+
+Groups = Mapping[Candidate, ComparedRow]
+_NO_GROUPS: Groups = {}
 
 
-def leaderboard_table(board: Leaderboard, title: str = "", limit: int | None = None) -> Table:
-    """Ranked rows first, then those without a rank with their reason. limit: at most so many rows."""
+def leaderboard_table(
+    board: Leaderboard, title: str = "", limit: int | None = None, groups: Groups = _NO_GROUPS
+) -> Table:
+    """Ranked rows first, then those without a rank with their reason. limit: at most so many rows.
+
+    groups: rows that were compared; two that share a letter cannot be told apart.
+    """
     table = Table(
         title=Text(title) if title else None, title_justify="left", header_style="bold", caption=board.warning
     )
@@ -21,6 +32,8 @@ def leaderboard_table(board: Leaderboard, title: str = "", limit: int | None = N
     points = any(row.parameters for row in board.rows)
     sizes = len({row.batch_size for row in board.rows}) > 1
     table.add_column("rank", justify="right")
+    if groups:
+        table.add_column("group")
     if arms:
         table.add_column("arm")
     if points:
@@ -37,6 +50,7 @@ def leaderboard_table(board: Leaderboard, title: str = "", limit: int | None = N
     table.add_column("seeds", justify="right")
     for row in board.rows[:limit]:
         cells: list[Text | str] = [str(row.rank) if row.rank else "–"]
+        cells += [_group(row, groups)] if groups else []
         cells += [row.arm] if arms else []
         cells += [row.parameters] if points else []
         cells += [_switch(row.configuration.source(statistic)) for statistic in Statistic]
@@ -50,7 +64,7 @@ def leaderboard_table(board: Leaderboard, title: str = "", limit: int | None = N
 _FIGURES = ("batch", "val. loss", "test loss", "test %", "seeds")
 
 
-def compact_table(board: Leaderboard, title: str = "", limit: int | None = None) -> Table:
+def compact_table(board: Leaderboard, title: str = "", limit: int | None = None, groups: Groups = _NO_GROUPS) -> Table:
     """The leaderboard for a narrow terminal: configurations as words, means without their spread."""
     heading = Text(title) if title else None
     table = Table(title=heading, title_justify="left", caption=board.warning, box=box.SIMPLE, padding=(0, 1, 0, 0))
@@ -66,7 +80,7 @@ def compact_table(board: Leaderboard, title: str = "", limit: int | None = None)
             f"{test.accuracy.mean:.2%}".removesuffix("%") if test else "–",
         ]
         word, population = str(row.configuration), row.estimate or "–"
-        place = str(row.rank) if row.rank else "–"
+        place = " ".join(part for part in (str(row.rank) if row.rank else "–", _group(row, groups)) if part)
         named = [row.arm, row.parameters, word] if points else [row.arm, word]
         table.add_row(place, *named, population, str(row.batch_size), *figures, str(row.seeds))
     return table
@@ -92,6 +106,13 @@ def _switch(source: Source) -> Text:
     if source is Source.ABSENT:
         return Text("-", style="dim")
     return Text(source.value, style=_STYLES[source])
+
+
+def _group(row: LeaderboardRow, groups: Groups) -> str:
+    found = groups.get((row.arm, row.point, row.configuration, row.estimate, row.batch_size))
+    if found is None:
+        return ""
+    return found.letters or ("=" if found.shares_first else "")
 
 
 def _figures(row: LeaderboardRow) -> list[str]:

@@ -23,7 +23,8 @@ from bln_search.storage.analyses import find_analysis, keep_analysis, results_of
 from bln_search.storage.board import study_leaderboard
 from bln_search.storage.evaluations import RecordedEvaluation, evaluations
 from bln_search.storage.ledger import Ledger
-from bln_search.storage.outcomes import outcomes_of, probes_of
+from bln_search.storage.outcomes import outcomes_of
+from bln_search.storage.probes import probes_of
 from bln_search.worker.latencies import latencies
 
 _log = logging.getLogger(__name__)

@@ -16,8 +16,10 @@ from bln_search.search.messages import ENDS, Message, TaskFailed
 from bln_search.search.place import Place
 from bln_search.search.preflight import check_study
 from bln_search.specs.trial import TrialSpec
+from bln_search.storage.analyses import next_unanalysed
 from bln_search.storage.ledger import Ledger
 from bln_search.storage.queue import SEEN, Queue
+from bln_search.worker.analysis import analyze
 from bln_search.worker.identity import is_alive, own_name
 from bln_search.worker.run import run_study
 
@@ -49,6 +51,8 @@ class Worker:
                     if study_id is not None:
                         self._carry_out(study_id)
                         self.study_id = None
+                    elif self._analyze_next():
+                        continue
                     elif once:
                         return
                     else:
@@ -80,8 +84,19 @@ class Worker:
             self.ledger.fail_study(study_id, self.name, f"{type(error).__name__}: {error}")
         else:
             _log.info("study %d: %s", study_id, state, extra=about)
+            if state is StudyState.COMPLETE:
+                analyze(self.ledger, study_id, self.place)
             if state is StudyState.ACCEPTED:  # something is left that could not be done here and now
                 self.stopping.wait(_AFTER_ERROR)
+
+    def _analyze_next(self) -> bool:
+        """Work out the results of a complete study of which nobody has; False where there is none."""
+        study_id = next_unanalysed(self.ledger.engine)
+        if study_id is None:
+            return False
+        _log.info("study %d: being analysed", study_id, extra={"study_id": study_id})
+        analyze(self.ledger, study_id, self.place)
+        return True
 
     def _hand_back(self, study_id: int) -> None:
         try:

@@ -1,0 +1,24 @@
+"""Where this machine trains and evaluates, from options and settings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bln_search.settings import Settings
+
+if TYPE_CHECKING:
+    from bln_search.search.place import Place
+
+
+def make_place(settings: Settings, data: Path | None = None, device: str | None = None) -> Place:
+    """Folders and device. Raises ModelError for a device that is not there."""
+    from bln_search.search.place import Place, choose_device
+
+    return Place(
+        data=data or settings.data_folder,
+        cache=settings.cache,
+        checkpoints=settings.checkpoints,
+        device=choose_device(device or settings.device),
+        threads=settings.threads,
+    )

@@ -1,0 +1,159 @@
+"""Charts of a comparison: differences to the best row, and the critical-difference diagram."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from bln_search.ranking.comparison import ComparedRow, Comparison
+from bln_search.reports.charts.chart import COLOURS, Chart, layout
+from bln_search.specs.space import point_label
+
+
+def row_labels(rows: Sequence[ComparedRow]) -> list[str]:
+    """Configurations, with as much as tells rows apart."""
+    labels = []
+    for row in rows:
+        parts = [row.arm] if len({one.arm for one in rows}) > 1 else []
+        if len({one.point for one in rows}) > 1:
+            parts.append(point_label(json.loads(row.point)) if row.point else "")
+        parts.append(row.configuration)
+        if len({one.estimate for one in rows if one.estimate}) > 1 and row.estimate:
+            parts.append(row.estimate)
+        if len({one.batch_size for one in rows}) > 1:
+            parts.append(str(row.batch_size))
+        labels.append(" ".join(part for part in parts if part))
+    return labels
+
+
+def differences_chart(comparison: Comparison) -> Chart:
+    """How much higher the mean loss of every row is than the best row's."""
+    labels = row_labels(comparison.rows)
+    rows: list[dict[str, Any]] = []
+    for place, row in enumerate(comparison.rows):
+        pair = comparison.pair(0, place)
+        rows.append(
+            {
+                "row": labels[place],
+                "group": row.letters or "",
+                "difference": 0.0 if pair is None else -pair.loss.mean,
+                "low": 0.0 if pair is None else -pair.loss.high,
+                "high": 0.0 if pair is None else -pair.loss.low,
+                "p": None if pair is None else pair.loss.adjusted,
+                "shares_first": row.shares_first,
+            }
+        )
+    trace = {
+        "type": "scatter",
+        "mode": "markers",
+        "x": [row["difference"] for row in rows],
+        "y": labels,
+        "error_x": {
+            "type": "data",
+            "symmetric": False,
+            "array": [row["high"] - row["difference"] for row in rows],
+            "arrayminus": [row["difference"] - row["low"] for row in rows],
+            "thickness": 1.5,
+            "color": COLOURS[7],
+        },
+        "marker": {
+            "size": 9,
+            "color": [COLOURS[2] if row["shares_first"] else COLOURS[7] for row in rows],
+            "symbol": ["circle" if row["shares_first"] else "circle-open" for row in rows],
+        },
+        "text": [row["group"] for row in rows],
+        "hovertemplate": "%{y}: %{x:+.5f}, group %{text}<extra></extra>",
+    }
+    figure = {
+        "data": [trace],
+        "layout": layout(
+            f"mean {comparison.split} loss above the best row's",
+            "",
+            yaxis={"type": "category", "autorange": "reversed", "dtick": 1},
+            xaxis={"zeroline": True, "zerolinewidth": 2},
+            showlegend=False,
+            height=_height(len(rows)),
+        ),
+    }
+    about = (
+        "Bars are 95 % intervals over seeds and examples. Filled marks share the first place: after Holm's correction "
+    )
+    about += "over all pairs they are not told from the best row."
+    return Chart("Differences to the best row", about, figure, rows)
+
+
+def critical_difference_chart(comparison: Comparison) -> Chart | None:
+    """Mean rank of every row over seeds; lines join rows that Nemenyi does not tell apart. None without ranks."""
+    test = comparison.friedman
+    if test is None:
+        return None
+    labels = row_labels(comparison.rows)
+    ranked = sorted(
+        ((row.mean_rank or 0.0, label) for row, label in zip(comparison.rows, labels, strict=True)),
+        key=lambda one: one[0],
+    )
+    ranks = [rank for rank, _ in ranked]
+    groups = _joined(ranks, test.critical_difference)
+    traces: list[dict[str, Any]] = [
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "x": ranks,
+            "y": list(range(len(ranked))),
+            "marker": {"size": 9, "color": COLOURS[0]},
+            "text": [label for _, label in ranked],
+            "hovertemplate": "%{text}: mean rank %{x:.2f}<extra></extra>",
+            "showlegend": False,
+        }
+    ]
+    traces += [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "x": [ranks[first], ranks[last]],
+            "y": [-1 - 0.6 * place] * 2,
+            "line": {"width": 5, "color": COLOURS[1]},
+            "hoverinfo": "skip",
+            "showlegend": False,
+        }
+        for place, (first, last) in enumerate(groups)
+    ]
+    bottom = -1.6 - 0.6 * len(groups)
+    figure = {
+        "data": traces,
+        "layout": layout(
+            "mean rank over seeds",
+            "",
+            yaxis={
+                "tickvals": list(range(len(ranked))),
+                "ticktext": [label for _, label in ranked],
+                "range": [len(ranked) - 0.5, bottom],
+                "zeroline": False,
+            },
+            height=_height(len(ranked) + len(groups)),
+        ),
+    }
+    rows = [
+        {"row": label, "mean_rank": rank, "critical_difference": test.critical_difference} for rank, label in ranked
+    ]
+    about = (
+        f"Friedman over {comparison.seeds} seeds: p = {test.p:.2g}. Orange lines join rows whose mean ranks are less "
+        f"than the critical difference of {test.critical_difference:.2f} apart (Nemenyi, 5 %)."
+    )
+    return Chart("Critical difference of mean ranks", about, figure, rows)
+
+
+def _joined(ranks: Sequence[float], difference: float) -> list[tuple[int, int]]:
+    """First and last of the longest runs of rows, in the order of their ranks, that lie within the difference."""
+    runs: list[tuple[int, int]] = []
+    for first in range(len(ranks)):
+        last = max(place for place in range(first, len(ranks)) if ranks[place] - ranks[first] <= difference)
+        if last > first and (not runs or last > runs[-1][1]):
+            runs.append((first, last))
+    return runs
+
+
+def _height(rows: int) -> int:
+    """Pixels that keep labels apart."""
+    return max(420, 90 + 24 * rows)

@@ -1,0 +1,95 @@
+"""A comparison of rows for a terminal, and in sentences."""
+
+from __future__ import annotations
+
+import json
+
+from rich.table import Table
+from rich.text import Text
+
+from bln_search.ranking.analysis import Analysis
+from bln_search.ranking.comparison import ComparedRow, Comparison, Difference
+from bln_search.ranking.leaderboard import Candidate, LeaderboardRow
+from bln_search.ranking.selection import Selection
+from bln_search.specs.space import point_label
+
+
+def candidate_of(row: LeaderboardRow) -> Candidate:
+    """The key of a row of the table."""
+    return row.arm, row.point, row.configuration, row.estimate, row.batch_size
+
+
+def groups_of(analysis: Analysis | None) -> dict[Candidate, ComparedRow]:
+    """Rows that were compared, by their key."""
+    return (
+        {}
+        if analysis is None or analysis.comparison is None
+        else {row.candidate: row for row in analysis.comparison.rows}
+    )
+
+
+def comparison_table(comparison: Comparison, title: str = "") -> Table:
+    """Every row with its group, the ranks it may have, and its difference to the best."""
+    table = Table(title=Text(title) if title else None, title_justify="left", header_style="bold")
+    arms = len({row.arm for row in comparison.rows}) > 1
+    points = any(row.point for row in comparison.rows)
+    sizes = len({row.batch_size for row in comparison.rows}) > 1
+    named = [name for name, shown in (("arm", arms), ("parameters", points)) if shown]
+    for column in ("place", "group", *named, "configuration", "population", *(["batch"] if sizes else [])):
+        table.add_column(column, justify="right" if column in ("place", "batch") else "left")
+    for column in (f"{comparison.split} loss", "less the best (95 %)", "p (Holm)", "accuracy %", "ranks", "first"):
+        table.add_column(column, justify="right")
+    for place, row in enumerate(comparison.rows):
+        pair = comparison.pair(0, place)
+        cells = [str(place + 1), row.letters or ("=" if row.shares_first else "")]
+        cells += [row.arm] if arms else []
+        cells += [point_label(json.loads(row.point)) if row.point else ""] if points else []
+        cells += [row.configuration, row.estimate or "–", *([str(row.batch_size)] if sizes else [])]
+        cells += [f"{row.loss:.4f}", *_difference(pair.loss if pair else None), f"{row.accuracy:.2%}".rstrip("%")]
+        cells += [f"{row.lowest_rank}–{row.highest_rank}", f"{row.first_share:.0%}"]
+        table.add_row(*cells, style="bold" if row.shares_first else None)
+    return table
+
+
+def _difference(found: Difference | None) -> tuple[str, str]:
+    """Turned round: how much worse than the best row."""
+    if found is None:
+        return "–", "–"
+    return f"{-found.mean:+.4f} [{-found.high:+.4f}, {-found.low:+.4f}]", f"{found.adjusted:.2g}"
+
+
+def analysis_lines(analysis: Analysis) -> list[str]:
+    """What an analysis says, a sentence or two a line."""
+    lines = [] if analysis.recommendation is None else [analysis.recommendation.words]
+    found = analysis.comparison
+    if found is None:
+        return [*lines, f"Rows are not compared: {analysis.reason}."] if analysis.reason else lines
+    lines.append(_told_apart(found))
+    if found.friedman is not None:
+        lines.append(
+            f"Friedman over {found.seeds} seeds: chi² = {found.friedman.statistic:.1f}, p = {found.friedman.p:.2g}; "
+            f"mean ranks further apart than {found.friedman.critical_difference:.2f} differ (Nemenyi, 5 %)."
+        )
+    if analysis.selection is not None:
+        lines.append(selection_line(analysis.selection, found.optimism))
+    return lines
+
+
+def _told_apart(found: Comparison) -> str:
+    sharing = len(found.sharing_first)
+    first = "One row is first" if sharing == 1 else f"{sharing} rows share the first place"
+    about = "over examples of one network" if found.seeds == 1 else f"over {found.seeds} seeds and their examples"
+    left = f"; {found.left_out} further rows were not compared" if found.left_out else ""
+    return (
+        f"{first}: rows that share a letter are not told apart by their {found.split} loss {about} "
+        f"({found.examples} examples, 5 %, Holm over {len(found.pairs)} pairs){left}."
+    )
+
+
+def selection_line(one: Selection, optimism: float) -> str:
+    """What choosing the first row cost."""
+    return (
+        f"Chosen on {one.chosen_on} ({one.loss:.4f}, too low by about {max(optimism, 0):.4f} for having been chosen), "
+        f"on {one.reported_on} it has {one.loss_there:.4f} and place {one.place_there} of {one.of}: "
+        f"{one.regret:.4f} above the row that is best there."
+    )
