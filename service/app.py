@@ -12,6 +12,7 @@ from bln_search.core.version import VERSION
 from bln_search.settings import Settings
 from bln_search.storage.ledger import Ledger
 from bln_search.storage.queue import Queue
+from service.analyses import Analyses
 from service.boards import Boards
 from service.context import Context
 from service.gate import Gate
@@ -75,5 +76,6 @@ def make_context(settings: Settings, ledger: Ledger) -> Context:
         ledger=ledger,
         queue=Queue(ledger),
         boards=Boards(ledger.engine),
+        analyses=Analyses(ledger.engine),
         rates=Rates(settings.requests_a_minute),
     )

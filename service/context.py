@@ -12,6 +12,7 @@ from sqlalchemy import Engine
 from bln_search.settings import Settings
 from bln_search.storage.ledger import Ledger
 from bln_search.storage.queue import Queue
+from service.analyses import Analyses
 from service.boards import Boards
 from service.limits import Rates
 from service.metrics import Metrics
@@ -25,6 +26,7 @@ class Context:
     ledger: Ledger
     queue: Queue
     boards: Boards
+    analyses: Analyses
     rates: Rates
     metrics: Metrics = field(default_factory=Metrics)
     streams: Counter[str] = field(default_factory=Counter)

@@ -23,6 +23,13 @@ class KeptAnalysis:
     results: int
 
 
+def analysis_made_at(engine: Engine, study_id: int) -> datetime | None:
+    """When the study's present results were worked out; None where they were not."""
+    with reading(engine) as session:
+        query = select(AnalysisRow.made_at).join(StudyRow, StudyRow.id == AnalysisRow.study_id)
+        return session.scalar(query.where(AnalysisRow.study_id == study_id, AnalysisRow.results == StudyRow.results))
+
+
 def find_analysis(engine: Engine, study_id: int) -> KeptAnalysis | None:
     """That of a study's present results; None where there is none yet, or one of another version."""
     with reading(engine) as session:

@@ -5,22 +5,29 @@ from __future__ import annotations
 import json
 import statistics
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 
-from bln_search.core.words import Split
+from bln_search.core.words import ProbeKind, Split
+from bln_search.ranking.analysis import Analysis
+from bln_search.ranking.comparison import Comparison
 from bln_search.ranking.groups import Condition, losses_by_condition
+from bln_search.ranking.probed import Probed, company
 from bln_search.reports.charts import Chart
 from bln_search.reports.charts.chart import condition_label
+from bln_search.reports.charts.comparison import critical_difference_chart, differences_chart
 from bln_search.reports.charts.configurations import ByConfiguration, effects_chart, heat_map, rank_chart
 from bln_search.reports.charts.curves import TrialCurve, curves_chart
 from bln_search.reports.charts.layers import drift_chart
+from bln_search.reports.charts.probes import axis_chart, company_chart, latency_chart
 from bln_search.reports.charts.search import PointResult, flat, importance_chart, parallel_chart, pareto_chart
 from bln_search.specs.space import point_label
 from bln_search.storage.browse import Page, find_study_line, list_curves
 from bln_search.storage.overview import drifts, inference_seconds
+from bln_search.storage.probes import probes_of
 from service.boards import Board
 from service.context import Context, Here
 from service.pages.render import page
@@ -50,6 +57,16 @@ class Question:
     def losses(self) -> ByConfiguration:
         """Of the condition that is chosen."""
         return list(self.conditions.values())[self.place] if self.conditions else {}
+
+    @cached_property
+    def probed(self) -> list[Probed]:
+        """Every probe of the study."""
+        return probes_of(self.context.engine, self.study.id)
+
+    @property
+    def analysis(self) -> Analysis | None:
+        """What its results say."""
+        return self.context.analyses.get(self.study.id)
 
     def labels(self) -> list[str]:
         """The conditions for people."""
@@ -112,6 +129,30 @@ def _layers(question: Question) -> Chart | None:
     return drift_chart(drifts(question.context.engine, question.study.id, condition.arm, condition.point))
 
 
+def _axis(question: Question, kind: ProbeKind) -> Chart | None:
+    if not question.conditions:
+        return None
+    one = list(question.conditions)[question.place]
+    return axis_chart(question.probed, kind, one.arm, one.point, one.estimate or "")
+
+
+def _company(question: Question) -> Chart | None:
+    if not question.conditions:
+        return None
+    one = list(question.conditions)[question.place]
+    return company_chart(company(question.probed), one.arm, one.point, one.estimate or "")
+
+
+def _compared(question: Question, draw: Callable[[Comparison], Chart | None]) -> Chart | None:
+    analysis = question.analysis
+    return None if analysis is None or analysis.comparison is None else draw(analysis.comparison)
+
+
+def _latencies(question: Question) -> Chart | None:
+    analysis = question.analysis
+    return None if analysis is None else latency_chart(analysis.latencies, analysis.device, analysis.threads)
+
+
 CHARTS: dict[str, tuple[str, Callable[[Question], Chart | None], str]] = {
     "curves": ("Losses by epoch", _curves, "nothing is trained yet"),
     "configurations": ("Loss of every configuration", lambda one: heat_map(one.losses), "nothing is measured yet"),
@@ -120,10 +161,40 @@ CHARTS: dict[str, tuple[str, Callable[[Question], Chart | None], str]] = {
         lambda one: effects_chart(one.losses),
         "this needs every configuration of the method measured under one seed at least",
     ),
+    "differences": (
+        "Differences to the best row",
+        lambda one: _compared(one, differences_chart),
+        "rows are compared when the study is complete",
+    ),
+    "critical-difference": (
+        "Critical difference of mean ranks",
+        lambda one: _compared(one, critical_difference_chart),
+        "this needs a complete study with two seeds and three rows",
+    ),
     "ranks": (
         "Which configuration wins where",
         _ranks,
         "this needs a second population estimate, inference batch size, point or arm of the same method",
+    ),
+    "batch-sizes": (
+        "Loss at other batch sizes",
+        lambda one: _axis(one, ProbeKind.SIZE),
+        "this needs `probes: {batch_sizes: [1, 2, 4, 8]}` in the study, or `bln-search probe`",
+    ),
+    "epochs": (
+        "Loss after other epochs",
+        lambda one: _axis(one, ProbeKind.EPOCH),
+        "this needs `probes: {epochs: 3}` in the study",
+    ),
+    "company": (
+        "Dependence on the mini-batch",
+        _company,
+        "this needs `probes: {reshuffles: 5}` in the study, or `bln-search probe`",
+    ),
+    "latencies": (
+        "Time at inference",
+        _latencies,
+        "this is measured when the study is complete, where its networks are",
     ),
     "layers": (
         "Population against mini-batch",

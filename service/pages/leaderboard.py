@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -11,8 +12,10 @@ from fastapi.responses import HTMLResponse
 from bln_search.core.configuration import Method
 from bln_search.core.states import EvaluationState
 from bln_search.core.words import PopulationEstimate, Split
+from bln_search.ranking.comparison import ComparedRow
 from bln_search.ranking.interval import Interval
-from bln_search.ranking.leaderboard import LeaderboardRow
+from bln_search.ranking.leaderboard import Candidate, LeaderboardRow
+from bln_search.reports.comparison import analysis_lines, candidate_of, groups_of
 from service.boards import Board
 from service.context import Here
 from service.pages.render import page
@@ -29,25 +32,32 @@ _ROWS = 50
 
 @dataclass(frozen=True)
 class ShownRow:
-    """A row of the table with the interval of each figure; first: whether it shares the first place."""
+    """A row of the table with the interval of each figure.
+
+    first: whether it shares the first place; p: by its seeds alone, where rows were not compared. compared: what the
+    comparison of all rows found.
+    """
 
     row: LeaderboardRow
     first: bool
     p: float | None
     figures: dict[str, Interval | None]
+    compared: ComparedRow | None = None
 
 
-def shown_row(row: LeaderboardRow, board: Board) -> ShownRow:
-    """A row as pages show it."""
+def shown_row(row: LeaderboardRow, board: Board, groups: Mapping[Candidate, ComparedRow] | None = None) -> ShownRow:
+    """A row as pages show it. groups: rows that were compared."""
     figures: dict[str, Interval | None] = {}
     for split in (Split.VALIDATION, Split.TEST):
         measured = row.figures.get(split)
         for metric in ("loss", "accuracy"):
             summary = None if measured is None else getattr(measured, metric)
             figures[f"{split.value}_{metric}"] = over_seeds(summary, row.seeds)
-    sharing = board.sharing_first or {}
-    key = (row.arm, row.point, row.configuration, row.estimate, row.batch_size)
-    p = sharing.get(key) if row.rank is not None else None
+    key = candidate_of(row)
+    if groups:
+        compared = groups.get(key)
+        return ShownRow(row, compared is not None and compared.shares_first, None, figures, compared)
+    p = (board.sharing_first or {}).get(key) if row.rank is not None else None
     return ShownRow(row, p is not None, p, figures)
 
 
@@ -79,6 +89,8 @@ def leaderboard(
     rows = chosen_rows(board, filters, sort)
     start = 0 if asked.after is None else int(asked.after[0])
     whole = board.leaderboard.rows
+    analysis = context.analyses.get(study.id) if on in ("", board.spec.ranking.split.value) else None
+    groups = groups_of(analysis)
     return page(
         request,
         "leaderboard.html",
@@ -86,8 +98,10 @@ def leaderboard(
         study={"id": study.id, "name": board.spec.name, "title": board.spec.title, "state": study.state},
         board=board.leaderboard,
         seeds=len(board.spec.seeds),
-        shared=len(board.sharing_first or ()),
-        rows=[shown_row(row, board) for row in rows[start : start + _ROWS]],
+        shared=sum(one.shares_first for one in groups.values()) or len(board.sharing_first or ()),
+        rows=[shown_row(row, board, groups) for row in rows[start : start + _ROWS]],
+        comparison=None if analysis is None else analysis.comparison,
+        words=[] if analysis is None else analysis_lines(analysis),
         start=start,
         found=len(rows),
         total=len(whole),
