@@ -45,10 +45,10 @@ def upgrade() -> None:
         sa.Column("batch_size", sa.Integer(), nullable=False),
         sa.Column("split", sa.String(length=10), nullable=False),
         sa.Column("n", sa.Integer(), nullable=False),
-        sa.Column("loss", sa.Float(), nullable=False),
-        sa.Column("accuracy", sa.Float(), nullable=False),
-        sa.Column("deviation", sa.Float(), nullable=True),
-        sa.Column("flips", sa.Float(), nullable=True),
+        sa.Column("loss", sa.Double(), nullable=False),
+        sa.Column("accuracy", sa.Double(), nullable=False),
+        sa.Column("deviation", sa.Double(), nullable=True),
+        sa.Column("flips", sa.Double(), nullable=True),
         sa.ForeignKeyConstraint(
             ["checkpoint_id"], ["checkpoint.id"], name=op.f("fk_probe_checkpoint_id_checkpoint"), ondelete="CASCADE"
         ),
