@@ -28,7 +28,8 @@ def check_study(study: StudySpec, place: Place) -> None:
     check_names(study)
     data = prepared_data(study.data, place.data, place.cache, "cpu")
     borders = border_trials(study)
-    for size in {size for trial in borders for size in (trial.training.batch_size, *trial.batch_sizes)}:
+    probed = () if study.probes is None else study.probes.batch_sizes or ()
+    for size in {*probed, *(size for trial in borders for size in (trial.training.batch_size, *trial.batch_sizes))}:
         data.check_batch_size(size)
     seen = set()
     for trial in borders:

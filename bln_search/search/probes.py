@@ -72,10 +72,9 @@ def probe_trial(
     size = trial.training.batch_size
     found: list[Probe] = []
     for batch_size in asked.batch_sizes or ():
-        if batch_size <= len(inputs):
-            found += probe_size(
-                network, inputs, targets, rows, populations, batch_size=batch_size, memory_limit=memory_limit
-            )
+        found += probe_size(
+            network, inputs, targets, rows, populations, batch_size=batch_size, memory_limit=memory_limit
+        )
     if asked.reshuffles:
         found += probe_company(
             network,
@@ -88,7 +87,9 @@ def probe_trial(
             seed=trial.seed,
             memory_limit=memory_limit,
         )
-    return tuple(found) + _epochs(trial, network, snapshots, data, rows, place, memory_limit)
+    if asked.epochs is not None:
+        found += _epochs(trial, network, snapshots, data, rows, place, memory_limit)
+    return tuple(found)
 
 
 def _epochs(
@@ -99,7 +100,7 @@ def _epochs(
     rows: Sequence[Row],
     place: Place,
     memory_limit: int,
-) -> tuple[Probe, ...]:
+) -> list[Probe]:
     """Every snapshot under every row, at the training mini-batch size."""
     found: list[Probe] = []
     kept = {name: value.detach().clone() for name, value in network.named_parameters()}
@@ -119,7 +120,7 @@ def _epochs(
             )
     finally:
         load_weights(network, kept)
-    return tuple(found)
+    return found
 
 
 def _populations(trial: TrialSpec, network: nn.Module, gathered: Gathered) -> Populations:

@@ -123,6 +123,17 @@ class StudySpec(Spec):
         return self
 
     @model_validator(mode="after")
+    def _probed(self) -> StudySpec:
+        probes = self.probes or ProbesSpec()
+        if probes.batch_sizes and len(set(probes.batch_sizes)) < len(probes.batch_sizes):
+            raise ValueError("probes: batch_sizes names a value twice: each counts once")
+        if probes.epochs is not None and probes.epochs > self.training.epochs:
+            raise ValueError(
+                f"probes: every {probes.epochs} epochs is never in {self.training.epochs} epochs of training: lower it"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _searchable(self) -> StudySpec:
         if self.space is None:
             if self.search is not None:

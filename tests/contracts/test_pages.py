@@ -7,7 +7,18 @@ import pytest
 from bln_search.core.words import Scope
 from tests.service.conftest import World, study
 
-NAMES = ("curves", "configurations", "switches", "ranks", "layers", "importance", "points", "front")
+NAMES = (
+    "curves",
+    "configurations",
+    "switches",
+    "ranks",
+    "layers",
+    "importance",
+    "points",
+    "front",
+    "company",
+    "epochs",
+)
 
 
 @pytest.fixture

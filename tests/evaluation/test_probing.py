@@ -1,0 +1,127 @@
+"""Networks beside the leaderboard: other batch sizes, other company, time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from bln_search.core.configuration import Method, all_configurations
+from bln_search.core.words import Correction, PopulationEstimate, ProbeKind, Split
+from bln_search.evaluation import evaluate_split, gather_frozen
+from bln_search.evaluation.batches import mini_batches
+from bln_search.evaluation.latency import measure_latency
+from bln_search.evaluation.one_pass import configured
+from bln_search.evaluation.probing import probe_company, probe_size
+from bln_search.norms import BLN
+from bln_search.norms.examples import Row
+from bln_search.norms.finding import find_norms, network_populations
+
+SIZE, N = 10, 83
+
+
+@pytest.fixture(scope="module")
+def trained():
+    """A network that tells three classes apart somewhat, its validation examples, rows and populations."""
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Linear(6, 12), nn.Tanh(), BLN(12, batch_size=SIZE), nn.Linear(12, 3)).double()
+    targets = torch.arange(N) % 3
+    inputs = torch.randn(N, 6, dtype=torch.float64) + F.one_hot(targets, 6)
+    gathered = {PopulationEstimate.FROZEN: gather_frozen(network, (inputs[:80].split(SIZE)))}
+    populations = network_populations(find_norms(network), gathered, Correction.BESSEL, per_slot=False)
+    rows = [
+        Row(one, PopulationEstimate.FROZEN if one.uses_population else None) for one in all_configurations(Method.BLN)
+    ]
+    return network, inputs, targets, rows, populations
+
+
+def test_a_probe_at_a_size_is_what_the_leaderboard_would_say_at_that_size(trained):
+    network, inputs, targets, rows, populations = trained
+    for size in (1, 4, SIZE, N):
+        probes = probe_size(network, inputs, targets, rows, populations, batch_size=size)
+        batches = mini_batches(inputs, targets, size)
+        told = evaluate_split(network, batches, rows, populations, split=Split.VALIDATION, batch_size=size)
+        assert [(one.key, one.loss, one.accuracy) for one in probes] == [
+            (one.key, one.loss, one.accuracy) for one in told if one.loss is not None
+        ]
+        assert {(one.kind, one.epoch, one.n) for one in probes} == {(ProbeKind.SIZE, 0, N)}
+
+
+def test_reshuffling_is_each_example_in_the_mini_batches_of_each_order(trained):
+    """An independent loop over the same orders: plain forward passes, losses brought back to the order of the data."""
+    network, inputs, targets, rows, populations = trained
+    probes = probe_company(network, inputs, targets, rows, populations, batch_size=SIZE, reshuffles=3, seed=5)
+    generator = torch.Generator().manual_seed(5)
+    orders = [torch.randperm(N, generator=generator) for _ in range(3)]
+    for row in rows:
+        told = next(
+            one for one in probes if one.kind is ProbeKind.RESHUFFLED and one.key.configuration == row.configuration
+        )
+        _, usual = answers(network, row, populations, inputs, targets, torch.arange(N))
+        passes = [answers(network, row, populations, inputs, targets, order) for order in orders]
+        losses = np.stack([loss for loss, _ in passes])
+        flips = np.mean([any(classes[n] != usual[n] for _, classes in passes) for n in range(N)])
+        assert told.loss == pytest.approx(losses.mean(), rel=1e-10)
+        assert told.deviation == pytest.approx(np.sqrt(losses.var(axis=0, ddof=1).mean()), rel=1e-6, abs=1e-12)
+        assert told.flips == flips
+        assert told.n == N
+
+
+def answers(network, row, populations, inputs, targets, order):
+    losses, classes = np.empty(N), np.empty(N, int)
+    x, y = inputs[order], targets[order]
+    with torch.no_grad(), configured(row, populations):
+        network.eval()
+        for start in range(0, N, SIZE):
+            missing = max(0, start + SIZE - N)
+            batch = torch.cat([x[start : start + SIZE], x[:missing]])
+            outputs = network(batch)[: SIZE - missing]
+            where = order[start : start + SIZE].numpy()
+            losses[where] = F.cross_entropy(outputs, y[start : start + SIZE], reduction="none").numpy()
+            classes[where] = outputs.argmax(1).numpy()
+    return losses, classes
+
+
+def test_company_matters_to_those_that_read_mini_batch_statistics_and_to_no_other(trained):
+    network, inputs, targets, rows, populations = trained
+    probes = probe_company(network, inputs, targets, rows, populations, batch_size=SIZE, reshuffles=4, seed=0)
+    for one in probes:
+        spread = one.deviation if one.kind is ProbeKind.RESHUFFLED else None
+        if one.key.configuration.deterministic:
+            assert one.flips == 0
+            assert spread is None or spread < 1e-12
+        else:
+            assert one.flips > 0
+            assert spread is None or spread > 1e-3
+    assert len(probes) == 2 * len(rows)
+    by_kind = {kind: sum(one.flips for one in probes if one.kind is kind) for kind in {one.kind for one in probes}}
+    assert by_kind[ProbeKind.SKEWED] > 0
+
+
+def test_one_reshuffle_has_no_deviation(trained):
+    network, inputs, targets, rows, populations = trained
+    probes = probe_company(network, inputs, targets, rows[:1], populations, batch_size=SIZE, reshuffles=1, seed=0)
+    assert [one.deviation for one in probes] == [None, None]
+
+
+def test_the_same_seed_gives_the_same_probes(trained):
+    network, inputs, targets, rows, populations = trained
+    first, again, other = (
+        probe_company(network, inputs, targets, rows, populations, batch_size=SIZE, reshuffles=2, seed=seed)
+        for seed in (1, 1, 2)
+    )
+    assert first == again
+    assert first != other
+
+
+def test_every_row_is_timed_at_every_pass_and_the_network_left_as_it_was(trained):
+    network, inputs, _, rows, populations = trained
+    before = [layer.snapshot()[:2] for layer in populations]
+    found = measure_latency(network, inputs[:SIZE], rows, populations, passes=5)
+    assert [one.row for one in found] == rows
+    for one in found:
+        assert 0 < one.lower <= one.seconds <= one.upper < 10
+        assert (one.batch_size, one.passes) == (SIZE, 5)
+    assert [layer.snapshot()[:2] for layer in populations] == before

@@ -1,0 +1,98 @@
+"""What results say, over HTTP and on pages: groups, recommendation, probes."""
+
+from __future__ import annotations
+
+import pytest
+
+from bln_search.core.words import ProbeKind, Scope
+from bln_search.storage.analyses import keep_analysis, results_of
+from bln_search.storage.probes import keep_probes
+from bln_search.storage.trained import trained_trials
+from bln_search.worker.analysis import analyze
+from tests.contracts.test_analyses import probe
+
+NAMES = ("differences", "critical-difference", "batch-sizes", "epochs", "company", "latencies")
+
+
+@pytest.fixture
+def analysed(world):
+    """A complete study with three seeds that was analysed."""
+    study_id = world.complete(seeds=(0, 1, 2))
+    return study_id, analyze(world.ledger, study_id, None)
+
+
+def test_until_a_worker_has_worked_it_out_there_is_none(world, client):
+    study_id = world.complete()
+    answer = client.get(f"/api/v1/studies/{study_id}/analysis")
+    assert answer.status_code == 404
+    assert answer.json()["type"] == "urn:bln-search:problem:not-analysed"
+    assert (
+        "Group"
+        not in world.client("root", Scope.ADMIN, Accept="text/html").get(f"/studies/{study_id}/leaderboard").text
+    )
+
+
+def test_the_analysis_is_what_was_kept_with_its_sentences(client, analysed):
+    study_id, made = analysed
+    answer = client.get(f"/api/v1/studies/{study_id}/analysis")
+    assert answer.json()["analysis"] == made.model_dump(mode="json")
+    assert answer.json()["words"][0].startswith("Use bln ")
+    again = client.get(f"/api/v1/studies/{study_id}/analysis", headers={"If-None-Match": answer.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+
+
+def test_a_new_analysis_of_the_same_results_is_seen_at_once(world, client, analysed):
+    study_id, made = analysed
+    address = f"/api/v1/studies/{study_id}/analysis"
+    before = client.get(address).headers["etag"]
+    other = made.model_copy(update={"reason": "anew"})
+    results = results_of(world.ledger.engine, study_id)
+    keep_analysis(world.ledger.engine, study_id, results, other, world.ledger.clock())
+    answer = client.get(address, headers={"If-None-Match": before})
+    assert answer.status_code == 200
+    assert answer.json()["analysis"]["reason"] == "anew"
+
+
+def test_the_leaderboard_shows_groups_ranks_and_the_recommendation(world, analysed):
+    study_id, made = analysed
+    page = world.client("root", Scope.ADMIN, Accept="text/html").get(f"/studies/{study_id}/leaderboard").text
+    assert made.recommendation.words.split(". ")[0] in page
+    assert page.count("<td>a</td>") == sum(row.letters == "a" for row in made.comparison.rows)
+    first = made.comparison.rows[0]
+    assert f"{first.lowest_rank}–{first.highest_rank}" in page
+    other_split = world.client("root", Scope.ADMIN, Accept="text/html").get(f"/studies/{study_id}/leaderboard?on=test")
+    assert "Group" not in other_split.text  # rows were compared on validation
+
+
+def test_charts_are_drawn_from_what_was_worked_out_and_probed(world, analysed):
+    study_id, _ = analysed
+    root = world.client("root", Scope.ADMIN, Accept="text/html")
+    drawn = {name: root.get(f"/studies/{study_id}/charts/{name}.json").json() for name in NAMES}
+    assert {name for name, one in drawn.items() if one["figure"]} == {"differences", "critical-difference"}
+    assert "bln-search probe" in drawn["batch-sizes"]["about"]
+    for trial in trained_trials(world.ledger.engine, study_id):
+        sizes = [probe(batch_size=size, word=word) for size in (1, 4) for word in ("TTFF", "FFFF")]
+        epochs = [probe(ProbeKind.EPOCH, batch_size=25, epoch=epoch) for epoch in (1, 2)]
+        company = [probe(ProbeKind.RESHUFFLED, batch_size=25, flips=0.5, deviation=0.1)]
+        keep_probes(world.ledger.engine, trial.id, [*sizes, *epochs, *company])
+    for name in ("batch-sizes", "epochs", "company"):
+        assert root.get(f"/studies/{study_id}/charts/{name}.json").json()["figure"], name
+        assert root.get(f"/studies/{study_id}/charts/{name}.csv").text.count("\n") > 1
+
+
+def test_probes_are_listed_page_by_page_and_only_for_who_may_see_the_study(world, client, analysed):
+    study_id, _ = analysed
+    trial = trained_trials(world.ledger.engine, study_id)[0]
+    keep_probes(world.ledger.engine, trial.id, [probe(batch_size=size) for size in range(1, 6)])
+    address = f"/api/v1/studies/{study_id}/probes"
+    seen, cursor = [], None
+    while True:
+        page = client.get(address, params={"limit": 2, "kind": "size", **({"cursor": cursor} if cursor else {})}).json()
+        seen += [one["batch_size"] for one in page["items"]]
+        cursor = page["next_cursor"]
+        if cursor is None:
+            break
+    assert seen == [1, 2, 3, 4, 5]
+    assert client.get(address, params={"kind": "epoch"}).json()["items"] == []
+    assert client.get(address, params={"kind": "nothing"}).status_code == 422
+    assert world.client("bob").get(address).status_code == 404
