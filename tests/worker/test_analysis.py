@@ -131,7 +131,7 @@ def test_an_analysis_that_fails_says_why_and_is_kept(done, monkeypatch):
 
 
 def test_outcomes_are_read_in_parts(done, monkeypatch):
-    worker, study_id = done
+    worker, _ = done
     whole = outcomes_of(worker.ledger.engine, range(1, 40))
     monkeypatch.setattr("bln_search.storage.outcomes._AT_ONCE", 7)
     parts = outcomes_of(worker.ledger.engine, range(1, 40))
