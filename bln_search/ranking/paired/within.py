@@ -19,6 +19,9 @@ FLIPS = 4_999
 _SMALL = 50
 """Up to so many examples SciPy counts the signed-rank statistic out."""
 
+_ROUNDING = 4e-7
+"""Of a row's length: sums of flipped losses that are closer than that are taken for equal."""
+
 _AT_ONCE = 2**25
 """Numbers of sign flips held at once."""
 
@@ -109,6 +112,8 @@ def permutation(table: OutcomeTable, *, flips: int = FLIPS, random: int = 0) -> 
     flat = centred.reshape(seeds * rows, examples)
     whole = flat.sum(axis=1, dtype=np.float64).astype(np.float32)
     observed = _pairs_of(whole.reshape(1, seeds, rows), first, second)[0]
+    lengths = np.sqrt((flat**2).sum(axis=1)).reshape(seeds, rows)
+    least = np.abs(observed) * (1 - 1e-5) - _ROUNDING * (lengths[:, first] + lengths[:, second])
     generator = np.random.default_rng(random)
     extreme = np.zeros(observed.shape, np.int64)
     step = max(1, _AT_ONCE // examples)
@@ -117,7 +122,7 @@ def permutation(table: OutcomeTable, *, flips: int = FLIPS, random: int = 0) -> 
         bits = np.frombuffer(generator.bytes(count * ((examples + 7) // 8)), np.uint8).reshape(count, -1)
         kept = np.unpackbits(bits, axis=1, count=examples).astype(np.float32)
         flipped = _pairs_of((2 * (kept @ flat.T) - whole).reshape(count, seeds, rows), first, second)
-        extreme += (np.abs(flipped) >= np.abs(observed) * (1 - 1e-5)).sum(axis=0)
+        extreme += (np.abs(flipped) >= least).sum(axis=0)
     p: Floats = (1 + extreme) / (1 + flips)
     return p
 

@@ -1,0 +1,59 @@
+"""Outcome tables made for the tests: what chance gave each row is known."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+from scipy import stats
+
+from bln_search.core.configuration import Method, all_configurations
+from bln_search.core.words import PopulationEstimate
+from bln_search.ranking.comparison import ALPHA
+from bln_search.ranking.interval import holm
+from bln_search.ranking.paired import OutcomeTable
+from bln_search.ranking.paired.crossed import crossed_differences
+
+REPETITIONS = int(os.environ.get("BLN_SEARCH_REPETITIONS", "400"))
+"""Of every simulation: 1000 before a release."""
+
+CANDIDATES = [("bln", "", one, PopulationEstimate.FROZEN, 25) for one in all_configurations(Method.BLN)]
+
+
+def draw(
+    rng, *, seeds=5, rows=2, examples=60, of_seed=0.0, of_example=0.0, noise=1.0, skewed=False, difference=0.0
+) -> OutcomeTable:
+    """Losses = what an example costs all rows + effect of seed and row + of row and example + noise; (S, K, N).
+
+    of_seed, of_example, noise: standard deviations. skewed: the last two of every other row are gamma of shape 1/2, so
+    that differences of two rows are skewed, too. difference: of neighbouring rows.
+    """
+
+    def chance(*shape):
+        values = rng.normal(size=shape)
+        if skewed:
+            values[..., ::2, :] = (rng.gamma(0.5, size=values[..., ::2, :].shape) - 0.5) / np.sqrt(0.5)
+        return values
+
+    losses = (
+        rng.normal(size=examples)
+        + of_seed * rng.normal(size=(seeds, rows, 1))
+        + of_example * chance(1, rows, examples)
+        + noise * chance(seeds, rows, examples)
+        + difference * np.arange(rows)[:, None]
+    )
+    return OutcomeTable(losses.astype(np.float32), losses < 0)
+
+
+def band(share: float, repetitions: int = REPETITIONS, level: float = 0.99) -> tuple[float, float]:
+    """Between what the share observed in so many repetitions lies with 99 %, if it is truly `share`."""
+    tail = (1 - level) / 2
+    low, high = stats.binom.ppf([tail, 1 - tail], repetitions, share) / repetitions
+    return float(low), float(high)
+
+
+def told_apart(made: OutcomeTable) -> set[tuple[int, int]]:
+    """Pairs that `compare` tells apart, without its rest."""
+    adjusted = holm(crossed_differences(made, "loss").p.tolist())
+    first, second = made.pairs
+    return {(int(i), int(j)) for i, j, p in zip(first, second, adjusted, strict=True) if p < ALPHA}
