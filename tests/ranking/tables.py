@@ -14,7 +14,7 @@ from bln_search.ranking.interval import holm
 from bln_search.ranking.paired import OutcomeTable
 from bln_search.ranking.paired.crossed import crossed_differences
 
-REPETITIONS = int(os.environ.get("BLN_SEARCH_REPETITIONS", "400"))
+REPETITIONS = int(os.environ.get("BLN_SEARCH_REPETITIONS", "300"))
 """Of every simulation: 1000 before a release."""
 
 CANDIDATES = [("bln", "", one, PopulationEstimate.FROZEN, 25) for one in all_configurations(Method.BLN)]

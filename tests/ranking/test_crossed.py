@@ -62,7 +62,7 @@ def test_every_figure_is_that_of_the_analysis_written_out(model, seeds, metric):
     found = crossed_differences(made, metric)
     for place, d in enumerate(differences(made, metric)):
         mean, *squares = mean_squares(d)
-        error, _, p = by_formula(mean, *squares, *d.shape)
+        error, degrees, p = by_formula(mean, *squares, *d.shape)
         assert found.mean[place] == pytest.approx(mean, abs=1e-12)
         assert found.error[place] == pytest.approx(error, rel=1e-9)
         assert found.degrees[place] == pytest.approx(degrees, rel=1e-9)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from bln_search.ranking.paired import OutcomeTable
 from bln_search.ranking.paired.crossed import crossed_differences
 from bln_search.ranking.paired.within import mcnemar, permutation, wilcoxon
 from tests.ranking.tables import REPETITIONS, band, draw
@@ -15,10 +16,12 @@ MANY = 2_000
 """Repetitions of tests that take a table of so many seeds at once."""
 
 
-def repeated(repetitions, examples, **model):
+def repeated(examples, difference=0.0, repetitions=MANY):
     """One table whose seeds are the repetitions: each has examples of its own."""
     rng = np.random.default_rng(0)
-    return draw(rng, seeds=repetitions, examples=examples, **model)
+    losses = rng.normal(size=(repetitions, 1, examples)) + rng.normal(size=(repetitions, 2, examples))
+    losses[:, 1] += difference
+    return OutcomeTable(losses.astype(np.float32), losses < 0)
 
 
 def mcnemar_rate(one_alone, other_alone, examples):
@@ -42,23 +45,23 @@ def alone(difference):
 def test_mcnemar_rings_as_often_as_the_binomial_distribution_says(difference):
     """Less than its level where there is no difference, as it is exact; else its power."""
     expected = mcnemar_rate(*alone(difference), 40)
-    made = repeated(MANY, 40, difference=difference)
+    made = repeated(40, difference)
     low, top = band(expected, MANY)
     assert low <= np.mean(mcnemar(made) < ALPHA) <= top
     assert expected < ALPHA or difference > 0
 
 
-@pytest.mark.parametrize(("examples", "repetitions"), [(30, 400), (60, MANY), (300, MANY)])
+@pytest.mark.parametrize(("examples", "repetitions"), [(30, 600), (60, MANY), (300, MANY)])
 def test_wilcoxon_keeps_its_level(examples, repetitions):
-    rate = np.mean(wilcoxon(repeated(repetitions, examples)) < ALPHA)
+    rate = np.mean(wilcoxon(repeated(examples, repetitions=repetitions)) < ALPHA)
     low, top = band(0.05, repetitions)
     assert low <= rate <= top
 
 
 def test_wilcoxon_keeps_its_level_where_losses_are_tied():
-    made = repeated(MANY, 100)
+    made = repeated(100)
     low, top = band(0.05, MANY)
-    tied = type(made)(np.round(made.losses), made.correct)
+    tied = OutcomeTable(np.round(made.losses), made.correct)
     assert (tied.losses[:, 0] == tied.losses[:, 1]).mean() > 0.2
     assert low <= np.mean(wilcoxon(tied) < ALPHA) <= top
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from scipy import stats
@@ -36,5 +37,9 @@ def friedman(means: Floats) -> MeanRanks | None:
     else:
         found = stats.friedmanchisquare(*means.T)
         statistic, p = float(found.statistic), float(found.pvalue)
-    q = float(stats.studentized_range.ppf(1 - _ALPHA, rows, np.inf)) / np.sqrt(2)
-    return MeanRanks(statistic, p, ranks, float(q * np.sqrt(rows * (rows + 1) / (6 * seeds))))
+    return MeanRanks(statistic, p, ranks, float(_quantile(rows) * np.sqrt(rows * (rows + 1) / (6 * seeds))))
+
+
+@lru_cache(maxsize=64)
+def _quantile(rows: int) -> float:
+    return float(stats.studentized_range.ppf(1 - _ALPHA, rows, np.inf) / np.sqrt(2))

@@ -112,7 +112,7 @@ def permutation(table: OutcomeTable, *, flips: int = FLIPS, random: int = 0) -> 
     flat = centred.reshape(seeds * rows, examples)
     whole = flat.sum(axis=1, dtype=np.float64).astype(np.float32)
     observed = _pairs_of(whole.reshape(1, seeds, rows), first, second)[0]
-    lengths = np.sqrt((flat**2).sum(axis=1)).reshape(seeds, rows)
+    lengths = np.linalg.norm(flat.astype(np.float64), axis=1).reshape(seeds, rows)
     least = np.abs(observed) * (1 - 1e-5) - _ROUNDING * (lengths[:, first] + lengths[:, second])
     generator = np.random.default_rng(random)
     extreme = np.zeros(observed.shape, np.int64)

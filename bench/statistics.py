@@ -1,0 +1,74 @@
+"""Sixteen rows compared with one another: 120 pairs, ten seeds, 10,000 examples, on one core.
+
+Everything that `compare` does is in it: bootstrap, crossed analysis, McNemar, Wilcoxon, sign flips, Friedman, letters.
+The losses are made up: an example costs all rows alike, and rows, seeds and chance add to that.
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import torch
+from threadpoolctl import threadpool_limits
+
+from bench.reporting import arguments, finish, spread
+from bln_search.core.configuration import Method, all_configurations
+from bln_search.core.words import PopulationEstimate, Split
+from bln_search.ranking.leaderboard import Candidate
+from bln_search.ranking.paired import OutcomeTable, compare
+
+CANDIDATES: list[Candidate] = [
+    ("bln", "", configuration, PopulationEstimate.FROZEN if configuration.uses_population else None, 25)
+    for configuration in all_configurations(Method.BLN)
+]
+
+
+def made(seeds: int, examples: int) -> OutcomeTable:
+    """Losses (S, 16, N) as of a network that is right on most examples; differences of rows are small beside them."""
+    rng = np.random.default_rng(0)
+    rows = len(CANDIDATES)
+    margin = (
+        rng.normal(2.0, 1.5, examples)
+        + rng.normal(0.0, 0.1, (seeds, rows, 1))
+        + rng.normal(0.0, 0.3, (rows, examples))
+        + rng.normal(0.0, 0.5, (seeds, rows, examples))
+        - np.linspace(0.0, 0.3, rows)[:, None]
+    )
+    return OutcomeTable(np.log1p(np.exp(-margin)).astype(np.float32), margin > 0)
+
+
+def main() -> None:
+    options = arguments(__doc__ or "").parse_args()
+    torch.set_num_threads(1)
+    seeds, examples, runs = (3, 2_000, 3) if options.quick else (10, 10_000, 5)
+    table = made(seeds, examples)
+    seconds, processor = [], []
+    pairs = letters = 0
+    with threadpool_limits(1):
+        compare(CANDIDATES, table, Split.VALIDATION)
+        for _ in range(runs):
+            wall, busy = time.perf_counter(), time.process_time()
+            found = compare(CANDIDATES, table, Split.VALIDATION)
+            seconds.append(time.perf_counter() - wall)
+            processor.append(time.process_time() - busy)
+            pairs, letters = len(found.pairs), len(set("".join(row.letters or "" for row in found.rows)))
+    print(f"{pairs} pairs, {seeds} seeds, {examples} examples, {letters} letters")
+    print(f"seconds {spread(seconds)}  of the processor {spread(processor)}")
+    finish(
+        "statistics",
+        {
+            "seconds": spread(seconds)["median"],
+            "pairs": pairs,
+            "seeds": seeds,
+            "examples": examples,
+            "runs": runs,
+            "spread": spread(seconds),
+            "processor_seconds": spread(processor),
+        },
+        save=options.save,
+    )
+
+
+if __name__ == "__main__":
+    main()

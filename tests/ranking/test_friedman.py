@@ -1,0 +1,63 @@
+"""Friedman's test against SciPy; Nemenyi's critical difference against the printed table and scikit-posthocs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scikit_posthocs
+from scipy import stats
+
+from bln_search.ranking.paired.friedman import friedman
+
+PRINTED = {3: 2.343, 4: 2.569, 5: 2.728, 6: 2.850, 7: 2.949, 8: 3.031, 9: 3.102, 10: 3.164}
+"""q at 5 %, Demšar 2006, table 5a."""
+
+
+def means(seeds, rows, random=0, difference=0.0):
+    return np.random.default_rng(random).normal(size=(seeds, rows)) + difference * np.arange(rows)
+
+
+@pytest.mark.parametrize("steps", [None, 2])
+@pytest.mark.parametrize(("seeds", "rows"), [(2, 3), (3, 16), (10, 6)])
+def test_statistic_and_p_are_those_of_scipy_with_ties_too(seeds, rows, steps):
+    made = means(seeds, rows, difference=0.2)
+    made = made if steps is None else np.round(made * steps) / steps
+    found = friedman(made)
+    expected = stats.friedmanchisquare(*made.T)
+    assert (found.statistic, found.p) == pytest.approx((expected.statistic, expected.pvalue), rel=1e-12)
+    assert found.ranks == pytest.approx(np.mean([stats.rankdata(one) for one in made], axis=0))
+
+
+@pytest.mark.parametrize("rows", range(3, 11))
+def test_the_critical_difference_has_the_printed_quantiles(rows):
+    found = friedman(means(14, rows)).critical_difference
+    assert found / np.sqrt(rows * (rows + 1) / (6 * 14)) == pytest.approx(PRINTED[rows], abs=1.1e-3)
+
+
+def test_four_classifiers_on_fourteen_data_sets_have_the_published_critical_difference():
+    """Demšar 2006, section 3.2.2: q = 2.569, CD = 1.25; his mean ranks give Friedman's statistic 9.28."""
+    assert friedman(means(14, 4)).critical_difference == pytest.approx(1.25, abs=0.005)
+    ranks = np.array([3.143, 2.000, 2.893, 1.964])
+    assert 12 * 14 / (4 * 5) * ((ranks**2).sum() - 4 * 25 / 4) == pytest.approx(9.28, abs=0.02)
+
+
+@pytest.mark.parametrize("random", range(6))
+def test_rows_further_apart_than_the_critical_difference_are_those_of_scikit_posthocs(random):
+    made = means(8, 5, random, difference=1.0)
+    found = friedman(made)
+    apart = np.abs(found.ranks[:, None] - found.ranks) > found.critical_difference
+    theirs = scikit_posthocs.posthoc_nemenyi_friedman(made).to_numpy()
+    assert np.array_equal(apart, theirs < 0.05)
+    assert apart.any()
+
+
+def test_rows_that_are_equal_in_every_seed_do_not_differ():
+    made = np.repeat(means(4, 1), 3, axis=1)
+    found = friedman(made)
+    assert (found.statistic, found.p) == (0, 1)
+    assert found.ranks.tolist() == [2, 2, 2]
+
+
+@pytest.mark.parametrize(("seeds", "rows"), [(1, 5), (5, 2), (1, 1)])
+def test_one_seed_or_two_rows_say_nothing(seeds, rows):
+    assert friedman(means(seeds, rows)) is None

@@ -1,0 +1,177 @@
+"""What choosing costs, and which row to use."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.records import Evaluation, EvaluationKey
+from bln_search.core.states import EvaluationState
+from bln_search.core.words import PopulationEstimate, Split
+from bln_search.ranking.comparison import ComparedPair, ComparedRow, Comparison, Difference
+from bln_search.ranking.leaderboard import Scored, rank
+from bln_search.ranking.paired import OutcomeTable
+from bln_search.ranking.paired.bootstrap import optimism, replicates
+from bln_search.ranking.recommendation import Confidence, recommend
+from bln_search.ranking.selection import selection
+from tests.ranking.tables import draw
+
+FROZEN = PopulationEstimate.FROZEN
+
+
+def board(figures, ranked_on=Split.VALIDATION):
+    """Of (validation loss, test loss, test accuracy) by configuration; the last two None where test is missing."""
+    scored = []
+    for word, (here, there, accuracy) in figures.items():
+        for split, loss, right in ((Split.VALIDATION, here, 0.5), (Split.TEST, there, accuracy)):
+            if loss is not None:
+                key = EvaluationKey(InferenceConfiguration(word), FROZEN, 25, split)
+                scored.append(Scored("bln", 0, Evaluation(key, EvaluationState.MEASURED, 9, loss, right, None)))
+    return rank(scored, ranked_on)
+
+
+def test_the_chosen_row_is_judged_where_nothing_was_chosen():
+    found = selection(board({"TTTT": (0.1, 0.5, 0.8), "FTTT": (0.2, 0.3, 0.9), "TFTT": (0.3, 0.6, 0.95)}))
+    assert (found.chosen_on, found.reported_on, found.of) == (Split.VALIDATION, Split.TEST, 3)
+    assert (found.loss, found.loss_there, found.accuracy_there, found.place_there) == (0.1, 0.5, 0.8, 2)
+    assert (found.gap, found.regret) == pytest.approx((0.4, 0.2))
+    assert found.accuracy_regret == pytest.approx(0.15)
+
+
+def test_a_choice_that_is_best_there_too_has_nothing_to_regret():
+    found = selection(board({"TTTT": (0.1, 0.2, 0.9), "FTTT": (0.2, 0.2, 0.9)}))
+    assert (found.place_there, found.regret, found.accuracy_regret) == (1, 0, 0)
+
+
+def test_rows_chosen_on_test_are_reported_on_validation():
+    found = selection(board({"TTTT": (0.4, 0.5, 0.8), "FTTT": (0.2, 0.3, 0.9)}, Split.TEST))
+    assert (found.reported_on, found.loss, found.loss_there) == (Split.VALIDATION, 0.3, 0.2)
+
+
+@pytest.mark.parametrize("figures", [{}, {"TTTT": (0.1, None, None)}])
+def test_without_the_other_split_nothing_is_said(figures):
+    assert selection(board(figures)) is None
+
+
+def test_rows_that_lack_the_other_split_are_not_counted():
+    found = selection(board({"TTTT": (0.1, 0.5, 0.8), "FTTT": (0.2, None, None)}))
+    assert (found.place_there, found.of) == (1, 1)
+
+
+def test_one_row_was_not_chosen_and_is_not_optimistic():
+    made = draw(np.random.default_rng(0), seeds=5, rows=1)
+    assert optimism(replicates(made, "loss")) == pytest.approx(0, abs=1e-12)
+
+
+def test_optimism_of_equal_rows_is_near_the_expected_minimum_of_so_many():
+    """The best of K equal rows is too low by the standard error times the expected largest of K normal numbers."""
+    rng = np.random.default_rng(1)
+    expected = rng.normal(size=(20_000, 6)).max(axis=1).mean() / np.sqrt(1000)
+    found = []
+    for repetition in range(60):
+        losses = rng.normal(size=(1, 6, 1000)).astype(np.float32)
+        found.append(optimism(replicates(OutcomeTable(losses, losses < 0), "loss", draws=150, random=repetition)))
+    assert min(found) > 0
+    assert 0.5 * expected < np.mean(found) < 1.1 * expected
+
+
+def test_a_row_far_ahead_was_no_matter_of_chance():
+    near = draw(np.random.default_rng(2), rows=4)
+    far = draw(np.random.default_rng(2), rows=4, difference=5.0)
+    assert optimism(replicates(near, "loss")) > 0.02
+    assert abs(optimism(replicates(far, "loss"))) < 0.02
+
+
+def compared(*words, apart=(), seeds=3, left_out=0, batch_size=25):
+    """Rows in this order, losses 0.1, 0.2, …; `apart` from the first row; the interval ends 0.01 beyond its mean."""
+    rows = tuple(
+        ComparedRow(
+            arm="bln",
+            point="",
+            configuration=word,
+            estimate=FROZEN if "T" in word else None,
+            batch_size=batch_size,
+            loss=0.1 * (place + 1),
+            accuracy=0.9,
+            letters="a",
+            shares_first=word not in apart,
+            lowest_rank=1,
+            highest_rank=len(words),
+            mean_rank=None,
+            first_share=0.25,
+        )
+        for place, word in enumerate(words)
+    )
+    none = {"mcnemar": (), "wilcoxon": (), "permutation": ()}
+    pairs = []
+    for place in range(1, len(words)):
+        mean = -0.1 * place
+        loss = Difference(mean=mean, low=mean - 0.01, high=mean + 0.01, p=0.5, adjusted=0.5)
+        pairs.append(ComparedPair(first=0, second=place, loss=loss, accuracy=loss, **none))
+    made = {"rows": rows, "pairs": tuple(pairs), "left_out": left_out, "optimism": 0.0}
+    return Comparison(split=Split.VALIDATION, seeds=seeds, examples=9, friedman=None, draws=1, flips=1, **made)
+
+
+@pytest.mark.parametrize(
+    ("words", "apart", "expected"),
+    [
+        (("FFFF", "FTTT", "TTFF"), (), "TTFF"),  # deterministic before cheaper
+        (("FFFF", "TTFF", "TTTF"), (), "TTTF"),  # cheaper before lower loss
+        (("TTFT", "TTTF"), (), "TTFT"),  # lower loss where both cost the same
+        (("FFFF", "FTTT", "TTTT"), ("TTTT",), "FTTT"),  # only of the first group
+        (("FFFF", "TTTT"), ("TTTT",), "FFFF"),
+    ],
+)
+def test_of_the_first_group_the_deterministic_then_cheapest_then_best_is_recommended(words, apart, expected):
+    found = recommend(compared(*words, apart=apart), {})
+    assert found.configuration == expected
+    assert found.deterministic == expected.startswith("TT")
+    assert found.computed == expected.count("F")
+    assert (found.sharing, found.of) == (len(words) - len(apart), len(words))
+
+
+def test_what_is_given_away_is_the_upper_end_of_the_interval():
+    assert recommend(compared("FFFF", "FTTT", "TTFF"), {}).loss_to_best == pytest.approx(0.21)
+    assert recommend(compared("TTTT", "FTTT"), {}).loss_to_best == 0
+
+
+@pytest.mark.parametrize(
+    ("made", "confidence", "words"),
+    [
+        (compared("TTTT", "FFFF", apart=("FFFF",)), Confidence.CLEAR, "others are told to be worse"),
+        (compared("TTTT", "FFFF", apart=("FFFF",), left_out=1), Confidence.SHARED, "lowest mean loss"),
+        (compared("FFFF", "TTTT"), Confidence.SHARED, "At most 0.1100 of loss is given away"),
+        (compared("TTTT", "FFFF", seeds=1), Confidence.ONE_SEED, "One seed: this is about that one network."),
+    ],
+)
+def test_confidence_is_put_into_words(made, confidence, words):
+    found = recommend(made, {})
+    assert found.confidence is confidence
+    assert words in found.words
+    assert found.words.startswith(f"Use bln {found.configuration}")
+
+
+def test_a_group_without_a_deterministic_row_says_so():
+    assert "none of them is deterministic" in recommend(compared("FFFF", "FTTT"), {}).words
+
+
+def test_a_deterministic_row_is_valid_at_every_size():
+    assert recommend(compared("TTTT"), {}).batch_sizes is None
+
+
+def test_other_sizes_count_where_seeds_do_not_tell_the_row_from_the_best_there():
+    def at(size, own, other):
+        key = "bln", "", InferenceConfiguration("FTTT"), FROZEN, size
+        rival = "bln", "", InferenceConfiguration("FFFF"), None, size
+        return {key: dict(enumerate(own)), rival: dict(enumerate(other))}
+
+    sizes = {
+        1: at(1, [0.9, 0.91, 0.92], [0.1, 0.11, 0.13]),
+        5: at(5, [0.3, 0.2, 0.1], [0.2, 0.21, 0.15]),
+        100: at(100, [0.1, 0.1, 0.1], [0.2, 0.2, 0.2]),
+        200: {},
+    }
+    found = recommend(compared("FTTT", "FFFF", apart=("FFFF",)), sizes)
+    assert found.batch_sizes == (5, 25, 100)
+    assert "mini-batches of 5, 25, 100." in found.words
