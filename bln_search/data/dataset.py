@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,3 +29,14 @@ class DataSet:
     def input_shape(self) -> tuple[int, ...]:
         """The shape of one example."""
         return tuple(self.train_inputs.shape[1:])
+
+    @cached_property
+    def sha256(self) -> str:
+        """SHA-256 of the arrays as decoded: of each its name, type, shape and bytes."""
+        digest = hashlib.sha256()
+        for name in ("train_inputs", "train_labels", "test_inputs", "test_labels"):
+            array = np.ascontiguousarray(getattr(self, name))
+            array = array.astype(array.dtype.newbyteorder("<"), copy=False)  # the same on every machine
+            digest.update(f"{name} {array.dtype.str} {array.shape} ".encode())
+            digest.update(array.reshape(-1).view(np.uint8).data)
+        return digest.hexdigest()

@@ -18,11 +18,15 @@ from bln_search.specs.data import DataSpec, Standardization
 
 @dataclass(frozen=True)
 class PreparedData:
-    """Inputs (float32, standardized) and targets (int64) of each split, resident on one device."""
+    """Inputs (float32, standardized) and targets (int64) of each split, resident on one device.
+
+    sha256: of the data set as decoded; None where nobody asked for it.
+    """
 
     splits: dict[Split, tuple[Tensor, Tensor]]
     input_shape: tuple[int, ...]
     classes: int
+    sha256: str | None = None
 
     def check_batch_size(self, batch_size: int) -> None:
         """Raise DataError unless every split holds at least one mini-batch of this size."""
@@ -47,7 +51,7 @@ def prepare(data: DataSet, spec: DataSpec, device: torch.device | str = "cpu") -
         Split.VALIDATION: tensors(data.train_inputs[validation], data.train_labels[validation]),
         Split.TEST: tensors(data.test_inputs, data.test_labels),
     }
-    return PreparedData(splits, data.input_shape, len(data.classes))
+    return PreparedData(splits, data.input_shape, len(data.classes), data.sha256)
 
 
 class _Standardizer:

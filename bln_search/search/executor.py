@@ -8,9 +8,9 @@ from typing import Protocol
 import torch
 
 from bln_search.core.errors import BlnSearchError, StorageFullError
+from bln_search.core.files import NO_ROOM
 from bln_search.core.states import FailureClass
 from bln_search.search.messages import Message, Task, TaskFailed, Verdict
-from bln_search.training.checkpoint import NO_ROOM
 
 NextTask = Callable[[], Task | None]
 """Called when there is room for a trial; None where there is none to carry out now."""

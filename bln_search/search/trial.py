@@ -137,6 +137,8 @@ def _train(
         send(Progressed(Phase.POPULATION, 0, 1))
     gathered = with_frozen(trial, network, trained.gathered, data)
     origin: dict[str, str | int | float] = {**provenance(trial, place.device), "parameters": count_weights(network)}
+    if data.sha256 is not None:
+        origin["data_sha256"] = data.sha256
     if Objective.INFERENCE_SECONDS in task.measured:
         inputs = data.splits[Split.VALIDATION][0][: trial.training.batch_size]
         origin["inference_seconds"] = inference_seconds(network, inputs)

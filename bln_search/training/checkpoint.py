@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,13 +13,11 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from bln_search.core.errors import DataError, StorageFullError
+from bln_search.core.errors import DataError
+from bln_search.core.files import write_whole
 from bln_search.core.words import PopulationEstimate
 from bln_search.norms.finding import Gathered
 from bln_search.norms.gathering import GatheredMoments, moments_from_tensors, moments_to_tensors
-
-NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-"""Errors of a write that say: the disk, the quota or the largest file size is reached."""
 
 _WEIGHT, _POPULATION = "weight|", "population|"
 
@@ -43,29 +38,6 @@ def write_checkpoint(
     name = f"{sha256[:32]}.safetensors"
     write_whole(folder / name, content)
     return name, sha256
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write `content` to `path`, all of it or nothing. Raises StorageFullError where the disk is full."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, unfinished = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-        try:
-            with os.fdopen(descriptor, "wb") as stream:
-                stream.write(content)
-                stream.flush()
-                os.fsync(stream.fileno())
-            Path(unfinished).replace(path)
-        except BaseException:
-            Path(unfinished).unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        if error.errno in NO_ROOM:
-            raise StorageFullError(
-                f"no room left to write {path} ({len(content)} bytes): free some space and run the same command again; "
-                "what was finished is kept"
-            ) from None
-        raise
 
 
 def read_checkpoint(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 
@@ -20,6 +21,14 @@ def test_what_is_written_is_read_back(tmp_path):
     back = read_cache(tmp_path, "small", "v1", ("a", "b", "c"))
     np.testing.assert_array_equal(back.train_inputs, small().train_inputs)
     assert read_cache(tmp_path, "small", "v2", ()) is None
+
+
+def test_the_hash_is_of_what_is_decoded_wherever_it_came_from(tmp_path):
+    write_cache(tmp_path, "v1", small())
+    assert read_cache(tmp_path, "small", "v1", ()).sha256 == small().sha256
+    assert replace(small(), scale=1.0).sha256 == small().sha256
+    assert replace(small(), train_labels=np.array([0, 1, 1])).sha256 != small().sha256
+    assert replace(small(), train_inputs=small().train_inputs.reshape(3, 2, 2)).sha256 != small().sha256
 
 
 def test_a_damaged_copy_is_dropped(tmp_path, caplog):
