@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bln_search.cli.exits import Exit
+from bln_search.cli.leaderboard import print_leaderboard
 from bln_search.cli.output import Format, errors, results
-from bln_search.cli.sources import ServerOption, ServiceSource, TokenOption, open_client
-from bln_search.cli.studies import FormatOption, StudyArgument, print_leaderboard
+from bln_search.cli.sources import ServerOption, ServiceSource, StudyArgument, TokenOption, open_client
+from bln_search.cli.studies import FormatOption
 from bln_search.core.states import StudyState
 from bln_search.settings import load_settings
 from bln_search.specs import load_study

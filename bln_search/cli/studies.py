@@ -1,4 +1,4 @@
-"""The verbs about studies: run, validate, list, show, leaderboard."""
+"""The verbs about studies: run, validate, list, show."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bln_search.cli.exits import Exit
+from bln_search.cli.leaderboard import print_leaderboard
 from bln_search.cli.output import Format, errors, results
 from bln_search.cli.place import make_place
 from bln_search.cli.progress import PlainProgress, TerminalProgress
@@ -22,21 +23,17 @@ from bln_search.cli.sources import (
     DatabaseOption,
     LedgerSource,
     ServerOption,
-    Source,
+    StudyArgument,
     TokenOption,
     open_source,
     study_line,
 )
 from bln_search.core.states import StudyState, TrialState
-from bln_search.core.words import Split
-from bln_search.reports.comparison import analysis_lines, groups_of
-from bln_search.reports.export import leaderboard_csv, leaderboard_json
-from bln_search.reports.table import compact_table, leaderboard_table, reasons
 from bln_search.settings import load_settings
 from bln_search.specs import load_study, planned_rows, trials_of
 from bln_search.specs.trial import border_trials
 from bln_search.storage.ledger import Ledger, open_ledger
-from bln_search.storage.queries import StudySummary, trials
+from bln_search.storage.queries import trials
 
 if TYPE_CHECKING:
     from bln_search.search.executor import Executor
@@ -63,7 +60,6 @@ GpusOption = Annotated[
     float | None, typer.Option("--gpus-per-trial", min=0.0, help="With ray: GPUs, or the part of one.")
 ]
 FormatOption = Annotated[Format, typer.Option("--format", help="How to print.")]
-StudyArgument = Annotated[str, typer.Argument(help="Name or number of a study.")]
 
 
 _TRIAL_COLUMNS = (
@@ -77,8 +73,6 @@ _TRIAL_COLUMNS = (
     "checkpoint",
     "reason",
 )
-_FULL_WIDTH = 140
-"""Columns of a terminal that hold the whole table."""
 
 
 def register(app: typer.Typer) -> None:
@@ -87,7 +81,6 @@ def register(app: typer.Typer) -> None:
     app.command()(validate)
     app.command("list")(list_studies)
     app.command()(show)
-    app.command()(leaderboard)
 
 
 def run(
@@ -221,53 +214,6 @@ def show(
         for trial in listed
     ]
     _print_rows(rows, _TRIAL_COLUMNS, output)
-
-
-def leaderboard(
-    study: StudyArgument,
-    database: DatabaseOption = None,
-    server: ServerOption = None,
-    token: TokenOption = None,
-    output: FormatOption = Format.TABLE,
-    arm: Annotated[str | None, typer.Option(help="Only this arm.")] = None,
-    on: Annotated[Split | None, typer.Option(help="Split that decides the order; by default the study's.")] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="At most so many rows of a table.")] = None,
-) -> None:
-    """Print the ranked table of a study."""
-    with open_source(database, server, token) as source:
-        print_leaderboard(source, source.find(study), output, arm=arm, on=on, limit=limit)
-
-
-def print_leaderboard(
-    source: Source,
-    study: StudySummary,
-    output: Format,
-    *,
-    arm: str | None = None,
-    on: Split | None = None,
-    limit: int | None = None,
-) -> None:
-    """The ranked table of a study on standard output."""
-    if on is Split.TRAIN:
-        raise typer.BadParameter("nothing is evaluated on train; choose validation or test", param_hint="--on")
-    labels = [each.label for each in study.spec.arms]
-    if arm is not None and arm not in labels:
-        raise typer.BadParameter(f"the study has no arm {arm!r}; choose one of {', '.join(labels)}", param_hint="--arm")
-    board = source.board(study, arm, on)
-    if output is Format.CSV:
-        typer.echo(leaderboard_csv(board), nl=False)
-    elif output is Format.JSON:
-        typer.echo(leaderboard_json(board, {"study": study.name, "id": study.id, "state": study.state}))
-    elif not board.rows:
-        errors.print(f"study {study.name} has no result yet; run it with `bln-search run`", soft_wrap=True)
-    else:
-        title = f"{study.name} ({study.state}): {study.spec.title}" if study.spec.title else study.name
-        fits = results.width >= _FULL_WIDTH
-        analysis = source.analysis(study) if on in (None, study.spec.ranking.split) else None
-        groups = groups_of(analysis)
-        results.print((leaderboard_table if fits else compact_table)(board, title, limit, groups))
-        for line in [*reasons(board), *([] if analysis is None else analysis_lines(analysis))]:
-            results.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def _print_failures(ledger: Ledger, study_id: int) -> None:

@@ -15,6 +15,7 @@ BlnSearchError
 ├── AccessError          a token that is not there, or not enough for what was asked
 ├── MissingPackageError  a part of bln-search that was not installed
 ├── StorageFullError     no room left to write
+├── OutputError          a file that cannot be written where it was asked for
 ├── ClusterError         a Ray cluster that cannot be reached, is too small, or is gone
 └── TransitionError      a state that cannot follow the present one
 
@@ -90,6 +91,10 @@ class MissingPackageError(BlnSearchError):
 
 class StorageFullError(BlnSearchError):
     """No room left on the disk; what was finished before is kept."""
+
+
+class OutputError(BlnSearchError):
+    """A file that cannot be written where it was asked for; nothing of it was written."""
 
 
 class ClusterError(BlnSearchError):

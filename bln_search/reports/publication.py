@@ -9,6 +9,7 @@ from bln_search.core.words import Split
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow, Summary
 
 _FIGURES = tuple((split, metric) for split in (Split.VALIDATION, Split.TEST) for metric in ("loss", "accuracy"))
+_LATEX_NOTES = (r"needs \usepackage{booktabs}", "mean and, behind the plus-minus, standard deviation over seeds")
 _LATEX = str.maketrans(
     {
         "\\": r"\textbackslash{}",
@@ -18,14 +19,19 @@ _LATEX = str.maketrans(
         "<": r"\textless{}",
         ">": r"\textgreater{}",
         "|": r"\textbar{}",
+        "λ": r"$\lambda$",
+        "η": r"$\eta$",
+        "×": r"$\times$",
     }
 )
+_KNOWN = frozenset("λη×ÄÖÜäöüßàâçèéêëîïôùûñ")
 
 
-def leaderboard_latex(board: Leaderboard) -> str:
+def leaderboard_latex(board: Leaderboard, about: str = "") -> str:
     r"""A tabular with the four switches in columns of their own, as Table 1 of the BLN paper has them.
 
     It needs \usepackage{booktabs}. Figures are means, with the standard deviation over seeds behind a plus-minus.
+    about: a comment above it.
     """
     named = _named(board.rows)
     columns = "r" + "l" * len(named) + "cccc" + "lr" + "r" * len(_FIGURES)
@@ -43,8 +49,9 @@ def leaderboard_latex(board: Leaderboard) -> str:
         cells += [row.estimate or "--", str(row.batch_size)]
         cells += [_figure(row, split, metric, " $\\pm$ ", "--") for split, metric in _FIGURES]
         lines.append(" & ".join(cells) + r" \\")
-    note = "% mean and, behind the plus-minus, standard deviation over seeds"
-    return "\n".join([note, *lines, r"\bottomrule", r"\end{tabular}", ""])
+    notes = [f"% {_one_line(about)}"] if about else []
+    notes += [f"% {line}" for line in (board.warning, *_LATEX_NOTES) if line]
+    return "\n".join([*notes, *lines, r"\bottomrule", r"\end{tabular}", ""])
 
 
 def leaderboard_markdown(board: Leaderboard) -> str:
@@ -55,7 +62,7 @@ def leaderboard_markdown(board: Leaderboard) -> str:
     lines = [_line(head), _line(["---"] * len(head))]
     for row in board.rows:
         cells = [str(row.rank) if row.rank else "–"]
-        cells += [value.replace("|", r"\|") for value in _names(row, named)]
+        cells += [_one_line(value).replace("|", r"\|") for value in _names(row, named)]
         cells += [row.configuration.source(statistic).value for statistic in Statistic]
         cells += [row.estimate or "–", str(row.batch_size)]
         cells += [_figure(row, split, metric, " ± ", "–") for split, metric in _FIGURES]
@@ -84,7 +91,16 @@ def _figure(row: LeaderboardRow, split: Split, metric: str, between: str, nothin
 
 
 def _tex(text: str) -> str:
-    return text.translate(_LATEX)
+    """As text of LaTeX; letters that pdflatex has no sign for by their number."""
+    return "".join(_letter(one).translate(_LATEX) for one in _one_line(text))
+
+
+def _letter(one: str) -> str:
+    return one if one.isascii() or one in _KNOWN else f"U+{ord(one):04X}"
+
+
+def _one_line(text: str) -> str:
+    return "".join(one if one.isprintable() else " " for one in text)
 
 
 def _line(cells: Sequence[str]) -> str:

@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 
+import pytest
+
+from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.records import Evaluation, EvaluationKey
+from bln_search.core.states import EvaluationState
+from bln_search.core.words import PopulationEstimate, Split
+from bln_search.ranking.leaderboard import Leaderboard, Scored, rank
 from bln_search.reports.publication import leaderboard_latex, leaderboard_markdown
 from tests.reports.test_reports import board as make_board
 
@@ -36,3 +45,68 @@ def test_every_line_of_the_markdown_table_has_the_same_cells():
     lines = text.split("\n\n")[0].splitlines()
     assert len({line.count("|") for line in lines}) == 1
     assert lines[0].startswith("| rank |")
+
+
+SPECIAL = "a_b & 50% $x^2~{y}#\\z <|> λ=0.5 é ß \u6e2c \u202e \"'`["
+
+
+def wild_board():
+    """Several arms and batch sizes, points with every sign there is, rows without a value."""
+    scored = []
+    for arm in ("bln", "bn_1-x"):
+        for size in (1, 25):
+            key = EvaluationKey(InferenceConfiguration("TTFF"), PopulationEstimate.FROZEN, size, Split.VALIDATION)
+            if size == 1:
+                one = Evaluation.undefined(key, "m/(m-1) has no value for m = 1")
+            else:
+                one = Evaluation(key, EvaluationState.MEASURED, 10, 0.5, 0.5)
+            scored.append(Scored(arm, 0, one, f'{{"training.note": {_json(SPECIAL)}}}'))
+    return rank(scored)
+
+
+def _json(text):
+    import json
+
+    return json.dumps(text)
+
+
+DOCUMENT = r"""\documentclass{article}
+\usepackage{booktabs}
+\begin{document}
+%s\end{document}
+"""
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not here")
+@pytest.mark.parametrize("board", [make_board(), wild_board(), Leaderboard(Split.TEST, ())])
+def test_pdflatex_takes_it(board, tmp_path):
+    text = leaderboard_latex(board, f"a study\r\n\\undefined \u2028 {SPECIAL}")
+    (tmp_path / "table.tex").write_text(DOCUMENT % text, encoding="utf-8")
+    words = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "table.tex"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, timeout=120)
+    assert done.returncode == 0, done.stdout.decode(errors="replace")[-2000:]
+    assert (tmp_path / "table.pdf").stat().st_size > 1000
+
+
+def test_letters_that_latex_does_not_know_are_written_by_their_number():
+    text = leaderboard_latex(wild_board())
+    assert "U+6E2C" in text
+    assert r"$\lambda$=0.5 é ß" in text
+    assert text.isprintable() is False
+    assert all(line.isprintable() for line in text.splitlines())
+
+
+def test_a_table_ranked_on_test_says_so():
+    assert "optimistic" in leaderboard_latex(make_board(Split.TEST))
+    assert "optimistic" not in leaderboard_latex(make_board())
+
+
+def test_a_name_of_several_lines_stays_in_its_row():
+    scored = [Scored("bln", 0, _measured(), '{"training.note": "one\\ntwo | three"}')]
+    rows = [line for line in leaderboard_markdown(rank(scored)).splitlines() if line.startswith("| 1 ")]
+    assert rows[0].split(" | ")[1] == r"note=one two \| three"
+
+
+def _measured():
+    key = EvaluationKey(InferenceConfiguration("TTFF"), PopulationEstimate.FROZEN, 25, Split.VALIDATION)
+    return Evaluation(key, EvaluationState.MEASURED, 10, 0.5, 0.5)
