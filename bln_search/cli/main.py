@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from bln_search import __version__
-from bln_search.cli import analysis, data, database, processes, remote, studies, tokens
+from bln_search.cli import analysis, data, database, leaderboard, processes, publish, remote, studies, tokens
 from bln_search.cli.exits import Exit
 from bln_search.cli.output import errors
 from bln_search.core.errors import BlnSearchError, DataError, ModelError, SpecError, StorageFullError, UnknownStudyError
@@ -26,6 +26,8 @@ app.add_typer(database.app, name="db")
 app.add_typer(tokens.app, name="token")
 studies.register(app)
 analysis.register(app)
+leaderboard.register(app)
+publish.register(app)
 remote.register(app)
 processes.register(app)
 

@@ -23,6 +23,7 @@ from bln_search.storage.analyses import find_analysis
 from bln_search.storage.board import study_leaderboard
 from bln_search.storage.evaluations import written_point
 from bln_search.storage.ledger import Ledger, open_ledger
+from bln_search.storage.migration import present_revision
 from bln_search.storage.queries import StudySummary, TrialSummary
 from bln_search.storage.queries import trials as trials_in
 
@@ -37,6 +38,7 @@ TokenOption = Annotated[
     str | None,
     typer.Option("--token", help="Access token of that service. [env: BLN_SEARCH_TOKEN]", show_default=False),
 ]
+StudyArgument = Annotated[str, typer.Argument(help="Name or number of a study.", show_default=False)]
 HERE = "http://127.0.0.1:8000"
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -58,6 +60,9 @@ class Source(Protocol):
 
     def analysis(self, study: StudySummary, *, anyway: bool = False) -> Analysis | None:
         """What its results say, None where that is not worked out. anyway: of a study that is not complete, too."""
+
+    def schema(self) -> str | None:
+        """The revision of the database's tables; None where it is not at hand."""
 
 
 @contextmanager
@@ -125,6 +130,10 @@ class LedgerSource:
             return None
         return analyze(self.ledger, study.id, None)
 
+    def schema(self) -> str | None:
+        """The revision of the database's tables."""
+        return present_revision(self.ledger.engine)
+
 
 class ServiceSource:
     """A service."""
@@ -151,6 +160,10 @@ class ServiceSource:
     def analysis(self, study: StudySummary, *, anyway: bool = False) -> Analysis | None:  # noqa: ARG002
         """What its results say, once a worker has worked it out."""
         return self.client.analysis(study.id)
+
+    def schema(self) -> str | None:
+        """A service does not say."""
+        return None
 
 
 def study_line(study: StudySummary) -> dict[str, object]:

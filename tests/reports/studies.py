@@ -1,0 +1,33 @@
+"""Studies made up for reports."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+from bln_search.core.records import CheckpointRecord
+from bln_search.core.states import StudyState, TrialState
+from bln_search.specs import parse_study
+from bln_search.storage.queries import StudySummary, TrialSummary
+
+TEXT = """
+name: small
+title: {title}
+data: {{name: digits, validation: 200}}
+model: {{name: mlp, widths: [8]}}
+arms: [{{method: bln}}, {{method: mbn, name: memory-1, lambda: 0.5}}]
+training: {{epochs: 1}}
+seeds: [0, 1]
+"""
+START = datetime(2026, 5, 1, 12, tzinfo=UTC)
+
+
+def study(title="a title", state=StudyState.COMPLETE, text=TEXT):
+    spec = parse_study(text.format(title=json.dumps(title)))
+    return StudySummary(1, spec.name, state, START, None, {}, spec, 4)
+
+
+def trial(number, seed=0, arm="bln", state=TrialState.FINISHED, reason=None, point="", **origin):
+    kept = CheckpointRecord(f"{number}.safetensors", f"{number:064x}", 3, "FFFF", 0.25, {"torch": "2.13", **origin})
+    checkpoint = kept if state is TrialState.FINISHED else None
+    return TrialSummary(number, arm, "bln", seed, "", state, reason, checkpoint, point)

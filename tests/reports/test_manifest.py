@@ -1,0 +1,78 @@
+"""The manifest names everything that results rest on, and nothing else changes it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from datetime import timedelta
+
+import pytest
+
+from bln_search.core.states import TrialState
+from bln_search.reports.machine import git_revision, this_machine
+from bln_search.reports.manifest import manifest, manifest_json
+from tests.reports.studies import START, study, trial
+
+MACHINE = {"bln_search": "1", "git_revision": None}
+
+
+def made(trials, now=START):
+    return manifest(study(), trials, machine=MACHINE, schema="0003", now=now)
+
+
+def test_every_trial_is_there_with_its_checkpoint_and_where_that_comes_from():
+    whole = made([trial(7, 1, device="cpu", drift=[1, 2]), trial(8, 2, state=TrialState.FAILED, reason="no memory")])
+    first, second = whole["trials"]
+    assert first["checkpoint"]["sha256"] == f"{7:064x}"
+    assert first["checkpoint"]["provenance"] == {"torch": "2.13", "device": "cpu"}
+    assert (second["state"], second["reason"], second["checkpoint"]) == ("failed", "no memory", None)
+    assert whole["study"]["digest"] == study().spec.digest
+    assert (whole["schema"], whole["seeds"], whole["written_by"]) == ("0003", [0, 1], MACHINE)
+
+
+@pytest.mark.parametrize(
+    ("hashes", "one", "several"),
+    [((None, None), None, []), ((None, "a"), "a", []), (("a", "a"), "a", []), (("b", "a"), None, ["a", "b"])],
+)
+def test_the_data_has_one_hash_or_those_that_differ(hashes, one, several):
+    trials = [trial(n, **({"data_sha256": value} if value else {})) for n, value in enumerate(hashes)]
+    assert made(trials)["data"] == {"name": "digits", "sha256": one, "differing": several}
+    assert [found["data_sha256"] for found in made(trials)["trials"]] == list(hashes)
+
+
+def test_only_the_time_of_writing_changes_and_keys_are_sorted():
+    first, second = (manifest_json(made([trial(1)], START + timedelta(hours=n))) for n in (0, 1))
+    lines = zip(first.splitlines(), second.splitlines(), strict=True)
+    assert [one for one, other in lines if one != other] == [' "written_at": "2026-05-01T12:00:00+00:00",']
+    whole = json.loads(first)
+    assert list(whole) == sorted(whole)
+    assert list(whole["study"]["spec"]) == sorted(whole["study"]["spec"])
+
+
+def git(folder, *words):
+    who = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    return subprocess.run(
+        ["git", "-C", folder, *who, *words], check=True, capture_output=True, text=True
+    ).stdout.strip()
+
+
+def test_the_revision_is_that_of_the_checkout_and_of_no_other(tmp_path, monkeypatch):
+    assert git_revision(tmp_path) is None
+    git(tmp_path, "init")
+    (tmp_path / "file").write_text("one")
+    git(tmp_path, "add", "file")
+    git(tmp_path, "commit", "-m", "one")
+    head = git(tmp_path, "rev-parse", "HEAD")
+    assert git_revision(tmp_path) == head
+    (tmp_path / "file").write_text("two")
+    assert git_revision(tmp_path) == f"{head}-dirty"
+    (tmp_path / "inner").mkdir()
+    assert git_revision(tmp_path / "inner") is None
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert git_revision(tmp_path) is None
+
+
+def test_versions_are_of_what_is_installed():
+    import numpy as np
+
+    assert this_machine()["packages"]["numpy"] == np.__version__
