@@ -17,7 +17,7 @@ from bln_search.core.errors import UnknownStudyError
 from bln_search.core.words import Split
 from bln_search.ranking.groups import Losses, losses_by_candidate
 from bln_search.ranking.leaderboard import Candidate, Leaderboard, rank
-from bln_search.ranking.ties import sharing_first
+from bln_search.ranking.ties import first_place
 from bln_search.specs.study import StudySpec
 from bln_search.storage.browse import find_study_line
 from bln_search.storage.evaluations import scores
@@ -47,13 +47,7 @@ class Board:
     @cached_property
     def sharing_first(self) -> dict[Candidate, float] | None:
         """Ranked rows that the seeds do not tell from the best, on the split that decides."""
-        losses = self.losses[self.leaderboard.ranked_on]
-        keys = (
-            (row.arm, row.point, row.configuration, row.estimate, row.batch_size)
-            for row in self.leaderboard.rows
-            if row.rank is not None
-        )
-        return sharing_first({key: losses[key] for key in keys})
+        return first_place(self.leaderboard, self.losses[self.leaderboard.ranked_on])
 
 
 class Boards:

@@ -64,6 +64,11 @@ class LeaderboardRow:
     point: str = ""
 
     @property
+    def candidate(self) -> Candidate:
+        """What the row is of."""
+        return self.arm, self.point, self.configuration, self.estimate, self.batch_size
+
+    @property
     def parameters(self) -> str:
         """The point for people."""
         return point_label(json.loads(self.point)) if self.point else ""

@@ -7,7 +7,7 @@ from itertools import takewhile
 
 from bln_search.ranking.groups import Losses
 from bln_search.ranking.interval import holm, paired_p
-from bln_search.ranking.leaderboard import Candidate
+from bln_search.ranking.leaderboard import Candidate, Leaderboard
 
 ALPHA = 0.05
 MOST = 2_000
@@ -30,6 +30,11 @@ def sharing_first(losses: dict[Candidate, Losses]) -> dict[Candidate, float] | N
     adjusted = holm([_p(losses[one], best) for one in compared])
     sharing = takewhile(lambda pair: pair[1] >= ALPHA, zip(compared, adjusted, strict=True))
     return {ordered[0]: 1.0, **dict(sharing)}
+
+
+def first_place(board: Leaderboard, losses: dict[Candidate, Losses]) -> dict[Candidate, float] | None:
+    """Ranked rows that the seeds do not tell from the best, each with its p; losses: on the split that decides."""
+    return sharing_first({row.candidate: losses[row.candidate] for row in board.rows if row.rank is not None})
 
 
 def _p(losses: Losses, best: Losses) -> float:

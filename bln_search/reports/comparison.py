@@ -9,14 +9,9 @@ from rich.text import Text
 
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.comparison import ComparedRow, Comparison, Difference
-from bln_search.ranking.leaderboard import Candidate, LeaderboardRow
+from bln_search.ranking.leaderboard import Candidate
 from bln_search.ranking.selection import Selection
 from bln_search.specs.space import point_label
-
-
-def candidate_of(row: LeaderboardRow) -> Candidate:
-    """The key of a row of the table."""
-    return row.arm, row.point, row.configuration, row.estimate, row.batch_size
 
 
 def groups_of(analysis: Analysis | None) -> dict[Candidate, ComparedRow]:

@@ -22,9 +22,10 @@ _LATEX = str.maketrans(
         "λ": r"$\lambda$",
         "η": r"$\eta$",
         "×": r"$\times$",
+        "→": r"$\rightarrow$",
     }
 )
-_KNOWN = frozenset("λη×ÄÖÜäöüßàâçèéêëîïôùûñ")
+_KNOWN = frozenset("λη×→ÄÖÜäöüßàâçèéêëîïôùûñ")
 
 
 def leaderboard_latex(board: Leaderboard, about: str = "") -> str:

@@ -109,7 +109,7 @@ def _switch(source: Source) -> Text:
 
 
 def _group(row: LeaderboardRow, groups: Groups) -> str:
-    found = groups.get((row.arm, row.point, row.configuration, row.estimate, row.batch_size))
+    found = groups.get(row.candidate)
     if found is None:
         return ""
     return found.letters or ("=" if found.shares_first else "")

@@ -77,12 +77,8 @@ def study_comparison(
 ) -> tuple[Comparison | None, str | None]:
     """The best ranked rows compared on the split that decides, or why they cannot be. only: of these rows."""
     wanted = None if only is None else set(only)
-    ranked: list[Candidate] = [
-        candidate
-        for row in board.rows
-        if row.rank is not None
-        for candidate in [(row.arm, row.point, row.configuration, row.estimate, row.batch_size)]
-        if wanted is None or candidate in wanted
+    ranked = [
+        row.candidate for row in board.rows if row.rank is not None and (wanted is None or row.candidate in wanted)
     ]
     if len(ranked) < 2:
         return None, "fewer than two rows are ranked: there is nothing to compare"

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
@@ -14,16 +12,17 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response
 from bln_search.core.words import ProbeKind, Split
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.comparison import Comparison
-from bln_search.ranking.groups import Condition, losses_by_condition
+from bln_search.ranking.groups import losses_by_condition
 from bln_search.ranking.probed import Probed, company
 from bln_search.reports.charts import Chart
 from bln_search.reports.charts.chart import condition_label
 from bln_search.reports.charts.comparison import critical_difference_chart, differences_chart
-from bln_search.reports.charts.configurations import ByConfiguration, effects_chart, heat_map, rank_chart
+from bln_search.reports.charts.conditions import best_points, point_results, ranks_of_best, readable
+from bln_search.reports.charts.configurations import ByConfiguration, effects_chart, heat_map
 from bln_search.reports.charts.curves import TrialCurve, curves_chart
 from bln_search.reports.charts.layers import drift_chart
 from bln_search.reports.charts.probes import axis_chart, company_chart, latency_chart
-from bln_search.reports.charts.search import PointResult, flat, importance_chart, parallel_chart, pareto_chart
+from bln_search.reports.charts.search import PointResult, importance_chart, parallel_chart, pareto_chart
 from bln_search.specs.space import point_label
 from bln_search.storage.browse import Page, find_study_line, list_curves
 from bln_search.storage.overview import drifts, inference_seconds
@@ -38,7 +37,6 @@ from service.security import OwnStudy, Seen
 router = APIRouter(prefix="/studies/{study_id:number}", include_in_schema=False)
 _MOST_CONDITIONS = 40
 _MOST_CURVES = 60
-_MOST_POINTS = 8
 SplitChoice = Annotated[Literal["validation", "test"], Query(description="split whose loss is shown")]
 ConditionChoice = Annotated[int, Query(ge=0, lt=1_000_000, description="which of the conditions")]
 
@@ -50,7 +48,7 @@ class Question:
         self.study, self.context = study, context
         self.split = Split(split)
         self.board: Board = context.boards.get(study.id, study.results, patient=study.goes_on)
-        self.conditions = _best_points(losses_by_condition(self.board.losses[self.split]))
+        self.conditions = best_points(losses_by_condition(self.board.losses[self.split]))
         self.place = condition if condition < min(len(self.conditions), _MOST_CONDITIONS) else 0
 
     @property
@@ -71,45 +69,13 @@ class Question:
     def labels(self) -> list[str]:
         """The conditions for people."""
         among = list(self.conditions)
-        return [condition_label(_readable(one), [_readable(other) for other in among]) for one in among]
+        return [condition_label(readable(one), [readable(other) for other in among]) for one in among]
 
     def points(self) -> list[PointResult]:
         """Every point with its best mean loss, where the study has a space."""
-        best: dict[tuple[str, str], float] = {}
-        for (arm, point, *_), values in self.board.losses[self.split].items():
-            if point:
-                mean = statistics.fmean(values.values())
-                best[arm, point] = min(mean, best.get((arm, point), mean))
-        seconds = inference_seconds(self.context.engine, self.study.id) if best else {}
-        return [
-            PointResult(arm, flat(json.loads(point)), loss, seconds.get((arm, point)))
-            for (arm, point), loss in best.items()
-        ]
-
-
-def _best_points(conditions: Mapping[Condition, ByConfiguration]) -> dict[Condition, ByConfiguration]:
-    """Where a study has a space: the conditions of its best points, best first; else all of them."""
-    if not any(one.point for one in conditions):
-        return dict(conditions)
-    best: dict[tuple[str, str], float] = {}
-    for one, losses in conditions.items():
-        lowest = min(statistics.fmean(values.values()) for values in losses.values())
-        best[one.arm, one.point] = min(lowest, best.get((one.arm, one.point), lowest))
-    kept = {key: place for place, key in enumerate(sorted(best, key=best.__getitem__)[:_MOST_POINTS])}
-    chosen = [one for one in conditions if (one.arm, one.point) in kept]
-    return {one: conditions[one] for one in sorted(chosen, key=lambda one: kept[one.arm, one.point])}
-
-
-def _readable(condition: Condition) -> Condition:
-    point = point_label(json.loads(condition.point)) if condition.point else ""
-    return Condition(condition.arm, point, condition.estimate, condition.batch_size)
-
-
-def _ranks(question: Question) -> Chart | None:
-    """Over estimates and batch sizes; of a search only at its best point, where points would be too many to tell."""
-    best = next(((one.arm, one.point) for one in question.conditions if one.point), None)
-    of_best = [one for one in question.conditions if best in (None, (one.arm, one.point))][:_MOST_CONDITIONS]
-    return rank_chart({_readable(one): question.conditions[one] for one in of_best})
+        losses = self.board.losses[self.split]
+        seconds = inference_seconds(self.context.engine, self.study.id) if any(key[1] for key in losses) else {}
+        return point_results(losses, seconds)
 
 
 def _curves(question: Question) -> Chart | None:
@@ -173,7 +139,7 @@ CHARTS: dict[str, tuple[str, Callable[[Question], Chart | None], str]] = {
     ),
     "ranks": (
         "Which configuration wins where",
-        _ranks,
+        lambda one: ranks_of_best(one.conditions, _MOST_CONDITIONS),
         "this needs a second population estimate, inference batch size, point or arm of the same method",
     ),
     "batch-sizes": (

@@ -15,12 +15,12 @@ from bln_search.core.words import PopulationEstimate, Split
 from bln_search.ranking.comparison import ComparedRow
 from bln_search.ranking.interval import Interval
 from bln_search.ranking.leaderboard import Candidate, LeaderboardRow
-from bln_search.reports.comparison import analysis_lines, candidate_of, groups_of
+from bln_search.reports.comparison import analysis_lines, groups_of
+from bln_search.reports.words import over_seeds
 from service.boards import Board
 from service.context import Here
 from service.pages.render import page
 from service.pages.visitor import visitor_of
-from service.pages.words import over_seeds
 from service.paging import Cursor, cursor_after, read_page
 from service.routes.results import ArmFilter, BoardSort
 from service.rows import chosen_rows
@@ -53,11 +53,10 @@ def shown_row(row: LeaderboardRow, board: Board, groups: Mapping[Candidate, Comp
         for metric in ("loss", "accuracy"):
             summary = None if measured is None else getattr(measured, metric)
             figures[f"{split.value}_{metric}"] = over_seeds(summary, row.seeds)
-    key = candidate_of(row)
     if groups:
-        compared = groups.get(key)
+        compared = groups.get(row.candidate)
         return ShownRow(row, compared is not None and compared.shares_first, None, figures, compared)
-    p = (board.sharing_first or {}).get(key) if row.rank is not None else None
+    p = (board.sharing_first or {}).get(row.candidate) if row.rank is not None else None
     return ShownRow(row, p is not None, p, figures)
 
 

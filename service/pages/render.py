@@ -14,6 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from bln_search.core.version import VERSION
+from bln_search.reports.words import rounded, signed
 from service.pages import words
 from service.pages.assets import assets_version, plotly_version
 
@@ -38,8 +39,8 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters |= {
-        "rounded": words.rounded,
-        "signed": words.signed,
+        "rounded": rounded,
+        "signed": signed,
         "duration": words.duration,
         "switches": words.switches,
         "computed": words.computed,

@@ -13,6 +13,7 @@ from sqlalchemy import update
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.words import Scope
 from bln_search.ranking.interval import Interval
+from bln_search.reports.words import rounded
 from bln_search.storage.engine import writing
 from bln_search.storage.tables import StudyRow
 from service.pages import words
@@ -344,7 +345,7 @@ def test_hostile_yaml_is_a_mistake_and_no_more(client, text, entry):
     ],
 )
 def test_numbers_are_rounded_to_their_uncertainty(interval, factor, expected):
-    assert words.rounded(interval, factor) == expected
+    assert rounded(interval, factor) == expected
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,60 @@
+"""Which conditions and points of a study are drawn, and what they are called."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Mapping
+
+from bln_search.ranking.groups import Condition, Losses
+from bln_search.ranking.leaderboard import Candidate
+from bln_search.reports.charts.chart import Chart
+from bln_search.reports.charts.configurations import ByConfiguration, rank_chart
+from bln_search.reports.charts.search import PointResult, flat
+from bln_search.specs.space import point_label
+
+_MOST_POINTS = 8
+
+
+def best_points(conditions: Mapping[Condition, ByConfiguration]) -> dict[Condition, ByConfiguration]:
+    """Where a study has a space: the conditions of its best points, best first; else all of them."""
+    if not any(one.point for one in conditions):
+        return dict(conditions)
+    best: dict[tuple[str, str], float] = {}
+    for one, losses in conditions.items():
+        low = lowest(losses)
+        best[one.arm, one.point] = min(low, best.get((one.arm, one.point), low))
+    kept = {key: place for place, key in enumerate(sorted(best, key=best.__getitem__)[:_MOST_POINTS])}
+    chosen = [one for one in conditions if (one.arm, one.point) in kept]
+    return {one: conditions[one] for one in sorted(chosen, key=lambda one: kept[one.arm, one.point])}
+
+
+def lowest(losses: ByConfiguration) -> float:
+    """The lowest mean loss (nats) of a condition."""
+    return min(statistics.fmean(values.values()) for values in losses.values())
+
+
+def readable(condition: Condition) -> Condition:
+    """The condition with its point for people."""
+    point = point_label(json.loads(condition.point)) if condition.point else ""
+    return Condition(condition.arm, point, condition.estimate, condition.batch_size)
+
+
+def ranks_of_best(conditions: Mapping[Condition, ByConfiguration], most: int) -> Chart | None:
+    """Ranks over estimates and batch sizes; of a search only at its best point, where points would be too many."""
+    best = next(((one.arm, one.point) for one in conditions if one.point), None)
+    of_best = [one for one in conditions if best in (None, (one.arm, one.point))][:most]
+    return rank_chart({readable(one): conditions[one] for one in of_best})
+
+
+def point_results(losses: Mapping[Candidate, Losses], seconds: Mapping[tuple[str, str], float]) -> list[PointResult]:
+    """Every point with its best mean loss; seconds: for a thousand examples by arm and point, where measured."""
+    best: dict[tuple[str, str], float] = {}
+    for (arm, point, *_), values in losses.items():
+        if point:
+            mean = statistics.fmean(values.values())
+            best[arm, point] = min(mean, best.get((arm, point), mean))
+    return [
+        PointResult(arm, flat(json.loads(point)), loss, seconds.get((arm, point)))
+        for (arm, point), loss in best.items()
+    ]

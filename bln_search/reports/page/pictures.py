@@ -1,0 +1,65 @@
+"""The charts of a study, those that apply."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from bln_search.ranking.groups import Condition
+from bln_search.reports.charts import Chart
+from bln_search.reports.charts.chart import condition_label
+from bln_search.reports.charts.conditions import lowest, point_results, ranks_of_best, readable
+from bln_search.reports.charts.configurations import effects_chart, heat_map
+from bln_search.reports.charts.curves import curves_chart
+from bln_search.reports.charts.layers import drift_chart
+from bln_search.reports.charts.search import importance_chart, parallel_chart, pareto_chart
+from bln_search.reports.page.blocks import Block, Paragraph, Picture, Section
+from bln_search.reports.page.material import Material
+
+_MOST_CONDITIONS = 4
+"""Heat maps and effects on the page."""
+
+_MOST_RANKS = 40
+
+
+def charts(material: Material) -> Section | None:
+    """Losses by epoch, configurations and switches under the best conditions, ranks, and what a search found."""
+    points = point_results(material.losses, material.seconds)
+    pictures = [
+        *_pictures(curves_chart(material.curves, len(material.trials))),
+        *_by_condition(material),
+        *_pictures(
+            ranks_of_best(material.conditions, _MOST_RANKS),
+            importance_chart(points),
+            parallel_chart(points),
+            pareto_chart(points),
+        ),
+    ]
+    if not pictures:
+        return None
+    blocks: list[Block] = [Paragraph(f"Losses of configurations are those on {material.split}."), *pictures]
+    return Section("charts", "Charts", blocks)
+
+
+def layers(material: Material) -> Section | None:
+    """How far mini-batches scatter in each layer, by arm; None where no network recorded it."""
+    blocks = [
+        picture for arm, by_seed in material.drifts.items() for picture in _pictures(drift_chart(by_seed), about=arm)
+    ]
+    return Section("layers", "What each layer drifted", blocks) if blocks else None
+
+
+def _by_condition(material: Material) -> Iterable[Picture]:
+    """Of the conditions with the lowest losses, best first."""
+    among = [readable(one) for one in material.conditions]
+    best = sorted(material.conditions, key=lambda one: lowest(material.conditions[one]))[:_MOST_CONDITIONS]
+    for condition in best:
+        losses = material.conditions[condition]
+        yield from _pictures(heat_map(losses), effects_chart(losses), about=_label(condition, among))
+
+
+def _label(condition: Condition, among: list[Condition]) -> str:
+    return condition_label(readable(condition), among)
+
+
+def _pictures(*charts: Chart | None, about: str = "") -> list[Picture]:
+    return [Picture(one, about) for one in charts if one is not None]

@@ -1,0 +1,23 @@
+"""The sections of the page, in their order. A new one is a function here: material in, section (or None) out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from bln_search.reports.page.asked import asked
+from bln_search.reports.page.blocks import Section
+from bln_search.reports.page.material import Material
+from bln_search.reports.page.origin import again, manifest, trials
+from bln_search.reports.page.pictures import charts, layers
+from bln_search.reports.page.ranking import ranking
+
+SECTIONS: tuple[Callable[[Material], Section | None], ...] = (
+    ranking,
+    asked,
+    charts,
+    layers,
+    trials,
+    manifest,
+    again,
+)
+"""One that has nothing to say of a study is None, and left out."""

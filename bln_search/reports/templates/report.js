@@ -1,0 +1,50 @@
+"use strict";
+// Draws every chart of the page with the colours of the page, light or dark; for paper, light.
+(() => {
+  const FIT = { responsive: true, displayModeBar: false };
+  const places = [...document.querySelectorAll(".chart")].map((chart) => ({
+    plot: chart.querySelector(".plot"),
+    figure: JSON.parse(chart.querySelector(".figure").textContent),
+  }));
+
+  // What a variable of the style sheet comes to.
+  function colour(name) {
+    const probe = document.createElement("span");
+    probe.style.color = `var(${name})`;
+    document.body.append(probe);
+    const found = getComputedStyle(probe).color;
+    probe.remove();
+    return found;
+  }
+
+  function themed(layout) {
+    const line = colour("--line");
+    const axis = { gridcolor: line, zerolinecolor: line, linecolor: line };
+    return {
+      ...layout,
+      paper_bgcolor: "rgba(0,0,0,0)",
+      plot_bgcolor: "rgba(0,0,0,0)",
+      font: { color: colour("--text"), family: getComputedStyle(document.body).fontFamily, size: 13 },
+      xaxis: { ...axis, ...layout.xaxis },
+      yaxis: { ...axis, ...layout.yaxis },
+    };
+  }
+
+  function draw() {
+    for (const { plot, figure } of places) {
+      plot.classList.add("drawn");
+      window.Plotly.react(plot, figure.data, themed(figure.layout), FIT);
+    }
+  }
+
+  draw();
+  window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+  window.addEventListener("beforeprint", () => {
+    document.documentElement.dataset.printed = "yes";
+    draw();
+  });
+  window.addEventListener("afterprint", () => {
+    delete document.documentElement.dataset.printed;
+    draw();
+  });
+})();

@@ -1,0 +1,30 @@
+"""Figures as people read them."""
+
+from __future__ import annotations
+
+import math
+
+from bln_search.ranking.interval import Interval, interval_around
+from bln_search.ranking.leaderboard import Summary
+
+
+def rounded(interval: Interval | None, factor: float = 1.0, digits: int = 4) -> str:
+    """The mean and half its interval, to two digits of that; digits: behind the point where there is no interval."""
+    if interval is None:
+        return "–"
+    mean, half = interval.mean * factor, None if interval.half is None else interval.half * factor
+    if half is None or half <= 0:
+        return f"{mean:.{digits}f}"
+    places = min(8, max(0, 1 - math.floor(math.log10(half))))
+    return f"{mean:.{places}f} ± {half:.{places}f}"
+
+
+def signed(interval: Interval | None) -> str:
+    """A difference, with its sign."""
+    text = rounded(interval)
+    return text if text.startswith(("–", "-")) else f"+{text}"
+
+
+def over_seeds(summary: Summary | None, seeds: int) -> Interval | None:
+    """The interval of a mean over seeds."""
+    return None if summary is None else interval_around(summary.mean, summary.deviation, seeds)
