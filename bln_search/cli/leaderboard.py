@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from bln_search.cli.output import PIPE_WIDTH, BoardFormat, Format, ToOption, check_target, errors, give, results
+from bln_search.cli.output import BoardFormat, Format, ToOption, check_target, errors, give, results
 from bln_search.cli.sources import DatabaseOption, ServerOption, Source, StudyArgument, TokenOption, open_source
 from bln_search.core.errors import MissingPackageError
 from bln_search.core.words import Split
@@ -25,6 +25,9 @@ from bln_search.storage.queries import StudySummary
 
 _FULL_WIDTH = 140
 """Columns of a terminal that hold the whole table."""
+
+_FILE_WIDTH = 1_000
+"""A file has no edge: no cell of a table is broken for one."""
 
 
 def register(app: typer.Typer) -> None:
@@ -50,6 +53,8 @@ def leaderboard(
         check_target(to)
     elif output is BoardFormat.PARQUET and sys.stdout.isatty():
         raise typer.BadParameter("it is not text: name a file with --to, or use a pipe", param_hint="--format parquet")
+    if output is BoardFormat.PARQUET:
+        _parquet_writer()
     with open_source(database, server, token) as source:
         print_leaderboard(source, source.find(study), output, to=to, arm=arm, on=on, limit=limit)
 
@@ -77,7 +82,7 @@ def print_leaderboard(
         give(_WRITTEN[chosen](board, study, limit), to)
     elif to is not None:
         text = io.StringIO()
-        _print_table(Console(file=text, width=PIPE_WIDTH), board, study, limit, analysis)
+        _print_table(Console(file=text, width=_FILE_WIDTH), board, study, limit, analysis)
         give(text.getvalue().encode(), to)
     elif not board.rows:
         errors.print(f"study {study.name} has no result yet; run it with `bln-search run`", soft_wrap=True)
@@ -122,11 +127,16 @@ def _markdown(board: Leaderboard, _study: StudySummary, limit: int | None) -> by
 
 
 def _parquet(board: Leaderboard, study: StudySummary, _limit: int | None) -> bytes:
+    return _parquet_writer()(board, {"study": study.name, "id": str(study.id), "state": study.state.value})
+
+
+def _parquet_writer() -> Callable[[Leaderboard, Mapping[str, str]], bytes]:
+    """Raises MissingPackageError without pyarrow."""
     try:
         from bln_search.reports.parquet import leaderboard_parquet
     except ModuleNotFoundError as error:
         raise MissingPackageError(error.name, "train") from None
-    return leaderboard_parquet(board, {"study": study.name, "id": str(study.id), "state": study.state.value})
+    return leaderboard_parquet
 
 
 def _first(board: Leaderboard, limit: int | None) -> Leaderboard:

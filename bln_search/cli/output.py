@@ -15,8 +15,8 @@ from rich.console import Console
 from bln_search.core.errors import OutputError
 from bln_search.core.files import write_whole
 
-PIPE_WIDTH = 160
-results = Console(width=None if sys.stdout.isatty() else max(PIPE_WIDTH, shutil.get_terminal_size().columns))
+_PIPE_WIDTH = 160
+results = Console(width=None if sys.stdout.isatty() else max(_PIPE_WIDTH, shutil.get_terminal_size().columns))
 errors = Console(stderr=True)
 ToOption = Annotated[
     Path | None, typer.Option("--to", help="File to write, whole or not at all.", show_default="standard output")

@@ -67,9 +67,10 @@ def report(
 ) -> None:
     """Write a whole study into one HTML file that needs nothing from elsewhere."""
     try:
-        from bln_search.reports.page.html import study_page
+        from bln_search.reports.page.html import plotly_script, study_page
     except ModuleNotFoundError as error:
         raise MissingPackageError(error.name, "web") from None
+    plotly_script()
     check_target(to)
     with closing(open_ledger(database or load_settings().database_url)) as ledger:
         material = study_material(LedgerSource(ledger), ledger.find_study(study))

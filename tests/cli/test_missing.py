@@ -18,7 +18,13 @@ main()
 
 @pytest.mark.parametrize(
     ("package", "words", "extra"),
-    [("uvicorn", ["serve", "--no-worker"], "web"), ("httpx", ["list", "--server", "http://127.0.0.1:9"], "client")],
+    [
+        ("uvicorn", ["serve", "--no-worker"], "web"),
+        ("httpx", ["list", "--server", "http://127.0.0.1:9"], "client"),
+        ("pyarrow", ["leaderboard", "none", "--format", "parquet"], "train"),
+        ("jinja2", ["report", "none", "--to", "none.html"], "web"),
+        ("plotly", ["report", "none", "--to", "none.html"], "web"),
+    ],
 )
 def test_it_says_what_to_install(package, words, extra):
     program = PROGRAM.format(package=package, words=words)

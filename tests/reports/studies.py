@@ -22,9 +22,9 @@ seeds: [0, 1]
 START = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
 
-def study(title="a title", state=StudyState.COMPLETE, text=TEXT):
-    spec = parse_study(text.format(title=json.dumps(title)))
-    return StudySummary(1, spec.name, state, START, None, {}, spec, 4)
+def study(title="a title", more=""):
+    spec = parse_study(TEXT.format(title=json.dumps(title)) + more)
+    return StudySummary(1, spec.name, StudyState.COMPLETE, START, None, {}, spec, 4)
 
 
 def trial(number, seed=0, arm="bln", state=TrialState.FINISHED, reason=None, point="", **origin):

@@ -45,8 +45,9 @@ def study_page(material: Material, sections: Sequence[Callable[[Material], Secti
     )
 
 
+@lru_cache(maxsize=1)
 def plotly_script() -> str:
-    """The script of the installed Plotly. Plotly itself is not imported."""
+    """The script of the installed Plotly, which is not imported. Raises MissingPackageError without it."""
     found = find_spec("plotly")
     if found is None or not found.submodule_search_locations:
         raise MissingPackageError("plotly", "web")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from bln_search.ranking.groups import Condition
@@ -15,7 +16,7 @@ from bln_search.reports.charts.search import importance_chart, parallel_chart, p
 from bln_search.reports.page.blocks import Block, Paragraph, Picture, Section
 from bln_search.reports.page.material import Material
 
-_MOST_CONDITIONS = 4
+_MOST_CONDITIONS = 6
 """Heat maps and effects on the page."""
 
 _MOST_RANKS = 40
@@ -49,10 +50,14 @@ def layers(material: Material) -> Section | None:
 
 
 def _by_condition(material: Material) -> Iterable[Picture]:
-    """Of the conditions with the lowest losses, best first."""
+    """Of the conditions with the lowest losses: the best of every arm, then the second of every arm, and so on."""
     among = [readable(one) for one in material.conditions]
-    best = sorted(material.conditions, key=lambda one: lowest(material.conditions[one]))[:_MOST_CONDITIONS]
-    for condition in best:
+    turns: Counter[str] = Counter()
+    places = {}
+    for one in sorted(material.conditions, key=lambda one: lowest(material.conditions[one])):
+        places[one] = turns[one.arm]
+        turns[one.arm] += 1
+    for condition in sorted(places, key=places.__getitem__)[:_MOST_CONDITIONS]:
         losses = material.conditions[condition]
         yield from _pictures(heat_map(losses), effects_chart(losses), about=_label(condition, among))
 

@@ -1,0 +1,206 @@
+"""The page of a study: everything in one file, nothing from elsewhere, and nothing that a text could break out of."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from bln_search.core.configuration import Method, all_configurations
+from bln_search.core.records import Drift, Evaluation, EvaluationKey
+from bln_search.core.states import EvaluationState, TrialState
+from bln_search.core.words import PopulationEstimate, Split
+from bln_search.ranking.leaderboard import Scored
+from bln_search.reports.charts.chart import Chart
+from bln_search.reports.charts.curves import TrialCurve
+from bln_search.reports.manifest import manifest
+from bln_search.reports.page import SECTIONS, Material, Section
+from bln_search.reports.page.asked import spec_yaml
+from bln_search.reports.page.blocks import MOST_ROWS, Paragraph, Picture
+from bln_search.reports.page.html import study_page
+from bln_search.specs import parse_study
+from tests.reports.studies import START, study, trial
+
+HOSTILE = """</script><script>alert(1)</script><img src=x onerror=alert(2)>"'&{{7*7}}<!--"""
+VOID = {"meta", "img", "br", "link", "input"}
+RNG = np.random.default_rng(0)
+
+
+class Read(HTMLParser):
+    """The page taken apart; a tag that is not closed where it should be is an error."""
+
+    def __init__(self, text):
+        super().__init__(convert_charrefs=True)
+        self.open, self.tags, self.ids, self.addresses, self.text = [], Counter(), [], [], ""
+        self.scripts, self.styles = [], []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attributes):
+        self.tags[tag] += 1
+        for name, value in attributes:
+            assert not name.startswith("on")
+            if name in ("src", "href", "action", "srcset", "data", "poster", "xlink:href"):
+                self.addresses.append(value)
+            if name == "id":
+                self.ids.append(value)
+            if name == "style":
+                self.styles.append(value)
+        if tag == "th":
+            assert dict(attributes)["scope"] in ("col", "row")
+        if tag not in VOID:
+            self.open.append(tag)
+            if tag == "script":
+                self.scripts.append((dict(attributes).get("type"), ""))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open[-1:] == ["script"]:
+            kind, before = self.scripts[-1]
+            self.scripts[-1] = kind, before + data
+        elif self.open[-1:] == ["style"]:
+            self.styles.append(data)
+        else:
+            self.text += data
+
+    def figures(self):
+        return [json.loads(text) for kind, text in self.scripts if kind == "application/json"]
+
+
+def scored(seeds=2, points=("",)):
+    for seed in range(seeds):
+        for place, point in enumerate(points):
+            for word in all_configurations(Method.BLN):
+                for split in (Split.VALIDATION, Split.TEST):
+                    estimate = PopulationEstimate.FROZEN if word.uses_population else None
+                    key = EvaluationKey(word, estimate, 25, split)
+                    loss = float(RNG.random()) + place
+                    yield Scored("bln", seed, Evaluation(key, EvaluationState.MEASURED, 10, loss, 0.5), point)
+
+
+def material(trials=None, found=None, notes="", **more):
+    found = found or study()
+    trials = [trial(n, n) for n in (0, 1)] if trials is None else trials
+    written = manifest(found, trials, machine={"bln_search": "1"}, schema=None, now=START)
+    results = more.pop("scored", None)
+    return Material(found, list(scored()) if results is None else results, trials, written, notes=notes, **more)
+
+
+def rich():
+    """With something for every section."""
+    epochs = [{"epoch": n, "training_loss": 1 / n, "validation_loss": 1 / n} for n in (1, 2)]
+    drifts = {"bln": {0: [Drift("0", "E_B", "frozen", 0.1, 0.0)]}}
+    curves = [TrialCurve("bln", "", seed, epochs) for seed in (0, 1)]
+    return material(curves=curves, drifts=drifts)
+
+
+@pytest.fixture(scope="module")
+def page():
+    return Read(study_page(rich()))
+
+
+def test_every_part_is_there_once(page):
+    for part in ("leaderboard", "asked", "charts", "layers", "trials", "manifest", "again"):
+        assert page.ids.count(part) == 1
+    assert max(Counter(page.ids).values()) == 1
+    assert page.tags["h1"] == 1
+    assert page.tags["table"] == page.tags["caption"]
+    assert len(page.figures()) == 4
+    assert {address for address in page.addresses if address.startswith("#")} >= {"#leaderboard", "#again"}
+
+
+def test_nothing_comes_from_elsewhere(page):
+    assert all(address.startswith("#") for address in page.addresses)
+    assert page.addresses
+    style = " ".join(page.styles)
+    assert "url(" not in style
+    assert "@import" not in style
+    assert page.tags["link"] == page.tags["iframe"] == page.tags["img"] == 0
+
+
+def test_the_table_has_intervals_ranks_and_ties(page):
+    ours = rich().board.rows
+    assert re.search(r"0\.\d+ ± 0?\.?\d+", page.text)
+    assert f"{len(ours)} rows, ranked by mean validation loss" in page.text
+    assert "share the first place" in page.text
+
+
+def test_hostile_texts_are_text():
+    wrong = [trial(1, state=TrialState.FAILED, reason=HOSTILE), trial(2)]
+    points = tuple(json.dumps({"training.note": f"{HOSTILE}{n}"}) for n in range(2))
+    given = material(wrong, study(title=HOSTILE), notes=HOSTILE, scored=list(scored(points=points)))
+    text = study_page(given)
+    plain = Read(study_page(material(wrong, scored=list(scored(points=points)))))
+    read = Read(text)
+    assert read.text.count(HOSTILE) >= 4  # title, notes, reason, points
+    assert read.tags["img"] == 0
+    assert read.tags["script"] == plain.tags["script"]
+    assert HOSTILE in json.dumps(read.figures(), ensure_ascii=False).replace('\\"', '"')
+    assert "{{7*7}}" in read.text
+
+
+def test_the_order_on_test_wears_its_warning(page):
+    on_test = study(more="ranking: {split: test}")
+    assert "optimistic" in Read(study_page(material(found=on_test))).text
+    assert "optimistic" not in page.text
+
+
+def test_a_study_without_results_has_a_page():
+    read = Read(study_page(material([], scored=[])))
+    assert "Nothing is measured yet." in read.text
+    assert read.figures() == []
+    assert sum(len(text) for _, text in read.scripts) < 10_000, "no charts, no Plotly"
+
+
+SPACE = """space: {training.learning_rate: {kind: float, low: 1e-3, high: 1, log: true}}
+search: {sampler: random, trials: 2}
+"""
+
+
+@pytest.mark.parametrize("more", ["", SPACE, "evaluation: {batch_sizes: [1, 25], correction: total}"])
+def test_the_study_file_on_the_page_is_the_same_study(more):
+    spec = study(HOSTILE, more).spec
+    assert parse_study(spec_yaml(spec)).digest == spec.digest
+
+
+def test_a_large_study_is_cut_and_says_so():
+    trials = [trial(n, n) for n in range(12_600)]
+    points = tuple(json.dumps({"training.learning_rate": n}) for n in range(200))
+    text = study_page(material(trials, scored=list(scored(1, points))))
+    read = Read(text)
+    assert f"The first {MOST_ROWS:,} of {16 * 200:,} rows are shown." in read.text
+    assert f"The first {MOST_ROWS:,} of 12,600 rows are shown." in read.text
+    assert f"The first {MOST_ROWS:,} of 12,600 trials stand below." in read.text
+    assert len(text) < 8_000_000
+
+
+def test_another_section_is_a_function():
+    drawn = Chart(
+        "Mine", "It is mine.", {"data": [], "layout": {"title": {"text": "</script>"}}}, [{"a": 1, "b": None}]
+    )
+
+    def mine(given: Material) -> Section:
+        return Section("mine", "My <section>", [Paragraph(f"{len(given.trials)} trials & more"), Picture(drawn)])
+
+    read = Read(study_page(rich(), (*SECTIONS, mine, lambda _: None)))
+    assert "mine" in read.ids
+    assert "My <section>" in read.text
+    assert "2 trials & more" in read.text
+    assert read.figures()[-1]["layout"]["title"]["text"] == "</script>"
+
+
+def test_the_page_starts_without_plotly_being_imported():
+    import subprocess
+    import sys
+
+    code = "import sys, bln_search.reports.page.html as h; h.plotly_script()\n"
+    code += "print([n for n in ('plotly', 'pyarrow', 'torch') if n in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
