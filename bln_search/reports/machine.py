@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import shutil
 import subprocess
@@ -47,9 +48,11 @@ def _git(folder: Path, *words: str) -> str | None:
     program = shutil.which("git")
     if program is None:
         return None
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}  # of another checkout
+    call = [program, "-C", str(folder), *words]
     try:
         done = subprocess.run(  # noqa: S603 - git itself, with words of ours
-            [program, "-C", str(folder), *words], capture_output=True, text=True, check=False, timeout=_PATIENCE
+            call, capture_output=True, text=True, check=False, timeout=_PATIENCE, env=plain
         )
     except (OSError, subprocess.SubprocessError):
         return None

@@ -68,6 +68,8 @@ def test_the_revision_is_that_of_the_checkout_and_of_no_other(tmp_path, monkeypa
     assert git_revision(tmp_path) == f"{head}-dirty"
     (tmp_path / "inner").mkdir()
     assert git_revision(tmp_path / "inner") is None
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / ".git"))
+    assert git_revision(tmp_path / "inner") is None
     monkeypatch.setenv("PATH", str(tmp_path))
     assert git_revision(tmp_path) is None
 
