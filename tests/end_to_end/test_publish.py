@@ -24,12 +24,12 @@ from tests.end_to_end.service import Service
 STUDY = """
 name: published
 title: '</script><b onmouseover="document.title = 1">bold</b>'
-data: {name: digits, fraction: 0.2, validation: 200}
+data: {name: digits, fraction: 0.1, validation: 300}
 model: {name: mlp, widths: [8]}
 arms: [{method: bln}, {method: ln}]
 training: {epochs: 1}
 space: {training.batch_size: {kind: choice, values: [1, 25]}}
-evaluation: {population: [frozen, epoch], batch_sizes: [1, 25]}
+evaluation: {population: [frozen, epoch]}
 seeds: [0, 1]
 """
 pytestmark = pytest.mark.xdist_group("browser")
@@ -144,7 +144,8 @@ def test_the_manifest_names_files_and_data_by_what_is_in_them(finished, write, t
     if (ROOT / ".git").exists():
         assert whole["written_by"]["git_revision"]
     second = json.loads(printed(finished, "manifest", "published"))
-    assert {**second, "written_at": None} == {**whole, "written_at": None}
+    same = {"written_at": None, "written_by": None}
+    assert second | same == whole | same
 
 
 def test_a_service_gives_the_same_table_and_manifest(finished, write):
@@ -160,7 +161,7 @@ def test_a_service_gives_the_same_table_and_manifest(finished, write):
         service.stop()
     assert here[0] == there[0]
     assert there[1]["schema"] is None
-    same = {"schema": None, "written_at": None}
+    same = {"schema": None, "written_at": None, "written_by": None}
     assert here[1] | same == there[1] | same
 
 
@@ -193,13 +194,13 @@ def test_a_browser_draws_the_page_and_asks_nobody(report, scheme):
         assert page.locator("details[open] pre").first.is_visible()
         dark = page.evaluate("getComputedStyle(document.body).backgroundColor") != "rgb(255, 255, 255)"
         assert dark is (scheme == "dark")
-        page.add_style_tag(content="body { outline: 0 }")
+        assert complaints == []
         page.evaluate(
             "() => { const one = document.createElement('script'); one.textContent = 'window.ours = 1';"
             " document.body.append(one); }"
         )
         assert page.evaluate("window.ours") is None, "no script but the page's own"
-        assert [text for text in complaints if "Content Security Policy" not in text] == []
+        assert all("Content Security Policy" in text for text in complaints)
         browser.close()
 
 
