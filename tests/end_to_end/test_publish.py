@@ -172,6 +172,7 @@ def report(finished, tmp_path_factory):
     return file
 
 
+PATIENCE = 120_000
 DRAWN = "document.querySelectorAll('.plot .main-svg .xy').length"
 
 
@@ -183,10 +184,10 @@ def test_a_browser_draws_the_page_and_asks_nobody(report, scheme):
         page.on("request", lambda request: asked.append(request.url))
         page.on("console", lambda message: complaints.append(message.text))
         page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.goto(report.as_uri())
+        page.goto(report.as_uri(), timeout=PATIENCE)
         charts = page.locator(".chart").count()
         assert charts >= 5
-        page.wait_for_function(f"{DRAWN} >= {charts}", timeout=20_000)
+        page.wait_for_function(f"{DRAWN} >= {charts}", timeout=PATIENCE)
         assert [url for url in asked if not url.startswith(("data:", "blob:"))] == [report.as_uri()]
         assert "onmouseover" in page.locator("h1").inner_text()
         assert page.locator("h1 b").count() == 0
@@ -209,11 +210,11 @@ def test_the_page_is_readable_without_javascript_and_by_everybody(report):
 
     with chromium() as browser:
         plain = browser.new_context(java_script_enabled=False).new_page()
-        plain.goto(report.as_uri())
+        plain.goto(report.as_uri(), timeout=PATIENCE)
         assert plain.locator("noscript").is_visible()
         assert plain.locator("#leaderboard tbody tr").count() > 16
         page = browser.new_page()
-        page.goto(report.as_uri())
+        page.goto(report.as_uri(), timeout=PATIENCE)
         found = Axe().run(page)
         assert found.violations_count == 0, found.generate_report()
         browser.close()

@@ -30,21 +30,35 @@
     };
   }
 
-  function draw() {
-    for (const { plot, figure } of places) {
-      plot.classList.add("drawn");
-      window.Plotly.react(plot, figure.data, themed(figure.layout), FIT);
-    }
+  function draw({ plot, figure }) {
+    plot.classList.add("drawn");
+    window.Plotly.react(plot, figure.data, themed(figure.layout), FIT);
   }
 
-  draw();
-  window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+  // One after another, so that the page can be read and scrolled meanwhile.
+  let turn = 0;
+  function drawInTurn() {
+    turn += 1;
+    const mine = turn;
+    const waiting = [...places];
+    const next = () => {
+      if (mine === turn && waiting.length) {
+        draw(waiting.shift());
+        setTimeout(next);
+      }
+    };
+    next();
+  }
+
+  drawInTurn();
+  window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawInTurn);
   window.addEventListener("beforeprint", () => {
+    turn += 1;
     document.documentElement.dataset.printed = "yes";
-    draw();
+    places.forEach(draw);
   });
   window.addEventListener("afterprint", () => {
     delete document.documentElement.dataset.printed;
-    draw();
+    drawInTurn();
   });
 })();
