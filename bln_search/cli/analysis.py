@@ -9,8 +9,8 @@ import typer
 
 from bln_search.cli.output import Format, errors, results
 from bln_search.cli.place import make_place
-from bln_search.cli.sources import DatabaseOption, ServerOption, TokenOption, open_source
-from bln_search.cli.studies import DataOption, DeviceOption, FormatOption, StudyArgument
+from bln_search.cli.sources import DatabaseOption, ServerOption, StudyArgument, TokenOption, open_source
+from bln_search.cli.studies import DataOption, DeviceOption, FormatOption
 from bln_search.ranking.analysis import Analysis
 from bln_search.reports.comparison import analysis_lines, comparison_table
 from bln_search.settings import load_settings
