@@ -31,6 +31,7 @@ from bln_search.storage.browse import Page, find_study_line, list_curves
 from bln_search.storage.evaluations import scores
 from bln_search.storage.ledger import open_ledger
 from bln_search.storage.overview import drifts, inference_seconds
+from bln_search.storage.probes import probes_of
 from bln_search.storage.queries import StudySummary, TrialSummary
 
 _MOST_CURVES = 60
@@ -99,6 +100,8 @@ def study_material(source: LedgerSource, study: StudySummary) -> Material:
         seconds=inference_seconds(engine, study.id) if study.spec.space else {},
         drifts={arm: drifts(engine, study.id, arm, best[arm]) for arm in sorted(best)[:_MOST_ARMS]},
         notes=line[0].notes if line else "",
+        analysis=source.analysis(study),
+        probed=probes_of(engine, study.id),
     )
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from bln_search.core.records import Drift
 from bln_search.core.words import Split
+from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.groups import Condition, Losses, losses_by_candidate, losses_by_condition
 from bln_search.ranking.leaderboard import Candidate, Leaderboard, Scored, rank
+from bln_search.ranking.probed import Probed
 from bln_search.ranking.ties import first_place
 from bln_search.reports.charts.conditions import best_points
 from bln_search.reports.charts.configurations import ByConfiguration
@@ -24,7 +26,8 @@ class Material:
 
     scored: every evaluation. trials: in the order of the study. curves: epochs of the first trials. seconds: for a
     thousand examples by arm and point. drifts: by arm, then by seed, what was found of the layers. notes: what people
-    wrote beside it. manifest: as `reports.manifest` makes it.
+    wrote beside it. manifest: as `reports.manifest` makes it. analysis: what was worked out of a complete study.
+    probed: networks measured beside the leaderboard.
     """
 
     study: StudyFacts
@@ -35,6 +38,8 @@ class Material:
     seconds: Mapping[tuple[str, str], float] = field(default_factory=dict)
     drifts: Mapping[str, Mapping[int, Sequence[Drift]]] = field(default_factory=dict)
     notes: str = ""
+    analysis: Analysis | None = None
+    probed: Sequence[Probed] = ()
 
     @cached_property
     def board(self) -> Leaderboard:
@@ -51,6 +56,13 @@ class Material:
     def first(self) -> dict[Candidate, float] | None:
         """Rows that share the first place, each with its p; None where seeds can tell nothing."""
         return first_place(self.board, self.losses)
+
+    @property
+    def sharing(self) -> Collection[Candidate]:
+        """Rows that share the first place: of all that were compared, else by their seeds alone."""
+        if self.analysis is not None and self.analysis.comparison is not None:
+            return {row.candidate for row in self.analysis.comparison.sharing_first}
+        return self.first or {}
 
     @cached_property
     def conditions(self) -> dict[Condition, ByConfiguration]:

@@ -36,18 +36,19 @@ def _verdict(material: Material) -> str:
     shared = len(material.first or ())
     if material.board.best is None:
         text += "No row has all its seeds: there are no ranks. "
+    elif material.analysis is not None and material.analysis.comparison is not None:
+        text += "Which of them can be told apart stands below. "
     elif material.first is None:
         text += "One seed: neither intervals nor ties can be known. "
     elif shared > 1:
-        text += f"{shared} rows share the first place (marked =): paired over the seeds, none of them can be told from "
-        text += "the best (5 %, Holm). "
+        text += f"{shared} rows share the first place (marked =) by their seeds alone (paired t, 5 %, Holm). "
     else:
-        text += "The best row is told from the next by its seeds (5 %, Holm). "
+        text += "The best row is told from the next by its seeds alone (paired t, 5 %, Holm). "
     return text + "± is half a 95 % interval of the mean over seeds."
 
 
 def _table(material: Material) -> Table:
-    board, first = material.board, material.first or {}
+    board, first = material.board, material.sharing
     named = _named(board)
     columns = [Column("Rank", Kind.NUMBER), *SWITCHES, *(Column(label) for label, _ in named), Column("Population")]
     columns += [Column("Batch", Kind.NUMBER), *(Column(_heading(*one), Kind.NUMBER) for one in _FIGURES)]

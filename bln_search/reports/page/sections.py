@@ -7,14 +7,17 @@ from collections.abc import Callable
 from bln_search.reports.page.asked import asked
 from bln_search.reports.page.blocks import Section
 from bln_search.reports.page.material import Material
+from bln_search.reports.page.meaning import meaning, probes
 from bln_search.reports.page.origin import again, manifest, trials
 from bln_search.reports.page.pictures import charts, layers
 from bln_search.reports.page.ranking import ranking
 
 SECTIONS: tuple[Callable[[Material], Section | None], ...] = (
     ranking,
+    meaning,
     asked,
     charts,
+    probes,
     layers,
     trials,
     manifest,
