@@ -194,6 +194,11 @@ class Normalization(nn.Module):
         if recorded:
             self.remember(statistics[0], statistics[1], statistics[2], values)
 
+    def configured_value(self, statistic: Statistic) -> Tensor | None:
+        """What `configure` put in for `statistic`, None for nothing."""
+        value: Tensor | None = getattr(self, _BUFFERS[statistic])
+        return value
+
     def is_configured(self, statistic: Statistic, source: Source) -> bool:
         """Has `configure` put in a value of `statistic` that is from `source`?"""
         from_memory = statistic in self.from_memory

@@ -1,0 +1,114 @@
+"""A layer that reads population values only is one affine step, and computes what the layer computes."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+import bln_search
+from bln_search.core.configuration import InferenceConfiguration, Method, all_configurations
+from bln_search.core.errors import ModelError
+from bln_search.core.words import Correction, PopulationEstimate
+from bln_search.norms import make_norm
+from bln_search.norms.folding import AffineStep, fold, fold_network, why_not_folded
+from bln_search.norms.gathering import gathering
+
+SHAPES = {"(N, D)": (5, 4), "(N, T, D)": (5, 3, 4), "(N, C, H, W)": (5, 4, 2, 3)}
+FIXED = {"bln": "TTTT", "bn": "TT--", "brn": "TT--", "ln": "--TT", "mbn": "MM--"}
+
+
+def random_input(shape, seed):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64) * 2 + 0.5
+
+
+def trained_layer(method, semantics, shape, *, per_slot=False):
+    """A layer with drawn γ and β, and its population from six mini-batches (the memory's for MBN)."""
+    d = shape[2] if len(shape) == 3 else shape[1]
+    layer = make_norm(method, d, semantics=semantics, batch_size=shape[0]).double()
+    layer.weight.data, layer.bias.data = random_input((d,), 0), random_input((d,), 1)
+    with gathering([layer]) as gatherers, torch.no_grad():
+        for seed in range(10, 16):
+            layer.train()(random_input(shape, seed))
+    gathered = gatherers[layer].moments(has_batch=layer.has_batch, has_feature=layer.has_feature)
+    if method == "mbn":
+        gathered = layer.own_estimates()[PopulationEstimate.MEMORY]
+    return layer.eval(), layer.population(gathered, Correction.TOTAL, per_slot=per_slot)
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+@pytest.mark.parametrize("semantics", ["paper", "reference"])
+@pytest.mark.parametrize("method", FIXED)
+def test_the_affine_step_computes_what_the_layer_computes(method, semantics, shape):
+    layer, population = trained_layer(method, semantics, shape)
+    layer.configure(InferenceConfiguration(FIXED[method]), population)
+    step = fold(layer)
+    for n in (1, 5, 7):
+        x = random_input((n, *shape[1:]), 99)
+        assert step.scale.ndim == len(shape)
+        torch.testing.assert_close(step(x), layer(x).detach(), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("word", ["MT--", "TM--", "TT--"])
+def test_memory_and_population_values_fold_alike(word):
+    layer, population = trained_layer("mbn", "paper", (5, 4))
+    layer.configure(InferenceConfiguration(word), population)
+    layer.from_memory = frozenset(s for s in layer.method.statistics if layer.configuration.source(s) == "M")
+    x = random_input((3, 4), 99)
+    torch.testing.assert_close(fold(layer)(x), layer(x).detach(), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("method", FIXED)
+def test_a_statistic_from_the_mini_batch_is_never_folded_away(method):
+    layer, population = trained_layer(method, "paper", (5, 4))
+    moving = [word for word in all_configurations(Method(method)) if "F" in str(word)]
+    assert len(moving) >= 3
+    for configuration in moving:
+        layer.configure(configuration, population)
+        assert "from the mini-batch" in why_not_folded(layer)
+        with pytest.raises(ModelError, match="cannot be folded into one affine step: configuration"):
+            fold(layer)
+
+
+def test_values_kept_one_a_slot_are_not_folded():
+    layer, population = trained_layer("bln", "paper", (5, 4), per_slot=True)
+    layer.configure(InferenceConfiguration("TTTT"), population)
+    with pytest.raises(ModelError, match="one value for each of 5 slots"):
+        fold(layer)
+
+
+def test_values_that_were_never_given_and_weights_without_a_size_are_named():
+    layer = make_norm("bln", 4, batch_size=5)
+    layer.configure(InferenceConfiguration("TTTT"))
+    with pytest.raises(ModelError, match="never given"):
+        fold(layer)
+    given, population = trained_layer("bln", "paper", (5, 4))
+    given.configure(InferenceConfiguration("TTTT"), population)
+    given.batch_size = None
+    with pytest.raises(ModelError, match="mini-batch size at hand"):
+        fold(given)
+
+
+@pytest.mark.parametrize("shape", [(6, 4), (6, 4, 3)])
+def test_a_converted_batch_norm_folds_over_every_shape_it_takes(shape):
+    torch.manual_seed(0)
+    own = nn.BatchNorm1d(4).double()
+    own(random_input(shape, 0))
+    converted = bln_search.convert(own, method="same").eval()
+    x = random_input(shape, 1)
+    torch.testing.assert_close(fold(converted)(x), own.eval()(x).detach(), rtol=1e-12, atol=1e-12)
+
+
+def test_a_network_is_folded_as_a_copy_and_the_layer_that_cannot_be_is_named():
+    layer, population = trained_layer("bln", "paper", (5, 4))
+    layer.configure(InferenceConfiguration("TTTT"), population)
+    network = nn.Sequential(nn.Tanh(), layer).eval()
+    folded = fold_network(network)
+    x = random_input((3, 4), 5)
+    torch.testing.assert_close(folded(x), network(x).detach(), rtol=1e-12, atol=1e-12)
+    assert isinstance(folded[1], AffineStep)
+    assert network[1] is layer
+    assert isinstance(fold_network(layer), AffineStep)
+    layer.configure(InferenceConfiguration("TTFT"), population)
+    with pytest.raises(ModelError, match="layer 1: .* takes E_F from the mini-batch"):
+        fold_network(network)
