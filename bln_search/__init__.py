@@ -7,6 +7,8 @@
     print(ranked)
     bln_search.apply_configuration(model, ranked.best)
 
+    model = bln_search.load("folder")                      # what `bln-search export` wrote
+
 What needs torch is loaded when it is first used, so that importing this package stays light.
 """
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
         apply_configuration,
         convert,
         evaluate_configurations,
+        load,
     )
     from bln_search.core.configuration import InferenceConfiguration
     from bln_search.norms import BLN, BN, BRN, LN, MBN
@@ -39,6 +42,7 @@ __all__ = [
     "apply_configuration",
     "convert",
     "evaluate_configurations",
+    "load",
 ]
 
 _HOMES = {
@@ -52,6 +56,7 @@ _HOMES = {
     "apply_configuration": "bln_search.api",
     "convert": "bln_search.api",
     "evaluate_configurations": "bln_search.api",
+    "load": "bln_search.api",
 }
 
 

@@ -1,14 +1,21 @@
-"""For a researcher's own network: convert, evaluate, apply."""
+"""For a researcher's own network: convert, evaluate, apply; and for a study's: export, load."""
 
 from bln_search.api.apply import apply_configuration
 from bln_search.api.convert import convert
 from bln_search.api.evaluate import evaluate_configurations
+from bln_search.api.export import export_network
+from bln_search.api.exported import ExportedNetwork, load
 from bln_search.api.ranked import RankedConfiguration, RankedConfigurations
+from bln_search.api.restored import TrainedRow
 
 __all__ = [
+    "ExportedNetwork",
     "RankedConfiguration",
     "RankedConfigurations",
+    "TrainedRow",
     "apply_configuration",
     "convert",
     "evaluate_configurations",
+    "export_network",
+    "load",
 ]

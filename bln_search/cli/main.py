@@ -9,7 +9,19 @@ from typing import Annotated
 import typer
 
 from bln_search import __version__
-from bln_search.cli import analysis, data, database, leaderboard, processes, publish, remote, studies, tokens
+from bln_search.cli import (
+    analysis,
+    data,
+    database,
+    exports,
+    leaderboard,
+    processes,
+    publish,
+    reevaluation,
+    remote,
+    studies,
+    tokens,
+)
 from bln_search.cli.exits import Exit
 from bln_search.cli.output import errors
 from bln_search.core.errors import BlnSearchError, DataError, ModelError, SpecError, StorageFullError, UnknownStudyError
@@ -28,6 +40,8 @@ studies.register(app)
 analysis.register(app)
 leaderboard.register(app)
 publish.register(app)
+exports.register(app)
+reevaluation.register(app)
 remote.register(app)
 processes.register(app)
 

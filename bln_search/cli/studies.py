@@ -171,7 +171,7 @@ def list_studies(
     """List the studies of the database, or of a service, newest first."""
     with open_source(database, server, token) as source:
         rows = source.lines()
-    _print_rows(rows, ("id", "name", "state", "trials", "finished", "failed", "created"), output)
+    print_rows(rows, ("id", "name", "state", "trials", "finished", "failed", "created"), output)
 
 
 def show(
@@ -213,7 +213,7 @@ def show(
         }
         for trial in listed
     ]
-    _print_rows(rows, _TRIAL_COLUMNS, output)
+    print_rows(rows, _TRIAL_COLUMNS, output)
 
 
 def _print_failures(ledger: Ledger, study_id: int) -> None:
@@ -222,7 +222,8 @@ def _print_failures(ledger: Ledger, study_id: int) -> None:
             errors.print(f"failed: {trial.arm} seed {trial.seed}: {trial.reason}", markup=False, soft_wrap=True)
 
 
-def _print_rows(rows: Sequence[Mapping[str, object]], columns: tuple[str, ...], output: Format) -> None:
+def print_rows(rows: Sequence[Mapping[str, object]], columns: tuple[str, ...], output: Format) -> None:
+    """Rows on standard output, as asked."""
     if output is Format.JSON:
         typer.echo(json.dumps(rows, indent=1))
     elif output is Format.CSV:

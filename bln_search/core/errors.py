@@ -14,6 +14,7 @@ BlnSearchError
 │   └── KeyReusedError      an idempotency key that stands for another study
 ├── AccessError          a token that is not there, or not enough for what was asked
 ├── MissingPackageError  a part of bln-search that was not installed
+├── ExportError          a network that cannot be taken along as asked
 ├── StorageFullError     no room left to write
 ├── OutputError          a file that cannot be written where it was asked for
 ├── ClusterError         a Ray cluster that cannot be reached, is too small, or is gone
@@ -87,6 +88,10 @@ class MissingPackageError(BlnSearchError):
 
     def __init__(self, package: str | None, extra: str) -> None:
         super().__init__(f"{package} is not installed, which this needs: pip install 'bln-search[{extra}]'")
+
+
+class ExportError(BlnSearchError):
+    """A network that cannot be taken along as asked; nothing was written."""
 
 
 class StorageFullError(BlnSearchError):

@@ -41,7 +41,7 @@ class PreparedData:
 def prepare(data: DataSet, spec: DataSpec, device: torch.device | str = "cpu") -> PreparedData:
     """Split `data` by `spec`, fit the standardization on the training examples, and put all of it on `device`."""
     training, validation = split_indices(data.train_labels, spec)
-    fitted = _Standardizer(data.train_inputs[training], data.scale, spec.standardization)
+    fitted = Standardizer(data.train_inputs[training], data.scale, spec.standardization)
 
     def tensors(inputs: NDArray[np.uint8], labels: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
         return torch.from_numpy(fitted(inputs)).to(device), torch.from_numpy(labels.copy()).to(device)
@@ -54,24 +54,31 @@ def prepare(data: DataSet, spec: DataSpec, device: torch.device | str = "cpu") -
     return PreparedData(splits, data.input_shape, len(data.classes), data.sha256)
 
 
-class _Standardizer:
-    """(x − mean)/deviation, fitted in float64; an input that never varies is only centred."""
+def fit_standardization(data: DataSet, spec: DataSpec) -> Standardizer:
+    """What `prepare` standardizes the inputs of `data` with."""
+    training, _ = split_indices(data.train_labels, spec)
+    return Standardizer(data.train_inputs[training], data.scale, spec.standardization)
+
+
+class Standardizer:
+    """(x − mean)/deviation, fitted in float64; an input that never varies is only centred, one left as it is scaled.
+
+    mean, deviation: float64, of an input's number of axes, the first of length one.
+    """
 
     def __init__(self, inputs: NDArray[np.uint8], scale: float, kind: Standardization) -> None:
-        self.scale = scale
-        self.mean: NDArray[np.float64] | float = 0.0
-        self.deviation: NDArray[np.float64] | float = 1.0
+        self.mean: NDArray[np.float64] = np.zeros((1,) * inputs.ndim)
+        self.deviation: NDArray[np.float64] = np.full((1,) * inputs.ndim, scale, dtype=np.float64)
         if kind is not Standardization.NONE:
             axes = (0,) if kind is Standardization.PIXEL else (0, *range(2, inputs.ndim))
             self.mean = inputs.mean(axes, dtype=np.float64, keepdims=True)
             deviation = inputs.std(axes, dtype=np.float64, keepdims=True)
             self.deviation = np.where(deviation == 0, 1.0, deviation)
-            self.scale = 1.0
 
     def __call__(self, inputs: NDArray[np.uint8]) -> NDArray[np.float32]:
         """Standardized inputs, in slices so that float64 copies stay small."""
         out = np.empty(inputs.shape, np.float32)
         for start in range(0, len(inputs), 4096):
             part = slice(start, start + 4096)
-            out[part] = (inputs[part] / self.scale - self.mean) / self.deviation
+            out[part] = (inputs[part] - self.mean) / self.deviation
         return out

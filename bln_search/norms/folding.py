@@ -10,8 +10,8 @@ values (or MBN's memory), none of them depends on x. With r_B = w_B/Std_B and r_
 BN, BRN and MBN have the first pair only (w_B = 1, r_F = 0), LN the second (w_F = 1, r_B = 0). Scale and shift have the
 shape that γ and the values have together: one number a feature, in the reference reading also one a position.
 
-Not every layer can be folded: a statistic from the mini-batch depends on x, and a population kept one value a slot of the
-mini-batch gives every slot a step of its own, whose shape would depend on the mini-batch size.
+Not every layer can be folded: a statistic from the mini-batch depends on x, and a population kept one value a slot of
+the mini-batch gives every slot a step of its own, whose shape would depend on the mini-batch size.
 """
 
 from __future__ import annotations

@@ -262,6 +262,12 @@ class Normalization(nn.Module):
             self._store(BATCH_STATISTICS, population.batch)
             self._store(FEATURE_STATISTICS, population.feature)
 
+    def drop_unread(self) -> None:
+        """Give up the population values that the configuration does not read."""
+        for statistic, name in _BUFFERS.items():
+            if self.configuration.source(statistic) not in (Source.POPULATION, Source.MEMORY):
+                setattr(self, name, None)
+
     def _store(self, statistics: tuple[Statistic, Statistic], pair: PopulationPair | None) -> None:
         values = (None, None) if pair is None else (pair.mean, pair.deviation)
         for statistic, value in zip(statistics, values, strict=True):

@@ -1,4 +1,4 @@
-"""Trials with their networks."""
+"""Trained networks of a study, and what is stored of each, one trial at a time."""
 
 from __future__ import annotations
 
@@ -6,12 +6,44 @@ from dataclasses import dataclass
 
 from sqlalchemy import Engine, select
 
-from bln_search.core.records import CheckpointRecord
+from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.records import CheckpointRecord, Evaluation, EvaluationKey
+from bln_search.core.states import EvaluationState, TrialState
+from bln_search.core.words import PopulationEstimate, Split
 from bln_search.specs.trial import TrialSpec
 from bln_search.storage.engine import reading
 from bln_search.storage.evaluations import written_point
+from bln_search.storage.packing import unpack
 from bln_search.storage.queries import checkpoint_record
-from bln_search.storage.tables import CheckpointRow, TrialRow
+from bln_search.storage.tables import CheckpointRow, EvaluationRow, OutcomesRow, TrialRow
+
+
+@dataclass(frozen=True)
+class TrialResult:
+    """A trial with its checkpoint, None where it has none. point: the exact one."""
+
+    id: int
+    spec: TrialSpec
+    point: str
+    state: TrialState
+    checkpoint: CheckpointRecord | None
+
+
+def trial_results(engine: Engine, study_id: int) -> list[TrialResult]:
+    """Every trial of a study, in its order."""
+    with reading(engine) as session:
+        query = select(TrialRow, CheckpointRow).outerjoin(CheckpointRow, CheckpointRow.trial_id == TrialRow.id)
+        rows = session.execute(query.where(TrialRow.study_id == study_id).order_by(TrialRow.position))
+        return [
+            TrialResult(
+                trial.id,
+                TrialSpec.model_validate_json(trial.spec),
+                written_point(trial.parameters),
+                TrialState(trial.state),
+                None if checkpoint is None else checkpoint_record(checkpoint),
+            )
+            for trial, checkpoint in rows
+        ]
 
 
 @dataclass(frozen=True)
@@ -30,22 +62,28 @@ def trained_trials(
     engine: Engine, study_id: int, arm: str | None = None, point: str | None = None
 ) -> list[TrainedTrial]:
     """Those of a study, in its order; of one arm or point where that is named."""
+    return [
+        TrainedTrial(one.id, one.spec.arm.label, one.point, one.spec.seed, one.spec, one.checkpoint)
+        for one in trial_results(engine, study_id)
+        if one.checkpoint is not None and arm in (None, one.spec.arm.label) and point in (None, one.point)
+    ]
+
+
+def stored_evaluations(engine: Engine, trial_id: int) -> list[Evaluation]:
+    """Every evaluation of one trial, with per-example outcomes, in the order they were planned."""
     with reading(engine) as session:
         query = (
-            select(TrialRow, CheckpointRow)
-            .join(CheckpointRow, CheckpointRow.trial_id == TrialRow.id)
-            .where(TrialRow.study_id == study_id, *([] if arm is None else [TrialRow.arm == arm]))
-            .order_by(TrialRow.position)
+            select(EvaluationRow, OutcomesRow)
+            .join(CheckpointRow, CheckpointRow.id == EvaluationRow.checkpoint_id)
+            .outerjoin(OutcomesRow, OutcomesRow.evaluation_id == EvaluationRow.id)
+            .where(CheckpointRow.trial_id == trial_id)
+            .order_by(EvaluationRow.id)
         )
-        found = [
-            TrainedTrial(
-                trial.id,
-                trial.arm,
-                written_point(trial.parameters),
-                trial.seed,
-                TrialSpec.model_validate_json(trial.spec),
-                checkpoint_record(checkpoint),
-            )
-            for trial, checkpoint in session.execute(query)
-        ]
-    return [one for one in found if point is None or one.point == point]
+        return [_evaluation(row, packed) for row, packed in session.execute(query)]
+
+
+def _evaluation(row: EvaluationRow, packed: OutcomesRow | None) -> Evaluation:
+    estimate = PopulationEstimate(row.estimate) if row.estimate else None
+    key = EvaluationKey(InferenceConfiguration(row.configuration), estimate, row.batch_size, Split(row.split))
+    outcomes = None if packed is None else unpack(packed.losses, packed.correct, row.n)
+    return Evaluation(key, EvaluationState(row.state), row.n, row.loss, row.accuracy, row.reason, outcomes)

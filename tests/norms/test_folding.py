@@ -110,5 +110,5 @@ def test_a_network_is_folded_as_a_copy_and_the_layer_that_cannot_be_is_named():
     assert network[1] is layer
     assert isinstance(fold_network(layer), AffineStep)
     layer.configure(InferenceConfiguration("TTFT"), population)
-    with pytest.raises(ModelError, match="layer 1: .* takes E_F from the mini-batch"):
+    with pytest.raises(ModelError, match=r"layer 1: .* takes E_F from the mini-batch"):
         fold_network(network)

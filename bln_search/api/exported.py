@@ -1,0 +1,146 @@
+"""A network taken along: raw inputs in, logits out, under one configuration."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from pydantic import ValidationError
+from safetensors import SafetensorError
+from safetensors.torch import load as read_safetensors
+from torch import Tensor, nn
+
+from bln_search.api.description import FORMAT, Description
+from bln_search.core.errors import DataError
+from bln_search.models import build_model
+from bln_search.norms import make_norm
+from bln_search.norms.finding import find_norms
+
+WEIGHTS, CONFIGURATION = "model.safetensors", "configuration.json"
+
+
+class StandardizedInputs(nn.Module):
+    """(x − mean)/deviation, as the study standardized; in double precision, so that no digit differs from training.
+
+    mean, deviation: float64, (1, ...) of the axes of an input.
+    Input (N, ...), of any numeric type; output the same shape, float32.
+    """
+
+    mean: Tensor
+    deviation: Tensor
+
+    def __init__(self, mean: NDArray[np.float64], deviation: NDArray[np.float64]) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.from_numpy(mean.copy()))
+        self.register_buffer("deviation", torch.from_numpy(deviation.copy()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Standardized inputs."""
+        return ((x.to(self.mean.dtype) - self.mean) / self.deviation).float()
+
+
+class ExportedNetwork(nn.Module):
+    """Takes inputs as the data set gives them. `network` is the network behind the standardization.
+
+    Input (N, *input_shape), float32 (or the bytes themselves); output (N, classes), logits.
+    """
+
+    def __init__(self, standardization: StandardizedInputs, network: nn.Module) -> None:
+        super().__init__()
+        self.standardization = standardization
+        self.network = network
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits, (N, classes)."""
+        logits: Tensor = self.network(self.standardization(x))
+        return logits
+
+
+def load(folder: str | Path) -> ExportedNetwork:
+    """The network that `bln-search export` wrote into `folder`, in evaluation mode on the CPU.
+
+    It takes inputs as the data set gives them, and its layers have configuration and population values. Neither the
+    study's database nor its data are needed. Raises DataError where the folder is not an export, of another format, or
+    damaged.
+    """
+    place = Path(folder)
+    description = read_description(place)
+    state = _read_weights(place / WEIGHTS, description.files.get(WEIGHTS, ""))
+    try:
+        standardization = StandardizedInputs(
+            *(state[f"standardization.{name}"].numpy() for name in ("mean", "deviation"))
+        )
+        exported = ExportedNetwork(standardization, empty_network(description))
+        exported.load_state_dict(state)
+    except (KeyError, RuntimeError) as error:
+        raise DataError(f"{place / WEIGHTS} does not belong to the network of {CONFIGURATION}: {error}") from None
+    for name, layer in find_norms(exported.network).items():
+        if layer.configuration != description.row.configuration:
+            raise DataError(
+                f"{place / CONFIGURATION} says {description.row.configuration}, the layer {name} was written under "
+                f"{layer.configuration}: one of the two was changed; export the study again"
+            )
+    return exported.eval()
+
+
+def empty_network(description: Description) -> nn.Module:
+    """The described network before its weights are put in."""
+    model, normalization = description.model, description.normalization
+    norm = partial(
+        make_norm,
+        normalization.method,
+        semantics=normalization.semantics,
+        epsilon=normalization.epsilon,
+        batch_size=normalization.batch_size,
+        **normalization.options,
+    )
+    return build_model(model.name, model.input_shape, model.classes, norm, seed=0, options=model.options)
+
+
+def read_description(folder: Path) -> Description:
+    """What configuration.json says. Raises DataError where it is absent, damaged, or of another format."""
+    path = folder / CONFIGURATION
+    try:
+        content: Any = json.loads(path.read_bytes())
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise DataError(f"{folder} is not an export of bln-search: {CONFIGURATION} cannot be read ({reason})") from None
+    except ValueError as error:
+        raise DataError(f"{path} is damaged, it is not JSON: {error}; export the study again") from None
+    found = content.get("format") if isinstance(content, dict) else None
+    if found is None:
+        raise DataError(f"{folder} is not an export of bln-search: {CONFIGURATION} names no format")
+    if found != FORMAT:
+        raise DataError(
+            f"{path} is of format {found!r}, this version of bln-search reads {FORMAT}: install the version that "
+            "wrote it, or export the study again"
+        )
+    try:
+        return Description.model_validate_json(json.dumps(content))
+    except ValidationError as error:
+        problem = error.errors()[0]
+        where = ".".join(str(part) for part in problem["loc"])
+        raise DataError(f"{path} is damaged: {where}: {problem['msg']}; export the study again") from None
+
+
+def _read_weights(path: Path, sha256: str) -> dict[str, Tensor]:
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise DataError(f"the weights {path} cannot be read: {error.strerror or error}") from None
+    found = hashlib.sha256(content).hexdigest()
+    if found != sha256:
+        raise DataError(
+            f"the weights {path} are damaged: their SHA-256 is {found}, {CONFIGURATION} says {sha256 or 'none'}; "
+            "export the study again"
+        )
+    try:
+        return read_safetensors(content)
+    except SafetensorError as error:
+        raise DataError(f"the weights {path} are not a safetensors file: {error}") from None

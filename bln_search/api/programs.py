@@ -1,0 +1,104 @@
+"""A network as a program of its own: torch.export's, and ONNX."""
+
+from __future__ import annotations
+
+import io
+import logging
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from bln_search.core.errors import ExportError, MissingPackageError
+
+TORCH_PROGRAM, ONNX_PROGRAM = "model.pt2", "model.onnx"
+_INPUT, _OUTPUT = "inputs", "logits"
+Program = Callable[[Tensor], Tensor]
+"""From inputs (N, ...), float32, to logits."""
+
+
+def check_packages() -> None:
+    """Raise MissingPackageError unless everything that exporting needs is installed."""
+    for package in ("onnx", "onnxruntime", "onnxscript"):
+        if find_spec(package) is None:
+            raise MissingPackageError(package, "export")
+
+
+def write_programs(network: nn.Module, input_shape: tuple[int, ...], largest: int | None, folder: Path) -> None:
+    """Write model.pt2 and model.onnx, for mini-batches from one example to `largest`.
+
+    Raises ExportError where torch cannot follow the network.
+    """
+    example = torch.zeros(2, *input_shape)  # with two examples torch assumes nothing that fails for one
+    batch = torch.export.Dim("batch", min=1, max=largest)
+    with torch.no_grad(), _quiet():
+        try:
+            program = torch.export.export(network, (example,), dynamic_shapes=({0: batch},))
+            translated = torch.onnx.export(
+                program,
+                (),
+                dynamo=True,
+                input_names=[_INPUT],
+                output_names=[_OUTPUT],
+                dynamic_shapes=({0: "batch"},),
+                verbose=False,
+            )
+        except Exception as error:
+            reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+            raise ExportError(
+                f"torch cannot make a program of this network: {reason}; nothing was written. Its layers must compute "
+                "on tensors alone, whatever the mini-batch size"
+            ) from error
+        assert translated is not None
+        content = io.BytesIO()
+        torch.export.save(program, content)
+    (folder / TORCH_PROGRAM).write_bytes(content.getvalue())
+    (folder / ONNX_PROGRAM).write_bytes(translated.model_proto.SerializeToString())
+
+
+def read_torch_program(folder: Path) -> Program:
+    """What stands in model.pt2."""
+    with _quiet():
+        module = torch.export.load(folder / TORCH_PROGRAM).module()
+
+    def run(inputs: Tensor) -> Tensor:
+        with torch.no_grad():
+            logits: Tensor = module(inputs)
+        return logits
+
+    return run
+
+
+def read_onnx_program(folder: Path) -> Program:
+    """What stands in model.onnx, run by onnxruntime on the CPU."""
+    import onnxruntime  # noqa: PLC0415 - an extra that only exporting needs
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()
+    session = onnxruntime.InferenceSession(
+        (folder / ONNX_PROGRAM).read_bytes(), options, providers=["CPUExecutionProvider"]
+    )
+
+    def run(inputs: Tensor) -> Tensor:
+        (logits,) = session.run(None, {_INPUT: inputs.numpy()})
+        return torch.from_numpy(logits)
+
+    return run
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """torch warns of its own deprecations while it exports, and of torchvision, which nothing here needs."""
+    logger = logging.getLogger("torch.onnx")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(before)
