@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import IntEnum
+
+from bln_search.cli.output import errors
 
 
 class Exit(IntEnum):
@@ -20,3 +24,17 @@ class Exit(IntEnum):
     INCOMPLETE = 5
     DISK_FULL = 6
     INTERRUPTED = 130
+
+
+class Stopped(SystemExit):
+    """Interrupted by Ctrl-C in a verb that has said so itself."""
+
+
+@contextmanager
+def keeping_nothing() -> Iterator[None]:
+    """For verbs that write nothing before they end: Ctrl-C says that, not that the command goes on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        errors.print("interrupted; nothing was written")
+        raise Stopped(Exit.INTERRUPTED) from None

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from bln_search.cli.exits import keeping_nothing
 from bln_search.cli.output import Format, errors, results
 from bln_search.cli.sources import DatabaseOption
 from bln_search.cli.studies import DataOption, FormatOption, StudyArgument
@@ -55,7 +56,7 @@ def export(
 ) -> None:
     """Write a trained network with its configuration into a folder: weights, PyTorch and ONNX programs, model card."""
     settings = load_settings()
-    with closing(open_ledger(database or settings.database_url)) as ledger:
+    with keeping_nothing(), closing(open_ledger(database or settings.database_url)) as ledger:
         found = ledger.find_study(study)
         board = study_leaderboard(ledger.engine, found.id, found.spec)
         row = choose_row(board, config, estimate, arm, batch_size, parameters)
@@ -65,7 +66,8 @@ def export(
 
     loaded = load_data(trained.trial.data.name, data or settings.data_folder, settings.cache)
     errors.print(f"exporting {trained.label}", markup=False, highlight=False, soft_wrap=True)
-    description, parity = export_network(trained, settings.checkpoints, loaded, to, overwrite=overwrite)
+    with keeping_nothing():
+        description, parity = export_network(trained, settings.checkpoints, loaded, to, overwrite=overwrite)
     if output is Format.TABLE:
         folded = "folded into affine steps" if description.folded else "normalization layers as they are"
         results.print(

@@ -22,7 +22,7 @@ from bln_search.cli import (
     studies,
     tokens,
 )
-from bln_search.cli.exits import Exit
+from bln_search.cli.exits import Exit, Stopped
 from bln_search.cli.output import errors
 from bln_search.core.errors import BlnSearchError, DataError, ModelError, SpecError, StorageFullError, UnknownStudyError
 
@@ -77,7 +77,7 @@ def main() -> None:
     try:
         app()
     except SystemExit as end:
-        if end.code == Exit.INTERRUPTED:
+        if end.code == Exit.INTERRUPTED and not isinstance(end, Stopped):
             _say_interrupted()
         raise
     except BlnSearchError as error:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from bln_search.cli.exits import Exit
+from bln_search.cli.exits import Exit, keeping_nothing
 from bln_search.cli.output import Format, errors, results
 from bln_search.cli.sources import DatabaseOption
 from bln_search.cli.studies import DataOption, FormatOption, StudyArgument, print_rows
@@ -64,7 +64,7 @@ def reevaluate(
     from bln_search.search.place import Place
 
     place = Place(data=data or settings.data_folder, cache=settings.cache, checkpoints=settings.checkpoints)
-    with closing(open_ledger(database or settings.database_url)) as ledger:
+    with keeping_nothing(), closing(open_ledger(database or settings.database_url)) as ledger:
         found = ledger.find_study(study)
         listed = trial_results(ledger.engine, found.id)
         trained = [trial for trial in listed if trial.checkpoint is not None]

@@ -1,0 +1,74 @@
+"""Networks trained in this process, without a ledger."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from bln_search.api import TrainedRow
+from bln_search.api.description import Figure, Figures
+from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.words import Split
+from bln_search.data import load_data
+from bln_search.search import place as places
+from bln_search.search.messages import EvaluationDone, Task, TrainingDone
+from bln_search.search.trial import run_task
+from bln_search.specs import parse_study, trials_of
+
+STUDY = """
+name: small
+data: {{name: digits, fraction: 0.3, validation: 150}}
+model: {model}
+arms: [{arm}]
+training: {{epochs: 2}}
+seeds: [0]
+evaluation: {evaluation}
+"""
+DIGITS = load_data("digits", None)
+
+
+def enlarged():
+    """The digits at 16×16 pixels, which LeNet can take."""
+
+    def twice(images):
+        return np.repeat(np.repeat(images, 2, axis=2), 2, axis=3)
+
+    return replace(DIGITS, train_inputs=twice(DIGITS.train_inputs), test_inputs=twice(DIGITS.test_inputs))
+
+
+def train(folder, model, arm, evaluation="{}", data=DIGITS):
+    """The study's only trial, its checkpoint and its evaluations; checkpoints go to `folder`."""
+    study = parse_study(STUDY.format(model=model, arm=arm, evaluation=evaluation))
+    (trial,) = trials_of(study)
+    messages = []
+    before = places.load_data
+    places.load_data = lambda *_: data
+    places.prepared_data.cache_clear()
+    try:
+        for _ in run_task(Task(1, trial), places.Place(folder, folder, folder), messages.append):
+            pass
+    finally:
+        places.load_data = before
+        places.prepared_data.cache_clear()
+    checkpoint = next(message.checkpoint for message in messages if isinstance(message, TrainingDone))
+    evaluations = next(message.evaluations for message in messages if isinstance(message, EvaluationDone))
+    return study, trial, checkpoint, evaluations
+
+
+def row_of(trained, word, batch_size=25):
+    """The row of `word`, and the evaluation of it on test."""
+    study, trial, checkpoint, evaluations = trained
+    own = [one for one in evaluations if str(one.key.configuration) == word and one.key.batch_size == batch_size]
+    figures = {one.key.split.value: Figure(loss=one.loss or 0.0, accuracy=one.accuracy or 0.0) for one in own}
+    row = TrainedRow(
+        study=study.name,
+        study_digest=study.digest,
+        trial=trial,
+        checkpoint=checkpoint,
+        configuration=InferenceConfiguration(word),
+        estimate=own[0].key.estimate,
+        batch_size=batch_size,
+        figures=Figures(seeds=1, over_seeds=figures, this_seed=figures),
+    )
+    return row, next(one for one in own if one.key.split is Split.TEST)

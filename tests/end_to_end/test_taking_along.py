@@ -1,0 +1,180 @@
+"""A network taken along with the command, and a study's figures made again from its checkpoints."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import sqlite3
+import time
+
+import pytest
+import torch
+
+import bln_search
+from bln_search.storage.packing import pack, unpack
+from tests.end_to_end.commands import call, start
+
+STUDY = """
+name: small
+data: {name: digits, fraction: 0.2, validation: 200}
+model: {name: mlp, widths: [8]}
+arms: [{method: bln}]
+training: {epochs: 1}
+seeds: [0, 1]
+evaluation: {population: [frozen, epoch], batch_sizes: [25, 40]}
+"""
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A home with one finished study of two trials."""
+    home = tmp_path_factory.mktemp("home")
+    (home / "small.yaml").write_text(STUDY)
+    call("run", home / "small.yaml", home=home, check=0)
+    return home
+
+
+@pytest.fixture
+def own(finished, tmp_path):
+    """A copy of that home, to be spoilt."""
+    shutil.copytree(finished, tmp_path / "own")
+    return tmp_path / "own"
+
+
+def ask(home, question, *values):
+    """The rows that a statement gives, in the database of `home`; what it changes is kept."""
+    connection = sqlite3.connect(home / "ledger.sqlite3")
+    with connection:
+        rows = connection.execute(question, values).fetchall()
+    connection.close()
+    return rows
+
+
+SEEDS = """
+    SELECT trial.seed, evaluation.loss FROM evaluation JOIN checkpoint ON checkpoint.id = evaluation.checkpoint_id
+    JOIN trial ON trial.id = checkpoint.trial_id WHERE configuration = ? AND estimate = ? AND batch_size = ?
+    AND split = 'validation'
+"""
+
+
+def test_the_best_row_is_exported_with_the_seed_that_is_best_in_that_row(finished, tmp_path):
+    board = json.loads(call("leaderboard", "small", "--format", "json", home=finished, check=0).stdout)
+    best = board["rows"][0]
+    done = call("export", "small", "--to", tmp_path / "out", "--format", "json", home=finished, check=0)
+    assert json.loads(done.stdout)["parity"]["largest_difference"] <= 1e-5
+    said = json.loads((tmp_path / "out" / "configuration.json").read_text())
+    word, estimate, size = (said["row"][name] for name in ("configuration", "estimate", "batch_size"))
+    assert (word, estimate, size) == (best["configuration"], best["estimate"], best["batch_size"])
+    losses = dict(ask(finished, SEEDS, word, estimate or "", size))
+    assert said["origin"]["seed"] == min(losses, key=losses.get)
+    assert said["figures"]["this_seed"]["validation"]["loss"] == min(losses.values())
+    mean = sum(losses.values()) / 2
+    assert said["figures"]["over_seeds"]["validation"]["loss"] == pytest.approx(mean, abs=1e-12)
+    assert bln_search.load(tmp_path / "out")(torch.zeros(3, 1, 8, 8)).shape == (3, 10)
+
+
+def test_a_row_and_a_seed_can_be_named(finished, tmp_path):
+    words = ("--config", "TTTT", "--estimate", "epoch", "--batch-size", "40", "--arm", "bln", "--seed", "1")
+    told = call("export", "small", *words, "--to", tmp_path / "deep" / "out", home=finished, check=0).stdout
+    assert "bln seed 1 TTTT epoch at 40, folded into affine steps" in told
+    said = json.loads((tmp_path / "deep" / "out" / "configuration.json").read_text())
+    assert (said["origin"]["seed"], said["folded"]) == (1, True)
+
+
+BAD = {
+    "several rows": (("--config", "TTTT"), "4 rows are TTTT; say which with --estimate"),
+    "no such row": (("--config", "TTTT", "--batch-size", "7"), "--config TTTT --estimate epoch --arm bln"),
+    "no such arm": (("--arm", "bn"), "the leaderboard has no such row"),
+    "no word": (("--config", "TTX"), "is not an inference configuration"),
+    "no such seed": (("--config", "FFFF", "--batch-size", "25", "--seed", "7"), "it has seeds 0, 1"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_row_that_is_not_one_is_one_error_and_nothing_is_written(name, finished, tmp_path):
+    words, message = BAD[name]
+    refused = call("export", "small", *words, "--to", tmp_path / "out", home=finished, check=1)
+    assert message in refused.stderr
+    assert refused.stderr.count("error:") == 1
+    assert "Traceback" not in refused.stderr
+    assert list(tmp_path.glob("*out*")) == []
+
+
+def test_a_checkpoint_that_is_damaged_is_not_exported(own, tmp_path):
+    for file in (own / "checkpoints").iterdir():
+        file.write_bytes(b"spoilt")
+    refused = call("export", "small", "--to", tmp_path / "out", home=own, check=3)
+    assert "is damaged: its SHA-256 is" in refused.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_every_stored_evaluation_is_made_again_bit_for_bit(finished):
+    before = ask(finished, "SELECT count(*), max(id) FROM event")
+    done = call("reevaluate", "small", "--format", "json", home=finished, check=0)
+    told = json.loads(done.stdout)
+    rows = ask(finished, "SELECT count(*) FROM evaluation")[0][0]
+    assert (told["compared"], told["identical"], told["different"]) == (rows, rows, 0)
+    assert [trial["problem"] for trial in told["trials"]] == [None, None]
+    assert ask(finished, "SELECT count(*), max(id) FROM event") == before
+
+
+def test_a_stored_loss_that_was_changed_is_found(own):
+    ask(own, "UPDATE evaluation SET loss = loss + 1e-9 WHERE id = 3")
+    told = call("reevaluate", "small", home=own, check=1).stdout
+    assert "1 different, by 1e-09 at most; first" in told
+    assert "loss" in told
+    assert "all identical" in told
+
+
+def test_one_changed_example_and_a_row_that_is_gone_are_found(own):
+    ((number, losses, correct, n),) = ask(
+        own, "SELECT evaluation_id, losses, correct, n FROM outcomes JOIN evaluation ON id = evaluation_id LIMIT 1"
+    )
+    outcomes = unpack(losses, correct, n)
+    outcomes.losses[5] += 0.5
+    ask(own, "UPDATE outcomes SET losses = ? WHERE evaluation_id = ?", pack(outcomes)[0], number)
+    ask(own, "DELETE FROM evaluation WHERE id = (SELECT max(id) FROM evaluation)")
+    told = json.loads(call("reevaluate", "small", "--format", "json", home=own, check=1).stdout)
+    assert told["different"] == 2
+    assert told["largest_difference"] == pytest.approx(0.5, rel=0.9)
+    assert "losses of examples" in told["trials"][0]["first"]
+    assert "not stored" in told["trials"][1]["first"]
+
+
+def test_a_checkpoint_that_is_damaged_or_missing_is_reported_with_its_trial(own):
+    files = dict(ask(own, "SELECT trial.seed, file FROM checkpoint JOIN trial ON trial.id = trial_id"))
+    damaged, lost = (own / "checkpoints" / files[seed] for seed in (0, 1))
+    content = bytearray(damaged.read_bytes())
+    content[-1] ^= 1
+    damaged.write_bytes(content)
+    lost.unlink()
+    told = call("reevaluate", "small", home=own, check=1).stdout
+    assert "bln seed 0: not reproduced: the checkpoint" in told
+    assert "is damaged: its SHA-256 is" in told
+    assert "bln seed 1: not reproduced: the checkpoint" in told
+    assert "2 trials not reproduced" in told
+
+
+def test_on_another_device_or_version_losses_may_be_close_but_not_identical(own):
+    ask(own, "UPDATE checkpoint SET provenance = json_set(provenance, '$.torch', '1.0')")
+    ask(own, "UPDATE evaluation SET loss = loss + 1e-6 WHERE id = 3")
+    ask(own, "UPDATE evaluation SET loss = loss + 1e-2 WHERE id = 4")
+    told = call("reevaluate", "small", home=own, check=1).stdout
+    assert "1 close, 1 different" in told
+    assert "torch 1.0 then," in told
+    assert "1 within 0.0001 on another device, hardware or version of torch" in told
+
+
+def test_a_study_without_results_has_nothing_to_take_along_or_make_again(tmp_path):
+    assert call("reevaluate", "small", home=tmp_path).returncode == 4
+    assert call("export", "small", "--to", tmp_path / "out", home=tmp_path).returncode == 4
+
+
+def test_control_c_ends_it_with_one_line(finished):
+    running = start("reevaluate", "small", home=finished)
+    time.sleep(3)
+    running.send_signal(signal.SIGINT)
+    _, said = running.communicate(timeout=60)
+    assert "Traceback" not in said
+    assert running.returncode in {130, -signal.SIGINT, 0}
