@@ -90,8 +90,7 @@ def _checked(part: Path, description: Description, folded: ExportedNetwork | Non
         worst = ", ".join(
             f"{form} by {difference:.3g} at mini-batches of {size.batch_size}"
             for size in parity.sizes
-            for form, difference in size.differences.items()
-            if not size.passes
+            for form, difference in size.failing.items()
         )
         raise ExportError(
             f"the programs do not answer like the network ({worst}); nothing was written: export another row"

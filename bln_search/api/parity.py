@@ -29,10 +29,10 @@ class SizeParity:
     reason: str | None = None
 
     @property
-    def passes(self) -> bool:
-        """Is every difference within the tolerance? A value that is not a number never is."""
+    def failing(self) -> dict[str, float]:
+        """The differences beyond the tolerance, as one that is not a number always is."""
         allowed = TOLERANCE * max(1.0, self.largest_output or 0.0)
-        return all(isfinite(difference) and difference <= allowed for difference in self.differences.values())
+        return {form: value for form, value in self.differences.items() if not value <= allowed}
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ class Parity:
 
     @property
     def passes(self) -> bool:
-        """Does every size pass?"""
-        return all(size.passes for size in self.sizes)
+        """Is every difference within the tolerance?"""
+        return not any(size.failing for size in self.sizes)
 
     @property
     def largest_difference(self) -> float:

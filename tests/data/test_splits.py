@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from bln_search.core.errors import DataError
 from bln_search.core.words import Split
-from bln_search.data import prepare
+from bln_search.data import fit_standardization, prepare
 from bln_search.data.dataset import DataSet
 from bln_search.data.splits import split_indices
 from bln_search.specs import DataSpec
+from bln_search.specs.data import Standardization
 
 LABELS = np.tile(np.arange(10), 100)
 
@@ -80,6 +81,17 @@ def test_standardization_is_fitted_on_the_training_examples_alone(kind, axes):
     torch.testing.assert_close(deviation[varying], torch.ones_like(deviation[varying]), atol=1e-5, rtol=0)
     assert torch.isfinite(x).all()
     assert prepared.splits[Split.VALIDATION][0].double().mean(axes).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("kind", list(Standardization))
+def test_what_was_fitted_standardizes_as_the_study_did_to_the_last_bit(kind):
+    data, asked = images(), spec(validation=100, standardization=kind)
+    fitted = fit_standardization(data, asked)
+    by_formula = ((data.test_inputs.astype(np.float64) - fitted.mean) / fitted.deviation).astype(np.float32)
+    np.testing.assert_array_equal(by_formula, prepare(data, asked).splits[Split.TEST][0].numpy())
+    assert fitted.mean.ndim == data.test_inputs.ndim
+    if kind is Standardization.NONE:
+        np.testing.assert_array_equal(by_formula, (data.test_inputs / 255).astype(np.float32))
 
 
 def test_a_mini_batch_larger_than_a_split_names_the_split():

@@ -1,0 +1,101 @@
+"""Which row of a ranked table is meant; and Ctrl-C in a verb that keeps nothing."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+from bln_search.cli import exports, main, reevaluation
+from bln_search.cli.exports import choose_row
+from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.errors import ExportError
+from bln_search.core.records import Evaluation, EvaluationKey, Outcomes
+from bln_search.core.words import PopulationEstimate, Split
+from bln_search.ranking.leaderboard import Scored, rank
+
+FROZEN, EPOCH = PopulationEstimate.FROZEN, PopulationEstimate.EPOCH
+
+
+def scored(word, estimate, loss, *, arm="bln", batch_size=25, point="", undefined=None):
+    key = EvaluationKey(InferenceConfiguration(word), estimate, batch_size, Split.VALIDATION)
+    if undefined:
+        return Scored(arm, 0, Evaluation.undefined(key, undefined), point)
+    outcomes = Outcomes(np.full(4, loss, np.float32), np.ones(4, np.bool_))
+    return Scored(arm, 0, Evaluation.from_outcomes(key, outcomes), point)
+
+
+BOARD = rank(
+    [
+        scored("FFFF", None, 0.5),
+        scored("TTTT", FROZEN, 0.25),
+        scored("TTTT", EPOCH, 0.75),
+        scored("TTTT", FROZEN, 0.3, batch_size=1, undefined="m/(m-1) has no value"),
+        scored("TT--", FROZEN, 1.0, arm="bn", point='{"training.learning_rate": 0.1}'),
+        scored("TT--", FROZEN, 2.0, arm="bn", point='{"training.learning_rate": 0.2}'),
+    ]
+)
+
+
+def test_best_is_the_first_row_of_what_was_asked_for():
+    assert choose_row(BOARD, "best") is BOARD.rows[0]
+    assert str(choose_row(BOARD, "best").configuration) == "TTTT"
+    assert choose_row(BOARD, "best", estimate=EPOCH).estimate is EPOCH
+    assert choose_row(BOARD, "best", arm="bn").parameters == "learning_rate=0.1"
+
+
+def test_a_word_and_what_tells_its_rows_apart_name_one_row():
+    assert choose_row(BOARD, "FFFF").estimate is None
+    assert choose_row(BOARD, "TTTT", estimate=EPOCH).figures[Split.VALIDATION].loss.mean == 0.75
+    chosen = choose_row(BOARD, "TT--", parameters="learning_rate=0.2")
+    assert chosen.figures[Split.VALIDATION].loss.mean == 2.0
+
+
+@pytest.mark.parametrize(
+    ("asked", "lines"),
+    [
+        (
+            {"config": "TTTT"},
+            [
+                "2 rows are TTTT; say which with --estimate, --arm, --batch-size or --parameters:",
+                "  --config TTTT --estimate frozen --arm bln --batch-size 25",
+                "  --config TTTT --estimate epoch --arm bln --batch-size 25",
+            ],
+        ),
+        (
+            {"config": "FFFF", "batch_size": 7},
+            ["the leaderboard has no such row; there are:", "  --config FFFF --arm bln --batch-size 25"],
+        ),
+        (
+            {"config": "TTTT", "batch_size": 1},
+            ["this row is undefined, there is nothing to export: m/(m-1) has no value"],
+        ),
+    ],
+)
+def test_no_row_or_several_is_one_error_that_lists_what_there_is(asked, lines):
+    with pytest.raises(ExportError) as refused:
+        choose_row(BOARD, **asked)
+    assert str(refused.value).splitlines() == lines
+
+
+def test_a_word_that_is_none_and_a_study_without_results_are_said_so():
+    with pytest.raises(ExportError, match=r"'TTX' is not an inference configuration.*or write best"):
+        choose_row(BOARD, "TTX")
+    with pytest.raises(ExportError, match="no result yet"):
+        choose_row(rank([]), "best")
+
+
+@pytest.mark.parametrize(
+    ("room", "words"), [(exports, ["export", "small", "--to", "out"]), (reevaluation, ["reevaluate", "small"])]
+)
+def test_control_c_says_that_nothing_was_written(room, words, monkeypatch, capsys):
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(room, "open_ledger", interrupted)
+    monkeypatch.setattr(sys, "argv", ["bln-search", *words])
+    with pytest.raises(SystemExit) as end:
+        main.main()
+    assert end.value.code == 130
+    assert capsys.readouterr().err.split() == ["interrupted;", "nothing", "was", "written"]
