@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bln_search.api.exported import read_description
 from bln_search.core.errors import DataError, ExportError, StorageFullError
-from bln_search.training.checkpoint import NO_ROOM
+from bln_search.core.files import NO_ROOM
 
 
 def check_target(folder: Path, *, overwrite: bool) -> None:

@@ -12,8 +12,8 @@ import typer
 
 from bln_search.cli.exits import keeping_nothing
 from bln_search.cli.output import Format, errors, results
-from bln_search.cli.sources import DatabaseOption
-from bln_search.cli.studies import DataOption, FormatOption, StudyArgument
+from bln_search.cli.sources import DatabaseOption, StudyArgument
+from bln_search.cli.studies import DataOption, FormatOption
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.errors import ExportError
 from bln_search.core.records import Evaluation

@@ -12,8 +12,8 @@ import typer
 
 from bln_search.cli.exits import Exit, keeping_nothing
 from bln_search.cli.output import Format, errors, results
-from bln_search.cli.sources import DatabaseOption
-from bln_search.cli.studies import DataOption, FormatOption, StudyArgument, print_rows
+from bln_search.cli.sources import DatabaseOption, StudyArgument
+from bln_search.cli.studies import DataOption, FormatOption, print_rows
 from bln_search.core.errors import DataError, LedgerError, ModelError
 from bln_search.core.states import TrialState
 from bln_search.settings import load_settings
