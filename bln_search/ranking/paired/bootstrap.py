@@ -63,12 +63,12 @@ def intervals(
 ) -> tuple[Floats, Floats]:
     """Lower and upper ends (P,) of the 95 % intervals of every difference.
 
-    The draws give the shape, the crossed analysis of variance the width: percentiles alone are far too narrow for few
-    seeds and too wide where chance sits in single examples. With fewer than five seeds the interval is Student's.
+    The draws give the shape, the crossed analysis the width: percentiles alone are far too narrow for few
+    seeds and too wide where chance sits in single examples. With fewer than five seeds the interval is symmetrical.
     """
     first, second = pairs
     tail = (1 - LEVEL) / 2
-    half = stats.t.ppf(1 - tail, differences.degrees) * differences.error
+    half = differences.half
     if seeds < _FEW:
         return differences.mean - half, differences.mean + half
     drawn = found.drawn[:, first] - found.drawn[:, second]

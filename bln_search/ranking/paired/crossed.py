@@ -2,36 +2,46 @@
 
 A difference d_sn of seed s and example n is taken as mean + seed + example + rest. All seeds meet the same examples, so
 the variance of the mean over both is (MS_seed + MS_example − MS_rest)/(S·N), with the mean squares of a two-way
-analysis of variance, and its degrees of freedom are Satterthwaite's (1946); that is the quasi-F of Clark (1973),
-"The language-as-fixed-effect fallacy". A test over the means of the seeds alone forgets that all of them met the same
-examples: where examples differ, it rings for nothing in half of all cases (tests/ranking/test_false_alarms.py).
+analysis of variance (Clark 1973, "The language-as-fixed-effect fallacy"). Two variances are estimated there, one from
+few seeds and one from many examples. Each gets the quantile of its own degrees of freedom, as Banerjee (1960) has it:
+an interval is mean ± √((t²(S−1)·MS_seed + t²(N−1)·max(MS_example − MS_rest, 0))/(S·N)), and p is the level at which it
+just reaches zero. That keeps the level for every mixture of the two, far out in the tails as well, where Holm's
+correction looks. Satterthwaite's single number of degrees does not: with three seeds it rings twenty times too often
+there. A test over the means of the seeds alone forgets that all of them met the same examples: where examples differ
+it rings for nothing in half of all cases (tests/ranking/test_false_alarms.py).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import stats
 
+from bln_search.ranking.interval import LEVEL
 from bln_search.ranking.paired.table import Floats, OutcomeTable
+
+
+_DEEPEST = -300.0
+"""Power of ten of the lowest p."""
+
+_HALVINGS = 60
 
 
 @dataclass(frozen=True)
 class Differences:
-    """Of every pair: mean difference (first − second), its standard error, degrees of freedom and two-sided p; (P,)."""
+    """Of every pair: mean difference (first − second), half of its 95 % interval, and two-sided p; (P,)."""
 
     mean: Floats
-    error: Floats
-    degrees: Floats
+    half: Floats
     p: Floats
 
 
 def crossed_differences(table: OutcomeTable, metric: str) -> Differences:
     """Every pair of rows compared on `loss` or `accuracy`.
 
-    With one seed the examples alone are chance: the answer is about that network. Where the estimate of the variance
-    falls below one of its parts, the largest part stands for it.
+    With one seed the examples alone are chance: the answer is about that network.
     """
     figures = table.figures(metric).astype(np.float64)
     figures -= figures.mean(axis=1, keepdims=True)  # what all rows share has no part in any difference
@@ -45,13 +55,14 @@ def crossed_differences(table: OutcomeTable, metric: str) -> Differences:
     seed = ((of_seed[:, first] - of_seed[:, second]) ** 2).sum(axis=0)
     total = mean**2
     ss_example = np.maximum(seeds * (example - examples * total), 0.0)
+    values = seeds * examples
     if seeds == 1:
-        return _tested(mean, ss_example / (examples - 1), np.full(mean.shape, examples - 1.0), examples)
+        return _tested(mean, [(ss_example / (examples - 1), examples - 1)], values)
     ss_seed = np.maximum(examples * (seed - seeds * total), 0.0)
-    ss_rest = np.maximum(every - seeds * examples * total - ss_seed - ss_example, 0.0)
-    squares = ss_seed / (seeds - 1), ss_example / (examples - 1), ss_rest / ((seeds - 1) * (examples - 1))
-    variance, degrees = _satterthwaite(*squares, seeds, examples)
-    return _tested(mean, variance, degrees, seeds * examples)
+    ss_rest = np.maximum(every - values * total - ss_seed - ss_example, 0.0)
+    rest = ss_rest / ((seeds - 1) * (examples - 1))
+    of_examples = np.maximum(ss_example / (examples - 1) - rest, 0.0)
+    return _tested(mean, [(ss_seed / (seeds - 1), seeds - 1), (of_examples, examples - 1)], values)
 
 
 def _squares(products: Floats, first: np.ndarray, second: np.ndarray) -> Floats:
@@ -61,21 +72,23 @@ def _squares(products: Floats, first: np.ndarray, second: np.ndarray) -> Floats:
     return found
 
 
-def _satterthwaite(seed: Floats, example: Floats, rest: Floats, seeds: int, examples: int) -> tuple[Floats, Floats]:
-    """Variance of one value's share in the mean, and its degrees of freedom, from the three mean squares."""
-    combined = seed + example - rest
-    below = seed**2 / (seeds - 1) + example**2 / (examples - 1) + rest**2 / ((seeds - 1) * (examples - 1))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        degrees = np.where(below > 0, combined**2 / below, 1.0)
-    larger = np.maximum(seed, example)
-    alone = np.where(seed >= example, seeds - 1.0, examples - 1.0)
-    truncated = combined <= larger
-    return np.where(truncated, larger, combined), np.where(truncated, alone, np.maximum(degrees, 1.0))
+def _tested(mean: Floats, parts: Sequence[tuple[Floats, int]], values: int) -> Differences:
+    """parts: each a share of the variance of one value, (P,), with its degrees of freedom."""
+    half = np.sqrt(_reach(np.full(mean.shape, 1 - LEVEL), parts) / values)
+    low, high = np.full(mean.shape, _DEEPEST), np.zeros(mean.shape)
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        beyond = _reach(10.0**middle, parts) > mean**2 * values
+        low, high = np.where(beyond, middle, low), np.where(beyond, high, middle)
+    certain = sum(part for part, _ in parts) == 0
+    p = np.where(certain, np.where(mean == 0, 1.0, 0.0), np.where(mean == 0, 1.0, 10.0**high))
+    return Differences(mean, half, p)
 
 
-def _tested(mean: Floats, variance: Floats, degrees: Floats, values: int) -> Differences:
-    error = np.sqrt(variance / values)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        p = 2 * stats.t.sf(np.abs(mean) / error, degrees)
-    p = np.where(error > 0, p, np.where(mean == 0, 1.0, 0.0))
-    return Differences(mean, error, degrees, p)
+def _reach(p: Floats, parts: Sequence[tuple[Floats, int]]) -> Floats:
+    """The square of how far chance reaches at these levels, in units of the variance of one value."""
+    total = np.zeros(p.shape)
+    for part, degrees in parts:
+        with np.errstate(over="ignore", invalid="ignore"):
+            total += np.where(part > 0, stats.t.isf(p / 2, degrees) ** 2 * part, 0.0)
+    return total
