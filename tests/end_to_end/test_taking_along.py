@@ -31,7 +31,7 @@ def finished(tmp_path_factory):
     """A home with one finished study of two trials."""
     home = tmp_path_factory.mktemp("home")
     (home / "small.yaml").write_text(STUDY)
-    call("run", home / "small.yaml", home=home, check=0)
+    call("run", home / "small.yaml", "--workers", "1", home=home, check=0)
     return home
 
 
