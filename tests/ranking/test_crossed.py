@@ -9,12 +9,12 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
+from scipy import optimize, stats
 from statsmodels.formula.api import ols
 from statsmodels.stats.anova import anova_lm
 
 from bln_search.ranking.paired import OutcomeTable
-from bln_search.ranking.paired.crossed import crossed_differences
+from bln_search.ranking.paired.crossed import _reach, _tested, crossed_differences
 from tests.ranking.tables import draw
 
 MODELS = {
@@ -38,14 +38,13 @@ def mean_squares(d):
 
 
 def by_formula(mean, seed, example, rest, seeds, examples):
-    """Standard error, degrees of freedom and p, by Satterthwaite's formula."""
-    combined = seed + example - rest
-    below = seed**2 / (seeds - 1) + example**2 / (examples - 1) + rest**2 / ((seeds - 1) * (examples - 1))
-    degrees = max(1.0, combined**2 / below)
-    if combined <= max(seed, example):
-        combined, degrees = max((seed, seeds - 1.0), (example, examples - 1.0))
-    error = math.sqrt(combined / (seeds * examples))
-    return error, degrees, 2 * stats.t.sf(abs(mean) / error, degrees)
+    """Half of the 95 % interval and p, by Banerjee's formula; p by a root finder."""
+
+    def reach(p):
+        of_seed, of_example = stats.t.isf(p / 2, seeds - 1), stats.t.isf(p / 2, examples - 1)
+        return math.sqrt((of_seed**2 * seed + of_example**2 * max(example - rest, 0.0)) / (seeds * examples))
+
+    return reach(0.05), optimize.brentq(lambda p: reach(p) - abs(mean), 1e-30, 1.0, xtol=1e-300, rtol=1e-12)
 
 
 def differences(made, metric):
@@ -62,21 +61,28 @@ def test_every_figure_is_that_of_the_analysis_written_out(model, seeds, metric):
     found = crossed_differences(made, metric)
     for place, d in enumerate(differences(made, metric)):
         mean, *squares = mean_squares(d)
-        error, degrees, p = by_formula(mean, *squares, *d.shape)
+        half, p = by_formula(mean, *squares, *d.shape)
         assert found.mean[place] == pytest.approx(mean, abs=1e-12)
-        assert found.error[place] == pytest.approx(error, rel=1e-9)
-        assert found.degrees[place] == pytest.approx(degrees, rel=1e-9)
+        assert found.half[place] == pytest.approx(half, rel=1e-9)
         assert found.p[place] == pytest.approx(p, rel=1e-8)
 
 
-def test_both_branches_of_the_variance_are_met_above():
-    """Somewhere the three mean squares add up; somewhere the larger one stands for them."""
-    branches = set()
+def test_both_signs_of_the_variance_of_examples_are_met_above():
+    """Somewhere examples differ more than the rest explains; somewhere they do not, and count as nothing."""
+    signs = set()
     for model in MODELS.values():
         for d in differences(draw(np.random.default_rng(0), seeds=3, rows=3, examples=15, **model), "loss"):
-            _, seed, example, rest = mean_squares(d)
-            branches.add((seed + example - rest > max(seed, example), seed > example))
-    assert len(branches) >= 3
+            _, _, example, rest = mean_squares(d)
+            signs.add(example > rest)
+    assert signs == {True, False}
+
+
+@given(st.floats(-8, 0), st.integers(2, 12), st.integers(2, 5_000), st.floats(0.01, 100), st.floats(0, 100))
+def test_p_is_the_level_whose_interval_just_reaches_zero(level, seeds, examples, of_seed, of_example):
+    p = np.array([10.0**level])
+    parts = [(np.array([of_seed]), seeds - 1), (np.array([of_example]), examples - 1)]
+    mean = np.sqrt(_reach(p, parts) / (seeds * examples))
+    assert _tested(mean, parts, seeds * examples).p == pytest.approx(p, rel=1e-6)
 
 
 @pytest.mark.parametrize("model", ["both", "seeds"])
@@ -87,9 +93,8 @@ def test_mean_squares_and_error_are_those_of_statsmodels(model):
     squares = anova_lm(ols("d ~ C(seed) + C(example)", frame).fit(), typ=1)["mean_sq"]
     theirs = [squares["C(seed)"], squares["C(example)"], squares["Residual"]]
     assert mean_squares(d)[1:] == pytest.approx(theirs, rel=1e-9)
-    error, degrees, _ = by_formula(d.mean(), *theirs, 4, 8)
     found = crossed_differences(made, "loss")
-    assert (found.error[0], found.degrees[0]) == pytest.approx((error, degrees), rel=1e-9)
+    assert (found.half[0], found.p[0]) == pytest.approx(by_formula(d.mean(), *theirs, 4, 8), rel=1e-9)
 
 
 @given(st.integers(0, 10_000), st.integers(2, 30), st.integers(2, 5))
@@ -100,7 +105,8 @@ def test_with_one_seed_it_is_students_paired_test_over_examples(random, examples
     losses = made.losses[0].astype(np.float64)
     expected = stats.ttest_rel(losses[first], losses[second], axis=1)
     assert found.p == pytest.approx(expected.pvalue, rel=1e-6)
-    assert np.all(found.degrees == examples - 1)
+    expected_half = stats.t.ppf(0.975, examples - 1) * stats.sem(losses[first] - losses[second], axis=1)
+    assert found.half == pytest.approx(expected_half, rel=1e-6)
 
 
 @pytest.mark.parametrize("level", [0.0, 1.0, 8.0])
@@ -112,9 +118,9 @@ def test_tiny_differences_of_large_losses_are_exact(level):
     found = crossed_differences(made, "loss")
     for place, d in enumerate(differences(made, "loss")):
         mean, *squares = _fast_mean_squares(d)
-        error, _, p = by_formula(mean, *squares, *d.shape)
+        half, p = by_formula(mean, *squares, *d.shape)
         assert found.mean[place] == pytest.approx(mean, rel=1e-6)
-        assert found.error[place] == pytest.approx(error, rel=1e-6)
+        assert found.half[place] == pytest.approx(half, rel=1e-6)
         assert found.p[place] == pytest.approx(p, rel=1e-5)
 
 
@@ -126,7 +132,7 @@ def test_a_row_far_from_two_close_ones_does_not_blur_them():
     made = OutcomeTable(losses.astype(np.float32), np.ones((4, 3, 500), bool))
     mean, *squares = _fast_mean_squares(differences(made, "loss")[0])
     found = crossed_differences(made, "loss")
-    assert found.p[0] == pytest.approx(by_formula(mean, *squares, 4, 500)[2], rel=1e-2)
+    assert found.p[0] == pytest.approx(by_formula(mean, *squares, 4, 500)[1], rel=1e-2)
 
 
 def _fast_mean_squares(d):

@@ -22,7 +22,6 @@ from scipy import stats
 from bln_search.ranking.interval import LEVEL
 from bln_search.ranking.paired.table import Floats, OutcomeTable
 
-
 _DEEPEST = -300.0
 """Power of ten of the lowest p."""
 
