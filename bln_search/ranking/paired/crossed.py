@@ -17,15 +17,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from bln_search.ranking.interval import LEVEL
 from bln_search.ranking.paired.table import Floats, OutcomeTable
 
-_DEEPEST = -300.0
-"""Power of ten of the lowest p."""
+_LOWEST = 1e-300
+"""No p is lower."""
 
-_HALVINGS = 60
+_HALVINGS = 40
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def _squares(products: Floats, first: np.ndarray, second: np.ndarray) -> Floats:
 def _tested(mean: Floats, parts: Sequence[tuple[Floats, int]], values: int) -> Differences:
     """parts: each a share of the variance of one value, (P,), with its degrees of freedom."""
     half = np.sqrt(_reach(np.full(mean.shape, 1 - LEVEL), parts) / values)
-    low, high = np.full(mean.shape, _DEEPEST), np.zeros(mean.shape)
+    low, high = _bracket(mean**2 * values, parts)
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         beyond = _reach(10.0**middle, parts) > mean**2 * values
@@ -84,10 +84,20 @@ def _tested(mean: Floats, parts: Sequence[tuple[Floats, int]], values: int) -> D
     return Differences(mean, half, p)
 
 
+def _bracket(reached: Floats, parts: Sequence[tuple[Floats, int]]) -> tuple[Floats, Floats]:
+    """Powers of ten between which p lies: as if the whole variance had the most degrees of freedom, or the fewest."""
+    degrees = [number for _, number in parts]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        far = np.sqrt(reached / sum(part for part, _ in parts))
+    ends = (2 * special.stdtr(number, -far) for number in (max(degrees), min(degrees)))
+    low, high = (np.log10(np.maximum(np.nan_to_num(end, nan=1.0), _LOWEST)) for end in ends)
+    return low, high
+
+
 def _reach(p: Floats, parts: Sequence[tuple[Floats, int]]) -> Floats:
     """The square of how far chance reaches at these levels, in units of the variance of one value."""
     total = np.zeros(p.shape)
     for part, degrees in parts:
         with np.errstate(over="ignore", invalid="ignore"):
-            total += np.where(part > 0, stats.t.isf(p / 2, degrees) ** 2 * part, 0.0)
+            total += np.where(part > 0, special.stdtrit(degrees, p / 2) ** 2 * part, 0.0)
     return total
