@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict
 
 from bln_search.ranking.comparison import Comparison
+from bln_search.ranking.factors import ConditionEffects, VarianceShares
 from bln_search.ranking.recommendation import Recommendation
 from bln_search.ranking.selection import Selection
 
@@ -34,13 +35,16 @@ class MeasuredLatency(_Kept):
 class Analysis(_Kept):
     """What a study's results say, on the split that decides.
 
-    comparison: None where rows cannot be compared; `reason` says why. latencies: measured on `device` with `threads`,
+    comparison: None where rows cannot be compared; `reason` says why. effects, shares: of the arms and points of the
+    compared rows, on every split and metric. latencies: measured on `device` with `threads`,
     nothing else of the study running.
     """
 
     comparison: Comparison | None = None
     selection: Selection | None = None
     recommendation: Recommendation | None = None
+    effects: tuple[ConditionEffects, ...] = ()
+    shares: tuple[VarianceShares, ...] = ()
     latencies: tuple[MeasuredLatency, ...] = ()
     device: str | None = None
     threads: int | None = None

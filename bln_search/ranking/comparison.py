@@ -49,8 +49,8 @@ class ComparedPair(_Kept):
 class ComparedRow(_Kept):
     """A row of the table and where it may stand.
 
-    letters: two rows that share one cannot be told apart; None where there are too many groups. shares_first: not told
-    from the best row. lowest_rank, highest_rank: where it may stand. mean_rank: over seeds. first_share: how often it
+    letters: two rows that share one cannot be told apart; None where there are too many groups. shares_first: neither it
+    nor any row above it is told from the best row. lowest_rank, highest_rank: where it may stand. mean_rank: over seeds. first_share: how often it
     comes first when seeds and examples are drawn anew.
     """
 
@@ -102,8 +102,14 @@ class Comparison(_Kept):
 
     @property
     def sharing_first(self) -> tuple[ComparedRow, ...]:
-        """The rows that cannot be told from the best, and that itself."""
+        """The best row, and those behind it until the first that is told from it."""
         return tuple(row for row in self.rows if row.shares_first)
+
+    @property
+    def too_varied(self) -> int:
+        """How many rows further down vary so much that they are not told from the best, either."""
+        sharing = len(self.sharing_first)
+        return sum(one.first == 0 and not one.apart and one.second >= sharing for one in self.pairs)
 
     def pair(self, first: int, second: int) -> ComparedPair | None:
         """The comparison of two rows by their place, the upper one first."""

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.comparison import ComparedRow, Comparison, Difference
+from bln_search.ranking.factors import VarianceShares
 from bln_search.ranking.leaderboard import Candidate
 from bln_search.ranking.selection import Selection
 from bln_search.specs.space import point_label
@@ -65,6 +66,7 @@ def analysis_lines(analysis: Analysis) -> list[str]:
             f"Friedman over {found.seeds} seeds: chi² = {found.friedman.statistic:.1f}, p = {found.friedman.p:.2g}; "
             f"mean ranks further apart than {found.friedman.critical_difference:.2f} differ (Nemenyi, 5 %)."
         )
+    lines += [_shares_line(one) for one in analysis.shares if (one.split, one.metric) == (found.split, "loss")]
     if analysis.selection is not None:
         lines.append(selection_line(analysis.selection, found.optimism))
     return lines
@@ -74,11 +76,18 @@ def _told_apart(found: Comparison) -> str:
     sharing = len(found.sharing_first)
     first = "One row is first" if sharing == 1 else f"{sharing} rows share the first place"
     about = "over examples of one network" if found.seeds == 1 else f"over {found.seeds} seeds and their examples"
+    varied = f" ({found.too_varied} further down vary too much to be told from the best)" if found.too_varied else ""
     left = f"; {found.left_out} further rows were not compared" if found.left_out else ""
     return (
-        f"{first}: rows that share a letter are not told apart by their {found.split} loss {about} "
+        f"{first}{varied}: rows that share a letter are not told apart by their {found.split} loss {about} "
         f"({found.examples} examples, 5 %, Holm over {len(found.pairs)} pairs){left}."
     )
+
+
+def _shares_line(one: VarianceShares) -> str:
+    point = f" {point_label(json.loads(one.point))}" if one.point else ""
+    parts = ", ".join(f"{name} {share:.0%}" for name, share in one.shares if share >= 0.005)
+    return f"Variance of the {one.split} loss of {one.arm}{point}: {parts}."
 
 
 def selection_line(one: Selection, optimism: float) -> str:

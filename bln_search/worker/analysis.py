@@ -13,6 +13,7 @@ from bln_search.core.states import StudyState
 from bln_search.core.words import ProbeKind, Split
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.comparison import MOST_ROWS, Comparison
+from bln_search.ranking.factors import condition_effects, figures_by_row, variance_shares
 from bln_search.ranking.groups import Losses
 from bln_search.ranking.leaderboard import Candidate, Leaderboard
 from bln_search.ranking.paired import OutcomeTable, compare
@@ -21,7 +22,7 @@ from bln_search.ranking.selection import selection
 from bln_search.search.place import Place
 from bln_search.storage.analyses import find_analysis, keep_analysis, results_of
 from bln_search.storage.board import study_leaderboard
-from bln_search.storage.evaluations import RecordedEvaluation, evaluations
+from bln_search.storage.evaluations import RecordedEvaluation, evaluations, scores
 from bln_search.storage.ledger import Ledger
 from bln_search.storage.outcomes import outcomes_of
 from bln_search.storage.probes import probes_of
@@ -61,11 +62,15 @@ def _analysis(ledger: Ledger, study_id: int, place: Place | None) -> Analysis:
     if found is None:
         return Analysis(selection=selection(board), reason=reason)
     recommendation = recommend(found, _at_sizes(ledger, study_id))
+    arms = {(row.arm, row.point) for row in found.rows}
+    figures = figures_by_row(scores(ledger.engine, study_id), arms)
     measured = () if place is None else latencies(ledger, study_id, recommendation, place)
     return Analysis(
         comparison=found,
         selection=selection(board),
         recommendation=recommendation,
+        effects=condition_effects(figures),
+        shares=variance_shares(figures),
         latencies=measured,
         device=None if place is None or not measured else place.device,
         threads=None if place is None or not measured else place.threads,

@@ -23,6 +23,7 @@ from bln_search.reports.charts.curves import TrialCurve, curves_chart
 from bln_search.reports.charts.layers import drift_chart
 from bln_search.reports.charts.probes import axis_chart, company_chart, latency_chart
 from bln_search.reports.charts.search import PointResult, importance_chart, parallel_chart, pareto_chart
+from bln_search.reports.charts.variance import variance_chart
 from bln_search.specs.space import point_label
 from bln_search.storage.browse import Page, find_study_line, list_curves
 from bln_search.storage.overview import drifts, inference_seconds
@@ -114,6 +115,14 @@ def _compared(question: Question, draw: Callable[[Comparison], Chart | None]) ->
     return None if analysis is None or analysis.comparison is None else draw(analysis.comparison)
 
 
+def _variance(question: Question) -> Chart | None:
+    analysis = question.analysis
+    if analysis is None or not question.conditions:
+        return None
+    one = list(question.conditions)[question.place]
+    return variance_chart(analysis.shares, one.arm, one.point)
+
+
 def _latencies(question: Question) -> Chart | None:
     analysis = question.analysis
     return None if analysis is None else latency_chart(analysis.latencies, analysis.device, analysis.threads)
@@ -126,6 +135,11 @@ CHARTS: dict[str, tuple[str, Callable[[Question], Chart | None], str]] = {
         "What each switch does",
         lambda one: effects_chart(one.losses),
         "this needs every configuration of the method measured under one seed at least",
+    ),
+    "variance": (
+        "What explains the differences",
+        _variance,
+        "this is worked out when the study is complete",
     ),
     "differences": (
         "Differences to the best row",

@@ -55,7 +55,7 @@ def bootstrap_rate(model, seeds):
     alarms = 0
     for repetition in range(REPETITIONS):
         made = draw(rng, seeds=seeds, examples=30, **model)
-        drawn = replicates(made, "loss", draws=200, random=repetition)
+        drawn = replicates(made, "loss", draws=200, random=repetition)[0]
         low, high = intervals(drawn, crossed_differences(made, "loss"), made.pairs, seeds)
         alarms += not low[0] <= 0 <= high[0]
     return alarms / REPETITIONS
@@ -144,7 +144,7 @@ def test_plain_percentiles_of_the_bootstrap_with_three_seeds_ring_far_too_often(
     rng = np.random.default_rng(4)
     alarms = 0
     for repetition in range(REPETITIONS):
-        drawn = replicates(draw(rng, seeds=3, of_seed=0.5), "loss", draws=200, random=repetition).drawn
+        drawn = replicates(draw(rng, seeds=3, of_seed=0.5), "loss", draws=200, random=repetition)[0].drawn
         low, high = np.quantile(drawn[:, 0] - drawn[:, 1], [0.025, 0.975])
         alarms += not low <= 0 <= high
     assert alarms / REPETITIONS > 0.12

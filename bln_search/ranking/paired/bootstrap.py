@@ -29,13 +29,13 @@ class Replicates:
     observed: Floats
 
 
-def replicates(table: OutcomeTable, metric: str, *, draws: int = REPLICATES, random: int = 0) -> Replicates:
-    """Draw seeds, and examples once for all of them, as all seeds meet the same ones.
+def replicates(table: OutcomeTable, *metrics: str, draws: int = REPLICATES, random: int = 0) -> list[Replicates]:
+    """Draw seeds, and examples once for all of them, as all seeds meet the same ones; for each of `metrics`.
 
-    This is the pigeonhole bootstrap (Owen 2007), hierarchical in that each draw draws seeds and examples.
-    The same `random` gives the same draws for loss and accuracy.
+    This is the pigeonhole bootstrap (Owen 2007), hierarchical in that each draw draws seeds and examples. The draws are
+    the same for every metric. random: seed of the draws.
     """
-    figures = table.figures(metric)
+    figures = np.concatenate([table.figures(metric) for metric in metrics], axis=1)
     seeds, rows, examples = figures.shape
     flat = np.ascontiguousarray(figures.reshape(seeds * rows, examples).T)
     generator = np.random.default_rng(random)
@@ -47,7 +47,9 @@ def replicates(table: OutcomeTable, metric: str, *, draws: int = REPLICATES, ran
         weights = _weights(generator, part.stop - start, examples)
         means = (weights @ flat).reshape(-1, seeds, rows) / examples
         drawn[part] = np.einsum("bs,bsk->bk", shares[part], means)
-    return Replicates(drawn, figures.mean(axis=(0, 2), dtype=np.float64))
+    observed = figures.mean(axis=(0, 2), dtype=np.float64)
+    count = len(metrics)
+    return [Replicates(*both) for both in zip(np.split(drawn, count, 1), np.split(observed, count), strict=True)]
 
 
 def _weights(generator: np.random.Generator, count: int, examples: int) -> NDArray[np.float32]:

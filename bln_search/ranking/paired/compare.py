@@ -33,11 +33,12 @@ def compare(
     """Compare the rows of `table`, which are `candidates`, in the order of their mean loss.
 
     Pairs are told apart by their loss over seeds and examples, Holm over all pairs; letters and rank intervals follow
-    from that. left_out: rows that are not in the table, for the record. random: seed of every draw.
+    from that. The first row that is told from the best ends the group that shares the first place, though one behind it
+    may vary so much that nothing can be told of it. left_out: rows that are not in the table, for the record. random: seed of every draw.
     """
     order = [int(row) for row in np.argsort(table.losses.mean(axis=(0, 2), dtype=np.float64), kind="stable")]
     table = table.chosen(order)
-    found = {metric: replicates(table, metric, random=random) for metric in _METRICS}
+    found = dict(zip(_METRICS, replicates(table, *_METRICS, random=random), strict=True))
     differences = {metric: _differences(table, metric, found[metric]) for metric in _METRICS}
     inside = within_seeds(table, random=random)
     of_seeds = [_holm_each(one) for one in (inside.mcnemar, inside.wilcoxon, inside.permutation)]
@@ -98,6 +99,7 @@ def _rows(
     named = letters(table.rows, apart)
     ranks = rank_intervals(table.rows, apart)
     first = shares_of_first(drawn).tolist()
+    told = min((second for one, second in apart if one == 0), default=table.rows)
     accuracies = table.correct.mean(axis=(0, 2)).tolist()
     return tuple(
         ComparedRow(
@@ -109,7 +111,7 @@ def _rows(
             loss=float(drawn.observed[place]),
             accuracy=accuracies[place],
             letters=None if named is None else named[place],
-            shares_first=(0, place) not in apart,
+            shares_first=place < told,
             lowest_rank=ranks[place][0],
             highest_rank=ranks[place][1],
             mean_rank=None if ranked is None else float(ranked.ranks[place]),

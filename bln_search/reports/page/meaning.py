@@ -11,6 +11,7 @@ from bln_search.ranking.probed import company
 from bln_search.reports.charts import Chart
 from bln_search.reports.charts.comparison import critical_difference_chart, differences_chart, row_labels
 from bln_search.reports.charts.probes import axis_chart, company_chart, latency_chart
+from bln_search.reports.charts.variance import variance_chart
 from bln_search.reports.comparison import analysis_lines
 from bln_search.reports.page.blocks import Block, Column, Kind, Paragraph, Picture, Row, Section, Table
 from bln_search.reports.page.material import Material
@@ -28,6 +29,8 @@ def meaning(material: Material) -> Section | None:
     if analysis.comparison is not None:
         blocks.append(_table(analysis.comparison))
         blocks += _drawn(differences_chart(analysis.comparison), critical_difference_chart(analysis.comparison))
+    for arm, point in dict.fromkeys((one.arm, one.point) for one in analysis.shares):
+        blocks += _drawn(variance_chart(analysis.shares, arm, point), about=arm)
     blocks += _drawn(latency_chart(analysis.latencies, analysis.device, analysis.threads))
     return Section("meaning", "What the results say", blocks) if blocks else None
 
