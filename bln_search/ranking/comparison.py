@@ -49,9 +49,9 @@ class ComparedPair(_Kept):
 class ComparedRow(_Kept):
     """A row of the table and where it may stand.
 
-    letters: two rows that share one cannot be told apart; None where there are too many groups. shares_first: neither it
-    nor any row above it is told from the best row. lowest_rank, highest_rank: where it may stand. mean_rank: over seeds. first_share: how often it
-    comes first when seeds and examples are drawn anew.
+    letters: two rows that share one cannot be told apart; None where there are too many groups. shares_first: neither
+    it nor any row above it is told from the best row. lowest_rank, highest_rank: where it may stand. mean_rank: over
+    seeds. first_share: how often it comes first when seeds and examples are drawn anew.
     """
 
     arm: str

@@ -34,7 +34,8 @@ def compare(
 
     Pairs are told apart by their loss over seeds and examples, Holm over all pairs; letters and rank intervals follow
     from that. The first row that is told from the best ends the group that shares the first place, though one behind it
-    may vary so much that nothing can be told of it. left_out: rows that are not in the table, for the record. random: seed of every draw.
+    may vary so much that nothing can be told of it. left_out: rows that are not in the table, for the record. random:
+    seed of every draw.
     """
     order = [int(row) for row in np.argsort(table.losses.mean(axis=(0, 2), dtype=np.float64), kind="stable")]
     table = table.chosen(order)
