@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
+import numpy as np
 from rich.console import Console
 
 from bln_search.core.configuration import InferenceConfiguration
@@ -13,7 +15,11 @@ from bln_search.core.errors import ModelError
 from bln_search.core.records import EvaluationKey, Outcomes
 from bln_search.core.words import PopulationEstimate
 from bln_search.norms.statistics import LayerPopulation, chosen_population
+from bln_search.ranking.analysis import Analysis
+from bln_search.ranking.comparison import MOST_ROWS, Comparison
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
+from bln_search.ranking.paired import OutcomeTable, compare
+from bln_search.reports.comparison import analysis_lines, groups_of
 from bln_search.reports.table import leaderboard_table, reasons
 
 LayerPopulationsByName = Mapping[str, LayerPopulation]
@@ -39,7 +45,8 @@ class RankedConfiguration:
 class RankedConfigurations:
     """Rows from best to worst, those without a rank last. Printing it prints the table.
 
-    outcomes: per-example losses and correctness of every measured row.
+    outcomes: per-example losses and correctness of every measured row. Rows that share a letter in the printed table
+    are not told apart (`comparison`).
     """
 
     board: Leaderboard
@@ -53,6 +60,26 @@ class RankedConfigurations:
             reason = next((row.reason for row in self.board.rows if row.reason), "there is no row")
             raise ModelError(f"no configuration could be measured: {reason}")
         return self[0]
+
+    @cached_property
+    def comparison(self) -> Comparison | None:
+        """The best ranked rows compared over the examples of the split that decides; None for fewer than two of either.
+
+        It speaks of this network and other examples: one seed tells nothing of another.
+        """
+        ranked = [row.candidate for row in self.board.rows if row.rank is not None]
+        if len(ranked) < 2:
+            return None
+        split = self.board.ranked_on
+        kept = [
+            self.outcomes[EvaluationKey(configuration, estimate, batch_size, split)]
+            for _, _, configuration, estimate, batch_size in ranked[:MOST_ROWS]
+        ]
+        if len(kept[0].losses) < 2:
+            return None
+        losses = np.stack([one.losses for one in kept])[None].astype(np.float32)
+        table = OutcomeTable(losses, np.stack([one.correct for one in kept])[None])
+        return compare(ranked[:MOST_ROWS], table, split, left_out=len(ranked) - len(kept))
 
     def __getitem__(self, place: int) -> RankedConfiguration:
         row = self.board.rows[place]
@@ -75,5 +102,8 @@ class RankedConfigurations:
 
     def __str__(self) -> str:
         out = io.StringIO()
-        Console(file=out, width=160).print(leaderboard_table(self.board), *reasons(self.board), sep="\n", markup=False)
+        analysis = Analysis(comparison=self.comparison)
+        table = leaderboard_table(self.board, groups=groups_of(analysis))
+        lines = [*reasons(self.board), *analysis_lines(analysis)]
+        Console(file=out, width=160).print(table, *lines, sep="\n", markup=False)
         return out.getvalue()

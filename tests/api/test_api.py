@@ -270,3 +270,28 @@ def test_importing_the_package_and_its_web_rooms_loads_no_torch():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_printed_table_says_which_rows_can_be_told_apart():
+    """One network: over its examples alone."""
+    torch.manual_seed(0)
+    x = torch.randn(120, 6)
+    y = (x[:, 0] > 0).long()
+    network = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), bln_search.BLN(8, batch_size=10), nn.Linear(8, 2))
+    batches = DataLoader(TensorDataset(x, y), batch_size=10)
+    ranked = bln_search.evaluate_configurations(network, batches, batches)
+    compared = ranked.comparison
+    assert (compared.seeds, compared.examples, len(compared.rows)) == (1, 120, 16)
+    assert compared.rows[0].configuration == str(ranked.best.configuration)
+    assert "over examples of one network" in " ".join(str(ranked).split())
+    assert compared is ranked.comparison
+
+
+def test_one_example_compares_nothing():
+    network = nn.Sequential(bln_search.BN(4), nn.Linear(4, 2))
+    data = TensorDataset(torch.randn(6, 4), torch.zeros(6, dtype=torch.long))
+    one = TensorDataset(torch.randn(1, 4), torch.zeros(1, dtype=torch.long))
+    ranked = bln_search.evaluate_configurations(network, DataLoader(data, batch_size=3), DataLoader(one))
+    assert ranked.comparison is None
+    assert len(ranked) == 4
+    assert "share" not in str(ranked)

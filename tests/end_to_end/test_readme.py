@@ -37,7 +37,7 @@ def test_the_quickstart_prints_the_table_shown(tmp_path):
 
     def losses(text):
         rows = [[cell.strip() for cell in line.split("│")] for line in text.splitlines() if line.startswith("│")]
-        return {"".join(row[2:6]): float(row[7].split()[0]) for row in rows}
+        return {"".join(row[3:7]): float(row[8].split()[0]) for row in rows}
 
     assert len(losses(shown)) == 16
     assert losses(printed).keys() == losses(shown).keys()
