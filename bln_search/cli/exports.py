@@ -12,7 +12,7 @@ import typer
 
 from bln_search.cli.exits import keeping_nothing
 from bln_search.cli.output import Format, errors, results
-from bln_search.cli.sources import DatabaseOption, StudyArgument
+from bln_search.cli.sources import DatabaseOption, LedgerSource, StudyArgument
 from bln_search.cli.studies import DataOption, FormatOption
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.errors import ExportError
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from bln_search.api import TrainedRow
     from bln_search.api.description import Figures
 
-BEST = "best"
+BEST, RECOMMENDED = "best", "recommended"
 _MOST_LISTED = 20
 
 
@@ -43,7 +43,9 @@ def register(app: typer.Typer) -> None:
 def export(
     study: StudyArgument,
     to: Annotated[Path, typer.Option("--to", help="Folder to write; new, empty, or with --overwrite an export.")],
-    config: Annotated[str, typer.Option("--config", help="`best`, or four letters such as TTFF.")] = BEST,
+    config: Annotated[
+        str, typer.Option("--config", help="`best`, `recommended`, or four letters such as TTFF.")
+    ] = BEST,
     estimate: Annotated[PopulationEstimate | None, typer.Option(help="Population estimate of the row.")] = None,
     arm: Annotated[str | None, typer.Option(help="Arm of the row.")] = None,
     batch_size: Annotated[int | None, typer.Option(min=1, help="Inference mini-batch size of the row.")] = None,
@@ -59,7 +61,10 @@ def export(
     with keeping_nothing(), closing(open_ledger(database or settings.database_url)) as ledger:
         found = ledger.find_study(study)
         board = study_leaderboard(ledger.engine, found.id, found.spec)
-        row = choose_row(board, config, estimate, arm, batch_size, parameters)
+        if config == RECOMMENDED:
+            row = _recommended(ledger, found, board)
+        else:
+            row = choose_row(board, config, estimate, arm, batch_size, parameters)
         trained = _trained(ledger, found, row, seed)
     from bln_search.api import export_network
     from bln_search.data import load_data
@@ -93,7 +98,7 @@ def choose_row(
     try:
         word = None if config == BEST else InferenceConfiguration(config)
     except ValueError as error:
-        raise ExportError(f"--config: {error}; or write best") from None
+        raise ExportError(f"--config: {error}; or write best or recommended") from None
     if not board.rows:
         raise ExportError("the study has no result yet; run it with `bln-search run`")
     found = [
@@ -117,6 +122,15 @@ def choose_row(
             f"{_listed(measured)}"
         )
     return measured[0]
+
+
+def _recommended(ledger: Ledger, study: StudySummary, board: Leaderboard) -> LeaderboardRow:
+    """The row that the study's analysis recommends."""
+    analysis = LedgerSource(ledger).analysis(study, anyway=True)
+    if analysis is None or analysis.recommendation is None:
+        reason = "it has no result yet" if analysis is None else analysis.reason
+        raise ExportError(f"nothing can be recommended: {reason}; write --config best, or a configuration")
+    return next(row for row in board.rows if row.candidate == analysis.recommendation.candidate)
 
 
 def _listed(rows: Sequence[LeaderboardRow]) -> str:
@@ -162,7 +176,7 @@ def _trained(ledger: Ledger, study: StudySummary, row: LeaderboardRow, seed: int
 def _belongs(one: RecordedEvaluation, row: LeaderboardRow) -> bool:
     key = one.evaluation.key
     found = one.arm, one.point, key.configuration, key.estimate, key.batch_size
-    return found == (row.arm, row.point, row.configuration, row.estimate, row.batch_size)
+    return found == row.candidate
 
 
 def _is_of(trial: TrialResult, row: LeaderboardRow, seed: int) -> bool:

@@ -49,6 +49,11 @@ class Recommendation(BaseModel):
     confidence: Confidence
 
     @property
+    def candidate(self) -> Candidate:
+        """Its key in a table."""
+        return self.arm, self.point, InferenceConfiguration(self.configuration), self.estimate, self.batch_size
+
+    @property
     def words(self) -> str:
         """In a few sentences."""
         name = " ".join(part for part in (self.arm, self.configuration, self.estimate) if part)

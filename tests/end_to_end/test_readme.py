@@ -27,7 +27,7 @@ def test_the_python_block_runs_and_prints_a_table_of_sixteen_rows():
 
 
 def test_the_studies_are_valid():
-    assert [parse_study(study).name for study in blocks("yaml")] == ["digits_example", "mbn_example"]
+    assert [parse_study(study).name for study in blocks("yaml")] == ["digits_example", "mbn_example", "probed_example"]
 
 
 def test_the_quickstart_prints_the_table_shown(tmp_path):
