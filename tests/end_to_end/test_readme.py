@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 
-from bench import figures
+from bench import conclusions, figures
 from bln_search.cli.main import app
 from bln_search.specs import parse_study
 from tests.conftest import ROOT
@@ -57,3 +57,9 @@ def test_every_figure_comes_from_its_file():
     assert shown == figures.block(), "run python -m bench.figures --write"
     for file in re.findall(r"`(bench/results/[^`]+)`", shown):
         assert (ROOT / file).is_file(), file
+
+
+def test_every_table_about_the_published_order_comes_from_its_file():
+    page = conclusions.PAGE.read_text(encoding="utf-8")
+    shown = page.split(conclusions.OPEN)[1].split(conclusions.CLOSE)[0]
+    assert shown == conclusions.block(), "run python -m bench.conclusions --write"
