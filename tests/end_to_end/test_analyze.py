@@ -1,0 +1,85 @@
+"""What results say, and probes, with the command."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.end_to_end.commands import call
+
+STUDY = """
+name: small
+data: {name: digits, fraction: 0.2, validation: 200}
+model: {name: mlp, widths: [8]}
+arms: [{method: bln}]
+training: {epochs: 2}
+seeds: [0, 1]
+probes: {epochs: 1}
+"""
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A home with one finished study, and what `run` printed."""
+    home = tmp_path_factory.mktemp("home")
+    (home / "small.yaml").write_text(STUDY)
+    return home, call("run", home / "small.yaml", "--workers", "1", home=home, check=0).stdout
+
+
+def test_run_prints_groups_and_the_recommendation(finished):
+    _, printed = finished
+    assert "group" in printed
+    assert "Use bln " in printed
+    assert "Holm over 120 pairs" in " ".join(printed.split())
+
+
+def test_analyze_says_it_again_with_every_difference_and_as_json(finished):
+    home, printed = finished
+    table = call("analyze", "small", home=home, check=0).stdout
+    assert next(line for line in printed.splitlines() if line.startswith("Use bln")) in table
+    said = json.loads(call("analyze", "small", "--format", "json", home=home, check=0).stdout)
+    assert len(said["comparison"]["pairs"]) == 120
+    assert said["recommendation"]["configuration"] in [row["configuration"] for row in said["comparison"]["rows"]]
+    assert {one["metric"] for one in said["effects"]} == {"loss", "accuracy"}
+    assert {one["batch_size"] for one in said["latencies"]} == {1, 25}
+
+
+def test_probe_measures_without_training_again_and_keeps_what_was_there(finished):
+    home, _ = finished
+    told = call("probe", "small", "--batch-sizes", "1,8", "--reshuffles", "2", home=home, check=0).stderr
+    assert "bln seed 1: 64 figures (2/2)" in told  # sixteen rows at two sizes, reshuffled and of one class
+    report = home / "report.html"
+    call("report", "small", "--to", report, home=home, check=0)
+    page = report.read_text(encoding="utf-8")
+    for shown in ("Loss at other batch sizes", "Loss after other epochs", "Dependence on the mini-batch"):
+        assert shown in page
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("probe", "small"), "say what to measure"),
+        (("probe", "small", "--batch-sizes", "1,x"), "not a list of sizes"),
+        (("probe", "small", "--batch-sizes", "0"), "not a list of sizes"),
+        (("probe", "small", "--batch-sizes", "100000"), "larger than the data"),
+        (("probe", "nothing", "--batch-sizes", "1"), "no study 'nothing'"),
+        (("analyze", "nothing"), "no study 'nothing'"),
+        (("analyze", "small", "--format", "csv"), "choose table or json"),
+    ],
+)
+def test_a_mistake_is_one_sentence(finished, words, sentence):
+    home, _ = finished
+    done = call(*words, home=home)
+    assert done.returncode in (2, 3, 4)
+    assert sentence in " ".join(done.stderr.replace("│", " ").split())
+    assert "Traceback" not in done.stderr
+
+
+def test_the_recommended_row_is_exported(finished, tmp_path):
+    pytest.importorskip("onnxruntime")
+    home, _ = finished
+    said = json.loads(call("analyze", "small", "--format", "json", home=home, check=0).stdout)["recommendation"]
+    call("export", "small", "--config", "recommended", "--to", tmp_path / "out", home=home, check=0)
+    described = json.loads((tmp_path / "out" / "configuration.json").read_text())
+    assert described["row"]["configuration"] == said["configuration"]
