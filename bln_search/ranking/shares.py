@@ -43,7 +43,7 @@ def shares(values: Mapping[Cell, float]) -> list[Share] | None:
     cells = _cells(values, configurations, switches)
     if cells is None:
         return None
-    names = [*switches, "estimate", "batch size", "seed"]
+    names = [*switches, "population estimate", "batch size", "seed"]
     centred = cells - cells.mean()
     total = float((centred**2).sum())
     if total == 0:

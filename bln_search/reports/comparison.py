@@ -92,8 +92,9 @@ def _shares_line(one: VarianceShares) -> str:
 
 def selection_line(one: Selection, optimism: float) -> str:
     """What choosing the first row cost."""
+    luck = f", too low by about {optimism:.4f} for having been chosen" if optimism >= 0.00005 else ""
     return (
-        f"Chosen on {one.chosen_on} ({one.loss:.4f}, too low by about {max(optimism, 0):.4f} for having been chosen), "
-        f"on {one.reported_on} it has {one.loss_there:.4f} and place {one.place_there} of {one.of}: "
+        f"Chosen on {one.chosen_on} ({one.loss:.4f}{luck}), on {one.reported_on} it has {one.loss_there:.4f} and "
+        f"place {one.place_there} of {one.of}: "
         f"{one.regret:.4f} above the row that is best there."
     )

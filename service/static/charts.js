@@ -62,6 +62,8 @@ export async function draw(place) {
       plot.replaceChildren();
     }
     place.figure = answer.figure;
+    const { height } = answer.figure.layout; // of a chart with many rows
+    plot.style.height = height ? `${height}px` : "";
     await plotly.react(plot, answer.figure.data, themed(answer.figure), FIT);
     place.querySelector(".picture").disabled = false;
   } catch (problem) {

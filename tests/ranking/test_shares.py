@@ -40,7 +40,7 @@ def statsmodels_shares(table):
     alone = anova_lm(ols("y ~ " + " + ".join(f"C({name})" for name in factors), frame).fit())["sum_sq"]
     between = anova_lm(ols("y ~ C(word)", frame).fit())["sum_sq"]["C(word)"]
     total = alone.sum()
-    renamed = dict(zip("abcd", Statistic, strict=True)) | {"size": "batch size"}
+    renamed = dict(zip("abcd", Statistic, strict=True)) | {"size": "batch size", "estimate": "population estimate"}
     found = {str(renamed.get(name, name)): alone[f"C({name})"] / total for name in factors}
     switches = [found[str(renamed[name])] for name in "abcd" if name in factors]
     if len(switches) > 1:
@@ -93,7 +93,7 @@ def test_factors_with_one_level_are_left_out():
 
 def test_a_single_switch_has_no_interactions():
     table = {key: value for key, value in values(Method.BN).items() if str(key[0])[1] == "T"}
-    assert {one.name for one in shares(table)} == {"E_B", "estimate", "batch size", "seed", REST}
+    assert {one.name for one in shares(table)} == {"E_B", "population estimate", "batch size", "seed", REST}
 
 
 def test_one_missing_value_and_there_are_no_shares():

@@ -32,6 +32,7 @@
 
   function draw({ plot, figure }) {
     plot.classList.add("drawn");
+    plot.style.height = figure.layout.height ? `${figure.layout.height}px` : "";
     window.Plotly.react(plot, figure.data, themed(figure.layout), FIT);
   }
 
