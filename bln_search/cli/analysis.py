@@ -81,7 +81,7 @@ def probe(
         found = ledger.find_study(study)
         place = make_place(settings, data, device)
         measured = probe_study(ledger, found.id, place, asked, lambda line: errors.print(line, markup=False))
-        analyze_again(ledger, found.id, place)
+        analyze_again(ledger, found.id, None)
     errors.print(f"{measured} figures written down; `bln-search analyze {found.id}` shows them")
 
 

@@ -62,6 +62,8 @@ def export(
         found = ledger.find_study(study)
         board = study_leaderboard(ledger.engine, found.id, found.spec)
         if config == RECOMMENDED:
+            if (estimate, arm, batch_size, parameters) != (None, None, None, None):
+                raise typer.BadParameter("which row is recommended is known: name no part of it", param_hint="--config")
             row = _recommended(ledger, found, board)
         else:
             row = choose_row(board, config, estimate, arm, batch_size, parameters)

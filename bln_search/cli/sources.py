@@ -128,7 +128,7 @@ class LedgerSource:
             if anyway:
                 raise MissingPackageError(error.name, "train") from None
             return None
-        return analyze(self.ledger, study.id, None)
+        return analyze(self.ledger, study.id, None, keep=False)
 
     def schema(self) -> str | None:
         """The revision of the database's tables."""

@@ -113,7 +113,7 @@ class Probe:
 
     loss (nats) and accuracy (fraction) are means over n examples and every repetition. Of `reshuffled` and `skewed`
     mini-batches: deviation, how far an example's loss scatters over them (root of the mean variance, nats), and flips,
-    the share of examples whose prediction is not the same throughout.
+    the share of examples whose prediction is another than in the order of the data.
     """
 
     kind: ProbeKind

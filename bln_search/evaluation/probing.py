@@ -58,7 +58,8 @@ def probe_company(
     """How much answers depend on the other examples of the mini-batch, on the validation split.
 
     The examples are put into mini-batches anew `reshuffles` times, and once so that each holds one class as far as that
-    goes. Flips are counted against the predictions in the order of the data. seed: draws the orders.
+    goes. Flips are counted against the predictions in the order of the data, and averaged over the passes. seed: draws
+    the orders.
     """
     kept = _defined(rows, populations, batch_size)
 
@@ -68,20 +69,47 @@ def probe_company(
         back = torch.argsort(order).cpu().numpy()
         return [Outcomes(one.losses[back], one.correct[back]) for one in found]
 
-    generator = torch.Generator().manual_seed(seed)
-    orders = list(_orders(targets, reshuffles, generator))
     usual = answer(torch.arange(len(targets), device=targets.device))
-    shuffled = [answer(order) for order in orders[:-1]]
-    skewed = answer(orders[-1])
     truth = targets.cpu().numpy()
-    probes = []
-    for place, row in enumerate(kept):
-        key = _key(row, batch_size)
-        again = [one[place] for one in shuffled]
-        for kind, passes in ((ProbeKind.RESHUFFLED, again), (ProbeKind.SKEWED, [skewed[place]])):
-            probe = _company(kind, key, usual[place], passes, truth)
-            probes += [] if probe is None else [probe]
-    return probes
+    mixed, skewed = ([_Company(one.correct.astype(np.int64), truth) for one in usual] for _ in range(2))
+    orders = _orders(targets, reshuffles, torch.Generator().manual_seed(seed))
+    for turn, order in enumerate(orders):
+        for company, one in zip(mixed if turn < reshuffles else skewed, answer(order), strict=True):
+            company.add(one)
+    found = [
+        company.probe(kind, _key(row, batch_size))
+        for place, row in enumerate(kept)
+        for kind, company in ((ProbeKind.RESHUFFLED, mixed[place]), (ProbeKind.SKEWED, skewed[place]))
+    ]
+    return [one for one in found if one is not None]
+
+
+class _Company:
+    """What passes in other company add up to; only sums are held. usual: classes predicted in the order of the data."""
+
+    def __init__(self, usual: NDArray[np.int64], truth: NDArray[np.int64]) -> None:
+        self.usual, self.truth = usual, truth
+        self.passes, self.right, self.flips = 0, 0.0, 0.0
+        self.mean = np.zeros(len(truth))
+        self.squares = np.zeros(len(truth))
+
+    def add(self, one: Outcomes) -> None:
+        """One more pass; squares around the mean after Welford."""
+        self.passes += 1
+        losses = one.losses.astype(np.float64)
+        before = losses - self.mean
+        self.mean += before / self.passes
+        self.squares += before * (losses - self.mean)
+        self.right += float((one.correct == self.truth).mean())
+        self.flips += float((one.correct != self.usual).mean())
+
+    def probe(self, kind: ProbeKind, key: EvaluationKey) -> Probe | None:
+        """Means over the passes; None without one, or where a loss was not a finite number."""
+        if not self.passes or not np.isfinite(self.mean).all():
+            return None
+        deviation = float(np.sqrt(self.squares.mean() / (self.passes - 1))) if self.passes > 1 else None
+        right, flips = self.right / self.passes, self.flips / self.passes
+        return Probe(kind, 0, key, len(self.truth), float(self.mean.mean()), right, deviation, flips)
 
 
 def _orders(targets: Tensor, reshuffles: int, generator: torch.Generator) -> Iterator[Tensor]:
@@ -90,18 +118,6 @@ def _orders(targets: Tensor, reshuffles: int, generator: torch.Generator) -> Ite
         yield torch.randperm(len(targets), generator=generator).to(targets.device)
     mixed = torch.randperm(len(targets), generator=generator).to(targets.device)
     yield mixed[torch.argsort(targets[mixed], stable=True)]
-
-
-def _company(
-    kind: ProbeKind, key: EvaluationKey, usual: Outcomes, passes: Sequence[Outcomes], truth: NDArray[np.int64]
-) -> Probe | None:
-    losses = np.stack([one.losses for one in passes]).astype(np.float64)
-    classes = np.stack([one.correct for one in passes])
-    if not np.isfinite(losses).all():
-        return None
-    deviation = float(np.sqrt(losses.var(axis=0, ddof=1).mean())) if len(passes) > 1 else None
-    flips = float((classes != usual.correct).any(axis=0).mean())
-    return Probe(kind, 0, key, len(truth), float(losses.mean()), float((classes == truth).mean()), deviation, flips)
 
 
 def _defined(rows: Sequence[Row], populations: Populations, batch_size: int) -> list[Row]:

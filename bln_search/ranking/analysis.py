@@ -9,6 +9,9 @@ from bln_search.ranking.factors import ConditionEffects, VarianceShares
 from bln_search.ranking.recommendation import Recommendation
 from bln_search.ranking.selection import Selection
 
+FORMAT = 1
+"""Of what is kept; another version's is worked out anew."""
+
 
 class _Kept(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -26,10 +26,11 @@ class Confidence(StrEnum):
 class Recommendation(BaseModel):
     """The row to use.
 
-    deterministic: no other example has a say in an answer. computed: statistics computed at inference. batch_sizes: at
-    which it is not told from the best row; None where every size gives the same answers. sharing: rows of the first
-    group. first_share: how often it comes first when seeds and examples are drawn anew. loss_to_best: upper end of the
-    95 % interval of its mean loss less that of the best row, 0 for the best row itself.
+    deterministic: no other example has a say in an answer. computed: statistics computed at inference. batch_sizes:
+    that at which it was ranked, and others at which seeds do not tell it from the best row; None where every size gives
+    the same answers. sharing: rows of the first group. first_share: how often it comes first when seeds and examples
+    are drawn anew. loss_to_best: upper end of the 95 % interval of its mean loss less that of the best row, 0 for the
+    best row itself.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -73,7 +74,9 @@ class Recommendation(BaseModel):
         if self.batch_sizes is None:
             return "Its answers are the same in mini-batches of any size."
         sizes = ", ".join(str(size) for size in self.batch_sizes)
-        return f"Its answers depend on the mini-batch: measured to hold for mini-batches of {sizes}."
+        return (
+            f"Its answers depend on the mini-batch: it is not told to be worse than others in mini-batches of {sizes}."
+        )
 
     @property
     def _sure(self) -> str:
@@ -104,7 +107,7 @@ def recommend(comparison: Comparison, at_sizes: Mapping[int, Mapping[Candidate, 
     configuration = InferenceConfiguration(chosen.configuration)
     best = comparison.rows[0]
     pair = None if chosen == best else comparison.pair(0, comparison.rows.index(chosen))
-    clear = len(group) == 1 and not comparison.left_out
+    clear = len(group) == 1 and not comparison.left_out and not comparison.too_varied
     return Recommendation(
         arm=chosen.arm,
         point=chosen.point,
@@ -133,15 +136,17 @@ def _valid_sizes(row: ComparedRow, at_sizes: Mapping[int, Mapping[Candidate, Los
     arm, point, configuration, estimate, _ = row.candidate
     for size, losses in at_sizes.items():
         own = losses.get((arm, point, configuration, estimate, size))
-        if own is not None and not _worse(own, list(losses.values())):
+        if own is not None and _holds(own, list(losses.values())):
             sizes.add(size)
     return tuple(sorted(sizes))
 
 
-def _worse(own: Losses, others: Sequence[Losses]) -> bool:
-    """Is it told from the row of lowest mean loss, by its seeds?"""
+def _holds(own: Losses, others: Sequence[Losses]) -> bool:
+    """Is it the row of lowest mean loss, or not told from that by its seeds? False where seeds can tell nothing."""
     best = min(others, key=lambda one: sum(one.values()) / len(one))
-    if best is own or best.keys() != own.keys():
+    if best is own:
+        return True
+    if best.keys() != own.keys():
         return False
     p = paired_p([own[seed] - best[seed] for seed in sorted(own)])
-    return p is not None and p < ALPHA
+    return p is not None and p >= ALPHA

@@ -68,7 +68,7 @@ def analysis_lines(analysis: Analysis) -> list[str]:
         )
     lines += [_shares_line(one) for one in analysis.shares if (one.split, one.metric) == (found.split, "loss")]
     if analysis.selection is not None:
-        lines.append(selection_line(analysis.selection, found.optimism))
+        lines.append(selection_line(analysis.selection, found))
     return lines
 
 
@@ -90,9 +90,10 @@ def _shares_line(one: VarianceShares) -> str:
     return f"Variance of the {one.split} loss of {one.arm}{point}: {parts}."
 
 
-def selection_line(one: Selection, optimism: float) -> str:
+def selection_line(one: Selection, found: Comparison) -> str:
     """What choosing the first row cost."""
-    luck = f", too low by about {optimism:.4f} for having been chosen" if optimism >= 0.00005 else ""
+    about = "at least" if found.left_out else "about"
+    luck = f", too low by {about} {found.optimism:.4f} for having been chosen" if found.optimism >= 0.00005 else ""
     return (
         f"Chosen on {one.chosen_on} ({one.loss:.4f}{luck}), on {one.reported_on} it has {one.loss_there:.4f} and "
         f"place {one.place_there} of {one.of}: "

@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from pydantic import ValidationError
-from sqlalchemy import Engine, or_, select
+from sqlalchemy import Engine, and_, not_, or_, select
 
 from bln_search.core.states import StudyState
-from bln_search.ranking.analysis import Analysis
+from bln_search.ranking.analysis import FORMAT, Analysis
 from bln_search.storage.engine import reading, writing
 from bln_search.storage.tables import AnalysisRow, StudyRow
+
+_PRESENT = AnalysisRow.results == StudyRow.results, AnalysisRow.format == FORMAT
 
 
 @dataclass(frozen=True)
@@ -27,14 +29,14 @@ def analysis_made_at(engine: Engine, study_id: int) -> datetime | None:
     """When the study's present results were worked out; None where they were not."""
     with reading(engine) as session:
         query = select(AnalysisRow.made_at).join(StudyRow, StudyRow.id == AnalysisRow.study_id)
-        return session.scalar(query.where(AnalysisRow.study_id == study_id, AnalysisRow.results == StudyRow.results))
+        return session.scalar(query.where(AnalysisRow.study_id == study_id, *_PRESENT))
 
 
 def find_analysis(engine: Engine, study_id: int) -> KeptAnalysis | None:
     """That of a study's present results; None where there is none yet, or one of another version."""
     with reading(engine) as session:
         query = select(AnalysisRow).join(StudyRow, StudyRow.id == AnalysisRow.study_id)
-        row = session.scalar(query.where(AnalysisRow.study_id == study_id, AnalysisRow.results == StudyRow.results))
+        row = session.scalar(query.where(AnalysisRow.study_id == study_id, *_PRESENT))
         if row is None:
             return None
         try:
@@ -48,7 +50,8 @@ def keep_analysis(engine: Engine, study_id: int, results: int, analysis: Analysi
     with writing(engine) as session:
         if session.get(StudyRow, study_id, with_for_update=True) is None:
             return
-        session.merge(AnalysisRow(study_id=study_id, results=results, made_at=now, body=analysis.model_dump_json()))
+        body = analysis.model_dump_json()
+        session.merge(AnalysisRow(study_id=study_id, results=results, format=FORMAT, made_at=now, body=body))
 
 
 def results_of(engine: Engine, study_id: int) -> int:
@@ -57,14 +60,14 @@ def results_of(engine: Engine, study_id: int) -> int:
         return session.scalar(select(StudyRow.results).where(StudyRow.id == study_id)) or 0
 
 
-def next_unanalysed(engine: Engine) -> int | None:
-    """A complete study of a service whose results nobody has worked out yet."""
+def next_unanalysed(engine: Engine, before: datetime) -> int | None:
+    """A study of a service, complete since before then, whose results nobody has worked out yet."""
     with reading(engine) as session:
         query = (
             select(StudyRow.id)
             .outerjoin(AnalysisRow, AnalysisRow.study_id == StudyRow.id)
-            .where(StudyRow.state == StudyState.COMPLETE, StudyRow.owner != "")
-            .where(or_(AnalysisRow.results.is_(None), AnalysisRow.results != StudyRow.results))
+            .where(StudyRow.state == StudyState.COMPLETE, StudyRow.owner != "", StudyRow.ended_at < before)
+            .where(or_(AnalysisRow.results.is_(None), not_(and_(*_PRESENT))))
             .order_by(StudyRow.id)
             .limit(1)
         )

@@ -16,7 +16,7 @@ from bln_search.storage.engine import writing
 from bln_search.storage.events import append_event, append_events
 from bln_search.storage.packing import pack
 from bln_search.storage.rows import new_checkpoint, new_evaluation, new_probe, new_snapshots
-from bln_search.storage.tables import AttemptRow, CheckpointRow, OutcomesRow, StudyRow, TrialRow
+from bln_search.storage.tables import AttemptRow, CheckpointRow, OutcomesRow, ProbeRow, StudyRow, TrialRow
 
 LEASE = timedelta(seconds=30)
 """How long an attempt may stay silent before another may take its trial."""
@@ -97,6 +97,7 @@ class Attempts:
                     session.flush()
                     losses, correct = pack(evaluation.outcomes)
                     session.add(OutcomesRow(evaluation_id=row.id, losses=losses, correct=correct))
+            session.execute(delete(ProbeRow).where(ProbeRow.checkpoint_id == checkpoint.id))
             session.add_all(new_probe(one, checkpoint.id) for one in probes)
             self._end_attempt(session, attempt, AttemptState.SUCCEEDED)
             self._move_trial(session, trial, TrialState.FINISHED)

@@ -177,12 +177,13 @@ class OutcomesRow(Table):
 
 
 class AnalysisRow(Table):
-    """What a comparison of a study's rows found when the study had so many results; `body` is its JSON."""
+    """What a comparison of a study's rows found when the study had so many results; `body` is its JSON in `format`."""
 
     __tablename__ = "analysis"
 
     study_id: Mapped[int] = mapped_column(ForeignKey("study.id", ondelete="CASCADE"), primary_key=True)
     results: Mapped[int]
+    format: Mapped[int]
     made_at: Mapped[datetime]
     body: Mapped[str] = mapped_column(Text)
 

@@ -48,7 +48,7 @@ def trial_results(engine: Engine, study_id: int) -> list[TrialResult]:
 
 @dataclass(frozen=True)
 class TrainedTrial:
-    """A trial whose network is on disk."""
+    """A trial that is finished, with its network."""
 
     id: int
     arm: str
@@ -65,7 +65,10 @@ def trained_trials(
     return [
         TrainedTrial(one.id, one.spec.arm.label, one.point, one.spec.seed, one.spec, one.checkpoint)
         for one in trial_results(engine, study_id)
-        if one.checkpoint is not None and arm in (None, one.spec.arm.label) and point in (None, one.point)
+        if one.state is TrialState.FINISHED
+        and one.checkpoint is not None
+        and arm in (None, one.spec.arm.label)
+        and point in (None, one.point)
     ]
 
 

@@ -8,16 +8,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bln_search.core.errors import BlnSearchError
+from bln_search.core.errors import BlnSearchError, LedgerError, StorageFullError
 from bln_search.core.states import StudyState
 from bln_search.core.words import ProbeKind, Split
-from bln_search.ranking.analysis import Analysis
+from bln_search.ranking.analysis import Analysis, MeasuredLatency
 from bln_search.ranking.comparison import MOST_ROWS, Comparison
 from bln_search.ranking.factors import condition_effects, figures_by_row, variance_shares
 from bln_search.ranking.groups import Losses
 from bln_search.ranking.leaderboard import Candidate, Leaderboard
 from bln_search.ranking.paired import OutcomeTable, compare
-from bln_search.ranking.recommendation import recommend
+from bln_search.ranking.recommendation import Recommendation, recommend
 from bln_search.ranking.selection import selection
 from bln_search.search.place import Place
 from bln_search.storage.analyses import find_analysis, keep_analysis, results_of
@@ -34,23 +34,28 @@ _MOST_VALUES = 32_000_000
 """Losses (rows × seeds × examples) that are compared at once."""
 
 
-def analyzed(ledger: Ledger, study_id: int, place: Place | None) -> Analysis:
+def analyzed(ledger: Ledger, study_id: int, place: Place) -> Analysis:
     """The analysis of the study's present results, made and kept where there is none. place: to measure latencies."""
     kept = find_analysis(ledger.engine, study_id)
     return kept.analysis if kept is not None else analyze(ledger, study_id, place)
 
 
-def analyze(ledger: Ledger, study_id: int, place: Place | None) -> Analysis:
-    """Work the study's results out; of a complete study it is kept. What goes wrong stands in the analysis."""
+def analyze(ledger: Ledger, study_id: int, place: Place | None, *, keep: bool = True) -> Analysis:
+    """Work the study's results out; of a complete study it is kept. place: None keeps latencies that are known.
+
+    What is wrong with the results stands in the analysis. Raises LedgerError and StorageFullError.
+    """
     results = results_of(ledger.engine, study_id)
     try:
         analysis = _analysis(ledger, study_id, place)
+    except (LedgerError, StorageFullError):
+        raise
     except BlnSearchError as error:
         analysis = Analysis(reason=str(error))
     except Exception as error:  # noqa: BLE001 - figures of a study must not be lost for its analysis
         _log.exception("study %d: not analysed", study_id, extra={"study_id": study_id})
         analysis = Analysis(reason=f"{type(error).__name__}: {error}")
-    if ledger.study(study_id).state is StudyState.COMPLETE:
+    if keep and ledger.study(study_id).state is StudyState.COMPLETE:
         keep_analysis(ledger.engine, study_id, results, analysis, ledger.clock())
     return analysis
 
@@ -64,7 +69,9 @@ def _analysis(ledger: Ledger, study_id: int, place: Place | None) -> Analysis:
     recommendation = recommend(found, _at_sizes(ledger, study_id))
     arms = {(row.arm, row.point) for row in found.rows}
     figures = figures_by_row(scores(ledger.engine, study_id), arms)
-    measured = () if place is None else latencies(ledger, study_id, recommendation, place)
+    known = find_analysis(ledger.engine, study_id) if place is None else None
+    before = Analysis() if known is None else known.analysis
+    measured = before.latencies if place is None else _latencies(ledger, study_id, recommendation, place)
     return Analysis(
         comparison=found,
         selection=selection(board),
@@ -72,9 +79,18 @@ def _analysis(ledger: Ledger, study_id: int, place: Place | None) -> Analysis:
         effects=condition_effects(figures),
         shares=variance_shares(figures),
         latencies=measured,
-        device=None if place is None or not measured else place.device,
-        threads=None if place is None or not measured else place.threads,
+        device=before.device if place is None else place.device,
+        threads=before.threads if place is None else place.threads,
     )
+
+
+def _latencies(ledger: Ledger, study_id: int, recommended: Recommendation, place: Place) -> tuple[MeasuredLatency, ...]:
+    """None where they cannot be measured here, which is no reason to lose the rest."""
+    try:
+        return latencies(ledger, study_id, recommended, place)
+    except Exception:  # noqa: BLE001 - the comparison must not be lost for them
+        _log.exception("study %d: latencies not measured", study_id, extra={"study_id": study_id})
+        return ()
 
 
 def study_comparison(
@@ -120,7 +136,6 @@ def _by_row(recorded: Sequence[RecordedEvaluation], split: Split) -> dict[Candid
 def _at_sizes(ledger: Ledger, study_id: int) -> dict[int, dict[Candidate, Losses]]:
     """Losses by seed at other inference mini-batch sizes, as far as they were probed."""
     found: dict[int, dict[Candidate, Losses]] = {}
-    for one in probes_of(ledger.engine, study_id):
-        if one.probe.kind is ProbeKind.SIZE:
-            found.setdefault(one.probe.key.batch_size, {}).setdefault(one.row, {})[one.seed] = one.probe.loss
+    for one in probes_of(ledger.engine, study_id, kinds=[ProbeKind.SIZE]):
+        found.setdefault(one.probe.key.batch_size, {}).setdefault(one.row, {})[one.seed] = one.probe.loss
     return found

@@ -27,10 +27,9 @@ def latencies(ledger: Ledger, study_id: int, recommended: Recommendation, place:
 
     Empty where the checkpoint or the data is not on this machine.
     """
-    trained = trained_trials(ledger.engine, study_id, recommended.arm, recommended.point)
-    if not trained:
+    one = next(iter(trained_trials(ledger.engine, study_id, recommended.arm, recommended.point)), None)
+    if one is None:
         return ()
-    one = trained[0]
     trial = one.spec
     try:
         weights, gathered = read_checkpoint(place.checkpoints / one.checkpoint.file, one.checkpoint.sha256)

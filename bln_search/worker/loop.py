@@ -6,6 +6,7 @@ import logging
 import signal
 import threading
 from collections.abc import Callable
+from datetime import timedelta
 from types import FrameType
 
 from bln_search.core.errors import BlnSearchError, DataError, ModelError, SpecError, StudyLostError
@@ -26,6 +27,9 @@ from bln_search.worker.run import run_study
 _log = logging.getLogger(__name__)
 _IDLE = 1.0
 """Seconds between two looks at an empty queue."""
+
+_HEAD_START = timedelta(minutes=2)
+"""Who has completed a study analyses it; others do that where nobody has for so long."""
 
 _AFTER_ERROR = 10.0
 """Seconds to wait where the database or the disk does not do its part."""
@@ -91,7 +95,7 @@ class Worker:
 
     def _analyze_next(self) -> bool:
         """Work out the results of a complete study of which nobody has; False where there is none."""
-        study_id = next_unanalysed(self.ledger.engine)
+        study_id = next_unanalysed(self.ledger.engine, self.ledger.clock() - _HEAD_START)
         if study_id is None:
             return False
         _log.info("study %d: being analysed", study_id, extra={"study_id": study_id})

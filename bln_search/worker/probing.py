@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from bln_search.core.errors import DataError
+from bln_search.core.words import ProbeKind
 from bln_search.search.place import Place, prepared_data
 from bln_search.search.probes import probe_trial
 from bln_search.search.trial import build_network
@@ -25,6 +26,7 @@ def probe_study(ledger: Ledger, study_id: int, place: Place, asked: ProbesSpec, 
     trained = trained_trials(ledger.engine, study_id)
     if not trained:
         raise DataError("the study has no trained network yet: run it first")
+    kinds = _kinds(asked)
     measured = 0
     for done, one in enumerate(trained, start=1):
         trial = one.spec
@@ -34,7 +36,13 @@ def probe_study(ledger: Ledger, study_id: int, place: Place, asked: ProbesSpec, 
             network = build_network(trial, data).to(place.device)
             load_weights(network, weights)
             probes = probe_trial(trial, asked, network, gathered, one.checkpoint.snapshots, data, place)
-        keep_probes(ledger.engine, one.id, probes)
+        keep_probes(ledger.engine, one.id, one.checkpoint.sha256, kinds, probes)
         measured += len(probes)
         say(f"{trial.label}: {len(probes)} figures ({done}/{len(trained)})")
     return measured
+
+
+def _kinds(asked: ProbesSpec) -> set[ProbeKind]:
+    kinds = {ProbeKind.SIZE} if asked.batch_sizes else set()
+    kinds |= {ProbeKind.RESHUFFLED, ProbeKind.SKEWED} if asked.reshuffles else set()
+    return kinds | ({ProbeKind.EPOCH} if asked.epochs is not None else set())

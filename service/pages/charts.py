@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Request
@@ -57,10 +56,10 @@ class Question:
         """Of the condition that is chosen."""
         return list(self.conditions.values())[self.place] if self.conditions else {}
 
-    @cached_property
-    def probed(self) -> list[Probed]:
-        """Every probe of the study."""
-        return probes_of(self.context.engine, self.study.id)
+    def probed(self, *kinds: ProbeKind) -> list[Probed]:
+        """The probes of these kinds of the arm that is chosen."""
+        arm = list(self.conditions)[self.place].arm
+        return probes_of(self.context.engine, self.study.id, arm=arm, kinds=kinds)
 
     @property
     def analysis(self) -> Analysis | None:
@@ -100,14 +99,16 @@ def _axis(question: Question, kind: ProbeKind) -> Chart | None:
     if not question.conditions:
         return None
     one = list(question.conditions)[question.place]
-    return axis_chart(question.probed, kind, one.arm, one.point, one.estimate or "")
+    return axis_chart(question.probed(kind), kind, one.arm, one.point, one.estimate or "")
 
 
 def _company(question: Question) -> Chart | None:
     if not question.conditions:
         return None
     one = list(question.conditions)[question.place]
-    return company_chart(company(question.probed), one.arm, one.point, one.estimate or "")
+    return company_chart(
+        company(question.probed(ProbeKind.RESHUFFLED, ProbeKind.SKEWED)), one.arm, one.point, one.estimate or ""
+    )
 
 
 def _compared(question: Question, draw: Callable[[Comparison], Chart | None]) -> Chart | None:

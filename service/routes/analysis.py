@@ -7,13 +7,14 @@ from datetime import datetime
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel
 
+from bln_search.core.version import VERSION
 from bln_search.core.words import PopulationEstimate, ProbeKind, Split
 from bln_search.ranking.analysis import Analysis
 from bln_search.reports.comparison import analysis_lines
-from bln_search.storage.analyses import find_analysis
+from bln_search.storage.analyses import analysis_made_at
 from bln_search.storage.probes import probe_page
 from service.context import Here
-from service.etags import tagged
+from service.etags import has_it, tagged
 from service.paging import Cursor, Limit, cursor_after, read_page
 from service.problems import RefusedError
 from service.routes.results import ArmFilter
@@ -54,13 +55,14 @@ class ProbeOut(BaseModel):
 @router.get("/analysis", operation_id="get_analysis", response_model=AnalysisOut)
 def analysis(request: Request, study: Seen, context: Here) -> Response:
     """Which rows can be told apart, which one to use, what choosing it cost: once the study is complete."""
-    kept = find_analysis(context.engine, study.id)
-    if kept is None:
+    made_at = analysis_made_at(context.engine, study.id)
+    etag = f"{study.id}-{made_at and made_at.timestamp()}-{VERSION}"
+    if made_at is not None and has_it(request, etag):
+        return tagged(request, b"", etag)
+    kept = context.analyses.get(study.id)
+    if made_at is None or kept is None:
         raise RefusedError(404, "not-analysed", "a worker works this out when the study is complete")
-    answer = AnalysisOut(
-        study_id=study.id, made_at=kept.made_at, words=analysis_lines(kept.analysis), analysis=kept.analysis
-    )
-    etag = f"{study.id}-{kept.results}-{kept.made_at.timestamp()}"
+    answer = AnalysisOut(study_id=study.id, made_at=made_at, words=analysis_lines(kept), analysis=kept)
     return tagged(request, answer.model_dump_json().encode(), etag)
 
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
+import pytest
+
 from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.errors import DataError
 from bln_search.core.records import CheckpointRecord, EvaluationKey, Probe, Snapshot
 from bln_search.core.words import PopulationEstimate, ProbeKind, Scope, Split
 from bln_search.ranking.analysis import Analysis
@@ -26,6 +31,10 @@ def probe(kind=ProbeKind.SIZE, batch_size=4, word="TTFF", epoch=0, **more):
     return Probe(kind, epoch, key, 9, 0.5, 0.25, **more)
 
 
+def soon(ledger):
+    return ledger.clock() + timedelta(seconds=1)
+
+
 def complete(ledger, name="study", owner="ada"):
     create_token(ledger.engine, owner, Scope.WRITE)
     study_id = Queue(ledger).submit(study(name), owner).study_id
@@ -36,20 +45,26 @@ def complete(ledger, name="study", owner="ada"):
     return study_id
 
 
+def keep(ledger, trial, *probes):
+    kinds = {one.kind for one in probes}
+    keep_probes(ledger.engine, trial.id, trial.checkpoint.sha256, kinds, probes)
+
+
 def test_an_analysis_is_kept_until_there_is_a_new_result(ledger):
     study_id = complete(ledger)
     assert find_analysis(ledger.engine, study_id) is None
-    assert next_unanalysed(ledger.engine) == study_id
+    assert next_unanalysed(ledger.engine, soon(ledger)) == study_id
+    assert next_unanalysed(ledger.engine, ledger.clock() - timedelta(minutes=1)) is None  # its worker does it
     now = ledger.clock()
     keep_analysis(ledger.engine, study_id, results_of(ledger.engine, study_id), Analysis(reason="first"), now)
     assert find_analysis(ledger.engine, study_id).analysis == Analysis(reason="first")
     assert analysis_made_at(ledger.engine, study_id) == now
-    assert next_unanalysed(ledger.engine) is None
+    assert next_unanalysed(ledger.engine, soon(ledger)) is None
     keep_analysis(ledger.engine, study_id, results_of(ledger.engine, study_id), Analysis(reason="again"), now)
     assert find_analysis(ledger.engine, study_id).analysis == Analysis(reason="again")
     keep_analysis(ledger.engine, study_id, 1, Analysis(reason="of one result"), now)
     assert find_analysis(ledger.engine, study_id) is None
-    assert next_unanalysed(ledger.engine) == study_id
+    assert next_unanalysed(ledger.engine, soon(ledger)) == study_id
 
 
 def test_an_analysis_of_a_deleted_study_is_not_written_and_goes_with_it(ledger):
@@ -83,29 +98,29 @@ def test_only_complete_studies_of_a_service_wait_for_an_analysis(ledger):
     ledger.end_study(study_id)
     create_token(ledger.engine, "ada", Scope.WRITE)
     Queue(ledger).submit(study("waiting"), "ada")
-    assert next_unanalysed(ledger.engine) is None
+    assert next_unanalysed(ledger.engine, soon(ledger)) is None
 
 
 def test_probes_are_read_as_they_were_written_and_replaced_by_kind(ledger):
     study_id = complete(ledger)
     first, second = trained_trials(ledger.engine, study_id)
     skewed = probe(ProbeKind.SKEWED, word="FFFF", flips=0.125)
-    keep_probes(ledger.engine, first.id, [probe(), probe(batch_size=8), skewed])
-    keep_probes(ledger.engine, second.id, [probe(ProbeKind.EPOCH, epoch=3, deviation=0.5)])
+    keep(ledger, first, probe(), probe(batch_size=8), skewed)
+    keep(ledger, second, probe(ProbeKind.EPOCH, epoch=3, deviation=0.5))
     assert [(one.seed, one.probe) for one in probes_of(ledger.engine, study_id)] == [
         (0, probe()),
         (0, probe(batch_size=8)),
         (0, skewed),
         (1, probe(ProbeKind.EPOCH, epoch=3, deviation=0.5)),
     ]
-    keep_probes(ledger.engine, first.id, [probe(batch_size=2)])
+    keep(ledger, first, probe(batch_size=2))
     assert [one.probe for one in probes_of(ledger.engine, study_id) if one.seed == 0] == [skewed, probe(batch_size=2)]
 
 
 def test_probes_are_paged_without_a_gap(ledger):
     study_id = complete(ledger)
     trial = trained_trials(ledger.engine, study_id)[0]
-    keep_probes(ledger.engine, trial.id, [probe(batch_size=size) for size in range(1, 8)])
+    keep(ledger, trial, *(probe(batch_size=size) for size in range(1, 8)))
     seen, after = [], 0
     while page := probe_page(ledger.engine, study_id, after, 3):
         seen += [one.probe.key.batch_size for _, one in page]
@@ -129,3 +144,34 @@ def test_snapshots_belong_to_the_checkpoint_and_their_files_are_freed_with_the_s
     assert trained_trials(ledger.engine, study_id)[0].checkpoint.snapshots == snapshots
     assert ledger.delete_study(study_id) == ["two.safetensors"]
     assert ledger.delete_study(other) == ["kept.safetensors", "shared.safetensors"]
+
+
+def test_probes_of_a_network_that_was_trained_anew_meanwhile_are_refused(ledger):
+    study_id = complete(ledger)
+    trial = trained_trials(ledger.engine, study_id)[0]
+    with pytest.raises(DataError, match="measure again"):
+        keep_probes(ledger.engine, trial.id, "another", {ProbeKind.SIZE}, [probe()])
+    ledger.delete_study(study_id)
+    with pytest.raises(DataError, match="measure again"):
+        keep(ledger, trial, probe())
+
+
+def test_a_kind_without_a_row_any_more_is_cleared(ledger):
+    study_id = complete(ledger)
+    trial = trained_trials(ledger.engine, study_id)[0]
+    keep(ledger, trial, probe())
+    keep_probes(ledger.engine, trial.id, trial.checkpoint.sha256, {ProbeKind.SIZE}, [])
+    assert probes_of(ledger.engine, study_id) == []
+
+
+def test_a_trial_that_was_probed_before_it_was_evaluated_is_finished_all_the_same(ledger):
+    study_id = ledger.accept(study())
+    ledger.start_study(study_id, lambda _: True)
+    trial = ledger.open_trials(study_id)[0]
+    token = ledger.claim(trial.id, "host/1/0")
+    record = CheckpointRecord("kept.safetensors", "0" * 64, 4, "FFFF", 0.5, {})
+    ledger.record_checkpoint(token, record)
+    assert trained_trials(ledger.engine, study_id) == []  # not finished yet
+    keep_probes(ledger.engine, trial.id, "0" * 64, {ProbeKind.SIZE}, [probe()])
+    ledger.record_evaluations(token, evaluations(0), [probe()])
+    assert [one.probe for one in probes_of(ledger.engine, study_id)] == [probe()]

@@ -107,7 +107,8 @@ def compared(*words, apart=(), seeds=3, left_out=0, batch_size=25):
     pairs = []
     for place in range(1, len(words)):
         mean = -0.1 * place
-        loss = Difference(mean=mean, low=mean - 0.01, high=mean + 0.01, p=0.5, adjusted=0.5)
+        p = 0.01 if words[place] in apart else 0.5
+        loss = Difference(mean=mean, low=mean - 0.01, high=mean + 0.01, p=p, adjusted=p)
         pairs.append(ComparedPair(first=0, second=place, loss=loss, accuracy=loss, **none))
     made = {"rows": rows, "pairs": tuple(pairs), "left_out": left_out, "optimism": 0.0}
     return Comparison(split=Split.VALIDATION, seeds=seeds, examples=9, friedman=None, draws=1, flips=1, **made)

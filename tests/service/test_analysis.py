@@ -6,10 +6,9 @@ import pytest
 
 from bln_search.core.words import ProbeKind, Scope
 from bln_search.storage.analyses import keep_analysis, results_of
-from bln_search.storage.probes import keep_probes
 from bln_search.storage.trained import trained_trials
 from bln_search.worker.analysis import analyze
-from tests.contracts.test_analyses import probe
+from tests.contracts.test_analyses import keep, probe
 
 NAMES = ("variance", "differences", "critical-difference", "batch-sizes", "epochs", "company", "latencies")
 
@@ -77,7 +76,7 @@ def test_charts_are_drawn_from_what_was_worked_out_and_probed(world, analysed):
         sizes = [probe(batch_size=size, word=word) for size in (1, 4) for word in ("TTFF", "FFFF")]
         epochs = [probe(ProbeKind.EPOCH, batch_size=25, epoch=epoch) for epoch in (1, 2)]
         company = [probe(ProbeKind.RESHUFFLED, batch_size=25, flips=0.5, deviation=0.1)]
-        keep_probes(world.ledger.engine, trial.id, [*sizes, *epochs, *company])
+        keep(world.ledger, trial, *sizes, *epochs, *company)
     for name in ("batch-sizes", "epochs", "company"):
         assert root.get(f"/studies/{study_id}/charts/{name}.json").json()["figure"], name
         assert root.get(f"/studies/{study_id}/charts/{name}.csv").text.count("\n") > 1
@@ -86,7 +85,7 @@ def test_charts_are_drawn_from_what_was_worked_out_and_probed(world, analysed):
 def test_probes_are_listed_page_by_page_and_only_for_who_may_see_the_study(world, client, analysed):
     study_id, _ = analysed
     trial = trained_trials(world.ledger.engine, study_id)[0]
-    keep_probes(world.ledger.engine, trial.id, [probe(batch_size=size) for size in range(1, 6)])
+    keep(world.ledger, trial, *(probe(batch_size=size) for size in range(1, 6)))
     address = f"/api/v1/studies/{study_id}/probes"
     seen, cursor = [], None
     while True:

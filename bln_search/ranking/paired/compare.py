@@ -61,7 +61,7 @@ def compare(
         seeds=table.seeds,
         examples=table.examples,
         left_out=left_out,
-        rows=_rows([candidates[row] for row in order], table, pairs, ranked, found["loss"]),
+        rows=_rows([candidates[row] for row in order], table, pairs, ranked, found["loss"], left_out),
         pairs=pairs,
         friedman=None
         if ranked is None
@@ -95,6 +95,7 @@ def _rows(
     pairs: Sequence[ComparedPair],
     ranked: MeanRanks | None,
     drawn: Replicates,
+    left_out: int,
 ) -> tuple[ComparedRow, ...]:
     apart = {(one.first, one.second) for one in pairs if one.loss.adjusted < ALPHA}
     named = letters(table.rows, apart)
@@ -114,7 +115,7 @@ def _rows(
             letters=None if named is None else named[place],
             shares_first=place < told,
             lowest_rank=ranks[place][0],
-            highest_rank=ranks[place][1],
+            highest_rank=ranks[place][1] + left_out,
             mean_rank=None if ranked is None else float(ranked.ranks[place]),
             first_share=first[place],
         )

@@ -5,10 +5,10 @@ the variance of the mean over both is (MS_seed + MS_example − MS_rest)/(S·N),
 analysis of variance (Clark 1973, "The language-as-fixed-effect fallacy"). Two variances are estimated there, one from
 few seeds and one from many examples. Each gets the quantile of its own degrees of freedom, as Banerjee (1960) has it:
 an interval is mean ± √((t²(S−1)·MS_seed + t²(N−1)·max(MS_example − MS_rest, 0))/(S·N)), and p is the level at which it
-just reaches zero. That keeps the level for every mixture of the two, far out in the tails as well, where Holm's
-correction looks. Satterthwaite's single number of degrees does not: with three seeds it rings twenty times too often
-there. A test over the means of the seeds alone forgets that all of them met the same examples: where examples differ
-it rings for nothing in half of all cases (tests/ranking/test_false_alarms.py).
+just reaches zero. In simulations that keeps the level for every mixture of the two, far out in the tails as well, where
+Holm's correction looks. Satterthwaite's single number of degrees does not: with three seeds it rings twenty times too
+often there. A test over the means of the seeds alone forgets that all of them met the same examples: where examples
+differ it rings for nothing in half of all cases (tests/ranking/test_false_alarms.py).
 """
 
 from __future__ import annotations

@@ -116,7 +116,7 @@ def permutation(table: OutcomeTable, *, flips: int = FLIPS, random: int = 0) -> 
     least = np.abs(observed) * (1 - 1e-5) - _ROUNDING * (lengths[:, first] + lengths[:, second])
     generator = np.random.default_rng(random)
     extreme = np.zeros(observed.shape, np.int64)
-    step = max(1, _AT_ONCE // examples)
+    step = max(1, _AT_ONCE // max(examples, seeds * len(first)))
     for start in range(0, flips, step):
         count = min(step, flips - start)
         bits = np.frombuffer(generator.bytes(count * ((examples + 7) // 8)), np.uint8).reshape(count, -1)

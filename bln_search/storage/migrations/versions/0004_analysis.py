@@ -14,6 +14,7 @@ def upgrade() -> None:
         "analysis",
         sa.Column("study_id", sa.Integer(), nullable=False),
         sa.Column("results", sa.Integer(), nullable=False),
+        sa.Column("format", sa.Integer(), nullable=False),
         sa.Column("made_at", sa.DateTime(timezone=True), nullable=False),
         sa.Column("body", sa.Text(), nullable=False),
         sa.ForeignKeyConstraint(
