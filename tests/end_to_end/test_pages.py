@@ -57,11 +57,12 @@ def visit(browser, service):
 
 @pytest.fixture(scope="module")
 def done(service):
-    """Two studies with their results."""
+    """Two studies with their results, analysed."""
     with service.client() as client:
         numbers = [client.submit(spec(name, 3))["id"] for name in ("first", "second")]
         for number in numbers:
             until(lambda number=number: client.study(number)["state"] == "complete", 60)
+            until(lambda number=number: client.analysis(number) is not None, 60)
     return numbers
 
 
@@ -176,11 +177,14 @@ def test_every_chart_is_drawn_or_says_why_not_and_goes_along_as_picture_and_data
     told = dict(zip(page.locator(".chart h2").all_inner_texts(), page.locator(".about").all_inner_texts(), strict=True))
     assert [name for name, about in told.items() if about.startswith("Nothing to show yet")] == [
         "Which configuration wins where",
+        "Loss at other batch sizes",
+        "Loss after other epochs",
+        "Dependence on the mini-batch",
         "Which parameters matter",
         "Points of the search",
         "Loss and inference time",
     ]
-    assert page.locator(".js-plotly-plot").count() == len(told) - 4
+    assert page.locator(".js-plotly-plot").count() == len(told) - 7
     first = page.locator(".chart[data-name=configurations]")
     with page.expect_download() as download:
         first.get_by_role("button", name="Picture").click()
