@@ -147,7 +147,7 @@ def test_the_table_is_sorted_filtered_and_kept_by_its_address(visit, done, servi
 
 
 @pytest.mark.parametrize(
-    ("name", "start"), [("LaTeX", "% mean and"), ("Markdown", "| rank |"), ("CSV", "rank,arm"), ("link", "http")]
+    ("name", "start"), [("LaTeX", "% needs"), ("Markdown", "| rank |"), ("CSV", "rank,arm"), ("link", "http")]
 )
 def test_the_table_is_copied(visit, done, service, name, start):
     visit.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=service.address)

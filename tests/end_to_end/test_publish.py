@@ -191,7 +191,7 @@ def test_a_browser_draws_the_page_and_asks_nobody(report, scheme):
         assert [url for url in asked if not url.startswith(("data:", "blob:"))] == [report.as_uri()]
         assert "onmouseover" in page.locator("h1").inner_text()
         assert page.locator("h1 b").count() == 0
-        page.locator("summary").first.click()
+        page.locator("details:has(pre) summary").first.click()
         assert page.locator("details[open] pre").first.is_visible()
         dark = page.evaluate("getComputedStyle(document.body).backgroundColor") != "rgb(255, 255, 255)"
         assert dark is (scheme == "dark")
