@@ -140,7 +140,7 @@ def _service() -> list[str]:
             f"lost, cells twice, other leaderboards, progress gone back | {', '.join(map(str, told))} | "
             "`bench/results/service_chaos.json` |"
         )
-    return lines + _pages()
+    return lines + _pages() + _statistics()
 
 
 def _pages() -> list[str]:
@@ -158,6 +158,15 @@ def _pages() -> list[str]:
         f"| Its live page, {seconds}: processor time of the browser | "
         f"{found['live_core_share']:.0%} of a core | {file} |",
     ]
+
+
+def _statistics() -> list[str]:
+    """The same for the comparison of rows."""
+    if (whole := _read("statistics")) is None:
+        return []
+    found = whole["result"]
+    what = f"{found['pairs']} pairs of rows compared, {found['seeds']} seeds, {found['examples']:,} examples, one core"
+    return [f"| {what}, {found['runs']} runs | {_spread(found['spread'])} s | `bench/results/statistics.json` |"]
 
 
 def _memorized() -> str:
