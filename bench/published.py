@@ -24,9 +24,10 @@ from bln_search.ranking.comparison import Comparison
 from bln_search.ranking.effects import effects
 from bln_search.ranking.groups import Losses, losses_by_candidate
 from bln_search.ranking.interval import interval_of
+from bln_search.ranking.leaderboard import rank
 from bln_search.settings import load_settings
 from bln_search.storage.board import study_leaderboard
-from bln_search.storage.evaluations import scores
+from bln_search.storage.evaluations import evaluations, scores
 from bln_search.storage.ledger import Ledger, open_ledger
 from bln_search.worker.analysis import study_comparison
 
@@ -82,12 +83,13 @@ _BASELINES = {"bn": ("TT--", (PopulationEstimate.MOVING, PopulationEstimate.FROZ
 def condition(ledger: Ledger, study_id: int, estimate: PopulationEstimate, published: Sequence[str]) -> dict[str, Any]:
     """The sixteen rows under one population estimate."""
     study = ledger.study(study_id)
-    board = study_leaderboard(ledger.engine, study_id, study.spec, on=Split.TEST)
+    recorded = evaluations(ledger.engine, study_id)
+    board = rank((one.scored for one in recorded), Split.TEST, seeds=len(study.spec.seeds))
     rows = [row.candidate for row in board.rows if row.arm == "bln" and row.estimate in (estimate, None)]
-    found, reason = study_comparison(ledger, study_id, board, rows)
+    found, reason = study_comparison(ledger.engine, recorded, board, rows)
     if found is None:
         raise SystemExit(f"{study.name}, {estimate}: {reason}")
-    losses = losses_by_candidate(scores(ledger.engine, study_id), Split.TEST)
+    losses = losses_by_candidate((one.scored for one in recorded), Split.TEST)
     by_word = {candidate[2].word: losses[candidate] for candidate in rows}
     return {
         "population": estimate.value,

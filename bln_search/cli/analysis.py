@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from bln_search.cli.exits import Exit
 from bln_search.cli.output import Format, errors, results
 from bln_search.cli.place import make_place
 from bln_search.cli.sources import DatabaseOption, ServerOption, StudyArgument, TokenOption, open_source
@@ -39,7 +40,7 @@ def analyze(
         analysis = source.analysis(found, anyway=True)
     if analysis is None:
         errors.print(f"study {found.name} is not analysed yet: the service does that once it is complete")
-        raise typer.Exit(1)
+        raise typer.Exit(Exit.FAILED)
     if output is Format.JSON:
         typer.echo(analysis.model_dump_json(indent=1))
         return

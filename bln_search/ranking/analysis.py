@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
-
 from bln_search.ranking.comparison import Comparison
 from bln_search.ranking.factors import ConditionEffects, VarianceShares
+from bln_search.ranking.kept import Kept
 from bln_search.ranking.recommendation import Recommendation
 from bln_search.ranking.selection import Selection
 
@@ -13,11 +12,7 @@ FORMAT = 1
 """Of what is kept; another version's is worked out anew."""
 
 
-class _Kept(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class MeasuredLatency(_Kept):
+class MeasuredLatency(Kept):
     """Seconds for one mini-batch of a network under a configuration: median and quartiles of `passes`."""
 
     arm: str
@@ -35,7 +30,7 @@ class MeasuredLatency(_Kept):
         return self.batch_size / self.seconds
 
 
-class Analysis(_Kept):
+class Analysis(Kept):
     """What a study's results say, on the split that decides.
 
     comparison: None where rows cannot be compared; `reason` says why. effects, shares: of the arms and points of the

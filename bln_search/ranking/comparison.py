@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
-
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.words import PopulationEstimate, Split
+from bln_search.ranking.interval import ALPHA
+from bln_search.ranking.kept import Kept
 from bln_search.ranking.leaderboard import Candidate
-
-ALPHA = 0.05
-"""Rows are told apart where the adjusted p is below it."""
 
 MOST_ROWS = 40
 """Rows that are compared with one another: the best so many."""
 
 
-class _Kept(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Difference(_Kept):
+class Difference(Kept):
     """Mean of the first row less that of the second, its 95 % interval, p, and p after Holm over all pairs."""
 
     mean: float
@@ -29,7 +22,7 @@ class Difference(_Kept):
     adjusted: float
 
 
-class ComparedPair(_Kept):
+class ComparedPair(Kept):
     """Two rows by their place. Differences are over seeds and examples; the lists hold p by seed, after Holm."""
 
     first: int
@@ -46,7 +39,7 @@ class ComparedPair(_Kept):
         return self.loss.adjusted < ALPHA
 
 
-class ComparedRow(_Kept):
+class ComparedRow(Kept):
     """A row of the table and where it may stand.
 
     letters: two rows that share one cannot be told apart; None where there are too many groups. shares_first: neither
@@ -69,12 +62,17 @@ class ComparedRow(_Kept):
     first_share: float
 
     @property
+    def group(self) -> str:
+        """What a table shows: the letters; where there are too many, a mark for those that share the first place."""
+        return self.letters or ("=" if self.shares_first else "")
+
+    @property
     def candidate(self) -> Candidate:
         """Its key in a table."""
         return self.arm, self.point, InferenceConfiguration(self.configuration), self.estimate, self.batch_size
 
 
-class FriedmanTest(_Kept):
+class FriedmanTest(Kept):
     """Do rows rank differently over seeds? Mean ranks further apart than the critical difference do (Nemenyi)."""
 
     statistic: float
@@ -82,7 +80,7 @@ class FriedmanTest(_Kept):
     critical_difference: float
 
 
-class Comparison(_Kept):
+class Comparison(Kept):
     """Rows of one table compared on one split, best first.
 
     left_out: rows of the table that were not compared. optimism: by how much the best row's mean loss is too low for

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from pydantic import BaseModel, ConfigDict
-
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.words import PopulationEstimate, Split
 from bln_search.ranking.effects import effects
 from bln_search.ranking.groups import losses_by_condition
+from bln_search.ranking.kept import Kept
 from bln_search.ranking.leaderboard import Candidate, Scored
 from bln_search.ranking.shares import Cell, shares
 
@@ -17,11 +16,7 @@ METRICS = ("loss", "accuracy")
 _SWITCHES = 4
 
 
-class _Kept(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class SwitchEffect(_Kept):
+class SwitchEffect(Kept):
     """The metric with the switches at T less that at F (see `effects`), with its 95 % interval over seeds."""
 
     switches: str
@@ -30,7 +25,7 @@ class SwitchEffect(_Kept):
     high: float | None
 
 
-class ConditionEffects(_Kept):
+class ConditionEffects(Kept):
     """Main effects and interactions of the switches of an arm under one condition, on one metric of one split."""
 
     arm: str
@@ -42,7 +37,7 @@ class ConditionEffects(_Kept):
     effects: tuple[SwitchEffect, ...]
 
 
-class VarianceShares(_Kept):
+class VarianceShares(Kept):
     """Shares of the variance of a metric of an arm by factor, largest first, interactions and the rest last."""
 
     arm: str

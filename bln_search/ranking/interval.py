@@ -12,6 +12,9 @@ from bln_search.ranking.student import quantile, two_sided_p
 LEVEL = 0.95
 """Of every interval here."""
 
+ALPHA = 0.05
+"""Two things are told apart where p is below it."""
+
 
 @dataclass(frozen=True)
 class Interval:

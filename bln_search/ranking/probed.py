@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -119,6 +119,6 @@ def company(probed: Iterable[Probed]) -> dict[Candidate, Company]:
     return found
 
 
-def _mean(values: list[float] | list[float | None] | list[None]) -> float | None:
+def _mean(values: Sequence[float | None]) -> float | None:
     known = [one for one in values if one is not None]
     return statistics.fmean(known) if known else None

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
-from pydantic import BaseModel, ConfigDict
-
 from bln_search.core.configuration import InferenceConfiguration, Source
 from bln_search.core.words import PopulationEstimate
-from bln_search.ranking.comparison import ALPHA, ComparedRow, Comparison
+from bln_search.ranking.comparison import ComparedRow, Comparison
 from bln_search.ranking.groups import Losses
-from bln_search.ranking.interval import paired_p
+from bln_search.ranking.interval import ALPHA, paired_p
+from bln_search.ranking.kept import Kept
 from bln_search.ranking.leaderboard import Candidate
 
 
@@ -23,7 +22,7 @@ class Confidence(StrEnum):
     ONE_SEED = "one_seed"
 
 
-class Recommendation(BaseModel):
+class Recommendation(Kept):
     """The row to use.
 
     deterministic: no other example has a say in an answer. computed: statistics computed at inference. batch_sizes:
@@ -32,8 +31,6 @@ class Recommendation(BaseModel):
     are drawn anew. loss_to_best: upper end of the 95 % interval of its mean loss less that of the best row, 0 for the
     best row itself.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     arm: str
     point: str

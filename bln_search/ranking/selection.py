@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
-
 from bln_search.core.words import Split
+from bln_search.ranking.kept import Kept
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
 
 
-class Selection(BaseModel):
+class Selection(Kept):
     """The first row on the split that chose it, and on the other one, where nothing was chosen.
 
     place_there: its rank by mean loss on the other split. regret: its mean loss there less that of the row that is best
     there, which the choice could not know. gap: its mean loss there less here.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     chosen_on: Split
     reported_on: Split

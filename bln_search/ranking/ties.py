@@ -6,10 +6,9 @@ import statistics
 from itertools import takewhile
 
 from bln_search.ranking.groups import Losses
-from bln_search.ranking.interval import holm, paired_p
+from bln_search.ranking.interval import ALPHA, holm, paired_p
 from bln_search.ranking.leaderboard import Candidate, Leaderboard
 
-ALPHA = 0.05
 MOST = 2_000
 """Rows compared with the first; of longer tables the best so many."""
 

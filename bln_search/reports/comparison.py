@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bln_search.ranking.analysis import Analysis
-from bln_search.ranking.comparison import ComparedRow, Comparison, Difference
+from bln_search.ranking.comparison import ComparedPair, ComparedRow, Comparison
 from bln_search.ranking.factors import VarianceShares
 from bln_search.ranking.leaderboard import Candidate
 from bln_search.ranking.selection import Selection
@@ -37,20 +37,21 @@ def comparison_table(comparison: Comparison, title: str = "") -> Table:
         table.add_column(column, justify="right")
     for place, row in enumerate(comparison.rows):
         pair = comparison.pair(0, place)
-        cells = [str(place + 1), row.letters or ("=" if row.shares_first else "")]
+        cells = [str(place + 1), row.group]
         cells += [row.arm] if arms else []
         cells += [point_label(json.loads(row.point)) if row.point else ""] if points else []
         cells += [row.configuration, row.estimate or "–", *([str(row.batch_size)] if sizes else [])]
-        cells += [f"{row.loss:.4f}", *_difference(pair.loss if pair else None), f"{row.accuracy:.2%}".rstrip("%")]
+        cells += [f"{row.loss:.4f}", *difference_cells(pair), f"{row.accuracy:.2%}".rstrip("%")]
         cells += [f"{row.lowest_rank}–{row.highest_rank}", f"{row.first_share:.0%}"]
         table.add_row(*cells, style="bold" if row.shares_first else None)
     return table
 
 
-def _difference(found: Difference | None) -> tuple[str, str]:
-    """Turned round: how much worse than the best row."""
-    if found is None:
+def difference_cells(pair: ComparedPair | None) -> tuple[str, str]:
+    """How much higher the second row's loss is than the first's, with its interval; and p. Dashes for no pair."""
+    if pair is None:
         return "–", "–"
+    found = pair.loss
     return f"{-found.mean:+.4f} [{-found.high:+.4f}, {-found.low:+.4f}]", f"{found.adjusted:.2g}"
 
 

@@ -110,9 +110,7 @@ def _switch(source: Source) -> Text:
 
 def _group(row: LeaderboardRow, groups: Groups) -> str:
     found = groups.get(row.candidate)
-    if found is None:
-        return ""
-    return found.letters or ("=" if found.shares_first else "")
+    return "" if found is None else found.group
 
 
 def _figures(row: LeaderboardRow) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 
 from bln_search.core.errors import ModelError
 from bln_search.core.records import CheckpointRecord, Evaluation, EvaluationKey
-from bln_search.search.place import Place, choose_device, prepared_data
-from bln_search.search.trial import build_network, evaluate_trial
+from bln_search.search.place import Place, choose_device
+from bln_search.search.restored import restored
+from bln_search.search.trial import evaluate_trial
 from bln_search.specs.trial import TrialSpec
-from bln_search.training.checkpoint import load_weights, read_checkpoint
-from bln_search.training.seeding import repeatable
 
 TOLERANCE = 1e-4
 """Largest difference of losses (nats; in units of the loss where that is above one) that another machine may make."""
@@ -73,12 +72,9 @@ def evaluate_again(
 
     Raises DataError where the file is absent, damaged or of another network.
     """
-    weights, gathered = read_checkpoint(place.checkpoints / checkpoint.file, checkpoint.sha256)
-    with repeatable(trial.seed, threads=where.threads):
-        data = prepared_data(trial.data, place.data, place.cache, where.device)
-        network = build_network(trial, data).to(where.device)
-        load_weights(network, weights)
-        return evaluate_trial(trial, network, gathered, data, lambda _: None)
+    here = replace(place, device=where.device, threads=where.threads)
+    with restored(trial, checkpoint, here) as found:
+        return evaluate_trial(trial, found.network, found.gathered, found.data, lambda _: None)
 
 
 def compare(stored: Sequence[Evaluation], again: Iterable[Evaluation], *, same: bool) -> list[Compared]:

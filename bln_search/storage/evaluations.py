@@ -32,6 +32,11 @@ class RecordedEvaluation:
     seed: int
     evaluation: Evaluation
 
+    @property
+    def scored(self) -> Scored:
+        """The same for the ranking."""
+        return Scored(self.arm, self.seed, self.evaluation, self.point)
+
 
 def evaluations(engine: Engine, study_id: int) -> list[RecordedEvaluation]:
     """Every evaluation of a study, without outcomes, in the order they were planned."""

@@ -7,22 +7,22 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 import numpy as np
+from sqlalchemy import Engine
 
 from bln_search.core.errors import BlnSearchError, LedgerError, StorageFullError
 from bln_search.core.states import StudyState
 from bln_search.core.words import ProbeKind, Split
-from bln_search.ranking.analysis import Analysis, MeasuredLatency
+from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.comparison import MOST_ROWS, Comparison
 from bln_search.ranking.factors import condition_effects, figures_by_row, variance_shares
 from bln_search.ranking.groups import Losses
-from bln_search.ranking.leaderboard import Candidate, Leaderboard
+from bln_search.ranking.leaderboard import Candidate, Leaderboard, rank
 from bln_search.ranking.paired import OutcomeTable, compare
 from bln_search.ranking.recommendation import Recommendation, recommend
 from bln_search.ranking.selection import selection
 from bln_search.search.place import Place
 from bln_search.storage.analyses import find_analysis, keep_analysis, results_of
-from bln_search.storage.board import study_leaderboard
-from bln_search.storage.evaluations import RecordedEvaluation, evaluations, scores
+from bln_search.storage.evaluations import RecordedEvaluation, evaluations
 from bln_search.storage.ledger import Ledger
 from bln_search.storage.outcomes import outcomes_of
 from bln_search.storage.probes import probes_of
@@ -62,48 +62,58 @@ def analyze(ledger: Ledger, study_id: int, place: Place | None, *, keep: bool = 
 
 def _analysis(ledger: Ledger, study_id: int, place: Place | None) -> Analysis:
     study = ledger.study(study_id)
-    board = study_leaderboard(ledger.engine, study_id, study.spec)
-    found, reason = study_comparison(ledger, study_id, board)
+    recorded = evaluations(ledger.engine, study_id)
+    board = rank((one.scored for one in recorded), study.spec.ranking.split, seeds=len(study.spec.seeds))
+    found, reason = study_comparison(ledger.engine, recorded, board)
     if found is None:
         return Analysis(selection=selection(board), reason=reason)
     recommendation = recommend(found, _at_sizes(ledger, study_id))
     arms = {(row.arm, row.point) for row in found.rows}
-    figures = figures_by_row(scores(ledger.engine, study_id), arms)
+    figures = figures_by_row((one.scored for one in recorded), arms)
     known = find_analysis(ledger.engine, study_id) if place is None else None
-    before = Analysis() if known is None else known.analysis
-    measured = before.latencies if place is None else _latencies(ledger, study_id, recommendation, place)
+    timed = Analysis() if known is None else known.analysis
+    if place is not None:
+        timed = _timed(ledger, study_id, recommendation, place)
     return Analysis(
         comparison=found,
         selection=selection(board),
         recommendation=recommendation,
         effects=condition_effects(figures),
         shares=variance_shares(figures),
-        latencies=measured,
-        device=before.device if place is None else place.device,
-        threads=before.threads if place is None else place.threads,
+        latencies=timed.latencies,
+        device=timed.device,
+        threads=timed.threads,
     )
 
 
-def _latencies(ledger: Ledger, study_id: int, recommended: Recommendation, place: Place) -> tuple[MeasuredLatency, ...]:
-    """None where they cannot be measured here, which is no reason to lose the rest."""
+def _timed(ledger: Ledger, study_id: int, recommended: Recommendation, place: Place) -> Analysis:
+    """Latencies and where they were measured; empty where that cannot be done here, and the rest is not lost for it."""
     try:
-        return latencies(ledger, study_id, recommended, place)
-    except Exception:  # noqa: BLE001 - the comparison must not be lost for them
+        measured = latencies(ledger, study_id, recommended, place)
+    except BlnSearchError as error:
+        _log.warning("study %d: latencies not measured: %s", study_id, error, extra={"study_id": study_id})
+    except Exception:  # noqa: BLE001 - as above
         _log.exception("study %d: latencies not measured", study_id, extra={"study_id": study_id})
-        return ()
+    else:
+        if measured:
+            return Analysis(latencies=measured, device=place.device, threads=place.threads)
+    return Analysis()
 
 
 def study_comparison(
-    ledger: Ledger, study_id: int, board: Leaderboard, only: Sequence[Candidate] | None = None
+    engine: Engine, recorded: Sequence[RecordedEvaluation], board: Leaderboard, only: Sequence[Candidate] | None = None
 ) -> tuple[Comparison | None, str | None]:
-    """The best ranked rows compared on the split that decides, or why they cannot be. only: of these rows."""
+    """The best ranked rows compared on the split that decides, or why they cannot be.
+
+    recorded: every evaluation of the study, from which `board` was made. only: of these rows.
+    """
     wanted = None if only is None else set(only)
     ranked = [
         row.candidate for row in board.rows if row.rank is not None and (wanted is None or row.candidate in wanted)
     ]
     if len(ranked) < 2:
         return None, "fewer than two rows are ranked: there is nothing to compare"
-    by_row = _by_row(evaluations(ledger.engine, study_id), board.ranked_on)
+    by_row = _by_row(recorded, board.ranked_on)
     first = by_row[ranked[0]]
     seeds = sorted(first)
     examples = first[seeds[0]].evaluation.n
@@ -111,7 +121,7 @@ def study_comparison(
     chosen = [row for row in ranked[:most] if sorted(by_row[row]) == seeds]
     if len(chosen) < 2:
         return None, f"{len(seeds)} seeds of {examples} examples are too many to compare at once"
-    outcomes = outcomes_of(ledger.engine, [by_row[row][seed].id for row in chosen for seed in seeds])
+    outcomes = outcomes_of(engine, [by_row[row][seed].id for row in chosen for seed in seeds])
     losses = np.empty((len(seeds), len(chosen), examples), np.float32)
     correct = np.empty(losses.shape, np.bool_)
     for place, row in enumerate(chosen):

@@ -13,6 +13,7 @@ from bln_search.core.configuration import InferenceConfiguration, Method, all_co
 from bln_search.core.words import PopulationEstimate
 from bln_search.ranking.groups import losses_by_condition
 from bln_search.reports.charts.chart import condition_label
+from bln_search.reports.comparison import groups_of
 from bln_search.specs.space import point_label
 from bln_search.storage.overview import checkpoints_of
 from service.boards import Board
@@ -58,6 +59,7 @@ def configuration(
     if not chosen:
         raise RefusedError(404, "not-found", f"study {study.id} has no row with the configuration {word} like that")
     first = chosen[0]
+    groups = groups_of(context.analyses.get(study.id))
     method = next(one.method for one in board.spec.arms if one.label == first.arm)
     return page(
         request,
@@ -66,9 +68,9 @@ def configuration(
         study={"id": study.id, "name": board.spec.name},
         view=configuration_view(wanted, method),
         method=method,
-        shown=shown_row(first, board),
+        shown=shown_row(first, board, groups),
         parameters=point_label(json.loads(first.point)) if first.point else "",
-        others=[shown_row(row, board) for row in same if row is not first][:50],
+        others=[shown_row(row, board, groups) for row in same if row is not first][:50],
         ranked_on=board.leaderboard.ranked_on,
         wins=_wins(board, wanted),
         checkpoints=checkpoints_of(context.engine, study.id, first.arm, first.point)[:20],

@@ -45,8 +45,8 @@ class ShownRow:
     compared: ComparedRow | None = None
 
 
-def shown_row(row: LeaderboardRow, board: Board, groups: Mapping[Candidate, ComparedRow] | None = None) -> ShownRow:
-    """A row as pages show it. groups: rows that were compared."""
+def shown_row(row: LeaderboardRow, board: Board, groups: Mapping[Candidate, ComparedRow]) -> ShownRow:
+    """A row as pages show it. groups: rows that were compared, none before the study is complete."""
     figures: dict[str, Interval | None] = {}
     for split in (Split.VALIDATION, Split.TEST):
         measured = row.figures.get(split)

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 from sqlalchemy import Engine
 
+from bln_search.reports.comparison import groups_of
 from bln_search.specs.space import point_label
 from bln_search.storage.browse import find_study_line
 from bln_search.storage.overview import Cell, cells, last_events, states_by_arm, trial_names
@@ -69,7 +70,8 @@ def leading(context: Context, study: OwnStudy, results: int, *, at_once: bool = 
     if results:
         board = context.boards.kept(study.id) if at_once else None
         board = board or (None if at_once else context.boards.get(study.id, results, patient=study.goes_on))
-    rows = [shown_row(row, board) for row in board.leaderboard.rows[:_LEADING]] if board else []
+    groups = groups_of(context.analyses.get(study.id)) if board else {}
+    rows = [shown_row(row, board, groups) for row in board.leaderboard.rows[:_LEADING]] if board else []
     return {
         "rows": rows,
         "later": at_once and (board is None or board.results != results),

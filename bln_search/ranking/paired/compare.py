@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from bln_search.core.words import Split
-from bln_search.ranking.comparison import ALPHA, ComparedPair, ComparedRow, Comparison, Difference, FriedmanTest
-from bln_search.ranking.interval import holm
+from bln_search.ranking.comparison import ComparedPair, ComparedRow, Comparison, Difference, FriedmanTest
+from bln_search.ranking.interval import ALPHA, holm
 from bln_search.ranking.leaderboard import Candidate
 from bln_search.ranking.letters import letters, rank_intervals
 from bln_search.ranking.paired.bootstrap import (

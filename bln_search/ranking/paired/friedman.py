@@ -8,9 +8,8 @@ from functools import lru_cache
 import numpy as np
 from scipy import stats
 
+from bln_search.ranking.interval import ALPHA
 from bln_search.ranking.paired.table import Floats
-
-_ALPHA = 0.05
 
 
 @dataclass(frozen=True)
@@ -42,4 +41,4 @@ def friedman(means: Floats) -> MeanRanks | None:
 
 @lru_cache(maxsize=64)
 def _quantile(rows: int) -> float:
-    return float(stats.studentized_range.ppf(1 - _ALPHA, rows, np.inf) / np.sqrt(2))
+    return float(stats.studentized_range.ppf(1 - ALPHA, rows, np.inf) / np.sqrt(2))

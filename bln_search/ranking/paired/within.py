@@ -83,7 +83,8 @@ def _approximate(differences: NDArray[np.float32]) -> Floats:
 def _signed_rank(line: NDArray[np.float32]) -> float:
     """How many standard deviations the statistic is from what chance leads to expect.
 
-    Bits of a positive float are ordered as its value is: value and sign go through one sort together."""
+    Bits of a positive float are ordered as its value is: value and sign go through one sort together.
+    """
     line = line[line != 0]
     n = len(line)
     if n == 0:

@@ -12,7 +12,7 @@ from bln_search.reports.charts import Chart
 from bln_search.reports.charts.comparison import critical_difference_chart, differences_chart, row_labels
 from bln_search.reports.charts.probes import axis_chart, company_chart, latency_chart
 from bln_search.reports.charts.variance import variance_chart
-from bln_search.reports.comparison import analysis_lines
+from bln_search.reports.comparison import analysis_lines, difference_cells
 from bln_search.reports.page.blocks import Block, Column, Kind, Paragraph, Picture, Row, Section, Table
 from bln_search.reports.page.material import Material
 
@@ -41,13 +41,7 @@ def _table(found: Comparison) -> Table:
     columns += [Column("Accuracy %", Kind.NUMBER), Column("Ranks", Kind.NUMBER), Column("First", Kind.NUMBER)]
     rows = []
     for place, (row, label) in enumerate(zip(found.rows, row_labels(found.rows), strict=True)):
-        pair = found.pair(0, place)
-        cells = [label, row.letters or ("=" if row.shares_first else ""), f"{row.loss:.4f}"]
-        if pair is None:
-            cells += ["–", "–"]
-        else:
-            loss = pair.loss
-            cells += [f"{-loss.mean:+.4f} [{-loss.high:+.4f}, {-loss.low:+.4f}]", f"{loss.adjusted:.2g}"]
+        cells = [label, row.group, f"{row.loss:.4f}", *difference_cells(found.pair(0, place))]
         cells += [f"{100 * row.accuracy:.2f}", f"{row.lowest_rank}–{row.highest_rank}", f"{row.first_share:.0%}"]
         rows.append(Row(cells, "first" if row.shares_first else ""))
     return Table("Rows compared with one another: two that share a letter cannot be told apart", columns, rows)
