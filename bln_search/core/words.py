@@ -64,6 +64,17 @@ class ProbeKind(StrEnum):
     SKEWED = "skewed"
 
 
+class LayerScope(StrEnum):
+    """What per-layer configurations choose.
+
+    global: one word for all normalization layers. per_layer: a word for each. groups: a word for each group of layers.
+    """
+
+    GLOBAL = "global"
+    PER_LAYER = "per_layer"
+    GROUPS = "groups"
+
+
 class Scope(StrEnum):
     """What a token allows: reading one's own studies; changing them too; everything, of everybody."""
 

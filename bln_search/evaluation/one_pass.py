@@ -155,17 +155,17 @@ def _check_first(
     try:
         _check_rows(network, *inputs, chosen, populations, chunking)
     except _DifferentError as difference:
-        in_double = _in_double(network, populations) if first[0].dtype == torch.float32 else None
-        if in_double is None:
+        precise = in_double(network, populations) if first[0].dtype == torch.float32 else None
+        if precise is None:
             raise
         try:
             other = None if inputs[1] is None else inputs[1].double()
-            _check_rows(in_double[0], inputs[0].double(), other, chosen, in_double[1], chunking)
+            _check_rows(precise[0], inputs[0].double(), other, chosen, precise[1], chunking)
         except BlnSearchError:
             raise difference from None
 
 
-def _in_double(network: nn.Module, populations: Populations) -> tuple[nn.Module, Populations] | None:
+def in_double(network: nn.Module, populations: Populations) -> tuple[nn.Module, Populations] | None:
     """A copy of the network in double precision, where rounding cannot pass for mixing; None where it has no copy."""
     try:
         copied = deepcopy(network).double()

@@ -21,6 +21,7 @@ from bln_search.core.words import PopulationEstimate
 from bln_search.norms.statistics import LayerPopulation
 
 if TYPE_CHECKING:
+    from bln_search.norms.dense import DenseLinear, DenseSum
     from bln_search.norms.factored import FactoredSum
     from bln_search.norms.layer import Normalization
 
@@ -92,11 +93,11 @@ class Examples(Tensor):
 class Pending(Examples):
     """Examples fanned out over all rows whose sum has not been taken yet; it is taken when something needs it."""
 
-    factored: FactoredSum | None
+    factored: FactoredSum | DenseSum | DenseLinear | None
     value: Examples | None
 
     @staticmethod
-    def of(factored: FactoredSum, arrangement: Arrangement) -> Pending:
+    def of(factored: FactoredSum | DenseSum | DenseLinear, arrangement: Arrangement) -> Pending:
         """A tensor of the right shape and type without storage."""
         copies = len(arrangement.plan.rows)
         shape = (copies * arrangement.examples, *factored.feature_shape)

@@ -19,6 +19,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from bln_search.norms.paired import PairedSum
+
 
 @dataclass(frozen=True)
 class FactoredSum:
@@ -149,19 +151,13 @@ class FactoredSum:
 
     def materialized(self) -> Tensor:
         """(rows·G·N, *features): the sum of every row."""
+        return self.paired().materialized().view(-1, *self.feature_shape)
+
+    def paired(self) -> PairedSum:
+        """The variants of each pair, in the shape before a flatten, if any."""
         shape = self.unflattened or self.feature_shape
-        batch = [self._batch_variant(scaled, offset) for scaled, offset in self.batch_variants]
-        feature = self._feature_variants()
-        out = torch.empty((len(self.rows), self.groups, self.size, *shape), dtype=self.dtype, device=self.device)
-        for start, stop, variant, indices in _runs(self.rows):
-            if feature is None:
-                out[start:stop] = batch[variant]
-            else:
-                first, last = indices[0], indices[-1]
-                run = indices == list(range(first, last + 1))
-                chosen = feature[first : last + 1] if run else feature[indices]
-                torch.add(batch[variant], chosen, out=out[start:stop])
-        return out.view(len(self.rows) * self.groups * self.size, *self.feature_shape)
+        batch = tuple(self._batch_variant(scaled, offset) for scaled, offset in self.batch_variants)
+        return PairedSum(batch, self._feature_variants(), self.rows, self.groups, self.size, shape)
 
     def _batch_variant(self, scaled: int, offset: int) -> Tensor:
         if self.scaled_batch is None:
@@ -179,15 +175,3 @@ class FactoredSum:
             else:
                 torch.addcmul(self.scaled_feature[scaled], self.offset_feature[offset], self.gamma, out=target)
         return out
-
-
-def _runs(rows: tuple[tuple[int, int], ...]) -> list[tuple[int, int, int, list[int]]]:
-    """Stretches of rows with the same batch variant: (start, stop, batch variant, feature variants)."""
-    runs: list[tuple[int, int, int, list[int]]] = []
-    for position, (batch, feature) in enumerate(rows):
-        if runs and runs[-1][2] == batch:
-            start, _, _, indices = runs[-1]
-            runs[-1] = (start, position + 1, batch, [*indices, feature])
-        else:
-            runs.append((position, position + 1, batch, [feature]))
-    return runs

@@ -1,0 +1,1 @@
+"""Per-layer configurations: a tree whose branches share what they have in common."""

@@ -1,0 +1,99 @@
+"""The walk beside plain forward passes: one configuration at a time, as anyone would evaluate it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bln_search.core.errors import BlnSearchError, ModelError
+from bln_search.core.per_layer import PerLayerConfiguration
+from bln_search.core.words import PopulationEstimate
+from bln_search.evaluation.batches import MiniBatch
+from bln_search.evaluation.one_pass import Populations, in_double
+from bln_search.evaluation.tree.space import row_of
+from bln_search.evaluation.tree.stages import StagedNetwork
+from bln_search.norms.finding import evaluation_mode
+from bln_search.norms.statistics import chosen_population
+
+if TYPE_CHECKING:
+    from bln_search.evaluation.tree.evaluator import TreeEvaluator
+
+_CHECKED = 3
+_TOLERANCE = {torch.float64: 1e-8}
+_COARSE = 2e-3
+"""In single precision, or less, of a loss."""
+
+
+@contextmanager
+def configured_layers(
+    network: StagedNetwork,
+    configuration: PerLayerConfiguration,
+    populations: Populations,
+    estimate: PopulationEstimate | None,
+) -> Iterator[None]:
+    """Every layer under its own word while this context is open."""
+    before = {layer: layer.snapshot() for layer in network.layers}
+    try:
+        for layer, word in zip(network.layers, configuration.words, strict=True):
+            row = row_of(word, estimate)
+            layer.configure(word, chosen_population(word, row.estimate, populations.get(layer, {})))
+        yield
+    finally:
+        for layer, snapshot in before.items():
+            layer.restore(snapshot)
+
+
+@torch.no_grad()
+def plain_losses(
+    evaluator: TreeEvaluator, configuration: PerLayerConfiguration, batches: Iterable[MiniBatch]
+) -> Tensor:
+    """Per-example losses under one configuration, by plain forward passes."""
+    network, estimate = evaluator.network, evaluator.asked.estimate
+    with evaluation_mode(network), configured_layers(evaluator.staged, configuration, evaluator.populations, estimate):
+        return torch.cat([evaluator.asked.score(network(x.clone())[: len(y)], y)[0] for x, y in batches])
+
+
+def check_walk(evaluator: TreeEvaluator) -> None:
+    """Compare a few configurations with plain forward passes of the first two mini-batches.
+
+    Where they differ in single precision, a copy in double precision decides: rounding grows in a network whose
+    mini-batches have next to no variance. Raises ModelError where they differ there too.
+    """
+    batches = evaluator.batches[:2]
+    difference = _difference(evaluator.again(evaluator.network, batches, evaluator.populations))
+    if difference is None:
+        return
+    precise = None if batches[0][0].dtype != torch.float32 else in_double(evaluator.network, evaluator.populations)
+    if precise is not None:
+        doubled = [(inputs.double(), targets) for inputs, targets in batches]
+        try:
+            if _difference(evaluator.again(precise[0], doubled, precise[1])) is None:
+                return
+        except BlnSearchError:
+            pass
+    raise ModelError(difference)
+
+
+def _difference(evaluator: TreeEvaluator) -> str | None:
+    """How the walk differs from plain forward passes; None where it does not."""
+    space, draw = evaluator.space, np.random.default_rng(0)
+    digits = [[int(draw.integers(radix)) for radix in space.radices] for _ in range(_CHECKED)]
+    for row, outcome in zip(digits, evaluator.outcomes(digits), strict=True):
+        plainly = plain_losses(evaluator, space.words(row), evaluator.batches).cpu()
+        expected = plainly.double().numpy()
+        allowed = _TOLERANCE.get(plainly.dtype, _COARSE) * (1 + np.abs(np.nan_to_num(expected)))
+        with np.errstate(invalid="ignore"):
+            close = (np.abs(outcome.losses - expected) <= allowed) | (np.isnan(expected) & np.isnan(outcome.losses))
+            close |= outcome.losses == expected
+        if not close.all():
+            worst = np.nanmax(np.abs(outcome.losses - expected)[~close], initial=0.0)
+            return (
+                f"under {space.words(row)} losses of the walk differ from those of plain forward passes by up to "
+                f"{worst:.3g}: a layer of this network does not treat examples independently"
+            )
+    return None

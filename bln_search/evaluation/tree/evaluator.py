@@ -1,0 +1,202 @@
+"""One network under per-layer configurations: all of them, or those that are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from bln_search.core.errors import DataError, ModelError
+from bln_search.core.records import Outcomes
+from bln_search.core.words import LayerScope, PopulationEstimate
+from bln_search.evaluation.batches import Group, MiniBatch, grouped
+from bln_search.evaluation.memory import MEMORY_LIMIT, keep_freed_memory
+from bln_search.evaluation.one_pass import Populations
+from bln_search.evaluation.scoring import Score, cross_entropy
+from bln_search.evaluation.tree.checking import check_walk
+from bln_search.evaluation.tree.sizes import chunk_limit, path_bytes
+from bln_search.evaluation.tree.space import find_space
+from bln_search.evaluation.tree.stages import staged
+from bln_search.evaluation.tree.sums import Sums
+from bln_search.evaluation.tree.trie import Digits, Trie, distinct, every_configuration, trie_of
+from bln_search.evaluation.tree.walk import Ids, Visit, Walk
+from bln_search.norms.finding import evaluation_mode
+
+MOST_CONFIGURATIONS = 2**24
+"""The largest space that is enumerated: its sums alone take half a gigabyte with two folds."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is chosen and how it is judged.
+
+    estimate: where population values come from; None where none were estimated. scope, groups: see `find_space`.
+    score: from outputs and targets to per-example losses and correctness. memory_limit: bytes of a chunk of paths.
+    """
+
+    estimate: PopulationEstimate | None = PopulationEstimate.FROZEN
+    scope: LayerScope = LayerScope.PER_LAYER
+    groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    score: Score = cross_entropy
+    memory_limit: int = MEMORY_LIMIT
+
+
+class TreeEvaluator:
+    """A network and the mini-batches by which its per-layer configurations are judged.
+
+    batches: mini-batches of one size. folds: for each of them the fold that it belongs to; by default all to one.
+
+    space: what can be chosen. left_out: the options without a value, by choice, with their reasons.
+
+    Raises ModelError for a network that cannot be cut at its normalization layers, DataError for no mini-batch.
+    """
+
+    def __init__(
+        self,
+        network: nn.Module,
+        batches: Sequence[MiniBatch],
+        populations: Populations,
+        asked: Asked | None = None,
+        *,
+        folds: Sequence[int] | None = None,
+    ) -> None:
+        if not batches:
+            raise DataError("there is nothing to evaluate: the data has no mini-batch")
+        if folds is not None and len(folds) != len(batches):
+            raise DataError(f"there are {len(batches)} mini-batches and folds for {len(folds)}: give one for each")
+        self.network, self.populations, self.asked = network, populations, asked or Asked()
+        folds = folds if folds is not None else [0] * len(batches)
+        self._order = sorted(range(len(batches)), key=folds.__getitem__)
+        self.batches = [batches[place] for place in self._order]
+        self._folds = [folds[place] for place in self._order]
+        example = batches[0][0]
+        with evaluation_mode(network):
+            self.staged = staged(network)
+            self._bytes = path_bytes(self.staged, example)
+        self.space, self.left_out = find_space(
+            self.staged,
+            populations,
+            self.asked.estimate,
+            len(example),
+            scope=self.asked.scope,
+            groups=self.asked.groups,
+        )
+        self._limit = chunk_limit(self.asked.memory_limit, example.device)
+
+    @property
+    def examples(self) -> int:
+        """How many examples are judged."""
+        return sum(len(targets) for _, targets in self.batches)
+
+    def enumerate(self, *, sums: Sums | None = None, keep: Callable[[Sums], None] | None = None) -> Sums:
+        """Mean loss and accuracy of every configuration, in the order of their indices.
+
+        sums: what a call that was interrupted had added up; it goes on behind that. keep: called behind each group of
+        mini-batches with the sums so far. Raises ModelError for more than MOST_CONFIGURATIONS, or where the walk does
+        not agree with plain forward passes.
+        """
+        if self.space.size > MOST_CONFIGURATIONS:
+            raise ModelError(
+                f"there are {self.space.size:,} per-layer configurations, more than the {MOST_CONFIGURATIONS:,} that "
+                "are enumerated: search them (beam, coordinate, tpe or racing), or tie layers together in groups"
+            )
+        check_walk(self)
+        trie = trie_of(every_configuration(self.space))
+        total = sums if sums is not None else Sums.empty(max(self._folds) + 1, len(trie))
+        keep_freed_memory()
+        walk = self._walk(trie)
+        for behind, fold, group in self._groups(total.done):
+            added = _Added(len(trie), group.inputs.device)
+            self._go(walk, group, added)
+            total.losses[fold] += added.losses.cpu().numpy()
+            total.correct[fold] += added.correct.cpu().numpy()
+            total.examples[fold] += len(group.targets)
+            total.done = behind
+            if keep is not None:
+                keep(total)
+        return total
+
+    def outcomes(self, digits: Digits | Sequence[Sequence[int]]) -> list[Outcomes]:
+        """Per-example losses and correctness under each of these configurations, in the order of the data."""
+        found, places = distinct(np.asarray(digits, np.uint8).reshape(-1, len(self.space.choices)))
+        each = _Each(len(found), self.examples, next(self.network.parameters()).dtype)
+        walk = self._walk(trie_of(found))
+        for _, _, group in self._groups(0):
+            self._go(walk, group, each)
+            each.start += len(group.targets)
+        back = self._back()
+        return [Outcomes(each.losses[place, back], each.correct[place, back]) for place in places]
+
+    def again(self, network: nn.Module, batches: Sequence[MiniBatch], populations: Populations) -> TreeEvaluator:
+        """The same question, asked of these."""
+        return TreeEvaluator(network, batches, populations, self.asked)
+
+    def _back(self) -> NDArray[np.int64]:
+        """For each example in the order of the data, where it is walked."""
+        sizes = np.array([len(targets) for _, targets in self.batches])
+        starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+        walked = np.argsort(self._order)
+        return np.concatenate([np.arange(starts[place], starts[place] + sizes[place]) for place in walked])
+
+    def _walk(self, trie: Trie) -> Walk:
+        return Walk(
+            self.staged,
+            self.space,
+            trie,
+            self.populations,
+            self.asked.estimate,
+            score=self.asked.score,
+            bytes_of=self._bytes,
+            limit=self._limit,
+        )
+
+    @torch.no_grad()
+    def _go(self, walk: Walk, group: Group, visit: Visit) -> None:
+        with evaluation_mode(self.network):
+            walk.go(group, visit)
+
+    def _groups(self, done: int) -> Iterator[tuple[int, int, Group]]:
+        """Mini-batches of one fold together: how many are walked behind them, their fold, the group."""
+        together = max(1, self._limit // (self._bytes[1] * len(self.space.choices[0].options)))
+        for fold in sorted(set(self._folds)):
+            start, stop = self._folds.index(fold), len(self._folds) - self._folds[::-1].index(fold)
+            behind = max(start, done)
+            for group in grouped(self.batches[behind:stop], together):
+                behind += group.groups
+                yield behind, fold, group
+
+
+class _Added:
+    """Sums of losses and of right answers of one group of mini-batches."""
+
+    def __init__(self, configurations: int, device: torch.device) -> None:
+        self.losses = torch.zeros(configurations, dtype=torch.float64, device=device)
+        self.correct = torch.zeros(configurations, dtype=torch.int64, device=device)
+
+    def __call__(self, ids: Ids, losses: Tensor, correct: Tensor) -> None:
+        """A chunk of configurations."""
+        places = torch.from_numpy(ids).to(losses.device)
+        self.losses[places] = losses.sum(-1, dtype=torch.float64).sum(-1).flatten()
+        self.correct[places] = correct.sum(-1).sum(-1).flatten()
+
+
+class _Each:
+    """Losses and correctness of every example, in the order in which they are walked."""
+
+    def __init__(self, configurations: int, examples: int, dtype: torch.dtype) -> None:
+        shape = configurations, examples
+        self.losses: NDArray[Any] = np.empty(shape, np.float64 if dtype == torch.float64 else np.float32)
+        self.correct = np.empty(shape, bool)
+        self.start = 0
+
+    def __call__(self, ids: Ids, losses: Tensor, correct: Tensor) -> None:
+        """A chunk of configurations."""
+        losses, correct = losses.reshape(len(ids), -1), correct.reshape(len(ids), -1)
+        span = slice(self.start, self.start + losses.shape[1])
+        self.losses[ids, span] = losses.cpu().numpy()
+        self.correct[ids, span] = correct.cpu().numpy()

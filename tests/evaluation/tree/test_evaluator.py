@@ -1,0 +1,298 @@
+"""Every per-layer configuration gets the losses that it gets alone."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from bln_search.core.errors import DataError, ModelError
+from bln_search.core.per_layer import PerLayerConfiguration
+from bln_search.core.words import Correction, LayerScope, PopulationEstimate
+from bln_search.evaluation import gather_frozen
+from bln_search.evaluation.batches import mini_batches
+from bln_search.evaluation.one_pass import in_double
+from bln_search.evaluation.scoring import cross_entropy
+from bln_search.evaluation.tree.checking import plain_losses
+from bln_search.evaluation.tree.evaluator import Asked, TreeEvaluator
+from bln_search.models import MLP, LeNet, ResNet
+from bln_search.norms import BLN, BN, LN, make_norm
+from bln_search.norms.finding import find_norms, network_populations, own_estimates
+from tests.evaluation.networks import NETWORKS, Residual
+from tests.evaluation.test_one_pass import SIZE, build, data, populations_of
+
+TINY_LIMIT = 20_000
+
+
+def evaluator(name="lenet", n=20, size=SIZE, folds=None, dtype=torch.float64, **asked):
+    method, semantics = asked.pop("method", "bln"), asked.pop("semantics", "paper")
+    network = build(name, method, semantics, dtype)
+    inputs, targets = data(name, n, dtype)
+    populations = populations_of(network, name, dtype=dtype)
+    return TreeEvaluator(network, list(mini_batches(inputs, targets, size)), populations, Asked(**asked), folds=folds)
+
+
+def assert_losses_as_alone(tree, digits, tolerance=1e-10):
+    for row, outcome in zip(digits, tree.outcomes(digits), strict=True):
+        alone = plain_losses(tree, tree.space.words(row), tree.batches).numpy()
+        np.testing.assert_allclose(outcome.losses, alone, rtol=tolerance, atol=tolerance)
+
+
+def drawn(space, count, seed=0):
+    draw = np.random.default_rng(seed)
+    return np.stack([[draw.integers(radix) for radix in space.radices] for _ in range(count)])
+
+
+@pytest.mark.parametrize("semantics", ["paper", "reference"])
+@pytest.mark.parametrize("name", ["lenet", "mlp", "residual"])
+def test_200_random_configurations_equal_each_alone(name, semantics):
+    tree = evaluator(name, n=14, semantics=semantics)
+    assert_losses_as_alone(tree, drawn(tree.space, 200))
+
+
+@pytest.mark.parametrize("name", sorted(set(NETWORKS) - {"shared"}))
+@pytest.mark.parametrize("method", ["bln", "bn", "ln"])
+def test_every_network_is_followed(name, method):
+    tree = evaluator(name, method=method)
+    assert_losses_as_alone(tree, drawn(tree.space, 6))
+
+
+def test_a_residual_network_of_seven_layers():
+    torch.manual_seed(0)
+    network = ResNet((3, 8, 8), 10, partial(BLN, batch_size=SIZE), widths=(4, 6, 8), blocks=1).double().eval()
+    inputs, targets = data("resnet", 12)
+    tree = TreeEvaluator(
+        network,
+        list(mini_batches(inputs, targets, SIZE)),
+        populations_of(network, "resnet"),
+        Asked(memory_limit=TINY_LIMIT),
+    )
+    assert len(tree.space.layers) == 7
+    assert_losses_as_alone(tree, drawn(tree.space, 30))
+
+
+@pytest.mark.parametrize("name", ["mlp", "residual", "in place"])
+@pytest.mark.parametrize("memory_limit", [TINY_LIMIT, 2**28])
+def test_the_enumeration_is_the_mean_over_every_configuration_whatever_the_chunks(name, memory_limit):
+    tree = evaluator(name, memory_limit=memory_limit)
+    sums = tree.enumerate()
+    every = [tree.space.at(index) for index in range(tree.space.size)]
+    outcomes = tree.outcomes(every)
+    np.testing.assert_allclose(sums.mean_loss(), [one.losses.mean() for one in outcomes], rtol=1e-10)
+    np.testing.assert_array_equal(sums.accuracy(), [one.correct.mean() for one in outcomes])
+    assert sums.examples.tolist() == [20]
+    assert_losses_as_alone(tree, drawn(tree.space, 10))
+
+
+def test_single_precision_agrees_with_double():
+    single = evaluator("mlp", n=24, dtype=torch.float32)
+    network, populations = in_double(single.network, single.populations)
+    double = single.again(network, [(inputs.double(), targets) for inputs, targets in single.batches], populations)
+    np.testing.assert_allclose(single.enumerate().mean_loss(), double.enumerate().mean_loss(), rtol=1e-5)
+
+
+def test_folds_add_up_and_outcomes_keep_the_order_of_the_data():
+    whole, halves = evaluator("mlp"), evaluator("mlp", folds=[1, 0, 1, 0])
+    together, parted = whole.enumerate(), halves.enumerate()
+    np.testing.assert_allclose(parted.losses.sum(0), together.losses[0], rtol=1e-12)
+    assert parted.examples.tolist() == [8, 12]
+    digits = drawn(whole.space, 5)
+    for one, other in zip(whole.outcomes(digits), halves.outcomes(digits), strict=True):
+        np.testing.assert_allclose(one.losses, other.losses, rtol=1e-12)
+    second = halves.outcomes(digits[:1])[0].losses
+    np.testing.assert_allclose(
+        parted.losses[1, halves.space.index(digits[0])], second[:6].sum() + second[12:18].sum(), rtol=1e-12
+    )
+
+
+def test_an_interrupted_enumeration_goes_on_behind_its_last_group():
+    tree = evaluator("mlp", n=30, folds=[0, 1, 0, 1, 0], memory_limit=TINY_LIMIT)
+    expected = tree.enumerate()
+
+    class Interrupted(Exception):
+        pass
+
+    kept = []
+
+    def keep(sums):
+        kept.append(sums)
+        if sums.done >= 3:
+            raise Interrupted
+
+    with pytest.raises(Interrupted):
+        tree.enumerate(keep=keep)
+    resumed = tree.enumerate(sums=kept[-1])
+    np.testing.assert_array_equal(resumed.losses, expected.losses)
+    np.testing.assert_array_equal(resumed.correct, expected.correct)
+    assert resumed.done == 5
+
+
+@pytest.mark.parametrize("order", [["features.*"], ["*.3", "*.7"]])
+def test_tied_layers_share_a_word(order):
+    tree = evaluator("lenet", n=12, scope=LayerScope.GROUPS, groups={"tied": order})
+    assert tree.space.size < 16**4
+    assert_losses_as_alone(tree, drawn(tree.space, 20))
+    for digits in drawn(tree.space, 5):
+        words = tree.space.words(digits).words
+        tied = next(choice for choice in tree.space.choices if choice.name == "tied")
+        assert len({words[layer] for layer in tied.layers}) == 1
+
+
+def test_the_global_scope_is_the_uniform_configurations():
+    tree = evaluator("lenet", n=12, scope=LayerScope.GLOBAL)
+    assert tree.space.size == 16
+    assert all(tree.space.words(tree.space.at(index)).uniform for index in range(16))
+    assert_losses_as_alone(tree, [tree.space.at(index) for index in range(16)])
+
+
+def test_layers_of_other_methods_have_their_own_options():
+    torch.manual_seed(0)
+
+    makers = iter([BN, BLN, LN, BLN])
+    network = LeNet((3, 12, 12), 10, lambda features: next(makers)(features, batch_size=SIZE)).double().eval()
+    inputs, targets = data("lenet", 12)
+    tree = TreeEvaluator(network, list(mini_batches(inputs, targets, SIZE)), populations_of(network, "lenet"))
+    assert tree.space.radices == (4, 16, 4, 16)
+    assert_losses_as_alone(tree, drawn(tree.space, 20))
+    uniform = tree.space.uniform()
+    assert len(uniform) == 16
+    assert {str(tree.space.words(digits)) for word, digits in uniform.items() if str(word) == "TFTF"} == {
+        "TF--.TFTF.--TF.TFTF"
+    }
+
+
+def test_memory_is_a_third_source_of_mbn_layers():
+    torch.manual_seed(0)
+    network = MLP((3, 8, 8), 10, partial(make_norm, "mbn"), widths=(12, 7)).double()
+    inputs, targets = data("mlp", 24)
+    for x, _ in mini_batches(inputs, targets, SIZE):
+        network.train()(x)
+    network.eval()
+    populations = populations_of_mbn(network)
+    tree = TreeEvaluator(network, list(mini_batches(inputs, targets, SIZE)), populations)
+    assert tree.space.radices == (9, 9)
+    assert_losses_as_alone(tree, [tree.space.at(index) for index in range(81)])
+
+
+def populations_of_mbn(network):
+
+    layers = find_norms(network)
+    inputs, _ = data("mlp", 48)
+    gathered = {**own_estimates(layers), PopulationEstimate.FROZEN: gather_frozen(network, inputs.split(SIZE))}
+    return network_populations(layers, gathered, Correction.BESSEL, per_slot=False)
+
+
+def test_options_without_a_value_are_left_out_with_their_reason():
+    network = build("mlp", batch_size=1)
+    inputs, targets = data("mlp", 4)
+
+    gathered = {PopulationEstimate.FROZEN: gather_frozen(network, inputs.split(1))}
+    populations = network_populations(find_norms(network), gathered, Correction.BESSEL, per_slot=False)
+    tree = TreeEvaluator(network, list(mini_batches(inputs, targets, 1)), populations)
+    assert tree.space.radices == (4, 4)
+    assert "m = 1" in tree.left_out["layers.3"]["FTFF"]
+    assert_losses_as_alone(tree, [tree.space.at(index) for index in range(16)])
+
+
+def test_own_scores_and_constant_networks_take_the_usual_way():
+    def halved(outputs, targets):
+        losses, correct = cross_entropy(outputs, targets)
+        return losses / 2, correct
+
+    usual, own = evaluator("mlp"), evaluator("mlp", score=halved)
+    np.testing.assert_allclose(own.enumerate().mean_loss(), usual.enumerate().mean_loss() / 2, rtol=1e-10)
+    constant = evaluator("mlp")
+    with torch.no_grad():
+        for parameter in constant.network.layers[-1].parameters():
+            parameter.zero_()
+    sums = constant.enumerate()
+    first = np.mean([(targets == 0).float().mean() * len(targets) for _, targets in constant.batches]) * len(
+        constant.batches
+    )
+    np.testing.assert_allclose(sums.mean_loss(), np.log(10), rtol=1e-12)
+    np.testing.assert_allclose(sums.correct.sum(0), first)
+
+
+def test_logits_that_lie_far_apart_have_their_losses():
+    tree = evaluator("mlp")
+    with torch.no_grad():
+        tree.network.layers[-1].weight.mul_(1e4)
+    assert_losses_as_alone(tree, drawn(tree.space, 20), tolerance=1e-9)
+
+
+def test_networks_that_diverge_are_no_number():
+    tree = evaluator("mlp")
+    with torch.no_grad():
+        tree.network.layers[-1].weight[0, 0] = float("nan")
+    assert np.isnan(tree.enumerate().mean_loss()).all()
+
+
+def test_a_network_that_cannot_be_cut_is_refused():
+    class Branching(Residual):
+        def forward(self, x):
+            return super().forward(x) if x.sum() > 0 else super().forward(-x)
+
+    with pytest.raises(ModelError, match="does not branch on the values"):
+        of(Branching)
+    with pytest.raises(ModelError, match=r"uses the normalization layer norm twice"):
+        evaluator("shared")
+    with pytest.raises(DataError, match="no mini-batch"):
+        network = build("mlp")
+        TreeEvaluator(network, [], populations_of(network, "mlp"))
+    with pytest.raises(ModelError, match=r"'encoder\.\*' of the group 'a' fits no normalization layer"):
+        evaluator("mlp", scope=LayerScope.GROUPS, groups={"a": ["encoder.*"]})
+    with pytest.raises(DataError, match="folds for 1"):
+        evaluator("mlp", folds=[0])
+
+
+def test_layers_that_mix_examples_are_found_out():
+    class Mixing(Residual):
+        def forward(self, x):
+            x = self.stem(x)
+            x = self.first(x)
+            x = x - x.mean(0, keepdim=True)
+            return self.head(self.second(x).mean((2, 3)))
+
+    with pytest.raises(ModelError, match="does not treat examples independently"):
+        of(Mixing).enumerate()
+
+
+def test_too_many_configurations_are_not_enumerated():
+    network = ResNet((3, 8, 8), 10, partial(BLN, batch_size=SIZE), widths=(2, 2, 2), blocks=2).double().eval()
+    inputs, targets = data("resnet", 6)
+    tree = TreeEvaluator(network, list(mini_batches(inputs, targets, SIZE)), populations_of(network, "resnet"))
+    with pytest.raises(ModelError, match=r"more than the 16,777,216 that are enumerated: search them"):
+        tree.enumerate()
+
+
+def test_the_network_is_left_as_it_was():
+    tree = evaluator("mlp")
+    tree.network.train()
+    before = {name: value.clone() for name, value in tree.network.state_dict().items()}
+    tree.enumerate()
+    assert tree.network.training
+    assert before.keys() == tree.network.state_dict().keys()
+    assert all(torch.equal(value, before[name]) for name, value in tree.network.state_dict().items())
+
+
+def test_words_and_digits_belong_to_each_other():
+    space = evaluator("mlp").space
+    for index in (0, 7, 200, 255):
+        digits = space.at(index)
+        assert space.index(digits) == index
+        words = space.words(digits)
+        assert space.digits(PerLayerConfiguration.parse(str(words))) == digits
+    with pytest.raises(ValueError, match="has 1 words, the network 2 normalization layers"):
+        space.digits(PerLayerConfiguration.parse("TTTT"))
+    with pytest.raises(ValueError, match=r"layers\.3 has no option TT--"):
+        space.digits(PerLayerConfiguration.parse("TT--.TTTT"))
+
+
+def of(maker):
+    torch.manual_seed(0)
+    network: nn.Module = maker(partial(BLN, batch_size=SIZE)).double().eval()
+    inputs, targets = data("residual")
+    return TreeEvaluator(network, list(mini_batches(inputs, targets, SIZE)), populations_of(network, "residual"))
