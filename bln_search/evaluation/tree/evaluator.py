@@ -14,11 +14,12 @@ from torch import Tensor, nn
 from bln_search.core.errors import DataError, ModelError
 from bln_search.core.records import Outcomes
 from bln_search.core.words import LayerScope, PopulationEstimate
-from bln_search.evaluation.batches import Group, MiniBatch, grouped
+from bln_search.evaluation.batches import MiniBatch, grouped
 from bln_search.evaluation.memory import MEMORY_LIMIT, keep_freed_memory
 from bln_search.evaluation.one_pass import Populations
 from bln_search.evaluation.scoring import Score, cross_entropy
 from bln_search.evaluation.tree.checking import check_walk
+from bln_search.evaluation.tree.held import Store
 from bln_search.evaluation.tree.sizes import chunk_limit, path_bytes
 from bln_search.evaluation.tree.space import find_space
 from bln_search.evaluation.tree.stages import staged
@@ -87,6 +88,16 @@ class TreeEvaluator:
             groups=self.asked.groups,
         )
         self._limit = chunk_limit(self.asked.memory_limit, example.device)
+        self._store = Store(self.asked.memory_limit)
+        self._walk = Walk(
+            self.staged,
+            self.space,
+            populations,
+            self.asked.estimate,
+            score=self.asked.score,
+            bytes_of=self._bytes,
+            limit=self._limit,
+        )
 
     @property
     def examples(self) -> int:
@@ -109,26 +120,48 @@ class TreeEvaluator:
         trie = trie_of(every_configuration(self.space))
         total = sums if sums is not None else Sums.empty(max(self._folds) + 1, len(trie))
         keep_freed_memory()
-        walk = self._walk(trie)
-        for behind, fold, group in self._groups(total.done):
-            added = _Added(len(trie), group.inputs.device)
-            self._go(walk, group, added)
-            total.losses[fold] += added.losses.cpu().numpy()
-            total.correct[fold] += added.correct.cpu().numpy()
-            total.examples[fold] += len(group.targets)
-            total.done = behind
-            if keep is not None:
-                keep(total)
+        for fold in sorted(set(self._folds)):
+            start, stop = self._folds.index(fold), len(self._folds) - self._folds[::-1].index(fold)
+            behind = max(start, total.done)
+            for places in self._together(range(behind, stop)):
+                added = _Added(len(trie), len(places), self.batches[0][0].device)
+                self._go(trie, places, added)
+                total.losses[fold] += added.losses.sum(1).cpu().numpy()
+                total.correct[fold] += added.correct.sum(1).cpu().numpy()
+                total.examples[fold] += sum(len(self.batches[place][1]) for place in places)
+                total.done = places[-1] + 1
+                if keep is not None:
+                    keep(total)
         return total
+
+    def sums(self, digits: Digits, batches: Sequence[int]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """Sums of losses and of right answers of these configurations in each of these mini-batches.
+
+        Both are (configurations, mini-batches), in the orders asked for. What configurations begin with in common with
+        earlier ones is taken from there.
+        """
+        found, places = distinct(np.asarray(digits, np.uint8).reshape(-1, len(self.space.choices)))
+        walked = np.argsort(self._order)
+        losses = np.empty((len(found), len(batches)))
+        correct = np.empty((len(found), len(batches)), np.int64)
+        start = 0
+        for together in self._together([int(walked[batch]) for batch in batches]):
+            for part, rows in self._by_beginning(found, together):
+                added = _Added(len(part), len(together), self.batches[0][0].device)
+                self._go(trie_of(part), together, added, held=True)
+                losses[rows, start : start + len(together)] = added.losses.cpu().numpy()
+                correct[rows, start : start + len(together)] = added.correct.cpu().numpy()
+            start += len(together)
+        return losses[places], correct[places]
 
     def outcomes(self, digits: Digits | Sequence[Sequence[int]]) -> list[Outcomes]:
         """Per-example losses and correctness under each of these configurations, in the order of the data."""
         found, places = distinct(np.asarray(digits, np.uint8).reshape(-1, len(self.space.choices)))
         each = _Each(len(found), self.examples, next(self.network.parameters()).dtype)
-        walk = self._walk(trie_of(found))
-        for _, _, group in self._groups(0):
-            self._go(walk, group, each)
-            each.start += len(group.targets)
+        trie = trie_of(found)
+        for together in self._together(range(len(self.batches))):
+            self._go(trie, together, each)
+            each.start += sum(len(self.batches[place][1]) for place in together)
         back = self._back()
         return [Outcomes(each.losses[place, back], each.correct[place, back]) for place in places]
 
@@ -143,46 +176,54 @@ class TreeEvaluator:
         walked = np.argsort(self._order)
         return np.concatenate([np.arange(starts[place], starts[place] + sizes[place]) for place in walked])
 
-    def _walk(self, trie: Trie) -> Walk:
-        return Walk(
-            self.staged,
-            self.space,
-            trie,
-            self.populations,
-            self.asked.estimate,
-            score=self.asked.score,
-            bytes_of=self._bytes,
-            limit=self._limit,
-        )
-
     @torch.no_grad()
-    def _go(self, walk: Walk, group: Group, visit: Visit) -> None:
+    def _go(self, trie: Trie, places: Sequence[int], visit: Visit, *, held: bool = False) -> None:
+        chosen = [self.batches[place] for place in places]
+        group = next(grouped(chosen, len(chosen)))
         with evaluation_mode(self.network):
-            walk.go(group, visit)
+            self._walk.go(group, trie, visit, self._store.of(tuple(places)) if held else None)
 
-    def _groups(self, done: int) -> Iterator[tuple[int, int, Group]]:
-        """Mini-batches of one fold together: how many are walked behind them, their fold, the group."""
-        together = max(1, self._limit // (self._bytes[1] * len(self.space.choices[0].options)))
-        for fold in sorted(set(self._folds)):
-            start, stop = self._folds.index(fold), len(self._folds) - self._folds[::-1].index(fold)
-            behind = max(start, done)
-            for group in grouped(self.batches[behind:stop], together):
-                behind += group.groups
-                yield behind, fold, group
+    def _together(self, places: Sequence[int]) -> Iterator[list[int]]:
+        """Neighbouring mini-batches that are walked together; one that was filled up goes alone."""
+        most = max(1, self._limit // (self._bytes[1] * len(self.space.choices[0].options)))
+        waiting: list[int] = []
+        for place in places:
+            inputs, targets = self.batches[place]
+            alone = len(targets) < len(inputs)
+            if waiting and (alone or len(waiting) == most or place != waiting[-1] + 1):
+                yield waiting
+                waiting = []
+            waiting.append(place)
+            if alone:
+                yield waiting
+                waiting = []
+        if waiting:
+            yield waiting
+
+    def _by_beginning(self, digits: Digits, together: Sequence[int]) -> Iterator[tuple[Digits, NDArray[np.int64]]]:
+        """Configurations with the longest beginning that is kept of each, those with the same one together."""
+        held = self._store.of(tuple(together))
+        parts: dict[tuple[int, ...], list[int]] = {}
+        for place, row in enumerate(digits):
+            beginning = tuple(int(digit) for digit in row)
+            depth = next((depth for depth in range(len(row), 0, -1) if held.has(beginning[:depth])), 0)
+            parts.setdefault(beginning[:depth], []).append(place)
+        for rows in parts.values():
+            yield digits[rows], np.asarray(rows)
 
 
 class _Added:
-    """Sums of losses and of right answers of one group of mini-batches."""
+    """Sums of losses and of right answers of each mini-batch of a group, (configurations, mini-batches)."""
 
-    def __init__(self, configurations: int, device: torch.device) -> None:
-        self.losses = torch.zeros(configurations, dtype=torch.float64, device=device)
-        self.correct = torch.zeros(configurations, dtype=torch.int64, device=device)
+    def __init__(self, configurations: int, batches: int, device: torch.device) -> None:
+        self.losses = torch.zeros(configurations, batches, dtype=torch.float64, device=device)
+        self.correct = torch.zeros(configurations, batches, dtype=torch.int64, device=device)
 
     def __call__(self, ids: Ids, losses: Tensor, correct: Tensor) -> None:
         """A chunk of configurations."""
         places = torch.from_numpy(ids).to(losses.device)
-        self.losses[places] = losses.sum(-1, dtype=torch.float64).sum(-1).flatten()
-        self.correct[places] = correct.sum(-1).sum(-1).flatten()
+        self.losses[places] = losses.sum(-1, dtype=torch.float64).view(len(ids), -1)
+        self.correct[places] = correct.sum(-1).view(len(ids), -1)
 
 
 class _Each:

@@ -22,6 +22,7 @@ from bln_search.core.words import PopulationEstimate
 from bln_search.evaluation.batches import Group
 from bln_search.evaluation.one_pass import Populations
 from bln_search.evaluation.scoring import Score, cross_entropy
+from bln_search.evaluation.tree.held import Held
 from bln_search.evaluation.tree.leaf import paired_cross_entropy
 from bln_search.evaluation.tree.space import row_of
 from bln_search.evaluation.tree.stages import StagedNetwork, is_examples
@@ -32,7 +33,7 @@ from bln_search.norms.examples import Arrangement, EnumerationPlan, Examples, Pe
 Ids = NDArray[np.int64]
 Visit = Callable[[Ids, Tensor, Tensor], None]
 """Called with configurations (by their place in the tree) and their losses and correctness: axes of configurations that
-make up as many, mini-batch, example."""
+make up as many, then mini-batch and example."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class Paths:
 
 
 class Walk:
-    """One network under the configurations of a tree.
+    """One network under configurations of its space.
 
     bytes_of: for each stage, what one path of one mini-batch needs behind its normalization layer. limit: bytes of a
     chunk.
@@ -79,7 +80,6 @@ class Walk:
         self,
         network: StagedNetwork,
         space: ConfigurationSpace,
-        trie: Trie,
         populations: Populations,
         estimate: PopulationEstimate | None,
         *,
@@ -87,40 +87,46 @@ class Walk:
         bytes_of: Sequence[int],
         limit: int,
     ) -> None:
-        self.network, self.space, self.trie = network, space, trie
+        self.network, self.space = network, space
         self.populations, self.estimate = populations, estimate
         self.score, self.bytes_of, self.limit = score, bytes_of, limit
         self._plans: dict[tuple[int, tuple[int, ...]], EnumerationPlan] = {}
 
-    def go(self, group: Group, visit: Visit) -> None:
-        """All configurations over a group of mini-batches."""
-        values = self.network.stages[0](group.inputs.clone())
-        root = Paths(np.zeros(1, np.int64), list(values))
-        self._descend(1, 0, root, _Company(group), visit)
+    def go(self, group: Group, trie: Trie, visit: Visit, held: Held | None = None) -> None:
+        """All configurations of a tree over a group of mini-batches. held: what is alive behind common beginnings."""
+        company = _Company(group, trie, held)
+        start = None if held is None else held.longest(trie)
+        if start is not None:
+            self._descend(start.stage, start.depth, Paths(np.zeros(1, np.int64), start.copied()), company, visit)
+            return
+        root = Paths(np.zeros(1, np.int64), list(self.network.stages[0](group.inputs.clone())))
+        self._descend(1, 0, root, company, visit)
 
     def _descend(self, stage: int, depth: int, paths: Paths, company: _Company, visit: Visit) -> None:
         """Nodes of that depth (so many choices are made) through the stages from this one on."""
+        if company.held is not None and len(paths.ids) == 1:
+            company.held.keep(stage, depth, company.trie, int(paths.ids[0]), paths.values)
         choice = self.space.choice_of[stage - 1]
         if choice < depth:  # tied to a layer before it: every path has its option already
-            parts: Iterator[tuple[Paths, tuple[int, ...]]] = self._by_digit(paths, depth, choice)
+            parts: Iterator[tuple[Paths, tuple[int, ...]]] = self._by_digit(paths, depth, choice, company.trie)
         else:
-            parts = ((paths, self._wanted(paths, depth)),)  # type: ignore[assignment]
+            parts = ((paths, self._wanted(paths, depth, company.trie)),)  # type: ignore[assignment]
         for part, rows in parts:
             below = depth + (choice >= depth)
             for chunk in self._chunks(part, stage, len(rows), company.groups):
                 self._through(stage, depth, below, chunk, rows, company, visit)
 
-    def _by_digit(self, paths: Paths, depth: int, choice: int) -> Iterator[tuple[Paths, tuple[int, ...]]]:
-        digits = self.trie.digits[self.trie.first[depth - 1][paths.ids], choice]
+    def _by_digit(self, paths: Paths, depth: int, choice: int, trie: Trie) -> Iterator[tuple[Paths, tuple[int, ...]]]:
+        digits = trie.digits[trie.first[depth - 1][paths.ids], choice]
         for digit in np.unique(digits):
             yield paths.chosen(np.flatnonzero(digits == digit)), (int(digit),)
 
-    def _wanted(self, paths: Paths, depth: int) -> tuple[int, ...]:
+    def _wanted(self, paths: Paths, depth: int, trie: Trie) -> tuple[int, ...]:
         """The options that any of these nodes has behind it."""
-        starts, stops = self.trie.children[depth][paths.ids], self.trie.children[depth][paths.ids + 1]
+        starts, stops = trie.children[depth][paths.ids], trie.children[depth][paths.ids + 1]
         if (stops - starts).max() == len(self.space.choices[depth].options):
             return tuple(range(len(self.space.choices[depth].options)))
-        digits = [self.trie.nodes[depth][a:b] for a, b in zip(starts, stops, strict=True)]
+        digits = [trie.nodes[depth][a:b] for a, b in zip(starts, stops, strict=True)]
         return tuple(int(digit) for digit in np.unique(np.concatenate(digits)))
 
     def _chunks(self, paths: Paths, stage: int, rows: int, groups: int) -> Iterator[Paths]:
@@ -141,7 +147,7 @@ class Walk:
         arrangement = Arrangement(self._plan(stage, rows), len(paths.ids) * company.groups, company.size)
         values = [mark(value, arrangement, 1) if is_examples(value) else value for value in paths.values]
         outputs = self.network.stages[stage](*values)
-        ids, places = (paths.ids, None) if below == depth else self._children(paths.ids, depth, rows)
+        ids, places = (paths.ids, None) if below == depth else _children(company.trie, paths.ids, depth, rows)
         if stage == len(self.network.names):
             scored = self._scored(outputs[0], company, len(rows) * len(paths.ids))
             visit(ids, *(company.kept(values, places) for values in scored))
@@ -150,18 +156,6 @@ class Walk:
         if places is not None:
             following = following.chosen(places)
         self._descend(stage + 1, below, Paths(ids, following.values), company, visit)
-
-    def _children(self, ids: Ids, depth: int, rows: tuple[int, ...]) -> tuple[Ids, Ids | None]:
-        """The nodes behind these, in the order (row, node), and where they stand there; None where all do."""
-        starts, stops = self.trie.children[depth][ids], self.trie.children[depth][ids + 1]
-        if (stops - starts == len(rows)).all():
-            return (starts[None] + np.arange(len(rows))[:, None]).reshape(-1), None
-        children = np.concatenate([np.arange(a, b) for a, b in zip(starts, stops, strict=True)])
-        parents = np.repeat(np.arange(len(ids)), stops - starts)
-        row = np.searchsorted(np.asarray(rows), self.trie.nodes[depth][children])
-        places = row * len(ids) + parents
-        order = np.argsort(places)
-        return children[order], places[order]
 
     def _plan(self, stage: int, rows: tuple[int, ...]) -> EnumerationPlan:
         key = (stage, rows)
@@ -194,10 +188,24 @@ class Walk:
         return losses.view(shape), correct.view(shape)
 
 
+def _children(trie: Trie, ids: Ids, depth: int, rows: tuple[int, ...]) -> tuple[Ids, Ids | None]:
+    """The nodes behind these, in the order (row, node), and where they stand there; None where all do."""
+    starts, stops = trie.children[depth][ids], trie.children[depth][ids + 1]
+    if (stops - starts == len(rows)).all():
+        return (starts[None] + np.arange(len(rows))[:, None]).reshape(-1), None
+    children = np.concatenate([np.arange(a, b) for a, b in zip(starts, stops, strict=True)])
+    parents = np.repeat(np.arange(len(ids)), stops - starts)
+    row = np.searchsorted(np.asarray(rows), trie.nodes[depth][children])
+    places = row * len(ids) + parents
+    order = np.argsort(places)
+    return children[order], places[order]
+
+
 class _Company:
     """The targets of a group; where an incomplete mini-batch was filled up, what fills it does not count."""
 
-    def __init__(self, group: Group) -> None:
+    def __init__(self, group: Group, trie: Trie, held: Held | None) -> None:
+        self.trie, self.held = trie, held
         self.groups, self.size, self.examples = group.groups, group.size, group.groups * group.size
         self.n = len(group.targets)
         missing = self.examples - self.n
@@ -217,14 +225,15 @@ class _Company:
         return values.view(len(values), self.size, -1, self.groups).permute(0, 2, 3, 1)
 
     def kept(self, values: Tensor, places: Ids | None) -> Tensor:
-        """Without the paths that are not at these places and the examples that do not count: (paths, 1, examples).
+        """Without the paths that are not at these places and the examples that do not count: (paths, G, examples).
 
         Where all of them stay, (rows, paths, G, N) is left as it is.
         """
         if places is None and self.n == self.examples:
             return values
-        flat = values.reshape(-1, self.examples)[:, : self.n]
-        return (flat if places is None else flat[torch.from_numpy(places).to(flat.device)]).unsqueeze(1)
+        flat = values.reshape(-1, self.groups, self.size)
+        flat = flat if self.n == self.examples else flat.flatten(1)[:, None, : self.n]
+        return flat if places is None else flat[torch.from_numpy(places).to(flat.device)]
 
 
 def _fanned(value: Any, copies: int) -> Any:

@@ -108,6 +108,26 @@ def test_folds_add_up_and_outcomes_keep_the_order_of_the_data():
     )
 
 
+@pytest.mark.parametrize("name", ["lenet", "residual", "in place"])
+@pytest.mark.parametrize("memory_limit", [0, TINY_LIMIT, 2**28])
+def test_sums_of_chosen_configurations_whatever_is_kept_of_earlier_ones(name, memory_limit):
+    scope = {"scope": LayerScope.GROUPS, "groups": {"ends": ["features.3", "classifier.6"]}} if name == "lenet" else {}
+    tree = evaluator(name, n=33, folds=[0, 1, 0, 1, 0, 1], memory_limit=memory_limit, **scope)
+    draw = np.random.default_rng(1)
+    digits = drawn(tree.space, 1, seed=2)[0]
+    for _ in range(12):
+        asked = np.stack([digits] * 4)
+        choice = draw.integers(len(digits))
+        asked[:, choice] = draw.integers(tree.space.radices[choice], size=4)
+        batches = [int(batch) for batch in draw.permutation(6)[:4]]
+        losses, correct = tree.sums(asked, batches)
+        for row, loss, right, outcome in zip(asked, losses, correct, tree.outcomes(asked), strict=True):
+            per_batch = [outcome.losses[6 * batch : 6 * batch + 6].sum() for batch in batches]
+            np.testing.assert_allclose(loss, per_batch, rtol=1e-10, err_msg=str(row))
+            assert right.tolist() == [outcome.correct[6 * batch : 6 * batch + 6].sum() for batch in batches]
+        digits = asked[0]
+
+
 def test_an_interrupted_enumeration_goes_on_behind_its_last_group():
     tree = evaluator("mlp", n=30, folds=[0, 1, 0, 1, 0], memory_limit=TINY_LIMIT)
     expected = tree.enumerate()
