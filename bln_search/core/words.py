@@ -75,6 +75,22 @@ class LayerScope(StrEnum):
     GROUPS = "groups"
 
 
+class LayerSearch(StrEnum):
+    """How per-layer configurations are searched.
+
+    exact: all of them. beam: layer by layer, the best few beginnings going on. coordinate: one layer after the other,
+    until no change helps. tpe: Optuna's tree-structured Parzen estimator. racing: many at once, dropped as soon as
+    paired tests tell them from the best. random: as many as may be, drawn evenly.
+    """
+
+    EXACT = "exact"
+    BEAM = "beam"
+    COORDINATE = "coordinate"
+    TPE = "tpe"
+    RACING = "racing"
+    RANDOM = "random"
+
+
 class Scope(StrEnum):
     """What a token allows: reading one's own studies; changing them too; everything, of everybody."""
 

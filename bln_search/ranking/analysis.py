@@ -5,10 +5,11 @@ from __future__ import annotations
 from bln_search.ranking.comparison import Comparison
 from bln_search.ranking.factors import ConditionEffects, VarianceShares
 from bln_search.ranking.kept import Kept
+from bln_search.ranking.per_layer import LayerResult
 from bln_search.ranking.recommendation import Recommendation
 from bln_search.ranking.selection import Selection
 
-FORMAT = 1
+FORMAT = 2
 """Of what is kept; another version's is worked out anew."""
 
 
@@ -35,7 +36,7 @@ class Analysis(Kept):
 
     comparison: None where rows cannot be compared; `reason` says why. effects, shares: of the arms and points of the
     compared rows, on every split and metric. latencies: measured on `device` with `threads`,
-    nothing else of the study running.
+    nothing else of the study running. layers: per-layer configurations, one for each arm and point.
     """
 
     comparison: Comparison | None = None
@@ -46,4 +47,5 @@ class Analysis(Kept):
     latencies: tuple[MeasuredLatency, ...] = ()
     device: str | None = None
     threads: int | None = None
+    layers: tuple[LayerResult, ...] = ()
     reason: str | None = None

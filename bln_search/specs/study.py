@@ -12,6 +12,7 @@ from bln_search.core.words import Correction, PopulationEstimate, Split
 from bln_search.specs.arm import ArmSpec, asked_for
 from bln_search.specs.base import Spec, check_writable
 from bln_search.specs.data import DataSpec
+from bln_search.specs.layers import LayersSpec
 from bln_search.specs.search import Sampler, SearchSpec, wanted_points
 from bln_search.specs.space import SECTIONS, ChoiceDimension, Space
 from bln_search.specs.training import TrainingSpec
@@ -74,7 +75,7 @@ class RankingSpec(Spec):
 class StudySpec(Spec):
     """One study file. space: keys that vary, each with its dimension. search: how; without it, every point."""
 
-    added_later = frozenset({"space", "search", "probes"})
+    added_later = frozenset({"space", "search", "probes", "layers"})
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")
     title: str = Field(default="", max_length=300)
@@ -88,6 +89,7 @@ class StudySpec(Spec):
     space: Space | None = Field(default=None, max_length=64)
     search: SearchSpec | None = None
     probes: ProbesSpec | None = None
+    layers: LayersSpec | None = None
 
     @property
     def sampled(self) -> bool:
@@ -131,6 +133,17 @@ class StudySpec(Spec):
             raise ValueError(
                 f"probes: every {probes.epochs} epochs is never in {self.training.epochs} epochs of training: lower it"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _layers_have_values(self) -> StudySpec:
+        wanted = None if self.layers is None else self.layers.estimate
+        for arm in self.arms:
+            estimates = arm.population or self.evaluation.population
+            if wanted is not None and wanted not in estimates:
+                raise ValueError(
+                    f"layers: the arm {arm.label} has no estimate `{wanted}`: it has {', '.join(estimates)}"
+                )
         return self
 
     @model_validator(mode="after")
