@@ -14,6 +14,7 @@ from bln_search.cli import (
     data,
     database,
     exports,
+    layer_search,
     leaderboard,
     processes,
     publish,
@@ -38,6 +39,7 @@ app.add_typer(database.app, name="db")
 app.add_typer(tokens.app, name="token")
 studies.register(app)
 analysis.register(app)
+layer_search.register(app)
 leaderboard.register(app)
 publish.register(app)
 exports.register(app)

@@ -104,7 +104,7 @@ def run(
         raise typer.BadParameter("it belongs to --executor ray", param_hint="--ray-address, --gpus-per-trial")
     from bln_search.search.preflight import check_study
     from bln_search.worker import run_study
-    from bln_search.worker.analysis import analyzed
+    from bln_search.worker.analysis import Attended, analyzed
 
     place = make_place(settings, data, device)
     check_study(study, place)
@@ -115,7 +115,7 @@ def run(
         with TerminalProgress() if errors.is_terminal else PlainProgress() as watcher:
             state = run_study(ledger, study_id, chosen, watcher)
         if state is StudyState.COMPLETE:
-            analyzed(ledger, study_id, place)
+            analyzed(ledger, study_id, place, Attended(lambda line: errors.print(line, markup=False)))
         print_leaderboard(LedgerSource(ledger), ledger.study(study_id), output)
         if state is not StudyState.COMPLETE:
             _print_failures(ledger, study_id)

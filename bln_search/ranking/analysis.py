@@ -36,7 +36,8 @@ class Analysis(Kept):
 
     comparison: None where rows cannot be compared; `reason` says why. effects, shares: of the arms and points of the
     compared rows, on every split and metric. latencies: measured on `device` with `threads`,
-    nothing else of the study running. layers: per-layer configurations, one for each arm and point.
+    nothing else of the study running. layers: per-layer configurations, one for each arm and point;
+    layers_reason: why they are missing where they were asked for.
     """
 
     comparison: Comparison | None = None
@@ -48,4 +49,5 @@ class Analysis(Kept):
     device: str | None = None
     threads: int | None = None
     layers: tuple[LayerResult, ...] = ()
+    layers_reason: str | None = None
     reason: str | None = None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pydantic import Field
+
 from bln_search.core.words import LayerScope, LayerSearch, PopulationEstimate
 from bln_search.ranking.interval import ALPHA
 from bln_search.ranking.kept import Kept
@@ -13,7 +15,7 @@ class LayerChoice(Kept):
     name: str
     layers: tuple[str, ...]
     options: tuple[str, ...]
-    left_out: dict[str, str] = {}
+    left_out: dict[str, str] = Field(default_factory=dict)
 
 
 class LayerRow(Kept):
@@ -51,8 +53,8 @@ class SwitchEffect(Kept):
 class NetworkChoice(Kept):
     """One trained network: what was chosen for it, and what that is worth on examples that had no part in choosing.
 
-    The validation examples are parted into folds; on each fold the configuration chosen on the others is judged, and the
-    figures are means over folds. apparent: on the examples that chose. loss, accuracy: confirmed, on the others.
+    The validation examples are parted into folds; on each fold the configuration chosen on the others is judged, and
+    figures are means over all examples. apparent: on the examples that chose. loss, accuracy: confirmed, on the others.
     uniform_…: the same of the best configuration that is alike in all layers. best, uniform: chosen on all examples.
     evaluations: how many configurations were evaluated. test_…: best and uniform on the test split.
     """

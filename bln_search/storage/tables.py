@@ -227,6 +227,25 @@ class ProbeRow(Table):
     flips: Mapped[float | None]
 
 
+class LayerSearchRow(Table):
+    """Per-layer configurations of a checkpoint, searched as `asked` (a digest) says.
+
+    `done` mini-batches are in `sums` (deflated arrays) while `body` is not there; a finished search has its record as
+    JSON in `body`, and outcomes of single examples in `outcomes`.
+    """
+
+    __tablename__ = "layer_search"
+
+    checkpoint_id: Mapped[int] = mapped_column(ForeignKey("checkpoint.id", ondelete="CASCADE"), primary_key=True)
+    asked: Mapped[str] = mapped_column(String(64))
+    spec: Mapped[str] = mapped_column(Text)
+    done: Mapped[int]
+    body: Mapped[str | None] = mapped_column(Text)
+    sums: Mapped[bytes | None]
+    outcomes: Mapped[bytes | None]
+    made_at: Mapped[datetime]
+
+
 class EventRow(Table):
     """Something that happened in a study; numbered without gaps from 1."""
 

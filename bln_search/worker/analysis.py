@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from sqlalchemy import Engine
@@ -27,6 +28,8 @@ from bln_search.storage.ledger import Ledger
 from bln_search.storage.outcomes import outcomes_of
 from bln_search.storage.probes import probes_of
 from bln_search.worker.latencies import latencies
+from bln_search.worker.layer_results import layer_results
+from bln_search.worker.layers import StoppedError, search_layers
 
 _log = logging.getLogger(__name__)
 
@@ -34,21 +37,34 @@ _MOST_VALUES = 32_000_000
 """Losses (rows × seeds × examples) that are compared at once."""
 
 
-def analyzed(ledger: Ledger, study_id: int, place: Place) -> Analysis:
+@dataclass(frozen=True)
+class Attended:
+    """Who waits for an analysis. say: told how a long search of layers goes. stopping: is it to end now?"""
+
+    say: Callable[[str], None] = _log.info
+    stopping: Callable[[], bool] = lambda: False
+
+
+def analyzed(ledger: Ledger, study_id: int, place: Place, attended: Attended | None = None) -> Analysis:
     """The analysis of the study's present results, made and kept where there is none. place: to measure latencies."""
     kept = find_analysis(ledger.engine, study_id)
-    return kept.analysis if kept is not None else analyze(ledger, study_id, place)
+    return kept.analysis if kept is not None else analyze(ledger, study_id, place, attended)
 
 
-def analyze(ledger: Ledger, study_id: int, place: Place | None, *, keep: bool = True) -> Analysis:
-    """Work the study's results out; of a complete study it is kept. place: None keeps latencies that are known.
+def analyze(
+    ledger: Ledger, study_id: int, place: Place | None, attended: Attended | None = None, *, keep: bool = True
+) -> Analysis:
+    """Work the study's results out; of a complete study it is kept.
 
-    What is wrong with the results stands in the analysis. Raises LedgerError and StorageFullError.
+    place: where networks are timed, and their layers searched where the study asks for it; None keeps what is known.
+    What is wrong with the results stands in the analysis. Raises LedgerError and StorageFullError; and StoppedError
+    where a search of layers was asked to stop: it goes on from there another time.
     """
     results = results_of(ledger.engine, study_id)
     try:
-        analysis = _analysis(ledger, study_id, place)
-    except (LedgerError, StorageFullError):
+        reason = None if place is None else _search_layers(ledger, study_id, place, attended or Attended())
+        analysis = _analysis(ledger, study_id, place).model_copy(update={"layers_reason": reason})
+    except (LedgerError, StorageFullError, StoppedError):
         raise
     except BlnSearchError as error:
         analysis = Analysis(reason=str(error))
@@ -60,13 +76,29 @@ def analyze(ledger: Ledger, study_id: int, place: Place | None, *, keep: bool = 
     return analysis
 
 
+def _search_layers(ledger: Ledger, study_id: int, place: Place, attended: Attended) -> str | None:
+    """Search per-layer configurations where a complete study asks for it; why that could not be done, or None."""
+    study = ledger.study(study_id)
+    if study.spec.layers is None or study.state is not StudyState.COMPLETE:
+        return None
+    try:
+        search_layers(ledger, study_id, place, study.spec.layers, attended.say, stopping=attended.stopping)
+    except (LedgerError, StorageFullError):
+        raise
+    except BlnSearchError as error:
+        _log.warning("study %d: layers not searched: %s", study_id, error, extra={"study_id": study_id})
+        return str(error)
+    return None
+
+
 def _analysis(ledger: Ledger, study_id: int, place: Place | None) -> Analysis:
     study = ledger.study(study_id)
     recorded = evaluations(ledger.engine, study_id)
     board = rank((one.scored for one in recorded), study.spec.ranking.split, seeds=len(study.spec.seeds))
     found, reason = study_comparison(ledger.engine, recorded, board)
+    layers = layer_results(ledger, study_id)
     if found is None:
-        return Analysis(selection=selection(board), reason=reason)
+        return Analysis(selection=selection(board), layers=layers, reason=reason)
     recommendation = recommend(found, _at_sizes(ledger, study_id))
     arms = {(row.arm, row.point) for row in found.rows}
     figures = figures_by_row((one.scored for one in recorded), arms)
@@ -83,6 +115,7 @@ def _analysis(ledger: Ledger, study_id: int, place: Place | None) -> Analysis:
         latencies=timed.latencies,
         device=timed.device,
         threads=timed.threads,
+        layers=layers,
     )
 
 

@@ -20,8 +20,9 @@ from bln_search.specs.trial import TrialSpec
 from bln_search.storage.analyses import next_unanalysed
 from bln_search.storage.ledger import Ledger
 from bln_search.storage.queue import SEEN, Queue
-from bln_search.worker.analysis import analyze
+from bln_search.worker.analysis import Attended, analyze
 from bln_search.worker.identity import is_alive, own_name
+from bln_search.worker.layers import StoppedError
 from bln_search.worker.run import run_study
 
 _log = logging.getLogger(__name__)
@@ -89,7 +90,7 @@ class Worker:
         else:
             _log.info("study %d: %s", study_id, state, extra=about)
             if state is StudyState.COMPLETE:
-                analyze(self.ledger, study_id, self.place)
+                self._analyze(study_id)
             if state is StudyState.ACCEPTED:  # something is left that could not be done here and now
                 self.stopping.wait(_AFTER_ERROR)
 
@@ -99,8 +100,17 @@ class Worker:
         if study_id is None:
             return False
         _log.info("study %d: being analysed", study_id, extra={"study_id": study_id})
-        analyze(self.ledger, study_id, self.place)
+        self._analyze(study_id)
         return True
+
+    def _analyze(self, study_id: int) -> None:
+        def say(line: str) -> None:
+            _log.info("study %d: %s", study_id, line, extra={"study_id": study_id})
+
+        try:
+            analyze(self.ledger, study_id, self.place, Attended(say, self.stopping.is_set))
+        except StoppedError:
+            _log.info("study %d: another worker goes on with its analysis", study_id, extra={"study_id": study_id})
 
     def _hand_back(self, study_id: int) -> None:
         try:

@@ -100,6 +100,11 @@ class TreeEvaluator:
         )
 
     @property
+    def sizes(self) -> list[int]:
+        """How many examples are judged in each mini-batch, in the order of the data."""
+        return [len(self.batches[place][1]) for place in np.argsort(self._order)]
+
+    @property
     def examples(self) -> int:
         """How many examples are judged."""
         return sum(len(targets) for _, targets in self.batches)
@@ -119,6 +124,7 @@ class TreeEvaluator:
         check_walk(self)
         trie = trie_of(every_configuration(self.space))
         total = sums if sums is not None else Sums.empty(max(self._folds) + 1, len(trie))
+        total.total = len(self.batches)
         keep_freed_memory()
         for fold in sorted(set(self._folds)):
             start, stop = self._folds.index(fold), len(self._folds) - self._folds[::-1].index(fold)

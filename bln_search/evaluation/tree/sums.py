@@ -13,13 +13,14 @@ class Sums:
     """Sums over the examples of each fold.
 
     losses: (folds, configurations) float64, nats. correct: (folds, configurations) int64. examples: (folds,).
-    done: how many mini-batches are in, in the order in which they are walked.
+    done: how many mini-batches are in, in the order in which they are walked, out of `total`.
     """
 
     losses: NDArray[np.float64]
     correct: NDArray[np.int64]
     examples: NDArray[np.int64]
     done: int = 0
+    total: int = 0
 
     @staticmethod
     def empty(folds: int, configurations: int) -> Sums:
