@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from bln_search.core.errors import DataError, ModelError
+from bln_search.core.per_layer import ConfigurationSpace
 from bln_search.core.records import Outcomes
 from bln_search.core.words import LayerScope, PopulationEstimate
 from bln_search.evaluation.batches import MiniBatch, grouped
@@ -51,6 +52,7 @@ class TreeEvaluator:
     """A network and the mini-batches by which its per-layer configurations are judged.
 
     batches: mini-batches of one size. folds: for each of them the fold that it belongs to; by default all to one.
+    space: a part of what can be chosen, with fewer options; by default all of it.
 
     space: what can be chosen. left_out: the options without a value, by choice, with their reasons.
 
@@ -65,6 +67,7 @@ class TreeEvaluator:
         asked: Asked | None = None,
         *,
         folds: Sequence[int] | None = None,
+        space: ConfigurationSpace | None = None,
     ) -> None:
         if not batches:
             raise DataError("there is nothing to evaluate: the data has no mini-batch")
@@ -79,7 +82,7 @@ class TreeEvaluator:
         with evaluation_mode(network):
             self.staged = staged(network)
             self._bytes = path_bytes(self.staged, example)
-        self.space, self.left_out = find_space(
+        every, self.left_out = find_space(
             self.staged,
             populations,
             self.asked.estimate,
@@ -87,6 +90,7 @@ class TreeEvaluator:
             scope=self.asked.scope,
             groups=self.asked.groups,
         )
+        self.space = every if space is None else space
         self._limit = chunk_limit(self.asked.memory_limit, example.device)
         self._store = Store(self.asked.memory_limit)
         self._walk = Walk(

@@ -14,6 +14,7 @@ _TOGETHER = 8
 
 def tpe(judge: Judge, seed: int) -> None:
     """Suggest configurations until the budget is spent; what the judge knows already comes first."""
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
     sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=0, constant_liar=True)
     study = optuna.create_study(sampler=sampler)
     space = {

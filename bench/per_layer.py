@@ -1,0 +1,135 @@
+"""All 65,536 per-layer configurations of a LeNet in one walk, against evaluating them one by one.
+
+LeNet, CIFAR-10 shapes, mini-batches of 25, two threads. In one process: the walk over every configuration, and between
+its runs plain forward passes of configurations drawn at random, which stand for all of them. Equality is checked in
+float64 and float32 on LeNet, an MLP and a residual network. Levels: the last one, two, three and four layers free.
+"""
+
+from __future__ import annotations
+
+import resource
+import statistics
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch.nn import functional as F
+
+from bench.enumerate import BATCH, prepared, timed
+from bench.reporting import arguments, finish, spread
+from bln_search.core.per_layer import ConfigurationSpace, PerLayerConfiguration
+from bln_search.core.words import Semantics
+from bln_search.evaluation.batches import mini_batches
+from bln_search.evaluation.tree.checking import configured_layers, plain_losses
+from bln_search.evaluation.tree.evaluator import TreeEvaluator
+from bln_search.norms.finding import evaluation_mode
+
+SINGLES = 240
+"""Configurations measured one by one."""
+
+
+def evaluator(name: str, semantics: Semantics, dtype: torch.dtype, device: str, examples: int) -> TreeEvaluator:
+    """A network with random weights, random data of the shape of CIFAR-10, and frozen population values."""
+    network, inputs, targets, populations = prepared(name, semantics, dtype, device, examples)
+    return TreeEvaluator(network, list(mini_batches(inputs, targets, BATCH)), populations)
+
+
+@torch.inference_mode()
+def single(tree: TreeEvaluator, configuration: PerLayerConfiguration) -> float:
+    """Mean loss under one configuration as anyone would write it: a loop over the mini-batches."""
+    total = torch.zeros((), dtype=torch.float64, device=tree.batches[0][0].device)
+    with (
+        evaluation_mode(tree.network),
+        configured_layers(tree.staged, configuration, tree.populations, tree.asked.estimate),
+    ):
+        for inputs, targets in tree.batches:
+            total += F.cross_entropy(tree.network(inputs), targets, reduction="sum")
+    return total.item() / tree.examples
+
+
+def largest_difference(dtype: torch.dtype, device: str, count: int) -> float:
+    """The largest relative difference of mean losses, walk against plain passes, over networks and readings."""
+    worst, draw = 0.0, np.random.default_rng(0)
+    for name in ("lenet", "mlp", "residual"):
+        for semantics in Semantics:
+            tree = evaluator(name, semantics, dtype, device, 50)
+            digits = np.stack([draw.integers(radix, size=count) for radix in tree.space.radices], 1).astype(np.uint8)
+            for row, outcome in zip(digits, tree.outcomes(digits), strict=True):
+                alone = float(plain_losses(tree, tree.space.words(row), tree.batches).double().mean())
+                worst = max(worst, abs(float(outcome.losses.mean(dtype="float64")) - alone) / abs(alone))
+    return worst
+
+
+def levels(tree: TreeEvaluator, device: str, runs: int) -> dict[str, dict[str, float]]:
+    """Seconds for a configuration with the last layers free, the ones before at their first option."""
+    choices, found = tree.space.choices, {}
+    for free in range(1, len(choices) + 1):
+        fixed = len(choices) - free
+        part = (*(replace(choice, options=choice.options[:1]) for choice in choices[:fixed]), *choices[fixed:])
+        space = ConfigurationSpace(tree.space.layers, part)
+        fewer = TreeEvaluator(tree.network, tree.batches, tree.populations, space=space)
+        timed(fewer.enumerate, device)
+        found[str(free)] = spread([timed(fewer.enumerate, device) / space.size for _ in range(runs)])
+        print(f"{free} levels, {space.size:6} configurations: {found[str(free)]['median'] * 1e6:9.1f} µs each")
+    return found
+
+
+def measured(semantics: Semantics, device: str, examples: int, runs: int) -> dict[str, Any]:
+    """Walks and single evaluations in turn."""
+    tree = evaluator("lenet", semantics, torch.float32, device, examples)
+    draw = np.random.default_rng(1)
+    timed(tree.enumerate, device)
+    timed(partial(single, tree, tree.space.words(tree.space.at(0))), device)
+    seconds, alone = [], []
+    for _ in range(runs):
+        seconds.append(timed(tree.enumerate, device))
+        for _ in range(SINGLES // runs):
+            configuration = tree.space.words(tree.space.at(int(draw.integers(tree.space.size))))
+            alone.append(timed(partial(single, tree, configuration), device))
+    every = statistics.fmean(alone) * tree.space.size
+    result = {
+        "seconds": spread(seconds),
+        "seconds_of_one": spread(alone),
+        "speedup": spread([every / one for one in seconds]),
+        "measured_one_by_one": len(alone),
+    }
+    print(f"{semantics:10} {result}")
+    return result
+
+
+def main() -> None:
+    options = arguments(__doc__ or "").parse_args()
+    torch.set_num_threads(2)
+    device = options.device
+    examples, runs, count = (250, 3, 40) if options.quick else (1_000, 6, 200)
+    examples = 10_000 if device != "cpu" and not options.quick else examples
+    result = {str(semantics): measured(semantics, device, examples, runs) for semantics in Semantics}
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    differences = {str(dtype): largest_difference(dtype, device, count) for dtype in (torch.float64, torch.float32)}
+    print(f"largest relative difference of mean losses: {differences}; peak memory {peak:.0f} MB")
+    by_levels = levels(evaluator("lenet", Semantics.PAPER, torch.float32, device, examples), device, 3)
+    finish(
+        "per_layer" if device == "cpu" else "per_layer_gpu",
+        {
+            "speedup": min(one["speedup"]["median"] for one in result.values()),
+            "configurations": 65_536,
+            "seconds": max(one["seconds"]["median"] for one in result.values()),
+            "peak_memory_mb": peak,
+            "max_relative_difference": differences["torch.float32"],
+            "max_relative_difference_float64": differences["torch.float64"],
+            "by_semantics": result,
+            "seconds_a_configuration_by_levels": by_levels,
+            "examples": examples,
+            "batch_size": BATCH,
+            "runs": runs,
+            "device": device,
+        },
+        save=options.save,
+        device=device,
+    )
+
+
+if __name__ == "__main__":
+    main()
