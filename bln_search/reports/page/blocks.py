@@ -20,6 +20,7 @@ class Kind(StrEnum):
     TEXT = "text"
     NUMBER = "number"
     SWITCH = "switch"
+    WORD = "word"
 
 
 @dataclass(frozen=True)

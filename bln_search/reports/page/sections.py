@@ -9,12 +9,14 @@ from bln_search.reports.page.blocks import Section
 from bln_search.reports.page.material import Material
 from bln_search.reports.page.meaning import meaning, probes
 from bln_search.reports.page.origin import again, manifest, trials
+from bln_search.reports.page.per_layer import per_layer
 from bln_search.reports.page.pictures import charts, layers
 from bln_search.reports.page.ranking import ranking
 
 SECTIONS: tuple[Callable[[Material], Section | None], ...] = (
     ranking,
     meaning,
+    per_layer,
     asked,
     charts,
     probes,

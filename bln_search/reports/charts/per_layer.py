@@ -1,0 +1,98 @@
+"""The chart of per-layer configurations: what each switch does in each layer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bln_search.core.configuration import Statistic
+from bln_search.ranking.interval import Interval
+from bln_search.ranking.per_layer import LayerResult, SwitchEffect
+from bln_search.reports.charts.chart import COLOURS, Chart, layout
+from bln_search.reports.per_layer import effects_heading
+from bln_search.reports.words import signed
+
+MARK = "•"
+"""Of an effect whose interval excludes 0."""
+
+_SCALE = [[0.0, COLOURS[0]], [0.5, "#f5f7f9"], [1.0, COLOURS[1]]]
+_LOWEST, _A_ROW, _AROUND = 300, 22, 110
+"""Pixels: of the chart, of a choice, of what stands around them."""
+
+
+def switches_of(result: LayerResult) -> list[str]:
+    """The statistics that some choice can switch, in their usual order."""
+    found = {one.statistic for one in result.effects}
+    return [one.value for one in Statistic if one.value in found]
+
+
+def effect_grid(result: LayerResult) -> dict[str, dict[str, SwitchEffect]]:
+    """Effects by choice, then by statistic; a choice without any is left out."""
+    grid: dict[str, dict[str, SwitchEffect]] = {choice.name: {} for choice in result.choices}
+    for one in result.effects:
+        grid.setdefault(one.choice, {})[one.statistic] = one
+    return {choice: effects for choice, effects in grid.items() if effects}
+
+
+def effect_words(one: SwitchEffect) -> str:
+    """An effect with its interval."""
+    return signed(Interval(one.loss, one.half, one.networks))
+
+
+def layer_switches_chart(result: LayerResult) -> Chart | None:
+    """Choices downwards, switches across, around zero; None where no effect is known."""
+    grid, switches = effect_grid(result), switches_of(result)
+    if not grid:
+        return None
+    most = max(abs(one.loss) for one in result.effects) or 1.0
+    cells = [[effects.get(name) for name in switches] for effects in grid.values()]
+    trace: dict[str, Any] = {
+        "type": "heatmap",
+        "x": switches,
+        "y": list(grid),
+        "z": [[None if one is None else one.loss for one in row] for row in cells],
+        "text": [[MARK if one and one.excludes_zero else "" for one in row] for row in cells],
+        "customdata": [[effect_words(one) if one else "" for one in row] for row in cells],
+        "texttemplate": "%{text}",
+        "textfont": {"color": "#1a1f26", "size": 16},
+        "colorscale": _SCALE,
+        "zmin": -most,
+        "zmax": most,
+        "xgap": 1,
+        "ygap": 1,
+        "hoverongaps": False,
+        "colorbar": {"title": {"text": "nats"}},
+        "hovertemplate": "%{y}, %{x}: %{customdata} nats<extra></extra>",
+    }
+    figure = {
+        "data": [trace],
+        "layout": layout(
+            xaxis={"type": "category", "side": "top"},
+            yaxis={"type": "category", "autorange": "reversed", "dtick": 1},
+            margin={"l": 60, "r": 20, "t": 50, "b": 20},
+            height=max(_LOWEST, _A_ROW * len(grid) + _AROUND),
+        ),
+    }
+    rows = [_row(one) for effects in grid.values() for one in effects.values()]
+    return Chart("What each switch does in each layer", _about(result), figure, rows)
+
+
+def _about(result: LayerResult) -> str:
+    known = any(one.half is not None for one in result.effects)
+    return f"In nats: {effects_heading(result)}. Blue: taking the statistic from the population (T) lowers it. " + (
+        f"{MARK}: the 95 % interval over networks excludes 0."
+        if known
+        else "One network: there is no interval, and no telling what is chance."
+    )
+
+
+def _row(one: SwitchEffect) -> dict[str, Any]:
+    interval = Interval(one.loss, one.half, one.networks)
+    return {
+        "choice": one.choice,
+        "statistic": one.statistic,
+        "loss": one.loss,
+        "low": interval.low,
+        "high": interval.high,
+        "excludes zero": one.excludes_zero,
+        "networks": one.networks,
+    }

@@ -1,0 +1,90 @@
+"""Results of a search layer by layer, made up for what shows them."""
+
+from __future__ import annotations
+
+from itertools import islice, product
+
+from bln_search.core.configuration import Method, Statistic, all_configurations
+from bln_search.core.words import LayerScope, LayerSearch, PopulationEstimate
+from bln_search.ranking.per_layer import (
+    ConfirmedDifference,
+    LayerChoice,
+    LayerResult,
+    LayerRow,
+    NetworkChoice,
+    SwitchEffect,
+)
+
+WORDS = tuple(str(one) for one in all_configurations(Method.BLN))
+BETTER = ConfirmedDifference(mean=-0.012, low=-0.02, high=-0.004, p=0.003, networks=10)
+WORSE = ConfirmedDifference(mean=0.012, low=0.004, high=0.02, p=0.003, networks=10)
+EQUAL = ConfirmedDifference(mean=-0.002, low=-0.01, high=0.006, p=0.6, networks=10)
+REASON = "Std_B: m/(m-1) has no value for m = 1"
+
+
+def network(seed, layers=4, **more):
+    """One that looks 0.01 better than it is, and is 0.012 better than uniform."""
+    figures = {"apparent": 0.478, "loss": 0.488, "accuracy": 0.85}
+    uniform = {"uniform_apparent": 0.5, "uniform_loss": 0.5, "uniform_accuracy": 0.84}
+    test = {"test_loss": 0.49, "test_accuracy": 0.85, "test_uniform_loss": 0.5, "test_uniform_accuracy": 0.84}
+    best = ".".join(["TTFF"] * layers)
+    chosen = {"evaluations": 16**4, "best": best, "uniform": "TTFF", "chosen": (best, best)}
+    return NetworkChoice(seed=seed, **{**figures, **uniform, **test, **chosen, **more})
+
+
+def effect(choice, statistic, place):
+    """Every other one lowers the loss beyond doubt."""
+    return SwitchEffect(choice=choice, statistic=statistic, loss=-0.03 + place / 100, half=0.015, networks=10)
+
+
+def layer_result(layers=4, networks=10, rows=30, difference=BETTER, left_out=None, **more):
+    """A search of so many BLN layers. left_out: reasons by option, the same in every layer."""
+    names = tuple(f"norm{place}" for place in range(layers))
+    words = (".".join(row) for row in product(reversed(WORDS), repeat=layers))
+    half = 0.01 if networks > 1 else None
+    made = {
+        "arm": "bln",
+        "point": "",
+        "scope": LayerScope.PER_LAYER,
+        "search": LayerSearch.EXACT,
+        "estimate": PopulationEstimate.FROZEN,
+        "batch_size": 25,
+        "examples": 500,
+        "folds": 2,
+        "size": str(16**layers),
+        "layers": names,
+        "choices": tuple(
+            LayerChoice(name=name, layers=(name,), options=WORDS, left_out=left_out or {}) for name in names
+        ),
+        "networks": tuple(network(seed, layers) for seed in range(networks)),
+        "rows": tuple(
+            LayerRow(
+                configuration=word,
+                loss=0.4 + place / 1000,
+                loss_half=half,
+                accuracy=0.9,
+                accuracy_half=half,
+                networks=networks,
+            )
+            for place, word in enumerate(islice(words, rows if networks else 0))
+        ),
+        "uniform": tuple(
+            LayerRow(
+                configuration=word,
+                loss=0.5 + place / 100,
+                loss_half=half,
+                accuracy=0.8,
+                accuracy_half=half,
+                networks=networks,
+            )
+            for place, word in enumerate(WORDS if networks else ())
+        ),
+        "effects": tuple(
+            effect(name, statistic.value, place) for name in names for place, statistic in enumerate(Statistic)
+        )
+        if networks
+        else (),
+        "marginal": True,
+        "difference": difference if networks else None,
+    }
+    return LayerResult(**{**made, **more})
