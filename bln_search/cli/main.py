@@ -15,6 +15,7 @@ from bln_search.cli import (
     database,
     exports,
     layer_search,
+    layers,
     leaderboard,
     processes,
     publish,
@@ -40,6 +41,7 @@ app.add_typer(tokens.app, name="token")
 studies.register(app)
 analysis.register(app)
 layer_search.register(app)
+layers.register(app)
 leaderboard.register(app)
 publish.register(app)
 exports.register(app)

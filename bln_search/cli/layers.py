@@ -1,0 +1,112 @@
+"""The verb that shows per-layer configurations: layers."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from pydantic import TypeAdapter
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from bln_search.cli.exits import Exit
+from bln_search.cli.output import Format, errors, results
+from bln_search.cli.sources import DatabaseOption, ServerOption, StudyArgument, TokenOption, open_source
+from bln_search.cli.studies import FormatOption
+from bln_search.core.per_layer import SEPARATOR
+from bln_search.ranking.per_layer import LayerResult, LayerRow
+from bln_search.reports.page import blocks
+from bln_search.reports.page.per_layer import effects_table
+from bln_search.reports.per_layer import accuracy_of, layer_lines, left_out_lines, loss_of, result_label
+from bln_search.reports.words import rounded
+from bln_search.storage.queries import StudySummary
+
+_WORDS_A_LINE = 12
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb to the command."""
+    app.command()(layers)
+
+
+def layers(
+    study: StudyArgument,
+    database: DatabaseOption = None,
+    server: ServerOption = None,
+    token: TokenOption = None,
+    output: FormatOption = Format.TABLE,
+    top: Annotated[int, typer.Option("--top", min=1, max=100, help="Rows of the table, best first.")] = 10,
+) -> None:
+    """Show the per-layer configurations that were found, what of them is confirmed, and what each switch does where."""
+    if output is Format.CSV:
+        raise typer.BadParameter("this is tables and sentences: choose table or json", param_hint="--format")
+    with open_source(database, server, token) as source:
+        found = source.find(study)
+        analysis = source.analysis(found, anyway=True)
+    if analysis is None:
+        errors.print(f"study {found.name} is not analysed yet: the service does that once it is complete")
+        raise typer.Exit(Exit.FAILED)
+    if not analysis.layers:
+        errors.print(_none(found), soft_wrap=True, markup=False, highlight=False)
+        raise typer.Exit(Exit.FAILED)
+    if output is Format.JSON:
+        typer.echo(TypeAdapter(tuple[LayerResult, ...]).dump_json(analysis.layers, indent=1).decode())
+        return
+    for result in analysis.layers:
+        _print(result, top, f"{found.name}: {result_label(result)}")
+
+
+def _none(study: StudySummary) -> str:
+    """Why there is nothing to show, and what to do."""
+    if study.spec.layers is None:
+        return f"study {study.name} has no section `layers`: nothing was searched layer by layer"
+    return f"the networks of study {study.name} are not searched layer by layer yet"
+
+
+def _print(result: LayerResult, top: int, title: str) -> None:
+    if result.rows or result.uniform:
+        results.print(_best(result, top, title))
+    else:
+        results.print(title, markup=False, highlight=False)
+    for line in (*layer_lines(result), *left_out_lines(result)):
+        results.print(line, markup=False, highlight=False, soft_wrap=True)
+    if result.effects:
+        switches = effects_table(result)
+        results.print(switches.caption, markup=False, highlight=False, soft_wrap=True)
+        results.print(_plain(switches))
+
+
+def _best(result: LayerResult, top: int, title: str) -> Table:
+    """The best rows as words that can be copied, and the best uniform one."""
+    table = Table(title=Text(title), title_justify="left", header_style="bold", box=box.SIMPLE_HEAD)
+    table.add_column("place", justify="right")
+    table.add_column("configuration", overflow="fold")
+    for name in ("validation loss", "accuracy %"):
+        table.add_column(name, justify="right")
+    for place, row in enumerate(result.rows[:top], start=1):
+        table.add_row(str(place), _wrapped(row), *_figures(row))
+    for row in result.uniform[:1]:
+        table.add_row("uniform", f"{row.configuration} in all layers", *_figures(row), style="bold")
+    return table
+
+
+def _wrapped(row: LayerRow) -> str:
+    """The words of a row, some a line."""
+    words = row.configuration.split(SEPARATOR)
+    starts = range(0, len(words), _WORDS_A_LINE)
+    return f"{SEPARATOR}\n".join(SEPARATOR.join(words[start : start + _WORDS_A_LINE]) for start in starts)
+
+
+def _figures(row: LayerRow) -> tuple[str, str]:
+    return rounded(loss_of(row)), rounded(accuracy_of(row), 100, 2)
+
+
+def _plain(made: blocks.Table) -> Table:
+    """A table of the page for a terminal."""
+    table = Table(header_style="bold", box=box.SIMPLE_HEAD)
+    for column in made.columns:
+        table.add_column(column.label, justify="right" if column.kind is blocks.Kind.NUMBER else "left")
+    for row in made.rows:
+        table.add_row(*row.cells)
+    return table
