@@ -18,11 +18,11 @@ from service.context import Context
 from service.gate import Gate
 from service.limits import Rates
 from service.openapi import describe
-from service.pages import access, charts, compare, configuration, leaderboard, new, study
+from service.pages import access, charts, compare, configuration, layers, leaderboard, new, study
 from service.pages import studies as study_list
 from service.pages.assets import Assets
 from service.problems import install_handlers
-from service.routes import analysis, configurations, events, operations, results, studies, tokens
+from service.routes import analysis, configurations, events, operations, per_layer, results, studies, tokens
 
 _THREADS = 8
 """Requests worked on at once; more would only wait for one another."""
@@ -54,11 +54,11 @@ def make_app(context: Context | None) -> FastAPI:
         redirect_slashes=False,
     )
     api = APIRouter(prefix="/api/v1")
-    for module in (studies, results, analysis, events, configurations, tokens):
+    for module in (studies, results, analysis, per_layer, events, configurations, tokens):
         api.include_router(module.router)
     app.include_router(api)
     app.include_router(operations.router)
-    for page in (access, study_list, new, study, leaderboard, charts, configuration, compare):
+    for page in (access, study_list, new, study, leaderboard, charts, layers, configuration, compare):
         app.include_router(page.router)
     app.mount("/static", Assets(), name="static")
     install_handlers(app)

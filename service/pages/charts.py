@@ -20,6 +20,7 @@ from bln_search.reports.charts.conditions import best_points, point_results, ran
 from bln_search.reports.charts.configurations import ByConfiguration, effects_chart, heat_map
 from bln_search.reports.charts.curves import TrialCurve, curves_chart
 from bln_search.reports.charts.layers import drift_chart
+from bln_search.reports.charts.per_layer import layer_switches_chart
 from bln_search.reports.charts.probes import axis_chart, company_chart, latency_chart
 from bln_search.reports.charts.search import PointResult, importance_chart, parallel_chart, pareto_chart
 from bln_search.reports.charts.variance import variance_chart
@@ -129,6 +130,16 @@ def _latencies(question: Question) -> Chart | None:
     return None if analysis is None else latency_chart(analysis.latencies, analysis.device, analysis.threads)
 
 
+def _per_layer(question: Question) -> Chart | None:
+    analysis = question.analysis
+    if analysis is None or not question.conditions:
+        return None
+    one = list(question.conditions)[question.place]
+    found = (result for result in analysis.layers if (result.arm, result.point) == (one.arm, one.point))
+    result = next(found, None)
+    return None if result is None else layer_switches_chart(result)
+
+
 CHARTS: dict[str, tuple[str, Callable[[Question], Chart | None], str]] = {
     "curves": ("Losses by epoch", _curves, "nothing is trained yet"),
     "configurations": ("Loss of every configuration", lambda one: heat_map(one.losses), "nothing is measured yet"),
@@ -182,6 +193,11 @@ CHARTS: dict[str, tuple[str, Callable[[Question], Chart | None], str]] = {
         _layers,
         "networks trained from now on record what this needs",
     ),
+    "per-layer": (
+        "What each switch does in each layer",
+        _per_layer,
+        "this needs a section `layers` in the study, and its networks searched",
+    ),
     "importance": (
         "Which parameters matter",
         lambda one: importance_chart(one.points()),
@@ -216,12 +232,14 @@ def charts(
 ) -> HTMLResponse:
     """Every chart of a study."""
     question = Question(study, context, split, condition)
+    analysis = question.analysis
     return page(
         request,
         "charts.html",
         charts=True,
         visitor=visitor_of(study.bearer),
         study={"id": study.id, "name": question.board.spec.name, "title": question.board.spec.title},
+        per_layer=analysis is not None and bool(analysis.layers),
         names={name: title for name, (title, _, _) in CHARTS.items()},
         split=split,
         condition=question.place,

@@ -88,13 +88,15 @@ def leaderboard(
     rows = chosen_rows(board, filters, sort)
     start = 0 if asked.after is None else int(asked.after[0])
     whole = board.leaderboard.rows
-    analysis = context.analyses.get(study.id) if on in ("", board.spec.ranking.split.value) else None
+    kept = context.analyses.get(study.id)
+    analysis = kept if on in ("", board.spec.ranking.split.value) else None
     groups = groups_of(analysis)
     return page(
         request,
         "leaderboard.html",
         visitor=visitor_of(study.bearer),
         study={"id": study.id, "name": board.spec.name, "title": board.spec.title, "state": study.state},
+        per_layer=kept is not None and bool(kept.layers),
         board=board.leaderboard,
         seeds=len(board.spec.seeds),
         shared=sum(one.shares_first for one in groups.values()) or len(board.sharing_first or ()),

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 from sqlalchemy import Engine
 
+from bln_search.ranking.analysis import Analysis
 from bln_search.reports.comparison import groups_of
 from bln_search.specs.space import point_label
 from bln_search.storage.browse import find_study_line
@@ -36,6 +37,7 @@ def study(request: Request, seen: Seen, context: Here) -> HTMLResponse:
     if found is None:
         raise RefusedError(404, "not-found", f"there is no study {seen.id}")
     line, spec = found
+    analysis = context.analyses.get(seen.id)
     events = [event_view(row) for row in last_events(context.engine, seen.id, _EVENTS)]
     return page(
         request,
@@ -43,19 +45,21 @@ def study(request: Request, seen: Seen, context: Here) -> HTMLResponse:
         charts=True,
         visitor=visitor_of(seen.bearer),
         study=study_view(line),
+        per_layer=analysis is not None and bool(analysis.layers),
         spec=json.loads(spec),
         last=line.last_event,
         events=events,
         names=trial_names(context.engine, sorted({one.trial_id for one in events if one.trial_id})),
         **_cells(context.engine, seen.id),
-        **leading(context, seen, line.results, at_once=line.results > _MOST_AT_ONCE),
+        **leading(context, seen, line.results, analysis, at_once=line.results > _MOST_AT_ONCE),
     )
 
 
 @router.get("/parts/leading")
 def leading_part(seen: Seen, context: Here) -> HTMLResponse:
     """The first rows of the table as they are now."""
-    return fragment("parts/leading.html", study={"id": seen.id}, **leading(context, seen, seen.results))
+    analysis = context.analyses.get(seen.id)
+    return fragment("parts/leading.html", study={"id": seen.id}, **leading(context, seen, seen.results, analysis))
 
 
 @router.get("/parts/cells")
@@ -64,13 +68,15 @@ def cells_part(seen: Seen, context: Here) -> HTMLResponse:
     return fragment("parts/cells.html", **_cells(context.engine, seen.id))
 
 
-def leading(context: Context, study: OwnStudy, results: int, *, at_once: bool = False) -> dict[str, Any]:
+def leading(
+    context: Context, study: OwnStudy, results: int, analysis: Analysis | None, *, at_once: bool = False
+) -> dict[str, Any]:
     """The first rows of the table; at_once: only of one that is there already, a script asks for the rest."""
     board = None
     if results:
         board = context.boards.kept(study.id) if at_once else None
         board = board or (None if at_once else context.boards.get(study.id, results, patient=study.goes_on))
-    groups = groups_of(context.analyses.get(study.id)) if board else {}
+    groups = groups_of(analysis) if board else {}
     rows = [shown_row(row, board, groups) for row in board.leaderboard.rows[:_LEADING]] if board else []
     return {
         "rows": rows,
