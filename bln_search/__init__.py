@@ -7,6 +7,8 @@
     print(ranked)
     bln_search.apply_configuration(model, ranked.best)
 
+    layered = bln_search.search_layers(model, train_loader, validation_loader)  # a word for each layer of its own
+
     model = bln_search.load("folder")                      # what `bln-search export` wrote
 
 What needs torch is loaded when it is first used, so that importing this package stays light.
@@ -22,10 +24,12 @@ from bln_search.core.version import VERSION
 if TYPE_CHECKING:
     from bln_search.api import (
         RankedConfigurations,
+        RankedLayers,
         apply_configuration,
         convert,
         evaluate_configurations,
         load,
+        search_layers,
     )
     from bln_search.core.configuration import InferenceConfiguration
     from bln_search.norms import BLN, BN, BRN, LN, MBN
@@ -39,10 +43,12 @@ __all__ = [
     "MBN",
     "InferenceConfiguration",
     "RankedConfigurations",
+    "RankedLayers",
     "apply_configuration",
     "convert",
     "evaluate_configurations",
     "load",
+    "search_layers",
 ]
 
 _HOMES = {
@@ -53,10 +59,12 @@ _HOMES = {
     "LN": "bln_search.norms",
     "InferenceConfiguration": "bln_search.core.configuration",
     "RankedConfigurations": "bln_search.api",
+    "RankedLayers": "bln_search.api",
     "apply_configuration": "bln_search.api",
     "convert": "bln_search.api",
     "evaluate_configurations": "bln_search.api",
     "load": "bln_search.api",
+    "search_layers": "bln_search.api",
 }
 
 

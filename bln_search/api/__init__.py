@@ -5,17 +5,22 @@ from bln_search.api.convert import convert
 from bln_search.api.evaluate import evaluate_configurations
 from bln_search.api.export import export_network
 from bln_search.api.exported import ExportedNetwork, load
+from bln_search.api.layered import LayeredConfiguration
+from bln_search.api.layers import RankedLayers, search_layers
 from bln_search.api.ranked import RankedConfiguration, RankedConfigurations
 from bln_search.api.restored import TrainedRow
 
 __all__ = [
     "ExportedNetwork",
+    "LayeredConfiguration",
     "RankedConfiguration",
     "RankedConfigurations",
+    "RankedLayers",
     "TrainedRow",
     "apply_configuration",
     "convert",
     "evaluate_configurations",
     "export_network",
     "load",
+    "search_layers",
 ]

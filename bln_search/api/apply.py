@@ -2,36 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from torch import nn
 
+from bln_search.api.layered import LayeredConfiguration
 from bln_search.api.ranked import LayerPopulationsByName, RankedConfiguration
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.errors import ModelError
+from bln_search.core.per_layer import SEPARATOR, PerLayerConfiguration
 from bln_search.norms.finding import find_norms
 
+Choice = RankedConfiguration | LayeredConfiguration | PerLayerConfiguration | InferenceConfiguration | str
 
-def apply_configuration(network: nn.Module, choice: RankedConfiguration | InferenceConfiguration | str) -> nn.Module:
+
+def apply_configuration(network: nn.Module, choice: Choice) -> nn.Module:
     """Make `network` use `choice` in evaluation mode, and return it.
 
-    choice: a row of a ranked table, with its population values; or a configuration (`"FFFF"`), whose population
-    values, where it reads any, the layers already have. The state dict keeps configuration and values.
+    choice: a row of a ranked table, with its population values; or a configuration (`"FFFF"`), for each layer its own
+    (`"TTFF.FFFF"`, in the order of the layers' names) or one for all, whose population values, where it reads any, the
+    layers already have. The state dict keeps configuration and values.
 
     Raises ModelError for a network without normalization layers, other layers than were evaluated, or a configuration
     of another method; the network is then as it was.
     """
     layers = find_norms(network)
-    if not isinstance(choice, RankedConfiguration):
-        configuration = _parsed(choice) if isinstance(choice, str) else choice
-        populations: LayerPopulationsByName = {}
-    else:
-        configuration, populations = choice.configuration, choice.populations
-        if not populations.keys() <= layers.keys():
-            different = sorted(populations.keys() - layers.keys())
-            raise ModelError(f"this is another network than was evaluated: the layer {different[0]} is not in this one")
+    words, populations = _words(choice, list(layers))
+    different = sorted((words.keys() | populations.keys()) - layers.keys())
+    if different:
+        raise ModelError(f"this is another network than was evaluated: the layer {different[0]} is not in this one")
     before = {layer: layer.snapshot() for layer in layers.values()}
     try:
-        for name, layer in layers.items():
-            layer.configure(configuration, populations.get(name))
+        for name, word in words.items():
+            layers[name].configure(word, populations.get(name))
     except BaseException:
         for layer, snapshot in before.items():
             layer.restore(snapshot)
@@ -39,8 +42,24 @@ def apply_configuration(network: nn.Module, choice: RankedConfiguration | Infere
     return network
 
 
-def _parsed(word: str) -> InferenceConfiguration:
+def _words(choice: Choice, names: Sequence[str]) -> tuple[dict[str, InferenceConfiguration], LayerPopulationsByName]:
+    """The word of each layer, and the population values that come with them."""
+    if isinstance(choice, LayeredConfiguration):
+        return dict(zip(choice.layers, choice.configuration.words, strict=True)), choice.populations
+    if isinstance(choice, RankedConfiguration):
+        return dict.fromkeys(names, choice.configuration), choice.populations
+    parsed = _parsed(choice) if isinstance(choice, str) else choice
+    if isinstance(parsed, InferenceConfiguration):
+        return dict.fromkeys(names, parsed), {}
+    if len(parsed.words) != len(names):
+        raise ModelError(
+            f"{parsed} has {len(parsed.words)} words, the network {len(names)} normalization layers: {', '.join(names)}"
+        )
+    return dict(zip(names, parsed.words, strict=True)), {}
+
+
+def _parsed(word: str) -> PerLayerConfiguration | InferenceConfiguration:
     try:
-        return InferenceConfiguration(word)
+        return PerLayerConfiguration.parse(word) if SEPARATOR in word else InferenceConfiguration(word)
     except ValueError as error:
         raise ModelError(str(error)) from None

@@ -58,7 +58,7 @@ def evaluate_configurations(
     layers = find_norms(network)
     device = next(network.parameters()).device
     every = dict(gathered or {})
-    every.setdefault(PopulationEstimate.FROZEN, _gather(network, layers, train_loader, device))
+    every.setdefault(PopulationEstimate.FROZEN, gather_population(network, layers, train_loader, device))
     every = {**own_estimates(layers), **every}
     populations = network_populations(layers, every, Correction(correction), per_slot=per_slot)
     asked = [estimate for estimate in every if estimate is not PopulationEstimate.MEMORY]
@@ -91,9 +91,10 @@ def evaluate_configurations(
     )
 
 
-def _gather(
+def gather_population(
     network: nn.Module, layers: Mapping[str, Normalization], loader: Loader, device: torch.device
 ) -> dict[str, GatheredMoments]:
+    """The `frozen` population over training mini-batches; layers without a batch_size take that of the first."""
     batches = _pairs(loader, device, "train_loader")
     first = next(batches, None)
     if first is None:
@@ -101,6 +102,14 @@ def _gather(
     for layer in layers.values():
         layer.batch_size = layer.batch_size or len(first[0])
     return gather_frozen(network, (inputs for inputs, _ in chain([first], batches)))
+
+
+def split_batches(loader: Loader, device: torch.device, name: str) -> list[MiniBatch]:
+    """A split in memory, a shorter last mini-batch filled up. Raises DataError where it is empty."""
+    held = list(completed(_pairs(loader, device, name)))
+    if not held:
+        raise DataError(f"{name} yields no mini-batch")
+    return held
 
 
 def _batchings(

@@ -8,21 +8,17 @@ import typer
 from pydantic import TypeAdapter
 from rich import box
 from rich.table import Table
-from rich.text import Text
 
 from bln_search.cli.exits import Exit
 from bln_search.cli.output import Format, errors, results
 from bln_search.cli.sources import DatabaseOption, ServerOption, StudyArgument, TokenOption, open_source
 from bln_search.cli.studies import FormatOption
-from bln_search.core.per_layer import SEPARATOR
-from bln_search.ranking.per_layer import LayerResult, LayerRow
+from bln_search.ranking.per_layer import LayerResult
+from bln_search.reports.layer_table import layer_table
 from bln_search.reports.page import blocks
 from bln_search.reports.page.per_layer import effects_table
-from bln_search.reports.per_layer import accuracy_of, layer_lines, left_out_lines, loss_of, result_label
-from bln_search.reports.words import rounded
+from bln_search.reports.per_layer import layer_lines, left_out_lines, result_label
 from bln_search.storage.queries import StudySummary
-
-_WORDS_A_LINE = 12
 
 
 def register(app: typer.Typer) -> None:
@@ -66,7 +62,7 @@ def _none(study: StudySummary) -> str:
 
 def _print(result: LayerResult, top: int, title: str) -> None:
     if result.rows or result.uniform:
-        results.print(_best(result, top, title))
+        results.print(layer_table(result, top, title))
     else:
         results.print(title, markup=False, highlight=False)
     for line in (*layer_lines(result), *left_out_lines(result)):
@@ -75,31 +71,6 @@ def _print(result: LayerResult, top: int, title: str) -> None:
         switches = effects_table(result)
         results.print(switches.caption, markup=False, highlight=False, soft_wrap=True)
         results.print(_plain(switches))
-
-
-def _best(result: LayerResult, top: int, title: str) -> Table:
-    """The best rows as words that can be copied, and the best uniform one."""
-    table = Table(title=Text(title), title_justify="left", header_style="bold", box=box.SIMPLE_HEAD)
-    table.add_column("place", justify="right")
-    table.add_column("configuration", overflow="fold")
-    for name in ("validation loss", "accuracy %"):
-        table.add_column(name, justify="right")
-    for place, row in enumerate(result.rows[:top], start=1):
-        table.add_row(str(place), _wrapped(row), *_figures(row))
-    for row in result.uniform[:1]:
-        table.add_row("uniform", f"{row.configuration} in all layers", *_figures(row), style="bold")
-    return table
-
-
-def _wrapped(row: LayerRow) -> str:
-    """The words of a row, some a line."""
-    words = row.configuration.split(SEPARATOR)
-    starts = range(0, len(words), _WORDS_A_LINE)
-    return f"{SEPARATOR}\n".join(SEPARATOR.join(words[start : start + _WORDS_A_LINE]) for start in starts)
-
-
-def _figures(row: LayerRow) -> tuple[str, str]:
-    return rounded(loss_of(row)), rounded(accuracy_of(row), 100, 2)
 
 
 def _plain(made: blocks.Table) -> Table:

@@ -1,0 +1,139 @@
+"""A network and its loaders in, the best per-layer configurations out."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from rich.console import Console
+from torch import nn
+
+from bln_search.api.evaluate import Loader, gather_population, split_batches
+from bln_search.api.layered import LayeredConfiguration
+from bln_search.core.errors import DataError
+from bln_search.core.layer_search import LayerSearchRecord
+from bln_search.core.per_layer import PerLayerConfiguration
+from bln_search.core.words import Correction, LayerScope, LayerSearch, PopulationEstimate
+from bln_search.evaluation.memory import MEMORY_LIMIT
+from bln_search.evaluation.scoring import Score, cross_entropy
+from bln_search.evaluation.tree.evaluator import Asked, TreeEvaluator
+from bln_search.norms.finding import find_norms, network_populations, own_estimates
+from bln_search.norms.gathering import GatheredMoments
+from bln_search.norms.statistics import LayerPopulation, chosen_population
+from bln_search.ranking.paired.layers import layer_result
+from bln_search.ranking.per_layer import LayerResult
+from bln_search.reports.layer_table import layer_table
+from bln_search.reports.per_layer import layer_lines
+from bln_search.search.layers.run import Plan, fold_of, search_network
+from bln_search.search.layers.strategies import Options
+from bln_search.specs.layers import LayersSpec
+
+
+@dataclass(frozen=True)
+class RankedLayers:
+    """What was found; printing it prints the best rows and what of them was confirmed."""
+
+    result: LayerResult
+    record: LayerSearchRecord
+    populations: Mapping[str, Mapping[PopulationEstimate, LayerPopulation]]
+
+    @property
+    def best(self) -> LayeredConfiguration:
+        """The best on all validation examples."""
+        return self.of(PerLayerConfiguration.parse(self.result.rows[0].configuration))
+
+    def of(self, configuration: PerLayerConfiguration) -> LayeredConfiguration:
+        """A configuration with the population values it reads. Raises ValueError for one that was not to be chosen."""
+        self.record.space.digits(configuration)
+        names = self.record.space.layers
+        chosen = {
+            name: chosen_population(
+                word, self.result.estimate if word.uses_population else None, self.populations.get(name, {})
+            )
+            for name, word in zip(names, configuration.words, strict=True)
+        }
+        read = {name: population for name, population in chosen.items() if population is not None}
+        return LayeredConfiguration(configuration, names, read)
+
+    def __str__(self) -> str:
+        out = io.StringIO()
+        Console(file=out, width=160).print(layer_table(self.result), *layer_lines(self.result), sep="\n", markup=False)
+        return out.getvalue()
+
+
+@dataclass(frozen=True)
+class _Search:
+    """One search of one network, for `layer_result`."""
+
+    spec: LayersSpec
+    record: LayerSearchRecord
+    arm: str = "network"
+    point: str = ""
+    seed: int = 0
+
+
+def search_layers(
+    network: nn.Module,
+    train_loader: Loader,
+    validation_loader: Loader,
+    *,
+    test_loader: Loader | None = None,
+    search: LayerSearch | str = LayerSearch.EXACT,
+    groups: Mapping[str, Sequence[str]] | None = None,
+    evaluations: int = 2_000,
+    folds: int = 2,
+    keep: int = 1_000,
+    seed: int = 0,
+    gathered: Mapping[PopulationEstimate, Mapping[str, GatheredMoments]] | None = None,
+    estimate: PopulationEstimate | str = PopulationEstimate.FROZEN,
+    correction: Correction | str = Correction.BESSEL,
+    per_slot: bool = False,
+    score: Score = cross_entropy,
+    memory_limit: int = MEMORY_LIMIT,
+) -> RankedLayers:
+    """Find the best word for each normalization layer, and what that is worth on examples that did not choose.
+
+    Loaders, gathered, correction, per_slot and score: as of `evaluate_configurations`; the validation split is held in
+    memory. test_loader: what was chosen is reported on it.
+    search: `exact` tries every per-layer configuration, up to 2²⁴; `beam`, `coordinate`, `tpe`, `racing` and `random`
+    try `evaluations` each time something is chosen. groups: patterns of layer names by the name of a group whose layers
+    share a word, as in {"early": ["features.*"]}.
+    folds: parts of the validation split; what is chosen on the others is judged on each. keep: of so many best ones the
+    outcomes of single examples are held. seed: of searches that draw. estimate: where population values come from.
+
+    Raises ModelError or DataError, saying what to change.
+    """
+    layers = find_norms(network)
+    device = next(network.parameters()).device
+    every = dict(gathered or {})
+    every.setdefault(PopulationEstimate.FROZEN, gather_population(network, layers, train_loader, device))
+    every = {**own_estimates(layers), **every}
+    wanted = PopulationEstimate(estimate)
+    if wanted not in every:
+        raise DataError(f"there is no population estimate {wanted}: there are {', '.join(every)}")
+    populations = network_populations(layers, every, Correction(correction), per_slot=per_slot)
+    spec = LayersSpec(
+        scope=LayerScope.PER_LAYER if groups is None else LayerScope.GROUPS,
+        groups=None if groups is None else {name: tuple(patterns) for name, patterns in groups.items()},
+        search=LayerSearch(search),
+        estimate=wanted,
+        evaluations=evaluations,
+        folds=folds,
+        keep=keep,
+    )
+    batches = split_batches(validation_loader, device, "validation_loader")
+    parts = fold_of(len(batches), folds)
+    asked = Asked(wanted, spec.scope, spec.groups or {}, score, memory_limit)
+    record = search_network(
+        TreeEvaluator(network, batches, populations, asked, folds=parts),
+        parts,
+        Plan(spec.search, evaluations, keep, Options(seed=seed)),
+        test=None if test_loader is None else split_batches(test_loader, device, "test_loader"),
+    )
+    found = _Search(spec, record)
+    size = len(batches[0][0])
+    result = layer_result([found], batch_size=size, estimate=wanted, seeds=[0])
+    return RankedLayers(
+        result, record, {name: populations[layer] for name, layer in layers.items() if layer in populations}
+    )

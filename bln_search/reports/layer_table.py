@@ -1,0 +1,39 @@
+"""The best per-layer configurations as a table for a terminal."""
+
+from __future__ import annotations
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from bln_search.core.per_layer import SEPARATOR
+from bln_search.ranking.per_layer import LayerResult, LayerRow
+from bln_search.reports.per_layer import accuracy_of, loss_of
+from bln_search.reports.words import rounded
+
+_WORDS_A_LINE = 12
+
+
+def layer_table(result: LayerResult, top: int = 10, title: str = "") -> Table:
+    """The best rows as words that can be copied, and the best uniform one."""
+    table = Table(title=Text(title), title_justify="left", header_style="bold", box=box.SIMPLE_HEAD)
+    table.add_column("place", justify="right")
+    table.add_column("configuration", overflow="fold")
+    for name in ("validation loss", "accuracy %"):
+        table.add_column(name, justify="right")
+    for place, row in enumerate(result.rows[:top], start=1):
+        table.add_row(str(place), _wrapped(row), *_figures(row))
+    for row in result.uniform[:1]:
+        table.add_row("uniform", f"{row.configuration} in all layers", *_figures(row), style="bold")
+    return table
+
+
+def _wrapped(row: LayerRow) -> str:
+    """The words of a row, some a line."""
+    words = row.configuration.split(SEPARATOR)
+    starts = range(0, len(words), _WORDS_A_LINE)
+    return f"{SEPARATOR}\n".join(SEPARATOR.join(words[start : start + _WORDS_A_LINE]) for start in starts)
+
+
+def _figures(row: LayerRow) -> tuple[str, str]:
+    return rounded(loss_of(row)), rounded(accuracy_of(row), 100, 2)

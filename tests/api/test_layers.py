@@ -1,0 +1,114 @@
+"""A researcher's own network gets a word for each of its layers."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+import bln_search
+from bln_search.core.errors import DataError, ModelError
+from bln_search.core.per_layer import PerLayerConfiguration
+from bln_search.evaluation.tree.checking import plain_losses
+from bln_search.evaluation.tree.evaluator import TreeEvaluator
+from bln_search.models import MLP
+from bln_search.norms import BLN
+from bln_search.norms.finding import evaluation_mode
+
+SIZE = 10
+
+
+def network(widths=(9, 8)):
+    torch.manual_seed(0)
+    return MLP((6,), 4, partial(BLN, batch_size=SIZE), widths=widths)
+
+
+def loader(n, seed):
+    generator = torch.Generator().manual_seed(seed)
+    inputs = torch.randn(n, 6, generator=generator)
+    return DataLoader(TensorDataset(inputs, inputs[:, :4].argmax(1)), batch_size=SIZE)
+
+
+def test_the_best_of_all_is_found_and_can_be_applied():
+    model = network()
+    ranked = bln_search.search_layers(model, loader(60, 0), loader(45, 1), test_loader=loader(30, 2))
+    assert ranked.result.size == "256"
+    losses = ranked.record.sums.mean_loss
+    assert ranked.result.rows[0].loss == losses.min()
+    assert str(ranked.best) == ranked.result.rows[0].configuration
+    bln_search.apply_configuration(model, ranked.best)
+    total = 0.0
+    with torch.no_grad(), evaluation_mode(model):
+        batches = list(loader(45, 1))
+        first = batches[0][0]
+        for x, y in batches:
+            filled = torch.cat([x, first[: SIZE - len(x)]])
+            total += float(torch.nn.functional.cross_entropy(model(filled)[: len(y)], y, reduction="sum"))
+    assert total / 45 == pytest.approx(ranked.result.rows[0].loss, rel=1e-5)
+    state = network()
+    state.load_state_dict(model.state_dict())
+    assert [str(layer.configuration) for layer in bln_search_layers(state)] == str(ranked.best).split(".")
+
+
+def bln_search_layers(model):
+    return [module for module in model.modules() if isinstance(module, BLN)]
+
+
+def test_what_was_found_prints_as_a_table_with_what_is_confirmed():
+    text = str(bln_search.search_layers(network(), loader(60, 0), loader(40, 1)))
+    assert "in all layers" in text
+    assert "on examples that had no part in choosing" in text
+
+
+@pytest.mark.parametrize("search", ["beam", "coordinate", "tpe", "racing", "random"])
+def test_searches_find_what_the_enumeration_finds_in_a_small_space(search):
+    exact = bln_search.search_layers(network(), loader(60, 0), loader(60, 1))
+    found = bln_search.search_layers(network(), loader(60, 0), loader(60, 1), search=search, evaluations=200)
+    order = np.sort(exact.record.sums.mean_loss)
+    assert found.result.rows[0].loss <= order[12] + 1e-9
+    assert not found.result.marginal
+
+
+def test_layers_can_be_tied_and_words_written():
+    model = network((9, 8, 7))
+    groups = {"early": ["layers.3", "layers.6"]}
+    ranked = bln_search.search_layers(model, loader(60, 0), loader(40, 1), groups=groups)
+    assert ranked.result.size == "256"
+    words = str(ranked.best).split(".")
+    assert words[0] == words[1]
+    chosen = ranked.of(PerLayerConfiguration.parse("TTTT.TTTT.FFFF"))
+    bln_search.apply_configuration(model, chosen)
+    assert [str(layer.configuration) for layer in bln_search_layers(model)] == ["TTTT", "TTTT", "FFFF"]
+    bln_search.apply_configuration(model, "FFFF.FFFF.FFFF")
+    with pytest.raises(ModelError, match="has 2 words, the network 3 normalization layers"):
+        bln_search.apply_configuration(model, "FFFF.FFFF")
+    with pytest.raises(ModelError, match="'TTXT' is not an inference configuration"):
+        bln_search.apply_configuration(model, "FFFF.TTXT.FFFF")
+    assert [str(layer.configuration) for layer in bln_search_layers(model)] == ["FFFF"] * 3
+    with pytest.raises(ModelError, match="another network than was evaluated"):
+        bln_search.apply_configuration(network(), chosen)
+
+
+def test_what_cannot_be_done_is_said():
+    with pytest.raises(DataError, match="validation_loader yields no mini-batch"):
+        bln_search.search_layers(network(), loader(60, 0), [])
+    with pytest.raises(DataError, match="2 folds of 1 mini-batches"):
+        bln_search.search_layers(network(), loader(60, 0), loader(10, 1))
+    with pytest.raises(DataError, match="no population estimate epoch: there are frozen"):
+        bln_search.search_layers(network(), loader(60, 0), loader(40, 1), estimate="epoch")
+
+
+def test_plain_passes_agree():
+    model = network()
+    ranked = bln_search.search_layers(model, loader(60, 0), loader(40, 1))
+    populations = {
+        layer: ranked.populations[name] for name, layer in model.named_modules() if name in ranked.populations
+    }
+    tree = TreeEvaluator(model, list(loader(40, 1)), populations)
+    words = PerLayerConfiguration.parse("TFTF.FTTF")
+    place = ranked.record.space.index(ranked.record.space.digits(words))
+    alone = float(plain_losses(tree, words, tree.batches).double().mean())
+    assert ranked.record.sums.mean_loss[place] == pytest.approx(alone, rel=1e-5)
