@@ -1,0 +1,236 @@
+"""The figures of docs/per_layer.md: `python -m bench.layer_page --save STUDY ...` takes them out of a ledger, and
+`python -m bench.layer_page --write` puts tables and pictures into the page, from bench/results and nothing else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from plotly import graph_objects as go
+from plotly.io import to_html
+
+from bench.browser import FLAGS, find_chromium
+from bench.reporting import RESULTS, provenance
+from bln_search.ranking.analysis import Analysis
+from bln_search.ranking.per_layer import LayerResult
+from bln_search.reports.per_layer import layer_lines
+from bln_search.settings import load_settings
+from bln_search.storage.analyses import find_analysis
+from bln_search.storage.ledger import open_ledger
+
+DOCS = Path(__file__).parents[1] / "docs"
+PAGE = DOCS / "per_layer.md"
+OPEN, CLOSE = "<!-- per_layer -->\n", "<!-- /per_layer -->"
+STUDIES = ("bln_cifar10_20pct_per_layer", "bln_resnet20_per_layer_small")
+WIDTH, HEIGHT = 760, 380
+_ROWS = 5
+
+
+def save(names: list[str], database: str | None) -> None:
+    """What the analyses of studies say of per-layer configurations, as bench/results/STUDY.json."""
+    with closing(open_ledger(database or load_settings().database_url)) as ledger:
+        for name in names:
+            study = ledger.find_study(name)
+            kept = find_analysis(ledger.engine, study.id)
+            analysis = Analysis() if kept is None else kept.analysis
+            if not analysis.layers:
+                raise SystemExit(
+                    f"{name}: its layers are not searched yet; run it, or `bln-search search-layers {name}`"
+                )
+            found = [_short(one).model_dump(mode="json") for one in analysis.layers]
+            whole = {
+                "study": name,
+                "spec": study.spec.model_dump(mode="json"),
+                "layers": found,
+                "provenance": provenance(),
+            }
+            (RESULTS / f"{name}.json").write_text(json.dumps(whole, indent=1, allow_nan=False) + "\n")
+
+
+def _short(result: LayerResult) -> LayerResult:
+    return result.model_copy(update={"rows": result.rows[:20]})
+
+
+def block() -> str:
+    """The text between the marks."""
+    return "\n".join([*_walk(), *_searches(), *(line for name in STUDIES for line in _study(name))])
+
+
+def _read(name: str) -> dict[str, Any] | None:
+    path = RESULTS / f"{name}.json"
+    return json.loads(path.read_text()) if path.is_file() else None
+
+
+def _walk() -> list[str]:
+    whole = _read("per_layer")
+    if whole is None:
+        return ["The walk: not measured yet.", ""]
+    found, made = whole["result"], whole["provenance"]
+    lines = [
+        "### The walk",
+        "",
+        f"On {made['hardware']}, {made['threads']} threads, torch {made['versions']['torch']}: "
+        f"{found['configurations']:,} configurations of LeNet over {found['examples']:,} examples of the shape of "
+        f"CIFAR-10, mini-batches of {found['batch_size']}; medians, smallest and largest of {found['runs']} runs; `bench/results/per_layer.json`.",
+        "",
+        "| reading | seconds | one by one, seconds for one | times faster |",
+        "| --- | --- | --- | --- |",
+    ]
+    for reading, one in found["by_semantics"].items():
+        alone = f"{_spread(one['seconds_of_one'], 4)} ({one['measured_one_by_one']} measured)"
+        lines.append(f"| {reading} | {_spread(one['seconds'], 2)} | {alone} | {_spread(one['speedup'], 0)} |")
+    differences = found["max_relative_difference_float64"], found["max_relative_difference"]
+    gpu = _read("per_layer_gpu")
+    on_gpu = "On a GPU: not measured."
+    if gpu is not None:
+        on_gpu = (
+            f"On {gpu['provenance']['hardware']}, {gpu['result']['examples']:,} examples: "
+            f"{gpu['result']['seconds']:.1f} s, {gpu['result']['speedup']:,.0f} times faster."
+        )
+    return [
+        *lines,
+        "",
+        f"Peak memory {found['peak_memory_mb']:.0f} MB. Largest relative difference of a mean loss from that of plain "
+        f"forward passes: {differences[0]:.0e} in double, {differences[1]:.0e} in single precision. {on_gpu}",
+        "",
+        "![Time for one configuration, by the number of layers that are free](images/per_layer_levels.png)",
+        "",
+    ]
+
+
+def _searches() -> list[str]:
+    whole = _read("layer_search")
+    if whole is None:
+        return ["The searches: not measured yet.", ""]
+    found = whole["result"]
+    lines = [
+        "### The searches",
+        "",
+        f"{found['networks']} networks of `{found['study']}`, the losses of all {found['configurations']:,} "
+        f"configurations of each known; every search {found['seeds']} times on each, at most {found['budget']:,} "
+        "evaluations, two of a hundred. Share of runs that end at the best of all, or in its tie group (not told from it over the examples of that network; it "
+        f"has {_spread(found['tie_group'], 0)} of the thousand best); `bench/results/layer_search.json`.",
+        "",
+        "| search | runs | the best of all | its tie group | evaluations spent | loss above the best of all |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    for kind, one in found["searches"].items():
+        share = one["share"]
+        lines.append(
+            f"| `{kind}` | {one['runs']} | {100 * share['best']:.0f} % | {100 * share['tied']:.0f} % | "
+            f"{_spread(one['spent'], 0)} | {_spread(one['regret'], 5)} |"
+        )
+    return [*lines, "", "![Share of runs at the best of all, by evaluations spent](images/layer_search.png)", ""]
+
+
+def _study(name: str) -> list[str]:
+    whole = _read(name)
+    if whole is None:
+        return [f"`{name}`: not measured yet.", ""]
+    lines = [f"### `{name}`", "", f"`bench/results/{name}.json`.", ""]
+    for written in whole["layers"]:
+        result = LayerResult.model_validate(written)
+        lines += [f"**{result.arm}.** {' '.join(layer_lines(result))}", "", *_rows(result), *_effects(result)]
+    return lines
+
+
+def _rows(result: LayerResult) -> list[str]:
+    rows = [(str(place), row) for place, row in enumerate(result.rows[:_ROWS], start=1)]
+    rows += [("uniform", row) for row in result.uniform[:1]]
+    lines = [f"| {place} | `{row.configuration}` | {_figure(row.loss, row.loss_half)} |" for place, row in rows]
+    return ["| place | configuration | validation loss |", "| --- | --- | --- |", *lines, ""]
+
+
+def _effects(result: LayerResult) -> list[str]:
+    statistics = list(dict.fromkeys(one.statistic for one in result.effects))
+    by_place = {(one.choice, one.statistic): one for one in result.effects}
+    about = "averaged over all configurations" if result.marginal else "around the best configuration"
+    lines = [
+        f"Loss under T less that under F, {about}, 95 % interval over networks; in bold where it excludes zero:",
+        "",
+        f"| layer | {' | '.join(statistics)} |",
+        f"| --- |{' --- |' * len(statistics)}",
+    ]
+    for choice in result.choices:
+        cells = []
+        for statistic in statistics:
+            one = by_place.get((choice.name, statistic))
+            text = "" if one is None else f"{one.loss:+.4f}" + ("" if one.half is None else f" ± {one.half:.4f}")
+            cells.append(f"**{text}**" if one is not None and one.excludes_zero else text)
+        lines.append(f"| {choice.name} | {' | '.join(cells)} |")
+    return [*lines, ""]
+
+
+def _figure(mean: float, half: float | None) -> str:
+    return f"{mean:.4f}" if half is None else f"{mean:.4f} ± {half:.4f}"
+
+
+def _spread(found: dict[str, float], digits: int) -> str:
+    return f"{found['median']:,.{digits}f} [{found['min']:,.{digits}f}, {found['max']:,.{digits}f}]"
+
+
+def levels_figure(found: dict[str, Any]) -> go.Figure:
+    """Time for a configuration by the number of free layers."""
+    by_levels = found["seconds_a_configuration_by_levels"]
+    levels = [int(free) for free in by_levels]
+    micro = [1e6 * one["median"] for one in by_levels.values()]
+    figure = go.Figure(
+        go.Scatter(x=levels, y=micro, mode="lines+markers+text", text=[f"{one:,.0f} µs" for one in micro])
+    )
+    figure.update_traces(textposition="top right")
+    figure.update_xaxes(title="layers with a word of their own", tickvals=levels, range=[0.8, 4.6])
+    figure.update_yaxes(title="microseconds a configuration", type="log")
+    return figure
+
+
+def searches_figure(found: dict[str, Any]) -> go.Figure:
+    """Share of runs at the best of all by evaluations."""
+    figure = go.Figure()
+    for kind, one in found["searches"].items():
+        shares = [100 * share for share in one["reached"]["best"]]
+        figure.add_scatter(x=found["evaluations"], y=shares, name=kind, mode="lines", line={"shape": "hv"})
+    figure.update_xaxes(title="configurations evaluated, of 65,536", type="log")
+    figure.update_yaxes(title="% of runs at the best of all", range=[-2, 102])
+    return figure
+
+
+def draw(name: str, figure: go.Figure) -> None:
+    """The figure as docs/images/NAME.png, drawn by Chromium."""
+    from playwright.sync_api import sync_playwright
+
+    figure.update_layout(template="plotly_white", width=WIDTH, height=HEIGHT, margin={"t": 20, "r": 20})
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=find_chromium(), args=list(FLAGS))
+        page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT}, device_scale_factor=2)
+        page.set_content(to_html(figure, include_plotlyjs=True, config={"staticPlot": True}))
+        page.wait_for_selector(".main-svg")
+        page.locator(".plotly-graph-div").screenshot(path=DOCS / "images" / f"{name}.png")
+        browser.close()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--save", nargs="+", default=[], metavar="STUDY", help="studies to take out of the ledger")
+    parser.add_argument("--database", help="database URL")
+    parser.add_argument("--write", action="store_true", help="put block and pictures into the page")
+    options = parser.parse_args()
+    save(options.save, options.database)
+    if options.write:
+        before, rest = PAGE.read_text().split(OPEN)
+        PAGE.write_text(before + OPEN + block() + CLOSE + rest.split(CLOSE)[1])
+        for name, source, figure in (
+            ("per_layer_levels", "per_layer", levels_figure),
+            ("layer_search", "layer_search", searches_figure),
+        ):
+            whole = _read(source)
+            if whole is not None:
+                draw(name, figure(whole["result"]))
+    print(block())
+
+
+if __name__ == "__main__":
+    main()
