@@ -75,7 +75,8 @@ def _walk() -> list[str]:
         "",
         f"On {made['hardware']}, {made['threads']} threads, torch {made['versions']['torch']}: "
         f"{found['configurations']:,} configurations of LeNet over {found['examples']:,} examples of the shape of "
-        f"CIFAR-10, mini-batches of {found['batch_size']}; medians, smallest and largest of {found['runs']} runs; `bench/results/per_layer.json`.",
+        f"CIFAR-10, mini-batches of {found['batch_size']}; medians, smallest and largest of {found['runs']} runs; "
+        "`bench/results/per_layer.json`.",
         "",
         "| reading | seconds | one by one, seconds for one | times faster |",
         "| --- | --- | --- | --- |",
@@ -112,7 +113,8 @@ def _searches() -> list[str]:
         "",
         f"{found['networks']} networks of `{found['study']}`, the losses of all {found['configurations']:,} "
         f"configurations of each known; every search {found['seeds']} times on each, at most {found['budget']:,} "
-        "evaluations, two of a hundred. Share of runs that end at the best of all, or in its tie group (not told from it over the examples of that network; it "
+        "evaluations, two of a hundred. Share of runs that end at the best of all, or in its tie group (not told from "
+        "it over the examples of that network; it "
         f"has {_spread(found['tie_group'], 0)} of the thousand best); `bench/results/layer_search.json`.",
         "",
         "| search | runs | the best of all | its tie group | evaluations spent | loss above the best of all |",
