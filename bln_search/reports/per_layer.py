@@ -148,7 +148,7 @@ def _extent(result: LayerResult) -> str:
     return (
         f"{_chosen(result)}: {counted(result.size)} configurations{_evaluated(result)}. {result.examples:,} validation "
         f"examples in mini-batches of {result.batch_size}, population {result.estimate or 'not read'}; "
-        f"{result.folds} folds, each judged by what the others chose."
+        f"on each of {result.folds} folds what the others chose is judged."
     )
 
 

@@ -53,14 +53,14 @@ def layer_switches_chart(result: LayerResult) -> Chart | None:
         "text": [[MARK if one and one.excludes_zero else "" for one in row] for row in cells],
         "customdata": [[effect_words(one) if one else "" for one in row] for row in cells],
         "texttemplate": "%{text}",
-        "textfont": {"color": "#1a1f26", "size": 16},
+        "textfont": {"size": 24},
         "colorscale": _SCALE,
         "zmin": -most,
         "zmax": most,
         "xgap": 1,
         "ygap": 1,
         "hoverongaps": False,
-        "colorbar": {"title": {"text": "nats"}},
+        "colorbar": {"title": {"text": "nats"}, "lenmode": "pixels", "len": 220, "y": 1, "yanchor": "top"},
         "hovertemplate": "%{y}, %{x}: %{customdata} nats<extra></extra>",
     }
     figure = {

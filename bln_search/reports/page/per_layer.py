@@ -29,7 +29,7 @@ from bln_search.reports.words import rounded, signed
 _MOST_RESULTS = 6
 """Arms and points on the page."""
 
-_MOST_ROWS = 20
+_MOST_ROWS = 10
 
 _OF_NETWORKS = (
     *("Seed", "Apparent loss", "Confirmed loss", "Shrinkage", "Uniform, confirmed", "Difference"),
@@ -73,7 +73,7 @@ def rows_table(result: LayerResult, most: int, label: str = "") -> Table:
         for place, row in enumerate(result.rows[:most], start=1)
     ]
     rows += [Row(["best uniform", *_figures(row), *words_of(row, result)], "first") for row in result.uniform[:1]]
-    caption = "The best per-layer configurations by mean loss, on the examples that chose them"
+    caption = f"The best {min(most, len(result.rows))} by mean loss, on the examples that chose them"
     return Table(_about(caption, label), columns, rows)
 
 
