@@ -21,7 +21,7 @@ from service.problems import RefusedError
 from service.security import OwnStudy, Seen
 
 router = APIRouter(prefix="/studies/{study_id:number}", include_in_schema=False)
-_ROWS = 100
+_ROWS, _MORE = 10, 100
 _NEEDED = "this needs a network that is searched"
 ResultChoice = Annotated[int, Query(ge=0, lt=1_000_000, description="which of the arms and points")]
 
@@ -47,6 +47,7 @@ def layers(request: Request, study: Seen, context: Here, result: ResultChoice = 
         words=layer_lines(shown),
         left_out=left_out_lines(shown),
         best=rows_table(shown, _ROWS) if shown.rows or shown.uniform else None,
+        more=rows_table(shown, _MORE) if len(shown.rows) > _ROWS else None,
         uniform=uniform_table(shown) if shown.uniform else None,
         networks=networks_table(shown) if shown.networks else None,
         effects=effects_table(shown) if shown.effects else None,

@@ -10,9 +10,11 @@ import pytest
 from bln_search.client import Client
 from bln_search.core.words import Scope
 from bln_search.storage.access import create_token
+from bln_search.storage.analyses import keep_analysis, results_of
 from bln_search.storage.ledger import open_ledger
 from tests.end_to_end.browser import Visit, chromium
 from tests.end_to_end.service import Service, until
+from tests.ranking.layers import layer_result
 
 QUICK = """name: {name}
 data: {{name: digits, fraction: 0.3}}
@@ -57,12 +59,16 @@ def visit(browser, service):
 
 @pytest.fixture(scope="module")
 def done(service):
-    """Two studies with their results, analysed."""
+    """Two studies with their results, analysed; of the first the networks look searched layer by layer, too."""
     with service.client() as client:
         numbers = [client.submit(spec(name, 3))["id"] for name in ("first", "second")]
         for number in numbers:
             until(lambda number=number: client.study(number)["state"] == "complete", 60)
             until(lambda number=number: client.analysis(number) is not None, 60)
+        analysis = client.analysis(numbers[0]).model_copy(update={"layers": (layer_result(56), layer_result(4))})
+    ledger = open_ledger(f"sqlite:///{service.home / 'ledger.sqlite3'}")
+    keep_analysis(ledger.engine, numbers[0], results_of(ledger.engine, numbers[0]), analysis, ledger.clock())
+    ledger.close()
     return numbers
 
 
@@ -194,6 +200,25 @@ def test_every_chart_is_drawn_or_says_why_not_and_goes_along_as_picture_and_data
     assert len(download.value.path().read_text().splitlines()) == 17
 
 
+def test_layers_are_drawn_and_scroll_in_their_own_boxes(visit, done):
+    page = visit.page
+    visit.go(f"/studies/{done[0]}")
+    page.get_by_role("link", name="Per layer").click()
+    page.wait_for_selector("h2:has-text('Best configurations')")
+    assert "Per-layer is better by 0.0120" in page.locator(".recommended").inner_text()
+    page.locator(".chart").scroll_into_view_if_needed()
+    page.wait_for_selector(".js-plotly-plot .heatmaplayer image")
+    boxes = "[...document.querySelectorAll('.scroll.tall')]"
+    assert page.evaluate(f"{boxes}.every((one) => one.offsetHeight < 800)")
+    assert page.evaluate(f"{boxes}[0].scrollWidth > {boxes}[0].clientWidth")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 1280
+    page.select_option("select[name=result]", "1")
+    page.get_by_role("button", name="Show").click()
+    page.wait_for_url("**/layers?result=1")
+    assert page.get_by_role("columnheader", name="norm3", exact=True).count() == 1
+    assert page.get_by_role("columnheader", name="norm4", exact=True).count() == 0
+
+
 def test_two_studies_are_compared(visit, done):
     page = visit.page
     visit.go("/studies")
@@ -296,7 +321,14 @@ def test_a_token_is_made_shown_once_and_revoked(visit, service):
 
 PAGES = (
     *("/studies", "/studies/new", "/studies/{0}", "/studies/{0}/leaderboard", "/studies/{0}/charts"),
-    *("/studies/{0}/configurations/TTFF", "/compare", "/compare?study={0}&study={1}", "/configurations"),
+    *(
+        "/studies/{0}/layers",
+        "/studies/{0}/layers?result=1",
+        "/studies/{0}/configurations/TTFF",
+        "/compare",
+        "/compare?study={0}&study={1}",
+        "/configurations",
+    ),
     *("/tokens", "/settings", "/studies/999999", "/"),
 )
 
