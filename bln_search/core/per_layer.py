@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from math import prod
 
-from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.configuration import InferenceConfiguration, Method, Statistic, all_configurations
 
 SEPARATOR = "."
 
@@ -54,8 +55,8 @@ class Choice:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Each option in one word, the one that names most."""
-        return tuple(str(min(words, key=lambda word: str(word).count("-"))) for words in self.options)
+        """Each option in one word: for each statistic the source that a layer has which keeps it."""
+        return tuple("".join(map(max, zip(*map(str, words), strict=True))) for words in self.options)
 
 
 @dataclass(frozen=True)
@@ -130,21 +131,23 @@ class ConfigurationSpace:
         A layer that keeps only some of the statistics follows the part of the word that it reads. Words of which a
         layer has no such option are left out.
         """
-        words = dict.fromkeys(word for choice in self.choices for words in choice.options for word in words)
-        most = min(sum(letter == "-" for letter in str(word)) for word in words)
+        words = {str(word) for choice in self.choices for words in choice.options for word in words}
+        there = [{word[place] for word in words} for place in range(len(Statistic))]
+        letters = [[letter for letter in "MTF" if letter in found] or ["-"] for found in there]
         found = {}
-        for word in words:
-            if sum(letter == "-" for letter in str(word)) > most:
-                continue
+        for word in map("".join, product(*letters)):
             digits = [_following(choice, word) for choice in self.choices]
-            if None not in digits:
-                found[word] = tuple(digit for digit in digits if digit is not None)
+            if word in _WORDS and None not in digits:
+                found[_WORDS[word]] = tuple(digit for digit in digits if digit is not None)
         return found
 
 
-def _following(choice: Choice, word: InferenceConfiguration) -> int | None:
+_WORDS = {str(word): word for method in Method for word in all_configurations(method)}
+
+
+def _following(choice: Choice, word: str) -> int | None:
     """The option of `choice` in which every layer follows `word`."""
     for place, words in enumerate(choice.options):
-        if all(all(own in ("-", letter) for own, letter in zip(str(one), str(word), strict=True)) for one in words):
+        if all(all(own in ("-", letter) for own, letter in zip(str(one), word, strict=True)) for one in words):
             return place
     return None

@@ -1,0 +1,107 @@
+"""Digits, indices and words of per-layer configurations belong to one another, in every space."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bln_search.core.configuration import InferenceConfiguration, Method, all_configurations
+from bln_search.core.per_layer import Choice, ConfigurationSpace, PerLayerConfiguration
+
+
+@st.composite
+def spaces(draw):
+    """Layers of one method or several, some tied, some of whose options have no value."""
+    methods = draw(st.lists(st.sampled_from(["bln", "bn", "ln"]), min_size=1, max_size=5))
+    tied: dict[int, list[int]] = {}
+    for layer in range(len(methods)):
+        tied.setdefault(draw(st.integers(0, layer)), []).append(layer)
+    choices = []
+    for place, layers in enumerate(sorted(tied.values())):
+        kinds = {methods[layer] for layer in layers}
+        words = all_configurations(Method(kinds.pop()) if len(kinds) == 1 else Method.BLN)
+        kept = draw(st.lists(st.sampled_from(words[:-1]), unique=True, max_size=len(words) - 1))
+        options = dict.fromkeys(
+            tuple(word.restricted_to(Method(methods[layer])) for layer in layers)
+            for word in [*(one for one in words if one in kept), words[-1]]
+        )
+        choices.append(Choice(f"choice {place}", tuple(layers), tuple(options)))
+    return ConfigurationSpace(tuple(f"layer {layer}" for layer in range(len(methods))), tuple(choices))
+
+
+@given(spaces(), st.data())
+def test_index_digits_and_words_lead_to_one_another(space, data):
+    index = data.draw(st.integers(0, space.size - 1))
+    digits = space.at(index)
+    assert space.index(digits) == index
+    assert all(digit < radix for digit, radix in zip(digits, space.radices, strict=True))
+    configuration = space.words(digits)
+    assert len(configuration.words) == len(space.layers)
+    assert space.digits(configuration) == digits
+    assert space.digits(PerLayerConfiguration.parse(str(configuration))) == digits
+
+
+@given(spaces())
+def test_every_layer_has_one_choice_that_decides_it(space):
+    for layer, choice in enumerate(space.choice_of):
+        assert layer in space.choices[choice].layers
+    assert sum(len(choice.layers) for choice in space.choices) == len(space.layers)
+
+
+@given(spaces())
+def test_labels_tell_the_options_of_a_choice_apart(space):
+    for choice in space.choices:
+        assert len(set(choice.labels)) == len(choice.options)
+
+
+@given(spaces())
+def test_uniform_configurations_follow_one_word_and_the_mini_batch_is_always_one(space):
+    uniform = space.uniform()
+    assert {"FFFF", "FF--", "--FF"} & {str(word) for word in uniform}
+    for word, digits in uniform.items():
+        for own in space.words(digits).words:
+            assert all(letter in ("-", wanted) for letter, wanted in zip(str(own), str(word), strict=True))
+    assert len(set(uniform.values())) == len(uniform)
+
+
+@given(spaces(), st.data())
+def test_whatever_follows_one_word_is_among_the_uniform(space, data):
+    """The other way round: a word that every choice has an option for is not forgotten."""
+    kept = {place for words in space.choices for option in words.options for word in option for place in places(word)}
+    word = data.draw(st.sampled_from(all_configurations(Method.BLN)))
+    asked = "".join(letter if place in kept else "-" for place, letter in enumerate(str(word)))
+    wanted = [follow(choice, asked) for choice in space.choices]
+    found = {str(one): digits for one, digits in space.uniform().items()}
+    assert found.get(asked) == (None if None in wanted else tuple(wanted))
+
+
+def places(word):
+    return [place for place, letter in enumerate(str(word)) if letter != "-"]
+
+
+def follow(choice, asked):
+    for digit, words in enumerate(choice.options):
+        if all(str(word)[place] == asked[place] for word in words for place in places(word)):
+            return digit
+    return None
+
+
+def test_layers_that_share_no_statistic_still_follow_one_word():
+    layers = [Choice("a", (0,), options("bn")), Choice("b", (1,), options("ln"))]
+    uniform = ConfigurationSpace(("a", "b"), tuple(layers)).uniform()
+    assert len(uniform) == 16
+    assert uniform[InferenceConfiguration("TFFT")] == (1, 2)
+
+
+def options(method):
+    return tuple((word,) for word in all_configurations(Method(method)))
+
+
+def test_uniform_and_deterministic_are_said_of_the_words():
+    assert PerLayerConfiguration.parse("TTFF.TTFF").uniform
+    assert not PerLayerConfiguration.parse("TTFF.TTTT").uniform
+    assert PerLayerConfiguration.parse("TTFF.TTTT.--FF").deterministic
+    assert not PerLayerConfiguration.parse("TTFF.TFTT").deterministic
+    with pytest.raises(ValueError, match="'TTX' is not an inference configuration"):
+        PerLayerConfiguration.parse("TTFF.TTX")
