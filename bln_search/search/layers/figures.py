@@ -16,7 +16,7 @@ Floats = NDArray[np.float64]
 
 
 class Figures(Protocol):
-    """Where losses come from. examples: of each mini-batch, (mini-batches,)."""
+    """Where losses come from. examples: of each mini-batch, (mini-batches,). What is no number is infinite."""
 
     space: ConfigurationSpace
     examples: NDArray[np.int64]
@@ -66,7 +66,7 @@ class NetworkFigures:
             asked = np.stack([np.frombuffer(key, np.uint8) for key in dict.fromkeys(keys)])
             losses, correct = self.evaluator.sums(asked, missing)
             for key, loss, right in zip(dict.fromkeys(keys), losses, correct, strict=True):
-                self._known[key][0][list(missing)] = np.nan_to_num(loss, nan=np.inf)
+                self._known[key][0][list(missing)] = np.where(np.isnan(loss), np.inf, loss)
                 self._known[key][1][list(missing)] = right
 
 
@@ -74,7 +74,8 @@ class TableFigures:
     """From a table of every configuration of a space, (mini-batches, configurations): for studying searches."""
 
     def __init__(self, space: ConfigurationSpace, losses: Floats, examples: NDArray[np.int64]) -> None:
-        self.space, self.examples, self._losses = space, examples, losses
+        self.space, self.examples = space, examples
+        self._losses = np.where(np.isnan(losses), np.inf, losses)
 
     def losses(self, digits: Digits, batches: Sequence[int]) -> Floats:
         """Sums of losses, (configurations, mini-batches)."""

@@ -1,0 +1,44 @@
+"""Spaces and tables of losses for studying searches without a network."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bln_search.core.configuration import Method, all_configurations
+from bln_search.core.per_layer import Choice, ConfigurationSpace
+from bln_search.search.layers.figures import TableFigures
+
+
+def choice(name, layers, method="bln", keep=None):
+    """A choice of layers of one method. keep: only so many of its words, the last ones."""
+    words = all_configurations(Method(method))
+    kept = words if keep is None else words[-keep:]
+    return Choice(name, tuple(layers), tuple((word,) * len(layers) for word in kept))
+
+
+def space_of(*choices):
+    """The space of these choices."""
+    layers = sum(len(one.layers) for one in choices)
+    return ConfigurationSpace(tuple(f"layer {place}" for place in range(layers)), choices)
+
+
+def plain_space(choices=3, method="bln", keep=None):
+    """A choice for each layer."""
+    return space_of(*(choice(f"layer {place}", [place], method, keep) for place in range(choices)))
+
+
+def additive(space, seed=0):
+    """Mean losses in which every option of every choice adds its share, (configurations,)."""
+    draw = np.random.default_rng(seed)
+    table = np.ones(1)
+    for radix in space.radices:
+        table = np.add.outer(table, draw.random(radix)).reshape(-1)
+    return table
+
+
+def figures_of(space, means, batches=12, size=25, last=10, noise=0.05, seed=1):
+    """Mini-batches whose sums of losses scatter around these means, the last one smaller than the others."""
+    draw = np.random.default_rng(seed)
+    examples = np.array([size] * (batches - 1) + [last])
+    scatter = noise * draw.standard_normal((batches, 1))
+    return TableFigures(space, (means + scatter) * examples[:, None], examples)

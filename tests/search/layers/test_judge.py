@@ -1,0 +1,105 @@
+"""Who counts: never more than the budget, and nothing is paid twice."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bln_search.search.layers.judge import BudgetSpentError, Judge
+from tests.search.layers.tables import additive, figures_of, plain_space
+
+SPACE = plain_space(2)
+MEANS = additive(SPACE)
+
+
+def judge(budget, batches=range(12)):
+    return Judge(figures_of(SPACE, MEANS), batches, budget)
+
+
+def rows(*indices):
+    return np.array([SPACE.at(index) for index in indices], np.uint8)
+
+
+def test_losses_are_means_over_the_examples_of_its_mini_batches():
+    chosen = [1, 11]
+    figures = figures_of(SPACE, MEANS)
+    found = judge(10, chosen).losses(rows(3, 200))
+    np.testing.assert_allclose(found, figures.losses(rows(3, 200), chosen).sum(1) / 35, rtol=1e-12)
+
+
+def test_what_was_asked_for_before_is_free():
+    one = judge(5)
+    first = one.losses(rows(1, 2, 2, 3))
+    assert (one.spent, one.left) == (3, 2)
+    assert first[1] == first[2]
+    np.testing.assert_array_equal(one.losses(rows(3, 1)), first[[3, 0]])
+    assert one.spent == 3
+
+
+def test_behind_the_last_evaluation_it_takes_what_it_can_and_stops():
+    one = judge(3)
+    with pytest.raises(BudgetSpentError):
+        one.losses(rows(10, 20, 30, 40, 50))
+    assert (one.spent, one.left) == (3, 0)
+    assert one.best.digits == min((SPACE.at(place) for place in (10, 20, 30)), key=lambda d: MEANS[SPACE.index(d)])
+    assert len(one.losses(rows(10, 20, 30))) == 3
+    with pytest.raises(BudgetSpentError):
+        one.losses(rows(40))
+    assert one.spent == 3
+
+
+def test_parts_cost_what_they_hold():
+    one = judge(2)
+    found = one.parts(rows(1, 2), [0, 11])
+    np.testing.assert_array_equal(found, figures_of(SPACE, MEANS).losses(rows(1, 2), [0, 11]))
+    assert one.spent == pytest.approx(2 * 35 / 285)
+    one.parts(rows(1, 2), [11, 0])
+    assert one.spent == pytest.approx(2 * 35 / 285)
+    one.parts(rows(1), range(12))
+    assert one.spent == pytest.approx(1 + 35 / 285)
+    assert not one.steps  # a part is no judgement
+
+
+def test_parts_that_cost_too_much_are_not_evaluated_at_all():
+    one = judge(1)
+    with pytest.raises(BudgetSpentError):
+        one.parts(rows(1, 2), range(12))
+    assert one.spent == 0
+    one.parts(rows(1), range(12))
+    assert one.left == pytest.approx(0)
+
+
+def test_parts_of_a_judged_configuration_are_free():
+    one = judge(1)
+    one.losses(rows(7))
+    one.parts(rows(7), [3, 4])
+    assert one.spent == 1
+
+
+def test_what_was_asked_for_in_parts_is_taken_in_for_nothing():
+    one = judge(2)
+    one.parts(rows(4, 5), range(12))
+    one.settle(rows(4, 5))
+    assert one.spent == pytest.approx(2)
+    assert one.best.digits == min((SPACE.at(4), SPACE.at(5)), key=lambda d: MEANS[SPACE.index(d)])
+    assert one.losses(rows(4, 5)) == pytest.approx(judge(2).losses(rows(4, 5)))
+
+
+@given(st.lists(st.lists(st.integers(0, 255), min_size=1, max_size=8), max_size=20), st.floats(0, 40))
+def test_steps_go_down_and_the_budget_holds_whatever_is_asked(asked, budget):
+    one = judge(budget)
+    try:
+        for indices in asked:
+            one.losses(rows(*indices))
+    except BudgetSpentError:
+        assert one.spent == int(budget + 1e-9)
+    assert one.spent == len(one._asked) <= budget + 1e-9
+    losses = [step.loss for step in one.steps]
+    assert losses == sorted(losses, reverse=True)
+    assert len(set(losses)) == len(losses)
+    spent = [step.evaluations for step in one.steps]
+    assert spent == sorted(spent)
+    if one.steps:
+        assert one.best.loss == min(one._asked.values())
