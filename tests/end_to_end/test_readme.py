@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 
-from bench import conclusions, figures
+from bench import conclusions, figures, layer_page
 from bln_search.cli.main import app
 from bln_search.specs import parse_study
 from tests.conftest import ROOT
@@ -24,6 +24,13 @@ def test_the_python_block_runs_and_prints_a_table_of_sixteen_rows():
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
     assert len(re.findall(r"^│ +\d+ │", done.stdout, re.MULTILINE)) == 16
+
+
+def test_the_block_about_layers_goes_on_from_there():
+    code = "\n".join((*blocks("python"), *blocks("python layers")))
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr
+    assert "on examples that had no part in choosing" in done.stdout
 
 
 def test_the_studies_are_valid():
@@ -63,3 +70,9 @@ def test_every_table_about_the_published_order_comes_from_its_file():
     page = conclusions.PAGE.read_text(encoding="utf-8")
     shown = page.split(conclusions.OPEN)[1].split(conclusions.CLOSE)[0]
     assert shown == conclusions.block(), "run python -m bench.conclusions --write"
+
+
+def test_every_figure_about_layers_comes_from_its_file():
+    page = layer_page.PAGE.read_text(encoding="utf-8")
+    shown = page.split(layer_page.OPEN)[1].split(layer_page.CLOSE)[0]
+    assert shown == layer_page.block(), "run python -m bench.layer_page --write"
