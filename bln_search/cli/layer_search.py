@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from bln_search.cli.output import errors
 from bln_search.cli.place import make_place
 from bln_search.cli.sources import DatabaseOption, StudyArgument
-from bln_search.cli.studies import DataOption, DeviceOption
+from bln_search.cli.studies import DataOption, DeviceOption, WorkersOption
 from bln_search.core.words import LayerScope, LayerSearch, PopulationEstimate
 from bln_search.settings import load_settings
 from bln_search.specs.layers import LayersSpec
@@ -38,6 +38,7 @@ def search_layers(
         int | None, typer.Option("--evaluations", min=16, max=1_000_000, help="At most so many, where not exact.")
     ] = None,
     folds: Annotated[int | None, typer.Option("--folds", min=2, max=20, help="Parts of the validation split.")] = None,
+    workers: WorkersOption = None,
     database: DatabaseOption = None,
     data: DataOption = None,
     device: DeviceOption = None,
@@ -61,7 +62,9 @@ def search_layers(
         }
         asked = _asked(found.spec.layers or LayersSpec(), {name: value for name, value in given.items() if value})
         place = make_place(settings, data, device)
-        searched = search_networks(ledger, found.id, place, asked, lambda line: errors.print(line, markup=False))
+        searched = search_networks(
+            ledger, found.id, place, asked, lambda line: errors.print(line, markup=False), workers=workers
+        )
         analyze(ledger, found.id, None)
     errors.print(f"{searched} networks searched; `bln-search layers {found.id}` shows what was found", markup=False)
 

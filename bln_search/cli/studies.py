@@ -115,7 +115,8 @@ def run(
         with TerminalProgress() if errors.is_terminal else PlainProgress() as watcher:
             state = run_study(ledger, study_id, chosen, watcher)
         if state is StudyState.COMPLETE:
-            analyzed(ledger, study_id, place, Attended(lambda line: errors.print(line, markup=False)))
+            attended = Attended(lambda line: errors.print(line, markup=False), workers)
+            analyzed(ledger, study_id, place, attended)
         print_leaderboard(LedgerSource(ledger), ledger.study(study_id), output)
         if state is not StudyState.COMPLETE:
             _print_failures(ledger, study_id)

@@ -39,9 +39,13 @@ _MOST_VALUES = 32_000_000
 
 @dataclass(frozen=True)
 class Attended:
-    """Who waits for an analysis. say: told how a long search of layers goes. stopping: is it to end now?"""
+    """Who waits for an analysis. say: told how a long search of layers goes. stopping: is it to end now?
+
+    workers: networks whose layers are searched side by side; None leaves that to the search.
+    """
 
     say: Callable[[str], None] = _log.info
+    workers: int | None = None
     stopping: Callable[[], bool] = lambda: False
 
 
@@ -82,7 +86,15 @@ def _search_layers(ledger: Ledger, study_id: int, place: Place, attended: Attend
     if study.spec.layers is None or study.state is not StudyState.COMPLETE:
         return None
     try:
-        search_layers(ledger, study_id, place, study.spec.layers, attended.say, stopping=attended.stopping)
+        search_layers(
+            ledger,
+            study_id,
+            place,
+            study.spec.layers,
+            attended.say,
+            workers=attended.workers,
+            stopping=attended.stopping,
+        )
     except (LedgerError, StorageFullError):
         raise
     except BlnSearchError as error:

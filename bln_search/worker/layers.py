@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from multiprocessing import get_context
 
 from bln_search.core.errors import DataError, ModelError
-from bln_search.core.layer_search import LayerSums
-from bln_search.core.words import LayerSearch, PopulationEstimate, Split
-from bln_search.data import PreparedData
-from bln_search.evaluation.batches import MiniBatch, mini_batches
-from bln_search.evaluation.memory import MEMORY_LIMIT
-from bln_search.evaluation.tree.evaluator import Asked, TreeEvaluator
+from bln_search.core.layer_search import LayerSearchRecord, LayerSums
 from bln_search.evaluation.tree.sums import Sums
-from bln_search.norms.finding import find_norms, network_populations
-from bln_search.search.layers.run import Plan, fold_of, search_network
-from bln_search.search.layers.strategies import Options
+from bln_search.search.layers.network import search_slice, search_trial
 from bln_search.search.place import Place
-from bln_search.search.restored import Restored, restored
+from bln_search.search.workers import choose_workers, cores
 from bln_search.specs.layers import LayersSpec
-from bln_search.specs.trial import TrialSpec
 from bln_search.storage.layers import find_progress, is_searched, keep_progress, keep_search
 from bln_search.storage.ledger import Ledger
 from bln_search.storage.trained import TrainedTrial, trained_trials
@@ -27,79 +21,154 @@ from bln_search.storage.trained import TrainedTrial, trained_trials
 _WRITTEN_EVERY = 20.0
 """Seconds between two times that an enumeration is written down."""
 
+_SLICE = 10.0
+"""Seconds that another process enumerates before it hands back what it has."""
 
-def search_layers(
-    ledger: Ledger,
-    study_id: int,
-    place: Place,
-    asked: LayersSpec,
-    say: Callable[[str], None],
-    *,
-    stopping: Callable[[], bool] = lambda: False,
-) -> int:
-    """Search every trained network that has not been searched this way yet; returns how many were searched.
+_WORTH_WHILE = 20.0
+"""Seconds of searches that are worth the start of processes."""
 
-    say: told of every network, and of enumerations under way. stopping: looked at between groups of mini-batches; what
-    is added up by then is kept, and StoppedError raised. Raises DataError where nothing is trained yet or a checkpoint
-    is not on this machine; and, when all others are searched, ModelError where a network cannot be cut at its layers.
-    """
-    trained = trained_trials(ledger.engine, study_id)
-    if not trained:
-        raise DataError("the study has no trained network yet: run it first")
-    searched, problems = 0, list[str]()
-    for done, one in enumerate(trained, start=1):
-        if is_searched(ledger.engine, one.id, asked):
-            continue
-        started = time.monotonic()
-        try:
-            with restored(one.spec, one.checkpoint, place) as found:
-                progress = _Progress(ledger, one, asked, say, stopping)
-                _search(ledger, one, asked, found, progress)
-        except ModelError as error:
-            problems.append(f"{one.spec.label}: {error}")
-            say(problems[-1])
-            continue
-        searched += 1
-        say(f"{one.spec.label}: layers searched in {time.monotonic() - started:.1f} s ({done}/{len(trained)})")
-    if problems:
-        raise ModelError(f"the layers of {len(problems)} of {len(trained)} networks were not searched: {problems[0]}")
-    return searched
+Say = Callable[[str], None]
 
 
 class StoppedError(Exception):
     """The search was asked to stop; what it had added up is kept."""
 
 
-def estimate_of(trial: TrialSpec, asked: LayersSpec) -> PopulationEstimate:
-    """Where population values come from."""
-    return asked.estimate or trial.estimates[0]
+def search_layers(
+    ledger: Ledger,
+    study_id: int,
+    place: Place,
+    asked: LayersSpec,
+    say: Say,
+    *,
+    workers: int | None = None,
+    stopping: Callable[[], bool] = lambda: False,
+) -> int:
+    """Search every trained network that has not been searched this way yet; returns how many were searched.
+
+    say: told of every network, and of enumerations under way. workers: networks that are searched side by side, each
+    in a process of its own; by default one a core, where the first network shows that it is worth it. stopping: looked at every now and then; what is added up by then is kept, and
+    StoppedError raised. Raises DataError where nothing is trained yet or a checkpoint is not on this machine; and, when
+    all others are searched, ModelError where a network cannot be cut at its layers.
+    """
+    trained = trained_trials(ledger.engine, study_id)
+    if not trained:
+        raise DataError("the study has no trained network yet: run it first")
+    left = [one for one in trained if not is_searched(ledger.engine, one.id, asked)]
+    before = len(trained) - len(left)
+    search = _Search(ledger, place, asked, say, stopping, len(trained), before)
+    if workers is None and left:
+        search.one_by_one(left[:1])
+        workers = search.worth_while(len(left) - 1)
+        left = left[1:]
+    if workers is not None and workers > 1 and len(left) > 1:
+        search.side_by_side(left, min(workers, len(left)))
+    else:
+        search.one_by_one(left)
+    if search.problems:
+        raise ModelError(
+            f"the layers of {len(search.problems)} of {len(trained)} networks were not searched: {search.problems[0]}"
+        )
+    return search.done - before
 
 
-def _search(ledger: Ledger, one: TrainedTrial, asked: LayersSpec, found: Restored, progress: _Progress) -> None:
-    trial = one.spec
-    batches = _batches(found.data, Split.VALIDATION, trial.training.batch_size)
-    folds = fold_of(len(batches), asked.folds)
-    evaluation = trial.evaluation
-    populations = network_populations(
-        find_norms(found.network), found.gathered, evaluation.correction, per_slot=evaluation.per_slot
-    )
-    question = Asked(
-        estimate=estimate_of(trial, asked), scope=asked.scope, groups=asked.groups or {}, memory_limit=MEMORY_LIMIT
-    )
-    evaluator = TreeEvaluator(found.network, batches, populations, question, folds=folds)
-    record = search_network(
-        evaluator,
-        folds,
-        Plan(asked.search, asked.evaluations, asked.keep, Options(asked.width, asked.restarts, trial.seed)),
-        test=_batches(found.data, Split.TEST, trial.training.batch_size) if Split.TEST in found.data.splits else None,
-        sums=progress.begun(),
-        keep=progress.keep if asked.search is LayerSearch.EXACT else None,
-    )
-    keep_search(ledger.engine, one.id, one.checkpoint.sha256, asked, record, ledger.clock())
+class _Search:
+    """Networks of a study being searched. of: all of them; done: those that are."""
 
+    def __init__(
+        self,
+        ledger: Ledger,
+        place: Place,
+        asked: LayersSpec,
+        say: Say,
+        stopping: Callable[[], bool],
+        of: int,
+        done: int,
+    ) -> None:
+        self.ledger, self.place, self.asked, self.say, self.stopping = ledger, place, asked, say, stopping
+        self.of, self.done = of, done
+        self.problems: list[str] = []
+        self.seconds = 0.0
 
-def _batches(data: PreparedData, split: Split, size: int) -> Sequence[MiniBatch]:
-    return list(mini_batches(*data.splits[split], size))
+    def worth_while(self, left: int) -> int:
+        """How many processes for so many networks: one where they are done before processes have started."""
+        chosen = choose_workers(self.place.device, left, max(1, cores() // self.place.threads))
+        return chosen if self.seconds * left > _WORTH_WHILE else 1
+
+    def one_by_one(self, left: Sequence[TrainedTrial]) -> None:
+        """In this process."""
+        for one in left:
+            started = time.monotonic()
+            self.seconds = 0.0
+            progress = _Progress(self.ledger, one, self.asked, self.say, self.stopping)
+            try:
+                record = search_trial(
+                    one.spec, one.checkpoint, self.place, self.asked, sums=progress.begun(), keep=progress.keep
+                )
+            except ModelError as error:
+                self._failed(one, error)
+            else:
+                self.seconds = time.monotonic() - started
+                self._found(one, record, f" in {self.seconds:.1f} s")
+            if self.stopping():
+                raise StoppedError
+
+    def side_by_side(self, left: Sequence[TrainedTrial], workers: int) -> None:
+        """In processes that know nothing of the database; they hand back what they have every few seconds."""
+        with ProcessPoolExecutor(workers, mp_context=get_context("forkserver")) as pool:
+            running = {self._submit(pool, one, self._begun(one)): one for one in left}
+            try:
+                while running:
+                    finished, _ = wait(running, timeout=1.0, return_when=FIRST_COMPLETED)
+                    for future in finished:
+                        one = running.pop(future)
+                        so_far = self._taken(one, future)
+                        if so_far is not None:
+                            running[self._submit(pool, one, so_far)] = one
+                    if self.stopping():
+                        raise StoppedError
+            finally:
+                self._take_last(running)
+
+    def _submit(
+        self, pool: ProcessPoolExecutor, one: TrainedTrial, sums: Sums | None
+    ) -> Future[LayerSearchRecord | Sums]:
+        return pool.submit(search_slice, one.spec, one.checkpoint, self.place, self.asked, sums, _SLICE)
+
+    def _taken(self, one: TrainedTrial, future: Future[LayerSearchRecord | Sums]) -> Sums | None:
+        """Write down what a process handed back; the sums where it is to go on."""
+        try:
+            handed = future.result()
+        except ModelError as error:
+            self._failed(one, error)
+            return None
+        if isinstance(handed, Sums):
+            kept = LayerSums(None, handed.losses, handed.correct, handed.examples)
+            sha256, clock = one.checkpoint.sha256, self.ledger.clock()
+            keep_progress(self.ledger.engine, one.id, sha256, self.asked, kept, handed.done, clock)
+            self.say(f"{one.spec.label}: {handed.done} of {handed.total} mini-batches")
+            return handed
+        self._found(one, handed)
+        return None
+
+    def _take_last(self, running: dict[Future[LayerSearchRecord | Sums], TrainedTrial]) -> None:
+        """What waits is not begun any more; what runs hands back what it has."""
+        for future, one in running.items():
+            if not future.cancel() and future.exception() is None:
+                self._taken(one, future)
+
+    def _begun(self, one: TrainedTrial) -> Sums | None:
+        return _Progress(self.ledger, one, self.asked, self.say, self.stopping).begun()
+
+    def _found(self, one: TrainedTrial, record: LayerSearchRecord, took: str = "") -> None:
+        clock = self.ledger.clock()
+        keep_search(self.ledger.engine, one.id, one.checkpoint.sha256, self.asked, record, clock)
+        self.done += 1
+        self.say(f"{one.spec.label}: layers searched{took} ({self.done}/{self.of})")
+
+    def _failed(self, one: TrainedTrial, error: ModelError) -> None:
+        self.problems.append(f"{one.spec.label}: {error}")
+        self.say(self.problems[-1])
 
 
 class _Progress:
@@ -110,7 +179,7 @@ class _Progress:
         ledger: Ledger,
         one: TrainedTrial,
         asked: LayersSpec,
-        say: Callable[[str], None],
+        say: Say,
         stopping: Callable[[], bool],
     ) -> None:
         self.ledger, self.one, self.asked, self.say, self.stopping = ledger, one, asked, say, stopping

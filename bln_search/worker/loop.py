@@ -108,7 +108,7 @@ class Worker:
             _log.info("study %d: %s", study_id, line, extra={"study_id": study_id})
 
         try:
-            analyze(self.ledger, study_id, self.place, Attended(say, self.stopping.is_set))
+            analyze(self.ledger, study_id, self.place, Attended(say, stopping=self.stopping.is_set))
         except StoppedError:
             _log.info("study %d: another worker goes on with its analysis", study_id, extra={"study_id": study_id})
 
