@@ -24,6 +24,7 @@ READ = {
     "list_curves",
     "get_leaderboard",
     "get_analysis",
+    "get_layers",
     "list_probes",
     "get_checkpoint",
     "list_events",
@@ -110,7 +111,7 @@ def test_a_scope_opens_what_it_names_and_others_studies_are_not_there(world, acc
             assert answer.json()["type"] == "urn:bln-search:problem:scope"
         else:
             assert answer.status_code not in (401, 403, 500), operation
-            gone = operation in ("get_checkpoint", "revoke_token", "get_analysis")  # there is none
+            gone = operation in ("get_checkpoint", "revoke_token", "get_analysis", "get_layers")  # there is none
             assert (answer.status_code == 404) == gone, operation
         if operation == "delete_study" and (foreign or scope is Scope.READ):
             assert world.client().get(f"/api/v1/studies/{study_id}").status_code == 200
