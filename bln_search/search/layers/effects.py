@@ -22,7 +22,8 @@ def marginal_effects(space: ConfigurationSpace, means: Floats) -> Effects:
         others = tuple(axis for axis in range(table.ndim) if axis != place)
         of_option = table.mean(axis=others)
         for statistic, pairs in _switches(choice):
-            effect = np.mean([of_option[at] - of_option[other] for at, other in pairs])
+            with np.errstate(invalid="ignore"):  # of two infinite ones
+                effect = np.mean([of_option[at] - of_option[other] for at, other in pairs])
             if np.isfinite(effect):
                 found[choice.name, str(statistic)] = float(effect)
     return found

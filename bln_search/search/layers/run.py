@@ -66,12 +66,13 @@ def search_network(
         total = evaluator.enumerate(sums=sums, keep=keep)
         found = LayerSums(None, total.losses, total.correct, total.examples)
         chosen = [space.at(int(np.argmin(found.without(fold)))) for fold in range(len(total.examples))]
-        best, evaluations = space.at(int(np.argmin(found.mean_loss))), float(space.size)
+        evaluations = float(space.size)
     else:
-        found, chosen, best, evaluations = _searched(evaluator, folds, plan)
+        found, chosen, evaluations = _searched(evaluator, folds, plan)
     if not np.isfinite(found.mean_loss).any():
         raise ModelError("no per-layer configuration of this network has a finite loss")
     kept = _best(evaluator, found, plan.keep)
+    best = tuple(int(digit) for digit in kept[0])
     asked = np.concatenate([kept, uniform, np.array([best, *chosen], np.uint8)])
     outcomes = dict(zip((row.tobytes() for row in asked), evaluator.outcomes(asked), strict=True))
     fold_of_example = np.repeat(np.asarray(folds), evaluator.sizes)
@@ -102,7 +103,7 @@ def search_network(
 
 def _searched(
     evaluator: TreeEvaluator, folds: Sequence[int], plan: Plan
-) -> tuple[LayerSums, list[tuple[int, ...]], tuple[int, ...], float]:
+) -> tuple[LayerSums, list[tuple[int, ...]], float]:
     """Without each fold in turn, then on all examples; what one search evaluated is there for the next."""
     figures = NetworkFigures(evaluator)
     batches = range(len(folds))
@@ -121,7 +122,7 @@ def _searched(
         np.stack([correct[:, part].sum(1) for part in parts]),
         np.array([figures.examples[part].sum() for part in parts]),
     )
-    return sums, chosen, judge.best.digits, figures.evaluations
+    return sums, chosen, figures.evaluations
 
 
 def _best(evaluator: TreeEvaluator, found: LayerSums, keep: int) -> Digits:
@@ -137,7 +138,7 @@ def _best(evaluator: TreeEvaluator, found: LayerSums, keep: int) -> Digits:
 def _best_of(digits: Digits, outcomes: Sequence[Outcomes], where: NDArray[np.bool_]) -> tuple[int, ...]:
     """The configuration with the lowest mean loss over some of the examples."""
     means = np.array([one.losses[where].mean(dtype=np.float64) for one in outcomes])
-    return tuple(int(digit) for digit in digits[int(np.argmin(np.nan_to_num(means, nan=np.inf)))])
+    return tuple(int(digit) for digit in digits[int(np.argmin(np.where(np.isnan(means), np.inf, means)))])
 
 
 def _key(digits: Sequence[int]) -> bytes:

@@ -1,0 +1,164 @@
+"""Searches keep to their budget, begin with what is alike in all layers, and find what is to be found."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bln_search.core.words import LayerSearch
+from bln_search.search.layers.judge import Judge
+from bln_search.search.layers.strategies import Options, search
+from tests.search.layers.tables import additive, choice, figures_of, plain_space, space_of
+
+SEARCHES = [kind for kind in LayerSearch if kind is not LayerSearch.EXACT]
+PLAIN = plain_space()
+SPACES = {
+    "plain": PLAIN,
+    "tied": space_of(choice("ends", [0, 2]), choice("middle", [1])),
+    "one option": space_of(choice("a", [0], keep=1), choice("b", [1]), choice("c", [2], keep=1)),
+    "nothing to choose": space_of(choice("a", [0], keep=1), choice("b", [1], keep=1)),
+    "options without value": space_of(choice("a", [0], keep=5), choice("b", [1]), choice("c", [2], keep=12)),
+    "one layer": plain_space(1),
+    "other methods": space_of(choice("a", [0], "bn"), choice("b", [1], "ln"), choice("c", [2], "bln")),
+}
+every_search = pytest.mark.parametrize("kind", SEARCHES)
+
+
+class Recording(Judge):
+    """Writes down what is asked for, in its order."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.order = []
+
+    def losses(self, digits):
+        self.order += [tuple(int(digit) for digit in row) for row in np.asarray(digits)]
+        return super().losses(digits)
+
+
+def searched(kind, budget, *, space=PLAIN, means=None, seed=0, **options):
+    means = additive(space) if means is None else means
+    judge = Recording(figures_of(space, means), range(12), budget)
+    search(kind, judge, Options(seed=seed, **options))
+    return judge
+
+
+def share_better(space, means, judge):
+    """The share of all configurations that are better than what was found."""
+    return float((means < means[space.index(judge.best.digits)]).mean())
+
+
+@pytest.mark.parametrize("table", range(4))
+@pytest.mark.parametrize(("kind", "budget"), [(LayerSearch.BEAM, 300), (LayerSearch.COORDINATE, 110)])
+def test_where_losses_add_up_beam_and_coordinate_find_the_very_best(kind, budget, table):
+    means = additive(PLAIN, table)
+    judge = searched(kind, budget, means=means, restarts=1)
+    assert PLAIN.index(judge.best.digits) == int(np.argmin(means))
+
+
+@pytest.mark.parametrize("kind", [LayerSearch.TPE, LayerSearch.RACING])
+def test_tpe_and_racing_are_better_than_chance(kind):
+    """Over tables and seeds, with as many evaluations: they beat the median of random draws, and come close to best."""
+    found, drawn = [], []
+    for table in range(3):
+        means = additive(PLAIN, table)
+        found.append(share_better(PLAIN, means, searched(kind, 250, means=means, seed=table)))
+        drawn += [
+            share_better(PLAIN, means, searched(LayerSearch.RANDOM, 250, means=means, seed=seed)) for seed in range(5)
+        ]
+    assert np.median(found) < np.median(drawn)
+    assert np.median(found) < 0.002
+
+
+def test_random_draws_come_as_close_as_chance_has_it():
+    means = additive(PLAIN)
+    ranks = [
+        share_better(PLAIN, means, searched(LayerSearch.RANDOM, 100, means=means, seed=seed)) for seed in range(20)
+    ]
+    assert 0.003 < np.mean(ranks) < 0.03  # the best of a hundred is at one in a hundred
+
+
+@every_search
+@pytest.mark.parametrize("budget", [1, 7, 16, 17, 40, 90.5])
+def test_the_budget_is_never_exceeded(kind, budget):
+    judge = searched(kind, budget)
+    assert 0 < judge.spent <= budget + 1e-9
+    assert judge.steps
+
+
+@every_search
+@pytest.mark.parametrize("name", SPACES)
+def test_configurations_that_are_alike_in_all_layers_come_first(kind, name):
+    space = SPACES[name]
+    uniform = list(space.uniform().values())
+    judge = searched(kind, 60, space=space)
+    assert judge.order[: len(uniform)] == uniform
+    assert judge.best.loss <= judge.losses(np.array(uniform, np.uint8)).min()
+
+
+@every_search
+@pytest.mark.parametrize("name", SPACES)
+def test_every_space_is_searched_and_the_search_ends_by_itself(kind, name):
+    space, means = SPACES[name], additive(SPACES[name])
+    budget = 90 if space.size > 20 and kind in (LayerSearch.TPE, LayerSearch.RACING, LayerSearch.RANDOM) else 10**5
+    judge = searched(kind, budget, space=space)
+    assert judge.spent <= min(budget, space.size) + 1e-9
+    if space.size <= 16 or kind in (LayerSearch.BEAM, LayerSearch.COORDINATE):
+        assert space.index(judge.best.digits) == int(np.argmin(means))
+
+
+@every_search
+def test_a_seed_gives_the_same_search_again(kind):
+    first, again = (searched(kind, 130, seed=3) for _ in range(2))
+    assert first.order == again.order
+    assert first.steps == again.steps
+    if kind in (LayerSearch.TPE, LayerSearch.RACING, LayerSearch.RANDOM):
+        assert searched(kind, 130, seed=4).order != first.order
+
+
+@every_search
+@pytest.mark.parametrize("wrong", [np.inf, np.nan])
+def test_losses_that_are_no_number_are_survived_wherever_they_stand(kind, wrong):
+    means = additive(PLAIN)
+    draw = np.random.default_rng(0)
+    means[draw.random(len(means)) < 0.3] = wrong
+    uniform = [PLAIN.index(digits) for digits in PLAIN.uniform().values()]
+    means[uniform[0]] = wrong  # what comes first is no number either
+    judge = searched(kind, 150, means=means)
+    assert np.isfinite(judge.best.loss)
+
+
+@every_search
+def test_where_no_loss_is_a_number_the_search_ends_all_the_same(kind):
+    judge = searched(kind, 100, means=np.full(PLAIN.size, np.nan))
+    assert judge.spent <= 100
+    assert judge.best.loss == np.inf
+
+
+def test_a_wider_beam_asks_for_more():
+    narrow, wide = (searched(LayerSearch.BEAM, 10**5, width=width) for width in (1, 16))
+    assert narrow.spent < wide.spent
+    assert wide.best.loss <= narrow.best.loss
+
+
+def test_a_beam_as_wide_as_the_space_finds_the_best_of_any_table():
+    space = plain_space(2)
+    means = np.random.default_rng(0).random(space.size)
+    judge = searched(LayerSearch.BEAM, 10**5, space=space, means=means, width=256)
+    assert space.index(judge.best.digits) == int(np.argmin(means))
+
+
+def test_coordinate_ends_where_no_single_change_helps():
+    space = plain_space()
+    means = np.random.default_rng(5).random(space.size)
+    judge = searched(LayerSearch.COORDINATE, 10**5, space=space, means=means, restarts=20)
+    best = judge.best.digits
+    for place, radix in enumerate(space.radices):
+        for digit in range(radix):
+            changed = (*best[:place], digit, *best[place + 1 :])
+            assert means[space.index(best)] <= means[space.index(changed)]
+
+
+def test_ties_do_not_keep_coordinate_going_for_ever():
+    judge = searched(LayerSearch.COORDINATE, 10**5, means=np.ones(PLAIN.size))
+    assert judge.spent < 500
