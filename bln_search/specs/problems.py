@@ -14,8 +14,9 @@ from bln_search.core.errors import SpecError
 from bln_search.specs.arm import ArmSpec
 from bln_search.specs.base import Spec
 from bln_search.specs.data import DataSpec
+from bln_search.specs.layers import LayersSpec
 from bln_search.specs.search import SearchSpec
-from bln_search.specs.study import EvaluationSpec, ModelSpec, RankingSpec, StudySpec
+from bln_search.specs.study import EvaluationSpec, ModelSpec, ProbesSpec, RankingSpec, StudySpec
 from bln_search.specs.training import TrainingSpec
 from bln_search.specs.trial import border_trials, trials_of
 
@@ -114,6 +115,8 @@ _SECTIONS: dict[str, type[Spec]] = {
     "evaluation": EvaluationSpec,
     "ranking": RankingSpec,
     "search": SearchSpec,
+    "probes": ProbesSpec,
+    "layers": LayersSpec,
 }
 
 

@@ -1,0 +1,124 @@
+"""What a study may ask about per-layer configurations, and what it is told where that cannot be."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from pydantic import ValidationError
+
+from bln_search.core.errors import SpecError
+from bln_search.core.words import LayerScope, LayerSearch, PopulationEstimate
+from bln_search.specs import parse_study
+from bln_search.specs.layers import LayersSpec
+from bln_search.storage.layers import digest_of
+
+GOOD = """name: study
+data: {name: digits}
+model: {name: mlp}
+arms:
+  - method: bln
+"""
+BEFORE = "9283a4db064c287d1be4d7d51b712ad6bbfb1949890ba1049e8a20f3a613f882"
+"""Digest of that study before studies could ask about layers."""
+
+
+def problems(text):
+    with pytest.raises(SpecError) as caught:
+        parse_study(text, source="study.yaml")
+    return caught.value.problems
+
+
+def test_a_study_that_asks_nothing_is_the_study_it_was():
+    study = parse_study(GOOD)
+    assert "layers" not in json.loads(study.canonical)
+    assert study.digest == BEFORE
+    asking = parse_study(f"{GOOD}layers: {{}}\n")
+    assert json.loads(asking.canonical)["layers"]["search"] == "exact"
+    assert asking.digest != study.digest
+
+
+def test_what_is_not_said_is_an_exact_search_of_every_layer():
+    asked = parse_study(f"{GOOD}layers: {{}}\n").layers
+    assert asked == LayersSpec()
+    assert (asked.scope, asked.search, asked.estimate) == (LayerScope.PER_LAYER, LayerSearch.EXACT, None)
+    assert (asked.evaluations, asked.folds, asked.keep, asked.width, asked.restarts) == (2_000, 2, 1_000, 8, 4)
+
+
+def test_everything_can_be_said():
+    text = (
+        "layers: {scope: groups, groups: {early: ['features.*'], late: ['classifier.1', 'classifier.4']}, search: tpe,"
+        " estimate: epoch, evaluations: 16, folds: 20, keep: 1, width: 3, restarts: 9}\n"
+        "evaluation: {population: [frozen, epoch]}\n"
+    )
+    study = parse_study(GOOD + text)
+    assert study.layers.groups == {"early": ("features.*",), "late": ("classifier.1", "classifier.4")}
+    assert study.layers.estimate is PopulationEstimate.EPOCH
+    assert parse_study(study.canonical) == study
+
+
+@pytest.mark.parametrize(
+    ("asked", "wanted"),
+    [
+        ("scope: groups", "layers: `groups` and the scope `groups` belong together: give both or neither"),
+        ("groups: {a: ['*']}", "layers: `groups` and the scope `groups` belong together: give both or neither"),
+        ("scope: global, groups: {a: ['*']}", "`groups` and the scope `groups` belong together"),
+        ("scope: groups, groups: {}", "layers.groups: Dictionary should have at least 1 item"),
+        ("scope: groups, groups: {a: []}", "layers: the group a has no pattern: name the layers it takes"),
+        ("scope: groups, groups: {a: ['']}", "layers.groups.a.0: String should have at least 1 character"),
+        ("scope: groups, groups: {'': ['*']}", "String should have at least 1 character"),
+        ("scope: groups, groups: {a: '*'}", "layers.groups.a: Input should be a valid tuple"),
+        ("scope: layerwise", "line 6: layers.scope: Input should be 'global', 'per_layer' or 'groups'"),
+        ("search: exakt", "line 6: layers.search: Input should be 'exact', 'beam', 'coordinate', 'tpe', 'racing' or"),
+        ("estimate: memory", "layers: memory is read where a configuration says M; name frozen, epoch or moving"),
+        ("estimate: epoch", "layers: the arm bln has no estimate `epoch`: it has frozen"),
+        ("evaluations: 15", "line 6: layers.evaluations: Input should be greater than or equal to 16, not 15"),
+        ("evaluations: 1000001", "line 6: layers.evaluations: Input should be less than or equal to 1000000"),
+        ("folds: 1", "line 6: layers.folds: Input should be greater than or equal to 2, not 1"),
+        ("folds: 21", "line 6: layers.folds: Input should be less than or equal to 20, not 21"),
+        ("keep: 0", "line 6: layers.keep: Input should be greater than or equal to 1, not 0"),
+        ("keep: 10001", "line 6: layers.keep: Input should be less than or equal to 10000"),
+        ("width: 0", "line 6: layers.width: Input should be greater than or equal to 1, not 0"),
+        ("restarts: 0", "line 6: layers.restarts: Input should be greater than or equal to 1, not 0"),
+        ("folds: yes", "layers: folds takes no yes or no"),
+        ("fold: 3", "line 6: layers.fold: unknown key; did you mean `folds`?"),
+    ],
+)
+def test_a_mistake_is_named_with_what_to_do(asked, wanted):
+    found = problems(f"{GOOD}layers: {{{asked}}}\n")
+    assert any(wanted in problem for problem in found), found
+
+
+def test_an_arm_with_estimates_of_its_own_is_held_to_them():
+    arms = "[{method: bln}, {method: bn, population: [moving]}]"
+    text = f"name: study\ndata: {{name: digits}}\nmodel: {{name: mlp}}\narms: {arms}\n"
+    (problem,) = problems(f"{text}layers: {{estimate: frozen}}\n")
+    assert "layers: the arm bn has no estimate `frozen`: it has moving" in problem
+    assert parse_study(f"{text}layers: {{}}\n").layers is not None
+
+
+@pytest.mark.parametrize(
+    "other", [{"folds": 3}, {"search": "beam"}, {"estimate": "frozen"}, {"scope": "global"}, {"keep": 5}]
+)
+def test_another_question_has_another_digest(other):
+    assert digest_of(LayersSpec(**other)) != digest_of(LayersSpec())
+
+
+def test_the_same_question_has_the_same_digest_however_it_is_written():
+    written = LayersSpec.model_validate({"folds": 2, "scope": "per_layer"})
+    assert digest_of(written) == digest_of(LayersSpec())
+    groups = LayersSpec(scope=LayerScope.GROUPS, groups={"a": ("x",), "b": ("y",)})
+    again = LayersSpec.model_validate_json(groups.model_dump_json())
+    assert digest_of(again) == digest_of(groups)
+
+
+def test_groups_in_another_order_are_another_question():
+    """The first group that fits a layer takes it."""
+    one, other = ({"a": ("x*",), "b": ("*",)}, {"b": ("*",), "a": ("x*",)})
+    made = [LayersSpec(scope=LayerScope.GROUPS, groups=groups) for groups in (one, other)]
+    assert digest_of(made[0]) != digest_of(made[1])
+
+
+def test_a_question_cannot_be_changed_once_it_is_asked():
+    with pytest.raises(ValidationError, match="frozen"):
+        LayersSpec().folds = 3
