@@ -13,6 +13,7 @@ from bln_search.cli.exits import Exit
 from bln_search.cli.output import Format, errors, results
 from bln_search.cli.sources import DatabaseOption, ServerOption, StudyArgument, TokenOption, open_source
 from bln_search.cli.studies import FormatOption
+from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.per_layer import LayerResult
 from bln_search.reports.layer_table import layer_table
 from bln_search.reports.page import blocks
@@ -44,7 +45,7 @@ def layers(
         errors.print(f"study {found.name} is not analysed yet: the service does that once it is complete")
         raise typer.Exit(Exit.FAILED)
     if not analysis.layers:
-        errors.print(_none(found), soft_wrap=True, markup=False, highlight=False)
+        errors.print(_none(found, analysis), soft_wrap=True, markup=False, highlight=False)
         raise typer.Exit(Exit.FAILED)
     if output is Format.JSON:
         typer.echo(TypeAdapter(tuple[LayerResult, ...]).dump_json(analysis.layers, indent=1).decode())
@@ -53,11 +54,14 @@ def layers(
         _print(result, top, f"{found.name}: {result_label(result)}")
 
 
-def _none(study: StudySummary) -> str:
+def _none(study: StudySummary, analysis: Analysis) -> str:
     """Why there is nothing to show, and what to do."""
+    ask = f"`bln-search search-layers {study.id}` does it"
     if study.spec.layers is None:
-        return f"study {study.name} has no section `layers`: nothing was searched layer by layer"
-    return f"the networks of study {study.name} are not searched layer by layer yet"
+        return f"study {study.name} has no section `layers`: nothing was searched layer by layer; {ask}"
+    if analysis.layers_reason is not None:
+        return f"the networks of study {study.name} could not be searched layer by layer: {analysis.layers_reason}"
+    return f"the networks of study {study.name} are not searched layer by layer yet; {ask}"
 
 
 def _print(result: LayerResult, top: int, title: str) -> None:

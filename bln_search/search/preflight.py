@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from math import ceil
+
 import torch
 
+from bln_search.core.words import Split
 from bln_search.data.catalog import find_entry
 from bln_search.models.factory import check_model
 from bln_search.norms.finding import find_norms
+from bln_search.search.layers.network import check_layers
+from bln_search.search.layers.run import fold_of
 from bln_search.search.place import Place, prepared_data
 from bln_search.search.trial import build_network
 from bln_search.specs.study import StudySpec
@@ -33,8 +38,14 @@ def check_study(study: StudySpec, place: Place) -> None:
         data.check_batch_size(size)
     seen = set()
     for trial in borders:
+        if study.layers is not None:
+            validation = len(data.splits[Split.VALIDATION][1])
+            fold_of(ceil(validation / trial.training.batch_size), study.layers.folds)
         if (trial.arm.method, trial.model) not in seen:
             seen.add((trial.arm.method, trial.model))
-            find_norms(build_network(trial, data))
+            network = build_network(trial, data)
+            find_norms(network)
+            if study.layers is not None:
+                check_layers(network, study.layers)
         if trial.training.augmentation is not None:
             Augmentation(trial.training.augmentation, data.input_shape, torch.Generator())

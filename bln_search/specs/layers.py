@@ -16,8 +16,8 @@ class LayersSpec(Spec):
     """Which per-layer configurations are tried on each trained network, and how; no network is trained again for it.
 
     scope: `per_layer` chooses a word for each normalization layer, `groups` one for each group of layers, `global` one
-    for all. groups: patterns of layer names by the name of a group, as in `early: ["features.*"]`; the first group that
-    fits a layer takes it, a layer that none takes is chosen by itself.
+    for all. groups: patterns of layer names by the name of a group, as in `early: ["features.*"]`; no layer may
+    fit two of them, one that fits none is chosen by itself.
     search: `exact` tries all of them; the others try `evaluations` at most. estimate: where population values come
     from; by default the first one of the arm. folds: parts of the validation split; what is chosen on the others is
     judged on each. keep: of so many best ones the outcomes of single examples are kept.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -33,14 +34,18 @@ class StoredLayerSearch:
 
 def digest_of(asked: LayersSpec) -> str:
     """What tells one question from another."""
-    return hashlib.sha256(asked.model_dump_json().encode()).hexdigest()
+    written = json.dumps(asked.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(written.encode()).hexdigest()
 
 
 def is_searched(engine: Engine, trial_id: int, asked: LayersSpec) -> bool:
     """Is that question about the trial's network answered?"""
     with reading(engine) as session:
-        row = _row(session, trial_id)
-        return row is not None and row.body is not None and row.asked == digest_of(asked)
+        query = select(LayerSearchRow.checkpoint_id).join(
+            CheckpointRow, CheckpointRow.id == LayerSearchRow.checkpoint_id
+        )
+        answered = LayerSearchRow.body.is_not(None), LayerSearchRow.asked == digest_of(asked)
+        return session.scalar(query.where(CheckpointRow.trial_id == trial_id, *answered)) is not None
 
 
 def find_progress(engine: Engine, trial_id: int, asked: LayersSpec) -> tuple[LayerSums, int] | None:

@@ -47,9 +47,10 @@ def search_layers(
     """Search every trained network that has not been searched this way yet; returns how many were searched.
 
     say: told of every network, and of enumerations under way. workers: networks that are searched side by side, each
-    in a process of its own; by default one a core, where the first network shows that it is worth it. stopping: looked at every now and then; what is added up by then is kept, and
-    StoppedError raised. Raises DataError where nothing is trained yet or a checkpoint is not on this machine; and, when
-    all others are searched, ModelError where a network cannot be cut at its layers.
+    in a process of its own; by default one a core, where the first network shows that it is worth it. stopping: looked
+    at every now and then; what is added up by then is kept, and StoppedError raised.
+    Raises DataError where nothing is trained yet or a checkpoint is not on this machine; and, when all others are
+    searched, ModelError where a network cannot be cut at its layers.
     """
     trained = trained_trials(ledger.engine, study_id)
     if not trained:

@@ -38,7 +38,8 @@ class Asked:
     """What is chosen and how it is judged.
 
     estimate: where population values come from; None where none were estimated. scope, groups: see `find_space`.
-    score: from outputs and targets to per-example losses and correctness. memory_limit: bytes of a chunk of paths.
+    score: from outputs and targets to per-example losses and correctness. memory_limit: bytes of the largest tensor
+    of a walk, and of what is kept of earlier ones; a few such tensors live at once.
     """
 
     estimate: PopulationEstimate | None = PopulationEstimate.FROZEN
@@ -101,6 +102,7 @@ class TreeEvaluator:
             score=self.asked.score,
             bytes_of=self._bytes,
             limit=self._limit,
+            most=self.asked.memory_limit,
         )
 
     @property

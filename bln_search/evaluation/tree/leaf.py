@@ -19,9 +19,11 @@ from bln_search.norms.paired import ByClass
 def paired_cross_entropy(outputs: ByClass, targets: Tensor) -> tuple[Tensor, Tensor] | None:
     """Losses and correctness (rows, N, G) of classes `targets` (G, N); None where the parts do not allow it.
 
-    They do not where logits lie further apart than exponentials reach, and where two classes tie, which the usual order
-    of classes then has to decide.
+    They do not in less than single precision, where logits lie further apart than exponentials reach, and where two
+    classes tie, which the usual order of classes then has to decide.
     """
+    if outputs.feature.dtype not in (torch.float32, torch.float64):
+        return None
     at = targets.t().contiguous()[None]
     count, feature = len(outputs.batch), outputs.feature
     parts = feature.new_empty((count + len(feature), *feature.shape[1:]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
+from math import prod
 
 from bln_search.core.configuration import InferenceConfiguration, all_configurations
 from bln_search.core.errors import ModelError
@@ -36,9 +37,9 @@ def find_space(
 ) -> tuple[ConfigurationSpace, LeftOut]:
     """The space of a network under one population estimate at one inference mini-batch size, and what it leaves out.
 
-    groups: for the scope `groups`, patterns of layer names (`features.*`) by the name of the group; the first that
-    fits decides, a layer that none fits is chosen by itself. Raises ModelError where a choice has no option left, or a
-    pattern fits no layer.
+    groups: for the scope `groups`, patterns of layer names (`features.*`) by the name of the group; a layer
+    that none fits is chosen by itself. Raises ModelError where a choice has no option left, where a pattern fits no
+    layer, or a layer two groups.
     """
     tied = _tied(network.names, scope, groups or {})
     choices: list[Choice] = []
@@ -57,6 +58,13 @@ def find_space(
             raise ModelError(f"{name} has no option with a value: {next(iter(left_out[name].values()))}")
         choices.append(Choice(name, tuple(places), tuple(dict.fromkeys(kept))))
     return ConfigurationSpace(network.names, tuple(choices)), left_out
+
+
+def largest_size(network: StagedNetwork, scope: LayerScope, groups: Mapping[str, Sequence[str]] | None = None) -> int:
+    """How many configurations there are if every option has a value. Raises ModelError as `find_space`."""
+    tied = _tied(network.names, scope, groups or {}).values()
+    layers = [{network.names[place]: network.layers[place] for place in places} for places in tied]
+    return prod(len(all_configurations(network_method(one))) for one in layers)
 
 
 def _reason(
@@ -98,7 +106,7 @@ def _tied(names: Sequence[str], scope: LayerScope, groups: Mapping[str, Sequence
 
 
 def _group_of(name: str, groups: Mapping[str, Sequence[str]]) -> str:
-    for group, patterns in groups.items():
-        if any(fnmatchcase(name, pattern) for pattern in patterns):
-            return group
-    return name
+    fitting = [group for group, patterns in groups.items() if any(fnmatchcase(name, pattern) for pattern in patterns)]
+    if len(fitting) > 1:
+        raise ModelError(f"the layer {name} fits the groups {' and '.join(fitting)}: let their patterns share no layer")
+    return fitting[0] if fitting else name

@@ -56,6 +56,10 @@ class Paths:
 
         return Paths(self.ids[start:stop], [cut(value) for value in self.values])
 
+    def copied(self) -> Paths:
+        """The same, for a stage that may change it in place."""
+        return Paths(self.ids, [value.clone() if is_examples(value) else value for value in self.values])
+
     def chosen(self, places: Ids) -> Paths:
         """The nodes at these places."""
         count = len(self.ids)
@@ -73,7 +77,7 @@ class Walk:
     """One network under configurations of its space.
 
     bytes_of: for each stage, what one path of one mini-batch needs behind its normalization layer. limit: bytes of a
-    chunk.
+    chunk of paths; most: bytes that the options of a single path may take together.
     """
 
     def __init__(
@@ -86,10 +90,11 @@ class Walk:
         score: Score,
         bytes_of: Sequence[int],
         limit: int,
+        most: int,
     ) -> None:
         self.network, self.space = network, space
         self.populations, self.estimate = populations, estimate
-        self.score, self.bytes_of, self.limit = score, bytes_of, limit
+        self.score, self.bytes_of, self.limit, self.most = score, bytes_of, limit, most
         self._plans: dict[tuple[int, tuple[int, ...]], EnumerationPlan] = {}
 
     def go(self, group: Group, trie: Trie, visit: Visit, held: Held | None = None) -> None:
@@ -111,10 +116,14 @@ class Walk:
             parts: Iterator[tuple[Paths, tuple[int, ...]]] = self._by_digit(paths, depth, choice, company.trie)
         else:
             parts = ((paths, self._wanted(paths, depth, company.trie)),)  # type: ignore[assignment]
-        for part, rows in parts:
-            below = depth + (choice >= depth)
-            for chunk in self._chunks(part, stage, len(rows), company.groups):
-                self._through(stage, depth, below, chunk, rows, company, visit)
+        below = depth + (choice >= depth)
+        for part, wanted in parts:
+            together = self._rows_together(stage, company.groups)
+            for start in range(0, len(wanted), together):
+                rows = wanted[start : start + together]
+                rest = start + together < len(wanted)
+                for chunk in self._chunks(part, stage, len(rows), company.groups):
+                    self._through(stage, depth, below, chunk.copied() if rest else chunk, rows, company, visit)
 
     def _by_digit(self, paths: Paths, depth: int, choice: int, trie: Trie) -> Iterator[tuple[Paths, tuple[int, ...]]]:
         digits = trie.digits[trie.first[depth - 1][paths.ids], choice]
@@ -128,6 +137,10 @@ class Walk:
             return tuple(range(len(self.space.choices[depth].options)))
         digits = [trie.nodes[depth][a:b] for a, b in zip(starts, stops, strict=True)]
         return tuple(int(digit) for digit in np.unique(np.concatenate(digits)))
+
+    def _rows_together(self, stage: int, groups: int) -> int:
+        """How many options of one path are within the bound on memory, at least one."""
+        return max(1, self.most // (groups * self.bytes_of[stage]))
 
     def _chunks(self, paths: Paths, stage: int, rows: int, groups: int) -> Iterator[Paths]:
         step = max(1, self.limit // max(1, rows * groups * self.bytes_of[stage]))
@@ -147,7 +160,10 @@ class Walk:
         arrangement = Arrangement(self._plan(stage, rows), len(paths.ids) * company.groups, company.size)
         values = [mark(value, arrangement, 1) if is_examples(value) else value for value in paths.values]
         outputs = self.network.stages[stage](*values)
-        ids, places = (paths.ids, None) if below == depth else _children(company.trie, paths.ids, depth, rows)
+        ids, places = paths.ids, None
+        if below > depth:
+            options = len(self.space.choices[depth].options)
+            ids, places = _children(company.trie, paths.ids, depth, rows, options)
         if stage == len(self.network.names):
             scored = self._scored(outputs[0], company, len(rows) * len(paths.ids))
             visit(ids, *(company.kept(values, places) for values in scored))
@@ -168,8 +184,9 @@ class Walk:
 
     def _scored(self, output: Any, company: _Company, paths: int) -> tuple[Tensor, Tensor]:
         """Losses and correctness, (rows or 1, paths, G, N)."""
-        if self.score is cross_entropy and isinstance(output, Pending) and isinstance(output.factored, DenseLinear):
-            parts = output.factored.by_class()
+        factored = output.factored if isinstance(output, Pending) and company.are_classes else None
+        if self.score is cross_entropy and isinstance(factored, DenseLinear):
+            parts = factored.by_class()
             scored = (
                 None if parts is None else paired_cross_entropy(parts, company.by_mini_batch(paths // output.copies))
             )
@@ -188,17 +205,21 @@ class Walk:
         return losses.view(shape), correct.view(shape)
 
 
-def _children(trie: Trie, ids: Ids, depth: int, rows: tuple[int, ...]) -> tuple[Ids, Ids | None]:
-    """The nodes behind these, in the order (row, node), and where they stand there; None where all do."""
+def _children(trie: Trie, ids: Ids, depth: int, rows: tuple[int, ...], options: int) -> tuple[Ids, Ids | None]:
+    """The nodes behind these by one of the options, in the order (row, node), and where they stand there.
+
+    None for where they stand if every node has all of them. options: how many the choice has.
+    """
     starts, stops = trie.children[depth][ids], trie.children[depth][ids + 1]
-    if (stops - starts == len(rows)).all():
-        return (starts[None] + np.arange(len(rows))[:, None]).reshape(-1), None
+    if len(rows) == options and (stops - starts == options).all():
+        return (starts[None] + np.arange(options)[:, None]).reshape(-1), None
     children = np.concatenate([np.arange(a, b) for a, b in zip(starts, stops, strict=True)])
     parents = np.repeat(np.arange(len(ids)), stops - starts)
-    row = np.searchsorted(np.asarray(rows), trie.nodes[depth][children])
-    places = row * len(ids) + parents
+    kept = np.isin(trie.nodes[depth][children], rows)
+    children, parents = children[kept], parents[kept]
+    places = np.searchsorted(np.asarray(rows), trie.nodes[depth][children]) * len(ids) + parents
     order = np.argsort(places)
-    return children[order], places[order]
+    return children[order], None if len(children) == len(rows) * len(ids) else places[order]
 
 
 class _Company:
@@ -211,6 +232,8 @@ class _Company:
         missing = self.examples - self.n
         filler = group.targets[:1].expand(missing, *group.targets.shape[1:])
         self.targets = torch.cat([group.targets, filler]) if missing else group.targets
+        whole = self.targets.ndim == 1 and not self.targets.is_floating_point()
+        self.are_classes = whole and bool(self.targets.min() >= 0)
 
     def repeated(self, paths: int) -> Tensor:
         """The targets once for each path."""

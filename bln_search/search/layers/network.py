@@ -5,15 +5,20 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
+from torch import nn
+
+from bln_search.core.errors import ModelError
 from bln_search.core.layer_search import LayerSearchRecord
 from bln_search.core.records import CheckpointRecord
 from bln_search.core.words import LayerSearch, PopulationEstimate, Split
 from bln_search.data import PreparedData
 from bln_search.evaluation.batches import MiniBatch, mini_batches
 from bln_search.evaluation.memory import MEMORY_LIMIT
-from bln_search.evaluation.tree.evaluator import Asked, TreeEvaluator
+from bln_search.evaluation.tree.evaluator import MOST_CONFIGURATIONS, Asked, TreeEvaluator
+from bln_search.evaluation.tree.space import largest_size
+from bln_search.evaluation.tree.stages import staged
 from bln_search.evaluation.tree.sums import Sums
-from bln_search.norms.finding import find_norms, network_populations
+from bln_search.norms.finding import evaluation_mode, find_norms, network_populations
 from bln_search.search.layers.run import Plan, fold_of, search_network
 from bln_search.search.layers.strategies import Options
 from bln_search.search.place import Place
@@ -57,6 +62,19 @@ def search_trial(
             test=_batches(found.data, Split.TEST, size) if Split.TEST in found.data.splits else None,
             sums=sums,
             keep=keep if asked.search is LayerSearch.EXACT else None,
+        )
+
+
+def check_layers(network: nn.Module, asked: LayersSpec) -> None:
+    """Raise ModelError unless the network can be cut at its layers, has those that are named, and not too many."""
+    with evaluation_mode(network):
+        cut = staged(network)
+    size = largest_size(cut, asked.scope, asked.groups)
+    if asked.search is LayerSearch.EXACT and size > MOST_CONFIGURATIONS:
+        raise ModelError(
+            f"layers: {len(cut.names)} normalization layers have {size:,} per-layer configurations, more than the "
+            f"{MOST_CONFIGURATIONS:,} that are enumerated: set `search` to beam, coordinate, tpe or racing, or tie "
+            "layers together in groups"
         )
 
 

@@ -264,6 +264,8 @@ def test_a_network_that_cannot_be_cut_is_refused():
         TreeEvaluator(network, [], populations_of(network, "mlp"))
     with pytest.raises(ModelError, match=r"'encoder\.\*' of the group 'a' fits no normalization layer"):
         evaluator("mlp", scope=LayerScope.GROUPS, groups={"a": ["encoder.*"]})
+    with pytest.raises(ModelError, match=r"layers\.3 fits the groups a and b: let their patterns share no layer"):
+        evaluator("mlp", scope=LayerScope.GROUPS, groups={"a": ["layers.*"], "b": ["*.3"]})
     with pytest.raises(DataError, match="folds for 1"):
         evaluator("mlp", folds=[0])
 
