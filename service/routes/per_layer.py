@@ -43,7 +43,8 @@ def layers(request: Request, study: Seen, context: Here) -> Response:
     if made_at is None or kept is None:
         raise RefusedError(404, "not-analysed", "a worker works this out when the study is complete")
     if not kept.layers:
-        raise RefusedError(404, "no-layers", "no per-layer configuration of this study was searched")
+        reason = "" if kept.layers_reason is None else f": {kept.layers_reason}"
+        raise RefusedError(404, "no-layers", f"no per-layer configuration of this study was searched{reason}")
     answer = LayersOut(
         study_id=study.id,
         made_at=made_at,
