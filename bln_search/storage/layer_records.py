@@ -33,7 +33,7 @@ def unpack_arrays(packed: bytes) -> Arrays:
     try:
         with np.load(io.BytesIO(packed), allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+    except (ValueError, OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
         raise LedgerError(f"stored per-layer figures are damaged: {error}") from None
 
 

@@ -23,13 +23,14 @@ from bln_search.storage.tables import CheckpointRow, LayerSearchRow, TrialRow
 
 @dataclass(frozen=True)
 class StoredLayerSearch:
-    """A finished search of the network of a trial."""
+    """A finished search of the network of a trial, and when it ended."""
 
     arm: str
     point: str
     seed: int
     spec: LayersSpec
     record: LayerSearchRecord
+    made_at: datetime
 
 
 def digest_of(asked: LayersSpec) -> str:
@@ -108,7 +109,7 @@ def _stored(engine: Engine, trial_id: int) -> StoredLayerSearch | None:
         except ValidationError as error:
             raise LedgerError(f"a stored per-layer search is damaged: {error}") from None
         record = read_record(row.body, row.sums, row.outcomes)
-        return StoredLayerSearch(trial.arm, written_point(trial.parameters), trial.seed, spec, record)
+        return StoredLayerSearch(trial.arm, written_point(trial.parameters), trial.seed, spec, record, row.made_at)
 
 
 def _row(session: Session, trial_id: int) -> LayerSearchRow | None:

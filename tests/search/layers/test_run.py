@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 import pytest
 import torch
@@ -18,6 +16,7 @@ from bln_search.search.layers.run import Plan, fold_of, search_network
 from bln_search.search.layers.strategies import Options
 from tests.evaluation.test_one_pass import SIZE, data
 from tests.evaluation.tree.test_evaluator import evaluator
+from tests.storage.searches import assert_same
 
 N = 34
 """Six mini-batches, four examples in the last one."""
@@ -171,26 +170,6 @@ def test_an_enumeration_that_goes_on_hands_over_the_same_record(interrupted):
     resumed = search_network(tree, parts, Plan(), sums=kept[0], keep=lambda sums: seen.append(sums.done))
     assert seen == list(range(interrupted + 1, 7))
     assert_same(resumed, expected)
-
-
-def assert_same(one, other):
-    """Are two records alike in every field, to the last bit?"""
-    for field in dataclasses.fields(one):
-        mine, theirs = getattr(one, field.name), getattr(other, field.name)
-        if field.name in ("confirmed", "confirmed_uniform", "sums"):
-            assert_arrays(vars(mine), vars(theirs))
-        elif field.name == "outcomes":
-            for first, second in zip(mine, theirs, strict=True):
-                assert_arrays(vars(first), vars(second))
-        elif field.name == "kept":
-            np.testing.assert_array_equal(mine, theirs)
-        else:
-            assert mine == theirs, field.name
-
-
-def assert_arrays(mine, theirs):
-    for name, value in mine.items():
-        np.testing.assert_array_equal(value, theirs[name], err_msg=name)
 
 
 def test_tied_layers_are_searched_as_one():
