@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from rich.console import Console
 from torch import nn
@@ -62,6 +63,9 @@ class RankedLayers:
         return out.getvalue()
 
 
+_ONCE = datetime.min.replace(tzinfo=UTC)
+
+
 @dataclass(frozen=True)
 class _Search:
     """One search of one network, for `layer_result`."""
@@ -71,6 +75,7 @@ class _Search:
     arm: str = "network"
     point: str = ""
     seed: int = 0
+    made_at: datetime = _ONCE
 
 
 def search_layers(

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+import math
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
 
 from bln_search.core.words import LayerScope, LayerSearch, PopulationEstimate
 from bln_search.ranking.interval import ALPHA
 from bln_search.ranking.kept import Kept
+
+
+def _read(value: Any) -> Any:
+    return math.inf if value is None else value
+
+
+Loss = Annotated[float, BeforeValidator(_read)]
+"""May be infinite; JSON, which has no word for that, says null."""
 
 
 class LayerChoice(Kept):
@@ -64,11 +75,11 @@ class NetworkChoice(Kept):
     best: str
     uniform: str
     chosen: tuple[str, ...]
-    apparent: float
-    loss: float
+    apparent: Loss
+    loss: Loss
     accuracy: float
-    uniform_apparent: float
-    uniform_loss: float
+    uniform_apparent: Loss
+    uniform_loss: Loss
     uniform_accuracy: float
     test_loss: float | None = None
     test_accuracy: float | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from bln_search.ranking.paired.layers import layer_result
+from bln_search.ranking.paired.layers import latest, layer_result
 from bln_search.ranking.per_layer import LayerResult
 from bln_search.storage.layers import StoredLayerSearch, layer_searches
 from bln_search.storage.ledger import Ledger
@@ -24,11 +24,11 @@ def layer_results(ledger: Ledger, study_id: int) -> tuple[LayerResult, ...]:
         stored[search.arm, search.point].append(search)
     return tuple(
         layer_result(
-            searches,
+            stored[place],
             batch_size=batch_size[place],
-            estimate=searches[-1].spec.estimate or estimates[place],
+            estimate=latest(stored[place]).spec.estimate or estimates[place],
             seeds=seeds[place],
         )
-        for place, searches in stored.items()
-        if place in seeds
+        for place in seeds
+        if place in stored
     )

@@ -49,8 +49,8 @@ def search_layers(
     say: told of every network, and of enumerations under way. workers: networks that are searched side by side, each
     in a process of its own; by default one a core, where the first network shows that it is worth it. stopping: looked
     at every now and then; what is added up by then is kept, and StoppedError raised.
-    Raises DataError where nothing is trained yet or a checkpoint is not on this machine; and, when all others are
-    searched, ModelError where a network cannot be cut at its layers.
+    Raises DataError where nothing is trained yet; and, when all others are searched, DataError where a checkpoint is
+    not on this machine or has too few mini-batches for its folds, ModelError where it cannot be cut at its layers.
     """
     trained = trained_trials(ledger.engine, study_id)
     if not trained:
@@ -67,9 +67,8 @@ def search_layers(
     else:
         search.one_by_one(left)
     if search.problems:
-        raise ModelError(
-            f"the layers of {len(search.problems)} of {len(trained)} networks were not searched: {search.problems[0]}"
-        )
+        first, count = search.problems[0], len(search.problems)
+        raise type(first)(f"the layers of {count} of {len(trained)} networks were not searched: {first}")
     return search.done - before
 
 
@@ -88,7 +87,7 @@ class _Search:
     ) -> None:
         self.ledger, self.place, self.asked, self.say, self.stopping = ledger, place, asked, say, stopping
         self.of, self.done = of, done
-        self.problems: list[str] = []
+        self.problems: list[DataError | ModelError] = []
         self.seconds = 0.0
 
     def worth_while(self, left: int) -> int:
@@ -99,6 +98,8 @@ class _Search:
     def one_by_one(self, left: Sequence[TrainedTrial]) -> None:
         """In this process."""
         for one in left:
+            if self.stopping():
+                raise StoppedError
             started = time.monotonic()
             self.seconds = 0.0
             progress = _Progress(self.ledger, one, self.asked, self.say, self.stopping)
@@ -106,13 +107,11 @@ class _Search:
                 record = search_trial(
                     one.spec, one.checkpoint, self.place, self.asked, sums=progress.begun(), keep=progress.keep
                 )
-            except ModelError as error:
+            except (DataError, ModelError) as error:
                 self._failed(one, error)
             else:
                 self.seconds = time.monotonic() - started
                 self._found(one, record, f" in {self.seconds:.1f} s")
-            if self.stopping():
-                raise StoppedError
 
     def side_by_side(self, left: Sequence[TrainedTrial], workers: int) -> None:
         """In processes that know nothing of the database; they hand back what they have every few seconds."""
@@ -140,7 +139,7 @@ class _Search:
         """Write down what a process handed back; the sums where it is to go on."""
         try:
             handed = future.result()
-        except ModelError as error:
+        except (DataError, ModelError) as error:
             self._failed(one, error)
             return None
         if isinstance(handed, Sums):
@@ -167,9 +166,9 @@ class _Search:
         self.done += 1
         self.say(f"{one.spec.label}: layers searched{took} ({self.done}/{self.of})")
 
-    def _failed(self, one: TrainedTrial, error: ModelError) -> None:
-        self.problems.append(f"{one.spec.label}: {error}")
-        self.say(self.problems[-1])
+    def _failed(self, one: TrainedTrial, error: DataError | ModelError) -> None:
+        self.problems.append(type(error)(f"{one.spec.label}: {error}"))
+        self.say(str(self.problems[-1]))
 
 
 class _Progress:

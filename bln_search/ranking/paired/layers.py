@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from datetime import datetime
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,13 +57,22 @@ class Searched(Protocol):
         """What was found."""
         ...
 
+    @property
+    def made_at(self) -> datetime:
+        """When."""
+        ...
+
+
+_Any = TypeVar("_Any", bound=Searched)
+
 
 def layer_result(
     searches: Sequence[Searched], *, batch_size: int, estimate: PopulationEstimate, seeds: Sequence[int]
 ) -> LayerResult:
     """Of one arm at one point. seeds: of all its trained networks."""
-    asked = searches[-1].spec
-    same = [one for one in searches if one.spec == asked and one.record.space == searches[-1].record.space]
+    last = latest(searches)
+    asked = last.spec
+    same = [one for one in searches if one.spec == asked and one.record.space == last.record.space]
     records = [one.record for one in same]
     space = records[-1].space
     return LayerResult(
@@ -85,6 +95,11 @@ def layer_result(
         difference=confirmed_difference(records),
         unfinished=tuple(sorted(set(seeds) - {one.seed for one in same})),
     )
+
+
+def latest(searches: Sequence[_Any]) -> _Any:
+    """The one that was made last."""
+    return max(searches, key=lambda one: one.made_at)
 
 
 def confirmed_difference(records: Sequence[LayerSearchRecord]) -> ConfirmedDifference | None:
