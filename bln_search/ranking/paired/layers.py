@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol, TypeVar
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from bln_search.core.layer_search import LayerSearchRecord
 from bln_search.core.per_layer import ConfigurationSpace
+from bln_search.core.records import Outcomes
 from bln_search.core.words import PopulationEstimate
 from bln_search.ranking.interval import interval_of
 from bln_search.ranking.paired.crossed import crossed_differences
@@ -140,16 +142,22 @@ def _network(seed: int, record: LayerSearchRecord) -> NetworkChoice:
         uniform=uniform_word(space, record.uniform),
         chosen=tuple(str(space.words(digits)) for digits in record.chosen),
         apparent=record.apparent,
-        loss=float(record.confirmed.losses.mean(dtype=np.float64)),
+        loss=_mean(record.confirmed),
         accuracy=float(record.confirmed.correct.mean()),
         uniform_apparent=record.apparent_uniform,
-        uniform_loss=float(record.confirmed_uniform.losses.mean(dtype=np.float64)),
+        uniform_loss=_mean(record.confirmed_uniform),
         uniform_accuracy=float(record.confirmed_uniform.correct.mean()),
         test_loss=None if best is None else best[0],
         test_accuracy=None if best is None else best[1],
         test_uniform_loss=None if uniform is None else uniform[0],
         test_uniform_accuracy=None if uniform is None else uniform[1],
     )
+
+
+def _mean(outcomes: Outcomes) -> float:
+    """Mean loss, infinite where it is not a number."""
+    mean = float(outcomes.losses.mean(dtype=np.float64))
+    return math.inf if math.isnan(mean) else mean
 
 
 def uniform_word(space: ConfigurationSpace, digits: Sequence[int]) -> str:
