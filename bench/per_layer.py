@@ -1,8 +1,8 @@
 """All 65,536 per-layer configurations of a LeNet in one walk, against evaluating them one by one.
 
 LeNet, CIFAR-10 shapes, mini-batches of 25, two threads. In one process: the walk over every configuration, and between
-its runs plain forward passes of configurations drawn at random, whose median stands for all of them. Equality is checked in
-float64 and float32 on LeNet, an MLP and a residual network. Levels: the last one, two, three and four layers free.
+its runs plain forward passes of configurations drawn at random, whose median stands for all of them. Equality is
+checked in float64 and float32 on LeNet, an MLP and a residual network. Levels: the last layers free, one to four.
 """
 
 from __future__ import annotations

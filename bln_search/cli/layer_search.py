@@ -12,9 +12,11 @@ from bln_search.cli.output import errors
 from bln_search.cli.place import make_place
 from bln_search.cli.sources import DatabaseOption, StudyArgument
 from bln_search.cli.studies import DataOption, DeviceOption, WorkersOption
+from bln_search.core.errors import DataError, ModelError
 from bln_search.core.words import LayerScope, LayerSearch, PopulationEstimate
 from bln_search.settings import load_settings
 from bln_search.specs.layers import LayersSpec
+from bln_search.specs.study import StudySpec
 from bln_search.storage.ledger import open_ledger
 
 
@@ -60,19 +62,30 @@ def search_layers(
             "folds": folds,
             **({} if group is None else {"scope": LayerScope.GROUPS, "groups": _groups(group)}),
         }
-        asked = _asked(found.spec.layers or LayersSpec(), {name: value for name, value in given.items() if value})
+        asked = _asked(found.spec, {name: value for name, value in given.items() if value})
         place = make_place(settings, data, device)
-        searched = search_networks(
-            ledger, found.id, place, asked, lambda line: errors.print(line, markup=False), workers=workers
-        )
+        try:
+            searched = search_networks(
+                ledger,
+                found.id,
+                place,
+                asked,
+                lambda line: errors.print(line, markup=False, soft_wrap=True),
+                workers=workers,
+            )
+        except (DataError, ModelError):  # of some of the networks
+            analyze(ledger, found.id, None)
+            raise
         analyze(ledger, found.id, None)
     errors.print(f"{searched} networks searched; `bln-search layers {found.id}` shows what was found", markup=False)
 
 
-def _asked(before: LayersSpec, given: dict[str, object]) -> LayersSpec:
+def _asked(study: StudySpec, given: dict[str, object]) -> LayersSpec:
     """What the study says, with what is given here instead."""
+    layers = {**(study.layers or LayersSpec()).model_dump(), **given}
     try:
-        return LayersSpec.model_validate({**before.model_dump(), **given})
+        StudySpec.model_validate({**study.model_dump(), "layers": layers})
+        return LayersSpec.model_validate(layers)
     except ValidationError as error:
         problem = error.errors()[0]["msg"].removeprefix("Value error, ")
         raise typer.BadParameter(problem, param_hint="search-layers") from None

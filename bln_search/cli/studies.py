@@ -115,7 +115,7 @@ def run(
         with TerminalProgress() if errors.is_terminal else PlainProgress() as watcher:
             state = run_study(ledger, study_id, chosen, watcher)
         if state is StudyState.COMPLETE:
-            attended = Attended(lambda line: errors.print(line, markup=False), workers)
+            attended = Attended(lambda line: errors.print(line, markup=False, soft_wrap=True), workers)
             analyzed(ledger, study_id, place, attended)
         print_leaderboard(LedgerSource(ledger), ledger.study(study_id), output)
         if state is not StudyState.COMPLETE:

@@ -1,0 +1,182 @@
+"""`bln-search search-layers`: options, mistakes, studies that are not complete."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
+
+import pytest
+
+from bln_search.cli import main
+from bln_search.core.words import LayerSearch
+from bln_search.search.local import LocalExecutor
+from bln_search.search.place import Place
+from bln_search.specs import parse_study
+from bln_search.storage.analyses import find_analysis
+from bln_search.storage.layers import layer_searches
+from bln_search.storage.ledger import open_ledger
+from bln_search.storage.trained import trained_trials
+from bln_search.worker import run_study
+from bln_search.worker.analysis import analyze
+from tests.worker.test_run import Watcher
+
+STUDY = """
+name: layered
+data: {name: digits, fraction: 0.2, validation: 450}
+model: {name: mlp, widths: [8, 6]}
+arms: [{method: ln}, {method: bln}]
+training: {epochs: 1, batch_size: 30}
+seeds: [0]
+layers: {scope: groups, groups: {early: ["layers.3"]}, search: coordinate, evaluations: 100}
+"""
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory):
+    """A home in which the study was run and analysed."""
+    home = tmp_path_factory.mktemp("home")
+    ledger, place = opened(home), place_of(home)
+    study_id = ledger.accept(parse_study(STUDY))
+    run_study(ledger, study_id, LocalExecutor(place, 1), Watcher())
+    analyze(ledger, study_id, place)
+    ledger.close()
+    return home
+
+
+@pytest.fixture
+def home(ran, tmp_path):
+    """A copy of it."""
+    return shutil.copytree(ran, tmp_path / "copied")
+
+
+@pytest.fixture
+def call(monkeypatch):
+    """The command in this process: its exit code, and what it says on both outputs."""
+
+    def called(home, *words):
+        monkeypatch.setenv("BLN_SEARCH_HOME", str(home))
+        monkeypatch.setattr(sys, "argv", ["bln-search", "search-layers", *words])
+        out, errors = StringIO(), StringIO()
+        with redirect_stdout(out), redirect_stderr(errors), pytest.raises(SystemExit) as end:
+            main.main()
+        return end.value.code or 0, out.getvalue(), errors.getvalue()
+
+    return called
+
+
+def place_of(home):
+    return Place(home / "data", home / "cache", home / "checkpoints")
+
+
+def opened(home):
+    return open_ledger(f"sqlite:///{home / 'ledger.sqlite3'}")
+
+
+def analysis_of(home):
+    ledger = opened(home)
+    found = find_analysis(ledger.engine, 1).analysis
+    ledger.close()
+    return found
+
+
+def searches_of(home):
+    ledger = opened(home)
+    found = list(layer_searches(ledger.engine, 1))
+    ledger.close()
+    return found
+
+
+def sentences(text):
+    return " ".join(text.replace("│", " ").split())
+
+
+def test_what_is_searched_is_not_searched_again(ran, call):
+    before = analysis_of(ran).layers
+    code, out, said = call(ran, "layered")
+    assert (code, out) == (0, "")
+    assert said.splitlines() == ["0 networks searched; `bln-search layers 1` shows what was found"]
+    assert analysis_of(ran).layers == before
+
+
+def test_options_stand_in_for_what_the_study_says(home, call):
+    latencies = analysis_of(home).latencies
+    code, out, said = call(
+        *(home, "1", "--search", "exact", "--folds", "3", "--estimate", "frozen"),
+        *("--group", "all=layers.3", "--group", "all=*", "--evaluations", "20"),
+    )
+    assert (code, out) == (0, "")
+    assert [line.split(": ")[0] for line in said.splitlines()[:-1]] == ["ln seed 0", "bln seed 0"]
+    assert said.splitlines()[-1].startswith("2 networks searched")
+    kept = analysis_of(home)
+    assert [(one.arm, one.size, one.search, one.folds) for one in kept.layers] == [
+        ("ln", "4", LayerSearch.EXACT, 3),
+        ("bln", "16", LayerSearch.EXACT, 3),
+    ]
+    assert kept.latencies == latencies != ()  # nothing of what was known is lost
+    (spec,) = {one.spec.model_dump_json() for one in searches_of(home)}
+    assert '"groups":{"all":["layers.3","*"]}' in spec
+    assert '"evaluations":20' in spec
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "sentence"),
+    [
+        (("nothing",), 4, "no study 'nothing'"),
+        (("layered", "--group", "early"), 2, "'early' is not a group such as early=features.*"),
+        (("layered", "--group", "=x"), 2, "'=x' is not a group such as early=features.*"),
+        (("layered", "--group", "x="), 2, "'x=' is not a group such as early=features.*"),
+        (("layered", "--estimate", "memory"), 2, "memory is read where a configuration says M"),
+        (("layered", "--estimate", "epoch"), 2, "the arm ln has no estimate `epoch`: it has frozen"),
+        (("layered", "--search", "best"), 2, "--search"),
+        (("layered", "--evaluations", "3"), 2, "16"),
+        (("layered", "--folds", "1"), 2, "should be greater than or equal to 2"),
+        (("layered", "--folds", "9"), 3, "2 of 2 networks were not searched: ln seed 0: 9 folds of 3 mini-batches"),
+        (("layered", "--group", "a=encoder.*"), 3, "the pattern 'encoder.*' of the group 'a' fits no normalization"),
+    ],
+)
+def test_a_mistake_is_one_sentence_and_costs_nothing_of_what_is_known(ran, call, words, code, sentence):
+    before = analysis_of(ran).layers
+    ended, out, said = call(ran, *words)
+    assert (ended, out) == (code, "")
+    assert sentence in sentences(said)
+    assert analysis_of(ran).layers == before
+
+
+def test_a_study_that_was_not_run_is_told_to_run_first(tmp_path, call):
+    ledger = opened(tmp_path)
+    ledger.accept(parse_study(STUDY))
+    ledger.close()
+    code, _, said = call(tmp_path, "layered")
+    assert code == 3
+    assert said == "error: the study has no trained network yet: run it first\n"
+
+
+def test_a_study_that_is_not_complete_has_the_networks_it_has_searched(home, call):
+    ledger = opened(home)
+    with ledger.engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE trial SET state = 'waiting' WHERE arm = 'bln'")
+        connection.exec_driver_sql("UPDATE study SET state = 'interrupted'")
+    ledger.close()
+    code, _, said = call(home, "layered", "--search", "random")
+    assert code == 0
+    assert "1 networks searched" in said
+    kept = [(one.arm, one.spec.search) for one in searches_of(home)]
+    assert kept == [("ln", LayerSearch.RANDOM), ("bln", LayerSearch.COORDINATE)]
+
+
+def test_one_network_that_cannot_be_searched_leaves_the_results_of_the_others(home, call):
+    ledger = opened(home)
+    (trial,) = trained_trials(ledger.engine, 1, arm="ln")
+    ledger.close()
+    (home / "checkpoints" / trial.checkpoint.file).unlink()
+    code, _, said = call(home, "layered", "--search", "beam")
+    assert code == 3
+    assert "1 of 2 networks were not searched: ln seed 0" in sentences(said)
+    assert {one.arm: one.search for one in analysis_of(home).layers}["bln"] is LayerSearch.BEAM
+
+
+def test_no_line_is_broken_where_the_output_is_a_pipe(home, call):
+    _, _, said = call(home, "layered", "--folds", "9")
+    assert len(said.splitlines()) == 3
