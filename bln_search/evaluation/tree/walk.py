@@ -113,22 +113,23 @@ class Walk:
             company.held.keep(stage, depth, company.trie, int(paths.ids[0]), paths.values)
         choice = self.space.choice_of[stage - 1]
         if choice < depth:  # tied to a layer before it: every path has its option already
-            parts: Iterator[tuple[Paths, tuple[int, ...]]] = self._by_digit(paths, depth, choice, company.trie)
-        else:
-            parts = ((paths, self._wanted(paths, depth, company.trie)),)  # type: ignore[assignment]
-        below = depth + (choice >= depth)
-        for part, wanted in parts:
-            together = self._rows_together(stage, company.groups)
+            for part, digit in self._by_digit(paths, depth, choice, company.trie):
+                for chunk in self._chunks(part, stage, 1, company.groups):
+                    self._through(stage, depth, depth, chunk, (digit,), company, visit)
+            return
+        for chunk in self._chunks(paths, stage, len(self._wanted(paths, depth, company.trie)), company.groups):
+            wanted = self._wanted(chunk, depth, company.trie)
+            together = max(1, self.most // (company.groups * self.bytes_of[stage]))
             for start in range(0, len(wanted), together):
-                rows = wanted[start : start + together]
                 rest = start + together < len(wanted)
-                for chunk in self._chunks(part, stage, len(rows), company.groups):
-                    self._through(stage, depth, below, chunk.copied() if rest else chunk, rows, company, visit)
+                rows = wanted[start : start + together]
+                self._through(stage, depth, depth + 1, chunk.copied() if rest else chunk, rows, company, visit)
 
-    def _by_digit(self, paths: Paths, depth: int, choice: int, trie: Trie) -> Iterator[tuple[Paths, tuple[int, ...]]]:
+    def _by_digit(self, paths: Paths, depth: int, choice: int, trie: Trie) -> Iterator[tuple[Paths, int]]:
+        """Paths that took the same option at an earlier choice, with that option."""
         digits = trie.digits[trie.first[depth - 1][paths.ids], choice]
         for digit in np.unique(digits):
-            yield paths.chosen(np.flatnonzero(digits == digit)), (int(digit),)
+            yield paths.chosen(np.flatnonzero(digits == digit)), int(digit)
 
     def _wanted(self, paths: Paths, depth: int, trie: Trie) -> tuple[int, ...]:
         """The options that any of these nodes has behind it."""
@@ -137,10 +138,6 @@ class Walk:
             return tuple(range(len(self.space.choices[depth].options)))
         digits = [trie.nodes[depth][a:b] for a, b in zip(starts, stops, strict=True)]
         return tuple(int(digit) for digit in np.unique(np.concatenate(digits)))
-
-    def _rows_together(self, stage: int, groups: int) -> int:
-        """How many options of one path are within the bound on memory, at least one."""
-        return max(1, self.most // (groups * self.bytes_of[stage]))
 
     def _chunks(self, paths: Paths, stage: int, rows: int, groups: int) -> Iterator[Paths]:
         step = max(1, self.limit // max(1, rows * groups * self.bytes_of[stage]))

@@ -75,7 +75,7 @@ def test_a_residual_network_of_seven_layers():
 
 
 @pytest.mark.parametrize("name", ["mlp", "residual", "in place"])
-@pytest.mark.parametrize("memory_limit", [TINY_LIMIT, 2**28])
+@pytest.mark.parametrize("memory_limit", [0, TINY_LIMIT, 2**28])
 def test_the_enumeration_is_the_mean_over_every_configuration_whatever_the_chunks(name, memory_limit):
     tree = evaluator(name, memory_limit=memory_limit)
     sums = tree.enumerate()
@@ -85,6 +85,13 @@ def test_the_enumeration_is_the_mean_over_every_configuration_whatever_the_chunk
     np.testing.assert_array_equal(sums.accuracy(), [one.correct.mean() for one in outcomes])
     assert sums.examples.tolist() == [20]
     assert_losses_as_alone(tree, drawn(tree.space, 10))
+
+
+@pytest.mark.parametrize("memory_limit", [0, 3_000, 2**28])
+def test_configurations_that_share_little_are_walked_in_small_parts_too(memory_limit):
+    tree = evaluator("in place", memory_limit=memory_limit)
+    digits = np.array([[0, 3], [0, 15], [1, 3], [1, 4], [7, 0], [7, 1], [15, 15]])
+    assert_losses_as_alone(tree, digits)
 
 
 def test_single_precision_agrees_with_double():
