@@ -87,6 +87,12 @@ def test_what_was_asked_for_in_parts_is_taken_in_for_nothing():
     assert one.losses(rows(4, 5)) == pytest.approx(judge(2).losses(rows(4, 5)))
 
 
+def test_of_equal_ones_the_first_stays_the_best():
+    one = Judge(figures_of(SPACE, np.ones(256), noise=0), range(12), 10)
+    one.losses(rows(9, 3, 200))
+    assert [step.digits for step in one.steps] == [SPACE.at(9)]
+
+
 @given(st.lists(st.lists(st.integers(0, 255), min_size=1, max_size=8), max_size=20), st.floats(0, 40))
 def test_steps_go_down_and_the_budget_holds_whatever_is_asked(asked, budget):
     one = judge(budget)

@@ -148,15 +148,15 @@ def test_a_beam_as_wide_as_the_space_finds_the_best_of_any_table():
     assert space.index(judge.best.digits) == int(np.argmin(means))
 
 
-def test_coordinate_ends_where_no_single_change_helps():
-    space = plain_space()
-    means = np.random.default_rng(5).random(space.size)
-    judge = searched(LayerSearch.COORDINATE, 10**5, space=space, means=means, restarts=20)
-    best = judge.best.digits
-    for place, radix in enumerate(space.radices):
+@pytest.mark.parametrize("table", range(8))
+@pytest.mark.parametrize("kind", [LayerSearch.COORDINATE, LayerSearch.BEAM])
+def test_coordinate_and_a_narrow_beam_end_where_no_single_change_helps(kind, table):
+    means = np.random.default_rng(table).random(PLAIN.size)
+    best = searched(kind, 10**5, means=means, restarts=1, width=1).best.digits
+    for place, radix in enumerate(PLAIN.radices):
         for digit in range(radix):
             changed = (*best[:place], digit, *best[place + 1 :])
-            assert means[space.index(best)] <= means[space.index(changed)]
+            assert means[PLAIN.index(best)] <= means[PLAIN.index(changed)]
 
 
 def test_ties_do_not_keep_coordinate_going_for_ever():
