@@ -101,6 +101,21 @@ def test_what_cannot_be_done_is_said():
         bln_search.search_layers(network(), loader(60, 0), loader(40, 1), estimate="epoch")
 
 
+@pytest.mark.parametrize("search", ["exact", "coordinate"])
+def test_layers_that_mix_examples_are_refused_however_it_is_searched(search):
+    class Mixing(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.norm, self.last = torch.nn.Linear(6, 8), BLN(8, batch_size=SIZE), torch.nn.Linear(8, 4)
+
+        def forward(self, x):
+            x = torch.relu(self.norm(self.first(x)))
+            return self.last(x / x.amax(0, keepdim=True))
+
+    with pytest.raises(ModelError, match="does not treat examples independently"):
+        bln_search.search_layers(Mixing(), loader(60, 0), loader(40, 1), search=search)
+
+
 def test_plain_passes_agree():
     model = network()
     ranked = bln_search.search_layers(model, loader(60, 0), loader(40, 1))

@@ -13,6 +13,7 @@ from bln_search.core.layer_search import LayerSearchRecord, LayerSums
 from bln_search.core.records import Outcomes
 from bln_search.core.words import LayerSearch
 from bln_search.evaluation.batches import MiniBatch
+from bln_search.evaluation.tree.checking import check_walk
 from bln_search.evaluation.tree.evaluator import TreeEvaluator
 from bln_search.evaluation.tree.sums import Sums
 from bln_search.evaluation.tree.trie import Digits
@@ -58,16 +59,22 @@ def search_network(
     evaluator: of the validation mini-batches, made with these folds. test: mini-batches on which what was chosen is
     reported. sums, keep: where an interrupted enumeration goes on, and what it hands over meanwhile.
 
-    Raises ModelError where no configuration has a finite loss.
+    Raises ModelError where no configuration has a finite loss, none is alike in all layers, or the walk does not agree
+    with plain forward passes.
     """
     space = evaluator.space
     uniform = np.array(list(space.uniform().values()), np.uint8).reshape(-1, len(space.choices))
+    if not len(uniform):
+        raise ModelError(
+            "no configuration that is alike in all layers has a value, so there is nothing to compare with"
+        )
     if plan.kind is LayerSearch.EXACT:
         total = evaluator.enumerate(sums=sums, keep=keep)
         found = LayerSums(None, total.losses, total.correct, total.examples)
         chosen = [space.at(int(np.argmin(found.without(fold)))) for fold in range(len(total.examples))]
         evaluations = float(space.size)
     else:
+        check_walk(evaluator)
         found, chosen, evaluations = _searched(evaluator, folds, plan)
     if not np.isfinite(found.mean_loss).any():
         raise ModelError("no per-layer configuration of this network has a finite loss")
