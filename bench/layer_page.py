@@ -25,13 +25,15 @@ from bln_search.storage.ledger import open_ledger
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = DOCS / "per_layer.md"
 OPEN, CLOSE = "<!-- per_layer -->\n", "<!-- /per_layer -->"
-STUDIES = ("bln_cifar10_20pct_per_layer", "bln_resnet20_per_layer_small")
+STUDIES = ("bln_cifar10_20pct_b25",)
+"""The networks of this one are those that `bln_cifar10_20pct_per_layer` trains."""
+
 WIDTH, HEIGHT = 760, 380
 _ROWS = 5
 
 
 def save(names: list[str], database: str | None) -> None:
-    """What the analyses of studies say of per-layer configurations, as bench/results/STUDY.json."""
+    """What the analyses of studies say of per-layer configurations, as bench/results/STUDY_layers.json."""
     with closing(open_ledger(database or load_settings().database_url)) as ledger:
         for name in names:
             study = ledger.find_study(name)
@@ -48,7 +50,7 @@ def save(names: list[str], database: str | None) -> None:
                 "layers": found,
                 "provenance": provenance(),
             }
-            (RESULTS / f"{name}.json").write_text(json.dumps(whole, indent=1, allow_nan=False) + "\n")
+            (RESULTS / f"{name}_layers.json").write_text(json.dumps(whole, indent=1, allow_nan=False) + "\n")
 
 
 def _short(result: LayerResult) -> LayerResult:
@@ -130,10 +132,10 @@ def _searches() -> list[str]:
 
 
 def _study(name: str) -> list[str]:
-    whole = _read(name)
+    whole = _read(f"{name}_layers")
     if whole is None:
         return [f"`{name}`: not measured yet.", ""]
-    lines = [f"### `{name}`", "", f"`bench/results/{name}.json`.", ""]
+    lines = [f"### `{name}`", "", f"`bench/results/{name}_layers.json`.", ""]
     for written in whole["layers"]:
         result = LayerResult.model_validate(written)
         lines += [f"**{result.arm}.** {' '.join(layer_lines(result))}", "", *_rows(result), *_effects(result)]
@@ -161,7 +163,7 @@ def _effects(result: LayerResult) -> list[str]:
         cells = []
         for statistic in statistics:
             one = by_place.get((choice.name, statistic))
-            text = "" if one is None else f"{one.loss:+.4f}" + ("" if one.half is None else f" ± {one.half:.4f}")
+            text = "" if one is None else f"{one.loss:+.5f}" + ("" if one.half is None else f" ± {one.half:.5f}")
             cells.append(f"**{text}**" if one is not None and one.excludes_zero else text)
         lines.append(f"| {choice.name} | {' | '.join(cells)} |")
     return [*lines, ""]
@@ -172,7 +174,8 @@ def _figure(mean: float, half: float | None) -> str:
 
 
 def _spread(found: dict[str, float], digits: int) -> str:
-    return f"{found['median']:,.{digits}f} [{found['min']:,.{digits}f}, {found['max']:,.{digits}f}]"
+    middle, low, high = (round(found[name], digits) + 0.0 for name in ("median", "min", "max"))
+    return f"{middle:,.{digits}f} [{low:,.{digits}f}, {high:,.{digits}f}]"
 
 
 def levels_figure(found: dict[str, Any]) -> go.Figure:
