@@ -29,7 +29,8 @@ layers: {}
 """
 SLOWLY = """
 import bln_search.worker.layers as layers
-layers._WRITTEN_EVERY, layers.MEMORY_LIMIT = 0.0, 2**13
+import bln_search.search.layers.network as network
+layers._WRITTEN_EVERY, network.MEMORY_LIMIT = 0.0, 2**13
 from bln_search.cli.main import main
 main()
 """
@@ -106,7 +107,7 @@ def test_killed_in_mid_enumeration_the_same_command_goes_on_and_finds_the_same(r
     assert again.returncode == 0, said
     assert "ln seed 0: layers searched" not in said.splitlines()[0]
     assert said.startswith(f"bln seed 0: {done + 1} of 8 mini-batches")
-    monkeypatch.setattr("bln_search.worker.layers.MEMORY_LIMIT", 2**13)
+    monkeypatch.setattr("bln_search.search.layers.network.MEMORY_LIMIT", 2**13)
     uninterrupted(whole)
     for one, other in zip(found(killed)[0], found(whole)[0], strict=True):
         assert (one.arm, one.seed, one.spec) == (other.arm, other.seed, other.spec)
