@@ -60,7 +60,7 @@ def test_running_it_again_only_prints_the_table(finished):
 def test_database_and_version(finished):
     status = call("db", "status", home=finished, check=0).stdout
     assert "schema revision 0005; this version of bln-search writes 0005" in status
-    assert "schema revision 0004" in call("db", "upgrade", home=finished, check=0).stdout
+    assert "schema revision 0005" in call("db", "upgrade", home=finished, check=0).stdout
     assert call("--version", check=0).stdout.startswith("bln-search ")
 
 
