@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import torch
@@ -37,8 +38,9 @@ def choose_chunking(network: nn.Module, mini_batch: Tensor, rows: int, memory_li
     return Chunking(groups=max(1, fastest // (fanned * rows)), rows=rows)
 
 
+@cache
 def keep_freed_memory() -> None:
-    """Make glibc reuse freed buffers instead of returning them to the system, which costs a page fault for each page.
+    """Make glibc reuse freed buffers, instead of returning them to the system at a page fault for each page; once.
 
     Its threshold for that follows the largest block freed so far, up to 32 MiB; so one block is taken and freed.
     """

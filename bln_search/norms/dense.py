@@ -170,9 +170,8 @@ class DenseLinear:
             return [torch.zeros_like(plain)], scaled_variants(of.feature, plain, sums, constant, first=first)
         batch, product = self._batch_parts(of.batch, linear, scaled, wanted=True)
         assert product is not None
-        mean = of.feature.mean
-        moved = sums.view(-1, 1, 1) * mean.squeeze(-1) if first else sums * mean
-        plain = product.add_(linear(of.batch.mean, scaled)).sub_(moved)
+        mean, weights = (of.feature.mean.squeeze(-1), sums.view(-1, 1, 1)) if first else (of.feature.mean, sums)
+        plain = product.add_(linear(of.batch.mean, scaled)).addcmul_(weights, mean, value=-1)
         return batch, scaled_variants(of.feature, plain, sums, constant, first=first)
 
     def _batch_parts(

@@ -93,6 +93,7 @@ class TreeEvaluator:
         )
         self.space = every if space is None else space
         self._limit = chunk_limit(self.asked.memory_limit, example.device)
+        self._checked = False
         self._store = Store(self.asked.memory_limit)
         self._walk = Walk(
             self.staged,
@@ -127,7 +128,7 @@ class TreeEvaluator:
                 f"there are {self.space.size:,} per-layer configurations, more than the {MOST_CONFIGURATIONS:,} that "
                 "are enumerated: search them (beam, coordinate, tpe or racing), or tie layers together in groups"
             )
-        check_walk(self)
+        self.check()
         trie = trie_of(every_configuration(self.space))
         total = sums if sums is not None else Sums.empty(max(self._folds) + 1, len(trie))
         total.total = len(self.batches)
@@ -145,6 +146,12 @@ class TreeEvaluator:
                 if keep is not None:
                     keep(total)
         return total
+
+    def check(self) -> None:
+        """Compare a few configurations with plain forward passes, once. Raises ModelError where they differ."""
+        if not self._checked:
+            check_walk(self)
+            self._checked = True
 
     def sums(self, digits: Digits, batches: Sequence[int]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Sums of losses and of right answers of these configurations in each of these mini-batches.

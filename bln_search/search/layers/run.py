@@ -13,7 +13,6 @@ from bln_search.core.layer_search import LayerSearchRecord, LayerSums
 from bln_search.core.records import Outcomes
 from bln_search.core.words import LayerSearch
 from bln_search.evaluation.batches import MiniBatch
-from bln_search.evaluation.tree.checking import check_walk
 from bln_search.evaluation.tree.evaluator import TreeEvaluator
 from bln_search.evaluation.tree.sums import Sums
 from bln_search.evaluation.tree.trie import Digits
@@ -74,7 +73,7 @@ def search_network(
         chosen = [space.at(int(np.argmin(found.without(fold)))) for fold in range(len(total.examples))]
         evaluations = float(space.size)
     else:
-        check_walk(evaluator)
+        evaluator.check()
         found, chosen, evaluations = _searched(evaluator, folds, plan)
     if not np.isfinite(found.mean_loss).any():
         raise ModelError("no per-layer configuration of this network has a finite loss")
