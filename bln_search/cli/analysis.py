@@ -17,6 +17,7 @@ from bln_search.reports.comparison import analysis_lines, comparison_table
 from bln_search.settings import load_settings
 from bln_search.specs.study import ProbesSpec
 from bln_search.storage.ledger import open_ledger
+from bln_search.storage.queries import StudySummary
 
 
 def register(app: typer.Typer) -> None:
@@ -35,16 +36,24 @@ def analyze(
     """Say which rows can be told apart, which one to use, and what choosing it cost."""
     if output is Format.CSV:
         raise typer.BadParameter("an analysis is a table and sentences: choose table or json", param_hint="--format")
+    found, analysis = read_analysis(study, database, server, token)
+    if output is Format.JSON:
+        typer.echo(analysis.model_dump_json(indent=1))
+        return
+    _print(analysis, f"{found.name} ({found.state}): {found.spec.title}" if found.spec.title else found.name)
+
+
+def read_analysis(
+    study: str, database: str | None, server: str | None, token: str | None
+) -> tuple[StudySummary, Analysis]:
+    """A study and its analysis; the command ends where there is none yet."""
     with open_source(database, server, token) as source:
         found = source.find(study)
         analysis = source.analysis(found, anyway=True)
     if analysis is None:
         errors.print(f"study {found.name} is not analysed yet: the service does that once it is complete")
         raise typer.Exit(Exit.FAILED)
-    if output is Format.JSON:
-        typer.echo(analysis.model_dump_json(indent=1))
-        return
-    _print(analysis, f"{found.name} ({found.state}): {found.spec.title}" if found.spec.title else found.name)
+    return found, analysis
 
 
 def _print(analysis: Analysis, title: str) -> None:

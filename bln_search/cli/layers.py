@@ -9,9 +9,10 @@ from pydantic import TypeAdapter
 from rich import box
 from rich.table import Table
 
+from bln_search.cli.analysis import read_analysis
 from bln_search.cli.exits import Exit
 from bln_search.cli.output import Format, errors, results
-from bln_search.cli.sources import DatabaseOption, ServerOption, StudyArgument, TokenOption, open_source
+from bln_search.cli.sources import DatabaseOption, ServerOption, StudyArgument, TokenOption
 from bln_search.cli.studies import FormatOption
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.per_layer import LayerResult
@@ -38,12 +39,7 @@ def layers(
     """Show the per-layer configurations that were found, what of them is confirmed, and what each switch does where."""
     if output is Format.CSV:
         raise typer.BadParameter("this is tables and sentences: choose table or json", param_hint="--format")
-    with open_source(database, server, token) as source:
-        found = source.find(study)
-        analysis = source.analysis(found, anyway=True)
-    if analysis is None:
-        errors.print(f"study {found.name} is not analysed yet: the service does that once it is complete")
-        raise typer.Exit(Exit.FAILED)
+    found, analysis = read_analysis(study, database, server, token)
     if not analysis.layers:
         errors.print(_none(found, analysis), soft_wrap=True, markup=False, highlight=False)
         raise typer.Exit(Exit.FAILED)

@@ -8,7 +8,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from multiprocessing import get_context
 
 from bln_search.core.errors import DataError, ModelError
-from bln_search.core.layer_search import LayerSearchRecord, LayerSums
+from bln_search.core.layer_search import LayerSearchRecord
 from bln_search.evaluation.tree.sums import Sums
 from bln_search.search.layers.network import search_slice, search_trial
 from bln_search.search.place import Place
@@ -143,9 +143,8 @@ class _Search:
             self._failed(one, error)
             return None
         if isinstance(handed, Sums):
-            kept = LayerSums(None, handed.losses, handed.correct, handed.examples)
             sha256, clock = one.checkpoint.sha256, self.ledger.clock()
-            keep_progress(self.ledger.engine, one.id, sha256, self.asked, kept, handed.done, clock)
+            keep_progress(self.ledger.engine, one.id, sha256, self.asked, handed.of_all, handed.done, clock)
             self.say(f"{one.spec.label}: {handed.done} of {handed.total} mini-batches")
             return handed
         self._found(one, handed)
@@ -200,9 +199,8 @@ class _Progress:
         stop = self.stopping()
         if now - self.written >= _WRITTEN_EVERY or stop:
             self.written = now
-            kept = LayerSums(None, sums.losses, sums.correct, sums.examples)
             one, clock = self.one, self.ledger.clock()
-            keep_progress(self.ledger.engine, one.id, one.checkpoint.sha256, self.asked, kept, sums.done, clock)
+            keep_progress(self.ledger.engine, one.id, one.checkpoint.sha256, self.asked, sums.of_all, sums.done, clock)
             self.say(f"{one.spec.label}: {sums.done} of {sums.total} mini-batches{self._left(sums, now)}")
         if stop:
             raise StoppedError

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from bln_search.core.layer_search import LayerSums
+
 
 @dataclass
 class Sums:
@@ -28,14 +30,16 @@ class Sums:
         shape = folds, configurations
         return Sums(np.zeros(shape), np.zeros(shape, np.int64), np.zeros(folds, np.int64))
 
-    def mean_loss(self, folds: list[int] | None = None) -> NDArray[np.float64]:
-        """Mean loss of each configuration over these folds, by default over all."""
-        chosen = slice(None) if folds is None else folds
-        means: NDArray[np.float64] = self.losses[chosen].sum(0) / self.examples[chosen].sum()
+    @property
+    def of_all(self) -> LayerSums:
+        """The same as a record, of every configuration."""
+        return LayerSums(None, self.losses, self.correct, self.examples)
+
+    def mean_loss(self) -> NDArray[np.float64]:
+        """Of each configuration over all folds."""
+        means: NDArray[np.float64] = self.losses.sum(0) / self.examples.sum()
         return means
 
-    def accuracy(self, folds: list[int] | None = None) -> NDArray[np.float64]:
-        """Share of right answers of each configuration over these folds, by default over all."""
-        chosen = slice(None) if folds is None else folds
-        shares: NDArray[np.float64] = self.correct[chosen].sum(0) / self.examples[chosen].sum()
-        return shares
+    def accuracy(self) -> NDArray[np.float64]:
+        """Share of right answers of each configuration over all folds."""
+        return self.of_all.accuracy

@@ -65,7 +65,7 @@ class Searched(Protocol):
         ...
 
 
-_Any = TypeVar("_Any", bound=Searched)
+_Found = TypeVar("_Found", bound=Searched)
 
 
 def layer_result(
@@ -99,7 +99,7 @@ def layer_result(
     )
 
 
-def latest(searches: Sequence[_Any]) -> _Any:
+def latest(searches: Sequence[_Found]) -> _Found:
     """The one that was made last."""
     return max(searches, key=lambda one: one.made_at)
 

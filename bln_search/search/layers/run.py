@@ -69,7 +69,7 @@ def search_network(
         )
     if plan.kind is LayerSearch.EXACT:
         total = evaluator.enumerate(sums=sums, keep=keep)
-        found = LayerSums(None, total.losses, total.correct, total.examples)
+        found = total.of_all
         chosen = [space.at(int(np.argmin(found.without(fold)))) for fold in range(len(total.examples))]
         evaluations = float(space.size)
     else:
