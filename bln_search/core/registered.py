@@ -11,6 +11,7 @@ from importlib.metadata import EntryPoint, entry_points
 
 MODELS: dict[str, frozenset[str]] = {
     "lenet": frozenset(),
+    "lstm": frozenset({"widths", "embedding", "dense", "dropout", "recurrent_dropout"}),
     "mlp": frozenset({"widths"}),
     "nin": frozenset(),
     "resnet8": frozenset({"widths"}),
@@ -20,7 +21,7 @@ MODELS: dict[str, frozenset[str]] = {
 }
 """Networks that are built in, with the options each takes."""
 
-DATA_SETS = ("cifar10", "digits", "mnist")
+DATA_SETS = ("cifar10", "digits", "imdb", "mnist")
 """Data sets that are built in."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import shutil
 import tempfile
@@ -12,6 +13,7 @@ import numpy as np
 from bln_search.data.dataset import DataSet
 
 _ARRAYS = ("train_inputs", "train_labels", "test_inputs", "test_labels")
+_FACTS = "facts.json"
 _log = logging.getLogger(__name__)
 
 
@@ -22,11 +24,13 @@ def read_cache(folder: Path, name: str, version: str, classes: tuple[str, ...]) 
         return None
     try:
         arrays = {array: np.load(place / f"{array}.npy", allow_pickle=False) for array in _ARRAYS}
-    except (OSError, ValueError, EOFError) as error:
+        facts = json.loads((place / _FACTS).read_text("utf-8")) if (place / _FACTS).exists() else {}
+        vocabulary, remarks = facts.get("vocabulary"), tuple(facts.get("remarks", ()))
+    except (OSError, ValueError, EOFError, AttributeError) as error:
         _log.warning("the decoded copy in %s is damaged (%s); decoding again", place, error)
         shutil.rmtree(place, ignore_errors=True)
         return None
-    return DataSet(name=name, classes=classes, **arrays)
+    return DataSet(name=name, classes=classes, **arrays, vocabulary=vocabulary, remarks=remarks)
 
 
 def write_cache(folder: Path, version: str, data: DataSet) -> None:
@@ -39,6 +43,8 @@ def write_cache(folder: Path, version: str, data: DataSet) -> None:
             part.mkdir()
             for array in _ARRAYS:
                 np.save(part / f"{array}.npy", getattr(data, array), allow_pickle=False)
+            facts = {"vocabulary": data.vocabulary, "remarks": data.remarks}
+            (part / _FACTS).write_text(json.dumps(facts), "utf-8")
             if not place.exists():
                 part.rename(place)
     except OSError as error:

@@ -3,22 +3,39 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from bln_search.core.errors import DataError
 from bln_search.core.registered import data_problem, plugin_data_sets
-from bln_search.data import cifar10, digits, mnist
+from bln_search.data import cifar10, digits, imdb, mnist
 from bln_search.data.cache import read_cache, write_cache
 from bln_search.data.dataset import DataSet
 from bln_search.data.files import Archive, SourceFile, read_file
+
+
+class Source(Protocol):
+    """A data set where it was found, in one of several forms."""
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """The files and folders it lies in."""
+
+    @property
+    def version(self) -> str:
+        """Changes whenever what it holds does."""
+
+    def decode(self) -> DataSet:
+        """The data set."""
 
 
 @dataclass(frozen=True)
 class Entry:
     """A data set one can name: its files as published, how they are decoded, and where they are distributed.
 
+    find: looks for a data set that comes in several forms in these folders; DataError where it is in none.
     downloads: URLs of what `fetch` gets: each file packed as distributed, or the archive.
     """
 
@@ -29,6 +46,7 @@ class Entry:
     archive: Archive | None = None
     decode: Callable[[Callable[[SourceFile], bytes]], DataSet] | None = None
     downloads: tuple[str, ...] = ()
+    find: Callable[[Sequence[Path]], Source] | None = None
 
     @property
     def version(self) -> str:
@@ -60,6 +78,13 @@ CATALOG: Mapping[str, Entry] = {
         cifar10.decode,
         (f"https://www.cs.toronto.edu/~kriz/{cifar10.ARCHIVE.name}",),
     ),
+    "imdb": Entry(
+        "imdb",
+        "25,000 + 25,000 film reviews of two classes, the last 80 words of each (Maas et al. 2011)",
+        imdb.CLASSES,
+        downloads=(f"https://ai.stanford.edu/~amaas/data/sentiment/{imdb.ARCHIVE}",),
+        find=imdb.find_reviews,
+    ),
 }
 
 
@@ -85,13 +110,24 @@ def load_data(name: str, data: Path, cache: Path | None = None) -> DataSet:
     Raises DataError where a file is absent or damaged, ChecksumError where one is not the published file.
     """
     entry = find_entry(name)
-    if entry.decode is None:
+    if entry.find is not None:
+        source = entry.find(entry.folders(data))
+        return _kept(entry, source.version, cache, source.decode)
+    decode = entry.decode
+    if decode is None:
         return digits.decode()
-    if cache is not None:
-        cached = read_cache(cache, name, entry.version, entry.classes)
-        if cached is not None:
-            return cached
-    decoded = entry.decode(lambda file: read_file(file, entry.folders(data), entry.archive))
-    if cache is not None:
-        write_cache(cache, entry.version, decoded)
+    return _kept(
+        entry, entry.version, cache, lambda: decode(lambda file: read_file(file, entry.folders(data), entry.archive))
+    )
+
+
+def _kept(entry: Entry, version: str, cache: Path | None, decode: Callable[[], DataSet]) -> DataSet:
+    """The decoded copy in `cache`, made where there is none."""
+    if cache is None:
+        return decode()
+    cached = read_cache(cache, entry.name, version, entry.classes)
+    if cached is not None:
+        return cached
+    decoded = decode()
+    write_cache(cache, version, decoded)
     return decoded

@@ -9,21 +9,27 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+Inputs = NDArray[np.uint8] | NDArray[np.uint16]
+
 
 @dataclass(frozen=True)
 class DataSet:
     """Inputs as they are in the files (bytes, or real numbers where the source has them) and their classes.
 
     train_inputs: (n, *input_shape); train_labels: (n,), int64; the same for test. scale: the largest input value.
+    vocabulary: inputs are marks below this number (words of a text); None where they are measurements.
+    remarks: what one should know before believing figures of this data.
     """
 
     name: str
     classes: tuple[str, ...]
-    train_inputs: NDArray[np.uint8]
+    train_inputs: Inputs
     train_labels: NDArray[np.int64]
-    test_inputs: NDArray[np.uint8]
+    test_inputs: Inputs
     test_labels: NDArray[np.int64]
     scale: float = 255.0
+    vocabulary: int | None = None
+    remarks: tuple[str, ...] = ()
 
     @property
     def input_shape(self) -> tuple[int, ...]:

@@ -11,22 +11,23 @@ from torch import Tensor
 
 from bln_search.core.errors import DataError
 from bln_search.core.words import Split
-from bln_search.data.dataset import DataSet
+from bln_search.data.dataset import DataSet, Inputs
 from bln_search.data.splits import split_indices
 from bln_search.specs.data import DataSpec, Standardization
 
 
 @dataclass(frozen=True)
 class PreparedData:
-    """Inputs (float32, standardized) and targets (int64) of each split, resident on one device.
+    """Inputs (float32, standardized; marks as they are, int64) and targets (int64) of each split, on one device.
 
-    sha256: of the data set as decoded; None where nobody asked for it.
+    sha256: of the data set as decoded; None where nobody asked for it. vocabulary: of marks; None for measurements.
     """
 
     splits: dict[Split, tuple[Tensor, Tensor]]
     input_shape: tuple[int, ...]
     classes: int
     sha256: str | None = None
+    vocabulary: int | None = None
 
     def check_batch_size(self, batch_size: int) -> None:
         """Raise DataError unless every split holds at least one mini-batch of this size."""
@@ -41,21 +42,26 @@ class PreparedData:
 def prepare(data: DataSet, spec: DataSpec, device: torch.device | str = "cpu") -> PreparedData:
     """Split `data` by `spec`, fit the standardization on the training examples, and put all of it on `device`."""
     training, validation = split_indices(data.train_labels, spec)
-    fitted = Standardizer(data.train_inputs[training], data.scale, spec.standardization)
+    fitted = None
+    if data.vocabulary is None:
+        fitted = Standardizer(data.train_inputs[training], data.scale, spec.standardization)
 
-    def tensors(inputs: NDArray[np.uint8], labels: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
-        return torch.from_numpy(fitted(inputs)).to(device), torch.from_numpy(labels.copy()).to(device)
+    def tensors(inputs: Inputs, labels: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
+        seen = torch.from_numpy(inputs.astype(np.int64) if fitted is None else fitted(inputs))
+        return seen.to(device), torch.from_numpy(labels.copy()).to(device)
 
     splits = {
         Split.TRAIN: tensors(data.train_inputs[training], data.train_labels[training]),
         Split.VALIDATION: tensors(data.train_inputs[validation], data.train_labels[validation]),
         Split.TEST: tensors(data.test_inputs, data.test_labels),
     }
-    return PreparedData(splits, data.input_shape, len(data.classes), data.sha256)
+    return PreparedData(splits, data.input_shape, len(data.classes), data.sha256, data.vocabulary)
 
 
 def fit_standardization(data: DataSet, spec: DataSpec) -> Standardizer:
-    """What `prepare` standardizes the inputs of `data` with."""
+    """What `prepare` standardizes the inputs of `data` with. Raises DataError where they are marks."""
+    if data.vocabulary is not None:
+        raise DataError(f"{data.name} holds words, which nothing standardizes")
     training, _ = split_indices(data.train_labels, spec)
     return Standardizer(data.train_inputs[training], data.scale, spec.standardization)
 
@@ -66,7 +72,7 @@ class Standardizer:
     mean, deviation: float64, of an input's number of axes, the first of length one.
     """
 
-    def __init__(self, inputs: NDArray[np.uint8], scale: float, kind: Standardization) -> None:
+    def __init__(self, inputs: Inputs, scale: float, kind: Standardization) -> None:
         self.mean: NDArray[np.float64] = np.zeros((1,) * inputs.ndim)
         self.deviation: NDArray[np.float64] = np.full((1,) * inputs.ndim, scale, dtype=np.float64)
         if kind is not Standardization.NONE:
@@ -75,7 +81,7 @@ class Standardizer:
             deviation = inputs.std(axes, dtype=np.float64, keepdims=True)
             self.deviation = np.where(deviation == 0, 1.0, deviation)
 
-    def __call__(self, inputs: NDArray[np.uint8]) -> NDArray[np.float32]:
+    def __call__(self, inputs: Inputs) -> NDArray[np.float32]:
         """Standardized inputs, in slices so that float64 copies stay small."""
         out = np.empty(inputs.shape, np.float32)
         for start in range(0, len(inputs), 4096):

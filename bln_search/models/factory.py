@@ -16,6 +16,7 @@ from bln_search.models.convolutional import LeNet
 from bln_search.models.dense import MLP
 from bln_search.models.initialization import initialize
 from bln_search.models.plain import NIN, VGG16
+from bln_search.models.recurrent import Recurrent
 from bln_search.models.residual import ResNet
 
 NormFactory = Callable[[int], nn.Module]
@@ -23,6 +24,7 @@ NormFactory = Callable[[int], nn.Module]
 
 MODELS: Mapping[str, Callable[..., nn.Module]] = {
     "lenet": LeNet,
+    "lstm": Recurrent,
     "mlp": MLP,
     "nin": NIN,
     "resnet8": partial(ResNet, blocks=1),
@@ -40,13 +42,20 @@ def build_model(
     *,
     seed: int,
     options: Mapping[str, Any] | None = None,
+    vocabulary: int | None = None,
 ) -> nn.Module:
     """A freshly initialized network; the same seed gives the same weights whatever the norm.
 
-    input_shape: of one example. norm: makes a normalization layer for a number of features.
+    input_shape: of one example. norm: makes a normalization layer for a number of features. vocabulary: inputs are
+    marks of words below this number; None where they are measurements. Raises ModelError where a network cannot be.
     """
     check_model(name, options or {})
-    network = _factory(name)(input_shape, classes, norm, **(options or {}))
+    given = dict(options or {})
+    if vocabulary is not None:
+        if "vocabulary" not in signature(_factory(name)).parameters:
+            raise ModelError(f"the model {name} takes measurements, this data holds words: use the model `lstm`")
+        given["vocabulary"] = vocabulary
+    network = _factory(name)(input_shape, classes, norm, **given)
     initialize(network, torch.Generator().manual_seed(seed))
     return network
 

@@ -2,7 +2,7 @@
 
 As in the BLN experiments: Glorot uniform convolutions, orthogonal dense layers, zero biases. Networks of ReLUs (those
 that say `rectified`): normal, variance 2/fan-out for convolutions (He, Zhang, Ren & Sun 2015, Eq. 14) and 2/fan-in for
-dense layers (Eq. 10).
+dense layers (Eq. 10). Embeddings: uniform within 0.05, Keras's default. Recurrent layers draw their own.
 """
 
 from __future__ import annotations
@@ -12,11 +12,21 @@ from typing import Literal
 import torch
 from torch import nn
 
+from bln_search.models.recurrent.layer import RecurrentLayer
+
+_EMBEDDING = 0.05
+
 
 def initialize(network: nn.Module, generator: torch.Generator) -> None:
     """Draw every weight of `network` from `generator`; normalization layers keep γ = 1, β = 0."""
     rectified = getattr(network, "rectified", False)
     for module in network.modules():
+        if isinstance(module, RecurrentLayer):
+            module.initialize(generator)
+            continue
+        if isinstance(module, nn.Embedding):
+            nn.init.uniform_(module.weight, -_EMBEDDING, _EMBEDDING, generator=generator)
+            continue
         if isinstance(module, nn.Conv2d | nn.Linear) and rectified:
             mode: Literal["fan_in", "fan_out"] = "fan_out" if isinstance(module, nn.Conv2d) else "fan_in"
             nn.init.kaiming_normal_(module.weight, mode=mode, nonlinearity="relu", generator=generator)

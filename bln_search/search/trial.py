@@ -103,7 +103,15 @@ def build_network(trial: TrialSpec, data: PreparedData) -> nn.Module:
         )
 
     options = trial.model.model_dump(exclude={"name"}, exclude_none=True)
-    return build_model(trial.model.name, data.input_shape, data.classes, norm, seed=trial.seed, options=options)
+    return build_model(
+        trial.model.name,
+        data.input_shape,
+        data.classes,
+        norm,
+        seed=trial.seed,
+        options=options,
+        vocabulary=data.vocabulary,
+    )
 
 
 def _train(

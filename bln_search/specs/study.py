@@ -19,10 +19,20 @@ from bln_search.specs.training import TrainingSpec
 
 
 class ModelSpec(Spec):
-    """A network by name, with its options."""
+    """A network by name, with its options.
+
+    widths: of the hidden layers. embedding, dense: sizes in a recurrent network. dropout, recurrent_dropout: of the
+    inputs and of the hidden states of its recurrent layers, a fraction.
+    """
+
+    added_later = frozenset({"embedding", "dense", "dropout", "recurrent_dropout"})
 
     name: str = Field(min_length=1, max_length=64)
     widths: tuple[Annotated[int, Field(ge=1, le=65_536)], ...] | None = Field(default=None, min_length=1, max_length=32)
+    embedding: Annotated[int, Field(ge=1, le=65_536)] | None = None
+    dense: Annotated[int, Field(ge=1, le=65_536)] | None = None
+    dropout: Annotated[float, Field(ge=0, lt=1)] | None = None
+    recurrent_dropout: Annotated[float, Field(ge=0, lt=1)] | None = None
 
 
 class EvaluationSpec(Spec):

@@ -1,0 +1,94 @@
+"""Recurrent layers without normalization inside."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from bln_search.core.errors import ModelError
+from bln_search.models.recurrent.loop import run_lstm
+from bln_search.norms.examples import Examples, mark, plain
+
+
+class RecurrentLayer(nn.Module):
+    """From a sequence (N, T, inputs) to its hidden states (N, T, units), h_0 = 0.
+
+    dropout: of the input; recurrent_dropout: of h_{t-1} where it enters the step. Both masks are drawn once for a
+    sequence and hold at every step (Gal & Ghahramani 2016).
+    gates: how many linear maps of `units` a step has.
+    """
+
+    gates: int
+
+    def __init__(
+        self, inputs: int, units: int, *, dropout: float = 0.0, recurrent_dropout: float = 0.0, bias: bool = True
+    ) -> None:
+        super().__init__()
+        for name, value in (("dropout", dropout), ("recurrent_dropout", recurrent_dropout)):
+            if not 0 <= value < 1:
+                raise ModelError(f"{name} is a fraction from 0 to below 1, not {value}")
+        if min(inputs, units) < 1:
+            raise ModelError(f"a recurrent layer has at least one input and one unit, not {inputs} and {units}")
+        self.inputs, self.units = inputs, units
+        self.dropout, self.recurrent_dropout = dropout, recurrent_dropout
+        self.weight_input = nn.Parameter(torch.empty(self.gates * units, inputs))
+        self.weight_hidden = nn.Parameter(torch.empty(self.gates * units, units))
+        self.bias = nn.Parameter(torch.empty(self.gates * units)) if bias else None
+        self.initialize(None)
+
+    def initialize(self, generator: torch.Generator | None) -> None:
+        """Glorot uniform input weights, orthogonal recurrent weights, zero bias."""
+        nn.init.xavier_uniform_(self.weight_input, generator=generator)
+        nn.init.orthogonal_(self.weight_hidden, generator=generator)
+        if self.bias is not None:
+            nn.init.zeros_(self.bias)
+
+    def check_input(self, x: Tensor) -> None:
+        """Raise ModelError unless `x` is a sequence of this layer's inputs."""
+        if x.ndim != 3 or x.shape[2] != self.inputs:
+            raise ModelError(f"this layer takes sequences (N, T, {self.inputs}), not an input of {tuple(x.shape)}")
+
+    def dropped(self, x: Tensor) -> Tensor:
+        """The input under its dropout mask, the same at every step."""
+        if not (self.training and self.dropout):
+            return x
+        return x * F.dropout(x.new_ones(x.shape[0], 1, x.shape[2]), self.dropout)
+
+    def recurrent_mask(self, x: Tensor) -> Tensor | None:
+        """What h_{t-1} is multiplied by at every step, (N, units); None for nothing."""
+        if not (self.training and self.recurrent_dropout):
+            return None
+        return F.dropout(x.new_ones(x.shape[0], self.units), self.recurrent_dropout)
+
+    def extra_repr(self) -> str:
+        """Sizes and dropout."""
+        return f"{self.inputs}, {self.units}, dropout={self.dropout}, recurrent_dropout={self.recurrent_dropout}"
+
+
+class LSTM(RecurrentLayer):
+    """Long short-term memory: the input's share of all steps in one product, then one small product a step.
+
+    Weights of the gates one behind the other in the order o, f, i, g; the bias of f starts at one.
+    Source: Ba, Kiros & Hinton 2016, Eq. 17-19; forget bias: Jozefowicz, Zaremba & Sutskever 2015.
+    """
+
+    gates = 4
+
+    def initialize(self, generator: torch.Generator | None) -> None:
+        """As every recurrent layer, the forget gate open."""
+        super().initialize(generator)
+        if self.bias is not None:
+            nn.init.ones_(self.bias.data[self.units : 2 * self.units])
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Every hidden state, (N, T, units); of an input marked by the one-pass evaluation under every row."""
+        self.check_input(x)
+        mask = self.recurrent_mask(x)
+        projected = F.linear(self.dropped(x), self.weight_input, self.bias)
+        if isinstance(projected, Examples):
+            return mark(self._run(plain(projected), mask), projected.arrangement, projected.copies)
+        return self._run(projected, mask)
+
+    def _run(self, projected: Tensor, mask: Tensor | None) -> Tensor:
+        return run_lstm(projected.transpose(0, 1), self.weight_hidden, mask).transpose(0, 1)
