@@ -2,7 +2,8 @@
 
 As in the BLN experiments: Glorot uniform convolutions, orthogonal dense layers, zero biases. Networks of ReLUs (those
 that say `rectified`): normal, variance 2/fan-out for convolutions (He, Zhang, Ren & Sun 2015, Eq. 14) and 2/fan-in for
-dense layers (Eq. 10). Embeddings: uniform within 0.05, Keras's default. Recurrent layers draw their own.
+dense layers (Eq. 10). Recurrent networks (those that say `glorot`): Keras's defaults, Glorot uniform dense layers and
+embeddings uniform within 0.05, for which the BLN experiments name nothing else; their recurrent layers draw their own.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _EMBEDDING = 0.05
 
 def initialize(network: nn.Module, generator: torch.Generator) -> None:
     """Draw every weight of `network` from `generator`; normalization layers keep γ = 1, β = 0."""
-    rectified = getattr(network, "rectified", False)
+    rectified, glorot = getattr(network, "rectified", False), getattr(network, "glorot", False)
     for module in network.modules():
         if isinstance(module, RecurrentLayer):
             module.initialize(generator)
@@ -30,7 +31,7 @@ def initialize(network: nn.Module, generator: torch.Generator) -> None:
         if isinstance(module, nn.Conv2d | nn.Linear) and rectified:
             mode: Literal["fan_in", "fan_out"] = "fan_out" if isinstance(module, nn.Conv2d) else "fan_in"
             nn.init.kaiming_normal_(module.weight, mode=mode, nonlinearity="relu", generator=generator)
-        elif isinstance(module, nn.Conv2d):
+        elif isinstance(module, nn.Conv2d) or (glorot and isinstance(module, nn.Linear)):
             nn.init.xavier_uniform_(module.weight, generator=generator)
         elif isinstance(module, nn.Linear):
             nn.init.orthogonal_(module.weight, generator=generator)

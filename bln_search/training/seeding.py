@@ -17,8 +17,10 @@ def repeatable(seed: int, *, threads: int | None = None) -> Iterator[None]:
     """
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     before = torch.are_deterministic_algorithms_enabled(), torch.get_num_threads(), torch.backends.cudnn.allow_tf32
+    fills = torch.utils.deterministic.fill_uninitialized_memory
     torch.manual_seed(seed)
     torch.use_deterministic_algorithms(mode=True)
+    torch.utils.deterministic.fill_uninitialized_memory = False  # costs a write for every buffer that is written anyway
     torch.backends.cudnn.allow_tf32 = False  # convolutions in full single precision, as on CPU
     if threads is not None:
         torch.set_num_threads(threads)
@@ -26,5 +28,6 @@ def repeatable(seed: int, *, threads: int | None = None) -> Iterator[None]:
         yield
     finally:
         torch.use_deterministic_algorithms(before[0])
+        torch.utils.deterministic.fill_uninitialized_memory = fills
         torch.set_num_threads(before[1])
         torch.backends.cudnn.allow_tf32 = before[2]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from math import prod
+from typing import ClassVar
 
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -27,6 +28,8 @@ class Recurrent(nn.Module):
     rows are the steps. Output (N, classes), logits.
     Source: Ziaee & Çano 2022, section 4.2, Figure 5; sizes from the authors' notebook.
     """
+
+    glorot: ClassVar[bool] = True
 
     def __init__(
         self,

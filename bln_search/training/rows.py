@@ -1,0 +1,158 @@
+"""Adam where only a few rows of a large table have a gradient, as in an embedding of words.
+
+Dense Adam moves every row at every step, for a row without a gradient goes on along its decaying mean: ten million
+numbers a step for some hundred words. Here a row that has had no gradient for `_REMEMBERED` steps rests: what is left
+of its mean is 0.9^200 of it, which moves no single-precision weight. When its word comes back, its two averages are
+first brought to where dense Adam has them. So the weights are those of dense Adam up to rounding.
+
+Source of the update: Kingma & Ba 2015, Algorithm 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim.adam import adam
+
+_REMEMBERED = 200
+_EVERY = 64
+_FEW = 1 / 6
+"""Below this share of rows under way it pays to gather them."""
+
+
+@dataclass
+class _Table:
+    """One parameter: its averages, how far each row is, and which rows are under way (None: all of them)."""
+
+    mean: Tensor
+    square: Tensor
+    gradient: Tensor
+    step: Tensor
+    seen: Tensor
+    updated: Tensor
+    place: Tensor
+    moving: Tensor | None
+
+    @staticmethod
+    def of(parameter: Tensor) -> _Table:
+        """Nothing seen yet."""
+        rows = len(parameter)
+        counters = [torch.full((rows,), start, device=parameter.device) for start in (-_REMEMBERED, 0, -1)]
+        zeros = [torch.zeros_like(parameter) for _ in range(3)]
+        first = torch.empty(0, dtype=torch.long, device=parameter.device)
+        return _Table(*zeros, torch.tensor(0.0), *counters, first)
+
+
+def has_embedding(network: nn.Module) -> bool:
+    """Does the network have a table of which a mini-batch reads some rows?"""
+    return any(isinstance(module, nn.Embedding) for module in network.modules())
+
+
+class RowAdam(torch.optim.Adam):
+    """torch's Adam, fused; a parameter whose gradient is sparse (rows) gets the same update at less cost."""
+
+    def __init__(self, network: nn.Module, learning_rate: float) -> None:
+        super().__init__(network.parameters(), lr=learning_rate, fused=True)
+        self._tables: dict[Tensor, _Table] = {}
+        for module in network.modules():
+            if isinstance(module, nn.Embedding):
+                module.sparse = True
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """One step of every parameter that has a gradient."""
+        sparse = []
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is not None and parameter.grad.is_sparse:
+                    sparse.append((parameter, parameter.grad.coalesce(), group))
+                    parameter.grad = None
+        result = super().step(closure)
+        for parameter, gradient, group in sparse:
+            if parameter not in self._tables:
+                self._tables[parameter] = _Table.of(parameter)
+            _step(parameter, gradient, self._tables[parameter], group)
+        return result
+
+
+def _step(parameter: Tensor, gradient: Tensor, table: _Table, group: dict[str, Any]) -> None:
+    rows, values = gradient.indices()[0], gradient.values()
+    now = int(table.step.item())
+    table.seen[rows] = now + 1
+    if now % _EVERY == 0:
+        _choose(table, now, group["betas"])
+    if table.moving is None:
+        _update(parameter, table.gradient.index_add_(0, rows, values), table.mean, table.square, table.step, group)
+        table.gradient.index_fill_(0, rows, 0.0)
+        return
+    _wake(rows[table.place[rows] < 0], table, now, group["betas"])
+    gathered = [whole.index_select(0, table.moving) for whole in (parameter, table.mean, table.square)]
+    own = torch.zeros_like(gathered[0]).index_add_(0, table.place[rows], values)
+    _update(gathered[0], own, gathered[1], gathered[2], table.step, group)
+    for whole, part in zip((parameter, table.mean, table.square), gathered, strict=True):
+        whole.index_copy_(0, table.moving, part)
+
+
+def _choose(table: _Table, now: int, betas: tuple[float, float]) -> None:
+    """Let rows rest that were not seen for long; all of them are under way where few would rest."""
+    recent = (table.seen > now - _REMEMBERED).nonzero()[:, 0]
+    many = len(recent) > _FEW * len(table.seen)
+    if table.moving is None:
+        if many:
+            return
+        table.updated.fill_(now)
+    else:
+        table.updated[table.moving] = now
+    if many:
+        _catch_up((table.updated < now).nonzero()[:, 0], table, now, betas)
+        table.moving = None
+        return
+    resting = recent[table.updated[recent] < now]
+    _catch_up(resting, table, now, betas)
+    table.place.fill_(-1)
+    table.place[recent] = torch.arange(len(recent), device=recent.device)
+    table.moving = recent
+
+
+def _wake(rows: Tensor, table: _Table, now: int, betas: tuple[float, float]) -> None:
+    """Rows that come back join those under way."""
+    if not len(rows):
+        return
+    assert table.moving is not None
+    _catch_up(rows, table, now, betas)
+    table.place[rows] = torch.arange(len(rows), device=rows.device) + len(table.moving)
+    table.moving = torch.cat([table.moving, rows])
+
+
+def _catch_up(rows: Tensor, table: _Table, now: int, betas: tuple[float, float]) -> None:
+    """Bring the averages of rows that rested to where they are after step `now`."""
+    rested = (now - table.updated[rows]).unsqueeze(1)
+    table.mean[rows] *= torch.pow(betas[0], rested.double()).to(table.mean.dtype)
+    table.square[rows] *= torch.pow(betas[1], rested.double()).to(table.square.dtype)
+    table.updated[rows] = now
+
+
+def _update(
+    parameter: Tensor, gradient: Tensor, mean: Tensor, square: Tensor, step: Tensor, group: dict[str, Any]
+) -> None:
+    """torch's own update; it raises `step` by one."""
+    adam(
+        [parameter],
+        [gradient],
+        [mean],
+        [square],
+        [],
+        [step],
+        fused=True,
+        amsgrad=False,
+        beta1=group["betas"][0],
+        beta2=group["betas"][1],
+        lr=group["lr"],
+        weight_decay=0.0,
+        eps=group["eps"],
+        maximize=False,
+    )
