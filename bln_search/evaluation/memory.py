@@ -31,11 +31,11 @@ class Chunking:
 
 def choose_chunking(network: nn.Module, mini_batch: Tensor, rows: int, memory_limit: int) -> Chunking:
     """Measure the activations of one plain forward pass of `mini_batch` and choose what fits `memory_limit`."""
-    fanned = max(_largest_activation(network, mini_batch), 1)
+    shared, fanned = _largest_activations(network, mini_batch)
     fastest = min(memory_limit, _FASTEST.get(mini_batch.device.type, MEMORY_LIMIT))
     if fanned * rows > memory_limit:
         return Chunking(groups=1, rows=max(1, memory_limit // fanned))
-    return Chunking(groups=max(1, fastest // (fanned * rows)), rows=rows)
+    return Chunking(groups=max(1, fastest // max(fanned * rows, shared)), rows=rows)
 
 
 @cache
@@ -47,16 +47,16 @@ def keep_freed_memory() -> None:
     torch.empty(_REUSED_BY_MALLOC, dtype=torch.uint8).fill_(0)
 
 
-def _largest_activation(network: nn.Module, mini_batch: Tensor) -> int:
-    """Bytes of the largest output of a module from the first normalization layer on."""
-    largest = 0
+def _largest_activations(network: nn.Module, mini_batch: Tensor) -> tuple[int, int]:
+    """Bytes of the largest output of a module in front of the first normalization layer, and from there on."""
+    largest = [1, 1]
     fanned = False
 
     def look(module: nn.Module, _inputs: Any, output: Any) -> None:
-        nonlocal largest, fanned
+        nonlocal fanned
         fanned = fanned or isinstance(module, Normalization)
-        if fanned and isinstance(output, Tensor):
-            largest = max(largest, output.numel() * output.element_size())
+        if isinstance(output, Tensor):
+            largest[fanned] = max(largest[fanned], output.numel() * output.element_size())
 
     hooks = [module.register_forward_hook(look) for module in network.modules()]
     try:
@@ -65,4 +65,4 @@ def _largest_activation(network: nn.Module, mini_batch: Tensor) -> int:
     finally:
         for hook in hooks:
             hook.remove()
-    return largest
+    return largest[0], largest[1]

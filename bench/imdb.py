@@ -1,0 +1,184 @@
+"""The recurrent network of the BLN paper: all configurations in one pass, and what a training step costs.
+
+Words of the shape of IMDB (25,000 test reviews of 80 marks, mini-batches of 25), two threads. Evaluation: the sixteen
+configurations in one pass against sixteen plain evaluations one after another, each pair in the same process; the
+measured singles are four of the sixteen in turn, since they take the same time each. Training: a whole step (forward,
+backward, Adam) of our network with both dropouts against the same network with torch.nn.LSTM, which has no recurrent
+dropout, under torch's own Adam; and the recurrent layers alone.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from bench.enumerate import BATCH, ROWS, fused, single, timed
+from bench.reporting import arguments, finish, spread
+from bln_search.core.words import Correction, PopulationEstimate, Semantics
+from bln_search.evaluation import gather_frozen
+from bln_search.evaluation.batches import mini_batches
+from bln_search.evaluation.one_pass import Populations
+from bln_search.models import build_model
+from bln_search.models.recurrent import LSTM
+from bln_search.norms import BLN
+from bln_search.norms.finding import find_norms, network_populations
+from bln_search.training.rows import RowAdam
+
+LENGTH, VOCABULARY = 80, 20_003
+_SINGLES = (0, 5, 10, 15)
+_RATE = 0.003
+
+
+class TorchLSTM(nn.Module):
+    """torch's LSTM with an input of the same sizes: every hidden state, (N, T, units)."""
+
+    def __init__(self, ours: LSTM) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(ours.inputs, ours.units, batch_first=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Every hidden state."""
+        states: Tensor = self.lstm(x)[0]
+        return states
+
+
+def network_of(semantics: Semantics, device: str, *, ours: bool = True) -> nn.Module:
+    """The paper's network with random weights; with torch's LSTM layers in place of ours."""
+    norm = partial(BLN, semantics=semantics, batch_size=BATCH)
+    network = build_model("lstm", (LENGTH,), 2, norm, seed=0, vocabulary=VOCABULARY)
+    if not ours:
+        network.layers = nn.ModuleList(TorchLSTM(layer) for layer in network.layers)  # type: ignore[arg-type, union-attr]
+    return network.to(device)
+
+
+def prepared(semantics: Semantics, device: str, examples: int) -> tuple[nn.Module, Tensor, Tensor, Populations]:
+    """Network, marks, classes and frozen population values."""
+    torch.manual_seed(0)
+    network = network_of(semantics, device).eval()
+    inputs = torch.randint(0, VOCABULARY, (examples, LENGTH), device=device)
+    targets = torch.randint(0, 2, (examples,), device=device)
+    sample = (x for x, _ in mini_batches(inputs[:500], targets[:500], BATCH))
+    gathered = {PopulationEstimate.FROZEN: gather_frozen(network, sample)}
+    populations = network_populations(find_norms(network), gathered, Correction.BESSEL, per_slot=False)
+    return network, inputs, targets, populations
+
+
+def evaluation(semantics: Semantics, device: str, examples: int, pairs: int) -> dict[str, object]:
+    """One pass against single evaluations; the largest relative difference of mean losses."""
+    network, inputs, targets, populations = prepared(semantics, device, examples)
+    one = partial(single, network, inputs, targets, populations)
+    few = inputs[:500], targets[:500]
+    differences = [
+        abs(loss - alone) / abs(alone)
+        for row, loss in zip(ROWS, fused(network, *few, populations), strict=True)
+        for alone in [single(network, *few, populations, row)]
+    ]
+    costs, seconds = [], []
+    for _ in range(pairs):
+        together = timed(partial(fused, network, inputs, targets, populations), device)
+        alone = [timed(partial(one, ROWS[index]), device) for index in _SINGLES]
+        costs.append(together / statistics.fmean(alone))
+        seconds.append(together)
+    return {
+        "cost_in_single_evaluations": spread(costs),
+        "sixteen_singles_over_one_pass": spread([len(ROWS) / cost for cost in costs]),
+        "seconds": spread(seconds),
+        "max_relative_difference": max(differences),
+    }
+
+
+def step_of(network: nn.Module, optimizer: torch.optim.Optimizer, x: Tensor, y: Tensor) -> Callable[[], None]:
+    """One step of training."""
+
+    def step() -> None:
+        optimizer.zero_grad()
+        F.cross_entropy(network(x), y).backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+
+    return step
+
+
+def layers_of(network: nn.Module, x: Tensor) -> Callable[[], None]:
+    """Forward and backward through the recurrent layers alone."""
+
+    def step() -> None:
+        out = x
+        for layer in network.layers:  # type: ignore[union-attr]
+            out = layer(out)
+        network.zero_grad()
+        out[:, -1].sum().backward()
+
+    return step
+
+
+def training(device: str, pairs: int) -> dict[str, object]:
+    """Our step over torch's: whole steps with torch's Adam, whole steps as they run, recurrent layers alone."""
+    torch.manual_seed(0)
+    x = torch.randint(0, VOCABULARY, (BATCH, LENGTH), device=device)
+    y = torch.randint(0, 2, (BATCH,), device=device)
+    ours, theirs, whole = (network_of(Semantics.REFERENCE, device, ours=kind).train() for kind in (True, False, True))
+    adam = partial(torch.optim.Adam, lr=_RATE, fused=True)
+    embedded = torch.randn(BATCH, LENGTH, 512, device=device, requires_grad=True)
+    steps = {
+        "ours": step_of(ours, adam(ours.parameters()), x, y),
+        "torch": step_of(theirs, adam(theirs.parameters()), x, y),
+        "ours_row_adam": step_of(whole, RowAdam(whole, _RATE), x, y),
+        "layers_ours": layers_of(ours, embedded),
+        "layers_torch": layers_of(theirs, embedded),
+    }
+    for step in steps.values():
+        timed(step, device)
+    took: dict[str, list[float]] = {name: [] for name in steps}
+    for _ in range(pairs):
+        for name, step in steps.items():
+            took[name].append(timed(step, device))
+
+    def ratio(first: str, second: str) -> dict[str, float]:
+        return spread([a / b for a, b in zip(took[first], took[second], strict=True)])
+
+    return {
+        "step": ratio("ours", "torch"),
+        "step_with_row_adam": ratio("ours_row_adam", "torch"),
+        "layers": ratio("layers_ours", "layers_torch"),
+        "seconds": {name: spread(values) for name, values in took.items()},
+    }
+
+
+def main() -> None:
+    options = arguments(__doc__ or "").parse_args()
+    torch.set_num_threads(2)
+    device = options.device
+    examples, pairs, steps = (2_500, 3, 15) if options.quick else (25_000, 5, 60)
+    trained = training(device, steps)
+    evaluated = {semantics.value: evaluation(semantics, device, examples, pairs) for semantics in Semantics}
+    for name, one in evaluated.items():
+        print(f"{name:10} {one}")
+    print(f"training   {trained}")
+    cost, step = evaluated[Semantics.REFERENCE]["cost_in_single_evaluations"], trained["step"]
+    assert isinstance(cost, dict)
+    assert isinstance(step, dict)
+    finish(
+        "imdb" if device == "cpu" else "imdb_gpu",
+        {
+            "cost_in_single_evaluations": cost["median"],
+            "step_versus_torch_lstm": step["median"],
+            "by_semantics": evaluated,
+            "training": trained,
+            "examples": examples,
+            "batch_size": BATCH,
+            "pairs": pairs,
+            "steps": steps,
+            "device": device,
+        },
+        save=options.save,
+        device=device,
+    )
+
+
+if __name__ == "__main__":
+    main()
