@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
@@ -12,6 +13,10 @@ from bln_search.cli.output import errors, results
 from bln_search.cli.studies import DataOption
 from bln_search.core.errors import DataError
 from bln_search.settings import load_settings
+
+if TYPE_CHECKING:
+    from bln_search.data import DataSet
+    from bln_search.data.catalog import Entry, Source
 
 app = typer.Typer(
     help="Data sets: which there are, whether their files are whole, where to get them.", no_args_is_help=True
@@ -23,46 +28,88 @@ NameArgument = Annotated[str, typer.Argument(help="Name of a data set.")]
 def list_data(data: DataOption = None) -> None:
     """List the data sets and whether their files are at hand."""
     from bln_search.data.catalog import CATALOG
-    from bln_search.data.files import find_file
 
     folder = data or load_settings().data_folder
     table = Table(header_style="bold")
     for column in ("name", "about", "files"):
         table.add_column(column)
     for entry in CATALOG.values():
-        folders = entry.folders(folder)
-        missing = [file.name for file in entry.files if find_file(file, folders) is None]
-        archived = entry.archive is not None and any((each / entry.archive.name).is_file() for each in folders)
-        state = "at hand" if not missing or archived else f"{len(missing)} of {len(entry.files)} missing"
-        table.add_row(entry.name, entry.about, state)
+        table.add_row(entry.name, entry.about, _state(entry, entry.folders(folder)))
     results.print(table)
+
+
+def _state(entry: Entry, folders: list[Path]) -> str:
+    from bln_search.data.files import find_file
+
+    if entry.find is not None:
+        try:
+            entry.find(folders)
+        except DataError:
+            return "missing"
+        return "at hand"
+    missing = [file.name for file in entry.files if find_file(file, folders) is None]
+    archived = entry.archive is not None and any((each / entry.archive.name).is_file() for each in folders)
+    return "at hand" if not missing or archived else f"{len(missing)} of {len(entry.files)} missing"
 
 
 @app.command()
 def verify(name: NameArgument, data: DataOption = None) -> None:
-    """Unpack a data set's files and compare them with the published checksums."""
+    """Unpack a data set's files and compare them with the published checksums; of reviews, count them, too."""
     from bln_search.data.catalog import find_entry
+
+    verify_entry(find_entry(name), data or load_settings().data_folder)
+
+
+def verify_entry(entry: Entry, folder: Path) -> None:
+    """Say what is found of a data set. Raises DataError where it is absent, damaged or not what is published."""
     from bln_search.data.files import read_file
 
-    entry = find_entry(name)
-    folders = entry.folders(data or load_settings().data_folder)
+    folders = entry.folders(folder)
+    if entry.find is not None:
+        _verify_source(entry.find(folders))
+        return
     for file in entry.files:
         read_file(file, folders, entry.archive)
         results.print(f"{file.name}: MD5 {file.md5}, as published")
-    results.print(f"{name}: {len(entry.files)} files verified" if entry.files else f"{name} needs no files")
+    results.print(f"{entry.name}: {len(entry.files)} files verified" if entry.files else f"{entry.name} needs no files")
+
+
+def _verify_source(source: Source) -> None:
+    for line in source.verify():
+        _print(line)
+    found = source.decode()
+    for line in (*_counted(found), *found.remarks):
+        _print(f"{found.name}: {line}")
+
+
+def _counted(found: DataSet) -> list[str]:
+    """The examples of each class in each split."""
+    splits = {"train": found.train_labels.tolist(), "test": found.test_labels.tolist()}
+    return [
+        f"{split}, {', '.join(f'{labels.count(label):,} {name}' for label, name in enumerate(found.classes))}"
+        for split, labels in splits.items()
+    ]
+
+
+def _print(line: str) -> None:
+    results.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 @app.command()
 def fetch(name: NameArgument, data: DataOption = None) -> None:
     """Get a data set's files from where they are distributed, and verify them."""
     from bln_search.data.catalog import find_entry
+
+    fetch_entry(find_entry(name), data or load_settings().data_folder)
+
+
+def fetch_entry(entry: Entry, folder: Path) -> None:
+    """Download what is not there or not as it should be, then verify it."""
     from bln_search.data.fetch import fetch_files
 
-    entry = find_entry(name)
-    folder = data or load_settings().data_folder
     with suppress(DataError):
-        verify(name, folder)
+        verify_entry(entry, folder)
         return
     for path in fetch_files(entry, folder):
         errors.print(f"got {path}", soft_wrap=True)
-    verify(name, folder)
+    verify_entry(entry, folder)

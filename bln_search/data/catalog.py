@@ -27,8 +27,11 @@ class Source(Protocol):
     def version(self) -> str:
         """Changes whenever what it holds does."""
 
+    def verify(self) -> tuple[str, ...]:
+        """Of each path what was compared with what is published; ChecksumError where it is different."""
+
     def decode(self) -> DataSet:
-        """The data set."""
+        """The data set. Raises ChecksumError where a path is not what is published."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,7 @@ class Entry:
 
     find: looks for a data set that comes in several forms in these folders; DataError where it is in none.
     downloads: URLs of what `fetch` gets: each file packed as distributed, or the archive.
+    remarks: what one should know of the published data before believing figures of it.
     """
 
     name: str
@@ -47,6 +51,7 @@ class Entry:
     decode: Callable[[Callable[[SourceFile], bytes]], DataSet] | None = None
     downloads: tuple[str, ...] = ()
     find: Callable[[Sequence[Path]], Source] | None = None
+    remarks: tuple[str, ...] = ()
 
     @property
     def version(self) -> str:
@@ -84,6 +89,7 @@ CATALOG: Mapping[str, Entry] = {
         imdb.CLASSES,
         downloads=(f"https://ai.stanford.edu/~amaas/data/sentiment/{imdb.ARCHIVE}",),
         find=imdb.find_reviews,
+        remarks=imdb.REMARKS,
     ),
 }
 

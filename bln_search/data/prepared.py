@@ -21,6 +21,7 @@ class PreparedData:
     """Inputs (float32, standardized; marks as they are, int64) and targets (int64) of each split, on one device.
 
     sha256: of the data set as decoded; None where nobody asked for it. vocabulary: of marks; None for measurements.
+    remarks: what one should know of the data before believing figures of it.
     """
 
     splits: dict[Split, tuple[Tensor, Tensor]]
@@ -28,6 +29,7 @@ class PreparedData:
     classes: int
     sha256: str | None = None
     vocabulary: int | None = None
+    remarks: tuple[str, ...] = ()
 
     def check_batch_size(self, batch_size: int) -> None:
         """Raise DataError unless every split holds at least one mini-batch of this size."""
@@ -55,7 +57,7 @@ def prepare(data: DataSet, spec: DataSpec, device: torch.device | str = "cpu") -
         Split.VALIDATION: tensors(data.train_inputs[validation], data.train_labels[validation]),
         Split.TEST: tensors(data.test_inputs, data.test_labels),
     }
-    return PreparedData(splits, data.input_shape, len(data.classes), data.sha256, data.vocabulary)
+    return PreparedData(splits, data.input_shape, len(data.classes), data.sha256, data.vocabulary, data.remarks)
 
 
 def fit_standardization(data: DataSet, spec: DataSpec) -> Standardizer:

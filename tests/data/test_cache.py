@@ -23,6 +23,23 @@ def test_what_is_written_is_read_back(tmp_path):
     assert read_cache(tmp_path, "small", "v2", ()) is None
 
 
+def test_scale_vocabulary_and_remarks_are_read_back(tmp_path):
+    whole = replace(small(), scale=16.0, vocabulary=12, remarks=("few",))
+    write_cache(tmp_path, "v1", whole)
+    back = read_cache(tmp_path, "small", "v1", ())
+    assert (back.scale, back.vocabulary, back.remarks) == (16.0, 12, ("few",))
+
+
+def test_a_copy_of_bytes_from_before_there_were_facts_is_read(tmp_path):
+    write_cache(tmp_path, "v1", small())
+    (tmp_path / "small-v1" / "facts.json").unlink()
+    assert read_cache(tmp_path, "small", "v1", ()).vocabulary is None
+    words = replace(small(), train_inputs=small().train_inputs.astype(np.uint16), vocabulary=12)
+    write_cache(tmp_path, "v2", words)
+    (tmp_path / "small-v2" / "facts.json").unlink()
+    assert read_cache(tmp_path, "small", "v2", ()) is None
+
+
 def test_the_hash_is_of_what_is_decoded_wherever_it_came_from(tmp_path):
     write_cache(tmp_path, "v1", small())
     assert read_cache(tmp_path, "small", "v1", ()).sha256 == small().sha256

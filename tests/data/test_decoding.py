@@ -56,7 +56,7 @@ def test_digits_are_always_there(tmp_path):
 
 
 def test_an_unknown_name_lists_the_known_ones(tmp_path):
-    with pytest.raises(DataError, match="choose one of cifar10, digits, mnist"):
+    with pytest.raises(DataError, match="choose one of cifar10, digits, imdb, mnist"):
         load_data("imagenet", tmp_path)
 
 

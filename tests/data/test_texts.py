@@ -1,0 +1,62 @@
+"""Texts become marks as in the usual preprocessing of these reviews."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bln_search.data.texts import FIRST_WORD, PADDING, START, UNKNOWN, last_marks, vocabulary, words
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("A Film, and GOOD!", ["a", "film", "and", "good"]),
+        ("it's the director's cut", ["it's", "the", "director's", "cut"]),
+        ("end.<br /><br />Next", ["end", "br", "br", "next"]),
+        ("well-made (1984) [sic]", ["well", "made", "1984", "sic"]),
+        ("tab\tline\nÉté", ["tab", "line", "été"]),
+        ("“quoted” …", ["“quoted”", "…"]),
+        ("", []),
+        ("!?...", []),
+    ],
+)
+def test_words_are_lower_case_without_punctuation_but_the_apostrophe(text, found):
+    assert words(text) == found
+
+
+def test_frequent_words_come_first_equally_frequent_ones_by_the_alphabet():
+    known = vocabulary([["b", "c", "a"], ["c", "d"]], 3)
+    assert known == {"c": FIRST_WORD, "a": FIRST_WORD + 1, "b": FIRST_WORD + 2}
+    assert vocabulary([["d", "c", "a"], ["b", "c"]], 10) == {"c": 3, "a": 4, "b": 5, "d": 6}
+    assert vocabulary([], 3) == {}
+
+
+KNOWN = {"a": 3, "b": 4, "c": 5}
+
+
+@pytest.mark.parametrize(
+    ("text", "marks"),
+    [
+        ("a b", [PADDING, START, 3, 4]),
+        ("a x b", [START, 3, UNKNOWN, 4]),
+        ("a a b c", [3, 3, 4, 5]),
+        ("c c c a x b c", [3, UNKNOWN, 4, 5]),
+        ("", [PADDING, PADDING, PADDING, START]),
+    ],
+)
+def test_the_last_marks_start_where_the_text_does_and_are_padded_in_front(text, marks):
+    assert last_marks(text.split(), KNOWN, 4).tolist() == marks
+
+
+@given(st.lists(st.sampled_from([*KNOWN, "x", "y"]), max_size=200))
+def test_every_text_has_eighty_marks_below_the_vocabulary_padded_in_front_only(text):
+    marks = last_marks(text, KNOWN, 80)
+    assert (marks.shape, marks.dtype) == ((80,), np.uint16)
+    assert marks.max() < FIRST_WORD + len(KNOWN)
+    padding = int((marks == PADDING).sum())
+    assert padding == max(0, 79 - len(text))
+    assert (marks[:padding] == PADDING).all()
+    assert (marks == START).sum() == (len(text) < 80)
