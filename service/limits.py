@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from threading import Lock
 
-from bln_search.core.registered import data_problem, model_problem
+from bln_search.core.registered import data_problem, model_problem, pair_problem
 from bln_search.settings import Settings
 from bln_search.specs.plan import Plan, plan_study
 from bln_search.specs.problems import Problem, space_problems
@@ -48,7 +48,7 @@ def checked_plan(study: StudySpec, settings: Settings) -> Plan:
     """The plan of a study that may be sent in. Raises RefusedError (422) with every reason why it may not."""
     problems = [
         Problem(("data", "name"), data_problem(study.data.name) or ""),
-        Problem(("model", "name"), _model_problem(study) or ""),
+        Problem(("model", "name"), _model_problem(study) or pair_problem(study.model.name, study.data.name) or ""),
     ]
     problems = [one for one in problems if one.message]
     if not problems and written_trials(study) <= settings.most_trials:

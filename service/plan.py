@@ -16,6 +16,7 @@ from service.schemas import PlanOut, UndefinedEvaluation
 _EXAMPLES = {
     "cifar10": {Split.TRAIN: 50_000, Split.TEST: 10_000},
     "digits": {Split.TRAIN: 1_437, Split.TEST: 360},
+    "imdb": {Split.TRAIN: 25_000, Split.TEST: 25_000},
     "mnist": {Split.TRAIN: 60_000, Split.TEST: 10_000},
 }
 """Examples of the built-in data sets, as published."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from dataclasses import asdict
 from enum import StrEnum
@@ -107,7 +107,7 @@ def run(
     from bln_search.worker.analysis import Attended, analyzed
 
     place = make_place(settings, data, device)
-    check_study(study, place)
+    _say(check_study(study, place))
     with ExitStack() as stack:
         chosen = stack.enter_context(make_executor(executor, place, workers, ray_address, gpus_per_trial))
         ledger = stack.enter_context(closing(open_ledger(database or settings.database_url)))
@@ -121,6 +121,12 @@ def run(
         if state is not StudyState.COMPLETE:
             _print_failures(ledger, study_id)
             raise typer.Exit(Exit.INCOMPLETE)
+
+
+def _say(remarks: Iterable[str]) -> None:
+    """What one should know of the data, on standard error."""
+    for remark in remarks:
+        errors.print(remark, markup=False, highlight=False, soft_wrap=True)
 
 
 def make_executor(
@@ -139,9 +145,11 @@ def make_executor(
 def validate(file: Annotated[Path, typer.Argument(help="Study file.", show_default=False)]) -> None:
     """Check a study file and print what it stands for, without training anything."""
     study = load_study(file)
+    from bln_search.data.catalog import find_entry
     from bln_search.search.preflight import check_names
 
     check_names(study)
+    _say(f"{study.data.name}: {remark}" for remark in find_entry(study.data.name).remarks)
     table = Table(title=Text(f"{study.name}: {study.title}"), title_justify="left")
     for column in ("arm", "method", "semantics", "seeds", "rows", "population"):
         table.add_column(column)

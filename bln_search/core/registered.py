@@ -24,6 +24,12 @@ MODELS: dict[str, frozenset[str]] = {
 DATA_SETS = ("cifar10", "digits", "imdb", "mnist")
 """Data sets that are built in."""
 
+WORDS = frozenset({"imdb"})
+"""Those of them that hold words."""
+
+READERS = frozenset(name for name, options in MODELS.items() if "embedding" in options)
+"""Built-in networks that take words."""
+
 
 @lru_cache(maxsize=1)
 def plugin_models() -> dict[str, EntryPoint]:
@@ -62,3 +68,10 @@ def data_problem(name: str) -> str | None:
     if name in DATA_SETS or name in plugin_data_sets():
         return None
     return f"there is no data set {name!r}; choose one of {', '.join(data_sets())}"
+
+
+def pair_problem(model: str, data: str) -> str | None:
+    """Why this model cannot take this data set; None where it can, as far as names tell."""
+    if data in WORDS and model in MODELS and model not in READERS:
+        return f"the model {model} takes measurements, {data} holds words: choose one of {', '.join(sorted(READERS))}"
+    return None

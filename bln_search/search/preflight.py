@@ -6,6 +6,8 @@ from math import ceil
 
 import torch
 
+from bln_search.core.errors import ModelError
+from bln_search.core.registered import pair_problem
 from bln_search.core.words import Split
 from bln_search.data.catalog import find_entry
 from bln_search.models.factory import check_model
@@ -20,14 +22,21 @@ from bln_search.training.augmentation import Augmentation
 
 
 def check_names(study: StudySpec) -> None:
-    """Raise DataError or ModelError unless there are a data set and a model of these names, with these options."""
+    """Raise DataError or ModelError unless there are a data set and a model of these names, with these options.
+
+    And unless the model takes such data, as far as names tell.
+    """
     find_entry(study.data.name)
     check_model(study.model.name, study.model.model_dump(exclude={"name"}, exclude_none=True))
+    problem = pair_problem(study.model.name, study.data.name)
+    if problem is not None:
+        raise ModelError(problem)
 
 
-def check_study(study: StudySpec, place: Place) -> None:
+def check_study(study: StudySpec, place: Place) -> tuple[str, ...]:
     """Load the data, check the mini-batch sizes and build every arm's network once.
 
+    Returns what one should know of the data before believing figures of it.
     Raises DataError or ModelError, naming what to change in the study file.
     """
     check_names(study)
@@ -49,3 +58,4 @@ def check_study(study: StudySpec, place: Place) -> None:
                 check_layers(network, study.layers)
         if trial.training.augmentation is not None:
             Augmentation(trial.training.augmentation, data.input_shape, torch.Generator())
+    return tuple(f"{study.data.name}: {remark}" for remark in data.remarks)

@@ -74,7 +74,8 @@ class Worker:
         about = {"study_id": study_id}
         _log.info("study %d: taken", study_id, extra=about)
         try:
-            check_study(self.ledger.study(study_id).spec, self.place)
+            for remark in check_study(self.ledger.study(study_id).spec, self.place):
+                _log.warning("study %d: %s", study_id, remark, extra=about)
             state = run_study(self.ledger, study_id, self.executor, _Log(study_id), self.stopping.is_set)
         except (SpecError, DataError, ModelError) as error:
             _log.warning("study %d: %s", study_id, error, extra=about)

@@ -18,9 +18,20 @@ from bln_search.models.factory import MODELS, build_model
 def test_the_names_are_those_of_what_is_built_in():
     assert set(registered.MODELS) == set(MODELS)
     assert set(registered.DATA_SETS) == set(CATALOG)
-    given = {"input_shape", "classes", "norm", "blocks"}  # `blocks` is what tells one ResNet from another
+    given = {"input_shape", "classes", "norm", "blocks", "vocabulary"}  # `blocks` is what tells one ResNet from another
     for name, factory in MODELS.items():
         assert set(signature(factory).parameters) - given == registered.MODELS[name], name
+
+
+def test_words_are_for_networks_that_take_a_vocabulary():
+    assert {name for name in MODELS if "vocabulary" in signature(MODELS[name]).parameters} == registered.READERS
+    assert set(registered.DATA_SETS) >= registered.WORDS
+    assert registered.pair_problem("lstm", "imdb") is None
+    assert registered.pair_problem("lstm", "digits") is None
+    assert registered.pair_problem("nin", "imdb").startswith(
+        "the model nin takes measurements, imdb holds words: choose"
+    )
+    assert registered.pair_problem("of-a-package", "imdb") is None
 
 
 class Plugin(nn.Module):
@@ -59,5 +70,5 @@ def test_a_package_that_is_broken_is_one_clear_error(plugins):
         build_model("bad", (4,), 3, nn.BatchNorm1d, seed=0)
     with pytest.raises(DataError, match=r"is not a bln_search\.data\.catalog\.Entry"):
         find_entry("bad")
-    with pytest.raises(ModelError, match="choose one of bad, lenet, mlp, nin, own, resnet20"):
+    with pytest.raises(ModelError, match="choose one of bad, lenet, lstm, mlp, nin, own, resnet20"):
         build_model("os.system", (4,), 3, nn.BatchNorm1d, seed=0)

@@ -95,10 +95,15 @@ BAD = {
     "unknown key": (edited(("seeds:", "sedes:")), 3, "did you mean `seeds`?"),
     "misspelled norm": (edited(("bln}", "bnl}")), 3, "'bn', 'ln', 'bln', 'mbn' or 'brn', not 'bnl'"),
     "negative epochs": (edited(("epochs: 1", "epochs: -1")), 3, "training.epochs"),
-    "unknown data": (edited(("name: digits", "name: digit")), 3, "choose one of cifar10, digits, mnist"),
+    "unknown data": (edited(("name: digits", "name: digit")), 3, "choose one of cifar10, digits, imdb, mnist"),
     "missing data": (edited(("name: digits", "name: cifar10")), 3, "data_batch_1.bin"),
-    "unknown model": (edited(("name: mlp", "name: mpl")), 3, "choose one of lenet, mlp, nin"),
+    "unknown model": (edited(("name: mlp", "name: mpl")), 3, "choose one of lenet, lstm, mlp, nin"),
     "wrong option": (edited(("name: mlp", "name: lenet")), 3, "widths"),
+    "measurements wanted of words": (
+        edited(("name: digits", "name: imdb")),
+        3,
+        "the model mlp takes measurements, imdb holds words: choose one of",
+    ),
     "network too large for the images": (
         edited(("{name: mlp, widths: [8]}", "{name: lenet}")),
         3,
@@ -182,7 +187,9 @@ def test_a_searched_study_is_shown_before_and_after_it_has_points(tmp_path):
     assert all(trial["parameters"].startswith("learning_rate=") for trial in shown["trial_list"])
 
 
-@pytest.mark.parametrize("name", ["unknown data", "unknown model", "wrong option", "unknown key"])
+@pytest.mark.parametrize(
+    "name", ["unknown data", "unknown model", "wrong option", "unknown key", "measurements wanted of words"]
+)
 def test_validate_finds_it_too(name, tmp_path):
     text, code, message = BAD[name]
     (tmp_path / "study.yaml").write_text(text)

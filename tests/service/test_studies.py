@@ -54,9 +54,10 @@ def test_every_mistake_of_a_study_has_its_pointer(client):
 @pytest.mark.parametrize(
     ("change", "pointer", "says"),
     [
-        ({"data": {"name": "nowhere"}}, "/data/name", "choose one of cifar10, digits, mnist"),
+        ({"data": {"name": "nowhere"}}, "/data/name", "choose one of cifar10, digits, imdb, mnist"),
         ({"model": {"name": "os.system"}}, "/model/name", "there is no model"),
         ({"model": {"name": "lenet", "widths": [3]}}, "/model/name", "has no option 'widths'"),
+        ({"data": {"name": "imdb"}}, "/model/name", "takes measurements, imdb holds words: choose one of"),
         ({"data": {"name": "/etc/passwd"}}, "/data/name", "there is no data set"),
         (
             {"seeds": list(range(1000)), "arms": [{"method": "bln", "name": f"a{n}"} for n in range(11)]},

@@ -14,6 +14,7 @@ from bln_search.storage.browse import find_study_line, workers_seen
 from bln_search.storage.ledger import open_ledger
 from bln_search.storage.queue import Queue
 from bln_search.worker.loop import Worker
+from tests.data.reviews import made_up, write_lines
 
 STUDY = """
 name: NAME
@@ -60,6 +61,18 @@ def test_a_study_that_cannot_be_run_fails_with_its_reason_and_the_next_is_run(wo
     assert line(worker, bad).state == StudyState.FAILED
     assert reason in line(worker, bad).reason
     assert line(worker, good).state == StudyState.COMPLETE
+
+
+def test_what_one_should_know_of_the_data_is_said_once(worker, tmp_path, caplog):
+    write_lines(tmp_path / "data" / "imdb", made_up())
+    text = STUDY.replace("fraction: 0.2", "validation: 0.2").replace("NAME", "words").replace("DATA", "imdb")
+    text = text.replace("{name: mlp, widths: [4]}", "{name: lstm, widths: [4], embedding: 3, dense: 4}")
+    study_id = worker.queue.submit(parse_study(text.replace("BATCH", "5")), "ada").study_id
+    worker.work(once=True)
+    assert line(worker, study_id).state == StudyState.COMPLETE
+    for split in ("train", "test"):
+        remark = f"study {study_id}: imdb: 50 {split} reviews, not the 25,000 that were published"
+        assert caplog.messages.count(remark) == 1
 
 
 def test_an_error_nobody_foresaw_fails_the_study_and_not_the_worker(worker, caplog):

@@ -1,0 +1,144 @@
+"""The verbs about data know the set that comes in several forms."""
+
+from __future__ import annotations
+
+import re
+import threading
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from bln_search.cli.data import fetch_entry, verify_entry
+from bln_search.core.errors import ChecksumError, DataError
+from bln_search.data.catalog import CATALOG
+from bln_search.data.imdb import ARCHIVE, REMARKS, find_reviews
+from tests.data.reviews import made_up, md5, write_archive, write_lines
+from tests.end_to_end.commands import call
+
+IMDB = CATALOG["imdb"]
+COUNTS = ["imdb: train, 25 negative, 25 positive", "imdb: test, 25 negative, 25 positive"]
+FEW = [f"imdb: 50 {split} reviews, not the 25,000 that were published" for split in ("train", "test")]
+
+
+def state(folder):
+    listed = call("data", "list", "--data", folder, check=0).stdout
+    return re.search(r"imdb .*│ (.*?) +│$", listed, re.MULTILINE)[1]
+
+
+def test_the_list_says_whether_it_is_at_hand(tmp_path):
+    assert state(tmp_path) == "missing"
+    write_lines(tmp_path / "imdb", made_up())
+    assert state(tmp_path) == "at hand"
+
+
+def test_verify_says_what_was_used_and_what_is_in_it(tmp_path):
+    write_lines(tmp_path / "imdb", made_up(), ".jsonl.xz")
+    paths = [tmp_path / "imdb" / f"{split}.jsonl.xz" for split in ("train", "test")]
+    said = call("data", "verify", "imdb", "--data", tmp_path, check=0).stdout.splitlines()
+    assert said == [*(f"{path}: no checksum is published for JSON Lines" for path in paths), *COUNTS, *FEW]
+
+
+@pytest.mark.parametrize("what", ["absent", "damaged", "another archive"])
+def test_what_cannot_be_verified_is_one_clear_error(what, tmp_path):
+    if what == "damaged":
+        write_lines(tmp_path, made_up())
+        (tmp_path / "test.jsonl").write_text("{")
+    if what == "another archive":
+        write_archive(tmp_path / ARCHIVE, made_up())
+    refused = call("data", "verify", "imdb", "--data", tmp_path, check=3)
+    says = {"absent": "data fetch imdb", "damaged": "test.jsonl, line 1:", "another archive": IMDB_MD5}[what]
+    assert says in refused.stderr
+    assert refused.stderr.count("error:") == 1
+    assert "Traceback" not in refused.stderr
+
+
+IMDB_MD5 = "published is 7c2ac02c03563afcf9b574c7e56c153a"
+
+
+def test_the_published_reviews_are_verified(real_data):
+    if not (real_data / "imdb").is_dir():
+        pytest.skip("the real reviews are not here")
+    said = call("data", "verify", "imdb", "--data", real_data, check=0).stdout.splitlines()
+    counts = [f"imdb: {split}, 12,500 negative, 12,500 positive" for split in ("train", "test")]
+    assert said[2:] == [*counts, *(f"imdb: {remark}" for remark in REMARKS)]
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *args):
+        """Say nothing."""
+
+
+@contextmanager
+def serving(folder):
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=folder)) as running:
+        thread = threading.Thread(target=running.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{running.server_port}"
+        running.shutdown()
+        thread.join()
+
+
+def offered(url, published):
+    """The entry of the reviews, as if they were distributed at `url`."""
+    return replace(IMDB, downloads=(f"{url}/{ARCHIVE}",), find=partial(find_reviews, archive_md5=published))
+
+
+def test_fetch_gets_the_archive_once_and_verifies_it(tmp_path, capsys):
+    published = write_archive(tmp_path / "served" / ARCHIVE, made_up())
+    path = tmp_path / "data" / "imdb" / ARCHIVE
+    verified = [f"{path}: MD5 {published}, as published", *COUNTS, *FEW]
+    with serving(tmp_path / "served") as url:
+        fetch_entry(offered(url, published), tmp_path / "data")
+        first = capsys.readouterr()
+    assert first.out.splitlines() == verified
+    assert str(path) in first.err
+    fetch_entry(offered("http://127.0.0.1:9", published), tmp_path / "data")  # nobody is asked again
+    assert capsys.readouterr().out.splitlines() == verified
+
+
+def test_an_archive_that_is_not_the_published_one_is_fetched_anew(tmp_path):
+    published = write_archive(tmp_path / "served" / ARCHIVE, made_up())
+    path = tmp_path / "data" / "imdb" / ARCHIVE
+    write_archive(path, made_up(30))
+    with serving(tmp_path / "served") as url:
+        fetch_entry(offered(url, published), tmp_path / "data")
+    assert md5(path) == published
+
+
+def test_what_was_fetched_and_is_another_file_is_refused(tmp_path):
+    write_archive(tmp_path / "served" / ARCHIVE, made_up())
+    with serving(tmp_path / "served") as url, pytest.raises(ChecksumError, match="is not the published"):
+        fetch_entry(offered(url, "0" * 32), tmp_path / "data")
+
+
+def test_a_plain_error_where_nothing_can_be_fetched(tmp_path):
+    entry = offered("http://127.0.0.1:9", "0" * 32)
+    with pytest.raises(DataError, match="could not be downloaded"):
+        fetch_entry(entry, tmp_path)
+    with pytest.raises(DataError, match="imdb is not in"):
+        verify_entry(entry, tmp_path)
+
+
+STUDY = """
+name: words
+data: {name: imdb, validation: 0.2}
+model: {name: lstm, widths: [4], embedding: 3, dense: 4}
+arms: [{method: bln}]
+training: {epochs: 1, batch_size: 5}
+seeds: [0, 1]
+"""
+
+
+def test_a_study_of_words_says_once_what_one_should_know_of_them(tmp_path):
+    (tmp_path / "study.yaml").write_text(STUDY)
+    validated = call("validate", tmp_path / "study.yaml", check=0)
+    assert validated.stderr.splitlines() == [f"imdb: {remark}" for remark in REMARKS]
+    write_lines(tmp_path / "imdb", made_up())
+    done = call("run", tmp_path / "study.yaml", "--data", tmp_path, home=tmp_path / "home", check=0)
+    assert [line for line in done.stderr.splitlines() if line.startswith("imdb")] == FEW
+    exported = call("export", "words", "--to", tmp_path / "to", "--data", tmp_path, home=tmp_path / "home", check=1)
+    assert "networks on words are not" in exported.stderr
+    assert "Traceback" not in exported.stderr

@@ -1,0 +1,43 @@
+"""What cannot work is refused before anything is trained, what one should know is said."""
+
+from __future__ import annotations
+
+import pytest
+
+from bln_search.core.errors import ModelError
+from bln_search.search.place import Place
+from bln_search.search.preflight import check_names, check_study
+from bln_search.specs import parse_study
+from tests.data.reviews import made_up, write_lines
+
+STUDY = """
+name: words
+data: {name: imdb, validation: 0.2}
+model: MODEL
+arms: [{method: bln}]
+training: {epochs: 1, batch_size: 5}
+"""
+LSTM = "{name: lstm, widths: [4], embedding: 3, dense: 4}"
+
+
+@pytest.fixture
+def place(tmp_path):
+    write_lines(tmp_path / "imdb", made_up())
+    return Place(tmp_path, tmp_path / "cache", tmp_path)
+
+
+def test_remarks_on_the_data_are_handed_over(place):
+    assert check_study(parse_study(STUDY.replace("MODEL", LSTM)), place) == (
+        "imdb: 50 train reviews, not the 25,000 that were published",
+        "imdb: 50 test reviews, not the 25,000 that were published",
+    )
+    digits = STUDY.replace("MODEL", "{name: mlp}").replace("imdb", "digits")
+    assert check_study(parse_study(digits), place) == ()
+
+
+@pytest.mark.parametrize("model", ["lenet", "mlp", "resnet8"])
+def test_words_are_refused_for_a_network_that_takes_measurements(model, place):
+    study = parse_study(STUDY.replace("MODEL", model.join(("{name: ", "}"))))
+    for check in (lambda: check_names(study), lambda: check_study(study, place)):
+        with pytest.raises(ModelError, match=f"^the model {model} takes measurements, imdb holds words: choose one of"):
+            check()
