@@ -41,8 +41,8 @@ def export_network(
     export.
 
     Raises MissingPackageError without the packages of the extra `export`; ExportError where the folder holds something
-    else, the row is undefined, torch cannot follow the network, or two forms of it answer differently; DataError for
-    a checkpoint that is absent or damaged.
+    else, the row is undefined, the data holds words, torch cannot follow the network, or two forms of it answer
+    differently; DataError for a checkpoint that is absent or damaged.
     """
     check_packages()
     check_target(folder, overwrite=overwrite)

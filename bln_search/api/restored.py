@@ -60,8 +60,14 @@ class TrainedRow:
 def restore(row: TrainedRow, checkpoints: Path, data: DataSet) -> tuple[Description, ExportedNetwork]:
     """The network of the checkpoint under the row's configuration, in evaluation mode; and what it is.
 
-    Raises DataError for a checkpoint that is absent or damaged, ExportError where the row is undefined.
+    Raises DataError for a checkpoint that is absent or damaged, ExportError where the row is undefined or the network
+    reads words.
     """
+    if data.vocabulary is not None:
+        raise ExportError(
+            f"{row.label} cannot be exported: networks on words are not, and {data.name} holds words; what is exported "
+            "takes measurements"
+        )
     weights, gathered = read_checkpoint(checkpoints / row.checkpoint.file, row.checkpoint.sha256)
     described = _describe(row, data)
     network = empty_network(described).eval()

@@ -14,6 +14,7 @@ from torch.nn import functional as F
 import bln_search
 from bln_search.api import export, export_network, folder, programs
 from bln_search.core.errors import DataError, ExportError, MissingPackageError, StorageFullError
+from bln_search.data import DataSet
 from bln_search.evaluation.batches import mini_batches
 from bln_search.norms.finding import find_norms
 from tests.api.trained import DIGITS, enlarged, row_of, train
@@ -67,6 +68,18 @@ def exported(networks, tmp_path_factory):
         return kept[name, word]
 
     return written
+
+
+def test_a_network_on_words_is_not_exported(tmp_path):
+    draw = np.random.default_rng(0)
+    marks = {f"{split}_inputs": draw.integers(0, 9, (300, 5)).astype(np.uint16) for split in ("train", "test")}
+    labels = {f"{split}_labels": np.arange(300) % 2 for split in ("train", "test")}
+    words = DataSet("words", ("no", "yes"), **marks, **labels, vocabulary=9)
+    model = "{name: lstm, widths: [4], embedding: 3, dense: 4}"
+    row, _ = row_of(train(tmp_path / "checkpoints", model, "{method: bln}", data=words), "FFFF")
+    with pytest.raises(ExportError, match="networks on words are not, and words holds words"):
+        export_network(row, tmp_path / "checkpoints", words, tmp_path / "target")
+    assert not (tmp_path / "target").exists()
 
 
 def forms_of(target):
