@@ -21,7 +21,7 @@ from torch.autograd.function import once_differentiable
 def run_lstm(projected: Tensor, weight: Tensor, mask: Tensor | None) -> Tensor:
     """Every h_t, (T, N, H), from the input's share (T, N, 4H), W_h (4H, H) and a mask (N, H) or None; h_0 = c_0 = 0."""
     if torch.is_grad_enabled() and (projected.requires_grad or weight.requires_grad):
-        hidden: Tensor = _Lstm.apply(projected, weight, mask)
+        hidden: Tensor = _Lstm.apply(projected, weight, mask)  # type: ignore[no-untyped-call]
         return hidden
     return _inference(projected, weight, mask)
 
@@ -91,7 +91,7 @@ class _Lstm(torch.autograd.Function):
         return hidden
 
     @staticmethod
-    @once_differentiable  # type: ignore[misc,untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
         gates, cells, squashed, masked, weight, mask = ctx.saved_tensors
         steps, n, width = gates.shape
@@ -112,9 +112,10 @@ class _Lstm(torch.autograd.Function):
             strict=True,
         )
         through_cell = by_cell.unsqueeze(1)
-        following = kept = None
+        following: Tensor | None = None
+        kept: Tensor | None = None
         for by_now, by_out, by_rest, by_result, slope, forgotten in reversed(list(of_step)):
-            if following is not None:
+            if following is not None and kept is not None:
                 if mask is None:
                     by_result.addmm_(following, weight)
                 else:
