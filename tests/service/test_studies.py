@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from bln_search.core.registered import DATA_SETS
 from bln_search.core.states import FailureClass, StudyState
 from bln_search.storage.browse import find_study_line
 from tests.service.conftest import body, finish_trial, study
@@ -76,6 +77,12 @@ def test_what_this_service_does_not_take_says_so(client, change, pointer, says):
         (error, *_) = answer.json()["errors"]
         assert error["pointer"].startswith(pointer)
         assert says in error["detail"]
+
+
+@pytest.mark.parametrize("name", DATA_SETS)
+def test_the_room_is_known_for_every_built_in_data_set(client, name):
+    told = client.post(f"{STUDIES}/validate", json=body(data={"name": name}, model={"name": "lstm"})).json()
+    assert told["bytes"] > 0
 
 
 def test_a_plan_says_what_a_study_stands_for(world, client):
