@@ -1,61 +1,96 @@
-"""The tables of docs/bln_cifar10.md, made from bench/results/published.json: `python -m bench.conclusions --write`."""
+"""The tables of docs/bln_cifar10.md and bln_imdb.md, made from bench/results: `python -m bench.conclusions --write`."""
 
 from __future__ import annotations
 
 import argparse
 import json
-from pathlib import Path
+from statistics import mean, stdev
 from typing import Any
 
-from bench.published import STUDIES
+from bench.experiments import CIFAR10, EXPERIMENTS, IMDB, Experiment
 from bench.reporting import RESULTS
 
-PAGE = Path(__file__).parents[1] / "docs" / "bln_cifar10.md"
 OPEN, CLOSE = "<!-- published -->\n", "<!-- /published -->"
 _READING = {True: "reference", False: "paper"}
 
 
-def block() -> str:
-    """The text between the marks."""
-    whole = json.loads((RESULTS / "published.json").read_text())
-    found = [(name, whole["result"].get(name)) for name in STUDIES]
-    return "\n".join([_where(whole), _summary(found), _effects(found), _baselines(found), *_rows(found)])
+def block(experiment: Experiment) -> str:
+    """The text between the marks of the experiment's page."""
+    whole = json.loads((RESULTS / f"{experiment.result}.json").read_text())
+    found = [(name, whole["result"].get(name)) for name in experiment.studies]
+    parts = [_where(whole, experiment), _summary(found, experiment)]
+    if experiment is IMDB:
+        parts.append(_seeds(found, experiment))
+    return "\n".join([*parts, _effects(found), _baselines(found), *_rows(found)])
 
 
-def _where(whole: dict[str, Any]) -> str:
+def _where(whole: dict[str, Any], experiment: Experiment) -> str:
     made = whole["provenance"]
-    return f"On {made['hardware']}, torch {made['versions']['torch']}; `bench/results/published.json`.\n"
+    return f"On {made['hardware']}, torch {made['versions']['torch']}; `bench/results/{experiment.result}.json`.\n"
 
 
 def _conditions(found: list[tuple[str, Any]]) -> list[tuple[str, Any, dict[str, Any]]]:
     return [(name, study, one) for name, study in found if study is not None for one in study["conditions"]]
 
 
-def _summary(found: list[tuple[str, Any]]) -> str:
+def _summary(found: list[tuple[str, Any]], experiment: Experiment) -> str:
     lines = [
         "| study | reading | population | seeds | first group | pairs told apart, of 120 | of them against the "
         "published order | Kendall's τ with the published order: of the means; of a seed | of two of our seeds |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for name, _, one in _conditions(found):
-        kept = one["kendall"]
-        low, high = kept["between_seeds_range"]
         lines.append(
             f"| `{name}` | {_READING[name.endswith('reference')]} | {one['population']} | {one['seeds']} | "
-            f"{_group(one)} | {one['pairs_apart']} | {one['published_order_contradicted']} | "
-            f"{kept['tau']:.2f}; {kept['seeds_mean']:.2f} | {kept['between_seeds_mean']:.2f} [{low:.2f}, {high:.2f}] |"
+            f"{_group(one)} | {one['pairs_apart']} | {_agreement(one)} |"
         )
+    seeds = "ten" if experiment is CIFAR10 else "five"
     lines += [
-        f"| `{name}` | {_READING[name.endswith('reference')]} | not measured with ten seeds yet | | | | | | |"
+        f"| `{name}` | {_READING[name.endswith('reference')]} | not measured with {seeds} seeds yet | | | | | | |"
         for name, study in found
         if study is None
     ]
     return "\n".join([*lines, ""])
 
 
+def _agreement(one: dict[str, Any]) -> str:
+    """Pairs against the published order, and Kendall's τ; empty where no order was published."""
+    kept = one["kendall"]
+    if kept is None:
+        return "| | "
+    low, high = kept["between_seeds_range"]
+    return (
+        f"{one['published_order_contradicted']} | {kept['tau']:.2f}; {kept['seeds_mean']:.2f} | "
+        f"{kept['between_seeds_mean']:.2f} [{low:.2f}, {high:.2f}]"
+    )
+
+
+def _seeds(found: list[tuple[str, Any]], experiment: Experiment) -> str:
+    """Of every seed the first row, and how the published figure lies among them."""
+    lines = [
+        "Of every seed the row of least test loss, its test accuracy in %, and the mean and standard deviation over "
+        "seeds beside the published single seed:",
+        "",
+        "| study | population | by seed | accuracy % | loss | published accuracy %, loss | seeds with FF first |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for name, _, one in _conditions(found):
+        seeds = one["by_seed"]
+        each = ", ".join(f"{seed['first']} {100 * seed['accuracy']:.2f}" for seed in seeds)
+        accuracy, loss = ([seed[key] for seed in seeds] for key in ("accuracy", "loss"))
+        given = experiment.figures.get(experiment.studies[name] or "", {}).get("bln")
+        published = "" if given is None else f"{100 * given[1]:.2f}, {given[0]:.4f}"
+        first = sum(seed["first"].startswith("FF") for seed in seeds)
+        lines.append(
+            f"| `{name}` | {one['population']} | {each} | {100 * mean(accuracy):.2f} ± {100 * stdev(accuracy):.2f} | "
+            f"{mean(loss):.4f} ± {stdev(loss):.4f} | {published} | {first} of {len(seeds)} |"
+        )
+    return "\n".join([*lines, ""])
+
+
 def _group(one: dict[str, Any]) -> str:
     first = one["first_group"]
-    return "all 16" if len(first) == 16 else ", ".join(first)
+    return f"all {len(first)}" if len(first) == len(one["rows"]) else ", ".join(first)
 
 
 def _effects(found: list[tuple[str, Any]]) -> str:
@@ -106,7 +141,7 @@ def _rows(found: list[tuple[str, Any]]) -> list[str]:
             low, high = row["ranks"]
             lines.append(
                 f"| {place} | {row['configuration']} | {row['letters']} | {low}–{high} | {row['loss']:.4f} | "
-                f"{100 * row['accuracy']:.2f} | {100 * row['first_share']:.0f} | {row['published_rank']} |"
+                f"{100 * row['accuracy']:.2f} | {100 * row['first_share']:.0f} | {row['published_rank'] or '–'} |"
             )
         blocks.append("\n".join([*lines, ""]))
     return blocks
@@ -116,10 +151,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="put the block into the page")
     options = parser.parse_args()
-    if options.write:
-        before, rest = PAGE.read_text().split(OPEN)
-        PAGE.write_text(before + OPEN + block() + CLOSE + rest.split(CLOSE)[1])
-    print(block())
+    for experiment in EXPERIMENTS.values():
+        text = block(experiment)
+        if options.write:
+            before, rest = experiment.page.read_text().split(OPEN)
+            experiment.page.write_text(before + OPEN + text + CLOSE + rest.split(CLOSE)[1])
+        print(text)
 
 
 if __name__ == "__main__":

@@ -52,7 +52,7 @@ def network_of(semantics: Semantics, device: str, *, ours: bool = True) -> nn.Mo
     norm = partial(BLN, semantics=semantics, batch_size=BATCH)
     network = build_model("lstm", (LENGTH,), 2, norm, seed=0, vocabulary=VOCABULARY)
     if not ours:
-        network.layers = nn.ModuleList(TorchLSTM(layer) for layer in network.layers)  # type: ignore[arg-type, union-attr]
+        network.layers = nn.ModuleList(TorchLSTM(layer) for layer in network.layers)  # type: ignore[union-attr]
     return network.to(device)
 
 
@@ -111,7 +111,7 @@ def layers_of(network: nn.Module, x: Tensor) -> Callable[[], None]:
         for layer in network.layers:  # type: ignore[union-attr]
             out = layer(out)
         network.zero_grad()
-        out[:, -1].sum().backward()
+        out[:, -1].sum().backward()  # type: ignore[no-untyped-call]
 
     return step
 

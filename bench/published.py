@@ -1,9 +1,10 @@
-"""Our rankings of the sixteen configurations beside the published ones: `python -m bench.published --save`.
+"""Our rankings of the sixteen configurations beside the published ones: `python -m bench.published --save`,
+of the recurrent network with `--experiment imdb`.
 
 Reads finished studies out of the ledger; nothing is trained. For each study and population estimate: the sixteen rows
 of the arm `bln` on the test split, as the published tables have them, compared with one another over seeds and
 examples; Kendall's rank correlation with the published order, of the means and of each seed, and of seeds among
-themselves; the contrasts on which the paper's conclusions rest.
+themselves; the contrasts on which the paper's conclusions rest; of every seed the row that is first.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from bench.experiments import EXPERIMENTS, Experiment
 from bench.reporting import arguments, finish
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.errors import UnknownStudyError
@@ -24,68 +26,24 @@ from bln_search.ranking.comparison import Comparison
 from bln_search.ranking.effects import effects
 from bln_search.ranking.groups import Losses, losses_by_candidate
 from bln_search.ranking.interval import interval_of
-from bln_search.ranking.leaderboard import rank
+from bln_search.ranking.leaderboard import Candidate, rank
 from bln_search.settings import load_settings
 from bln_search.storage.board import study_leaderboard
-from bln_search.storage.evaluations import evaluations, scores
+from bln_search.storage.evaluations import RecordedEvaluation, evaluations, scores
 from bln_search.storage.ledger import Ledger, open_ledger
 from bln_search.worker.analysis import study_comparison
 
-PUBLISHED = {
-    "20pct": (
-        "TTFF",
-        "TTFT",
-        "TTTT",
-        "TTTF",
-        "FFFT",
-        "FFFF",
-        "FFTT",
-        "FFTF",
-        "FTFT",
-        "FTFF",
-        "FTTT",
-        "FTTF",
-        "TFTF",
-        "TFTT",
-        "TFFT",
-        "TFFF",
-    ),
-    "full": (
-        "FTFF",
-        "FTFT",
-        "FTTT",
-        "FTTF",
-        "FFFF",
-        "FFFT",
-        "FFTT",
-        "FFTF",
-        "TTFT",
-        "TTFF",
-        "TTTT",
-        "TTTF",
-        "TFTF",
-        "TFTT",
-        "TFFT",
-        "TFFF",
-    ),
-}
-"""Table 1 of Ziaee & Çano 2022, batch size 25, best first: one seed, ranked on test."""
-
-STUDIES = {
-    "bln_cifar10_20pct_b25_reference": "20pct",
-    "bln_cifar10_20pct_b25": "20pct",
-    "bln_cifar10_full_b25_reference": "full",
-    "bln_cifar10_full_b25": "full",
-}
 _BASELINES = {"bn": ("TT--", (PopulationEstimate.MOVING, PopulationEstimate.FROZEN)), "ln": ("--FF", (None,))}
 
 
-def condition(ledger: Ledger, study_id: int, estimate: PopulationEstimate, published: Sequence[str]) -> dict[str, Any]:
-    """The sixteen rows under one population estimate."""
+def condition(
+    ledger: Ledger, study_id: int, estimate: PopulationEstimate, published: Sequence[str] | None
+) -> dict[str, Any]:
+    """The rows that have a value under one population estimate, beside the published order, if there is one."""
     study = ledger.study(study_id)
     recorded = evaluations(ledger.engine, study_id)
     board = rank((one.scored for one in recorded), Split.TEST, seeds=len(study.spec.seeds))
-    rows = [row.candidate for row in board.rows if row.arm == "bln" and row.estimate in (estimate, None)]
+    rows = [row.candidate for row in board.rows if row.arm == "bln" and row.estimate in (estimate, None) and row.rank]
     found, reason = study_comparison(ledger.engine, recorded, board, rows)
     if found is None:
         raise SystemExit(f"{study.name}, {estimate}: {reason}")
@@ -104,14 +62,15 @@ def condition(ledger: Ledger, study_id: int, estimate: PopulationEstimate, publi
                 "ranks": [row.lowest_rank, row.highest_rank],
                 "mean_rank": row.mean_rank,
                 "first_share": row.first_share,
-                "published_rank": published.index(row.configuration) + 1,
+                "published_rank": published.index(row.configuration) + 1 if published else None,
             }
             for row in found.rows
         ],
         "first_group": [row.configuration for row in found.sharing_first],
         "pairs_apart": sum(one.apart for one in found.pairs),
-        "published_order_contradicted": contradicted(found, published),
-        "kendall": kendall(by_word, published),
+        "published_order_contradicted": contradicted(found, published) if published else None,
+        "kendall": kendall(by_word, published) if published else None,
+        "by_seed": by_seed(recorded, rows),
         "effects": [
             {"switches": one.name, "loss": one.loss.mean, "low": one.loss.low, "high": one.loss.high}
             for one in effects({InferenceConfiguration(word): values for word, values in by_word.items()}) or []
@@ -148,11 +107,40 @@ def kendall(by_word: dict[str, Losses], published: Sequence[str]) -> dict[str, A
     }
 
 
+def by_seed(recorded: Sequence[RecordedEvaluation], rows: Sequence[Candidate]) -> list[dict[str, Any]]:
+    """Of every seed the row of least test loss, what FFFF has there, and the highest accuracy of any row."""
+    found: dict[int, list[tuple[float, float, str]]] = {}
+    for one in recorded:
+        scored, key = one.scored, one.scored.evaluation.key
+        loss, accuracy = scored.evaluation.loss, scored.evaluation.accuracy
+        candidate = (scored.arm, scored.point, key.configuration, key.estimate, key.batch_size)
+        if key.split is Split.TEST and candidate in rows and loss is not None and accuracy is not None:
+            found.setdefault(scored.seed, []).append((loss, accuracy, key.configuration.word))
+    answer = []
+    for seed, each in sorted(found.items()):
+        loss, accuracy, word = min(each)
+        own = next(one for one in each if one[2] == "FFFF")
+        answer.append(
+            {
+                "seed": seed,
+                "first": word,
+                "loss": loss,
+                "accuracy": accuracy,
+                "highest_accuracy": max(one[1] for one in each),
+                "mini_batch_loss": own[0],
+                "mini_batch_accuracy": own[1],
+            }
+        )
+    return answer
+
+
 def pair_groups(by_word: dict[str, Losses]) -> dict[str, Any]:
     """Mean loss of the four rows with the same mini-batch switches (E_B, Std_B), with its interval over seeds."""
     found = {}
     for start in ("TT", "FT", "FF", "TF"):
         words = [word for word in by_word if word.startswith(start)]
+        if not words:
+            continue
         means = [statistics.fmean(by_word[word][seed] for word in words) for seed in by_word[words[0]]]
         one = interval_of(means)
         found[start] = {"loss": one.mean, "low": one.low, "high": one.high}
@@ -190,7 +178,7 @@ def against_baselines(ledger: Ledger, study_id: int) -> dict[str, Any]:
     return answer
 
 
-def study_result(ledger: Ledger, name: str, size: str) -> dict[str, Any] | None:
+def study_result(ledger: Ledger, name: str, experiment: Experiment) -> dict[str, Any] | None:
     """Every population estimate of a study; None where it is not finished."""
     try:
         study = ledger.find_study(name)
@@ -198,12 +186,12 @@ def study_result(ledger: Ledger, name: str, size: str) -> dict[str, Any] | None:
         return None
     if study.state.value != "complete":
         return None
+    size = experiment.studies[name]
+    order = None if size is None else experiment.published[size]
     return {
-        "published": f"Table 1, {'20 %' if size == '20pct' else 'all'} of the training set",
+        "published": size and f"{experiment.table}, {'20 %' if size == '20pct' else 'all'} of the training set",
         "seeds": len(study.spec.seeds),
-        "conditions": [
-            condition(ledger, study.id, estimate, PUBLISHED[size]) for estimate in study.spec.evaluation.population
-        ],
+        "conditions": [condition(ledger, study.id, estimate, order) for estimate in study.spec.evaluation.population],
         "baselines": against_baselines(ledger, study.id),
     }
 
@@ -211,20 +199,23 @@ def study_result(ledger: Ledger, name: str, size: str) -> dict[str, Any] | None:
 def main() -> None:
     parser = arguments(__doc__ or "")
     parser.add_argument("--database", help="database URL")
+    parser.add_argument("--experiment", choices=EXPERIMENTS, default="cifar10")
     options = parser.parse_args()
     ledger = open_ledger(options.database or load_settings().database_url)
-    found = {name: study_result(ledger, name, size) for name, size in STUDIES.items()}
+    experiment = EXPERIMENTS[options.experiment]
+    found = {name: study_result(ledger, name, experiment) for name in experiment.studies}
     result = {name: one for name, one in found.items() if one is not None}
     for name, one in result.items():
         for each in one["conditions"]:
             kept = each["kendall"]
-            print(f"{name} {each['population']}: tau {kept['tau']:.2f}, by seed {np.mean(kept['by_seed']):.2f}")
+            tau = f"tau {kept['tau']:.2f}, by seed {np.mean(kept['by_seed']):.2f}" if kept else "no published order"
+            print(f"{name} {each['population']}: {tau}")
             for row in each["rows"]:
                 print(
                     f"  {row['configuration']} {row['loss']:.4f} {row['accuracy']:.4f} {row['letters']:8s}"
                     f" {row['ranks'][0]}-{row['ranks'][1]} published {row['published_rank']}"
                 )
-    finish("published", result, save=options.save)
+    finish(experiment.result, result, save=options.save)
 
 
 if __name__ == "__main__":

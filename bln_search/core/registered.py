@@ -12,7 +12,7 @@ from importlib.metadata import EntryPoint, entry_points
 MODELS: dict[str, frozenset[str]] = {
     "lenet": frozenset(),
     "lstm": frozenset({"widths", "embedding", "dense", "dropout", "recurrent_dropout"}),
-    "mlp": frozenset({"widths"}),
+    "mlp": frozenset({"widths", "activation", "placement"}),
     "nin": frozenset(),
     "resnet8": frozenset({"widths"}),
     "resnet20": frozenset({"widths"}),

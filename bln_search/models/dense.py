@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from math import prod
 
@@ -11,9 +11,14 @@ from torch import Tensor, nn
 from bln_search.core.errors import ModelError
 from bln_search.models.convolutional import dense_stage
 
+_ACTIVATIONS: Mapping[str, Callable[[], nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU}
+
 
 class MLP(nn.Module):
-    """Dense layers of the given widths, tanh, a normalization layer behind each; then dense to the classes.
+    """Dense layers of the given widths, each with a nonlinearity and a normalization layer; then dense to the classes.
+
+    activation: tanh or relu. placement: where the normalization layer stands, `after` the nonlinearity (BLN paper,
+    Eq. 27) or `before` it, on the summed inputs (Ba, Kiros & Hinton 2016, Eq. 5), which then have no bias.
 
     Input (N, ...), flattened; output (N, classes), logits.
     """
@@ -24,12 +29,26 @@ class MLP(nn.Module):
         classes: int,
         norm: Callable[[int], nn.Module],
         widths: Sequence[int] = (128, 64),
+        activation: str = "tanh",
+        placement: str = "after",
     ) -> None:
         super().__init__()
         if not widths or min(widths) < 1:
             raise ModelError(f"mlp needs at least one hidden layer of at least one unit, not widths {list(widths)}")
+        if activation not in _ACTIVATIONS or placement not in ("after", "before"):
+            raise ModelError(
+                f"mlp has the activations {', '.join(_ACTIVATIONS)} and the placements after and before, "
+                f"not {activation} and {placement}"
+            )
+        self.rectified = activation == "relu"
+        make = _ACTIVATIONS[activation]
         sizes = [prod(input_shape), *widths]
-        stages = [module for a, b in pairwise(sizes) for module in dense_stage(a, b, norm, nn.Tanh)]
+        stages: list[nn.Module] = []
+        for a, b in pairwise(sizes):
+            if placement == "before":
+                stages += [nn.Linear(a, b, bias=False), norm(b), make()]
+            else:
+                stages += dense_stage(a, b, norm, make)
         self.layers = nn.Sequential(nn.Flatten(), *stages, nn.Linear(sizes[-1], classes))
 
     def forward(self, x: Tensor) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -21,14 +21,17 @@ from bln_search.specs.training import TrainingSpec
 class ModelSpec(Spec):
     """A network by name, with its options.
 
-    widths: of the hidden layers. embedding, dense: sizes in a recurrent network. dropout, recurrent_dropout: of the
-    inputs and of the hidden states of its recurrent layers, a fraction.
+    widths: of the hidden layers. activation, placement: of an mlp, its nonlinearity and where its normalization layers
+    stand, `after` the nonlinearity (the default) or `before` it. embedding, dense: sizes in a recurrent network.
+    dropout, recurrent_dropout: of the inputs and of the hidden states of its recurrent layers, a fraction.
     """
 
-    added_later = frozenset({"embedding", "dense", "dropout", "recurrent_dropout"})
+    added_later = frozenset({"activation", "placement", "embedding", "dense", "dropout", "recurrent_dropout"})
 
     name: str = Field(min_length=1, max_length=64)
     widths: tuple[Annotated[int, Field(ge=1, le=65_536)], ...] | None = Field(default=None, min_length=1, max_length=32)
+    activation: Literal["tanh", "relu"] | None = None
+    placement: Literal["after", "before"] | None = None
     embedding: Annotated[int, Field(ge=1, le=65_536)] | None = None
     dense: Annotated[int, Field(ge=1, le=65_536)] | None = None
     dropout: Annotated[float, Field(ge=0, lt=1)] | None = None

@@ -23,10 +23,17 @@ _EVERY = 64
 _FEW = 1 / 6
 """Below this share of rows under way it pays to gather them."""
 
+_START = (-_REMEMBERED, 0, -1)
+"""Never seen, up to date before the first step, without a place."""
+
 
 @dataclass
 class _Table:
-    """One parameter: its averages, how far each row is, and which rows are under way (None: all of them)."""
+    """One parameter: its averages, how far each row is, and which rows are under way (None: all of them).
+
+    gradient: zeros between steps. steps, step: how many were made, for us and for torch's function. seen, updated: of
+    each row the step of its last gradient and of its last update. place: of each row its place in `moving`, or -1.
+    """
 
     mean: Tensor
     square: Tensor
@@ -36,15 +43,15 @@ class _Table:
     updated: Tensor
     place: Tensor
     moving: Tensor | None
+    steps: int = 0
 
     @staticmethod
     def of(parameter: Tensor) -> _Table:
         """Nothing seen yet."""
-        rows = len(parameter)
-        counters = [torch.full((rows,), start, device=parameter.device) for start in (-_REMEMBERED, 0, -1)]
-        zeros = [torch.zeros_like(parameter) for _ in range(3)]
-        first = torch.empty(0, dtype=torch.long, device=parameter.device)
-        return _Table(*zeros, torch.tensor(0.0), *counters, first)
+        seen, updated, place = (torch.full((len(parameter),), start, device=parameter.device) for start in _START)
+        mean, square, gradient = (torch.zeros_like(parameter) for _ in range(3))
+        step = torch.zeros((), dtype=torch.float32, device=parameter.device)
+        return _Table(mean, square, gradient, step, seen, updated, place, place[:0].clone())
 
 
 def has_embedding(network: nn.Module) -> bool:
@@ -81,8 +88,9 @@ class RowAdam(torch.optim.Adam):
 
 def _step(parameter: Tensor, gradient: Tensor, table: _Table, group: dict[str, Any]) -> None:
     rows, values = gradient.indices()[0], gradient.values()
-    now = int(table.step.item())
-    table.seen[rows] = now + 1
+    now = table.steps
+    table.steps += 1
+    table.seen[rows] = table.steps
     if now % _EVERY == 0:
         _choose(table, now, group["betas"])
     if table.moving is None:

@@ -13,14 +13,15 @@ import torch
 def repeatable(seed: int, *, threads: int | None = None) -> Iterator[None]:
     """Inside this context torch's generators start from `seed` and only deterministic kernels run.
 
-    threads: how many a CPU operation may use; sums depend on it, so a trial fixes it.
+    threads: how many a CPU operation may use; sums depend on it, so a trial fixes it. New buffers are not filled first,
+    as torch would in this mode: each of ours is written before it is read, and that would cost a write more.
     """
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     before = torch.are_deterministic_algorithms_enabled(), torch.get_num_threads(), torch.backends.cudnn.allow_tf32
-    fills = torch.utils.deterministic.fill_uninitialized_memory
+    fills = torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
     torch.manual_seed(seed)
     torch.use_deterministic_algorithms(mode=True)
-    torch.utils.deterministic.fill_uninitialized_memory = False  # costs a write for every buffer that is written anyway
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     torch.backends.cudnn.allow_tf32 = False  # convolutions in full single precision, as on CPU
     if threads is not None:
         torch.set_num_threads(threads)
@@ -28,6 +29,6 @@ def repeatable(seed: int, *, threads: int | None = None) -> Iterator[None]:
         yield
     finally:
         torch.use_deterministic_algorithms(before[0])
-        torch.utils.deterministic.fill_uninitialized_memory = fills
+        torch.utils.deterministic.fill_uninitialized_memory = fills  # type: ignore[attr-defined]
         torch.set_num_threads(before[1])
         torch.backends.cudnn.allow_tf32 = before[2]

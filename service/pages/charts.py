@@ -18,7 +18,7 @@ from bln_search.reports.charts.chart import condition_label
 from bln_search.reports.charts.comparison import critical_difference_chart, differences_chart
 from bln_search.reports.charts.conditions import best_points, point_results, ranks_of_best, readable
 from bln_search.reports.charts.configurations import ByConfiguration, effects_chart, heat_map
-from bln_search.reports.charts.curves import TrialCurve, curves_chart
+from bln_search.reports.charts.curves import ERROR, LOSS, Metric, TrialCurve, curves_chart
 from bln_search.reports.charts.layers import drift_chart
 from bln_search.reports.charts.per_layer import layer_switches_chart
 from bln_search.reports.charts.probes import axis_chart, company_chart, latency_chart
@@ -79,14 +79,14 @@ class Question:
         return point_results(losses, seconds)
 
 
-def _curves(question: Question) -> Chart | None:
+def _curves(question: Question, metric: Metric) -> Chart | None:
     rows = list_curves(question.context.engine, question.study.id, Page(_MOST_CURVES, "position"), {})
     curves = [
         TrialCurve(trial.arm, point_label(trial.parameters) if trial.parameters else "", trial.seed, epochs)
         for trial, epochs in rows[:_MOST_CURVES]
     ]
     found = find_study_line(question.context.engine, question.study.id)
-    return curves_chart(curves, sum(found[0].trials.values()) if found else len(curves))
+    return curves_chart(curves, sum(found[0].trials.values()) if found else len(curves), metric)
 
 
 def _layers(question: Question) -> Chart | None:
@@ -141,7 +141,8 @@ def _per_layer(question: Question) -> Chart | None:
 
 
 CHARTS: dict[str, tuple[str, Callable[[Question], Chart | None], str]] = {
-    "curves": ("Losses by epoch", _curves, "nothing is trained yet"),
+    "curves": (LOSS.title, lambda one: _curves(one, LOSS), "nothing is trained yet"),
+    "errors": (ERROR.title, lambda one: _curves(one, ERROR), "nothing is trained yet"),
     "configurations": ("Loss of every configuration", lambda one: heat_map(one.losses), "nothing is measured yet"),
     "switches": (
         "What each switch does",

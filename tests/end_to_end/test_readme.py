@@ -6,7 +6,10 @@ import re
 import subprocess
 import sys
 
+import pytest
+
 from bench import conclusions, figures, layer_page
+from bench.experiments import EXPERIMENTS
 from bln_search.cli.main import app
 from bln_search.specs import parse_study
 from tests.conftest import ROOT
@@ -66,10 +69,11 @@ def test_every_figure_comes_from_its_file():
         assert (ROOT / file).is_file(), file
 
 
-def test_every_table_about_the_published_order_comes_from_its_file():
-    page = conclusions.PAGE.read_text(encoding="utf-8")
+@pytest.mark.parametrize("experiment", EXPERIMENTS.values(), ids=EXPERIMENTS)
+def test_every_table_about_the_published_order_comes_from_its_file(experiment):
+    page = experiment.page.read_text(encoding="utf-8")
     shown = page.split(conclusions.OPEN)[1].split(conclusions.CLOSE)[0]
-    assert shown == conclusions.block(), "run python -m bench.conclusions --write"
+    assert shown == conclusions.block(experiment), "run python -m bench.conclusions --write"
 
 
 def test_every_figure_about_layers_comes_from_its_file():

@@ -15,7 +15,7 @@ from bln_search.core.words import PopulationEstimate
 from bln_search.ranking.groups import Condition
 from bln_search.ranking.importance import importances
 from bln_search.reports.charts.configurations import effects_chart, heat_map, rank_chart
-from bln_search.reports.charts.curves import TrialCurve, curves_chart
+from bln_search.reports.charts.curves import ERROR, TrialCurve, curves_chart
 from bln_search.reports.charts.layers import drift_chart
 from bln_search.reports.charts.search import PointResult, flat, importance_chart, parallel_chart, pareto_chart
 
@@ -37,7 +37,16 @@ def condition(estimate="frozen", batch_size=25):
 
 
 def curve(seed, epochs=3, arm="bln", point="", loss=1.0):
-    made = [{"epoch": e, "training_loss": loss / e, "validation_loss": loss / e + 0.1} for e in range(1, epochs + 1)]
+    made = [
+        {
+            "epoch": e,
+            "training_loss": loss / e,
+            "validation_loss": loss / e + 0.1,
+            "training_accuracy": 1 - 0.2 / e,
+            "validation_accuracy": 1 - 0.3 / e,
+        }
+        for e in range(1, epochs + 1)
+    ]
     return TrialCurve(arm, point, seed, made)
 
 
@@ -48,6 +57,7 @@ def all_charts():
     yield "effects of one seed", effects_chart(losses(1))
     yield "ranks", rank_chart({condition(): losses(), condition("epoch"): losses()})
     yield "curves", curves_chart([curve(0), curve(1), curve(0, arm="bn")], 3)
+    yield "errors", curves_chart([curve(0), curve(1), curve(0, arm="bn")], 3, ERROR)
     yield "curves of points", curves_chart([curve(0, point="a"), curve(0, point="b", loss=1e9)], 200)
     yield "layers", drift_chart({seed: [Drift("0", "E_B", "frozen", 0.1, 0.0)] for seed in (0, 1)})
     yield "importance", importance_chart(points())
@@ -101,6 +111,13 @@ def test_nothing_is_drawn_where_there_is_nothing():
     assert importance_chart(points(7)) is None
     assert parallel_chart(points(1)) is None
     assert pareto_chart(points()) is None
+
+
+def test_errors_are_what_accuracies_lack_of_a_hundred_percent():
+    traces = curves_chart([curve(0), curve(1)], 2, ERROR).figure["data"]
+    lines = {trace["name"]: trace["y"] for trace in traces if trace.get("name")}
+    assert lines["bln, validation"] == pytest.approx([30, 15, 10])
+    assert lines["bln, training"] == pytest.approx([20, 10, 20 / 3])
 
 
 def test_one_trial_that_went_wrong_does_not_flatten_the_others():

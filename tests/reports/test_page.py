@@ -95,7 +95,8 @@ def material(trials=None, found=None, notes="", **more):
 
 def rich():
     """With something for every section."""
-    epochs = [{"epoch": n, "training_loss": 1 / n, "validation_loss": 1 / n} for n in (1, 2)]
+    names = ("training_loss", "validation_loss", "training_accuracy", "validation_accuracy")
+    epochs = [{"epoch": n, **dict.fromkeys(names, 1 / n)} for n in (1, 2)]
     drifts = {"bln": {0: [Drift("0", "E_B", "frozen", 0.1, 0.0)]}}
     curves = [TrialCurve("bln", "", seed, epochs) for seed in (0, 1)]
     return material(curves=curves, drifts=drifts)

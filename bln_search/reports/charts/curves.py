@@ -1,4 +1,4 @@
-"""Losses while networks train: a line a trial, a band over the seeds of an arm."""
+"""Losses and errors while networks train: a line a trial, a band over the seeds of an arm."""
 
 from __future__ import annotations
 
@@ -12,12 +12,32 @@ from bln_search.reports.charts.chart import Chart, clear, colour, layout
 _USUAL, _BEYOND = 0.9, 2.0
 """An axis ends at so many times the loss below which this share of all losses lies, where any are above it."""
 
-_KINDS = {"training_loss": ("training", "dot"), "validation_loss": ("validation", "solid")}
+_KINDS = {"training": "dot", "validation": "solid"}
+
+
+@dataclass(frozen=True)
+class Metric:
+    """What is drawn of an epoch: its key behind `training_` and `validation_`, and its name with its unit."""
+
+    key: str
+    name: str
+    title: str
+
+    def of(self, epoch: Mapping[str, Any], kind: str) -> float | None:
+        """The value of an epoch, errors as percentages; None where there is none."""
+        value: float | None = epoch[f"{kind}_{self.key}"]
+        if value is None:
+            return None
+        return 100 * (1 - value) if self.key == "accuracy" else value
+
+
+LOSS = Metric("loss", "loss (nats)", "Losses by epoch")
+ERROR = Metric("accuracy", "error (%)", "Errors by epoch")
 
 
 @dataclass(frozen=True)
 class TrialCurve:
-    """The epochs of a trial, each with training_loss and validation_loss (nats)."""
+    """The epochs of a trial, each with training_loss and validation_loss (nats), and both accuracies (fraction)."""
 
     arm: str
     point: str
@@ -25,8 +45,8 @@ class TrialCurve:
     epochs: Sequence[Mapping[str, Any]]
 
 
-def curves_chart(curves: Sequence[TrialCurve], of: int) -> Chart | None:
-    """Training (dotted) and validation loss (solid) by epoch, arms told apart; of: trials there are in all."""
+def curves_chart(curves: Sequence[TrialCurve], of: int, metric: Metric = LOSS) -> Chart | None:
+    """Training (dotted) and validation (solid) by epoch, arms told apart; of: trials there are in all."""
     curves = [one for one in curves if one.epochs]
     if not curves:
         return None
@@ -34,19 +54,18 @@ def curves_chart(curves: Sequence[TrialCurve], of: int) -> Chart | None:
     for one in curves:
         groups.setdefault(one.arm, []).append(one)
     traces: list[dict[str, Any]] = []
-    for position, (arm, members) in enumerate(groups.items()):
+    for position, members in enumerate(groups.values()):
         alike = len({one.point for one in members}) == 1 and len(members) > 1
-        for metric, (kind, dash) in _KINDS.items():
-            traces += _band(members, metric, colour(position)) if alike else []
+        for kind, dash in _KINDS.items():
+            traces += _band(members, metric, kind, colour(position)) if alike else []
             traces += [
-                _line(one, metric, f"{arm}, {kind}", colour(position), dash, shown=index == 0)
-                for index, one in enumerate(members)
+                _line(one, metric, kind, colour(position), dash, shown=index == 0) for index, one in enumerate(members)
             ]
-    top = _top(curves)
+    top = _top(curves, metric)
     axis: dict[str, Any] = {} if top is None else {"range": [0, top]}
     figure = {
         "data": traces,
-        "layout": layout("epoch", "loss (nats)", hovermode="closest", xaxis={"rangemode": "tozero"}, yaxis=axis),
+        "layout": layout("epoch", metric.name, hovermode="closest", xaxis={"rangemode": "tozero"}, yaxis=axis),
     }
     rows = [
         {"arm": one.arm, "parameters": one.point, "seed": one.seed, **epoch} for one in curves for epoch in one.epochs
@@ -54,29 +73,29 @@ def curves_chart(curves: Sequence[TrialCurve], of: int) -> Chart | None:
     about = "One line a trial, dotted on the training data, solid on the validation data; bands are 95 % intervals of "
     about += "the mean over seeds."
     if top is not None:
-        about += f" Losses above {top:.3g} are outside."
+        about += f" Values above {top:.3g} are outside."
     if len(curves) < of:
         about += f" {len(curves)} of {of:,} trials are drawn."
-    return Chart("Losses by epoch", about, figure, rows)
+    return Chart(metric.title, about, figure, rows)
 
 
-def _top(curves: Sequence[TrialCurve]) -> float | None:
+def _top(curves: Sequence[TrialCurve], metric: Metric) -> float | None:
     """Where the axis ends so that a few trials that went wrong do not flatten all others; None where none did."""
-    values = sorted(
-        epoch[metric] for one in curves for epoch in one.epochs for metric in _KINDS if epoch[metric] is not None
-    )
+    found = [metric.of(epoch, kind) for one in curves for epoch in one.epochs for kind in _KINDS]
+    values = sorted(value for value in found if value is not None)
     if not values:
         return None
     usual = _BEYOND * values[int(len(values) * _USUAL)]
     return usual if values[-1] > usual else None
 
 
-def _line(one: TrialCurve, metric: str, name: str, code: str, dash: str, *, shown: bool) -> dict[str, Any]:
+def _line(one: TrialCurve, metric: Metric, kind: str, code: str, dash: str, *, shown: bool) -> dict[str, Any]:
+    name = f"{one.arm}, {kind}"
     return {
         "type": "scatter",
         "mode": "lines",
         "x": [epoch["epoch"] for epoch in one.epochs],
-        "y": [epoch[metric] for epoch in one.epochs],
+        "y": [metric.of(epoch, kind) for epoch in one.epochs],
         "name": name,
         "legendgroup": name,
         "showlegend": shown,
@@ -86,13 +105,14 @@ def _line(one: TrialCurve, metric: str, name: str, code: str, dash: str, *, show
     }
 
 
-def _band(members: Sequence[TrialCurve], metric: str, code: str) -> list[dict[str, Any]]:
+def _band(members: Sequence[TrialCurve], metric: Metric, kind: str, code: str) -> list[dict[str, Any]]:
     """Where the mean over seeds lies, as far as every seed has come."""
     values: dict[int, list[float]] = {}
     for one in members:
         for epoch in one.epochs:
-            if epoch[metric] is not None:
-                values.setdefault(epoch["epoch"], []).append(epoch[metric])
+            value = metric.of(epoch, kind)
+            if value is not None:
+                values.setdefault(epoch["epoch"], []).append(value)
     whole = {epoch: interval_of(found) for epoch, found in sorted(values.items()) if len(found) == len(members)}
     if not whole:
         return []

@@ -10,7 +10,7 @@ from bln_search.reports.charts import Chart
 from bln_search.reports.charts.chart import condition_label
 from bln_search.reports.charts.conditions import lowest, point_results, ranks_of_best, readable
 from bln_search.reports.charts.configurations import effects_chart, heat_map
-from bln_search.reports.charts.curves import curves_chart
+from bln_search.reports.charts.curves import ERROR, LOSS, curves_chart
 from bln_search.reports.charts.layers import drift_chart
 from bln_search.reports.charts.search import importance_chart, parallel_chart, pareto_chart
 from bln_search.reports.page.blocks import Block, Paragraph, Picture, Section
@@ -23,10 +23,10 @@ _MOST_RANKS = 40
 
 
 def charts(material: Material) -> Section | None:
-    """Losses by epoch, configurations and switches under the best conditions, ranks, and what a search found."""
+    """Losses and errors by epoch, configurations and switches of the best conditions, ranks, what a search found."""
     points = point_results(material.losses, material.seconds)
     pictures = [
-        *_pictures(curves_chart(material.curves, len(material.trials))),
+        *_pictures(*(curves_chart(material.curves, len(material.trials), metric) for metric in (LOSS, ERROR))),
         *_by_condition(material),
         *_pictures(
             ranks_of_best(material.conditions, _MOST_RANKS),
