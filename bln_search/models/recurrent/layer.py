@@ -1,4 +1,4 @@
-"""Recurrent layers without normalization inside."""
+"""What recurrent layers have in common, and the LSTM without normalization inside."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class RecurrentLayer(nn.Module):
 
     def check_input(self, x: Tensor) -> None:
         """Raise ModelError unless `x` is a sequence of this layer's inputs."""
-        if x.ndim != 3 or x.shape[2] != self.inputs:
+        if x.ndim != 3 or x.shape[2] != self.inputs or x.shape[1] < 1:
             raise ModelError(f"this layer takes sequences (N, T, {self.inputs}), not an input of {tuple(x.shape)}")
 
     def dropped(self, x: Tensor) -> Tensor:
@@ -66,11 +66,17 @@ class RecurrentLayer(nn.Module):
         return f"{self.inputs}, {self.units}, dropout={self.dropout}, recurrent_dropout={self.recurrent_dropout}"
 
 
+def open_forget_gate(bias: Tensor | None, units: int) -> None:
+    """Set the part of f in a bias (o, f, i, g) to one. Source: Jozefowicz, Zaremba & Sutskever 2015."""
+    if bias is not None:
+        nn.init.ones_(bias.data[units : 2 * units])
+
+
 class LSTM(RecurrentLayer):
     """Long short-term memory: the input's share of all steps in one product, then one small product a step.
 
     Weights of the gates one behind the other in the order o, f, i, g; the bias of f starts at one.
-    Source: Ba, Kiros & Hinton 2016, Eq. 17-19; forget bias: Jozefowicz, Zaremba & Sutskever 2015.
+    Source: Ba, Kiros & Hinton 2016, Eq. 17-19.
     """
 
     gates = 4
@@ -78,8 +84,7 @@ class LSTM(RecurrentLayer):
     def initialize(self, generator: torch.Generator | None) -> None:
         """As every recurrent layer, the forget gate open."""
         super().initialize(generator)
-        if self.bias is not None:
-            nn.init.ones_(self.bias.data[self.units : 2 * self.units])
+        open_forget_gate(self.bias, self.units)
 
     def forward(self, x: Tensor) -> Tensor:
         """Every hidden state, (N, T, units); of an input marked by the one-pass evaluation under every row."""
