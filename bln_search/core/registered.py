@@ -9,14 +9,18 @@ from __future__ import annotations
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 
+_RECURRENT = frozenset({"widths", "embedding", "dense", "dropout", "recurrent_dropout", "normalize", "gain"})
+
 MODELS: dict[str, frozenset[str]] = {
+    "gru": _RECURRENT,
     "lenet": frozenset(),
-    "lstm": frozenset({"widths", "embedding", "dense", "dropout", "recurrent_dropout"}),
+    "lstm": _RECURRENT,
     "mlp": frozenset({"widths", "activation", "placement"}),
     "nin": frozenset(),
     "resnet8": frozenset({"widths"}),
     "resnet20": frozenset({"widths"}),
     "resnet56": frozenset({"widths"}),
+    "rnn": _RECURRENT,
     "vgg16": frozenset(),
 }
 """Networks that are built in, with the options each takes."""

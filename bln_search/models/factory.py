@@ -23,13 +23,15 @@ NormFactory = Callable[[int], nn.Module]
 """Makes a normalization layer for a number of features."""
 
 MODELS: Mapping[str, Callable[..., nn.Module]] = {
+    "gru": partial(Recurrent, cell="gru"),
     "lenet": LeNet,
-    "lstm": Recurrent,
+    "lstm": partial(Recurrent, cell="lstm"),
     "mlp": MLP,
     "nin": NIN,
     "resnet8": partial(ResNet, blocks=1),
     "resnet20": partial(ResNet, blocks=3),
     "resnet56": partial(ResNet, blocks=9),
+    "rnn": partial(Recurrent, cell="rnn"),
     "vgg16": VGG16,
 }
 
@@ -53,7 +55,7 @@ def build_model(
     given = dict(options or {})
     if vocabulary is not None:
         if "vocabulary" not in signature(_factory(name)).parameters:
-            raise ModelError(f"the model {name} takes measurements, this data holds words: use the model `lstm`")
+            raise ModelError(f"the model {name} takes measurements, this data holds words: use lstm, gru or rnn")
         given["vocabulary"] = vocabulary
     network = _factory(name)(input_shape, classes, norm, **given)
     initialize(network, torch.Generator().manual_seed(seed))

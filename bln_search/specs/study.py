@@ -23,10 +23,14 @@ class ModelSpec(Spec):
 
     widths: of the hidden layers. activation, placement: of an mlp, its nonlinearity and where its normalization layers
     stand, `after` the nonlinearity (the default) or `before` it. embedding, dense: sizes in a recurrent network.
-    dropout, recurrent_dropout: of the inputs and of the hidden states of its recurrent layers, a fraction.
+    dropout, recurrent_dropout: of the inputs and of the hidden states of its recurrent layers, a fraction. normalize:
+    behind its recurrent layers and its dense one, or inside the recurrent cells at every time step; gain: what γ starts
+    at there.
     """
 
-    added_later = frozenset({"activation", "placement", "embedding", "dense", "dropout", "recurrent_dropout"})
+    added_later = frozenset(
+        {"activation", "placement", "embedding", "dense", "dropout", "recurrent_dropout", "normalize", "gain"}
+    )
 
     name: str = Field(min_length=1, max_length=64)
     widths: tuple[Annotated[int, Field(ge=1, le=65_536)], ...] | None = Field(default=None, min_length=1, max_length=32)
@@ -36,6 +40,14 @@ class ModelSpec(Spec):
     dense: Annotated[int, Field(ge=1, le=65_536)] | None = None
     dropout: Annotated[float, Field(ge=0, lt=1)] | None = None
     recurrent_dropout: Annotated[float, Field(ge=0, lt=1)] | None = None
+    normalize: Literal["layers", "cells"] | None = None
+    gain: Annotated[float, Field(gt=0, le=1_000)] | None = None
+
+    @model_validator(mode="after")
+    def _gain_of_cells(self) -> ModelSpec:
+        if self.gain is not None and self.normalize != "cells":
+            raise ValueError("gain is of the normalization inside recurrent cells: it needs normalize: cells")
+        return self
 
 
 class EvaluationSpec(Spec):

@@ -1,6 +1,19 @@
 """Recurrent layers and networks."""
 
+from bln_search.models.recurrent.cells import NormalizedGRU, NormalizedLSTM, NormalizedRNN
 from bln_search.models.recurrent.layer import LSTM, RecurrentLayer
 from bln_search.models.recurrent.network import Recurrent
+from bln_search.models.recurrent.steps import StepNorms
+from bln_search.models.recurrent.stepwise import GRU, RNN
 
-__all__ = ["LSTM", "Recurrent", "RecurrentLayer"]
+__all__ = [
+    "GRU",
+    "LSTM",
+    "RNN",
+    "NormalizedGRU",
+    "NormalizedLSTM",
+    "NormalizedRNN",
+    "Recurrent",
+    "RecurrentLayer",
+    "StepNorms",
+]
