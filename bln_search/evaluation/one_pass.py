@@ -155,12 +155,13 @@ def _check_first(
     try:
         _check_rows(network, *inputs, chosen, populations, chunking)
     except _DifferentError as difference:
-        precise = in_double(network, populations) if first[0].dtype == torch.float32 else None
+        single = first[0].dtype == torch.float32 or not first[0].is_floating_point()
+        precise = in_double(network, populations) if single else None
         if precise is None:
             raise
         try:
-            other = None if inputs[1] is None else inputs[1].double()
-            _check_rows(precise[0], inputs[0].double(), other, chosen, precise[1], chunking)
+            other = None if inputs[1] is None else _doubled(inputs[1])
+            _check_rows(precise[0], _doubled(inputs[0]), other, chosen, precise[1], chunking)
         except BlnSearchError:
             raise difference from None
 
@@ -174,6 +175,11 @@ def in_double(network: nn.Module, populations: Populations) -> tuple[nn.Module, 
     names = {layer: name for name, layer in find_norms(network).items()}
     layers = find_norms(copied)
     return copied, {layers[names[layer]]: values for layer, values in populations.items()}
+
+
+def _doubled(x: Tensor) -> Tensor:
+    """Measurements in double precision; marks of words as they are."""
+    return x.double() if x.is_floating_point() else x
 
 
 class _DifferentError(ModelError):

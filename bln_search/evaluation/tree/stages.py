@@ -9,6 +9,7 @@ from typing import Any
 from torch import Tensor, fx, nn
 
 from bln_search.core.errors import ModelError
+from bln_search.models.recurrent import RecurrentLayer, StepNorms
 from bln_search.norms import Normalization
 from bln_search.norms.finding import find_norms
 
@@ -30,19 +31,24 @@ class StagedNetwork:
 
 
 class _Tracer(fx.Tracer):
-    """Normalization layers stay whole."""
+    """Normalization layers stay whole, and so do recurrent layers."""
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
-        return isinstance(m, Normalization) or super().is_leaf_module(m, module_qualified_name)
+        return isinstance(m, Normalization | RecurrentLayer) or super().is_leaf_module(m, module_qualified_name)
 
 
 def staged(network: nn.Module) -> StagedNetwork:
     """`network` cut at its normalization layers. It must be in evaluation mode.
 
-    Raises ModelError where its forward pass cannot be followed symbolically (it branches on values), or where it uses
-    a normalization layer twice.
+    Raises ModelError where its forward pass cannot be followed symbolically (it branches on values), where it uses a
+    normalization layer twice, or where it normalizes inside recurrent layers.
     """
     layers = find_norms(network)
+    if any(isinstance(module, StepNorms) for module in network.modules()):
+        raise ModelError(
+            f"this {type(network).__name__} normalizes inside its recurrent layers, at every time step: its "
+            "configurations are those of the whole network; for a word for each layer, normalize behind the layers"
+        )
     try:
         graph = _Tracer().trace(network)
     except Exception as error:
