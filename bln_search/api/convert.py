@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor, nn
 
@@ -44,6 +46,7 @@ def convert(
     for name, module in found.items():
         if module not in replacement_of:
             replacement_of[module] = _replacement(name, module, method, batch_size, semantics)
+    _share(replacement_of)
     if "" in found:
         return replacement_of[found[""]]
     for name, module in found.items():
@@ -84,6 +87,16 @@ def _copy_parameters(norm: Normalization, module: nn.BatchNorm1d | nn.BatchNorm2
         if present is not None:
             parameter.data = present.detach().clone()
         parameter.requires_grad_(present is not None and present.requires_grad)
+
+
+def _share(replacement_of: Mapping[nn.Module, Normalization]) -> None:
+    """Where layers had the same γ or β, as those of the time steps of a recurrent layer do, the new ones have too."""
+    made: dict[Tensor, nn.Parameter] = {}
+    for module, norm in replacement_of.items():
+        for name, parameter in list(norm.named_parameters()):
+            source = getattr(module, name)
+            if source is not None:
+                setattr(norm, name, made.setdefault(source, parameter))
 
 
 def _keep_running_statistics(norm: Normalization, module: nn.BatchNorm1d | nn.BatchNorm2d) -> None:

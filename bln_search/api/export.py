@@ -67,7 +67,8 @@ def _write(
     part: Path, description: Description, exported: ExportedNetwork, folded: ExportedNetwork | None
 ) -> Description:
     """Weights, programs and what they are, with the SHA-256 of each file."""
-    state = {name: value.contiguous() for name, value in exported.state_dict().items()}
+    # a copy of each, because safetensors refuses parameters that are shared, as γ and β of time steps are
+    state = {name: value.clone(memory_format=torch.contiguous_format) for name, value in exported.state_dict().items()}
     (part / WEIGHTS).write_bytes(save(state))
     write_programs(folded or exported, description.model.input_shape, description.row.largest_batch_size, part)
     files = {
