@@ -24,6 +24,7 @@ NETWORKS = {
     "resnet8 paper": ("{name: resnet8, widths: [4, 8, 8]}", "{method: bln}", DIGITS),
     "lenet reference": ("{name: lenet}", "{method: bln, semantics: reference}", enlarged()),
     "mlp reference": ("{name: mlp, widths: [16]}", "{method: bln, semantics: reference}", DIGITS),
+    "rnn cells": ("{name: rnn, widths: [6], dense: 8, normalize: cells}", "{method: bln}", DIGITS),
     "resnet8 mbn": ("{name: resnet8, widths: [4, 8, 8]}", "{method: mbn, memory: 5}", DIGITS),
 }
 FOLDED = {"TTTT", "MM--"}
@@ -35,6 +36,7 @@ ROWS = [
     ("resnet8 paper", "FFFF"),
     ("lenet reference", "TTTT"),
     ("lenet reference", "FFFF"),
+    ("rnn cells", "TTTT"),
     ("resnet8 mbn", "MM--"),
 ]
 

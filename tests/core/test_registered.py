@@ -18,7 +18,8 @@ from bln_search.models.factory import MODELS, build_model
 def test_the_names_are_those_of_what_is_built_in():
     assert set(registered.MODELS) == set(MODELS)
     assert set(registered.DATA_SETS) == set(CATALOG)
-    given = {"input_shape", "classes", "norm", "blocks", "vocabulary"}  # `blocks` is what tells one ResNet from another
+    told_apart = {"blocks", "cell"}  # ResNets by the one, recurrent networks by the other
+    given = {"input_shape", "classes", "norm", "vocabulary", *told_apart}
     for name, factory in MODELS.items():
         assert set(signature(factory).parameters) - given == registered.MODELS[name], name
 
@@ -70,5 +71,5 @@ def test_a_package_that_is_broken_is_one_clear_error(plugins):
         build_model("bad", (4,), 3, nn.BatchNorm1d, seed=0)
     with pytest.raises(DataError, match=r"is not a bln_search\.data\.catalog\.Entry"):
         find_entry("bad")
-    with pytest.raises(ModelError, match="choose one of bad, lenet, lstm, mlp, nin, own, resnet20"):
+    with pytest.raises(ModelError, match="choose one of bad, gru, lenet, lstm, mlp, nin, own, resnet20"):
         build_model("os.system", (4,), 3, nn.BatchNorm1d, seed=0)

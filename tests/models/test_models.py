@@ -102,7 +102,7 @@ def test_pooling_is_torchs(shape):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("resnet", (3, 32, 32), 10, BLN), "choose one of lenet, lstm, mlp, nin, resnet20"),
+        (("resnet", (3, 32, 32), 10, BLN), "choose one of gru, lenet, lstm, mlp, nin, resnet20"),
         (("resnet20", (64,), 10, BLN), "at least 4×4 pixels"),
         (("vgg16", (3, 28, 28), 10, BLN), "at least 32×32 pixels"),
         (("nin", (1, 4, 4), 10, BLN), "at least 8×8 pixels"),

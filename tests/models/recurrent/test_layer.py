@@ -1,0 +1,124 @@
+"""What recurrent layers have in common: dropout that holds over time, first weights, clear errors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from bln_search.core.errors import ModelError
+from bln_search.models.recurrent import LSTM, RNN
+from tests.models.recurrent import oracle
+from tests.models.recurrent.layers import NORMALIZED, PLAIN, identity, plain, sequence, weights_of
+
+DROPPED = 0.4
+
+
+def layer_of(cell, kind, **options):
+    if kind == "plain":
+        return plain(cell, inputs=5, units=6, **options)
+    torch.manual_seed(1)
+    return NORMALIZED[cell](5, 6, identity, 7, **options).double()
+
+
+@pytest.mark.parametrize("kind", ["plain", "normalized"])
+@pytest.mark.parametrize("cell", PLAIN)
+def test_each_sequence_has_one_mask_for_all_of_its_steps(cell, kind, monkeypatch):
+    layer = layer_of(cell, kind, dropout=DROPPED, recurrent_dropout=DROPPED)
+    drawn = {}
+
+    def caught(name):
+        draw = getattr(layer, name)
+
+        def once(x):
+            assert name not in drawn, "a mask is drawn once for a sequence"
+            drawn[name] = draw(x)
+            return drawn[name]
+
+        return once
+
+    for name in ("dropped", "recurrent_mask"):
+        monkeypatch.setattr(layer, name, caught(name))
+    x = sequence(4, 7, 5)
+    found = layer(x)
+    ratio = drawn["dropped"] / x
+    torch.testing.assert_close(ratio, ratio[:, :1].expand_as(ratio))
+    expected = oracle.CELLS[cell](
+        weights_of(layer), drawn["dropped"].numpy(), mask=drawn["recurrent_mask"].detach().numpy()
+    )
+    np.testing.assert_allclose(found.detach().numpy(), expected, rtol=1e-12, atol=1e-12)
+
+
+def test_masks_drop_the_fraction_that_was_asked_for_and_make_up_for_it():
+    torch.manual_seed(0)
+    layer = LSTM(50, 50, dropout=DROPPED, recurrent_dropout=0.1)
+    kept = layer.dropped(torch.ones(200, 2, 50))
+    assert kept.unique().tolist() == pytest.approx([0.0, 1 / (1 - DROPPED)])
+    assert (kept == 0).float().mean().item() == pytest.approx(DROPPED, abs=0.02)
+    mask = layer.recurrent_mask(torch.ones(200, 2, 50))
+    assert mask.shape == (200, 50)
+    assert (mask == 0).float().mean().item() == pytest.approx(0.1, abs=0.02)
+
+
+@pytest.mark.parametrize("kind", ["plain", "normalized"])
+@pytest.mark.parametrize("cell", PLAIN)
+def test_nothing_is_dropped_in_evaluation(cell, kind):
+    layer = layer_of(cell, kind, dropout=DROPPED, recurrent_dropout=DROPPED).eval()
+    x = sequence(4, 7, 5)
+    found = layer(x)
+    assert torch.equal(found, layer(x))
+    expected = oracle.CELLS[cell](weights_of(layer), x.numpy())
+    np.testing.assert_allclose(found.detach().numpy(), expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("cell", PLAIN)
+def test_first_weights_are_glorot_and_orthogonal_and_the_generators(cell):
+    layer = PLAIN[cell](30, 20)
+    layer.initialize(torch.Generator().manual_seed(5))
+    gates = len(layer.weight_input) // 20
+    bound = (6 / (30 + 20 * gates)) ** 0.5
+    assert 0.95 * bound < layer.weight_input.abs().max() <= bound
+    torch.testing.assert_close(layer.weight_hidden.T @ layer.weight_hidden, torch.eye(20), atol=1e-5, rtol=0)
+    again = PLAIN[cell](30, 20)
+    again.initialize(torch.Generator().manual_seed(5))
+    assert torch.equal(again.weight_hidden, layer.weight_hidden)
+    assert torch.equal(again.weight_input, layer.weight_input)
+
+
+@pytest.mark.parametrize("kind", [LSTM, lambda a, b: NORMALIZED["lstm"](a, b, identity, 2)])
+def test_the_forget_gate_of_an_lstm_starts_open(kind):
+    bias = kind(2, 3).bias
+    assert bias.tolist() == [0.0] * 3 + [1.0] * 3 + [0.0] * 6
+
+
+@pytest.mark.parametrize("cell", ["rnn", "gru"])
+def test_other_biases_start_at_zero(cell):
+    assert PLAIN[cell](2, 3).bias.abs().max() == 0
+
+
+@pytest.mark.parametrize("cell", PLAIN)
+def test_a_layer_can_do_without_a_bias(cell):
+    layer = PLAIN[cell](2, 3, bias=False).double()
+    x = sequence()
+    found = layer(x).detach().numpy()
+    np.testing.assert_allclose(found, oracle.CELLS[cell](weights_of(layer), x.numpy()), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"dropout": 1.0}, "dropout is a fraction from 0 to below 1, not 1.0"),
+        ({"recurrent_dropout": -0.1}, "recurrent_dropout is a fraction"),
+        ({"units": 0}, "at least one input and one unit, not 2 and 0"),
+    ],
+)
+def test_a_layer_that_cannot_be_says_why(options, message):
+    with pytest.raises(ModelError, match=message):
+        RNN(**{"inputs": 2, "units": 3, **options})
+
+
+@pytest.mark.parametrize("shape", [(4, 2), (4, 3, 5), (4, 0, 2)])
+@pytest.mark.parametrize("cell", PLAIN)
+def test_an_input_that_is_no_sequence_is_an_error(cell, shape):
+    with pytest.raises(ModelError, match=r"takes sequences \(N, T, 2\), not an input of"):
+        PLAIN[cell](2, 3)(torch.zeros(shape))

@@ -1,0 +1,95 @@
+"""The written-out recurrence is an LSTM, forward and backward."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from bln_search.models.recurrent.loop import run_lstm
+from tests.models.recurrent import oracle
+from tests.models.recurrent.layers import sequence
+
+SIZES = [(4, 5, 3), (1, 5, 2), (4, 1, 3), (1, 1, 1)]
+
+
+def parts(n, steps, units, inputs=2):
+    """Input (N, T, inputs), W_x, W_h and b, all of which need gradients."""
+    torch.manual_seed(0)
+    x = sequence(n, steps, inputs).requires_grad_()
+    shapes = ((4 * units, inputs), (4 * units, units), (4 * units,))
+    return x, *(torch.randn(shape, dtype=torch.float64).requires_grad_() for shape in shapes)
+
+
+def run(x, weight_input, weight_hidden, bias, mask=None):
+    projected = F.linear(x, weight_input, bias).transpose(0, 1)
+    return run_lstm(projected, weight_hidden, mask).transpose(0, 1)
+
+
+def torchs(x, weight_input, weight_hidden, bias):
+    """torch's own LSTM, whose gates lie in the order i, f, g, o."""
+    units = weight_hidden.shape[1]
+    order = torch.cat([torch.arange(part * units, (part + 1) * units) for part in (2, 1, 3, 0)])
+    reference = nn.LSTM(x.shape[2], units, batch_first=True).double()
+    values = (weight_input[order], weight_hidden[order], bias[order], torch.zeros_like(bias))
+    names = [f"{kind}_l0" for kind in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
+    return torch.func.functional_call(reference, dict(zip(names, values, strict=True)), (x,))[0]
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+def test_values_and_gradients_are_those_of_torchs_lstm(sizes):
+    given = parts(*sizes)
+    weights = torch.randn(sizes[0], sizes[1], sizes[2], dtype=torch.float64)
+    found, expected = run(*given), torchs(*given)
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+    for a, b in zip(
+        torch.autograd.grad((found * weights).sum(), given),
+        torch.autograd.grad((expected * weights).sum(), given),
+        strict=True,
+    ):
+        torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+@pytest.mark.parametrize("masked", [False, True])
+def test_values_are_those_of_the_equations_with_a_mask_and_without(sizes, masked):
+    given = parts(*sizes)
+    mask = torch.tensor([0.0, 1.25, 2.0], dtype=torch.float64)[: sizes[2]].repeat(sizes[0], 1) if masked else None
+    x, *rest = (value.detach().numpy() for value in given)
+    weights = dict(zip(("weight_input", "weight_hidden", "bias"), rest, strict=True))
+    expected = oracle.lstm(weights, x, mask=None if mask is None else mask.numpy())
+    np.testing.assert_allclose(run(*given, mask).detach().numpy(), expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+@pytest.mark.parametrize("masked", [False, True])
+def test_gradients_are_those_of_differences(sizes, masked):
+    given = parts(*sizes)
+    mask = torch.rand(sizes[0], sizes[2], dtype=torch.float64) if masked else None
+    assert torch.autograd.gradcheck(lambda *values: run(*values, mask), given)
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+@pytest.mark.parametrize("masked", [False, True])
+def test_without_gradients_the_values_are_the_same(sizes, masked):
+    given = parts(*sizes)
+    mask = torch.rand(sizes[0], sizes[2], dtype=torch.float64) if masked else None
+    with torch.no_grad():
+        alone = run(*given, mask)
+    assert not alone.requires_grad
+    torch.testing.assert_close(alone, run(*given, mask).detach(), rtol=1e-14, atol=1e-15)
+
+
+@pytest.mark.parametrize("frozen", [slice(0, 2), slice(1, 4)])
+def test_gradients_do_not_ask_for_every_part_to_need_one(frozen):
+    """The input's share alone, or W_h alone, may need a gradient."""
+    given = parts(3, 4, 2)
+    expected = dict(enumerate(torch.autograd.grad(run(*given).sum(), given)))
+    for value in given[frozen]:
+        value.requires_grad_(False)
+    left = {place: value for place, value in enumerate(given) if value.requires_grad}
+    found = torch.autograd.grad(run(*given).sum(), list(left.values()))
+    for place, value in zip(left, found, strict=True):
+        torch.testing.assert_close(value, expected[place], rtol=1e-12, atol=1e-12)

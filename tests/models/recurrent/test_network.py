@@ -1,0 +1,150 @@
+"""The paper's recurrent network, with other cells, and with normalization inside them."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from bln_search.core.errors import ModelError
+from bln_search.models import build_model
+from bln_search.models.recurrent import LSTM, Recurrent, RecurrentLayer, StepNorms
+from bln_search.norms import BLN, LN, Normalization, make_norm
+
+CELLS = ("lstm", "gru", "rnn")
+PLACES = ("layers", "cells")
+SMALL = {"widths": (5, 4), "embedding": 6, "dense": 3}
+
+
+def build(name="lstm", shape=(4, 2), classes=3, method="bln", vocabulary=None, **options):
+    return build_model(
+        name, shape, classes, partial(make_norm, method), seed=0, options={**SMALL, **options}, vocabulary=vocabulary
+    )
+
+
+def test_the_network_is_the_papers():
+    """Figure 5: embedding 512, LSTM 128 and 64 with dropouts of 0.2, dense 32, and one output for two classes."""
+    network = build_model("lstm", (80,), 2, BLN, seed=0, vocabulary=20_000)
+    kinds = [type(module).__name__ for module in network.modules() if not list(module.children())]
+    assert kinds == ["Embedding", "LSTM", "LSTM", "BLN", "BLN", "Linear", "Tanh", "BLN", "Linear"]
+    layers = [module for module in network.modules() if isinstance(module, LSTM)]
+    assert [(layer.inputs, layer.units) for layer in layers] == [(512, 128), (128, 64)]
+    assert {(layer.dropout, layer.recurrent_dropout) for layer in layers} == {(0.2, 0.2)}
+    assert [m.num_features for m in network.modules() if isinstance(m, Normalization)] == [128, 64, 32]
+    recurrent = 4 * 128 * (512 + 128 + 1) + 4 * 64 * (128 + 64 + 1)
+    dense = 64 * 32 + 32 + 32 + 1
+    assert sum(p.numel() for p in network.parameters()) == 20_000 * 512 + recurrent + dense + 2 * (128 + 64 + 32)
+
+
+def test_the_first_norm_sees_the_sequence_and_the_second_the_last_state():
+    network = build().eval()
+    seen = []
+    for norm in network.norms:
+        norm.register_forward_hook(lambda module, inputs, output: seen.append(tuple(inputs[0].shape)))
+    x = torch.randn(7, 4, 2)
+    logits = network(x)
+    assert seen == [(7, 4, 5), (7, 4)]
+    first = network.norms[0](network.layers[0](x))
+    last = network.norms[1](network.layers[1](first)[:, -1])
+    torch.testing.assert_close(network.classifier(last), logits)
+
+
+@pytest.mark.parametrize("normalize", PLACES)
+@pytest.mark.parametrize("cell", CELLS)
+def test_every_cell_can_be_normalized_in_both_places(cell, normalize):
+    network = build(cell, normalize=normalize)
+    steps = [module for module in network.modules() if isinstance(module, StepNorms)]
+    norms = [module for module in network.modules() if isinstance(module, Normalization)]
+    a_layer = {"rnn": 1, "lstm": 3, "gru": 4}[cell]
+    assert len(steps) == (2 * a_layer if normalize == "cells" else 0)
+    assert len(norms) == (4 * len(steps) if normalize == "cells" else 3)
+    assert network(torch.randn(7, 4, 2)).shape == (7, 3)
+
+
+def test_the_gain_of_the_norms_inside_cells_can_be_chosen():
+    network = build(normalize="cells", gain=0.1)
+    gains = {layer.weight.unique().item() for layer in network.modules() if isinstance(layer, Normalization)}
+    assert list(gains) == pytest.approx([0.1])
+
+
+@pytest.mark.parametrize("normalize", PLACES)
+def test_two_classes_have_one_output_and_the_binary_cross_entropy(normalize):
+    network = build(classes=2, normalize=normalize).eval()
+    assert network.classifier[-1].out_features == 1
+    x, targets = torch.randn(9, 4, 2), torch.randint(0, 2, (9,))
+    logits = network(x)
+    assert logits.shape == (9, 2)
+    assert logits[:, 0].abs().max() == 0
+    binary = F.binary_cross_entropy_with_logits(logits[:, 1], targets.float())
+    torch.testing.assert_close(F.cross_entropy(logits, targets), binary)
+
+
+@pytest.mark.parametrize("normalize", PLACES)
+def test_the_rows_of_an_image_are_the_steps(normalize):
+    """A row of all channels is one measurement after the other; the network of the sequences answers the same."""
+    of_images = build(shape=(3, 4, 2), normalize=normalize).eval()
+    of_sequences = build(shape=(4, 6), normalize=normalize).eval()
+    of_sequences.load_state_dict(of_images.state_dict())
+    x = torch.randn(5, 3, 4, 2)
+    rows = torch.stack([torch.cat([x[:, channel, row] for channel in range(3)], 1) for row in range(4)], 1)
+    torch.testing.assert_close(of_images(x), of_sequences(rows))
+
+
+@pytest.mark.parametrize("normalize", PLACES)
+@pytest.mark.parametrize("cell", CELLS)
+def test_words_are_embedded(cell, normalize):
+    network = build(cell, shape=(4,), vocabulary=11, normalize=normalize).eval()
+    x = torch.randint(0, 11, (5, 4))
+    assert network(x).shape == (5, 3)
+    other = x.clone()
+    other[0, 0] = (x[0, 0] + 1) % 11
+    assert not torch.equal(network(other), network(x))
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_the_first_weights_are_the_seeds_whatever_the_norm_and_wherever_it_stands(cell):
+    networks = [
+        build(cell, shape=(4,), vocabulary=11, method=method, normalize=normalize)
+        for method, normalize in [("bn", "layers"), ("bln", "layers"), ("ln", "cells"), ("bn", "cells")]
+    ]
+    parameters = [dict(network.named_parameters()) for network in networks]
+    shared = [name for name in parameters[0] if ".weight_" in name or "classifier" in name or "embedding" in name]
+    shared = [name for name in shared if all(name in others for others in parameters)]
+    assert len(shared) == 9
+    for name in shared:
+        for others in parameters[1:]:
+            assert torch.equal(parameters[0][name], others[name]), name
+
+
+def test_recurrent_layers_draw_their_weights_from_the_seed():
+    networks = [build_model("gru", (4, 2), 3, LN, seed=seed, options=SMALL) for seed in (0, 0, 1)]
+    weights = [next(m for m in network.modules() if isinstance(m, RecurrentLayer)) for network in networks]
+    assert torch.equal(weights[0].weight_hidden, weights[1].weight_hidden)
+    assert not torch.equal(weights[0].weight_hidden, weights[2].weight_hidden)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"widths": ()}, "at least one layer of at least one unit"),
+        ({"widths": (3, 0)}, "at least one layer of at least one unit"),
+        ({"cell": "elman"}, "no recurrent cell 'elman': choose one of lstm, gru, rnn"),
+        ({"normalize": "inside"}, "in its `layers` or in its `cells`, not 'inside'"),
+        ({"gain": 0.1}, "gain is of the normalization inside cells: say normalize: cells"),
+        ({"normalize": "cells", "gain": -1.0}, "number above 0, not -1"),
+        ({"input_shape": (5,)}, r"takes words \(T,\), .* not measurements \(5,\)"),
+        ({"input_shape": (4, 2), "vocabulary": 7}, r"not words \(4, 2\)"),
+        ({"dropout": 1.5}, "dropout is a fraction"),
+    ],
+)
+def test_a_network_that_cannot_be_says_why(options, message):
+    with pytest.raises(ModelError, match=message):
+        Recurrent(**{"input_shape": (4, 2), "classes": 3, "norm": lambda _: nn.Identity(), **options})
+
+
+def test_data_of_words_needs_a_recurrent_network():
+    with pytest.raises(ModelError, match="this data holds words: use lstm, gru or rnn"):
+        build_model("mlp", (4,), 3, BLN, seed=0, vocabulary=7)

@@ -1,0 +1,176 @@
+"""One γ and β over all time steps, statistics of every step by themselves, and nothing that shared parameters break."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from functools import partial
+
+import pytest
+import torch
+from torch import nn
+
+from bln_search import apply_configuration, convert
+from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.errors import ModelError
+from bln_search.core.words import Correction, PopulationEstimate
+from bln_search.evaluation import gather_frozen
+from bln_search.evaluation.one_pass import in_double
+from bln_search.models.recurrent import StepNorms
+from bln_search.norms import BLN, BN, LN, make_norm
+from bln_search.norms.finding import find_norms, network_populations
+from bln_search.training.checkpoint import load_weights, read_checkpoint, write_checkpoint
+
+FEATURES, STEPS = 3, 4
+
+
+class Steps(nn.Module):
+    """Every step of (N, T, D) normalized and nothing else."""
+
+    def __init__(self, norm, **options):
+        super().__init__()
+        self.norm = StepNorms(norm, FEATURES, STEPS, **options)
+
+    def forward(self, x):
+        return torch.stack([self.norm(one, step) for step, one in enumerate(x.unbind(1))], 1)
+
+
+def batches(count=3, size=6):
+    """Sequences whose steps lie apart: the mean grows with the step, and so does the spread."""
+    torch.manual_seed(0)
+    step = torch.arange(STEPS).view(1, -1, 1)
+    return [torch.randn(size, STEPS, FEATURES) * (1 + step) + 3 * step for _ in range(count)]
+
+
+def drawn(network):
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.normal_()
+    return network
+
+
+def assert_shared(network, *, layers=STEPS):
+    norms = list(find_norms(network).values())
+    assert len(norms) == layers
+    for name in ("weight", "bias"):
+        assert len({id(getattr(norm, name)) for norm in norms}) == 1
+    assert [name.rpartition(".")[2] for name, _ in network.named_parameters()] == ["weight", "bias"]
+
+
+@pytest.mark.parametrize("method", ["bn", "ln", "bln", "mbn", "brn"])
+def test_all_steps_have_the_same_gain_and_bias_which_an_optimizer_sees_once(method):
+    network = Steps(partial(make_norm, method))
+    assert_shared(network)
+    assert len(list(network.parameters())) == 2
+    network(batches()[0]).square().sum().backward()
+    torch.optim.SGD(network.parameters(), lr=0.1).step()
+    assert_shared(network)
+
+
+@pytest.mark.parametrize("gain", [1.0, 0.1])
+def test_gains_start_at_what_was_asked_for_and_biases_at_zero(gain):
+    network = Steps(BN, gain=gain)
+    for layer in find_norms(network).values():
+        assert layer.weight.tolist() == pytest.approx([gain] * FEATURES)
+        assert layer.bias.tolist() == [0.0] * FEATURES
+
+
+def test_gains_are_one_unless_told_otherwise():
+    assert Steps(LN).norm.of_step[2].weight.tolist() == [1.0] * FEATURES
+
+
+def test_every_step_has_a_population_of_its_own():
+    network, data = Steps(BN).eval(), batches()
+    gathered = {PopulationEstimate.FROZEN: gather_frozen(network, data)}
+    layers = find_norms(network)
+    populations = network_populations(layers, gathered, Correction.BESSEL, per_slot=False)
+    for step, layer in enumerate(layers.values()):
+        found = populations[layer][PopulationEstimate.FROZEN].batch
+        expected = torch.stack([x[:, step].double().mean(0) for x in data]).mean(0)
+        torch.testing.assert_close(found.mean.flatten(), expected)
+        variance = torch.stack([x[:, step].double().var(0) for x in data]).mean(0)
+        torch.testing.assert_close(found.deviation.flatten(), torch.sqrt(variance + layer.eps))
+
+
+def test_a_state_dict_puts_everything_back():
+    network, data = drawn(Steps(BLN)), batches()
+    configured = configured_by_population(network, data)
+    again = Steps(BLN)
+    again.load_state_dict(configured.state_dict())
+    assert_shared(again)
+    assert torch.equal(again.eval()(data[0]), configured.eval()(data[0]))
+
+
+def configured_by_population(network, data, word="TTTT"):
+    """Population values put into each layer, as a ranked row does it."""
+    layers = find_norms(network)
+    gathered = {PopulationEstimate.FROZEN: gather_frozen(network, data)}
+    populations = network_populations(layers, gathered, Correction.BESSEL, per_slot=False)
+    for layer in layers.values():
+        layer.configure(InferenceConfiguration(word), populations[layer][PopulationEstimate.FROZEN])
+    return network
+
+
+def test_a_word_can_be_applied_to_all_steps_or_to_each():
+    network = configured_by_population(Steps(BLN), batches()).eval()
+    apply_configuration(network, "FFFF")
+    assert {str(layer.configuration) for layer in find_norms(network).values()} == {"FFFF"}
+    apply_configuration(network, "TTTT.FFFF.TFTF.TTFF")
+    assert [str(layer.configuration) for layer in find_norms(network).values()] == ["TTTT", "FFFF", "TFTF", "TTFF"]
+
+
+def test_a_checkpoint_keeps_shared_parameters_once(tmp_path):
+    network, data = drawn(Steps(BLN)), batches()
+    gathered = {PopulationEstimate.FROZEN: gather_frozen(network, data)}
+    weights = {name: value.detach() for name, value in network.named_parameters()}
+    name, sha256 = write_checkpoint(tmp_path, weights, gathered, {})
+    read, moments = read_checkpoint(tmp_path / name, sha256)
+    assert len(read) == 2
+    assert moments[PopulationEstimate.FROZEN].keys() == find_norms(network).keys()
+    again = Steps(BLN)
+    load_weights(again, read)
+    assert_shared(again)
+    assert torch.equal(again(data[0]), network(data[0]))
+
+
+def test_copies_in_double_precision_share_too():
+    network = drawn(Steps(BLN))
+    copied, _ = in_double(network, {})
+    assert_shared(copied)
+    assert copied.norm.of_step[3].bias.dtype == torch.float64
+    assert_shared(deepcopy(network))
+    assert_shared(deepcopy(network).half().float())
+
+
+def test_layers_of_torch_that_share_parameters_share_them_when_converted():
+    network = drawn(Steps(nn.BatchNorm1d))
+    x = batches(1)[0]
+    expected = network(x)
+    converted = convert(network, method="same")
+    assert_shared(converted)
+    torch.testing.assert_close(converted.train()(x), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_without_parameters_nothing_is_shared():
+    network = Steps(lambda features: nn.BatchNorm1d(features, affine=False))
+    assert list(network.parameters()) == []
+    assert network(batches(1)[0]).shape == (6, STEPS, FEATURES)
+
+
+@pytest.mark.parametrize("step", [STEPS, -1])
+def test_a_step_beyond_those_built_is_an_error(step):
+    with pytest.raises(ModelError, match=f"statistics for 4 time steps, the input has a step {step + 1}: give it"):
+        Steps(BN).norm(torch.randn(2, FEATURES), step)
+
+
+@pytest.mark.parametrize(
+    ("steps", "gain", "message"),
+    [
+        (0, 1.0, "at least one time step, not 0"),
+        (2, 0.0, "initial gain .* is a number above 0, not 0"),
+        (2, float("nan"), "not nan"),
+        (2, float("inf"), "not inf"),
+    ],
+)
+def test_norms_that_cannot_be_say_why(steps, gain, message):
+    with pytest.raises(ModelError, match=message):
+        StepNorms(BN, FEATURES, steps, gain=gain)

@@ -1,0 +1,41 @@
+"""The options of a model in a study."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from bln_search.specs import parse_study
+from bln_search.specs.study import ModelSpec
+from tests.specs.test_load import GOOD, problems
+
+CELLS = GOOD.replace("{name: mlp}", "{name: lstm, normalize: cells, gain: 0.1}")
+
+
+def test_a_recurrent_network_may_be_normalized_inside_its_cells():
+    model = parse_study(CELLS).model
+    assert (model.normalize, model.gain) == ("cells", 0.1)
+
+
+def test_options_that_came_later_leave_the_written_form_of_other_studies_as_it_was():
+    assert ModelSpec(name="lstm").model_dump(mode="json") == {"name": "lstm", "widths": None}
+    assert "normalize" not in parse_study(GOOD).canonical
+    assert ModelSpec(name="lstm", normalize="layers").model_dump(mode="json")["normalize"] == "layers"
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ("{name: lstm, normalize: inside}", "Input should be 'layers' or 'cells'"),
+        ("{name: lstm, normalize: cells, gain: 0}", "greater than 0"),
+        ("{name: lstm, gain: 0.1}", "gain is of the normalization inside recurrent cells: it needs normalize: cells"),
+    ],
+)
+def test_a_mistake_in_them_is_named(model, message):
+    found = problems(GOOD.replace("{name: mlp}", model))
+    assert any(message in problem for problem in found), found
+
+
+def test_a_gain_that_is_no_number_is_an_error():
+    with pytest.raises(ValidationError):
+        ModelSpec(name="lstm", normalize="cells", gain=float("inf"))
