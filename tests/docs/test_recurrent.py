@@ -1,0 +1,35 @@
+"""What the page about recurrent networks says works."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+from bln_search.core.registered import MODELS
+from bln_search.specs import parse_study
+from tests.conftest import ROOT
+
+PAGE = (ROOT / "docs" / "recurrent.md").read_text(encoding="utf-8")
+
+
+def blocks(language):
+    return re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
+
+
+def test_the_python_block_runs_and_prints_a_table_of_sixteen_rows():
+    (code,) = blocks("python")
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr
+    assert len(re.findall(r"^│ +\d+ │", done.stdout, re.MULTILINE)) == 16
+
+
+def test_the_study_is_valid():
+    assert [parse_study(study).model.normalize for study in blocks("yaml")] == ["cells"]
+
+
+def test_every_option_is_in_the_table():
+    named = {
+        name for cells in re.findall(r"^\| (`.*?) \|", PAGE, re.MULTILINE) for name in re.findall(r"`(\w+)`", cells)
+    }
+    assert MODELS["lstm"] | {"rnn", "lstm", "gru"} == named
