@@ -155,13 +155,12 @@ def _check_first(
     try:
         _check_rows(network, *inputs, chosen, populations, chunking)
     except _DifferentError as difference:
-        single = first[0].dtype == torch.float32 or not first[0].is_floating_point()
-        precise = in_double(network, populations) if single else None
+        precise = None if first[0].dtype == torch.float64 else in_double(network, populations)
         if precise is None:
             raise
         try:
-            other = None if inputs[1] is None else _doubled(inputs[1])
-            _check_rows(precise[0], _doubled(inputs[0]), other, chosen, precise[1], chunking)
+            other = None if inputs[1] is None else doubled(inputs[1])
+            _check_rows(precise[0], doubled(inputs[0]), other, chosen, precise[1], chunking)
         except BlnSearchError:
             raise difference from None
 
@@ -177,7 +176,7 @@ def in_double(network: nn.Module, populations: Populations) -> tuple[nn.Module, 
     return copied, {layers[names[layer]]: values for layer, values in populations.items()}
 
 
-def _doubled(x: Tensor) -> Tensor:
+def doubled(x: Tensor) -> Tensor:
     """Measurements in double precision; marks of words as they are."""
     return x.double() if x.is_floating_point() else x
 

@@ -14,7 +14,7 @@ from bln_search.core.errors import BlnSearchError, ModelError
 from bln_search.core.per_layer import PerLayerConfiguration
 from bln_search.core.words import PopulationEstimate
 from bln_search.evaluation.batches import MiniBatch
-from bln_search.evaluation.one_pass import Populations, in_double
+from bln_search.evaluation.one_pass import Populations, doubled, in_double
 from bln_search.evaluation.tree.space import row_of
 from bln_search.evaluation.tree.stages import StagedNetwork
 from bln_search.norms.finding import evaluation_mode
@@ -68,11 +68,12 @@ def check_walk(evaluator: TreeEvaluator) -> None:
     difference = _difference(evaluator.again(evaluator.network, batches, evaluator.populations))
     if difference is None:
         return
-    precise = None if batches[0][0].dtype != torch.float32 else in_double(evaluator.network, evaluator.populations)
+    exact = batches[0][0].dtype == torch.float64
+    precise = None if exact else in_double(evaluator.network, evaluator.populations)
     if precise is not None:
-        doubled = [(inputs.double(), targets) for inputs, targets in batches]
         try:
-            if _difference(evaluator.again(precise[0], doubled, precise[1])) is None:
+            twice = [(doubled(inputs), targets) for inputs, targets in batches]
+            if _difference(evaluator.again(precise[0], twice, precise[1])) is None:
                 return
         except BlnSearchError:
             pass

@@ -27,12 +27,12 @@ class StepNorms(nn.Module):
         if not 0 < gain < float("inf"):
             raise ModelError(f"the initial gain of a normalization layer is a number above 0, not {gain}")
         self.of_step = nn.ModuleList(norm(features) for _ in range(steps))
-        first = self.of_step[0]
-        for layer in self.of_step[1:]:
-            for name, parameter in first.named_parameters(recurse=False):
+        shared = dict(self.of_step[0].named_parameters(recurse=False))
+        for layer in self.of_step:
+            for name, parameter in shared.items():
                 setattr(layer, name, parameter)
-        if isinstance(first.weight, nn.Parameter):
-            nn.init.constant_(first.weight, gain)
+        if "weight" in shared:
+            nn.init.constant_(shared["weight"], gain)
 
     def forward(self, x: Tensor, step: int) -> Tensor:
         """`x` (N, features) normalized as at that step, counted from 0. Raises ModelError for a step never built."""
