@@ -1,6 +1,6 @@
 """The recurrences written out as NumPy loops in float64, independent of the layers under test.
 
-A cell is given its weights, the input (N, T, D), what its norms do, as norm(name, step, values), and the dropout mask of
+A cell is given its weights, the input (N, T, D), what its norms do (norm(name, step, values)) and the dropout mask of
 h_{t-1}. Every function returns all hidden states, (N, T, H).
 """
 
@@ -60,7 +60,7 @@ def lstm(weights, x, norm=nothing, mask=None):
         after = np.zeros((n, units))
         for i in range(n):
             for k in range(units):
-                o, f, w, g = (total[i, part * units + k] + weights["bias"][part * units + k] for part in range(4))
+                f, w, g = (total[i, part * units + k] + weights["bias"][part * units + k] for part in (1, 2, 3))
                 after[i, k] = sigmoid(f) * cell[i, k] + sigmoid(w) * math.tanh(g)
         cell, curved = after, norm("norm_cell", t, after)
         hidden = np.array(
