@@ -25,6 +25,7 @@ NETWORKS = {
     "lenet reference": ("{name: lenet}", "{method: bln, semantics: reference}", enlarged()),
     "mlp reference": ("{name: mlp, widths: [16]}", "{method: bln, semantics: reference}", DIGITS),
     "rnn cells": ("{name: rnn, widths: [6], dense: 8, normalize: cells}", "{method: bln}", DIGITS),
+    "lstm layers": ("{name: lstm, widths: [6], dense: 8}", "{method: bln}", DIGITS),
     "resnet8 mbn": ("{name: resnet8, widths: [4, 8, 8]}", "{method: mbn, memory: 5}", DIGITS),
 }
 FOLDED = {"TTTT", "MM--"}
@@ -37,6 +38,7 @@ ROWS = [
     ("lenet reference", "TTTT"),
     ("lenet reference", "FFFF"),
     ("rnn cells", "TTTT"),
+    ("lstm layers", "FFFF"),
     ("resnet8 mbn", "MM--"),
 ]
 

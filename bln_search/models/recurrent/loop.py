@@ -16,10 +16,13 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
 
 
 def run_lstm(projected: Tensor, weight: Tensor, mask: Tensor | None) -> Tensor:
     """Every h_t, (T, N, H), from the input's share (T, N, 4H), W_h (4H, H) and a mask (N, H) or None; h_0 = c_0 = 0."""
+    if torch.compiler.is_exporting():
+        return _traced(projected, weight, mask)
     if torch.is_grad_enabled() and (projected.requires_grad or weight.requires_grad):
         hidden: Tensor = _Lstm.apply(projected, weight, mask)  # type: ignore[no-untyped-call]
         return hidden
@@ -49,6 +52,20 @@ def _inference(projected: Tensor, weight: Tensor, mask: Tensor | None) -> Tensor
         now.mul_(out)
         before = now
     return hidden
+
+
+def _traced(projected: Tensor, weight: Tensor, mask: Tensor | None) -> Tensor:
+    """The same with nothing written in place, so that `torch.export` follows it for every mini-batch size."""
+    units = weight.shape[1]
+    before = cell = torch.zeros_like(projected[0, :, :units])
+    hidden = []
+    for given in projected.unbind():
+        gates = given + F.linear(before if mask is None else before * mask, weight)
+        out, forget, write = torch.sigmoid(gates[:, : 3 * units]).chunk(3, 1)
+        cell = forget * cell + write * torch.tanh(gates[:, 3 * units :])
+        before = out * torch.tanh(cell)
+        hidden.append(before)
+    return torch.stack(hidden)
 
 
 class _Lstm(torch.autograd.Function):

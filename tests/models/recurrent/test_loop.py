@@ -82,6 +82,26 @@ def test_without_gradients_the_values_are_the_same(sizes, masked):
     torch.testing.assert_close(alone, run(*given, mask).detach(), rtol=1e-14, atol=1e-15)
 
 
+@pytest.mark.parametrize("sizes", [(4, 5, 3), (2, 1, 3)])
+@pytest.mark.parametrize("masked", [False, True])
+def test_an_exported_program_has_the_same_values_for_every_number_of_sequences(sizes, masked):
+    class Loop(nn.Module):
+        def forward(self, projected, weight, mask):
+            return run_lstm(projected, weight, mask)
+
+    def given(n):
+        shapes = ((sizes[1], n, 4 * sizes[2]), (4 * sizes[2], sizes[2]), (n, sizes[2]))
+        projected, weight, mask = (torch.randn(shape, dtype=torch.float64) for shape in shapes)
+        return projected, weight, mask if masked else None
+
+    axis = torch.export.Dim("n", min=1, max=9)
+    dynamic = ({1: axis}, None, {0: axis} if masked else None)
+    program = torch.export.export(Loop(), given(sizes[0]), dynamic_shapes=dynamic).module()
+    for n in (sizes[0], 7):
+        values = given(n)
+        torch.testing.assert_close(program(*values), run_lstm(*values), rtol=1e-13, atol=1e-14)
+
+
 @pytest.mark.parametrize("frozen", [slice(0, 2), slice(1, 4)])
 def test_gradients_do_not_ask_for_every_part_to_need_one(frozen):
     """The input's share alone, or W_h alone, may need a gradient."""
