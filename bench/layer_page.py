@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from plotly import graph_objects as go
-from plotly.io import to_html
 
-from bench.browser import FLAGS, find_chromium
+from bench.pictures import draw
 from bench.reporting import RESULTS, provenance
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.per_layer import LayerResult
@@ -28,7 +27,6 @@ OPEN, CLOSE = "<!-- per_layer -->\n", "<!-- /per_layer -->"
 STUDIES = ("bln_cifar10_20pct_b25",)
 """The networks of this one are those that `bln_cifar10_20pct_per_layer` trains."""
 
-WIDTH, HEIGHT = 760, 380
 _ROWS = 5
 
 
@@ -201,20 +199,6 @@ def searches_figure(found: dict[str, Any]) -> go.Figure:
     figure.update_xaxes(title="configurations evaluated, of 65,536", type="log")
     figure.update_yaxes(title="% of runs at the best of all", range=[-2, 102])
     return figure
-
-
-def draw(name: str, figure: go.Figure) -> None:
-    """The figure as docs/images/NAME.png, drawn by Chromium."""
-    from playwright.sync_api import sync_playwright
-
-    figure.update_layout(template="plotly_white", width=WIDTH, height=HEIGHT, margin={"t": 20, "r": 20})
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=find_chromium(), args=list(FLAGS))
-        page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT}, device_scale_factor=2)
-        page.set_content(to_html(figure, include_plotlyjs=True, config={"staticPlot": True}))
-        page.wait_for_selector(".main-svg")
-        page.locator(".plotly-graph-div").screenshot(path=DOCS / "images" / f"{name}.png")
-        browser.close()
 
 
 def main() -> None:

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from bench import conclusions, figures, layer_page
+from bench import conclusions, curves, figures, layer_page
 from bench.experiments import EXPERIMENTS
 from bln_search.cli.main import app
 from bln_search.specs import parse_study
@@ -74,6 +74,12 @@ def test_every_table_about_the_published_order_comes_from_its_file(experiment):
     page = experiment.page.read_text(encoding="utf-8")
     shown = page.split(conclusions.OPEN)[1].split(conclusions.CLOSE)[0]
     assert shown == conclusions.block(experiment), "run python -m bench.conclusions --write"
+
+
+def test_every_figure_about_curves_comes_from_its_file():
+    page = curves.PAGE.read_text(encoding="utf-8")
+    shown = page.split(curves.OPEN)[1].split(curves.CLOSE)[0]
+    assert shown == curves.block(), "run python -m bench.curves --write"
 
 
 def test_every_figure_about_layers_comes_from_its_file():

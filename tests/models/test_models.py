@@ -33,6 +33,29 @@ def test_any_input_size_gives_one_logit_a_class(name, shape, classes):
     assert network(torch.randn(4, *shape)).shape == (4, classes)
 
 
+@pytest.mark.parametrize(
+    ("options", "stage"),
+    [
+        ({}, ["Linear", "Tanh", "BLN"]),
+        ({"activation": "relu"}, ["Linear", "ReLU", "BLN"]),
+        ({"placement": "before"}, ["Linear", "BLN", "Tanh"]),
+        ({"activation": "relu", "placement": "before"}, ["Linear", "BLN", "ReLU"]),
+    ],
+)
+def test_an_mlp_has_its_norms_behind_or_in_front_of_its_nonlinearity(options, stage):
+    network = build_model("mlp", (1, 28, 28), 10, BLN, seed=0, options={"widths": [20, 30], **options})
+    layers = [type(module).__name__ for module in network.modules() if not list(module.children())]
+    assert layers == ["Flatten", *stage, *stage, "Linear"]
+    hidden = [module for module in network.modules() if isinstance(module, nn.Linear)][:-1]
+    assert all((module.bias is None) == (options.get("placement") == "before") for module in hidden)
+
+
+@pytest.mark.parametrize("options", [{"activation": "sine"}, {"placement": "beside"}])
+def test_an_mlp_of_another_kind_is_refused(options):
+    with pytest.raises(ModelError, match="mlp has the activations tanh, relu and the placements after and before"):
+        build_model("mlp", (8,), 3, BLN, seed=0, options=options)
+
+
 def test_lenet_is_the_papers():
     network = build_model("lenet", (3, 32, 32), 10, BLN, seed=0)
     layers = [type(module).__name__ for module in network.modules() if not list(module.children())]

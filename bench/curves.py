@@ -1,0 +1,195 @@
+"""The LN paper's experiment on MNIST: `python -m bench.curves --save` takes errors by epoch out of a ledger, and
+`python -m bench.curves --write` puts tables and pictures into docs/ln_mnist.md, from bench/results and nothing else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from plotly import graph_objects as go
+
+from bench.pictures import draw
+from bench.reporting import RESULTS, provenance
+from bln_search.core.errors import UnknownStudyError
+from bln_search.core.words import Split
+from bln_search.ranking.interval import interval_of
+from bln_search.settings import load_settings
+from bln_search.storage.board import study_leaderboard
+from bln_search.storage.browse import Page, list_curves
+from bln_search.storage.ledger import Ledger, open_ledger
+
+PAGE = Path(__file__).parents[1] / "docs" / "ln_mnist.md"
+OPEN, CLOSE = "<!-- curves -->\n", "<!-- /curves -->"
+STUDIES = ("ln_mnist_b4", "ln_mnist_b128")
+METHODS = {"bn": "#c44e52", "ln": "#4c72b0", "bln": "#55a868"}
+_ROWS = {"bn": ("TT--", "moving"), "ln": ("--FF", None), "bln": ("FFFF", None)}
+"""The configuration under which each arm is judged while it trains, and usually run."""
+
+_MOST = 1000
+
+
+def collected(ledger: Ledger, name: str) -> dict[str, Any] | None:
+    """Validation and training error in % by epoch, and test figures, of every arm; None where it is not finished."""
+    try:
+        study = ledger.find_study(name)
+    except UnknownStudyError:
+        return None
+    if study.state.value != "complete":
+        return None
+    by_arm: dict[str, list[list[dict[str, Any]]]] = {}
+    for trial, epochs in list_curves(ledger.engine, study.id, Page(_MOST, "position"), {}):
+        by_arm.setdefault(trial.arm, []).append(epochs)
+    board = study_leaderboard(ledger.engine, study.id, study.spec, on=Split.VALIDATION)
+    arms = {}
+    for arm, seeds in by_arm.items():
+        word, estimate = _ROWS[arm]
+        rows = [row for row in board.rows if row.arm == arm and row.rank]
+        usual = next(row for row in rows if (row.configuration.word, row.estimate) == (word, estimate))
+        arms[arm] = {
+            "validation_error": by_epoch(seeds, "validation_accuracy"),
+            "training_error": by_epoch(seeds, "training_accuracy"),
+            "usual": _row(usual),
+            "best_on_validation": _row(rows[0]),
+        }
+    return {"study": name, "spec": study.spec.model_dump(mode="json"), "arms": arms}
+
+
+def by_epoch(seeds: Sequence[Sequence[Mapping[str, Any]]], key: str) -> list[dict[str, Any]]:
+    """Of every epoch the errors in % of all seeds, their mean and its 95 % interval."""
+    found = []
+    for epochs in zip(*seeds, strict=True):
+        errors = [100 * (1 - one[key]) for one in epochs]
+        kept = interval_of(errors)
+        found.append({"epoch": epochs[0]["epoch"], "seeds": errors, "mean": kept.mean, "band": [kept.low, kept.high]})
+    return found
+
+
+def _row(row: Any) -> dict[str, Any]:
+    accuracy, loss = row.figures[Split.TEST].accuracy, row.figures[Split.TEST].loss
+    return {
+        "configuration": row.configuration.word,
+        "population": row.estimate.value if row.estimate else None,
+        "test_error": 100 * (1 - accuracy.mean),
+        "test_error_deviation": 100 * accuracy.deviation,
+        "test_loss": loss.mean,
+        "test_loss_deviation": loss.deviation,
+    }
+
+
+def block() -> str:
+    """The text between the marks."""
+    return "\n".join(_section(name, _read(name)) for name in STUDIES)
+
+
+def _read(name: str) -> dict[str, Any] | None:
+    path = RESULTS / f"{name}_curves.json"
+    if not path.is_file():
+        return None
+    whole: dict[str, Any] = json.loads(path.read_text())
+    return whole
+
+
+def _section(name: str, whole: dict[str, Any] | None) -> str:
+    if whole is None:
+        return f"### `{name}`\n\nNot measured yet.\n"
+    arms, made = whole["arms"], whole["provenance"]
+    epochs = [one["epoch"] for one in next(iter(arms.values()))["validation_error"]]
+    seeds = len(whole["spec"]["seeds"])
+    shown = epochs if len(epochs) <= 6 else [epoch for epoch in epochs if epoch in (1, 2, 5, 10, 15, epochs[-1])]
+    lines = [
+        f"### `{name}`",
+        "",
+        f"{seeds} seeds, on {made['hardware']}, torch {made['versions']['torch']}; "
+        f"`bench/results/{name}_curves.json`. Error on the validation images in %, mean over seeds and its 95 % "
+        "interval:",
+        "",
+        f"| arm | {' | '.join(f'epoch {epoch}' for epoch in shown)} |",
+        f"| --- |{' --- |' * len(shown)}",
+    ]
+    for arm, one in arms.items():
+        cells = [
+            f"{each['mean']:.2f} [{each['band'][0]:.2f}, {each['band'][1]:.2f}]"
+            for each in one["validation_error"]
+            if each["epoch"] in shown
+        ]
+        lines.append(f"| {arm} | {' | '.join(cells)} |")
+    lines += [
+        "",
+        "On test, the network of the epoch of lowest validation loss, mean ± deviation over seeds:",
+        "",
+        "| arm | as it is judged in training: row | error % | loss | best row on validation | error % | loss |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+        *(f"| {arm} | {_test(one['usual'])} | {_test(one['best_on_validation'])} |" for arm, one in arms.items()),
+        "",
+        f"![Errors by epoch, `{name}`](images/{name}.png)",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _test(row: dict[str, Any]) -> str:
+    word = " ".join(part for part in (row["configuration"], row["population"]) if part)
+    return (
+        f"{word} | {row['test_error']:.2f} ± {row['test_error_deviation']:.2f} | "
+        f"{row['test_loss']:.4f} ± {row['test_loss_deviation']:.4f}"
+    )
+
+
+def figure(whole: dict[str, Any]) -> go.Figure:
+    """Validation error by epoch: a thin line a seed, the mean, and the band of the mean."""
+    drawn = go.Figure()
+    for arm, one in whole["arms"].items():
+        epochs = [each["epoch"] for each in one["validation_error"]]
+        low, high = ([each["band"][side] for each in one["validation_error"]] for side in (0, 1))
+        colour = METHODS[arm]
+        drawn.add_scatter(
+            x=epochs + epochs[::-1],
+            y=high + low[::-1],
+            fill="toself",
+            fillcolor=colour,
+            opacity=0.18,
+            line={"width": 0},
+            mode="lines",
+            showlegend=False,
+        )
+        for seed in zip(*(each["seeds"] for each in one["validation_error"]), strict=True):
+            drawn.add_scatter(
+                x=epochs, y=seed, mode="lines", line={"color": colour, "width": 0.7}, opacity=0.5, showlegend=False
+            )
+        means = [each["mean"] for each in one["validation_error"]]
+        drawn.add_scatter(x=epochs, y=means, mode="lines+markers", line={"color": colour, "width": 2.5}, name=arm)
+    drawn.update_xaxes(title="epoch", dtick=1 if len(epochs) <= 10 else 5)
+    drawn.update_yaxes(title="validation error (%)", rangemode="tozero")
+    return drawn
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--save", action="store_true", help="take the studies out of the ledger")
+    parser.add_argument("--database", help="database URL")
+    parser.add_argument("--write", action="store_true", help="put tables and pictures into the page")
+    options = parser.parse_args()
+    if options.save:
+        with closing(open_ledger(options.database or load_settings().database_url)) as ledger:
+            for name in STUDIES:
+                found = collected(ledger, name)
+                if found is not None:
+                    whole = {**found, "provenance": provenance()}
+                    (RESULTS / f"{name}_curves.json").write_text(json.dumps(whole, indent=1, allow_nan=False) + "\n")
+    if options.write:
+        before, rest = PAGE.read_text().split(OPEN)
+        PAGE.write_text(before + OPEN + block() + CLOSE + rest.split(CLOSE)[1])
+        for name in STUDIES:
+            whole = _read(name)
+            if whole is not None:
+                draw(name, figure(whole))
+    print(block())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,145 @@
+"""Adam over the rows of an embedding is Adam."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from bln_search.specs.training import TrainingSpec
+from bln_search.training import rows
+from bln_search.training.optimization import make_optimizer
+from bln_search.training.rows import RowAdam
+
+RATE = 0.01
+
+
+class Tagged(nn.Module):
+    """A table of words and a dense layer behind it."""
+
+    def __init__(self, words=300, dtype=torch.float64):
+        super().__init__()
+        self.table = nn.Embedding(words, 4, dtype=dtype)
+        self.dense = nn.Linear(4, 2, dtype=dtype)
+
+    def forward(self, x):
+        return self.dense(self.table(x)).square().sum()
+
+
+def trained(make, marks, dtype=torch.float64, words=300):
+    torch.manual_seed(0)
+    network = Tagged(words, dtype)
+    optimizer = make(network)
+    for step, x in enumerate(marks):
+        for group in optimizer.param_groups:
+            group["lr"] = RATE / (1 + step / 100)
+        optimizer.zero_grad()
+        network(x).backward()
+        optimizer.step()
+    return {name: value.detach().clone() for name, value in network.named_parameters()}
+
+
+def dense_adam(network):
+    return torch.optim.Adam(network.parameters(), lr=RATE)
+
+
+def by_rows(network):
+    return RowAdam(network, RATE)
+
+
+def drawn(steps, per_step, words, seed=0, frequent=1.3):
+    generator = torch.Generator().manual_seed(seed)
+    weights = 1 / torch.arange(1, words + 1, dtype=torch.float64) ** frequent
+    return [torch.multinomial(weights, per_step, replacement=True, generator=generator) for _ in range(steps)]
+
+
+def assert_same(marks, words=300, dtype=torch.float64, tolerance=1e-9):
+    """What a row at rest would still have moved: 0.9^200 of some steps of at most three times the learning rate."""
+    expected = trained(dense_adam, marks, dtype, words)
+    found = trained(by_rows, marks, dtype, words)
+    for name, value in expected.items():
+        torch.testing.assert_close(found[name], value, rtol=0, atol=tolerance)
+
+
+def test_weights_are_those_of_dense_adam_while_most_rows_rest():
+    """Few of many words a step: rows fall asleep, wake up, and some are never seen."""
+    marks = drawn(700, 2, 300)
+    assert len(set(torch.cat(marks).tolist())) < 300
+    assert_same(marks)
+
+
+def test_weights_are_those_of_dense_adam_where_every_step_sees_most_rows():
+    assert_same(drawn(300, 200, 300, frequent=0))
+
+
+def test_weights_are_those_of_dense_adam_across_the_change_from_few_rows_to_all_and_back():
+    assert_same([*drawn(300, 2, 300), *drawn(200, 250, 300, frequent=0), *drawn(600, 2, 300, seed=1)])
+
+
+def test_a_row_that_rested_for_long_goes_on_as_if_it_had_not():
+    rare, often = torch.tensor([7, 7]), torch.tensor([1, 2, 3])
+    for gap in (1, 63, 64, 199, 200, 201, 500):
+        assert_same([rare, *[often] * gap, rare, often])
+
+
+def test_single_precision_differs_by_rounding_only():
+    assert_same(drawn(600, 3, 300), dtype=torch.float32, tolerance=2e-6)
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    seed=st.integers(0, 1000),
+    per_step=st.integers(1, 40),
+    words=st.sampled_from([1, 2, 50, 400]),
+)
+def test_any_order_of_words_gives_the_weights_of_dense_adam(seed, per_step, words):
+    assert_same(drawn(260, per_step, words, seed), words)
+
+
+def test_forgetting_too_early_would_show():
+    """The tolerance of the tests above is tight enough to see rows that rest after ten steps."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rows, "_REMEMBERED", 10)
+        patch.setattr(rows, "_EVERY", 4)
+        patch.setattr(rows, "_START", (-10, 0, -1))
+        with pytest.raises(AssertionError):
+            assert_same(drawn(300, 2, 300))
+
+
+def test_a_table_that_shares_its_weights_with_a_dense_layer_is_trained_as_by_dense_adam():
+    def tied(make):
+        def made(network):
+            network.dense = nn.Linear(4, 300, bias=False, dtype=torch.float64)
+            network.dense.weight = network.table.weight
+            return make(network)
+
+        return made
+
+    marks = drawn(40, 5, 300)
+    expected, found = trained(tied(dense_adam), marks), trained(tied(by_rows), marks)
+    torch.testing.assert_close(found["table.weight"], expected["table.weight"], rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize(
+    ("network", "spec", "kind"),
+    [
+        (Tagged(), TrainingSpec(), RowAdam),
+        (Tagged(), TrainingSpec(weight_decay=0.1), torch.optim.Adam),
+        (Tagged(), TrainingSpec(optimizer="sgd"), torch.optim.SGD),
+        (nn.Linear(2, 2), TrainingSpec(), torch.optim.Adam),
+    ],
+)
+def test_rows_are_told_apart_only_where_that_is_adam_without_decay_over_an_embedding(network, spec, kind):
+    assert type(make_optimizer(network, spec)) is kind
+
+
+@pytest.mark.parametrize("spec", [TrainingSpec(weight_decay=0.1), TrainingSpec(optimizer="sgd", momentum=0.9)])
+def test_a_network_over_words_trains_with_every_optimizer(spec):
+    network = Tagged(dtype=torch.float32)
+    before = network.table.weight.detach().clone()
+    optimizer = make_optimizer(network, spec)
+    network(torch.tensor([1, 2])).backward()
+    optimizer.step()
+    assert not torch.equal(network.table.weight, before)
