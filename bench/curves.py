@@ -185,9 +185,9 @@ def main() -> None:
         before, rest = PAGE.read_text().split(OPEN)
         PAGE.write_text(before + OPEN + block() + CLOSE + rest.split(CLOSE)[1])
         for name in STUDIES:
-            whole = _read(name)
-            if whole is not None:
-                draw(name, figure(whole))
+            measured = _read(name)
+            if measured is not None:
+                draw(name, figure(measured))
     print(block())
 
 

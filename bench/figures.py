@@ -113,7 +113,25 @@ def _orchestration() -> list[str]:
             f"| Runs with processes killed at random ({kills}): cells lost, cells twice, other leaderboards | "
             f"{found['lost']}, {found['duplicated']}, {found['differing']} in {found['runs']} runs | {file} |"
         )
-    return lines + _service()
+    return lines + _service() + _recurrent()
+
+
+def _recurrent() -> list[str]:
+    """The same for the recurrent network."""
+    whole = _read("imdb")
+    if whole is None:
+        return []
+    found, file = whole["result"], "`bench/results/imdb.json`"
+    by, trained = found["by_semantics"]["reference"], found["training"]
+    what = f"LSTM on reviews of 80 words, mini-batches of {found['batch_size']}, two threads"
+    return [
+        f"| {what}: sixteen configurations on {found['examples']:,} reviews in one pass, in single evaluations | "
+        f"{_spread(by['cost_in_single_evaluations'])} | {file} |",
+        f"| the same against sixteen of them | {_spread(by['sixteen_singles_over_one_pass'])} times faster | {file} |",
+        "| A training step with recurrent dropout over one with `torch.nn.LSTM` without it, both with torch's Adam | "
+        f"{_spread(trained['step'])} | {file} |",
+        f"| the same as it runs, with Adam over rows | {_spread(trained['step_with_row_adam'])} | {file} |",
+    ]
 
 
 def _service() -> list[str]:
