@@ -9,7 +9,9 @@ from __future__ import annotations
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 
-_RECURRENT = frozenset({"widths", "embedding", "dense", "dropout", "recurrent_dropout", "normalize", "gain"})
+_RECURRENT = frozenset(
+    {"widths", "embedding", "dense", "dropout", "recurrent_dropout", "normalize", "gain", "dense_weights"}
+)
 
 MODELS: dict[str, frozenset[str]] = {
     "gru": _RECURRENT,

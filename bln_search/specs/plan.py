@@ -49,7 +49,7 @@ def plan_study(study: StudySpec) -> Plan:
         sampled=study.sampled,
         evaluations=cells * each,
         epochs=sum(trial.training.epochs for trial in trials) * each,
-        largest_width=max((width for trial in borders for width in trial.model.widths or (0,)), default=0),
+        largest_width=max((trial.model.largest_width for trial in borders), default=0),
         undefined=tuple(foreseen),
     )
 

@@ -23,13 +23,24 @@ class ModelSpec(Spec):
 
     widths: of the hidden layers. activation, placement: of an mlp, its nonlinearity and where its normalization layers
     stand, `after` the nonlinearity (the default) or `before` it. embedding, dense: sizes in a recurrent network.
+    dense_weights: how its dense layers are drawn first.
     dropout, recurrent_dropout: of the inputs and of the hidden states of its recurrent layers, a fraction. normalize:
     behind its recurrent layers and its dense one, or inside the recurrent cells at every time step; gain: what γ starts
     at there.
     """
 
     added_later = frozenset(
-        {"activation", "placement", "embedding", "dense", "dropout", "recurrent_dropout", "normalize", "gain"}
+        {
+            "activation",
+            "placement",
+            "embedding",
+            "dense",
+            "dense_weights",
+            "dropout",
+            "recurrent_dropout",
+            "normalize",
+            "gain",
+        }
     )
 
     name: str = Field(min_length=1, max_length=64)
@@ -38,6 +49,7 @@ class ModelSpec(Spec):
     placement: Literal["after", "before"] | None = None
     embedding: Annotated[int, Field(ge=1, le=65_536)] | None = None
     dense: Annotated[int, Field(ge=1, le=65_536)] | None = None
+    dense_weights: Literal["glorot", "orthogonal"] | None = None
     dropout: Annotated[float, Field(ge=0, lt=1)] | None = None
     recurrent_dropout: Annotated[float, Field(ge=0, lt=1)] | None = None
     normalize: Literal["layers", "cells"] | None = None
@@ -48,6 +60,11 @@ class ModelSpec(Spec):
         if self.gain is not None and self.normalize != "cells":
             raise ValueError("gain is of the normalization inside recurrent cells: it needs normalize: cells")
         return self
+
+    @property
+    def largest_width(self) -> int:
+        """Units of the widest layer that the study asks for; 0 where it asks for none."""
+        return max([*(self.widths or ()), self.embedding or 0, self.dense or 0])
 
 
 class EvaluationSpec(Spec):

@@ -36,6 +36,13 @@ def test_a_mistake_in_them_is_named(model, message):
     assert any(message in problem for problem in found), found
 
 
+def test_the_widest_layer_is_what_limits_are_held_against():
+    assert ModelSpec(name="lenet").largest_width == 0
+    assert ModelSpec(name="mlp", widths=(8, 300, 20)).largest_width == 300
+    assert ModelSpec(name="lstm", widths=(8,), embedding=9_000).largest_width == 9_000
+    assert ModelSpec(name="lstm", dense=500, embedding=40).largest_width == 500
+
+
 def test_a_gain_that_is_no_number_is_an_error():
     with pytest.raises(ValidationError):
         ModelSpec(name="lstm", normalize="cells", gain=float("inf"))

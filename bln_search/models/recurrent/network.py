@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
 from math import prod
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -45,13 +45,12 @@ class Recurrent(nn.Module):
 
     cell: of the recurrent layers, `lstm`, `gru` or `rnn`. normalize: `layers` as above; or `cells`, inside the
     recurrent layers at every time step of an input and nowhere else. gain: what γ starts at inside cells, by default 1.
+    dense_weights: first weights of the dense layers, `glorot` (uniform, Keras's default) or `orthogonal`, as in LeNet.
 
     Input: marks (N, T) of words below `vocabulary`; without one sequences (N, T, D), or images (N, C, H, W), whose H
     rows are the steps. Output (N, classes), logits.
     Source: Ziaee & Çano 2022, section 4.2, Figure 5; sizes from the authors' notebook. Cells: Ba, Kiros & Hinton 2016.
     """
-
-    glorot: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -67,8 +66,12 @@ class Recurrent(nn.Module):
         cell: str = "lstm",
         normalize: str = "layers",
         gain: float | None = None,
+        dense_weights: str = "glorot",
     ) -> None:
         super().__init__()
+        if dense_weights not in ("glorot", "orthogonal"):
+            raise ModelError(f"dense_weights are glorot or orthogonal, not {dense_weights}")
+        self.glorot = dense_weights == "glorot"
         if not widths or min(widths) < 1:
             raise ModelError(f"a recurrent network needs at least one layer of at least one unit, not {list(widths)}")
         steps, measured = _sizes(input_shape, words=vocabulary is not None)

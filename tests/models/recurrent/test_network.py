@@ -148,3 +148,15 @@ def test_a_network_that_cannot_be_says_why(options, message):
 def test_data_of_words_needs_a_recurrent_network():
     with pytest.raises(ModelError, match="this data holds words: use lstm, gru or rnn"):
         build_model("mlp", (4,), 3, BLN, seed=0, vocabulary=7)
+
+
+def test_dense_layers_are_drawn_as_asked():
+    glorot = build_model("lstm", (4,), 2, BLN, seed=0, vocabulary=11)
+    orthogonal = build_model("lstm", (4,), 2, BLN, seed=0, vocabulary=11, options={"dense_weights": "orthogonal"})
+    weights = [network.classifier[0].weight.detach() for network in (glorot, orthogonal)]
+    identity = torch.eye(len(weights[1]))
+    torch.testing.assert_close(weights[1] @ weights[1].T, identity)
+    assert not torch.allclose(weights[0] @ weights[0].T, identity, atol=0.1)
+    assert weights[0].abs().max() <= (6 / sum(weights[0].shape)) ** 0.5
+    with pytest.raises(ModelError, match="dense_weights are glorot or orthogonal, not normal"):
+        build_model("lstm", (4,), 2, BLN, seed=0, vocabulary=11, options={"dense_weights": "normal"})
