@@ -113,7 +113,7 @@ def test_every_part_is_there_once(page):
     assert max(Counter(page.ids).values()) == 1
     assert page.tags["h1"] == 1
     assert page.tags["table"] == page.tags["caption"]
-    assert len(page.figures()) == 4
+    assert len(page.figures()) == 5
     assert {address for address in page.addresses if address.startswith("#")} >= {"#leaderboard", "#again"}
 
 
