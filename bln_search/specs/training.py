@@ -72,14 +72,16 @@ class TrainingSpec(Spec):
     """Optimizer, length and order of training.
 
     batch_size: m; incomplete mini-batches are dropped in training. checkpoint: which epoch's weights are kept.
+    epsilon: what Adam adds to the root of its second average, by default torch's 1e-8 (Keras has 1e-7).
     """
 
-    added_later = frozenset({"augmentation"})
+    added_later = frozenset({"augmentation", "epsilon"})
 
     optimizer: Literal["adam", "sgd"] = "adam"
     learning_rate: Positive = 0.002
     momentum: Annotated[float, Field(ge=0, lt=1)] | None = None
     weight_decay: Annotated[float, Field(ge=0)] = 0.0
+    epsilon: Positive | None = None
     schedule: RateSchedule = ConstantRate()
     epochs: Annotated[int, Field(ge=1, le=100_000)] = 15
     batch_size: Annotated[int, Field(ge=1, le=1_000_000)] = 25
@@ -88,7 +90,9 @@ class TrainingSpec(Spec):
     augmentation: AugmentationSpec | None = None
 
     @model_validator(mode="after")
-    def _momentum_belongs_to_sgd(self) -> TrainingSpec:
+    def _options_of_the_optimizer(self) -> TrainingSpec:
         if self.momentum is not None and self.optimizer != "sgd":
             raise ValueError(f"momentum belongs to the optimizer sgd, not to {self.optimizer}: remove it")
+        if self.epsilon is not None and self.optimizer != "adam":
+            raise ValueError(f"epsilon belongs to the optimizer adam, not to {self.optimizer}: remove it")
         return self

@@ -6,15 +6,18 @@ import torch
 from torch import nn
 
 from bln_search.specs.training import TrainingSpec
-from bln_search.training.rows import RowAdam, has_embedding
+from bln_search.training.rows import EPSILON, RowAdam, has_embedding
 
 
 def make_optimizer(network: nn.Module, spec: TrainingSpec) -> torch.optim.Optimizer:
     """Adam (torch's defaults) or SGD over every parameter, one fused kernel a step."""
+    epsilon = spec.epsilon or EPSILON
     if spec.optimizer == "adam" and not spec.weight_decay and has_embedding(network):
-        return RowAdam(network, spec.learning_rate)
+        return RowAdam(network, spec.learning_rate, epsilon)
     if spec.optimizer == "adam":
-        return torch.optim.Adam(network.parameters(), lr=spec.learning_rate, weight_decay=spec.weight_decay, fused=True)
+        return torch.optim.Adam(
+            network.parameters(), lr=spec.learning_rate, eps=epsilon, weight_decay=spec.weight_decay, fused=True
+        )
     return torch.optim.SGD(
         network.parameters(),
         lr=spec.learning_rate,

@@ -18,6 +18,9 @@ import torch
 from torch import Tensor, nn
 from torch.optim.adam import adam
 
+EPSILON = 1e-8
+"""Added to the root of the second average, by default."""
+
 _REMEMBERED = 200
 _EVERY = 64
 _FEW = 1 / 6
@@ -62,8 +65,8 @@ def has_embedding(network: nn.Module) -> bool:
 class RowAdam(torch.optim.Adam):
     """torch's Adam, fused; a parameter whose gradient is sparse (rows) gets the same update at less cost."""
 
-    def __init__(self, network: nn.Module, learning_rate: float) -> None:
-        super().__init__(network.parameters(), lr=learning_rate, fused=True)
+    def __init__(self, network: nn.Module, learning_rate: float, epsilon: float = EPSILON) -> None:
+        super().__init__(network.parameters(), lr=learning_rate, eps=epsilon, fused=True)
         self._tables: dict[Tensor, _Table] = {}
         for module in network.modules():
             if isinstance(module, nn.Embedding):

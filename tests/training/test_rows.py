@@ -135,6 +135,19 @@ def test_rows_are_told_apart_only_where_that_is_adam_without_decay_over_an_embed
     assert type(make_optimizer(network, spec)) is kind
 
 
+@pytest.mark.parametrize("network", [Tagged(), nn.Linear(2, 2)])
+def test_epsilon_is_torchs_unless_another_is_asked_for(network):
+    for spec, epsilon in [(TrainingSpec(), 1e-8), (TrainingSpec(epsilon=1e-3), 1e-3)]:
+        assert [group["eps"] for group in make_optimizer(network, spec).param_groups] == [epsilon]
+
+
+def test_another_epsilon_is_that_of_dense_adam_too():
+    marks = drawn(300, 3, 300)
+    expected = trained(lambda network: torch.optim.Adam(network.parameters(), lr=RATE, eps=0.1), marks)
+    found = trained(lambda network: RowAdam(network, RATE, 0.1), marks)
+    torch.testing.assert_close(found["table.weight"], expected["table.weight"], rtol=0, atol=1e-9)
+
+
 @pytest.mark.parametrize("spec", [TrainingSpec(weight_decay=0.1), TrainingSpec(optimizer="sgd", momentum=0.9)])
 def test_a_network_over_words_trains_with_every_optimizer(spec):
     network = Tagged(dtype=torch.float32)
