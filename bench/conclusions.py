@@ -16,7 +16,10 @@ _READING = {True: "reference", False: "paper"}
 
 def block(experiment: Experiment) -> str:
     """The text between the marks of the experiment's page."""
-    whole = json.loads((RESULTS / f"{experiment.result}.json").read_text())
+    path = RESULTS / f"{experiment.result}.json"
+    if not path.is_file():
+        return "Not measured yet.\n"
+    whole = json.loads(path.read_text())
     found = [(name, whole["result"].get(name)) for name in experiment.studies]
     parts = [_where(whole, experiment), _summary(found, experiment)]
     if experiment is IMDB:
@@ -104,6 +107,8 @@ def _effects(found: list[tuple[str, Any]]) -> str:
         alone = {each["switches"]: each for each in one["effects"]}
         cells = [
             f"{alone[switch]['loss']:+.4f} [{alone[switch]['low']:+.4f}, {alone[switch]['high']:+.4f}]"
+            if switch in alone
+            else "–"
             for switch in ("E_B", "Std_B", "E_F", "Std_F")
         ]
         lines.append(f"| `{name}` | {one['population']} | {' | '.join(cells)} |")

@@ -156,11 +156,13 @@ def against_baselines(ledger: Ledger, study_id: int) -> dict[str, Any]:
     best = {arm: next(row for row in board.rows if row.arm == arm and row.rank) for arm in ("bln", "bn", "ln")}
     usual = {"bln": best["bln"]}
     for arm, (word, estimates) in _BASELINES.items():
-        usual[arm] = next(
+        found = [
             row
             for row in board.rows
             if row.arm == arm and row.configuration.word == word and row.estimate in estimates and row.rank
-        )
+        ]
+        if found:
+            usual[arm] = found[0]
     answer: dict[str, Any] = {}
     for arm, row in usual.items():
         figures = row.figures[Split.TEST]

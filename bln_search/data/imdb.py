@@ -1,8 +1,9 @@
 """IMDB: the Large Movie Review Dataset (Maas et al. 2011), its labelled part, as marks of words.
 
-Every form that `data.reviews` reads gives the same arrays: texts by class and number, words as in `data.texts` from the
-20,000 most frequent of the training texts, the last 80 marks of each, then an order drawn once, since the files are
-sorted by class.
+Every form that `data.reviews` reads gives the same arrays, JSON Lines where its lines are by class and number as the
+official folder is. Words as in `data.texts`, from the 20,000 most frequent of all 25,000 training texts (also of those
+that a study holds out or leaves unused, as is usual; no label is looked at); the last 80 marks of each text; then an
+order drawn once, since the files are sorted by class.
 """
 
 from __future__ import annotations

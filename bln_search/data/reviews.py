@@ -27,7 +27,7 @@ _FILE = re.compile(r"(\d+)_\d+\.txt")
 _MEMBER = re.compile(rf"(?:\./)?{FOLDER}/(train|test)/(neg|pos)/({_FILE.pattern})")
 
 Reviews = dict[str, list[tuple[str, int]]]
-"""Of each split the texts with their classes, negative ones first, as they are numbered."""
+"""Of each split the texts with their classes: by class and number, of JSON Lines as the lines follow each other."""
 
 
 class ReviewFiles(Protocol):

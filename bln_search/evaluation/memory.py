@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from bln_search.models.recurrent import RecurrentLayer
 from bln_search.norms import Normalization
 from bln_search.norms.finding import find_norms, mini_batch_statistics
 
@@ -56,7 +57,8 @@ def _largest_activations(network: nn.Module, mini_batch: Tensor) -> tuple[int, i
         nonlocal fanned
         fanned = fanned or isinstance(module, Normalization)
         if isinstance(output, Tensor):
-            largest[fanned] = max(largest[fanned], output.numel() * output.element_size())
+            inside = module.gates if isinstance(module, RecurrentLayer) else 1  # the input's share of every gate
+            largest[fanned] = max(largest[fanned], inside * output.numel() * output.element_size())
 
     hooks = [module.register_forward_hook(look) for module in network.modules()]
     try:

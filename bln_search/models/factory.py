@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from inspect import signature
+from inspect import Parameter, signature
 from typing import Any
 
 import torch
 from torch import nn
 
 from bln_search.core.errors import ModelError
-from bln_search.core.registered import model_problem, plugin_models
+from bln_search.core.registered import READERS, model_problem, plugin_models
 from bln_search.models.convolutional import LeNet
 from bln_search.models.dense import MLP
 from bln_search.models.initialization import initialize
@@ -54,12 +54,19 @@ def build_model(
     check_model(name, options or {})
     given = dict(options or {})
     if vocabulary is not None:
-        if "vocabulary" not in signature(_factory(name)).parameters:
-            raise ModelError(f"the model {name} takes measurements, this data holds words: use lstm, gru or rnn")
+        if not _reads_words(name):
+            choice = ", ".join(sorted(READERS))
+            raise ModelError(f"the model {name} takes measurements, this data holds words: choose one of {choice}")
         given["vocabulary"] = vocabulary
     network = _factory(name)(input_shape, classes, norm, **given)
     initialize(network, torch.Generator().manual_seed(seed))
     return network
+
+
+def _reads_words(name: str) -> bool:
+    """Does the network take `vocabulary`, by name or among any others?"""
+    taken = signature(_factory(name)).parameters
+    return "vocabulary" in taken or any(one.kind is Parameter.VAR_KEYWORD for one in taken.values())
 
 
 def _factory(name: str) -> Callable[..., nn.Module]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import takewhile
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from bln_search.core.configuration import BATCH_STATISTICS, FEATURE_STATISTICS
 from bln_search.core.records import Drift
@@ -14,7 +16,8 @@ from bln_search.norms.finding import Gathered
 from bln_search.norms.layer import Normalization
 from bln_search.norms.statistics import Moments
 
-_TINY = 1e-12
+_ROUNDING = 1e-6
+"""A mean variance below this share of ε is rounding: its layer does not vary, and nothing is in units of that."""
 
 
 def drifts(gathered: Gathered, layers: Mapping[str, Normalization]) -> tuple[Drift, ...]:
@@ -24,6 +27,8 @@ def drifts(gathered: Gathered, layers: Mapping[str, Normalization]) -> tuple[Dri
     mini-batches, and both figures root mean squares over the values of a layer: spread is the standard deviation of
     μ_b (or σ_b) over mini-batches, over the root of E[σ_b²] without ε; shift is
     E[μ_b] (or E[σ_b]) less that of the `frozen` estimate, over the same: None where nothing was gathered frozen.
+    Both are None where inputs never vary. Layers that share their γ (the time steps of a recurrent layer) have one
+    figure together, the root mean square of theirs.
     """
     frozen = gathered.get(PopulationEstimate.FROZEN, {})
     found: list[Drift] = []
@@ -37,7 +42,35 @@ def drifts(gathered: Gathered, layers: Mapping[str, Normalization]) -> tuple[Dri
             for statistics, pair, other in pairs:
                 if pair is not None:
                     found += _of_pair((name, estimate), statistics, pair, other, epsilon)
-    return tuple(found)
+    return _together(found, layers)
+
+
+def _together(found: Iterable[Drift], layers: Mapping[str, Normalization]) -> tuple[Drift, ...]:
+    """One figure for the layers that share their γ, under what their names begin with."""
+    sharing: dict[nn.Parameter, list[str]] = {}
+    for name, layer in layers.items():
+        sharing.setdefault(layer.weight, []).append(name)
+    label = {name: _shared_name(names) for names in sharing.values() for name in names}
+    groups: dict[tuple[str, str, str], list[Drift]] = {}
+    for one in found:
+        groups.setdefault((label[one.layer], one.statistic, one.estimate), []).append(one)
+    return tuple(
+        Drift(*place, _root_mean_square(one.spread for one in group), _root_mean_square(one.shift for one in group))
+        for place, group in groups.items()
+    )
+
+
+def _shared_name(names: Sequence[str]) -> str:
+    """The parts that all names begin with; the first name where there are none."""
+    common = takewhile(lambda parts: len(set(parts)) == 1, zip(*(name.split(".") for name in names), strict=False))
+    return ".".join(parts[0] for parts in common) or names[0]
+
+
+def _root_mean_square(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    if len(known) < 2:
+        return known[0] if known else None
+    return math.sqrt(math.fsum(value**2 for value in known) / len(known))
 
 
 def _of_pair(
@@ -47,7 +80,8 @@ def _of_pair(
     still: Moments | None,
     epsilon: float,
 ) -> Iterator[Drift]:
-    scale = pair.variance.mean().sqrt().clamp_min(_TINY)
+    size = pair.variance.mean()
+    scale = torch.where(size > _ROUNDING * epsilon, size, torch.nan).sqrt()
     scatters = (pair.mean_square - pair.mean**2, pair.variance + epsilon - pair.deviation**2)
     means = (pair.mean, pair.deviation)
     stills = (None, None) if still is None or still.mean.shape != pair.mean.shape else (still.mean, still.deviation)

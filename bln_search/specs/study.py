@@ -8,10 +8,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from bln_search.core.registered import WORDS
 from bln_search.core.words import Correction, PopulationEstimate, Split
 from bln_search.specs.arm import ArmSpec, asked_for
 from bln_search.specs.base import Spec, check_writable
-from bln_search.specs.data import DataSpec
+from bln_search.specs.data import DataSpec, Standardization
 from bln_search.specs.layers import LayersSpec
 from bln_search.specs.search import Sampler, SearchSpec, wanted_points
 from bln_search.specs.space import SECTIONS, ChoiceDimension, Space
@@ -175,6 +176,20 @@ class StudySpec(Spec):
             raise ValueError(
                 f"probes: every {probes.epochs} epochs is never in {self.training.epochs} epochs of training: lower it"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _fits_words(self) -> StudySpec:
+        if self.data.name in WORDS and self.training.augmentation is not None:
+            raise ValueError(f"training: augmentation is of images, {self.data.name} holds words: remove it")
+        if self.data.name in WORDS and self.data.standardization is Standardization.CHANNEL:
+            raise ValueError(f"data: {self.data.name} holds words, which nothing standardizes: remove standardization")
+        return self
+
+    @model_validator(mode="after")
+    def _layers_stand_behind_cells(self) -> StudySpec:
+        if self.layers is not None and self.model.normalize == "cells":
+            raise ValueError("layers: normalization inside cells has one word for the whole network: remove layers")
         return self
 
     @model_validator(mode="after")

@@ -1,9 +1,10 @@
-"""Adam where only a few rows of a large table have a gradient, as in an embedding of words.
+"""Adam where a mini-batch gives only some rows of a large table a gradient, as in an embedding of words.
 
-Dense Adam moves every row at every step, for a row without a gradient goes on along its decaying mean: ten million
-numbers a step for some hundred words. Here a row that has had no gradient for `_REMEMBERED` steps rests: what is left
-of its mean is 0.9^200 of it, which moves no single-precision weight. When its word comes back, its two averages are
-first brought to where dense Adam has them. So the weights are those of dense Adam up to rounding.
+Dense Adam moves every row at every step, for a row without a gradient goes on along its decaying mean; and the gradient
+itself is a table, zero nearly everywhere, written anew at every step. Here the gradient has the rows that were read. A
+row that has had none for `_REMEMBERED` steps rests: what is left of its mean is 0.9^200 of it, which moves no
+single-precision weight. When its word comes back, its two averages are first brought to where dense Adam has them. So
+the weights are those of dense Adam up to rounding. Where few rows rest, as with mini-batches of many texts, all move.
 
 Source of the update: Kingma & Ba 2015, Algorithm 1.
 """
@@ -18,12 +19,14 @@ import torch
 from torch import Tensor, nn
 from torch.optim.adam import adam
 
+from bln_search.core.errors import ModelError
+
 EPSILON = 1e-8
 """Added to the root of the second average, by default."""
 
 _REMEMBERED = 200
 _EVERY = 64
-_FEW = 1 / 6
+_FEW = 1 / 4
 """Below this share of rows under way it pays to gather them."""
 
 _START = (-_REMEMBERED, 0, -1)
@@ -59,7 +62,12 @@ class _Table:
 
 def has_embedding(network: nn.Module) -> bool:
     """Does the network have a table of which a mini-batch reads some rows?"""
-    return any(isinstance(module, nn.Embedding) for module in network.modules())
+    return any(_gives_rows(module) for module in network.modules())
+
+
+def _gives_rows(module: nn.Module) -> bool:
+    """An embedding whose weight is a parameter of its own and may have a sparse gradient."""
+    return isinstance(module, nn.Embedding) and "weight" in module._parameters and not module.scale_grad_by_freq
 
 
 class RowAdam(torch.optim.Adam):
@@ -69,8 +77,12 @@ class RowAdam(torch.optim.Adam):
         super().__init__(network.parameters(), lr=learning_rate, eps=epsilon, fused=True)
         self._tables: dict[Tensor, _Table] = {}
         for module in network.modules():
-            if isinstance(module, nn.Embedding):
+            if isinstance(module, nn.Embedding) and _gives_rows(module):
                 module.sparse = True
+
+    def state_dict(self) -> dict[str, Any]:
+        """Not to be had: raises ModelError, since the averages of rows at rest would be missing."""
+        raise ModelError("Adam over rows keeps no state for later: train again, or use torch.optim.Adam")
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
@@ -97,10 +109,13 @@ def _step(parameter: Tensor, gradient: Tensor, table: _Table, group: dict[str, A
     if now % _EVERY == 0:
         _choose(table, now, group["betas"])
     if table.moving is None:
-        _update(parameter, table.gradient.index_add_(0, rows, values), table.mean, table.square, table.step, group)
-        table.gradient.index_fill_(0, rows, 0.0)
+        _dense(parameter, rows, values, table, group)
         return
     _wake(rows[table.place[rows] < 0], table, now, group["betas"])
+    if len(table.moving) > _FEW * len(table.seen):
+        _move_all(table, now, group["betas"])
+        _dense(parameter, rows, values, table, group)
+        return
     gathered = [whole.index_select(0, table.moving) for whole in (parameter, table.mean, table.square)]
     own = torch.zeros_like(gathered[0]).index_add_(0, table.place[rows], values)
     _update(gathered[0], own, gathered[1], gathered[2], table.step, group)
@@ -108,20 +123,31 @@ def _step(parameter: Tensor, gradient: Tensor, table: _Table, group: dict[str, A
         whole.index_copy_(0, table.moving, part)
 
 
+def _dense(parameter: Tensor, rows: Tensor, values: Tensor, table: _Table, group: dict[str, Any]) -> None:
+    """Every row moves."""
+    _update(parameter, table.gradient.index_add_(0, rows, values), table.mean, table.square, table.step, group)
+    table.gradient.index_fill_(0, rows, 0.0)
+
+
+def _move_all(table: _Table, now: int, betas: tuple[float, float]) -> None:
+    """From now on every row is under way."""
+    table.updated[table.moving] = now
+    _catch_up((table.updated < now).nonzero()[:, 0], table, now, betas)
+    table.moving = None
+
+
 def _choose(table: _Table, now: int, betas: tuple[float, float]) -> None:
     """Let rows rest that were not seen for long; all of them are under way where few would rest."""
     recent = (table.seen > now - _REMEMBERED).nonzero()[:, 0]
     many = len(recent) > _FEW * len(table.seen)
+    if many:
+        if table.moving is not None:
+            _move_all(table, now, betas)
+        return
     if table.moving is None:
-        if many:
-            return
         table.updated.fill_(now)
     else:
         table.updated[table.moving] = now
-    if many:
-        _catch_up((table.updated < now).nonzero()[:, 0], table, now, betas)
-        table.moving = None
-        return
     resting = recent[table.updated[recent] < now]
     _catch_up(resting, table, now, betas)
     table.place.fill_(-1)

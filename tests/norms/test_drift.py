@@ -59,3 +59,30 @@ def test_without_a_frozen_estimate_there_is_no_shift():
 def test_what_is_not_a_number_is_none():
     broken = [made()[0] * float("nan"), made()[1]]
     assert [one.spread for one in found(Method.BN, broken)] == [None, None]
+
+
+def test_a_layer_whose_inputs_never_vary_has_no_figure_of_its_mini_batches():
+    """As at the first time step of a recurrent layer, where every h is zero: what is left there is rounding."""
+    network = nn.Sequential(make_norm(Method.BN, 5, batch_size=7))
+    gathered = {PopulationEstimate.FROZEN: gather_frozen(network, [torch.zeros(7, 5)] * 3)}
+    assert [(one.spread, one.shift) for one in drifts(gathered, find_norms(network))] == [(None, None)] * 2
+
+
+def test_layers_with_one_gamma_have_one_figure_together():
+    class Steps(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.of_step = nn.ModuleList(make_norm(Method.BN, 5, batch_size=7).double() for _ in range(3))
+            for layer in self.of_step:
+                layer.weight = self.of_step[0].weight
+
+        def forward(self, x):
+            return self.of_step[0](x * 0) + self.of_step[1](x) + self.of_step[2](3 * x + 1)
+
+    apart = [found(Method.BN, [scale * batch + shift for batch in made()]) for scale, shift in ((1, 0), (3, 1))]
+    network = Steps()
+    together = drifts({PopulationEstimate.FROZEN: gather_frozen(network, made())}, find_norms(network))
+    assert {one.layer for one in together} == {"of_step"}
+    for place, one in enumerate(together):
+        expected = np.sqrt(np.mean([told[place].spread ** 2 for told in apart]))
+        assert one.spread == pytest.approx(expected, rel=1e-6)

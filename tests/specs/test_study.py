@@ -46,3 +46,26 @@ def test_the_widest_layer_is_what_limits_are_held_against():
 def test_a_gain_that_is_no_number_is_an_error():
     with pytest.raises(ValidationError):
         ModelSpec(name="lstm", normalize="cells", gain=float("inf"))
+
+
+WORDS = GOOD.replace("{name: mlp}", "{name: lstm}")
+
+
+@pytest.mark.parametrize(
+    ("study", "message"),
+    [
+        (
+            WORDS.replace("digits", "imdb") + "training:\n  augmentation: {flip: true}\n",
+            "augmentation is of images, imdb holds words",
+        ),
+        (WORDS.replace("digits", "imdb, standardization: channel"), "imdb holds words, which nothing standardizes"),
+    ],
+)
+def test_what_words_cannot_take_is_refused(study, message):
+    found = problems(study)
+    assert any(message in problem for problem in found), found
+
+
+def test_a_word_for_each_layer_is_not_for_normalized_cells():
+    found = problems(CELLS + "layers: {}\n")
+    assert any("normalization inside cells has one word for the whole network" in one for one in found), found

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from bln_search.core.errors import ModelError
 from bln_search.specs.training import TrainingSpec
 from bln_search.training import rows
 from bln_search.training.optimization import make_optimizer
@@ -106,6 +107,30 @@ def test_forgetting_too_early_would_show():
         patch.setattr(rows, "_START", (-10, 0, -1))
         with pytest.raises(AssertionError):
             assert_same(drawn(300, 2, 300))
+
+
+def test_many_new_words_at_once_are_trained_as_by_dense_adam():
+    """From few rows to all of them between two looks at which rest."""
+    every = torch.arange(300)
+    assert_same([*drawn(20, 2, 300), every, *drawn(20, 2, 300, seed=1), *drawn(400, 2, 300, seed=2), every[:200]])
+
+
+@pytest.mark.parametrize("kind", ["scaled", "parametrized"])
+def test_an_embedding_that_gives_no_rows_is_trained_by_torchs_adam(kind):
+    network = Tagged()
+    if kind == "scaled":
+        network.table.scale_grad_by_freq = True
+    else:
+        nn.utils.parametrizations.weight_norm(network.table)
+    optimizer = make_optimizer(network, TrainingSpec())
+    assert type(optimizer) is torch.optim.Adam
+    network(torch.tensor([1, 2, 2])).backward()
+    optimizer.step()
+
+
+def test_state_that_would_be_missing_is_not_handed_out():
+    with pytest.raises(ModelError, match="keeps no state for later"):
+        RowAdam(Tagged(), RATE).state_dict()
 
 
 def test_a_table_that_shares_its_weights_with_a_dense_layer_is_trained_as_by_dense_adam():

@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor, fx, nn
 
 from bln_search.core.errors import ModelError
-from bln_search.models.recurrent import RecurrentLayer, StepNorms
+from bln_search.models.recurrent import RecurrentLayer
 from bln_search.norms import Normalization
 from bln_search.norms.finding import find_norms
 
@@ -44,7 +44,8 @@ def staged(network: nn.Module) -> StagedNetwork:
     normalization layer twice, or where it normalizes inside recurrent layers.
     """
     layers = find_norms(network)
-    if any(isinstance(module, StepNorms) for module in network.modules()):
+    recurrent = [module for module in network.modules() if isinstance(module, RecurrentLayer)]
+    if any(isinstance(inner, Normalization) for module in recurrent for inner in module.modules()):
         raise ModelError(
             f"this {type(network).__name__} normalizes inside its recurrent layers, at every time step: its "
             "configurations are those of the whole network; for a word for each layer, normalize behind the layers"

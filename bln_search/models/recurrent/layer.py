@@ -96,4 +96,6 @@ class LSTM(RecurrentLayer):
         return self._run(projected, mask)
 
     def _run(self, projected: Tensor, mask: Tensor | None) -> Tensor:
-        return run_lstm(projected.transpose(0, 1), self.weight_hidden, mask).transpose(0, 1)
+        weight = self.weight_hidden.to(projected.dtype)  # under autocast the product is of another type
+        mask = None if mask is None else mask.to(projected.dtype)
+        return run_lstm(projected.transpose(0, 1), weight, mask).transpose(0, 1)

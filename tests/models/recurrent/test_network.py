@@ -146,7 +146,7 @@ def test_a_network_that_cannot_be_says_why(options, message):
 
 
 def test_data_of_words_needs_a_recurrent_network():
-    with pytest.raises(ModelError, match="this data holds words: use lstm, gru or rnn"):
+    with pytest.raises(ModelError, match="this data holds words: choose one of gru, lstm, rnn"):
         build_model("mlp", (4,), 3, BLN, seed=0, vocabulary=7)
 
 
