@@ -7,11 +7,12 @@ import json
 from statistics import mean, stdev
 from typing import Any
 
+from scipy import stats
+
 from bench.experiments import CIFAR10, EXPERIMENTS, IMDB, Experiment
 from bench.reporting import RESULTS
 
 OPEN, CLOSE = "<!-- published -->\n", "<!-- /published -->"
-_READING = {True: "reference", False: "paper"}
 
 
 def block(experiment: Experiment) -> str:
@@ -32,6 +33,11 @@ def _where(whole: dict[str, Any], experiment: Experiment) -> str:
     return f"On {made['hardware']}, torch {made['versions']['torch']}; `bench/results/{experiment.result}.json`.\n"
 
 
+def _reading(name: str) -> str:
+    """Studies of the paper's reading end with their mini-batch size."""
+    return "paper" if name.endswith(("_b25", "_b1")) else "reference"
+
+
 def _conditions(found: list[tuple[str, Any]]) -> list[tuple[str, Any, dict[str, Any]]]:
     return [(name, study, one) for name, study in found if study is not None for one in study["conditions"]]
 
@@ -44,12 +50,12 @@ def _summary(found: list[tuple[str, Any]], experiment: Experiment) -> str:
     ]
     for name, _, one in _conditions(found):
         lines.append(
-            f"| `{name}` | {_READING[name.endswith('reference')]} | {one['population']} | {one['seeds']} | "
+            f"| `{name}` | {_reading(name)} | {one['population']} | {one['seeds']} | "
             f"{_group(one)} | {one['pairs_apart']} | {_agreement(one)} |"
         )
     seeds = "ten" if experiment is CIFAR10 else "five"
     lines += [
-        f"| `{name}` | {_READING[name.endswith('reference')]} | not measured with {seeds} seeds yet | | | | | | |"
+        f"| `{name}` | {_reading(name)} | not measured with {seeds} seeds yet | | | | | | |"
         for name, study in found
         if study is None
     ]
@@ -71,11 +77,12 @@ def _agreement(one: dict[str, Any]) -> str:
 def _seeds(found: list[tuple[str, Any]], experiment: Experiment) -> str:
     """Of every seed the first row, and how the published figure lies among them."""
     lines = [
-        "Of every seed the row of least test loss, its test accuracy in %, and the mean and standard deviation over "
-        "seeds beside the published single seed:",
+        "Of every seed the row of least test loss and its test accuracy in %; mean and standard deviation over seeds, "
+        "and between what one more seed would lie (95 %), beside the published single seed:",
         "",
-        "| study | population | by seed | accuracy % | loss | published accuracy %, loss | seeds with FF first |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
+        "| study | population | by seed | accuracy % | loss | one more seed, accuracy % | published accuracy %, loss "
+        "| seeds with FF first |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for name, _, one in _conditions(found):
         seeds = one["by_seed"]
@@ -86,7 +93,7 @@ def _seeds(found: list[tuple[str, Any]], experiment: Experiment) -> str:
         first = sum(seed["first"].startswith("FF") for seed in seeds)
         lines.append(
             f"| `{name}` | {one['population']} | {each} | {100 * mean(accuracy):.2f} ± {100 * stdev(accuracy):.2f} | "
-            f"{mean(loss):.4f} ± {stdev(loss):.4f} | {published} | {first} of {len(seeds)} |"
+            f"{mean(loss):.4f} ± {stdev(loss):.4f} | {_one_more(accuracy)} | {published} | {first} of {len(seeds)} |"
         )
     return "\n".join([*lines, ""])
 
@@ -94,6 +101,13 @@ def _seeds(found: list[tuple[str, Any]], experiment: Experiment) -> str:
 def _group(one: dict[str, Any]) -> str:
     first = one["first_group"]
     return f"all {len(first)}" if len(first) == len(one["rows"]) else ", ".join(first)
+
+
+def _one_more(values: list[float]) -> str:
+    """Where another seed would lie with 95 %, in %: the normal distribution's prediction interval."""
+    n = len(values)
+    half = float(stats.t.ppf(0.975, n - 1)) * stdev(values) * (1 + 1 / n) ** 0.5
+    return f"[{100 * (mean(values) - half):.1f}, {100 * (mean(values) + half):.1f}]"
 
 
 def _effects(found: list[tuple[str, Any]]) -> str:

@@ -60,6 +60,8 @@ IMDB = Experiment(
     figures={"20pct": {"bln": (0.4963, 0.7712), "bn": (0.6203, 0.6982), "ln": (0.6386, 0.7105)}},
     studies={
         "bln_imdb_20pct_b25_reference": "20pct",
+        "bln_imdb_20pct_b25_orthogonal": "20pct",
+        "bln_imdb_20pct_b25_epsilon": "20pct",
         "bln_imdb_20pct_b25": "20pct",
         "bln_imdb_full_b25_reference": "full",
         "bln_imdb_full_b25": "full",

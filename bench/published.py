@@ -153,8 +153,8 @@ def against_baselines(ledger: Ledger, study_id: int) -> dict[str, Any]:
     board = study_leaderboard(ledger.engine, study_id, study.spec, on=Split.VALIDATION)
     scored = scores(ledger.engine, study_id)
     losses = losses_by_candidate(scored, Split.TEST)
-    best = {arm: next(row for row in board.rows if row.arm == arm and row.rank) for arm in ("bln", "bn", "ln")}
-    usual = {"bln": best["bln"]}
+    best = next(row for row in board.rows if row.arm == "bln" and row.rank)
+    usual = {"bln": best}
     for arm, (word, estimates) in _BASELINES.items():
         found = [
             row
@@ -174,7 +174,7 @@ def against_baselines(ledger: Ledger, study_id: int) -> dict[str, Any]:
             "test_accuracy_deviation": figures.accuracy.deviation,
         }
         if arm != "bln":
-            ours, theirs = losses[best["bln"].candidate], losses[row.candidate]
+            ours, theirs = losses[best.candidate], losses[row.candidate]
             difference = interval_of([ours[seed] - theirs[seed] for seed in sorted(ours)])
             answer[arm]["bln_less_this"] = [difference.mean, difference.low, difference.high]
     return answer
