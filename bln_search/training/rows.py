@@ -39,6 +39,7 @@ class _Table:
 
     gradient: zeros between steps. steps, step: how many were made, for us and for torch's function. seen, updated: of
     each row the step of its last gradient and of its last update. place: of each row its place in `moving`, or -1.
+    gathered: room for what is gathered of four tables, taken once: blocks of ever other sizes would tear the memory.
     """
 
     mean: Tensor
@@ -50,6 +51,7 @@ class _Table:
     place: Tensor
     moving: Tensor | None
     steps: int = 0
+    gathered: tuple[Tensor, ...] = ()
 
     @staticmethod
     def of(parameter: Tensor) -> _Table:
@@ -58,6 +60,13 @@ class _Table:
         mean, square, gradient = (torch.zeros_like(parameter) for _ in range(3))
         step = torch.zeros((), dtype=torch.float32, device=parameter.device)
         return _Table(mean, square, gradient, step, seen, updated, place, place[:0].clone())
+
+    def room(self, rows: int) -> tuple[Tensor, ...]:
+        """Four buffers of so many rows."""
+        if not self.gathered:
+            most = int(_FEW * len(self.seen))
+            self.gathered = tuple(self.mean.new_empty(most, *self.mean.shape[1:]) for _ in range(4))
+        return tuple(buffer[:rows] for buffer in self.gathered)
 
 
 def has_embedding(network: nn.Module) -> bool:
@@ -116,10 +125,13 @@ def _step(parameter: Tensor, gradient: Tensor, table: _Table, group: dict[str, A
         _move_all(table, now, group["betas"])
         _dense(parameter, rows, values, table, group)
         return
-    gathered = [whole.index_select(0, table.moving) for whole in (parameter, table.mean, table.square)]
-    own = torch.zeros_like(gathered[0]).index_add_(0, table.place[rows], values)
+    wholes = (parameter, table.mean, table.square)
+    own, *gathered = table.room(len(table.moving))
+    for whole, part in zip(wholes, gathered, strict=True):
+        torch.index_select(whole, 0, table.moving, out=part)
+    own.zero_().index_add_(0, table.place[rows], values)
     _update(gathered[0], own, gathered[1], gathered[2], table.step, group)
-    for whole, part in zip((parameter, table.mean, table.square), gathered, strict=True):
+    for whole, part in zip(wholes, gathered, strict=True):
         whole.index_copy_(0, table.moving, part)
 
 
