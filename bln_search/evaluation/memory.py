@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -46,6 +48,12 @@ def keep_freed_memory() -> None:
     Its threshold for that follows the largest block freed so far, up to 32 MiB; so one block is taken and freed.
     """
     torch.empty(_REUSED_BY_MALLOC, dtype=torch.uint8).fill_(0)
+
+
+def give_back_memory() -> None:
+    """Return what was freed to the system, where the C library can: a worker's heap otherwise stays at its largest."""
+    with suppress(AttributeError, OSError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _largest_activations(network: nn.Module, mini_batch: Tensor) -> tuple[int, int]:

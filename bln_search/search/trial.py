@@ -19,7 +19,7 @@ from bln_search.data import PreparedData
 from bln_search.evaluation import evaluate_split
 from bln_search.evaluation.batches import mini_batches
 from bln_search.evaluation.cost import count_weights, inference_seconds
-from bln_search.evaluation.memory import MEMORY_LIMIT
+from bln_search.evaluation.memory import MEMORY_LIMIT, give_back_memory
 from bln_search.models import build_model
 from bln_search.norms import make_norm
 from bln_search.norms.drift import drifts
@@ -70,6 +70,7 @@ def run_task(task: Task, place: Place, send: Send) -> Generator[EpochRecord | No
                 asked = trial.probes
                 probes = probe_trial(trial, asked, network, gathered, snapshots, data, place, memory_limit=limit)
             send(EvaluationDone(evaluations, probes))
+    give_back_memory()
 
 
 _Trained = tuple[Gathered, tuple[Snapshot, ...]]
