@@ -1,10 +1,10 @@
 """The recurrent network of the BLN paper: all configurations in one pass, and what a training step costs.
 
 Words of the shape of IMDB (25,000 test reviews of 80 marks, mini-batches of 25), two threads. Evaluation: the sixteen
-configurations in one pass against plain evaluations one after another, each pair in the same process; measured are the
-first and the last of the sixteen, since all take about the same time. Training: a whole step (forward, backward, Adam) of
-our network with both dropouts against the same network with torch.nn.LSTM, which has no recurrent dropout, under torch's
-own Adam; and the recurrent layers alone.
+configurations in one pass against plain evaluations one after another, each pair in the same process; measured are
+the first and the last of the sixteen, since all take about the same time. Training: a whole step (forward, backward,
+Adam) of our network with both dropouts against the same network with torch.nn.LSTM, which has no recurrent dropout,
+under torch's own Adam; and the recurrent layers alone.
 """
 
 from __future__ import annotations
