@@ -39,7 +39,8 @@ class _Table:
 
     gradient: zeros between steps. steps, step: how many were made, for us and for torch's function. seen, updated: of
     each row the step of its last gradient and of its last update. place: of each row its place in `moving`, or -1.
-    gathered: room for what is gathered of four tables, taken once: blocks of ever other sizes would tear the memory.
+    own_mean, own_square: the averages of the rows in `moving`, side by side; the whole tables have those of the others.
+    own_weight, own_gradient: room for their weights and gradients. All four are taken once, as large as they may get.
     """
 
     mean: Tensor
@@ -50,8 +51,11 @@ class _Table:
     updated: Tensor
     place: Tensor
     moving: Tensor | None
+    own_mean: Tensor
+    own_square: Tensor
+    own_weight: Tensor
+    own_gradient: Tensor
     steps: int = 0
-    gathered: tuple[Tensor, ...] = ()
 
     @staticmethod
     def of(parameter: Tensor) -> _Table:
@@ -59,14 +63,36 @@ class _Table:
         seen, updated, place = (torch.full((len(parameter),), start, device=parameter.device) for start in _START)
         mean, square, gradient = (torch.zeros_like(parameter) for _ in range(3))
         step = torch.zeros((), dtype=torch.float32, device=parameter.device)
-        return _Table(mean, square, gradient, step, seen, updated, place, place[:0].clone())
+        most = int(_FEW * len(parameter))
+        own_mean, own_square, own_weight, own_gradient = (mean.new_empty(most, *mean.shape[1:]) for _ in range(4))
+        return _Table(
+            mean=mean,
+            square=square,
+            gradient=gradient,
+            step=step,
+            seen=seen,
+            updated=updated,
+            place=place,
+            moving=place[:0].clone(),
+            own_mean=own_mean,
+            own_square=own_square,
+            own_weight=own_weight,
+            own_gradient=own_gradient,
+        )
 
-    def room(self, rows: int) -> tuple[Tensor, ...]:
-        """Four buffers of so many rows."""
-        if not self.gathered:
-            most = int(_FEW * len(self.seen))
-            self.gathered = tuple(self.mean.new_empty(most, *self.mean.shape[1:]) for _ in range(4))
-        return tuple(buffer[:rows] for buffer in self.gathered)
+    def gather(self, rows: Tensor, start: int) -> None:
+        """Take over the averages of `rows` from the whole tables, at `start`."""
+        end = start + len(rows)
+        torch.index_select(self.mean, 0, rows, out=self.own_mean[start:end])
+        torch.index_select(self.square, 0, rows, out=self.own_square[start:end])
+
+    def write_back(self, now: int) -> None:
+        """Averages of the rows in `moving` into the whole tables."""
+        if self.moving is not None:
+            count = len(self.moving)
+            self.mean.index_copy_(0, self.moving, self.own_mean[:count])
+            self.square.index_copy_(0, self.moving, self.own_square[:count])
+            self.updated[self.moving] = now
 
 
 def has_embedding(network: nn.Module) -> bool:
@@ -120,19 +146,18 @@ def _step(parameter: Tensor, gradient: Tensor, table: _Table, group: dict[str, A
     if table.moving is None:
         _dense(parameter, rows, values, table, group)
         return
-    _wake(rows[table.place[rows] < 0], table, now, group["betas"])
-    if len(table.moving) > _FEW * len(table.seen):
+    new = rows[table.place[rows] < 0]
+    if len(table.moving) + len(new) > len(table.own_mean):
         _move_all(table, now, group["betas"])
         _dense(parameter, rows, values, table, group)
         return
-    wholes = (parameter, table.mean, table.square)
-    own, *gathered = table.room(len(table.moving))
-    for whole, part in zip(wholes, gathered, strict=True):
-        torch.index_select(whole, 0, table.moving, out=part)
+    moving = _wake(new, table, table.moving, now, group["betas"])
+    count = len(moving)
+    weight, own = table.own_weight[:count], table.own_gradient[:count]
+    torch.index_select(parameter, 0, moving, out=weight)
     own.zero_().index_add_(0, table.place[rows], values)
-    _update(gathered[0], own, gathered[1], gathered[2], table.step, group)
-    for whole, part in zip(wholes, gathered, strict=True):
-        whole.index_copy_(0, table.moving, part)
+    _update(weight, own, table.own_mean[:count], table.own_square[:count], table.step, group)
+    parameter.index_copy_(0, moving, weight)
 
 
 def _dense(parameter: Tensor, rows: Tensor, values: Tensor, table: _Table, group: dict[str, Any]) -> None:
@@ -143,7 +168,7 @@ def _dense(parameter: Tensor, rows: Tensor, values: Tensor, table: _Table, group
 
 def _move_all(table: _Table, now: int, betas: tuple[float, float]) -> None:
     """From now on every row is under way."""
-    table.updated[table.moving] = now
+    table.write_back(now)
     _catch_up((table.updated < now).nonzero()[:, 0], table, now, betas)
     table.moving = None
 
@@ -151,30 +176,28 @@ def _move_all(table: _Table, now: int, betas: tuple[float, float]) -> None:
 def _choose(table: _Table, now: int, betas: tuple[float, float]) -> None:
     """Let rows rest that were not seen for long; all of them are under way where few would rest."""
     recent = (table.seen > now - _REMEMBERED).nonzero()[:, 0]
-    many = len(recent) > _FEW * len(table.seen)
-    if many:
+    if len(recent) > len(table.own_mean):
         if table.moving is not None:
             _move_all(table, now, betas)
         return
     if table.moving is None:
         table.updated.fill_(now)
-    else:
-        table.updated[table.moving] = now
-    resting = recent[table.updated[recent] < now]
-    _catch_up(resting, table, now, betas)
+    table.write_back(now)
+    _catch_up(recent[table.updated[recent] < now], table, now, betas)
     table.place.fill_(-1)
     table.place[recent] = torch.arange(len(recent), device=recent.device)
+    table.gather(recent, 0)
     table.moving = recent
 
 
-def _wake(rows: Tensor, table: _Table, now: int, betas: tuple[float, float]) -> None:
-    """Rows that come back join those under way."""
-    if not len(rows):
-        return
-    assert table.moving is not None
-    _catch_up(rows, table, now, betas)
-    table.place[rows] = torch.arange(len(rows), device=rows.device) + len(table.moving)
-    table.moving = torch.cat([table.moving, rows])
+def _wake(rows: Tensor, table: _Table, moving: Tensor, now: int, betas: tuple[float, float]) -> Tensor:
+    """The rows under way, those that come back joined to them."""
+    if len(rows):
+        _catch_up(rows, table, now, betas)
+        table.gather(rows, len(moving))
+        table.place[rows] = torch.arange(len(rows), device=rows.device) + len(moving)
+        moving = table.moving = torch.cat([moving, rows])
+    return moving
 
 
 def _catch_up(rows: Tensor, table: _Table, now: int, betas: tuple[float, float]) -> None:
