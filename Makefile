@@ -6,7 +6,7 @@ READY  := $(VENV)/.ready
 NAME   ?= enumerate
 
 .DEFAULT_GOAL := help
-.PHONY: help run test browser check format openapi serve bench clean
+.PHONY: help run test browser check docs format openapi serve bench clean
 
 help:  ## list these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -31,6 +31,9 @@ check: $(READY)  ## format, lint, types, floors
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+docs: $(READY)  ## make pages of docs/ in build/docs
+	$(BIN)/mkdocs build --strict --quiet
+
 openapi: $(READY)  ## write the description of the API anew
 	$(BIN)/python -m service.document > openapi.json
 
@@ -50,5 +53,5 @@ clean:  ## remove the environment and every cache
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "bln-search needs Python 3.11 or newer: make PYTHON=/path/to/python3.11")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[train,web,client,export,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[train,web,client,export,docs,dev]'
 	@touch $@
