@@ -1,0 +1,146 @@
+"""The pages, taken apart: blocks of code, links, names of commands and paths."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from dataclasses import dataclass
+
+from typer.main import get_command
+
+from bln_search.cli.main import app
+from tests.conftest import ROOT
+
+DOCS = ROOT / "docs"
+PAGES = {page.name: page for page in sorted(DOCS.glob("*.md"))}
+README = ROOT / "README.md"
+COMMAND = get_command(app)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block: its language, what stands behind the language, its text and the line it starts at."""
+
+    language: str
+    info: str
+    text: str
+    line: int
+
+    @property
+    def title(self):
+        """The name of the file that it is, where it says so."""
+        found = re.search(r'title="([^"]+)"', self.info)
+        return found[1] if found else None
+
+
+def written(page):
+    """The text of a page."""
+    return page.read_text(encoding="utf-8")
+
+
+def blocks(page, language=None):
+    """The fenced blocks of a page, or those of one language."""
+    text = written(page)
+    found = [
+        Block(match[1], match[2].strip(), match[3], text[: match.start()].count("\n") + 1)
+        for match in re.finditer(r"^```(\w*)([^\n]*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    ]
+    return [block for block in found if language in (None, block.language)]
+
+
+def prose(page):
+    """The page without its fenced blocks."""
+    return re.sub(r"^```.*?^```$", "", written(page), flags=re.MULTILINE | re.DOTALL)
+
+
+def code_words(page):
+    """What stands in backticks in the prose; a line may break inside."""
+    return [" ".join(found.split()) for found in re.findall(r"`([^`]+)`", prose(page))]
+
+
+def slug(heading):
+    """The anchor of a heading."""
+    kept = re.sub(r"[^\w\s-]", "", heading.encode("ascii", "ignore").decode()).strip().lower()
+    return re.sub(r"[-\s]+", "-", kept)
+
+
+def anchors(page):
+    """The anchors of a page."""
+    return {slug(heading) for heading in re.findall(r"^#+ (.*)$", prose(page), re.MULTILINE)}
+
+
+def shell_lines(text):
+    """The commands of a shell block: continued lines joined, comments and the inside of here-documents left out."""
+    lines, end = [], None
+    for line in text.replace("\\\n", " ").splitlines():
+        if end is not None:
+            end = None if line.strip() == end else end
+            continue
+        here = re.search(r"<<'(\w+)'", line)
+        end = here[1] if here else None
+        words = shlex.split(line, comments=True)
+        if words:
+            lines.append(words)
+    return lines
+
+
+def find_verb(words):
+    """The verb that the words behind `bln-search` name, and the words behind the verb."""
+    verb, rest = COMMAND, list(words)
+    while rest and hasattr(verb, "commands") and not rest[0].startswith("-"):
+        assert rest[0] in verb.commands, f"bln-search {' '.join(words)}: there is no {rest[0]!r}"
+        verb = verb.commands[rest.pop(0)]
+    return verb, rest
+
+
+def check_options(words):
+    """Verb and options of a synopsis exist; brackets, alternatives and what is left out are not looked at."""
+    plain = [word.strip("[],;") for word in words]
+    verb, rest = find_verb(plain)
+    known = {name for parameter in verb.params for name in (*parameter.opts, *parameter.secondary_opts)} | {"--help"}
+    for word in rest:
+        if word.startswith("--"):
+            assert word.partition("=")[0] in known, f"bln-search {' '.join(words)}: there is no option {word}"
+
+
+def check_call(words):
+    """A call that could be made as it stands: verb, options, their values and arguments are taken."""
+    verb, rest = find_verb(words)
+    if rest != ["--version"]:
+        verb.make_context(verb.name, rest)
+
+
+def run_python(code, *, where, **environment):
+    """Run code in a process of its own in the folder `where`, warnings being errors; what it prints."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=where,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(where)]), **environment},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+_CALLS = """
+import sys
+import warnings
+warnings.simplefilter("default")
+from bln_search.cli.main import app
+for call in {calls!r}:
+    try:
+        app(call)
+    except SystemExit as end:
+        if end.code:
+            sys.exit(f"bln-search {{' '.join(call)}} ended with {{end.code}}")
+"""
+
+
+def run_calls(calls, *, where, **environment):
+    """Calls of `bln-search` one after the other in one process, which loads torch once; what they print."""
+    return run_python(_CALLS.format(calls=calls), where=where, COLUMNS="200", **environment)

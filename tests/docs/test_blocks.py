@@ -1,0 +1,145 @@
+"""Every block of code on every page is run or checked."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+
+import pytest
+import yaml
+
+from bln_search.search.preflight import check_names
+from bln_search.specs import parse_study
+from bln_search.specs.study import StudySpec
+from tests.conftest import ROOT
+from tests.docs.pages import (
+    PAGES,
+    README,
+    blocks,
+    check_call,
+    check_options,
+    code_words,
+    prose,
+    run_python,
+    shell_lines,
+    written,
+)
+
+CARRIED_OUT = {
+    "plugins.md": "test_plugins.py",
+    "recurrent.md": "test_recurrent.py",
+    "rest.md": "test_rest.py",
+    "start.md": "test_start.py",
+}
+"""Pages whose Python blocks need more than themselves, or are run for what they print, and where."""
+
+LANGUAGES = {"python", "yaml", "bash", "toml", "text"}
+PATHS = json.loads((ROOT / "openapi.json").read_text())["paths"]
+MAKE = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+BASE = {"name": "base", "data": {"name": "digits"}, "model": {"name": "mlp"}, "arms": [{"method": "bln"}]}
+
+
+def with_language(language):
+    return [name for name, page in PAGES.items() if blocks(page, language)]
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_block_says_what_it_is(name):
+    """Python, YAML, shell and TOML are checked below; everything else is marked as text, and nothing is indented."""
+    page = PAGES[name]
+    assert {block.language for block in blocks(page)} <= LANGUAGES
+    assert 2 * len(blocks(page)) == len(re.findall("^ *```", written(page), re.MULTILINE))
+    assert not re.search(r"(^|\n\n) {4}(?![-*] |\d+\. )\S", re.sub(r"<!--.*?-->", "", prose(page), flags=re.DOTALL))
+
+
+@pytest.mark.parametrize("name", [name for name in with_language("python") if name not in CARRIED_OUT])
+def test_the_python_blocks_run_one_after_the_other(name, tmp_path):
+    run_python("\n".join(block.text for block in blocks(PAGES[name], "python")), where=tmp_path)
+
+
+def test_the_other_python_blocks_have_a_test_of_their_own():
+    for name, test in CARRIED_OUT.items():
+        assert name in PAGES
+        assert (ROOT / "tests" / "docs" / test).is_file()
+
+
+@pytest.mark.parametrize("name", with_language("yaml"))
+def test_studies_and_their_sections_are_valid(name):
+    """A block without a name is one or more sections, checked in a small study. Plugins have a test of their own."""
+    for block in blocks(PAGES[name], "yaml"):
+        given = yaml.safe_load(block.text)
+        if "name" in given:
+            study = parse_study(block.text, source=f"{name}, line {block.line}")
+        else:
+            assert given.keys() <= StudySpec.model_fields.keys(), f"{name}, line {block.line}"
+            study = parse_study(yaml.safe_dump({**BASE, **given}), source=f"{name}, line {block.line}")
+        if name != "plugins.md":
+            check_names(study)
+
+
+@pytest.mark.parametrize("name", with_language("toml"))
+def test_toml_parses(name):
+    for block in blocks(PAGES[name], "toml"):
+        tomllib.loads(block.text)
+
+
+@pytest.mark.parametrize("name", with_language("bash"))
+def test_commands_could_be_given_as_they_stand(name):
+    """Verbs, options and values of `bln-search`, targets of make, paths and methods of the REST API."""
+    for block in blocks(PAGES[name], "bash"):
+        for words in shell_lines(block.text):
+            if words[0] == "bln-search":
+                check_call(words[1:])
+            elif words[0] == "make":
+                assert words[1] in MAKE, words
+            elif words[0] == "curl":
+                check_request(*request_of(words))
+            else:
+                assert words[0] in {"export", "cat", "pip", "sqlite3", "rsync"}, f"{name}: what checks {words[0]}?"
+
+
+@pytest.mark.parametrize("name", [*PAGES, "README.md"])
+def test_every_command_named_exists(name):
+    """In text blocks, in indented blocks of the README and between backticks."""
+    page = PAGES.get(name, README)
+    lines = [line.partition("#")[0] for block in blocks(page, "text") for line in block.text.splitlines()]
+    if page is README:
+        lines += [line.strip().partition("#")[0] for line in prose(page).splitlines() if line.startswith("    ")]
+    for line in [*lines, *code_words(page)]:
+        if line.startswith("bln-search "):
+            check_options(line.split()[1:])
+        if re.fullmatch(r"make [a-z]+.*", line):
+            assert line.split()[1] in MAKE, line
+        module = re.match(r"python -m (bench|service)\.(\w+)", line)
+        if module and module[2].islower():
+            assert (ROOT / module[1] / f"{module[2]}.py").is_file(), line
+
+
+@pytest.mark.parametrize("name", [*PAGES, "README.md"])
+def test_every_request_named_is_in_the_api(name):
+    for word in code_words(PAGES.get(name, README)):
+        found = re.fullmatch(r"(GET|POST|PATCH|PUT|DELETE) (/\S*)", word)
+        if found:
+            check_request(found[1], found[2])
+
+
+def request_of(words):
+    """Method and path of a call of curl."""
+    (url,) = [word for word in words if word.startswith("http")]
+    if "-X" in words:
+        return words[words.index("-X") + 1], re.sub(r"^\w+://[^/]+", "", url)
+    return "POST" if "-d" in words else "GET", re.sub(r"^\w+://[^/]+", "", url)
+
+
+def check_request(method, address):
+    """Path, method and query parameters are in `openapi.json`; pages may leave the prefix out."""
+    path, _, query = address.partition("?")
+    for template, methods in PATHS.items():
+        pattern = re.sub(r"\{\w+\}", r"[^/]+", template)
+        if re.fullmatch(pattern, path) or re.fullmatch(pattern, f"/api/v1{path}"):
+            assert method.lower() in methods, f"{method} {address}"
+            known = {one["name"] for one in methods[method.lower()].get("parameters", []) if one["in"] == "query"}
+            assert {one.partition("=")[0] for one in query.split("&") if one} <= known, f"{method} {address}"
+            return
+    pytest.fail(f"{method} {address} is not in openapi.json")

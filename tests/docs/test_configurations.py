@@ -1,0 +1,36 @@
+"""The page about configurations tells of them what the program knows."""
+
+from __future__ import annotations
+
+import re
+
+from bln_search.core.configuration import Method, Source, all_configurations
+from bln_search.ranking.recommendation import computed_statistics
+from tests.docs.pages import PAGES, written
+
+PAGE = written(PAGES["configurations.md"])
+
+
+def test_the_table_of_all_sixteen():
+    rows = re.findall(r"^\| `([TF]{4})` \| (.*?) \| (\d) \| (yes|no) \|$", PAGE, re.MULTILINE)
+    expected = []
+    for one in all_configurations(Method.BLN):
+        computed = [str(statistic) for statistic, source in one.sources.items() if source is Source.MINI_BATCH]
+        deterministic = "yes" if one.deterministic else "no"
+        expected.append((str(one), " ".join(computed) or "nothing", str(computed_statistics(one)), deterministic))
+    assert rows == expected
+
+
+def test_the_words_of_each_method():
+    rows = re.findall(r"^\| ([A-Z, ]+) \| [^|]+ \| (\d+): ([^|]+) \|", PAGE, re.MULTILINE)
+    told = {
+        name: (int(count), set(re.findall(r"`([^`]+)`", words)))
+        for names, count, words in rows
+        for name in names.split(", ")
+    }
+    assert set(told) == {method.value.upper() for method in Method}
+    for method in Method:
+        words = [str(one) for one in all_configurations(method)]
+        count, named = told[method.value.upper()]
+        assert count == len(words)
+        assert named == set(words) if len(named) > 2 else named == {words[0], words[-1]}

@@ -1,0 +1,46 @@
+"""The package of the page about plugins, installed, is used by a study."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+
+import numpy as np
+
+from tests.docs.pages import PAGES, blocks, run_calls, shell_lines
+
+PAGE = PAGES["plugins.md"]
+
+
+def install(folder):
+    """As pip would: the module, and what it is registered for."""
+    (folder / "own_parts.py").write_text("\n".join(block.text for block in blocks(PAGE, "python")))
+    (project,) = [tomllib.loads(block.text)["project"] for block in blocks(PAGE, "toml")]
+    facts = folder / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
+    facts.mkdir()
+    (facts / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
+    groups = [
+        f"[{group}]\n" + "".join(f"{name} = {value}\n" for name, value in points.items())
+        for group, points in project["entry-points"].items()
+    ]
+    (facts / "entry_points.txt").write_text("\n".join(groups))
+
+
+def test_the_study_runs_with_the_model_and_the_data_of_the_package(tmp_path):
+    install(tmp_path)
+    rng = np.random.default_rng(0)
+    arrays = {}
+    for split, count in (("train", 80), ("test", 40)):
+        inputs = rng.integers(0, 256, (count, 6), dtype=np.uint8)
+        arrays |= {f"{split}_inputs": inputs, f"{split}_labels": (inputs[:, 0] > inputs[:, 1]).astype(np.int64)}
+    (tmp_path / "data").mkdir()
+    np.savez(tmp_path / "data" / "own_data.npz", **arrays)
+    (study,) = blocks(PAGE, "yaml")
+    (tmp_path / study.title).write_text(study.text)
+    lines = [words for block in blocks(PAGE, "bash") for words in shell_lines(block.text)]
+    calls = [["data" if word == "DIR" else word for word in words[1:]] for words in lines if words[0] == "bln-search"]
+    assert [call[0] for call in calls] == ["data", "validate", "run"]
+    printed = run_calls(calls, where=tmp_path)
+    assert "own_data" in printed
+    assert "4 trials, 40 evaluations" in printed
+    assert len(re.findall(r"^│ +\d+ │", printed, re.MULTILINE)) == 20

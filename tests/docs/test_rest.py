@@ -1,0 +1,57 @@
+"""REST by example, carried out against a service with a worker."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+
+import pytest
+
+from tests.docs.pages import PAGES, blocks, run_python, written
+from tests.docs.test_blocks import PATHS
+from tests.end_to_end.service import Service
+
+PAGE = PAGES["rest.md"]
+ADDRESS = "http://127.0.0.1:8000"
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    made = Service(tmp_path_factory.mktemp("rest") / "home").start().ready()
+    yield made
+    made.stop()
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not here")
+def test_with_curl(service, tmp_path):
+    script = "\n".join(block.text for block in blocks(PAGE, "bash") if "bln-search serve" not in block.text)
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", script.replace(ADDRESS, service.address)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=tmp_path,
+        env={**os.environ, "BLN_SEARCH_HOME": str(service.home)},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert '"trials":2' in done.stdout
+    assert "event: end" in done.stdout
+    assert '"state":"complete"' in done.stdout
+    assert '"notes":"two epochs, to see the API"' in done.stdout
+    assert '"pointer":"/arms/0/method"' in done.stdout
+
+
+def test_with_the_client(service, tmp_path):
+    code = "\n".join(block.text for block in blocks(PAGE, "python")).replace(ADDRESS, service.address)
+    printed = run_python(code, where=tmp_path, BLN_SEARCH_HOME=str(service.home))
+    assert "4 networks, 40 evaluations on each split" in printed
+    assert "study_complete\n" in printed
+    assert "\n1 " in printed
+    assert "404 there is no study 'no_such_study'" in printed
+
+
+def test_every_path_is_in_the_table():
+    rows = [line.split("|") for line in written(PAGE).splitlines() if line.startswith("| `/")]
+    told = {row[1].strip(" `"): set(row[2].replace(",", " ").lower().split()) for row in rows}
+    assert told == {path: set(methods) for path, methods in PATHS.items()}
