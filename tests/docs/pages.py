@@ -119,7 +119,7 @@ def run_python(code, *, where, **environment):
         [sys.executable, "-W", "error", "-c", code],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=240,
         cwd=where,
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(where)]), **environment},
     )

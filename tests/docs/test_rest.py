@@ -14,6 +14,7 @@ from tests.end_to_end.service import Service
 
 PAGE = PAGES["rest.md"]
 ADDRESS = "http://127.0.0.1:8000"
+pytestmark = pytest.mark.xdist_group("rest by example")  # one service, whose first study is that of curl
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +31,7 @@ def test_with_curl(service, tmp_path):
         ["bash", "-euo", "pipefail", "-c", script.replace(ADDRESS, service.address)],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=240,
         cwd=tmp_path,
         env={**os.environ, "BLN_SEARCH_HOME": str(service.home)},
     )
