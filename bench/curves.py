@@ -13,9 +13,9 @@ from typing import Any
 
 from plotly import graph_objects as go
 
+from bench.experiments import finished_study
 from bench.pictures import draw
 from bench.reporting import RESULTS, provenance
-from bln_search.core.errors import UnknownStudyError
 from bln_search.core.words import Split
 from bln_search.ranking.interval import interval_of
 from bln_search.settings import load_settings
@@ -35,11 +35,8 @@ _MOST = 1000
 
 def collected(ledger: Ledger, name: str) -> dict[str, Any] | None:
     """Validation and training error in % by epoch, and test figures, of every arm; None where it is not finished."""
-    try:
-        study = ledger.find_study(name)
-    except UnknownStudyError:
-        return None
-    if study.state.value != "complete":
+    study = finished_study(ledger, name)
+    if study is None:
         return None
     by_arm: dict[str, list[list[dict[str, Any]]]] = {}
     for trial, epochs in list_curves(ledger.engine, study.id, Page(_MOST, "position"), {}):

@@ -5,6 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from bln_search.core.errors import UnknownStudyError
+from bln_search.core.states import StudyState
+from bln_search.storage.ledger import Ledger
+from bln_search.storage.queries import StudySummary
+
 _DOCS = Path(__file__).parents[1] / "docs"
 
 
@@ -70,5 +75,15 @@ IMDB = Experiment(
     },
 )
 """Table 2 of Ziaee & Çano 2022; losses and accuracies from the results published with their code."""
+
+
+def finished_study(ledger: Ledger, name: str) -> StudySummary | None:
+    """The newest study of that name, None where there is none or it is not complete."""
+    try:
+        study = ledger.find_study(name)
+    except UnknownStudyError:
+        return None
+    return study if study.state is StudyState.COMPLETE else None
+
 
 EXPERIMENTS = {"cifar10": CIFAR10, "imdb": IMDB}

@@ -17,10 +17,9 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from bench.experiments import EXPERIMENTS, Experiment
+from bench.experiments import EXPERIMENTS, Experiment, finished_study
 from bench.reporting import arguments, finish
 from bln_search.core.configuration import InferenceConfiguration
-from bln_search.core.errors import UnknownStudyError
 from bln_search.core.words import PopulationEstimate, Split
 from bln_search.ranking.comparison import Comparison
 from bln_search.ranking.effects import effects
@@ -182,11 +181,8 @@ def against_baselines(ledger: Ledger, study_id: int) -> dict[str, Any]:
 
 def study_result(ledger: Ledger, name: str, experiment: Experiment) -> dict[str, Any] | None:
     """Every population estimate of a study; None where it is not finished."""
-    try:
-        study = ledger.find_study(name)
-    except UnknownStudyError:
-        return None
-    if study.state.value != "complete":
+    study = finished_study(ledger, name)
+    if study is None:
         return None
     size = experiment.studies[name]
     order = None if size is None else experiment.published[size]

@@ -14,7 +14,7 @@ Inputs = NDArray[np.uint8] | NDArray[np.uint16]
 
 @dataclass(frozen=True)
 class DataSet:
-    """Inputs as they are in the files (bytes, or real numbers where the source has them) and their classes.
+    """Inputs as they are in the files (bytes, or marks of words) and their classes.
 
     train_inputs: (n, *input_shape); train_labels: (n,), int64; the same for test. scale: the largest input value.
     vocabulary: inputs are marks below this number (words of a text); None where they are measurements.

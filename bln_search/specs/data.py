@@ -14,7 +14,7 @@ from bln_search.specs.base import Spec
 class Standardization(StrEnum):
     """How inputs are brought to mean 0 and deviation 1, fitted on the training examples used.
 
-    pixel: each position of each channel by itself; channel: each channel; none: bytes over 255.
+    pixel: each position of each channel by itself; channel: each channel; none: inputs over their largest value.
     """
 
     PIXEL = "pixel"
