@@ -6,7 +6,7 @@ READY  := $(VENV)/.ready
 NAME   ?= enumerate
 
 .DEFAULT_GOAL := help
-.PHONY: help run test browser check docs format openapi serve bench clean
+.PHONY: help run test browser check docs dist format openapi serve bench clean
 
 help:  ## list these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -33,6 +33,9 @@ check: $(READY)  ## format, lint, types, floors
 
 docs: $(READY)  ## make pages of docs/ in build/docs
 	$(BIN)/mkdocs build --strict --quiet
+
+dist: $(READY)  ## wheel and source distribution in dist/
+	$(BIN)/python -m build --no-isolation
 
 openapi: $(READY)  ## write the description of the API anew
 	$(BIN)/python -m service.document > openapi.json

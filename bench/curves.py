@@ -1,5 +1,7 @@
-"""The LN paper's experiment on MNIST: `python -m bench.curves --save` takes errors by epoch out of a ledger, and
-`python -m bench.curves --write` puts tables and pictures into docs/ln_mnist.md, from bench/results and nothing else.
+"""BN, LN and BLN beside one another while they train: the LN paper's experiment on MNIST and the BLN paper's on IMDB.
+
+`python -m bench.curves --save` takes errors by epoch out of a ledger, `python -m bench.curves --write` puts tables and
+pictures into docs/ln_mnist.md and docs/bln_imdb.md, from bench/results and nothing else.
 """
 
 from __future__ import annotations
@@ -23,9 +25,22 @@ from bln_search.storage.board import study_leaderboard
 from bln_search.storage.browse import Page, list_curves
 from bln_search.storage.ledger import Ledger, open_ledger
 
-PAGE = Path(__file__).parents[1] / "docs" / "ln_mnist.md"
+_DOCS = Path(__file__).parents[1] / "docs"
+PAGES = {
+    _DOCS / "ln_mnist.md": ("ln_mnist_b4", "ln_mnist_b128"),
+    _DOCS / "bln_imdb.md": (
+        "bln_imdb_20pct_b25_reference",
+        "bln_imdb_20pct_b25",
+        "bln_imdb_full_b25_reference",
+        "bln_imdb_full_b25",
+        "bln_imdb_20pct_b1_reference",
+        "bln_imdb_20pct_b1",
+    ),
+}
+"""Where the studies are spoken of."""
+
+STUDIES = tuple(name for studies in PAGES.values() for name in studies)
 OPEN, CLOSE = "<!-- curves -->\n", "<!-- /curves -->"
-STUDIES = ("ln_mnist_b4", "ln_mnist_b128")
 METHODS = {"bn": "#c44e52", "ln": "#4c72b0", "bln": "#55a868"}
 _ROWS = {"bn": ("TT--", "moving"), "ln": ("--FF", None), "bln": ("FFFF", None)}
 """The configuration under which each arm is judged while it trains, and usually run."""
@@ -78,9 +93,9 @@ def _row(row: Any) -> dict[str, Any]:
     }
 
 
-def block() -> str:
-    """The text between the marks."""
-    return "\n".join(_section(name, _read(name)) for name in STUDIES)
+def block(page: Path) -> str:
+    """The text between the marks of a page."""
+    return "\n".join(_section(name, _read(name)) for name in PAGES[page])
 
 
 def _read(name: str) -> dict[str, Any] | None:
@@ -102,7 +117,7 @@ def _section(name: str, whole: dict[str, Any] | None) -> str:
         f"### `{name}`",
         "",
         f"{seeds} seeds, on {made['hardware']}, torch {made['versions']['torch']}; "
-        f"`bench/results/{name}_curves.json`. Error on the validation images in %, mean over seeds and its 95 % "
+        f"`bench/results/{name}_curves.json`. Error on the validation examples in %, mean over seeds and its 95 % "
         "interval:",
         "",
         f"| arm | {' | '.join(f'epoch {epoch}' for epoch in shown)} |",
@@ -179,13 +194,14 @@ def main() -> None:
                     whole = {**found, "provenance": provenance()}
                     (RESULTS / f"{name}_curves.json").write_text(json.dumps(whole, indent=1, allow_nan=False) + "\n")
     if options.write:
-        before, rest = PAGE.read_text().split(OPEN)
-        PAGE.write_text(before + OPEN + block() + CLOSE + rest.split(CLOSE)[1])
+        for page in PAGES:
+            before, rest = page.read_text().split(OPEN)
+            page.write_text(before + OPEN + block(page) + CLOSE + rest.split(CLOSE)[1])
         for name in STUDIES:
             measured = _read(name)
             if measured is not None:
                 draw(name, figure(measured))
-    print(block())
+    print("\n".join(block(page) for page in PAGES))
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from typing import Any
 import torch
 
 from bench.reporting import arguments, finish, run_apart, spread
+from bln_search.core.checkpoints import Folder
 from bln_search.data import PreparedData, load_data, prepare
 from bln_search.search.trial import build_network
 from bln_search.specs import StudySpec, TrialSpec, parse_study, trials_of
@@ -113,7 +114,7 @@ def run_ours(epochs: int, trials: int) -> dict[str, Any]:
 
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
-        place = Place(home / "data", home / "cache", home / "checkpoints")
+        place = Place(home / "data", home / "cache", Folder(home / "checkpoints"))
         ledger = open_ledger(f"sqlite:///{home / 'ledger.sqlite3'}")
         with RayExecutor(place, CORES) as executor:
             up = time.monotonic() - start

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.reporting import arguments, finish, spread
+from bln_search.core.checkpoints import Folder
 from bln_search.core.states import TrialState
 from bln_search.search.local import LocalExecutor
 from bln_search.search.messages import Message
@@ -40,7 +41,7 @@ def searched(study: StudySpec) -> dict[str, Any]:
     start = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
-        place = Place(home / "data", home / "cache", home / "checkpoints")
+        place = Place(home / "data", home / "cache", Folder(home / "checkpoints"))
         ledger = open_ledger(f"sqlite:///{home / 'ledger.sqlite3'}")
         study_id = ledger.accept(study)
         run_study(ledger, study_id, LocalExecutor(place), Silent())

@@ -5,7 +5,7 @@
     model = bln_search.convert(model)                      # BatchNorm and LayerNorm layers become BLN; then train it
     ranked = bln_search.evaluate_configurations(model, train_loader, validation_loader)
     print(ranked)
-    bln_search.apply_configuration(model, ranked.best)
+    bln_search.apply_configuration(model, ranked.recommended)
 
     layered = bln_search.search_layers(model, train_loader, validation_loader)  # a word for each layer of its own
 

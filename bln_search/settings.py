@@ -16,7 +16,10 @@ from pydantic_settings import (
     SettingsError,
     TomlConfigSettingsSource,
 )
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError
 
+from bln_search.core.checkpoints import CheckpointStore, Folder, checkpoint_store
 from bln_search.core.errors import SpecError
 
 
@@ -32,13 +35,20 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="BLN_SEARCH_", frozen=True, extra="forbid")
 
     home: Path = Field(
-        default_factory=lambda: user_data_path("bln-search"), description="folder of database and checkpoints"
+        default_factory=lambda: user_data_path("bln-search"),
+        description="folder of database and checkpoints",
     )
     data: Path | None = Field(default=None, description="folder of data sets; by default HOME/data")
     cache: Path = Field(
         default_factory=lambda: user_cache_path("bln-search"), description="folder of decoded data sets"
     )
+    checkpoints: str | None = Field(
+        default=None, description="folder or URL (s3://bucket/folder) of trained networks; by default HOME/checkpoints"
+    )
     database: str | None = Field(default=None, description="database URL; by default SQLite in HOME")
+    database_password_file: Path | None = Field(
+        default=None, description="file that holds the password of the database's user, for a URL without one"
+    )
     device: str = Field(default="auto", description="cpu, cuda, cuda:1 or auto")
     threads: int = Field(
         default=1, ge=1, description="threads of one trial on CPU; figures depend on it in the last digits"
@@ -61,9 +71,18 @@ class Settings(BaseSettings):
     most_studies: int = Field(default=200, ge=1, description="studies of one owner that wait, run or pause")
     running_studies: int = Field(default=2, ge=1, description="studies of one owner that run side by side")
     requests_a_minute: int = Field(default=6_000, ge=1, description="requests of one account")
-    free_bytes: int = Field(default=500_000_000, ge=0, description="room on the disk below which no study is taken")
+    free_bytes: int = Field(
+        default=500_000_000, ge=0, description="room on the disk below which no study is taken and no trial started"
+    )
     session_hours: float = Field(default=12.0, gt=0, le=720, description="how long a browser stays signed in")
     log_format: Literal["plain", "json"] = Field(default="plain", description="lines of the service and its workers")
+    log_file: Path | None = Field(
+        default=None, description="file for the service's lines, besides standard error; workers write NAME.worker.EXT"
+    )
+    log_file_bytes: int = Field(default=10_000_000, ge=1000, description="size at which a log file is set aside")
+    log_file_count: int = Field(
+        default=5, ge=1, le=1000, description="log files set aside that are kept, of each process"
+    )
 
     @classmethod
     def settings_customise_sources(
@@ -90,8 +109,9 @@ class Settings(BaseSettings):
 
     @property
     def database_url(self) -> str:
-        """The database."""
-        return self.database or f"sqlite:///{self.home / 'ledger.sqlite3'}"
+        """The database. Raises SpecError where the file with its password cannot be used."""
+        url = self.database or f"sqlite:///{self.home / 'ledger.sqlite3'}"
+        return url if self.database_password_file is None else _with_password(url, self.database_password_file)
 
     @property
     def token_file(self) -> Path:
@@ -99,9 +119,47 @@ class Settings(BaseSettings):
         return self.home / "token"
 
     @property
-    def checkpoints(self) -> Path:
+    def checkpoint_store(self) -> CheckpointStore:
         """Where trained networks are kept."""
-        return self.home / "checkpoints"
+        return checkpoint_store(self.checkpoints or self.home / "checkpoints")
+
+    @property
+    def room(self) -> int:
+        """Bytes left for database and checkpoints, where that can be known: the least."""
+        return min(Folder(folder).free_bytes() for folder in self.folders)
+
+    @property
+    def folders(self) -> list[Path]:
+        """Where this machine keeps what must have room: home, checkpoints unless in a bucket, an SQLite database."""
+        store, url = self.checkpoint_store, self.database_url
+        kept = [store.path] if isinstance(store, Folder) else []
+        own = [Path(url.removeprefix("sqlite:///")).parent] if url.startswith("sqlite:///") else []
+        return [self.home, *kept, *own]
+
+    @property
+    def lacking_room(self) -> str | None:
+        """Why nothing more is begun: too little room is left; None where there is enough."""
+        if self.room >= self.free_bytes:
+            return None
+        return f"only {self.room / 1e6:,.0f} MB are free for checkpoints and results"
+
+
+def _with_password(url: str, file: Path) -> str:
+    """The URL with the password in the file. One with a password of its own, or without a user, stays as it is."""
+    try:
+        parsed = make_url(url)
+    except (ArgumentError, ValueError):
+        return url  # whoever opens it says what is wrong with it
+    if parsed.username is None or parsed.password is not None:
+        return url
+    source = "BLN_SEARCH_DATABASE_PASSWORD_FILE"
+    try:
+        password = file.read_text(encoding="utf-8").rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SpecError(source, [f"{file} cannot be read: {error}"]) from None
+    if not password:
+        raise SpecError(source, [f"{file} is empty: write the password into it"])
+    return parsed.set(password=password).render_as_string(hide_password=False)
 
 
 def load_settings() -> Settings:

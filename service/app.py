@@ -14,9 +14,11 @@ from bln_search.storage.ledger import Ledger
 from bln_search.storage.queue import Queue
 from service.analyses import Analyses
 from service.boards import Boards
+from service.collector import LedgerCollector
 from service.context import Context
-from service.gate import Gate
+from service.gate import API, Gate
 from service.limits import Rates
+from service.metrics import Metrics
 from service.openapi import describe
 from service.pages import access, charts, compare, configuration, layers, leaderboard, new, study
 from service.pages import studies as study_list
@@ -53,7 +55,7 @@ def make_app(context: Context | None) -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,
     )
-    api = APIRouter(prefix="/api/v1")
+    api = APIRouter(prefix=API)
     for module in (studies, results, analysis, per_layer, events, configurations, tokens):
         api.include_router(module.router)
     app.include_router(api)
@@ -78,4 +80,5 @@ def make_context(settings: Settings, ledger: Ledger) -> Context:
         boards=Boards(ledger.engine),
         analyses=Analyses(ledger.engine),
         rates=Rates(settings.requests_a_minute),
+        metrics=Metrics(LedgerCollector(ledger.engine, settings)),
     )

@@ -28,7 +28,7 @@ class Context:
     boards: Boards
     analyses: Analyses
     rates: Rates
-    metrics: Metrics = field(default_factory=Metrics)
+    metrics: Metrics
     streams: Counter[str] = field(default_factory=Counter)
     closing: bool = False
 

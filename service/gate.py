@@ -16,6 +16,9 @@ from service.problems import RefusedError, crashed, problem_response
 from service.requests import new_request_id
 
 _log = logging.getLogger("service.access")
+API = "/api/v1"
+"""Where the REST API begins."""
+
 _HEADERS = {
     "Content-Security-Policy": "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'",
     "X-Content-Type-Options": "nosniff",
@@ -71,8 +74,7 @@ class Gate:
         return None
 
     def _note(self, scope: Scope, status: int, seconds: float) -> None:
-        route = scope.get("route")
-        template = getattr(route, "path", "unknown")
+        template = _template(scope)
         self.context.metrics.answered(_method(scope), template, status, seconds)
         numbers = scope.get("path_params", {})
         _log.info(
@@ -86,6 +88,15 @@ class Gate:
                 "study_id": numbers.get("study_id"),
             },
         )
+
+
+def _template(scope: MutableMapping[str, Any]) -> str:
+    """The pattern of the address, from the top of the host; of static files their folder; else `unknown`."""
+    found = getattr(scope.get("route"), "path", None)
+    if found is None:
+        return str(scope.get("root_path", "")) or "unknown"
+    within = scope["path"].startswith(f"{API}/") and not found.startswith(API)  # a route knows its own router only
+    return f"{API}{found}" if within else str(found)
 
 
 def _method(scope: MutableMapping[str, Any]) -> str:

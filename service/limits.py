@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 import time
-from pathlib import Path
 from threading import Lock
 
 from bln_search.core.registered import data_problem, model_problem, pair_problem
@@ -83,14 +81,6 @@ def _model_problem(study: StudySpec) -> str | None:
 
 def check_room(settings: Settings) -> None:
     """Raise RefusedError (507) where the disk is nearly full."""
-    folder = _present(settings.home)
-    free = shutil.disk_usage(folder).free
-    if free < settings.free_bytes:
-        detail = (
-            f"only {free / 1e6:,.0f} MB are free for checkpoints and results: no study is taken before there is room"
-        )
-        raise RefusedError(507, "storage-full", detail)
-
-
-def _present(folder: Path) -> Path:
-    return next(one for one in (folder, *folder.parents) if one.exists())
+    lacking = settings.lacking_room
+    if lacking is not None:
+        raise RefusedError(507, "storage-full", f"{lacking}: no study is taken before there is room")

@@ -1,38 +1,43 @@
-"""Figures for monitoring, in the format of Prometheus."""
+"""Figures for monitoring, in the format of Prometheus. docs/monitoring.md lists every one."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Histogram,
+    Info,
+    ProcessCollector,
+    disable_created_metrics,
+    generate_latest,
+)
+from prometheus_client.registry import Collector
 
 from bln_search.core.version import VERSION
 
+# When a counter began is one series more for each, which nobody reads.
+disable_created_metrics()  # type: ignore[no-untyped-call]
+
 
 class Metrics:
-    """The figures of one application."""
+    """The figures of one application: its requests, its process, and what `standing` reads when somebody asks."""
 
-    def __init__(self) -> None:
+    def __init__(self, standing: Collector) -> None:
         self.registry = CollectorRegistry()
         labels = ("method", "route", "status")
         self.requests = Counter("bln_search_requests", "requests answered", labels, registry=self.registry)
         self.seconds = Histogram(
             "bln_search_request_seconds", "seconds until a request was answered", ("route",), registry=self.registry
         )
-        self.records = Gauge("bln_search_records", "records in the ledger", ("record", "state"), registry=self.registry)
-        self.workers = Gauge("bln_search_workers", "workers that are there", registry=self.registry)
-        Gauge("bln_search_version", "this version", ("version",), registry=self.registry).labels(VERSION).set(1)
+        Info("bln_search_build", "this version", registry=self.registry).info({"version": VERSION})
+        ProcessCollector(registry=self.registry)
+        self.registry.register(standing)
 
     def answered(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count a request. route: its template, so that numbers in paths do not become labels."""
         self.requests.labels(method, route, str(status)).inc()
         self.seconds.labels(route).observe(seconds)
 
-    def written(self, counts: Mapping[str, Mapping[str, int]], workers: int) -> bytes:
-        """Everything, with the ledger as it is now."""
-        self.records.clear()
-        for record, states in counts.items():
-            for state, count in states.items():
-                self.records.labels(record, state).set(count)
-        self.workers.set(workers)
+    def written(self) -> bytes:
+        """Everything as it is now."""
         return generate_latest(self.registry)

@@ -18,6 +18,7 @@ from starlette.exceptions import HTTPException
 from bln_search.core.errors import (
     AccessError,
     BlnSearchError,
+    CheckpointStoreError,
     KeyReusedError,
     LedgerError,
     SpecError,
@@ -103,8 +104,16 @@ _KINDS: tuple[tuple[type[BlnSearchError], int, str], ...] = (
     (SpecError, 422, "invalid"),
     (StorageFullError, 507, "storage-full"),
     (LedgerError, 503, "database"),
+    (CheckpointStoreError, 503, "checkpoints"),
     (BlnSearchError, 500, "error"),
 )
+
+
+_NOT_SHOWN = {
+    "database": "the database cannot be used at the moment; try again",
+    "checkpoints": "the checkpoints cannot be reached at the moment; try again",
+}
+"""What is said instead of a message that tells of the inside; the log has that."""
 
 
 def install_handlers(app: FastAPI) -> None:
@@ -118,7 +127,7 @@ def install_handlers(app: FastAPI) -> None:
         status, kind = next((status, kind) for known, status, kind in _KINDS if isinstance(error, known))
         if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             _log.error("%s", error, extra={"request_id": request_id(request)})
-        detail = "the database cannot be used at the moment; try again" if kind == "database" else str(error)
+        detail = _NOT_SHOWN.get(kind, str(error))
         headers = {"Retry-After": "5"} if status == HTTPStatus.SERVICE_UNAVAILABLE else {}
         return problem_response(request, RefusedError(status, kind, detail, headers=headers))
 

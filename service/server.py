@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from ipaddress import ip_address
 from types import FrameType
 
 import uvicorn
@@ -29,6 +30,8 @@ _PATIENCE = 30.0
 """Seconds a worker has to hand its study back."""
 
 _ACCOUNT = "admin"
+_HERE = ("localhost", "127.0.0.1", "[::1]")
+"""Names that only whoever is on this machine uses: health checks do, whatever people call the service."""
 
 
 class ServiceError(BlnSearchError):
@@ -39,9 +42,10 @@ def serve_forever(settings: Settings, host: str, port: int, *, with_worker: bool
     """Until SIGTERM or Ctrl-C. Raises ServiceError where the address cannot be had."""
     with closing(open_ledger(settings.database_url)) as ledger, closing(_listen(host, port)) as listener:
         address = f"http://{_shown(host)}:{listener.getsockname()[1]}"
-        settings = settings.model_copy(update={"hosts": tuple(one.lower() for one in (*settings.hosts, _shown(host)))})
+        names = (*settings.hosts, _shown(host), *_HERE)
+        settings = settings.model_copy(update={"hosts": tuple(one.lower() for one in names)})
         context = make_context(settings, ledger)
-        _greet(context, address)
+        _greet(context, address, secretly=not _is_loopback(host))
         beside = _WorkerBeside(settings) if with_worker else None
         try:
             with _signals_heeded_once():
@@ -70,19 +74,32 @@ def _shown(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def _greet(context: Context, address: str) -> None:
-    """Where the service is; on its first start with a link that lets somebody in, left in the home as well."""
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _greet(context: Context, address: str, *, secretly: bool) -> None:
+    """Where the service is; on its first start with a link that lets somebody in, left in the home as well.
+
+    secretly: only there, as what is printed goes to a container's log, say, and the link would lead nowhere.
+    """
     secret = create_first_token(context.engine, _ACCOUNT)
-    if secret is not None:
-        print(f"bln-search: {address}/#token={secret}", flush=True)
-        file = context.settings.token_file
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.touch(mode=0o600)
-        file.chmod(0o600)
-        file.write_text(secret + "\n", encoding="utf-8")
-        print(f"  shown only now; kept for your commands in {file}", flush=True)
-    else:
+    if secret is None:
         print(f"bln-search: {address}", flush=True)
+        return
+    file = context.settings.token_file
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.touch(mode=0o600)
+    file.chmod(0o600)
+    file.write_text(secret + "\n", encoding="utf-8")
+    if secretly:
+        print(f"bln-search: {address}\n  an access token for the first visit is in {file}", flush=True)
+    else:
+        print(f"bln-search: {address}/#token={secret}", flush=True)
+        print(f"  shown only now; kept for your commands in {file}", flush=True)
 
 
 class _Server(uvicorn.Server):
@@ -123,6 +140,12 @@ def _heeded(_number: int, _frame: FrameType | None) -> None:
     """Nothing more to do."""
 
 
+def worker_environment(settings: Settings) -> dict[str, str]:
+    """That of a worker beside: the same database; a password in a file stays there, as the worker reads it, too."""
+    given = settings.database
+    return dict(os.environ) if given is None else {**os.environ, "BLN_SEARCH_DATABASE": given}
+
+
 class _WorkerBeside:
     """A worker process that is started again when it dies, and ends with this process however that ends."""
 
@@ -135,10 +158,11 @@ class _WorkerBeside:
         self.thread.start()
 
     def _start(self) -> subprocess.Popen[bytes]:
-        environment = {**os.environ, "BLN_SEARCH_DATABASE": self.settings.database_url}
         program = "from bln_search.cli.main import main; main()"
         return subprocess.Popen(  # noqa: S603 - this program itself
-            [sys.executable, "-c", program, "worker", "--with-parent"], stdin=subprocess.PIPE, env=environment
+            [sys.executable, "-c", program, "worker", "--with-parent"],
+            stdin=subprocess.PIPE,
+            env=worker_environment(self.settings),
         )
 
     def _watch(self) -> None:

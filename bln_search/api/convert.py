@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +14,7 @@ from bln_search.core.words import Semantics
 from bln_search.norms import Normalization, make_norm
 from bln_search.norms.statistics import LayerPopulation, PopulationPair
 
+_OTHERS = (nn.GroupNorm, nn.SyncBatchNorm, nn.BatchNorm3d, nn.RMSNorm, nn.InstanceNorm1d, nn.InstanceNorm2d)
 _SAME = {nn.BatchNorm1d: Method.BN, nn.BatchNorm2d: Method.BN, nn.LayerNorm: Method.LN}
 
 
@@ -29,16 +31,19 @@ def convert(
     becomes LN with γ, β, ε and running statistics kept, so that a trained network answers as before and its
     configurations can be evaluated. batch_size: the training mini-batch size m of BLN's weights; by default the size
     at hand.
-    semantics: `paper` or `reference`.
+    semantics: `paper` or `reference`. A deep copy keeps the network that was given.
 
+    Warns (UserWarning) of a network that was trained already, unless `same` keeps it, and of normalization layers that
+    stay what they are.
     Raises ModelError where there is no such layer, or one that cannot be replaced; the network is then untouched.
     """
     modules: list[tuple[str, nn.Module]] = list(network.named_modules(remove_duplicate=False))
     found = {name: module for name, module in modules if isinstance(module, tuple(_SAME))}
     if not found:
         raise ModelError(
-            f"this {type(network).__name__} has no BatchNorm1d, BatchNorm2d or LayerNorm layer to convert; "
-            "put BLN layers into it where it should be normalized"
+            f"this {type(network).__name__} has no BatchNorm1d, BatchNorm2d or LayerNorm layer to convert"
+            f"{_left(modules, '; it has {}, which is not replaced')}: put BLN layers into it where it should be "
+            "normalized"
         )
     if method != "same" and method not in list(Method):
         raise ModelError(f"there is no method {method!r}: choose bln, bn, ln, mbn, brn or same")
@@ -47,12 +52,32 @@ def convert(
         if module not in replacement_of:
             replacement_of[module] = _replacement(name, module, method, batch_size, semantics)
     _share(replacement_of)
+    _warn(modules, found, method)
     if "" in found:
         return replacement_of[found[""]]
     for name, module in found.items():
         parent, _, attribute = name.rpartition(".")
         setattr(network.get_submodule(parent), attribute, replacement_of[module])
     return network
+
+
+def _left(modules: Sequence[tuple[str, nn.Module]], said: str) -> str:
+    """The kinds of normalization layers that are not replaced, put into `said`; nothing where there are none."""
+    kinds = sorted({type(module).__name__ for _, module in modules if isinstance(module, _OTHERS)})
+    return said.format(", ".join(kinds)) if kinds else ""
+
+
+def _warn(modules: Sequence[tuple[str, nn.Module]], found: Mapping[str, nn.Module], method: Method | str) -> None:
+    left = _left(modules, "{} layers of this network are not replaced and stay as they are")
+    if left:
+        warnings.warn(left, stacklevel=3)
+    counted = (getattr(module, "num_batches_tracked", None) for module in found.values())
+    if method != "same" and any(count is not None and count.item() > 0 for count in counted):
+        warnings.warn(
+            f"this network was trained with BatchNorm, and {method} scales otherwise: train it further, or keep what "
+            'it has learnt with method="same"',
+            stacklevel=3,
+        )
 
 
 def _replacement(

@@ -25,6 +25,7 @@ from bln_search.api.programs import (
     write_programs,
 )
 from bln_search.api.restored import TrainedRow, fold_exported, restore
+from bln_search.core.checkpoints import CheckpointStore
 from bln_search.core.errors import ExportError
 from bln_search.data import DataSet
 
@@ -33,11 +34,11 @@ _EXAMPLES = 100
 
 
 def export_network(
-    row: TrainedRow, checkpoints: Path, data: DataSet, folder: Path, *, overwrite: bool = False
+    row: TrainedRow, checkpoints: CheckpointStore, data: DataSet, folder: Path, *, overwrite: bool = False
 ) -> tuple[Description, Parity]:
     """Write weights, programs, their comparison and a model card into `folder`, all of them or nothing.
 
-    checkpoints: the folder of the row's checkpoint. data: what the study was trained on. overwrite: replace an earlier
+    checkpoints: where the row's checkpoint is kept. data: what the study was trained on. overwrite: replace an earlier
     export.
 
     Raises MissingPackageError without the packages of the extra `export`; ExportError where the folder holds something

@@ -19,6 +19,7 @@ from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.comparison import MOST_ROWS, Comparison
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
 from bln_search.ranking.paired import OutcomeTable, compare
+from bln_search.ranking.recommendation import Recommendation, recommend
 from bln_search.reports.comparison import analysis_lines, groups_of
 from bln_search.reports.table import leaderboard_table, reasons
 
@@ -61,6 +62,22 @@ class RankedConfigurations:
             raise ModelError(f"no configuration could be measured: {reason}")
         return self[0]
 
+    @property
+    def recommended(self) -> RankedConfiguration:
+        """The row to use: of those that share the first place the cheapest whose answers do not depend on others.
+
+        Raises ModelError where nothing was measured.
+        """
+        recommendation = self.recommendation
+        if recommendation is None:
+            return self.best
+        return next(one for one in self if one.row.candidate == recommendation.candidate)
+
+    @cached_property
+    def recommendation(self) -> Recommendation | None:
+        """Why that row; None where fewer than two rows could be compared."""
+        return None if self.comparison is None else recommend(self.comparison, {})
+
     @cached_property
     def comparison(self) -> Comparison | None:
         """The best ranked rows compared over the examples of the split that decides; None for fewer than two of either.
@@ -102,7 +119,7 @@ class RankedConfigurations:
 
     def __str__(self) -> str:
         out = io.StringIO()
-        analysis = Analysis(comparison=self.comparison)
+        analysis = Analysis(comparison=self.comparison, recommendation=self.recommendation)
         table = leaderboard_table(self.board, groups=groups_of(analysis))
         lines = [*reasons(self.board), *analysis_lines(analysis)]
         Console(file=out, width=160).print(table, *lines, sep="\n", markup=False)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 from dataclasses import dataclass
 from importlib.metadata import version
-from pathlib import Path
 
 from torch import nn
 
@@ -19,6 +18,7 @@ from bln_search.api.description import (
     RowDescription,
 )
 from bln_search.api.exported import ExportedNetwork, StandardizedInputs, empty_network
+from bln_search.core.checkpoints import CheckpointStore
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.errors import ExportError
 from bln_search.core.records import CheckpointRecord
@@ -57,18 +57,18 @@ class TrainedRow:
         return " ".join([self.trial.label, str(self.configuration), *estimate, f"at {self.batch_size}"])
 
 
-def restore(row: TrainedRow, checkpoints: Path, data: DataSet) -> tuple[Description, ExportedNetwork]:
+def restore(row: TrainedRow, checkpoints: CheckpointStore, data: DataSet) -> tuple[Description, ExportedNetwork]:
     """The network of the checkpoint under the row's configuration, in evaluation mode; and what it is.
 
-    Raises DataError for a checkpoint that is absent or damaged, ExportError where the row is undefined or the network
-    reads words.
+    Raises DataError for a checkpoint that is absent or damaged, CheckpointStoreError where it cannot be fetched,
+    ExportError where the row is undefined or the network reads words.
     """
     if data.vocabulary is not None:
         raise ExportError(
             f"{row.label} cannot be exported: networks on words are not, and {data.name} holds words; what is exported "
             "takes measurements"
         )
-    weights, gathered = read_checkpoint(checkpoints / row.checkpoint.file, row.checkpoint.sha256)
+    weights, gathered = read_checkpoint(checkpoints, row.checkpoint.file, row.checkpoint.sha256)
     described = _describe(row, data)
     network = empty_network(described).eval()
     load_weights(network, weights)

@@ -74,7 +74,7 @@ def export(
     loaded = load_data(trained.trial.data.name, data or settings.data_folder, settings.cache)
     errors.print(f"exporting {trained.label}", markup=False, highlight=False, soft_wrap=True)
     with keeping_nothing():
-        description, parity = export_network(trained, settings.checkpoints, loaded, to, overwrite=overwrite)
+        description, parity = export_network(trained, settings.checkpoint_store, loaded, to, overwrite=overwrite)
     if output is Format.TABLE:
         folded = "folded into affine steps" if description.folded else "normalization layers as they are"
         results.print(
@@ -163,6 +163,11 @@ def _trained(ledger: Ledger, study: StudySummary, row: LeaderboardRow, seed: int
         raise ExportError(f"this row has no result of seed {seed}; it has seeds {seeds}")
     trial = next(one for one in trial_results(ledger.engine, study.id) if _is_of(one, row, seed))
     assert trial.checkpoint is not None
+    if trial.freed_at is not None:
+        raise ExportError(
+            f"the network of seed {seed} was given up on {trial.freed_at:%Y-%m-%d} to free room, only its figures are "
+            "kept: `bln-search run` in another home trains it again, or write --config recommended"
+        )
     return TrainedRow(
         study=study.name,
         study_digest=study.spec.digest,

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
+import os
 import sys
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
 from bln_search import __version__
 from bln_search.cli import (
     analysis,
+    backups,
+    checkpoints,
     data,
     database,
     exports,
@@ -25,8 +29,17 @@ from bln_search.cli import (
     tokens,
 )
 from bln_search.cli.exits import Exit, Stopped
+from bln_search.cli.missing import missing_package
 from bln_search.cli.output import errors
-from bln_search.core.errors import BlnSearchError, DataError, ModelError, SpecError, StorageFullError, UnknownStudyError
+from bln_search.core.errors import (
+    BlnSearchError,
+    ClusterSilentError,
+    DataError,
+    ModelError,
+    SpecError,
+    StorageFullError,
+    UnknownStudyError,
+)
 
 app = typer.Typer(
     name="bln-search",
@@ -37,6 +50,7 @@ app = typer.Typer(
 )
 app.add_typer(data.app, name="data")
 app.add_typer(database.app, name="db")
+app.add_typer(checkpoints.app, name="checkpoints")
 app.add_typer(tokens.app, name="token")
 studies.register(app)
 analysis.register(app)
@@ -48,6 +62,7 @@ exports.register(app)
 reevaluation.register(app)
 remote.register(app)
 processes.register(app)
+backups.register(app)
 
 
 def _version(wanted: bool) -> None:  # noqa: FBT001 - typer calls it so
@@ -85,14 +100,34 @@ def main() -> None:
             _say_interrupted()
         raise
     except BlnSearchError as error:
-        errors.print(f"[bold red]error:[/] {_escaped(str(error))}", soft_wrap=True, highlight=False)
-        sys.exit(next(code for kind, code in _EXITS if isinstance(error, kind)))
+        _end_with(error)
+    except ModuleNotFoundError as error:
+        missing = missing_package(error)
+        if missing is None:
+            raise
+        _end_with(missing)
     except KeyboardInterrupt:
         _say_interrupted()
         sys.exit(Exit.INTERRUPTED)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(Exit.FAILED)
+
+
+def _end_with(error: BlnSearchError) -> NoReturn:
+    errors.print(f"[bold red]error:[/] {_escaped(str(error))}", soft_wrap=True, highlight=False)
+    code = next(code for kind, code in _EXITS if isinstance(error, kind))
+    if isinstance(error, ClusterSilentError):
+        _end_at_once(code)
+    sys.exit(code)
+
+
+def _end_at_once(code: Exit) -> NoReturn:
+    """Do what is to be done at the end, but take nothing apart: Ray's threads, still there, would crash meanwhile."""
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def _say_interrupted() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -59,6 +61,16 @@ def write_file(path: Path, content: bytes) -> None:
         write_whole(path.resolve(), content, mode=0o666 & ~umask)
     except OSError as error:
         raise OutputError(f"{path} cannot be written ({error.strerror}): give another file with --to") from None
+
+
+@contextmanager
+def plain_places() -> Iterator[None]:
+    """What the system refuses with files that are no study's is one line, too."""
+    try:
+        yield
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        raise OutputError(f"{place}{error.strerror or error}") from None
 
 
 def give(content: bytes, to: Path | None) -> None:

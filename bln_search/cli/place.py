@@ -18,7 +18,7 @@ def make_place(settings: Settings, data: Path | None = None, device: str | None 
     return Place(
         data=data or settings.data_folder,
         cache=settings.cache,
-        checkpoints=settings.checkpoints,
+        checkpoints=settings.checkpoint_store,
         device=choose_device(device or settings.device),
         threads=settings.threads,
     )

@@ -1,18 +1,23 @@
-"""The verbs that stay: serve, worker. And the settings they read."""
+"""The verbs that stay: serve, worker. Who is there, and the settings they read."""
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
+import socket
 import sys
 import threading
 from contextlib import ExitStack, closing
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 from pydantic import SecretStr
 
-from bln_search.cli.output import results
+from bln_search.cli.exits import Exit
+from bln_search.cli.missing import missing_for_training
+from bln_search.cli.output import errors, results
 from bln_search.cli.place import make_place
 from bln_search.cli.sources import DatabaseOption
 from bln_search.cli.studies import (
@@ -26,15 +31,22 @@ from bln_search.cli.studies import (
     make_executor,
 )
 from bln_search.core.errors import MissingPackageError
+from bln_search.core.log_files import LogFile
 from bln_search.core.logs import configure_logs
+from bln_search.core.urls import without_password
 from bln_search.settings import Settings, load_settings, settings_file
+from bln_search.storage.browse import workers_seen
+from bln_search.storage.engine import make_engine
 from bln_search.storage.ledger import open_ledger
+
+_log = logging.getLogger(__name__)
 
 
 def register(app: typer.Typer) -> None:
     """Add the verbs to the command."""
     app.command()(serve)
     app.command()(worker)
+    app.command()(workers)
     app.command("settings")(show_settings)
 
 
@@ -51,9 +63,26 @@ def serve(
         raise MissingPackageError(error.name, "web") from None
 
     settings = load_settings()
-    configure_logs(settings.log_format)
-    chosen = settings.model_copy(update={"database": database or settings.database_url})
-    serve_forever(chosen, host, port, with_worker=not no_worker)
+    _start_logs(settings)
+    chosen = settings.model_copy(update={"database": database}) if database else settings
+    serve_forever(chosen, host, port, with_worker=not no_worker and _can_train())
+
+
+def _start_logs(settings: Settings, role: str | None = None) -> None:
+    """To standard error, and to a file of this kind of process: settings are the same for a service and its worker."""
+    file = None
+    if settings.log_file is not None:
+        file = LogFile(settings.log_file, settings.log_file_bytes, settings.log_file_count)
+        file = file if role is None else file.of(role)
+    configure_logs(settings.log_format, file=file)
+
+
+def _can_train() -> bool:
+    """Whether a worker could start here; where not, the service says so once and serves without one."""
+    missing = missing_for_training()
+    if missing is not None:
+        _log.warning("no worker is started beside the service: %s", missing)
+    return missing is None
 
 
 def worker(
@@ -72,7 +101,7 @@ def worker(
     SIGTERM hands the study under way back, with all that is finished; a second one ends at once.
     """
     settings = load_settings()
-    configure_logs(settings.log_format)
+    _start_logs(settings, role="worker")
     from bln_search.worker.loop import Worker
 
     place = make_place(settings, data, device)
@@ -81,12 +110,35 @@ def worker(
     with ExitStack() as stack:
         chosen = stack.enter_context(make_executor(executor, place, workers, ray_address, gpus_per_trial))
         ledger = stack.enter_context(closing(open_ledger(database or settings.database_url)))
-        Worker(ledger, place, chosen, settings.running_studies).work(once=once)
+        Worker(ledger, place, chosen, settings.running_studies, lambda: settings.lacking_room).work(once=once)
+
+
+def workers(
+    database: DatabaseOption = None,
+    here: Annotated[
+        bool, typer.Option("--here", help="Only those of this machine, or container; exit code 1 where none is there.")
+    ] = False,
+) -> None:
+    """List the workers that were heard of in the last half minute."""
+    engine = make_engine(database or load_settings().database_url)
+    try:
+        seen = workers_seen(engine, datetime.now(UTC))
+    finally:
+        engine.dispose()
+    own = f"{socket.gethostname()}/"
+    found = [one for one in seen if not here or one.name.startswith(own)]
+    for one in found:
+        line = f"{one.name}  {one.device}  {one.version}  {one.heartbeat_at:%Y-%m-%d %H:%M:%S}"
+        results.print(line, markup=False, highlight=False)
+    if here and not found:
+        errors.print("no worker of this machine was heard of in the last half minute")
+        raise typer.Exit(Exit.FAILED)
 
 
 def _end_with_parent() -> None:
     """Standard input is a pipe that whoever started this process holds; it closes however that one ends."""
-    sys.stdin.buffer.read()
+    while os.read(sys.stdin.fileno(), 1024):  # not through sys.stdin, whose lock would be in the way of an end
+        pass
     os.kill(os.getpid(), signal.SIGTERM)
 
 
@@ -96,7 +148,7 @@ def show_settings() -> None:
     results.print(f"file: {settings_file()}{'' if settings_file().is_file() else ' (not there)'}", highlight=False)
     for name, field in Settings.model_fields.items():
         value = getattr(settings, name)
-        shown = "(secret)" if isinstance(value, SecretStr) else value
+        shown = "(secret)" if isinstance(value, SecretStr) else without_password(str(value))
         origin = "" if name in settings.model_fields_set else " (default)"
         results.print(
             f"BLN_SEARCH_{name.upper()} = {shown}{origin}\n    {field.description}", markup=False, highlight=False

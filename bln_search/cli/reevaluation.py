@@ -63,11 +63,11 @@ def reevaluate(
     settings = load_settings()
     from bln_search.search.place import Place
 
-    place = Place(data=data or settings.data_folder, cache=settings.cache, checkpoints=settings.checkpoints)
+    place = Place(data=data or settings.data_folder, cache=settings.cache, checkpoints=settings.checkpoint_store)
     with keeping_nothing(), closing(open_ledger(database or settings.database_url)) as ledger:
         found = ledger.find_study(study)
         listed = trial_results(ledger.engine, found.id)
-        trained = [trial for trial in listed if trial.checkpoint is not None]
+        trained = [trial for trial in listed if trial.checkpoint is not None and trial.freed_at is None]
         if trained:
             _check_data(trained[0], place)
         lines = []

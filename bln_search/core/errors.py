@@ -10,14 +10,18 @@ BlnSearchError
 │   ├── StaleAttemptError   a report that came after its lease had gone to another attempt
 │   ├── StudyBusyError      another process is running this study
 │   ├── StudyLostError      this process no longer runs the study: another does, or it was deleted
+│   ├── SchemaChangedError  the database was upgraded while this process worked with it
 │   ├── StudyChangedError   it was changed since it was read
 │   └── KeyReusedError      an idempotency key that stands for another study
 ├── AccessError          a token that is not there, or not enough for what was asked
 ├── MissingPackageError  a part of bln-search that was not installed
 ├── ExportError          a network that cannot be taken along as asked
 ├── StorageFullError     no room left to write
+├── CheckpointStoreError a bucket of checkpoints that cannot be reached, or refuses
+├── BackupError          a backup that cannot be made, is damaged, or cannot be put back
 ├── OutputError          a file that cannot be written where it was asked for
 ├── ClusterError         a Ray cluster that cannot be reached, is too small, or is gone
+│   └── ClusterSilentError  one that was joined answers no more: nothing can be asked of Ray in this process again
 └── TransitionError      a state that cannot follow the present one
 
 Each message says what was wrong, where, and what to do about it.
@@ -71,6 +75,10 @@ class StudyLostError(LedgerError):
     """This process no longer runs the study: its lease ran out and another took it, or it was deleted."""
 
 
+class SchemaChangedError(LedgerError):
+    """The database has tables of another version than this process knows: it must not write any more."""
+
+
 class StudyChangedError(LedgerError):
     """The study has another revision than the one that was to be changed."""
 
@@ -98,12 +106,24 @@ class StorageFullError(BlnSearchError):
     """No room left on the disk; what was finished before is kept."""
 
 
+class CheckpointStoreError(BlnSearchError):
+    """The place of checkpoints cannot be reached or refuses what was asked; what was finished before is kept."""
+
+
+class BackupError(BlnSearchError):
+    """A backup that cannot be made, is damaged, or cannot be put back; what was there is as it was."""
+
+
 class OutputError(BlnSearchError):
     """A file that cannot be written where it was asked for; nothing of it was written."""
 
 
 class ClusterError(BlnSearchError):
     """A Ray cluster that cannot be reached, is too small for what was asked, or is gone."""
+
+
+class ClusterSilentError(ClusterError):
+    """A joined Ray cluster that answers no more; this process can neither leave it nor join another."""
 
 
 class TransitionError(BlnSearchError):

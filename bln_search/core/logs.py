@@ -6,6 +6,9 @@ import json
 import logging
 from datetime import UTC, datetime
 
+from bln_search.core.log_files import LogFile, open_log_file
+
+_log = logging.getLogger(__name__)
 _EXTRA = ("request_id", "study_id", "trial", "seconds")
 
 
@@ -26,11 +29,20 @@ class JsonLines(logging.Formatter):
         return json.dumps(line, ensure_ascii=False, default=str)
 
 
-def configure_logs(log_format: str, level: int = logging.INFO) -> None:
-    """Every line of this process to standard error, plain or as JSON."""
-    handler = logging.StreamHandler()
+def configure_logs(log_format: str, level: int = logging.INFO, file: LogFile | None = None) -> None:
+    """Every line of this process to standard error, plain or as JSON, and to a file where one is given.
+
+    Raises OutputError where that file cannot be written.
+    """
+    handlers: list[logging.Handler] = [logging.StreamHandler()]
+    if file is not None:
+        own = open_log_file(file)
+        handlers.append(own)
     plain = logging.Formatter("%(asctime)s %(levelname)s %(message)s")
-    handler.setFormatter(JsonLines() if log_format == "json" else plain)
-    logging.basicConfig(level=level, handlers=[handler], force=True)
+    for handler in handlers:
+        handler.setFormatter(JsonLines() if log_format == "json" else plain)
+    logging.basicConfig(level=level, handlers=handlers, force=True)
     for name in ("httpx", "uvicorn.access", "alembic"):
         logging.getLogger(name).setLevel(logging.WARNING)
+    if file is not None:
+        _log.info("this log is also in %s", own.baseFilename)

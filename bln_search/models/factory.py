@@ -58,9 +58,26 @@ def build_model(
             choice = ", ".join(sorted(READERS))
             raise ModelError(f"the model {name} takes measurements, this data holds words: choose one of {choice}")
         given["vocabulary"] = vocabulary
-    network = _factory(name)(input_shape, classes, norm, **given)
+    network = _made(name, input_shape, classes, norm, given)
     initialize(network, torch.Generator().manual_seed(seed))
     return network
+
+
+def _made(
+    name: str, input_shape: tuple[int, ...], classes: int, norm: NormFactory, options: Mapping[str, Any]
+) -> nn.Module:
+    """What the registered function gives; an error of one that an installed package brings is about that package."""
+    factory = _factory(name)
+    if name in MODELS:
+        return factory(input_shape, classes, norm, **options)
+    try:
+        return factory(input_shape, classes, norm, **options)
+    except Exception as error:
+        given = ", ".join(f"{key}: {value}" for key, value in options.items()) or "no options"
+        raise ModelError(
+            f"the model {name} of an installed package cannot be made for inputs {input_shape}, {classes} classes and "
+            f"{given}: {type(error).__name__}: {error}"
+        ) from error
 
 
 def _reads_words(name: str) -> bool:

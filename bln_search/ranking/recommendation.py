@@ -55,21 +55,21 @@ class Recommendation(Kept):
     def words(self) -> str:
         """In a few sentences."""
         name = " ".join(part for part in (self.arm, self.configuration, self.estimate) if part)
-        return " ".join([f"Use {name}.", self._why, self._sizes, self._sure])
+        return " ".join(said for said in (f"Use {name}.", self._why, self._sizes, self._sure) if said)
 
     @property
     def _why(self) -> str:
         if self.sharing == 1:
             return "It is the best row."
-        kind = "deterministic and cheapest" if self.deterministic else "cheapest"
-        if not self.deterministic:
-            kind += " (none of them is deterministic)"
-        return f"Of the {self.sharing} rows that share the first place it is the {kind}."
+        group = f"Of the {self.sharing} rows that share the first place"
+        if self.deterministic:
+            return f"{group} it is the cheapest whose answers do not depend on the mini-batch."
+        return f"{group} it is the cheapest (none of them is deterministic)."
 
     @property
     def _sizes(self) -> str:
         if self.batch_sizes is None:
-            return "Its answers are the same in mini-batches of any size."
+            return "" if self.sharing > 1 else "Its answers do not depend on the mini-batch."
         sizes = ", ".join(str(size) for size in self.batch_sizes)
         return (
             f"Its answers depend on the mini-batch: it is not told to be worse than others in mini-batches of {sizes}."

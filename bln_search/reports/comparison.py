@@ -10,6 +10,7 @@ from rich.text import Text
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.comparison import ComparedPair, ComparedRow, Comparison
 from bln_search.ranking.factors import VarianceShares
+from bln_search.ranking.interval import ALPHA
 from bln_search.ranking.leaderboard import Candidate
 from bln_search.ranking.selection import Selection
 from bln_search.specs.space import point_label
@@ -79,10 +80,14 @@ def _told_apart(found: Comparison) -> str:
     about = "over examples of one network" if found.seeds == 1 else f"over {found.seeds} seeds and their examples"
     varied = f" ({found.too_varied} further down vary too much to be told from the best)" if found.too_varied else ""
     left = f"; {found.left_out} further rows were not compared" if found.left_out else ""
-    return (
+    told = (
         f"{first}{varied}: rows that share a letter are not told apart by their {found.split} loss {about} "
         f"({found.examples} examples, 5 %, Holm over {len(found.pairs)} pairs){left}."
     )
+    if any(pair.loss.adjusted < ALPHA for pair in found.pairs):
+        return told
+    much = "One network tells" if found.seeds == 1 else f"{found.seeds} seeds tell"
+    return f"{told} {much} too little to part any of them; that does not make them alike."
 
 
 def _shares_line(one: VarianceShares) -> str:
@@ -92,11 +97,12 @@ def _shares_line(one: VarianceShares) -> str:
 
 
 def selection_line(one: Selection, found: Comparison) -> str:
-    """What choosing the first row cost."""
+    """What choosing the row of lowest loss cost."""
     about = "at least" if found.left_out else "about"
     luck = f", too low by {about} {found.optimism:.4f} for having been chosen" if found.optimism >= 0.00005 else ""
+    best = found.rows[0]
+    name = " ".join(part for part in (best.arm, best.configuration, best.estimate) if part)
     return (
-        f"Chosen on {one.chosen_on} ({one.loss:.4f}{luck}), on {one.reported_on} it has {one.loss_there:.4f} and "
-        f"place {one.place_there} of {one.of}: "
-        f"{one.regret:.4f} above the row that is best there."
+        f"The row of lowest {one.chosen_on} loss, {name} ({one.loss:.4f}{luck}), has {one.loss_there:.4f} on "
+        f"{one.reported_on} and place {one.place_there} of {one.of} there, {one.regret:.4f} above the best."
     )

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import torch
 
-from bln_search.core.errors import BlnSearchError, StorageFullError
+from bln_search.core.errors import BlnSearchError, CheckpointStoreError, StorageFullError
 from bln_search.core.files import NO_ROOM
 from bln_search.core.states import FailureClass
 from bln_search.search.messages import Message, Task, TaskFailed, Verdict
@@ -42,6 +42,8 @@ def failed(error: Exception) -> TaskFailed:
     reason = f"{type(error).__name__}: {error}"
     if isinstance(error, torch.OutOfMemoryError | MemoryError) or _no_memory(error):
         return TaskFailed(FailureClass.OUT_OF_MEMORY, reason)
+    if isinstance(error, CheckpointStoreError):
+        return TaskFailed(FailureClass.INFRASTRUCTURE, str(error), store_gone=True)
     full = isinstance(error, StorageFullError) or (isinstance(error, OSError) and error.errno in NO_ROOM)
     if isinstance(error, BlnSearchError):
         return TaskFailed(FailureClass.USER_ERROR, str(error), disk_full=full)

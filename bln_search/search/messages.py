@@ -94,6 +94,7 @@ class TaskFailed:
     failure: FailureClass
     reason: str
     disk_full: bool = False
+    store_gone: bool = False
 
 
 Message = EpochDone | Progressed | TrainingDone | TrainingDiverged | TrainingPruned | EvaluationDone | TaskFailed

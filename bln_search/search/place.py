@@ -8,6 +8,7 @@ from pathlib import Path
 
 import torch
 
+from bln_search.core.checkpoints import CheckpointStore
 from bln_search.core.errors import ModelError
 from bln_search.data import PreparedData, load_data, prepare
 from bln_search.specs.data import DataSpec
@@ -15,11 +16,11 @@ from bln_search.specs.data import DataSpec
 
 @dataclass(frozen=True)
 class Place:
-    """data: folder of data sets; cache: decoded ones; checkpoints: folder to write; device: `cpu` or `cuda`..."""
+    """data: folder of data sets; cache: decoded ones; checkpoints: where they go; device: `cpu` or `cuda`..."""
 
     data: Path
     cache: Path
-    checkpoints: Path
+    checkpoints: CheckpointStore
     device: str = "cpu"
     threads: int = 1
 

@@ -34,12 +34,13 @@ def check_names(study: StudySpec) -> None:
 
 
 def check_study(study: StudySpec, place: Place) -> tuple[str, ...]:
-    """Load the data, check the mini-batch sizes and build every arm's network once.
+    """Load the data, check the mini-batch sizes, build every arm's network once, and see that checkpoints can be kept.
 
     Returns what one should know of the data before believing figures of it.
-    Raises DataError or ModelError, naming what to change in the study file.
+    Raises DataError or ModelError, naming what to change in the study file; CheckpointStoreError.
     """
     check_names(study)
+    place.checkpoints.check()
     data = prepared_data(study.data, place.data, place.cache, "cpu")
     borders = border_trials(study)
     probed = () if study.probes is None else study.probes.batch_sizes or ()

@@ -106,7 +106,7 @@ def _epochs(
     kept = {name: value.detach().clone() for name, value in network.named_parameters()}
     try:
         for one in snapshots:
-            weights, gathered = read_checkpoint(place.checkpoints / one.file, one.sha256)
+            weights, gathered = read_checkpoint(place.checkpoints, one.file, one.sha256)
             load_weights(network, weights)
             found += probe_size(
                 network,

@@ -1,24 +1,25 @@
-"""A Ray cluster, joined or started, and what it has."""
+"""A Ray cluster, joined or started."""
 
 from __future__ import annotations
 
+import atexit
 import logging
-import os
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from bln_search.core.errors import ClusterError
 from bln_search.search.ray_environment import own_folder, prepare_environment
+from bln_search.search.ray_nodes import Cluster, Node
 
 prepare_environment()
 
 import ray  # noqa: E402
+from ray.exceptions import RayError  # noqa: E402
+from ray.tune import registry  # noqa: E402
 
 _OBJECT_STORE = 200 * 2**20
 """Bytes of shared memory of a cluster of our own: messages are small, and Ray would take a third of the machine."""
@@ -29,32 +30,6 @@ _PATIENCE = 10.0
 _PROBE = "import sys; from ray._raylet import GcsClient; GcsClient(address=sys.argv[1]).internal_kv_get(b'x', None)"
 
 
-@dataclass(frozen=True)
-class Cluster:
-    """cpus, gpus: what it has in all. watched: a process of this machine without which it is gone, if that is known."""
-
-    cpus: float
-    gpus: float
-    watched: int | None
-
-    def check(self) -> None:
-        """Raise ClusterError where the cluster is gone."""
-        if self.watched is not None and not _alive(self.watched):
-            raise ClusterError(
-                "the Ray cluster is gone: its raylet ended; what was finished is kept, run the same command again"
-            )
-
-    def check_room(self, cpus: float, gpus: float) -> None:
-        """Raise ClusterError where a trial would wait for ever for what the cluster does not have."""
-        if gpus > self.gpus:
-            raise ClusterError(
-                f"a trial asks for {gpus:g} GPUs, the Ray cluster has {self.gpus:g}: lower --gpus-per-trial, take "
-                "--device cpu, or join a cluster that has them with --ray-address"
-            )
-        if cpus > self.cpus:
-            raise ClusterError(f"a trial asks for {cpus:g} CPUs, the Ray cluster has {self.cpus:g}: join a larger one")
-
-
 @contextmanager
 def cluster(address: str | None, cpus: int, gpus: int) -> Iterator[Cluster]:
     """The cluster at `address`, left as it was; without an address one of our own, on 127.0.0.1, ended afterwards.
@@ -63,15 +38,20 @@ def cluster(address: str | None, cpus: int, gpus: int) -> Iterator[Cluster]:
     """
     if ray.is_initialized():
         raise ClusterError("this process has joined a Ray cluster already: leave it with ray.shutdown() first")
+    joined: Cluster | None = None
     try:
         if address is None:
             _start(cpus, gpus)
+            joined = Cluster(_nodes, _raylet())
         else:
             _join(address)
-        have = ray.cluster_resources()  # type: ignore[no-untyped-call]
-        yield Cluster(have.get("CPU", 0.0), have.get("GPU", 0.0), None if address else _raylet())
+            joined = Cluster(_nodes, door=_door(address))
+        yield joined
     finally:
-        ray.shutdown()
+        if joined is None or not joined.is_silent:
+            ray.shutdown()
+        else:
+            _forgo_farewell()
 
 
 def _start(cpus: int, gpus: int) -> None:
@@ -92,11 +72,8 @@ def _start(cpus: int, gpus: int) -> None:
 
 
 def _join(address: str) -> None:
-    host, _, port = address.rpartition(":")
-    if not host or not port.isdigit():
-        raise ClusterError(f"{address!r} is not the address of a Ray cluster: write host:port, usually port 6379")
     try:
-        socket.create_connection((host, int(port)), timeout=_PATIENCE).close()
+        socket.create_connection(_door(address), timeout=_PATIENCE).close()
     except (OSError, OverflowError) as error:
         raise ClusterError(f"no Ray cluster at {address} ({error}): start one with `ray start --head`") from None
     # Ray itself tries for more than a minute, and may end this process: another one asks first
@@ -117,23 +94,37 @@ def _join(address: str) -> None:
         raise ClusterError(f"the Ray cluster at {address} cannot be joined: {error}") from None
 
 
+def _forgo_farewell() -> None:
+    """What Ray and Tune say to a cluster at the end would wait for one that is gone, until Ray ends this process."""
+    for said in (ray.shutdown, getattr(registry, "_unregister_all", None)):
+        atexit.unregister(said)  # type: ignore[arg-type]
+
+
+def _door(address: str) -> tuple[str, int]:
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit():
+        raise ClusterError(f"{address!r} is not the address of a Ray cluster: write host:port, usually port 6379")
+    return host, int(port)
+
+
+def _nodes() -> list[Node] | None:
+    """The nodes that live; None where the one that this process joined through is none of them.
+
+    Raises ConnectionError where the cluster does not answer.
+    """
+    own = ray.get_runtime_context().get_node_id()
+    try:
+        every = ray.nodes()  # type: ignore[no-untyped-call]
+    except RayError as error:
+        raise ConnectionError(str(error)) from error
+    living = {one["NodeID"]: one["Resources"] for one in every if one["Alive"]}
+    if own not in living:
+        return None
+    return [Node(have.get("CPU", 0.0), have.get("GPU", 0.0)) for have in living.values()]
+
+
 def _raylet() -> int | None:
     """The raylet of a cluster of our own."""
     node = ray._private.worker._global_node
     found: list[Any] = [] if node is None else node.all_processes.get("raylet", [])
     return found[0].process.pid if found else None
-
-
-def _alive(pid: int) -> bool:
-    """Is the process there, and not merely waiting to be buried?"""
-    stat = Path(f"/proc/{pid}/stat")
-    if not stat.parent.parent.is_dir():  # no /proc on this system
-        try:
-            os.kill(pid, 0)
-        except OSError:
-            return False
-        return True
-    try:
-        return stat.read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False

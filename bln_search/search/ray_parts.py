@@ -29,6 +29,10 @@ _NEWS = 2.0
 """Seconds between two results of a trial at least, as each costs Tune some milliseconds."""
 
 
+_MANY = 100_000
+"""Tune's own bound of trials side by side: the searcher has one that follows the cluster."""
+
+
 def _spare_the_collector() -> None:
     """Put what Ray, torch and their kin have loaded out of the garbage collector's way: a full round takes 0.1 s."""
     gc.collect()
@@ -189,7 +193,6 @@ def make_tuner(
     scheduler: TaskScheduler,
     callback: TaskCallback,
     *,
-    side_by_side: int,
     resources: dict[str, float],
     storage: str,
 ) -> tune.Tuner:
@@ -202,7 +205,7 @@ def make_tuner(
             scheduler=scheduler,
             reuse_actors=True,
             num_samples=-1,
-            max_concurrent_trials=side_by_side,
+            max_concurrent_trials=_MANY,
             trial_name_creator=lambda _: f"trial{next(numbers)}",
             trial_dirname_creator=lambda trial: str(trial.trial_id),
         ),
@@ -235,12 +238,12 @@ def _reason(trial: Any) -> str:
 
 
 @contextmanager
-def steady_actors() -> Iterator[None]:
+def steady_actors(is_there: Callable[[], bool]) -> Iterator[None]:
     """While this context is open, a process that is still starting keeps its first trial.
 
     Tune would give that trial to the process that is free first and end the one that starts; where trials are shorter
     than a start (1-3 s) one process would do all the work. Tune has no setting for it: its controller is overridden,
-    where the version at hand has the parts that this needs.
+    where the version at hand has the parts that this needs. is_there: can the cluster be asked to clean up?
     """
     tune_module: Any = ray.tune.tune
     base: Any = tune_module.TuneController
@@ -267,6 +270,17 @@ def steady_actors() -> Iterator[None]:
         yield
     finally:
         tune_module.TuneController = base
-        for controller in controllers:  # what it has reserved stays reserved where it was left by an exception
+        for controller in controllers:
             with suppress(Exception):
-                controller._actor_manager._resource_manager.clear()
+                _let_go(controller._actor_manager._resource_manager, is_there=is_there())
+
+
+def _let_go(reserved: Any, *, is_there: bool) -> None:
+    """What a controller that was left by an exception has reserved stays reserved, unless it is given back.
+
+    A cluster that is gone cannot be told, and a manager that is deleted with something reserved would wait for it.
+    """
+    if is_there:
+        reserved.clear()
+    else:
+        reserved.__init__()

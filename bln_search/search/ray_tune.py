@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import tempfile
 from contextlib import ExitStack
@@ -15,8 +16,9 @@ from bln_search.core.states import FailureClass
 from bln_search.search.executor import NextTask, Pulse, Report
 from bln_search.search.messages import ENDS, EpochDone, Message, Task, TaskFailed, TrainingPruned, Verdict
 from bln_search.search.place import Place
-from bln_search.search.ray_cluster import Cluster, cluster
-from bln_search.search.ray_environment import own_folder
+from bln_search.search.ray_cluster import cluster
+from bln_search.search.ray_environment import own_folder, prepare_environment
+from bln_search.search.ray_nodes import Cluster
 from bln_search.search.ray_parts import (
     TaskCallback,
     TaskScheduler,
@@ -27,12 +29,19 @@ from bln_search.search.ray_parts import (
 )
 from bln_search.search.workers import choose_workers, cores
 
+prepare_environment()
+
+from ray.exceptions import RayError  # noqa: E402
+
+_log = logging.getLogger(__name__)
+
 
 class RayExecutor:
     """Runs trials through `ray.tune.Tuner`, whose processes live from one trial to the next. A context manager.
 
     address: host:port of a cluster to join; the folders of `place` must be there too. Without it a cluster of this
-    machine is started and ended. workers: trials side by side, by default as many as the cores (the GPUs) carry.
+    machine is started and ended. workers: trials side by side at most; by default as many as the nodes carry that are
+    there at the moment, those that join or end while a study runs included.
     gpus_per_trial: on CUDA 1 by default; 0.25 puts four trials on one GPU.
 
     Raises ClusterError where the cluster cannot be reached or lacks what a trial asks for.
@@ -63,7 +72,7 @@ class RayExecutor:
         own_gpus = torch.cuda.device_count() if self.place.device.startswith("cuda") or self.gpus else 0
         self._cluster = self._stack.enter_context(cluster(self.address, max(cores(), self.wanted or 1), own_gpus))
         try:
-            self._cluster.check_room(min(1.0, self._cluster.cpus), self.gpus)
+            self._check_room(self._cluster)
         except BaseException:
             self._stack.close()
             raise
@@ -78,7 +87,12 @@ class RayExecutor:
     def run(self, next_task: NextTask, report: Report, pulse: Pulse, trials: int = 1) -> None:
         """Carry out every task that `next_task` gives. Leaving by an exception ends what is under way."""
         assert self._cluster is not None
+        self._cluster.check()
+        self._check_room(self._cluster)
         _TuneRun(self, self._cluster, next_task, report, pulse).run(self._side_by_side(self._cluster, trials))
+
+    def _check_room(self, cluster: Cluster) -> None:
+        cluster.check_room(min(1.0, cluster.cpus), self.gpus)
 
     def _side_by_side(self, cluster: Cluster, trials: int) -> int:
         if self.wanted is not None:
@@ -103,24 +117,30 @@ class _TuneRun:
         self.live: dict[int, Task] = {}
         self.actors: dict[str, Any] = {}
         self.error: BaseException | None = None
+        self.share = 1.0
 
     def run(self, side_by_side: int) -> None:
-        share = min(1.0, int(self.cluster.cpus / side_by_side * 100) / 100)
-        resources = {"cpu": share, **({"gpu": self.executor.gpus} if self.executor.gpus else {})}
+        self.share = min(1.0, int(self.cluster.cpus / side_by_side * 100) / 100)
+        resources = {"cpu": self.share, **({"gpu": self.executor.gpus} if self.executor.gpus else {})}
         storage = tempfile.mkdtemp(prefix="tune", dir=own_folder())
         tuner = make_tuner(
-            TaskSearcher(self.executor.place, self._next, lambda: bool(self.live)),
+            TaskSearcher(self.executor.place, self._next, self._waits),
             TaskScheduler(self._hear),
             TaskCallback(self._pulse, self._started, self._hear, self._lost),
-            side_by_side=side_by_side,
             resources=resources,
             storage=storage,
         )
         try:
-            with steady_actors():
+            with steady_actors(lambda: not self.cluster.is_silent):
                 tuner.fit()
         except _LeaveTune:
             pass
+        except RayError as error:  # what goes wrong with a trial is heard; this is about the cluster
+            reason = str(error).partition("\n")[0][:200]
+            raise ClusterError(
+                f"the Ray cluster is gone or was started anew ({reason}); what was finished is kept, run the same "
+                "command again"
+            ) from error
         finally:
             self._end_actors()
             shutil.rmtree(storage, ignore_errors=True)
@@ -130,10 +150,21 @@ class _TuneRun:
     def _next(self) -> Task | None:
         self._pulse()
         with self._kept_aside():
+            if len(self.live) >= self._room() or not self.cluster.answers():
+                return None
             task = self.next_task()
         if task is not None:
             self.live[task.token] = task
         return task
+
+    def _waits(self) -> bool:
+        """Is there no task only for the moment?"""
+        return bool(self.live) or self.cluster.is_silent
+
+    def _room(self) -> int:
+        """Trials side by side now; one waits for a node where there is none."""
+        room = max(1, self.cluster.room(self.share, self.executor.gpus))
+        return room if self.executor.wanted is None else min(room, self.executor.wanted)
 
     def _hear(self, trial: Any, result: dict[str, Any]) -> bool:
         """Report the messages of a result, each once; should the trial stop?"""
@@ -145,6 +176,8 @@ class _TuneRun:
             for message in said:
                 if isinstance(message, ENDS):
                     self.live.pop(task.token, None)
+                    where = (task.trial.label, result.get("pid"), result.get("hostname"))
+                    _log.info("%s: carried out by process %s on %s", *where, extra={"trial": task.trial.key})
                 verdict = self.report(task, message)
                 if isinstance(message, EpochDone) and task.prunable and verdict is Verdict.STOP:
                     stop = True
@@ -178,7 +211,7 @@ class _TuneRun:
         return _KeptAside(self)
 
     def _end_actors(self) -> None:
-        for actor in self.actors.values():
+        for actor in self.actors.values() if not self.cluster.is_silent else ():
             end_actor(actor)
         self.actors.clear()
 

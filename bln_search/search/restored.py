@@ -33,7 +33,7 @@ def restored(trial: TrialSpec, checkpoint: CheckpointRecord, place: Place) -> It
 
     Raises DataError where the file is absent, damaged or of another network, or where the data are not here.
     """
-    weights, gathered = read_checkpoint(place.checkpoints / checkpoint.file, checkpoint.sha256)
+    weights, gathered = read_checkpoint(place.checkpoints, checkpoint.file, checkpoint.sha256)
     with repeatable(trial.seed, threads=place.threads):
         data = prepared_data(trial.data, place.data, place.cache, place.device)
         network = build_network(trial, data).to(place.device)

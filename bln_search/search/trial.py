@@ -80,8 +80,8 @@ def _load(checkpoint: CheckpointRecord, network: nn.Module, place: Place) -> _Tr
     """The network as it was trained; None where a file of it is lost or damaged, and it must be trained again."""
     try:
         for one in checkpoint.snapshots:
-            read_checkpoint(place.checkpoints / one.file, one.sha256)
-        weights, gathered = read_checkpoint(place.checkpoints / checkpoint.file, checkpoint.sha256)
+            read_checkpoint(place.checkpoints, one.file, one.sha256)
+        weights, gathered = read_checkpoint(place.checkpoints, checkpoint.file, checkpoint.sha256)
         load_weights(network, weights)
     except DataError as error:
         _log.warning("%s; training again", error)

@@ -15,7 +15,6 @@ from bln_search.core.states import TrialState
 from bln_search.storage.engine import glancing, reading
 from bln_search.storage.queue import seen_since
 from bln_search.storage.tables import (
-    AttemptRow,
     CheckpointRow,
     EvaluationRow,
     EventRow,
@@ -208,16 +207,6 @@ def workers_seen(engine: Engine, now: datetime) -> list[WorkerRow]:
         rows = session.scalars(wanted).all()
         session.expunge_all()
         return list(rows)
-
-
-def counts_by_state(engine: Engine) -> dict[str, dict[str, int]]:
-    """Studies, trials and attempts by state: what the monitoring reads."""
-    with reading(engine) as session:
-        counted = {}
-        for name, table in (("study", StudyRow), ("trial", TrialRow), ("attempt", AttemptRow)):
-            rows = session.execute(select(table.state, func.count()).group_by(table.state))
-            counted[name] = {str(state): int(count) for state, count in rows}
-        return counted
 
 
 def seconds_an_epoch(

@@ -13,6 +13,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 from sqlalchemy.orm import Session
 
 from bln_search.core.errors import LedgerError, StorageFullError
+from bln_search.core.urls import without_password
 
 
 def make_engine(url: str) -> Engine:
@@ -26,7 +27,7 @@ def make_engine(url: str) -> Engine:
         ) from None
     except (ArgumentError, ValueError):
         raise LedgerError(
-            f"{url!r} is not a database URL; write sqlite:///path/to/file.sqlite3 or postgresql+psycopg://host/name"
+            f"{without_password(url)!r} is not a database URL; write sqlite:///path/to/file.sqlite3 or postgresql+psycopg://host/name"
         ) from None
     if parsed.get_backend_name() != "sqlite":
         return create_engine(parsed, pool_pre_ping=True)
@@ -67,6 +68,16 @@ def reading(engine: Engine) -> Iterator[Session]:
     """A session whose reads all see one state of the database."""
     with _plain_errors(engine), Session(engine) as session:
         yield session
+
+
+@contextmanager
+def snapshot(engine: Engine) -> Iterator[Connection]:
+    """A connection that sees the whole database as it is at one moment, however long it reads; writers go on."""
+    with _plain_errors(engine), engine.connect() as plain:
+        if plain.dialect.name != "sqlite":
+            plain.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+        with plain.begin():
+            yield plain
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from bln_search.specs.trial import TrialSpec
 from bln_search.storage.attempts import LEASE, Attempts
 from bln_search.storage.engine import make_engine, reading, writing
 from bln_search.storage.events import append_event
-from bln_search.storage.migration import migrate
+from bln_search.storage.migration import check_revision, migrate
 from bln_search.storage.queries import OpenTrial, StudySummary, open_trials, study_row, summaries, summarize
 from bln_search.storage.rows import new_trials
 from bln_search.storage.standing import accept_study, move_study
@@ -161,9 +161,18 @@ class Ledger(Attempts):
             study.reason = reason
             move_study(session, study, StudyState.FAILED, self.clock())
 
-    def standing(self, study_id: int, runner: str) -> Request | None:
-        """What a person wants of the study that `runner` runs. Raises StudyLostError where that runs it no more."""
+    def check_schema(self) -> None:
+        """Raise SchemaChangedError where the database was upgraded since it was opened."""
         with reading(self.engine) as session:
+            check_revision(session)
+
+    def standing(self, study_id: int, runner: str) -> Request | None:
+        """What a person wants of the study that `runner` runs.
+
+        Raises StudyLostError where that runs it no more, SchemaChangedError where the database was upgraded meanwhile.
+        """
+        with reading(self.engine) as session:
+            check_revision(session)
             found = session.execute(select(StudyRow.runner, StudyRow.request).where(StudyRow.id == study_id)).first()
         if found is None or found.runner != runner:
             raise StudyLostError(

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 from alembic import command
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Engine, inspect
+from sqlalchemy import Engine, inspect, text
+from sqlalchemy.orm import Session
 
-from bln_search.core.errors import LedgerError
+from bln_search.core.errors import LedgerError, SchemaChangedError
 from bln_search.storage.engine import reading, rebuilding
 
 VERSION_TABLE = "bln_search_version"
@@ -24,11 +26,17 @@ def alembic_config() -> Config:
     return config
 
 
+@cache
 def newest_revision() -> str:
     """The schema revision of this version of bln-search."""
     head = ScriptDirectory.from_config(alembic_config()).get_current_head()
     assert head is not None
     return head
+
+
+def revisions() -> set[str]:
+    """The schema revisions that this version of bln-search knows."""
+    return {script.revision for script in ScriptDirectory.from_config(alembic_config()).walk_revisions()}
 
 
 def present_revision(engine: Engine) -> str | None:
@@ -38,14 +46,23 @@ def present_revision(engine: Engine) -> str | None:
         return context.get_current_revision()
 
 
+def check_revision(session: Session) -> None:
+    """Raise SchemaChangedError where the database was brought to other tables since it was opened."""
+    present = session.scalar(text(f"SELECT version_num FROM {VERSION_TABLE}"))  # noqa: S608 - a name of our own
+    if present != newest_revision():
+        raise SchemaChangedError(
+            f"the database has the schema revision {present} now, and this process knows {newest_revision()}: it stops "
+            "and writes nothing more; start it anew with the version of bln-search that upgraded the database"
+        )
+
+
 def migrate(engine: Engine) -> None:
     """Create or upgrade the tables in one transaction. Raises LedgerError for a database of a newer version."""
     present = present_revision(engine)
     if present == newest_revision():
         return
     place = engine.url.render_as_string(hide_password=True)
-    known = {script.revision for script in ScriptDirectory.from_config(alembic_config()).walk_revisions()}
-    if present is not None and present not in known:
+    if present is not None and present not in revisions():
         raise LedgerError(
             f"the database {place} has the schema revision {present}, which this version of bln-search does not know: "
             "it was written by a newer version; upgrade bln-search, or give another database with --database"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 
 from sqlalchemy import Engine, select
 
@@ -13,6 +14,7 @@ from bln_search.core.words import PopulationEstimate, Split
 from bln_search.specs.trial import TrialSpec
 from bln_search.storage.engine import reading
 from bln_search.storage.evaluations import written_point
+from bln_search.storage.files import freed_files
 from bln_search.storage.packing import unpack
 from bln_search.storage.queries import checkpoint_record
 from bln_search.storage.tables import CheckpointRow, EvaluationRow, OutcomesRow, TrialRow
@@ -20,18 +22,23 @@ from bln_search.storage.tables import CheckpointRow, EvaluationRow, OutcomesRow,
 
 @dataclass(frozen=True)
 class TrialResult:
-    """A trial with its checkpoint, None where it has none. point: the exact one."""
+    """A trial with its checkpoint, None where it has none. point: the exact one.
+
+    freed_at: when the checkpoint's file was given up to free room, None where it is kept.
+    """
 
     id: int
     spec: TrialSpec
     point: str
     state: TrialState
     checkpoint: CheckpointRecord | None
+    freed_at: datetime | None = None
 
 
 def trial_results(engine: Engine, study_id: int) -> list[TrialResult]:
     """Every trial of a study, in its order."""
     with reading(engine) as session:
+        freed = freed_files(session, study_id)
         query = select(TrialRow, CheckpointRow).outerjoin(CheckpointRow, CheckpointRow.trial_id == TrialRow.id)
         rows = session.execute(query.where(TrialRow.study_id == study_id).order_by(TrialRow.position))
         return [
@@ -41,6 +48,7 @@ def trial_results(engine: Engine, study_id: int) -> list[TrialResult]:
                 written_point(trial.parameters),
                 TrialState(trial.state),
                 None if checkpoint is None else checkpoint_record(checkpoint),
+                None if checkpoint is None else freed.get((study_id, checkpoint.file)),
             )
             for trial, checkpoint in rows
         ]
@@ -48,7 +56,7 @@ def trial_results(engine: Engine, study_id: int) -> list[TrialResult]:
 
 @dataclass(frozen=True)
 class TrainedTrial:
-    """A trial that is finished, with its network."""
+    """A trial that is finished, with its network; kept: its file was not given up to free room."""
 
     id: int
     arm: str
@@ -56,6 +64,7 @@ class TrainedTrial:
     seed: int
     spec: TrialSpec
     checkpoint: CheckpointRecord
+    kept: bool = True
 
 
 def trained_trials(
@@ -63,7 +72,9 @@ def trained_trials(
 ) -> list[TrainedTrial]:
     """Those of a study, in its order; of one arm or point where that is named."""
     return [
-        TrainedTrial(one.id, one.spec.arm.label, one.point, one.spec.seed, one.spec, one.checkpoint)
+        TrainedTrial(
+            one.id, one.spec.arm.label, one.point, one.spec.seed, one.spec, one.checkpoint, one.freed_at is None
+        )
         for one in trial_results(engine, study_id)
         if one.state is TrialState.FINISHED
         and one.checkpoint is not None

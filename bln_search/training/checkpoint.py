@@ -5,16 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
+from safetensors import SafetensorError
+from safetensors.torch import load, save
 from torch import Tensor, nn
 
+from bln_search.core.checkpoints import CheckpointStore
 from bln_search.core.errors import DataError
-from bln_search.core.files import write_whole
 from bln_search.core.words import PopulationEstimate
 from bln_search.norms.finding import Gathered
 from bln_search.norms.gathering import GatheredMoments, moments_from_tensors, moments_to_tensors
@@ -23,11 +22,11 @@ _WEIGHT, _POPULATION = "weight|", "population|"
 
 
 def write_checkpoint(
-    folder: Path, weights: Mapping[str, Tensor], gathered: Gathered, provenance: Mapping[str, Any]
+    store: CheckpointStore, weights: Mapping[str, Tensor], gathered: Gathered, provenance: Mapping[str, Any]
 ) -> tuple[str, str]:
-    """Write a file into `folder`; returns its name, made of its content, and the SHA-256 of that.
+    """Write a file into `store`; returns its name, made of its content, and the SHA-256 of that.
 
-    Raises StorageFullError where the disk is full.
+    Raises StorageFullError where the disk is full, CheckpointStoreError where a bucket gives way.
     """
     tensors = {_WEIGHT + name: value.cpu().contiguous() for name, value in weights.items()}
     for estimate, moments in gathered.items():
@@ -36,24 +35,28 @@ def write_checkpoint(
     content = save(tensors, {"provenance": json.dumps(provenance, sort_keys=True)})
     sha256 = hashlib.sha256(content).hexdigest()
     name = f"{sha256[:32]}.safetensors"
-    write_whole(folder / name, content)
+    store.write(name, content)
     return name, sha256
 
 
 def read_checkpoint(
-    path: Path, sha256: str
+    store: CheckpointStore, name: str, sha256: str
 ) -> tuple[dict[str, Tensor], dict[PopulationEstimate, dict[str, GatheredMoments]]]:
-    """Weights and gathered populations. Raises DataError where the file is absent or not the one that was written."""
+    """Weights and gathered populations.
+
+    Raises DataError where the file is absent or not the one that was written, CheckpointStoreError where the store
+    cannot be asked.
+    """
+    path = f"{store}/{name}"
     try:
-        content = path.read_bytes()
+        content = store.read(name)
     except OSError as error:
         raise DataError(f"the checkpoint {path} cannot be read: {error}") from None
     found = hashlib.sha256(content).hexdigest()
     if found != sha256:
         raise DataError(f"the checkpoint {path} is damaged: its SHA-256 is {found}, recorded was {sha256}")
     try:
-        with safe_open(path, framework="pt") as opened:
-            tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 - not a mapping
+        tensors = load(content)
     except SafetensorError as error:
         raise DataError(f"the checkpoint {path} is not a safetensors file: {error}") from None
     weights = {name.removeprefix(_WEIGHT): value for name, value in tensors.items() if name.startswith(_WEIGHT)}

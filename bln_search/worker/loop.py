@@ -9,7 +9,15 @@ from collections.abc import Callable
 from datetime import timedelta
 from types import FrameType
 
-from bln_search.core.errors import BlnSearchError, DataError, ModelError, SpecError, StudyLostError
+from bln_search.core.errors import (
+    BlnSearchError,
+    ClusterError,
+    DataError,
+    ModelError,
+    SchemaChangedError,
+    SpecError,
+    StudyLostError,
+)
 from bln_search.core.states import StudyState
 from bln_search.core.version import VERSION
 from bln_search.search.executor import Executor
@@ -37,20 +45,40 @@ _AFTER_ERROR = 10.0
 
 
 class Worker:
-    """Takes studies until it is told to stop. cap: running studies of one owner."""
+    """Takes studies until it is told to stop. cap: running studies of one owner.
 
-    def __init__(self, ledger: Ledger, place: Place, executor: Executor, cap: int) -> None:
+    lacking_room: why nothing is to be begun now, None where there is room on the disk.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        place: Place,
+        executor: Executor,
+        cap: int,
+        lacking_room: Callable[[], str | None] = lambda: None,
+    ) -> None:
         self.ledger, self.place, self.executor, self.cap = ledger, place, executor, cap
+        self.lacking_room = lacking_room
+        self.short_of_room = False
         self.queue = Queue(ledger)
         self.name = own_name()
         self.stopping = threading.Event()
         self.study_id: int | None = None
 
     def work(self, *, once: bool = False) -> None:
-        """Until SIGTERM or Ctrl-C: the study under way is handed back. once: until none waits."""
+        """Until SIGTERM or Ctrl-C: the study under way is handed back. once: until none waits.
+
+        Raises ClusterError where the cluster is gone: a process joins one only once, so whoever watches over this one
+        starts another. Raises SchemaChangedError where the database was upgraded meanwhile.
+        """
         with _Stop(self.stopping), _Presence(self):
             while not self.stopping.is_set():
                 try:
+                    if not self._has_room():
+                        self.stopping.wait(_AFTER_ERROR)
+                        continue
+                    self.ledger.check_schema()
                     study_id = self.queue.claim(self.name, is_alive, self.cap)
                     self.study_id = study_id
                     if study_id is not None:
@@ -64,10 +92,22 @@ class Worker:
                         self.stopping.wait(_IDLE)
                 except KeyboardInterrupt:
                     self.stopping.set()
+                except (ClusterError, SchemaChangedError):
+                    raise
                 except BlnSearchError as error:
                     self.study_id = None
                     _log.error("%s; going on in %.0f seconds", error, _AFTER_ERROR)
                     self.stopping.wait(_AFTER_ERROR)
+
+    def _has_room(self) -> bool:
+        """Is there room to begin something? What changes is said once."""
+        lacking = self.lacking_room()
+        if lacking is not None and not self.short_of_room:
+            _log.error("%s: no study is taken before there is room; `bln-search checkpoints clean` frees some", lacking)
+        elif lacking is None and self.short_of_room:
+            _log.warning("there is room again")
+        self.short_of_room = lacking is not None
+        return lacking is None
 
     def _carry_out(self, study_id: int) -> None:
         """One study. What is wrong with it makes it fail; what is wrong here leaves it to others."""
@@ -76,12 +116,15 @@ class Worker:
         try:
             for remark in check_study(self.ledger.study(study_id).spec, self.place):
                 _log.warning("study %d: %s", study_id, remark, extra=about)
-            state = run_study(self.ledger, study_id, self.executor, _Log(study_id), self.stopping.is_set)
+            watcher, stopping = _Log(study_id), self.stopping.is_set
+            state = run_study(self.ledger, study_id, self.executor, watcher, stopping, self.lacking_room)
         except (SpecError, DataError, ModelError) as error:
             _log.warning("study %d: %s", study_id, error, extra=about)
             self.ledger.fail_study(study_id, self.name, str(error))
         except StudyLostError as error:
             _log.warning("study %d: %s", study_id, error, extra=about)
+        except SchemaChangedError:
+            raise
         except BlnSearchError:
             self._hand_back(study_id)
             raise
@@ -92,7 +135,8 @@ class Worker:
             _log.info("study %d: %s", study_id, state, extra=about)
             if state is StudyState.COMPLETE:
                 self._analyze(study_id)
-            if state is StudyState.ACCEPTED:  # something is left that could not be done here and now
+            # something is left that could not be done here and now; where room lacks, the next look waits anyway
+            if state is StudyState.ACCEPTED and self._has_room():
                 self.stopping.wait(_AFTER_ERROR)
 
     def _analyze_next(self) -> bool:
@@ -153,23 +197,38 @@ class _Presence:
     def __exit__(self, *_error: object) -> None:
         self.ended.set()
         self.thread.join()
-        self._quietly(lambda: self.worker.queue.sign_out(self.worker.name))
+        self._quietly(self._sign_out)
 
     def _say(self) -> None:
         while not self.ended.wait(SEEN.total_seconds() / 3):
             self._once()
 
     def _once(self) -> None:
+        self._quietly(self._beat)
+        self._quietly(self._sign_in)
+
+    def _beat(self) -> None:
+        """Data may take long to decode before the first trial starts."""
         worker = self.worker
         study_id = worker.study_id
-        if study_id is not None:  # data may take long to decode before the first trial starts
-            self._quietly(lambda: worker.ledger.heartbeat([], study_id, worker.name))
-        self._quietly(lambda: worker.queue.sign_in(worker.name, worker.place.device, VERSION))
+        if study_id is not None:
+            worker.ledger.check_schema()
+            worker.ledger.heartbeat([], study_id, worker.name)
+
+    def _sign_in(self) -> None:
+        self.worker.ledger.check_schema()
+        self.worker.queue.sign_in(self.worker.name, self.worker.place.device, VERSION)
+
+    def _sign_out(self) -> None:
+        self.worker.ledger.check_schema()
+        self.worker.queue.sign_out(self.worker.name)
 
     @staticmethod
     def _quietly(say: Callable[[], None]) -> None:
         try:
             say()
+        except SchemaChangedError:
+            return  # the worker itself says so
         except BlnSearchError as error:
             _log.warning("%s", error)
 

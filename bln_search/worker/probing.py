@@ -21,7 +21,10 @@ def probe_study(ledger: Ledger, study_id: int, place: Place, asked: ProbesSpec, 
     Figures of the same kind that were there before are replaced. say: told of every trial. Raises DataError where
     nothing is trained yet, or a checkpoint is not on this machine.
     """
-    trained = trained_trials(ledger.engine, study_id)
+    every = trained_trials(ledger.engine, study_id)
+    trained = [one for one in every if one.kept]
+    if len(trained) < len(every):
+        say(f"{len(every) - len(trained)} networks were given up to free room and are passed over")
     if not trained:
         raise DataError("the study has no trained network yet: run it first")
     kinds = _kinds(asked)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Protocol
 
-from bln_search.core.errors import BlnSearchError, StorageFullError
+from bln_search.core.errors import BlnSearchError, CheckpointStoreError, SchemaChangedError, StorageFullError
 from bln_search.core.records import EpochRecord
 from bln_search.core.states import FailureClass, StudyState
 from bln_search.evaluation.memory import MEMORY_LIMIT
@@ -63,24 +63,28 @@ def run_study(
     executor: Executor,
     watcher: Watcher,
     stopping: Callable[[], bool] = lambda: False,
+    lacking_room: Callable[[], str | None] = lambda: None,
 ) -> StudyState:
     """Carry out what is left of the study. Ctrl-C and SIGTERM give running trials back and raise KeyboardInterrupt.
 
     A request to pause or cancel it gives them back, too, and ends the run. Raises StudyBusyError where another process
     runs it, StudyLostError where another took it over meanwhile, StorageFullError where the disk is full. stopping: has
-    whoever calls been asked to stop already?
+    whoever calls been asked to stop already? lacking_room: why no further trial is to be started now; those under way
+    go on, and the study is handed back when they have ended.
     """
     if ledger.study(study_id).state is StudyState.COMPLETE:
         watcher.planned(0)
         return StudyState.COMPLETE
     ledger.start_study(study_id, is_alive, own_name())
-    run = _Run(ledger, study_id, watcher, stopping)
+    run = _Run(ledger, study_id, watcher, stopping, lacking_room)
     try:
         with _stop_requests(run):
             trials = run.prepare()
             executor.run(run.next_task, run.report, run.pulse, trials)
     except _RequestedEnd:
         ledger.release(run.live)
+    except SchemaChangedError:
+        raise  # nothing more is written; the leases run out
     except BaseException:
         with suppress(BlnSearchError):  # the first error is the one to report
             ledger.release(run.live)
@@ -101,9 +105,16 @@ class _RequestedEnd(BaseException):
 class _Run:
     """Chooses and claims trials, writes messages down, counts tries."""
 
-    def __init__(self, ledger: Ledger, study_id: int, watcher: Watcher, stopping: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        study_id: int,
+        watcher: Watcher,
+        stopping: Callable[[], bool],
+        lacking_room: Callable[[], str | None],
+    ) -> None:
         self.ledger = ledger
-        self.stopping = stopping
+        self.stopping, self.lacking_room = stopping, lacking_room
         self.study_id = study_id
         self.watcher = watcher
         self.worker = own_name()
@@ -157,8 +168,13 @@ class _Run:
         return self.points is not None and self.points.exhausted
 
     def next_task(self) -> Task | None:
-        """The next trial, claimed: one that is written down, else one of a point that is suggested now."""
+        """The next trial, claimed: one that is written down, else one of a point that is suggested now.
+
+        None where there is none, or no room for what it would write.
+        """
         assert self.points is not None
+        if self.lacking_room() is not None:
+            return None
         if not self.waiting:
             self.waiting.extend(self.points.suggest())
         if not self.waiting:
@@ -220,6 +236,8 @@ class _Run:
     def _failed(self, task: Task, message: TaskFailed) -> None:
         if message.disk_full:
             raise StorageFullError(message.reason)
+        if message.store_gone:  # nothing is wrong with the study: it is handed back, with all that is finished
+            raise CheckpointStoreError(message.reason)
         trial_id = self.trial_of.pop(task.token)
         again = message.failure is not FailureClass.USER_ERROR and self.tries[trial_id] < _TRIES
         if message.failure is FailureClass.OUT_OF_MEMORY:
@@ -250,3 +268,6 @@ def _stop_requests(run: _Run) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+        # the study may be complete all the same: who carries out one after another must hear of it, too
+        if run.stop_requested and callable(before.get(signal.SIGTERM)):
+            signal.raise_signal(signal.SIGTERM)

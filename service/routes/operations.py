@@ -9,7 +9,7 @@ from fastapi.responses import PlainTextResponse
 
 from bln_search.core.errors import BlnSearchError
 from bln_search.core.version import VERSION
-from bln_search.storage.browse import counts_by_state, workers_seen
+from bln_search.storage.browse import workers_seen
 from bln_search.storage.migration import newest_revision, present_revision
 from service.context import Here
 from service.schemas import Health, Readiness, Version
@@ -41,10 +41,8 @@ def readyz(context: Here, response: Response) -> Readiness:
 
 @router.get("/metrics", operation_id="get_metrics", response_class=PlainTextResponse)
 def metrics(context: Here) -> PlainTextResponse:
-    """Figures for Prometheus: requests, records by state, workers."""
-    workers = len(workers_seen(context.engine, datetime.now(UTC)))
-    text = context.metrics.written(counts_by_state(context.engine), workers)
-    return PlainTextResponse(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+    """Figures for Prometheus: requests, queue, workers, records by state, room, this process."""
+    return PlainTextResponse(context.metrics.written(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
 @router.get("/version", operation_id="get_version")

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import FileResponse
 
+from bln_search.core.checkpoints import Folder
 from bln_search.core.configuration import Method
 from bln_search.core.states import EvaluationState, TrialState
 from bln_search.core.words import PopulationEstimate, Split
@@ -15,6 +16,7 @@ from bln_search.ranking.leaderboard import Leaderboard
 from bln_search.reports.export import flat_row, leaderboard_csv
 from bln_search.reports.publication import leaderboard_latex, leaderboard_markdown
 from bln_search.storage.browse import find_checkpoint, list_curves, list_evaluations, list_trials
+from bln_search.storage.files import freed_at
 from service.context import Here
 from service.etags import has_it, tagged
 from service.paging import Cursor, Limit, cursor_after, read_page
@@ -212,14 +214,23 @@ def _board_tag(study_id: int, revision: int, results: int, question: list[Any]) 
         }
     },
 )
-def checkpoint(study: Seen, checkpoint_id: int, context: Here) -> FileResponse:
+def checkpoint(study: Seen, checkpoint_id: int, context: Here) -> Response:
     """The trained network as a file: safetensors, with the population statistics."""
     found = find_checkpoint(context.engine, study.id, checkpoint_id) if 0 < checkpoint_id < 2**31 else None
     if found is None:
         raise RefusedError(404, "not-found", f"study {study.id} has no checkpoint {checkpoint_id}")
-    path = context.settings.checkpoints / found.file
-    if not path.is_file():
-        raise RefusedError(404, "file-gone", f"the file {found.file} is not on this machine")
-    return FileResponse(
-        path, filename=found.file, media_type="application/octet-stream", headers={"ETag": f'"{found.sha256}"'}
-    )
+    store = context.settings.checkpoint_store
+    headers = {"ETag": f'"{found.sha256}"'}
+    if isinstance(store, Folder) and store.has(found.file):
+        path = store.path / found.file
+        return FileResponse(path, filename=found.file, media_type="application/octet-stream", headers=headers)
+    try:
+        content = store.read(found.file)
+    except FileNotFoundError:
+        freed = freed_at(context.engine, study.id, found.file)
+        why = "is not where checkpoints are kept"
+        if freed is not None:
+            why = f"was given up on {freed:%Y-%m-%d} to free room; its figures are kept"
+        raise RefusedError(404, "file-gone", f"the file {found.file} {why}") from None
+    headers["Content-Disposition"] = f'attachment; filename="{found.file}"'
+    return Response(content, media_type="application/octet-stream", headers=headers)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Request, Response
 from sqlalchemy import Engine
 
 from bln_search.core import states
+from bln_search.core.errors import CheckpointStoreError
 from bln_search.core.states import StudyState
 from bln_search.specs.study import StudySpec
 from bln_search.storage.browse import find_study_line, list_studies, list_version
+from bln_search.storage.cleaning import young_files
 from service.context import Here
 from service.etags import has_it, study_tag, tagged, wanted_revision
 from service.limits import check_room, checked_plan
@@ -22,6 +25,7 @@ from service.schemas import Accepted, ListPage, PlanOut, Study, StudyChange, Stu
 from service.security import Changed, Reader, Seen, Writer, visible_owner
 from service.views import detail_view, study_view
 
+_log = logging.getLogger(__name__)
 router = APIRouter(prefix="/studies", tags=["studies"])
 StudySort = Annotated[
     str, Query(pattern="^-?(created|name|priority)$", description="created, name or priority; a minus turns it round")
@@ -116,9 +120,13 @@ def change(
 @router.delete("/{study_id:number}", status_code=204, operation_id="delete_study")
 def delete(study: Changed, context: Here) -> None:
     """Remove a study with all its results. One that runs must be cancelled first."""
-    folder = context.settings.checkpoints
-    for file in context.queue.delete(study.id):
-        (folder / file).unlink(missing_ok=True)
+    store = context.settings.checkpoint_store
+    try:
+        free = context.queue.delete(study.id)
+        for file in set(free) - young_files(context.ledger, store, free):
+            store.delete(file)
+    except (OSError, CheckpointStoreError) as error:  # the study is gone all the same
+        _log.warning("study %d is deleted, not all of its checkpoints: %s", study.id, error)
 
 
 @router.post("/{study_id:number}/cancel", operation_id="cancel_study")

@@ -12,6 +12,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import bln_search
+from bln_search import InferenceConfiguration
 from bln_search.core.errors import DataError, ModelError
 from bln_search.core.states import EvaluationState
 from bln_search.core.words import Split
@@ -47,6 +48,21 @@ def test_five_lines_from_own_network_to_ranked_table_to_applied_configuration():
         bln_search.apply_configuration(network, ranked[place])
         assert mean_loss(network, loader(seed=1)) == pytest.approx(losses[place], rel=1e-6)
     assert "validation loss" in str(ranked)
+
+
+def test_what_is_recommended_needs_no_company_where_such_a_row_shares_the_first_place():
+    network = own_network()
+    ranked = bln_search.evaluate_configurations(network, loader(), loader(seed=1))
+    shared = [row.configuration for row in ranked.comparison.sharing_first]
+    free = [word for word in shared if InferenceConfiguration(word).deterministic]
+    chosen = ranked.recommended
+    assert str(chosen.configuration) in (free or shared)
+    assert chosen.row.candidate == ranked.recommendation.candidate
+    assert ranked.recommendation.words in " ".join(str(ranked).split())
+    inputs = torch.randn(10, 6)
+    bln_search.apply_configuration(network, chosen).eval()
+    alone = torch.cat([network(one[None]) for one in inputs])
+    assert torch.allclose(alone, network(inputs), atol=1e-6) == chosen.configuration.deterministic
 
 
 def test_what_was_applied_is_in_the_state_dict():

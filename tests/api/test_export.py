@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 import bln_search
 from bln_search.api import export, export_network, folder, programs
+from bln_search.core.checkpoints import Folder
 from bln_search.core.errors import DataError, ExportError, MissingPackageError, StorageFullError
 from bln_search.data import DataSet
 from bln_search.evaluation.batches import mini_batches
@@ -52,7 +53,7 @@ def networks(tmp_path_factory):
         if name not in kept:
             model, arm, data = NETWORKS[name]
             kept[name] = train(place, model, arm, data=data)
-        return place, kept[name], NETWORKS[name][2]
+        return Folder(place), kept[name], NETWORKS[name][2]
 
     return network
 
@@ -82,7 +83,7 @@ def test_a_network_on_words_is_not_exported(tmp_path):
     model = "{name: lstm, widths: [4], embedding: 3, dense: 4}"
     row, _ = row_of(train(tmp_path / "checkpoints", model, "{method: bln}", data=words), "FFFF")
     with pytest.raises(ExportError, match="networks on words are not, and words holds words"):
-        export_network(row, tmp_path / "checkpoints", words, tmp_path / "target")
+        export_network(row, Folder(tmp_path / "checkpoints"), words, tmp_path / "target")
     assert not (tmp_path / "target").exists()
 
 
@@ -155,7 +156,7 @@ def test_the_same_row_has_the_same_weights_byte_for_byte(exported, networks, tmp
 
 def test_values_kept_one_a_slot_bound_the_mini_batch(tmp_path):
     trained = train(tmp_path, "{name: mlp, widths: [8]}", "{method: bln}", "{per_slot: true, batch_sizes: [25, 40]}")
-    export_network(row_of(trained, "TTTT")[0], tmp_path, DIGITS, tmp_path / "out")
+    export_network(row_of(trained, "TTTT")[0], Folder(tmp_path), DIGITS, tmp_path / "out")
     said = json.loads((tmp_path / "out" / "configuration.json").read_text())
     assert (said["row"]["largest_batch_size"], said["folded"]) == (25, False)
     assert "25 slots" in said["not_folded_because"]
@@ -164,7 +165,7 @@ def test_values_kept_one_a_slot_bound_the_mini_batch(tmp_path):
     assert "a mini-batch of 100 has more" in sizes[2]["reason"]
     assert "at most 25 examples" in (tmp_path / "out" / "README.md").read_text()
     with pytest.raises(ExportError, match="has no value, there is nothing to export: the feature population"):
-        export_network(row_of(trained, "TTTT", 40)[0], tmp_path, DIGITS, tmp_path / "none")
+        export_network(row_of(trained, "TTTT", 40)[0], Folder(tmp_path), DIGITS, tmp_path / "none")
     assert not (tmp_path / "none").exists()
 
 
@@ -282,7 +283,7 @@ def test_a_damaged_checkpoint_is_not_exported(tmp_path, networks):
     row, _ = row_of(trained, "FFFF")
     (tmp_path / row.checkpoint.file).write_bytes(b"spoilt")
     with pytest.raises(DataError, match="is damaged: its SHA-256 is"):
-        export_network(row, tmp_path, data, tmp_path / "out")
+        export_network(row, Folder(tmp_path), data, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from bln_search.api import TrainedRow
 from bln_search.api.description import Figure, Figures
+from bln_search.core.checkpoints import Folder
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.words import Split
 from bln_search.data import load_data
@@ -46,7 +47,7 @@ def train(folder, model, arm, evaluation="{}", data=DIGITS):
     places.load_data = lambda *_: data
     places.prepared_data.cache_clear()
     try:
-        for _ in run_task(Task(1, trial), places.Place(folder, folder, folder), messages.append):
+        for _ in run_task(Task(1, trial), places.Place(folder, folder, Folder(folder)), messages.append):
             pass
     finally:
         places.load_data = before

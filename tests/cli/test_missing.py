@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+import tomllib
+from importlib.metadata import packages_distributions
 
 import pytest
+
+from bln_search.cli.missing import EXTRAS, missing_for_training, missing_package
+from tests.conftest import ROOT
 
 PROGRAM = """
 import sys
@@ -24,6 +30,9 @@ main()
         ("pyarrow", ["leaderboard", "none", "--format", "parquet"], "train"),
         ("jinja2", ["report", "none", "--to", "none.html"], "web"),
         ("plotly", ["report", "none", "--to", "none.html"], "web"),
+        ("torch", ["run", str(ROOT / "studies" / "quickstart.yaml")], "train"),
+        ("torch", ["worker", "--once"], "train"),
+        ("sklearn", ["data", "verify", "digits"], "train"),
     ],
 )
 def test_it_says_what_to_install(package, words, extra):
@@ -33,3 +42,23 @@ def test_it_says_what_to_install(package, words, extra):
     assert done.stderr.splitlines() == [
         f"error: {package} is not installed, which this needs: pip install 'bln-search[{extra}]'"
     ]
+
+
+def test_every_package_of_these_extras_is_known():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    distributions = packages_distributions()
+    for extra, brings in EXTRAS.items():
+        asked = {re.match(r"[\w-]+", one)[0] for one in extras[extra]}
+        found = {name.lower().replace("_", "-") for package in brings for name in distributions[package]}
+        assert found == asked, extra
+
+
+def test_a_package_of_nobody_is_no_error_of_ours():
+    assert missing_package(ModuleNotFoundError("No module named 'x'", name="x")) is None
+    assert "bln-search[train]" in str(missing_package(ModuleNotFoundError("No module", name="torch.fx")))
+
+
+def test_what_is_missing_for_training_is_found_without_importing_anything(monkeypatch):
+    assert missing_for_training() is None
+    monkeypatch.setattr("bln_search.cli.missing.find_spec", lambda name: None if name == "torch" else object())
+    assert "torch is not installed" in str(missing_for_training())

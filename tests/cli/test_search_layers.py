@@ -10,6 +10,7 @@ from io import StringIO
 import pytest
 
 from bln_search.cli import main
+from bln_search.core.checkpoints import Folder
 from bln_search.core.words import LayerSearch
 from bln_search.search.local import LocalExecutor
 from bln_search.search.place import Place
@@ -67,7 +68,7 @@ def call(monkeypatch):
 
 
 def place_of(home):
-    return Place(home / "data", home / "cache", home / "checkpoints")
+    return Place(home / "data", home / "cache", Folder(home / "checkpoints"))
 
 
 def opened(home):

@@ -9,6 +9,7 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.engine import make_url
 
 from bln_search.storage.ledger import open_ledger
+from tests.contracts.buckets import bucket_server
 
 _numbers = itertools.count()
 
@@ -57,6 +58,31 @@ def url(kind, request, tmp_path):
     if kind == "sqlite":
         return f"sqlite:///{tmp_path / 'ledger.sqlite3'}"
     return create_database(request.getfixturevalue("postgres"), f"empty_{next(_numbers)}")
+
+
+@pytest.fixture(scope="session")
+def buckets():
+    """A server of buckets; one for all tests of a process, as connections to it are kept as long as that lives."""
+    with pytest.MonkeyPatch.context() as patch, bucket_server(patch) as server:
+        yield server
+
+
+@pytest.fixture
+def another(request, tmp_path):
+    """A function that makes another empty ledger of a kind."""
+    opened = []
+
+    def make(kind):
+        url = f"sqlite:///{tmp_path / f'another_{len(opened)}.sqlite3'}"
+        if kind == "postgres":
+            server, template = request.getfixturevalue("postgres"), request.getfixturevalue("template")
+            url = create_database(server, f"another_{next(_numbers)}", template)
+        opened.append(open_ledger(url))
+        return opened[-1]
+
+    yield make
+    for one in opened:
+        one.close()
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 
+import yaml
 from typer.main import get_command
 
 from bln_search.cli.main import app
@@ -111,6 +112,44 @@ def check_call(words):
     verb, rest = find_verb(words)
     if rest != ["--version"]:
         verb.make_context(verb.name, rest)
+
+
+def check_docker(words):
+    """Files, services and images that a docker command names are there, and so is the verb of bln-search in it."""
+    words = list(words)
+    if words[0] == "run":
+        place = next(at for at, word in enumerate(words) if re.fullmatch(r"bln-search-(web|worker):local", word))
+        check_call(words[place + 1 :])
+        return
+    assert words.pop(0) == "compose", words
+    files = []
+    while words[0] == "-f":
+        files, words = [*files, words[1]], words[2:]
+    composed = [yaml.safe_load((ROOT / file).read_text(encoding="utf-8")) for file in files or ["docker-compose.yml"]]
+    services = {name for one in composed for name in one["services"]}
+    verb, *rest = words
+    assert verb in {"up", "down", "exec", "logs", "run", "stop", "ps", "config"}, words
+    if verb == "run":  # the image's entry point is bln-search
+        place = next(at for at, word in enumerate(rest) if word in services)
+        check_call(rest[place + 1 :])
+        return
+    named = [word for word in rest if not word.startswith("-")]
+    if verb == "exec":
+        assert named[0] in services, words
+        if named[1] == "bln-search":
+            check_call(rest[rest.index("bln-search") + 1 :])
+    else:
+        assert set(named) <= services, words
+
+
+def check_ray(words):
+    """A call of `ray` that could be made as it stands; a node is told its memory, a head has no dashboard."""
+    from ray.scripts.scripts import cli
+
+    verb = cli.commands[words[0]]
+    taken = verb.make_context(verb.name, list(words[1:])).params
+    assert taken["object_store_memory"] or verb.name != "start", words
+    assert not (taken.get("head") and taken["include_dashboard"] is not False), words
 
 
 def run_python(code, *, where, **environment):

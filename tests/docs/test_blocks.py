@@ -18,7 +18,9 @@ from tests.docs.pages import (
     README,
     blocks,
     check_call,
+    check_docker,
     check_options,
+    check_ray,
     code_words,
     prose,
     run_python,
@@ -33,6 +35,9 @@ CARRIED_OUT = {
     "start.md": "test_start.py",
 }
 """Pages whose Python blocks need more than themselves, or are run for what they print, and where."""
+
+PLAIN = {"export", "cat", "pip", "sqlite3", "rsync", "install", "openssl", "chmod", "echo", "printf", "git"}
+"""Commands of the system, about which nothing here can be wrong but their names."""
 
 LANGUAGES = {"python", "yaml", "bash", "toml", "text"}
 PATHS = json.loads((ROOT / "openapi.json").read_text())["paths"]
@@ -95,8 +100,14 @@ def test_commands_could_be_given_as_they_stand(name):
                 assert words[1] in MAKE, words
             elif words[0] == "curl":
                 check_request(*request_of(words))
+            elif words[0] == "docker":
+                check_docker(words[1:])
+            elif words[0] == "ray":
+                check_ray(words[1:])
+            elif words[0] == "python3":
+                assert (ROOT / words[1]).is_file(), words
             else:
-                assert words[0] in {"export", "cat", "pip", "sqlite3", "rsync"}, f"{name}: what checks {words[0]}?"
+                assert words[0] in PLAIN, f"{name}: what checks {words[0]}?"
 
 
 @pytest.mark.parametrize("name", [*PAGES, "README.md"])

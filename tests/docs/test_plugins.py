@@ -6,6 +6,7 @@ import re
 import tomllib
 
 import numpy as np
+import pytest
 
 from tests.docs.pages import PAGES, blocks, run_calls, shell_lines
 
@@ -43,4 +44,8 @@ def test_the_study_runs_with_the_model_and_the_data_of_the_package(tmp_path):
     printed = run_calls(calls, where=tmp_path)
     assert "own_data" in printed
     assert "4 trials, 40 evaluations" in printed
+    call = ["run", "bad.yaml", "--data", "data"]
+    (tmp_path / "bad.yaml").write_text(study.text.replace("[12, 6]", "[12]").replace("own_study", "bad_study"))
+    with pytest.raises(AssertionError, match=r"own_net of an installed package cannot be made .* widths: .12"):
+        run_calls([call], where=tmp_path)
     assert len(re.findall(r"^│ +\d+ │", printed, re.MULTILINE)) == 20

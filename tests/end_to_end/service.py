@@ -16,9 +16,10 @@ from tests.end_to_end.commands import _heed_interrupts, command
 
 
 class Service:
-    """`bln-search serve` on a free port, in a home of its own."""
+    """`bln-search serve` on a free port, in a home of its own. code: the folder of another version's code."""
 
-    def __init__(self, home, *options, **environment):
+    def __init__(self, home, *options, code=None, **environment):
+        self.code = code
         self.home = home
         self.options = options
         self.environment = {**os.environ, "BLN_SEARCH_HOME": str(home), **environment}
@@ -29,20 +30,19 @@ class Service:
     def start(self):
         """Until it answers."""
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                command("serve", "--port", 0, *self.options),
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-                env=self.environment,
-                preexec_fn=_heed_interrupts,
-            )
+            words = ("serve", "--port", 0, *self.options)
+            self.process = self._begin(*words, stdout=subprocess.PIPE, stderr=log, preexec_fn=_heed_interrupts)
         first = self.process.stdout.readline()
         found = re.search(r"http://[^/ ]+", first)
         assert found, first + self.log.read_text()[-3000:]
         self.address = found[0].strip()
         until(lambda: self.answers("/healthz"), 20)
         return self
+
+    def _begin(self, *words, **how):
+        """A process of this version's code, or of the other's."""
+        environment = {**self.environment, **({"PYTHONPATH": str(self.code)} if self.code else {})}
+        return subprocess.Popen(command(*words), text=True, env=environment, cwd=self.code, **how)
 
     def answers(self, path):
         try:
@@ -82,6 +82,38 @@ class Service:
         code = self.process.wait(60)
         self.process.stdout.close()
         return code
+
+
+class OneByOne(Service):
+    """With a worker that runs one trial after the other, however many cores there are: the next when one ended."""
+
+    def __init__(self, home, **how):
+        super().__init__(home, "--no-worker", **how)
+        self.worker = None
+
+    def start(self):
+        """The worker, too."""
+        super().start()
+        with self.log.open("ab") as log:
+            self.worker = self._begin("worker", "--workers", 1, stderr=log)
+        return self
+
+    def kill(self):
+        """As a power cut would."""
+        every = [*psutil.Process(self.worker.pid).children(recursive=True), psutil.Process(self.worker.pid)]
+        for one in reversed(every):
+            if one.is_running():
+                one.kill()
+        self.worker.wait(10)
+        psutil.wait_procs(every[:-1], 10)
+        super().kill()
+
+    def stop(self, number=signal.SIGTERM):
+        """As an operator would, worker first."""
+        if self.worker is not None and self.worker.poll() is None:
+            self.worker.terminate()
+            self.worker.wait(60)
+        return super().stop(number)
 
 
 def until(happens, seconds):

@@ -144,7 +144,7 @@ BAD = {
         "larger than the",
     ),
     "cluster that cannot be reached": (SMALL, 1, "no Ray cluster at 127.0.0.1:1"),
-    "more GPUs than there are": (SMALL, 1, "a trial asks for 4 GPUs, the Ray cluster has 0"),
+    "more GPUs than there are": (SMALL, 1, "a trial asks for 4 GPUs, no node of the Ray cluster has more than 0"),
 }
 EXTRA = {
     "device that is not there": ["--device", "cuda:7"],

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from bench import conclusions, curves, figures, layer_page
+from bench import conclusions, curves, figures, growing, layer_page
 from bench.experiments import EXPERIMENTS
 from bln_search.cli.main import app
 from bln_search.specs import parse_study
@@ -76,13 +76,19 @@ def test_every_table_about_the_published_order_comes_from_its_file(experiment):
     assert shown == conclusions.block(experiment), "run python -m bench.conclusions --write"
 
 
-def test_every_figure_about_curves_comes_from_its_file():
-    page = curves.PAGE.read_text(encoding="utf-8")
-    shown = page.split(curves.OPEN)[1].split(curves.CLOSE)[0]
-    assert shown == curves.block(), "run python -m bench.curves --write"
+@pytest.mark.parametrize("page", curves.PAGES, ids=lambda page: page.name)
+def test_every_figure_about_curves_comes_from_its_file(page):
+    shown = page.read_text(encoding="utf-8").split(curves.OPEN)[1].split(curves.CLOSE)[0]
+    assert shown == curves.block(page), "run python -m bench.curves --write"
 
 
 def test_every_figure_about_layers_comes_from_its_file():
     page = layer_page.PAGE.read_text(encoding="utf-8")
     shown = page.split(layer_page.OPEN)[1].split(layer_page.CLOSE)[0]
     assert shown == layer_page.block(), "run python -m bench.layer_page --write"
+
+
+def test_every_figure_about_growth_comes_from_its_file():
+    page = growing.PAGE.read_text(encoding="utf-8")
+    shown = page.split(growing.OPEN)[1].split(growing.CLOSE)[0]
+    assert shown == growing.block(), "run python -m bench.growing --write"

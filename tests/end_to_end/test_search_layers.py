@@ -10,6 +10,7 @@ import sys
 
 import pytest
 
+from bln_search.core.checkpoints import Folder
 from bln_search.core.words import LayerSearch
 from bln_search.storage.analyses import find_analysis
 from bln_search.storage.layers import find_progress, is_searched, layer_searches
@@ -120,6 +121,6 @@ def uninterrupted(home):
     from bln_search.worker.layers import search_layers
 
     ledger = opened(home)
-    place = Place(home / "data", home / "cache", home / "checkpoints")
+    place = Place(home / "data", home / "cache", Folder(home / "checkpoints"))
     assert search_layers(ledger, 1, place, ledger.study(1).spec.layers, lambda _line: None) == 2
     ledger.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from bln_search.core.checkpoints import Folder
 from bln_search.core.errors import ModelError
 from bln_search.search.place import Place
 from bln_search.search.preflight import check_names, check_study
@@ -23,7 +24,7 @@ LSTM = "{name: lstm, widths: [4], embedding: 3, dense: 4}"
 @pytest.fixture
 def place(tmp_path):
     write_lines(tmp_path / "imdb", made_up())
-    return Place(tmp_path, tmp_path / "cache", tmp_path)
+    return Place(tmp_path, tmp_path / "cache", Folder(tmp_path))
 
 
 def test_remarks_on_the_data_are_handed_over(place):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 
 import pytest
 from sqlalchemy import event
@@ -11,6 +12,8 @@ from sqlalchemy import event
 from bln_search.core.words import Split
 from bln_search.reports.export import leaderboard_csv, row_of
 from bln_search.storage.board import study_leaderboard
+from bln_search.storage.engine import writing
+from bln_search.storage.files import free_files
 from tests.service.conftest import finish_trial, study
 
 
@@ -107,7 +110,7 @@ def test_a_checkpoint_that_is_not_here_says_so(client, path):
     (trial, *_) = client.get(f"{path}/trials").json()["items"]
     answer = client.get(f"{path}/checkpoints/{trial['checkpoint']['id']}")
     assert answer.status_code == 404
-    assert "not on this machine" in answer.json()["detail"]
+    assert "not where checkpoints are kept" in answer.json()["detail"]
     for number in (0, -1, 10**9, 10**30):
         assert client.get(f"{path}/checkpoints/{number}").status_code in (404, 422)
 
@@ -150,3 +153,15 @@ def test_the_table_as_csv_reads_back(client, path):
     rows = list(csv.DictReader(io.StringIO(client.get(f"{path}/leaderboard?format=csv").text)))
     assert rows[0]["rank"] == "1"
     assert len(rows) == 32
+
+
+def test_the_download_of_a_network_that_was_given_up_says_so(world, client):
+    study_id = world.complete()
+    (trial, _) = client.get(f"/api/v1/studies/{study_id}/trials").json()["items"]
+    address = f"/api/v1/studies/{study_id}/checkpoints/{trial['checkpoint']['id']}"
+    assert client.get(address).json()["detail"].endswith("is not where checkpoints are kept")
+    with writing(world.ledger.engine) as session:
+        free_files(session, study_id, [trial["checkpoint"]["file"]], world.ledger.clock())
+    answer = client.get(address)
+    assert answer.status_code == 404
+    assert re.search(r"was given up on \d{4}-\d\d-\d\d to free room; its figures are kept$", answer.json()["detail"])

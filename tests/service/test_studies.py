@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from bln_search.core.registered import DATA_SETS
@@ -221,10 +223,26 @@ def test_progress_and_time_left_follow_the_trials(world, client):
     assert find_study_line(world.ledger.engine, study_id)[0].state == StudyState.COMPLETE
 
 
+def test_deleting_leaves_what_a_trial_under_way_may_have_written(world, client):
+    """A trial alike of another study writes the same file, and its row is still to come."""
+    study_id = world.complete()
+    trials = client.get(f"{STUDIES}/{study_id}/trials").json()["items"]
+    store = world.settings.checkpoint_store
+    old, young = (one["checkpoint"]["file"] for one in trials[:2])
+    store.write(old, b"old")
+    os.utime(store.path / old, (1e9, 1e9))
+    other = world.queue.submit(study("alike"), "bob").study_id
+    world.ledger.start_study(other, lambda _: True, "host/2/0")
+    world.ledger.claim(world.ledger.open_trials(other)[0].id, "host/2/0")
+    store.write(young, b"young")
+    assert client.delete(f"{STUDIES}/{study_id}").status_code == 204
+    assert [one.name for one in store.files()] == [young]
+
+
 def test_deleting_removes_files_nobody_else_has(world, client):
     study_id = world.complete()
     (trial, *_) = client.get(f"{STUDIES}/{study_id}/trials").json()["items"]
-    file = world.settings.checkpoints / trial["checkpoint"]["file"]
+    file = world.settings.checkpoint_store.path / trial["checkpoint"]["file"]
     file.parent.mkdir(parents=True)
     file.write_bytes(b"weights")
     answer = client.get(f"{STUDIES}/{study_id}/checkpoints/{trial['checkpoint']['id']}")

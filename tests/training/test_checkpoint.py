@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+from bln_search.core.checkpoints import Folder
 from bln_search.core.errors import DataError
 from bln_search.core.words import PopulationEstimate
 from bln_search.evaluation import gather_frozen
@@ -21,8 +22,8 @@ def network():
 def test_weights_and_populations_come_back_bit_for_bit(tmp_path):
     ours = network()
     gathered = {PopulationEstimate.FROZEN: gather_frozen(ours, torch.randn(5, 6, 4))}
-    name, sha = write_checkpoint(tmp_path / "folder", dict(ours.named_parameters()), gathered, {"seed": 1})
-    weights, back = read_checkpoint(tmp_path / "folder" / name, sha)
+    name, sha = write_checkpoint(Folder(tmp_path / "folder"), dict(ours.named_parameters()), gathered, {"seed": 1})
+    weights, back = read_checkpoint(Folder(tmp_path / "folder"), name, sha)
     fresh = nn.Sequential(nn.Linear(4, 3), BLN(3, semantics="reference"))
     load_weights(fresh, weights)
     for a, b in zip(ours.parameters(), fresh.parameters(), strict=True):
@@ -32,13 +33,13 @@ def test_weights_and_populations_come_back_bit_for_bit(tmp_path):
 
 
 def test_a_damaged_or_absent_file_is_named(tmp_path):
-    name, sha = write_checkpoint(tmp_path, dict(network().named_parameters()), {}, {})
+    name, sha = write_checkpoint(Folder(tmp_path), dict(network().named_parameters()), {}, {})
     path = tmp_path / name
     path.write_bytes(path.read_bytes()[:-1] + b"x")
     with pytest.raises(DataError, match="damaged: its SHA-256 is"):
-        read_checkpoint(path, sha)
+        read_checkpoint(Folder(tmp_path), name, sha)
     with pytest.raises(DataError, match="cannot be read"):
-        read_checkpoint(tmp_path / "none", sha)
+        read_checkpoint(Folder(tmp_path), "none", sha)
 
 
 def test_weights_of_another_network_are_refused():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from bln_search.core.checkpoints import Folder
 from bln_search.core.errors import DataError
 from bln_search.core.words import ProbeKind, Scope
 from bln_search.search.local import LocalExecutor
@@ -37,7 +38,7 @@ def done(tmp_path_factory):
     home = tmp_path_factory.mktemp("home")
     ledger = open_ledger(f"sqlite:///{home / 'ledger.sqlite3'}")
     create_token(ledger.engine, "ada", Scope.WRITE)
-    place = Place(home / "data", home / "cache", home / "checkpoints")
+    place = Place(home / "data", home / "cache", Folder(home / "checkpoints"))
     worker = Worker(ledger, place, LocalExecutor(place, 1), cap=2)
     study_id = worker.queue.submit(parse_study(STUDY), "ada").study_id
     worker.work(once=True)

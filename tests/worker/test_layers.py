@@ -8,6 +8,7 @@ from contextlib import closing
 import numpy as np
 import pytest
 
+from bln_search.core.checkpoints import Folder
 from bln_search.core.errors import DataError, ModelError
 from bln_search.core.words import LayerScope, LayerSearch, PopulationEstimate, Scope
 from bln_search.search.layers import network as layers_of_network
@@ -44,7 +45,7 @@ def home(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def place(home):
-    return Place(home / "data", home / "cache", home / "checkpoints")
+    return Place(home / "data", home / "cache", Folder(home / "checkpoints"))
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from bln_search.core.checkpoints import Folder
+from bln_search.core.errors import ClusterError
 from bln_search.core.states import StudyState
 from bln_search.core.words import Scope
 from bln_search.search.local import LocalExecutor
@@ -34,7 +36,7 @@ def study(name, data="digits", batch="25"):
 def worker(tmp_path):
     ledger = open_ledger(f"sqlite:///{tmp_path / 'ledger.sqlite3'}")
     create_token(ledger.engine, "ada", Scope.WRITE)
-    place = Place(tmp_path / "data", tmp_path / "cache", tmp_path / "checkpoints")
+    place = Place(tmp_path / "data", tmp_path / "cache", Folder(tmp_path / "checkpoints"))
     yield Worker(ledger, place, LocalExecutor(place, 1), cap=2)
     ledger.close()
 
@@ -87,6 +89,19 @@ def test_an_error_nobody_foresaw_fails_the_study_and_not_the_worker(worker, capl
     assert line(worker, study_id).reason == "ZeroDivisionError: oh"
     assert line(worker, study_id).trials == {"waiting": 1}
     assert any(record.exc_info for record in caplog.records)
+
+
+def test_without_its_cluster_it_hands_the_study_back_and_ends(worker):
+    class Gone:
+        def run(self, *_arguments):
+            raise ClusterError("gone")
+
+    study_id = worker.queue.submit(study("a"), "ada").study_id
+    worker.executor = Gone()
+    with pytest.raises(ClusterError, match="gone"):
+        worker.work()
+    assert line(worker, study_id).state == StudyState.ACCEPTED
+    assert workers_seen(worker.ledger.engine, worker.ledger.clock()) == []
 
 
 def test_a_study_that_was_taken_over_is_left_to_who_has_it(worker):

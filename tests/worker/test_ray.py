@@ -10,6 +10,7 @@ import time
 import psutil
 import pytest
 
+from bln_search.core.checkpoints import Folder
 from bln_search.core.errors import ClusterError
 from bln_search.core.states import FailureClass, StudyState, TrialState
 from bln_search.search.local import LocalExecutor
@@ -34,7 +35,7 @@ def executor(tmp_path_factory):
     from bln_search.search.place import Place
 
     folder = tmp_path_factory.mktemp("ray")
-    with RayExecutor(Place(folder / "data", folder / "cache", folder / "checkpoints"), 2) as opened:
+    with RayExecutor(Place(folder / "data", folder / "cache", Folder(folder / "checkpoints")), 2) as opened:
         yield opened
 
 
@@ -145,7 +146,7 @@ def test_a_second_cluster_in_one_process_is_refused(executor, place):  # noqa: F
 
 def test_the_last_one_asks_for_room_then_loses_its_cluster(executor, ledger):  # noqa: F811
     """In one test, as the cluster of the module does not survive it."""
-    with pytest.raises(ClusterError, match="asks for 1 GPUs, the Ray cluster has 0"):
+    with pytest.raises(ClusterError, match="asks for 1 GPUs, no node of the Ray cluster has more than 0"):
         executor._cluster.check_room(1.0, 1.0)
     with pytest.raises(ClusterError, match="asks for 64 CPUs"):
         executor._cluster.check_room(64.0, 0.0)

@@ -8,6 +8,7 @@ import signal
 import psutil
 import pytest
 
+from bln_search.core.checkpoints import Folder
 from bln_search.core.errors import StorageFullError
 from bln_search.core.records import CheckpointRecord
 from bln_search.core.states import FailureClass, StudyState, TrialState
@@ -61,7 +62,7 @@ def ledger(tmp_path):
 
 @pytest.fixture
 def place(tmp_path):
-    return Place(tmp_path / "data", tmp_path / "cache", tmp_path / "checkpoints")
+    return Place(tmp_path / "data", tmp_path / "cache", Folder(tmp_path / "checkpoints"))
 
 
 def study(rate="0.002"):
@@ -75,7 +76,7 @@ def test_every_trial_is_finished_with_all_its_evaluations(ledger, place):
     assert len(evaluations(ledger.engine, study_id)) == 2 * 2 * 16
     assert {kind for kind, _ in watcher.messages} == {"bln seed 0", "bln seed 1"}
     assert any(isinstance(message, Progressed) for _, message in watcher.messages)
-    assert len(list(place.checkpoints.iterdir())) == 2
+    assert len(list(place.checkpoints.path.iterdir())) == 2
     again = Watcher()
     assert run_study(ledger, study_id, LocalExecutor(place, 2), again) is StudyState.COMPLETE
     assert again.messages == []
@@ -86,7 +87,7 @@ def test_training_that_diverges_is_a_result_and_the_study_goes_on(ledger, place)
     study_id = ledger.accept(diverging)
     assert run_study(ledger, study_id, LocalExecutor(place, 1), Watcher()) is StudyState.COMPLETE
     assert ledger.find_study("small").trials == {TrialState.DIVERGED: 2}
-    assert not place.checkpoints.exists()
+    assert not place.checkpoints.path.exists()
 
 
 def test_a_worker_killed_is_replaced_and_its_trial_tried_again(ledger, place):
@@ -110,14 +111,14 @@ def test_a_trained_network_whose_file_is_damaged_is_trained_again(ledger, place)
     study_id = ledger.accept(study())
     trial = ledger.open_trials(study_id)[0]
     token = ledger.claim(trial.id, "host/1/0")
-    place.checkpoints.mkdir()
-    place.checkpoints.joinpath("x").write_bytes(b"broken")
+    place.checkpoints.path.mkdir()
+    place.checkpoints.path.joinpath("x").write_bytes(b"broken")
     ledger.record_checkpoint(token, CheckpointRecord("x", "0" * 64, 1, "FFFF", 0.5, {}))
     ledger.release([token])
     assert run_study(ledger, study_id, LocalExecutor(place, 1), Watcher()) is StudyState.COMPLETE
     (first, _) = queries.trials(ledger.engine, study_id)
     assert first.checkpoint.file != "x"
-    assert (place.checkpoints / first.checkpoint.file).is_file()
+    assert (place.checkpoints.path / first.checkpoint.file).is_file()
 
 
 def test_the_first_error_is_the_one_reported_and_trials_are_given_back(ledger, place):
@@ -137,6 +138,23 @@ def test_the_first_error_is_the_one_reported_and_trials_are_given_back(ledger, p
     assert run_study(ledger, study_id, LocalExecutor(place, 2), Watcher()) is StudyState.COMPLETE
 
 
+def test_a_request_to_stop_in_the_last_moment_is_passed_on_to_whoever_listened_before(ledger, place):
+    """The study is complete all the same; a worker must not take the next one."""
+
+    class StoppedLate(LocalExecutor):
+        def run(self, *arguments):
+            super().run(*arguments)
+            signal.raise_signal(signal.SIGTERM)  # nothing looks for it any more
+
+    study_id, heard = ledger.accept(study()), []
+    before = signal.signal(signal.SIGTERM, lambda number, _frame: heard.append(number))
+    try:
+        assert run_study(ledger, study_id, StoppedLate(place, 1), Watcher()) is StudyState.COMPLETE
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert heard == [signal.SIGTERM]
+
+
 def test_a_full_disk_ends_the_run_with_what_to_do_and_gives_trials_back(ledger, place):
     """A limit on file sizes stands in for a full disk: the kernel refuses the checkpoint's write in the same place."""
     study_id = ledger.accept(study())
@@ -153,5 +171,5 @@ def test_a_full_disk_ends_the_run_with_what_to_do_and_gives_trials_back(ledger, 
         run_study(ledger, study_id, executor, Watcher())
     assert ledger.find_study("small").state is StudyState.INTERRUPTED
     assert ledger.find_study("small").trials == {TrialState.WAITING: 2}
-    assert list(place.checkpoints.iterdir()) == []
+    assert list(place.checkpoints.path.iterdir()) == []
     assert run_study(ledger, study_id, LocalExecutor(place, 2), Watcher()) is StudyState.COMPLETE

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from bln_search import apply_configuration, convert
+from bln_search.core.checkpoints import Folder
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.errors import ModelError
 from bln_search.core.words import Correction, PopulationEstimate
@@ -122,8 +123,8 @@ def test_a_checkpoint_keeps_shared_parameters_once(tmp_path):
     network, data = drawn(Steps(BLN)), batches()
     gathered = {PopulationEstimate.FROZEN: gather_frozen(network, data)}
     weights = {name: value.detach() for name, value in network.named_parameters()}
-    name, sha256 = write_checkpoint(tmp_path, weights, gathered, {})
-    read, moments = read_checkpoint(tmp_path / name, sha256)
+    name, sha256 = write_checkpoint(Folder(tmp_path), weights, gathered, {})
+    read, moments = read_checkpoint(Folder(tmp_path), name, sha256)
     assert len(read) == 2
     assert moments[PopulationEstimate.FROZEN].keys() == find_norms(network).keys()
     again = Steps(BLN)

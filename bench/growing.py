@@ -1,0 +1,158 @@
+"""The figures of docs/growing.md, made from bench/results and nothing else: `python -m bench.growing --write`.
+
+Measured ones come from `growth.json`; what is reckoned from them is said to be, with the sum.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from bench.reporting import RESULTS
+
+PAGE = Path(__file__).parents[1] / "docs" / "growing.md"
+OPEN, CLOSE = "<!-- growth -->\n", "<!-- /growth -->"
+FILE = RESULTS / "growth.json"
+MINUTE = 60.0
+LOOKS, SIGNS, CLAIMS, WRITES, POLLS = 2.0, 0.27, 1.0, 2.0, 4.0
+"""How often a second a busy worker looks whether it shall stop, and says that it lives; how often an idle one asks for
+a study; how often at most the epochs of a running trial are written down; how often a stream of events is read."""
+
+_SIDE_BY_SIDE = 8
+_NAMES = {"sqlite": "SQLite", "postgres": "Postgres"}
+
+
+def block() -> str:
+    """The text between the marks."""
+    if not FILE.is_file():
+        return "Not measured yet.\n"
+    whole = json.loads(FILE.read_text())
+    found = whole["result"]
+    parts = [_where(whole), _trials(found), _rows(found), _results(found), _speaking(found), _reckoned(found)]
+    return "\n".join(parts)
+
+
+def _where(whole: dict[str, Any]) -> str:
+    made = whole["provenance"]
+    low, high = whole["result"]["load"]
+    return (
+        f"On {made['hardware']}, shared by database, processes and what else ran (load {low:.0f} before, {high:.0f} "
+        "after); medians, smallest and largest in brackets; `bench/results/growth.json`.\n"
+    )
+
+
+def _trials(found: dict[str, Any]) -> str:
+    lines = [
+        f"| trials that train for an instant, {found['trials_each']} of them | seconds a trial | of the driver's "
+        "processor, seconds a trial |",
+        "| --- | --- | --- |",
+    ]
+    for name, one in found["trials"].items():
+        executor, workers = name.split()
+        lines.append(
+            f"| `--executor {executor}`, side by side: {workers} | {_spread(one['seconds'], 3)} | "
+            f"{_spread(one['driver_seconds'], 3)} |"
+        )
+    return "\n".join([*lines, ""])
+
+
+def _rows(found: dict[str, Any]) -> str:
+    lines = [
+        "| evaluations of one study, SQLite | rows ranked | ranked table, seconds | bytes an evaluation |",
+        "| --- | --- | --- | --- |",
+    ]
+    lines += [
+        f"| {one['rows']:,} | {one['ranked']:,} | {_spread(one['seconds'], 2)} | {one['bytes_a_row']:,.0f} |"
+        for one in found["rows"]
+    ]
+    return "\n".join([*lines, ""])
+
+
+def _results(found: dict[str, Any]) -> str:
+    lines = [
+        f"| results of one trial: {found['evaluations']} evaluations with the outcomes of {found['examples']:,} "
+        "examples each | written in seconds | MB in the database |",
+        "| --- | --- | --- |",
+    ]
+    for kind, one in found["results"].items():
+        lines.append(f"| {_NAMES[kind]} | {_spread(one['seconds'], 2)} | {one['bytes'] / 1e6:.2f} |")
+    return "\n".join([*lines, ""])
+
+
+_ACTS = {
+    "claim": "asks an empty queue for a study",
+    "heartbeat": "says that study and trials live",
+    "look": "looks whether to stop",
+    "append": "writes one epoch down",
+    "append_twenty": "writes twenty epochs down, one transaction",
+    "poll": "a stream of events looks for new ones",
+}
+
+
+def _speaking(found: dict[str, Any]) -> str:
+    columns = [(kind, count) for kind, by in found["a_second"].items() for count in by]
+    lines = [
+        "| how often a second, all processes together | "
+        + " | ".join(f"{_NAMES[kind]}, processes: {count}" for kind, count in columns)
+        + " |",
+        "| --- |" + " --- |" * len(columns),
+    ]
+    for act, told in _ACTS.items():
+        cells = [_spread(found["a_second"][kind][count][act], 0) for kind, count in columns]
+        lines.append(f"| {told} | {' | '.join(cells)} |")
+    return "\n".join([*lines, ""])
+
+
+def _reckoned(found: dict[str, Any]) -> str:
+    """What one database or driver bears at most, all of it used up."""
+    spoken = [by[max(by, key=int)] for by in found["a_second"].values()]
+    rates = [{act: one["median"] for act, one in by.items()} for by in spoken]
+    busy = f"busy workers, each with {_SIDE_BY_SIDE} trials side by side that end an epoch every half second"
+    driver = "trials of a minute that one driver on Ray keeps side by side"
+    rows = [
+        ("idle workers", [rate["claim"] / CLAIMS for rate in rates], "one question a second"),
+        (busy, [1 / _seconds_a_second(rate) for rate in rates], "two looks, the epochs, signs of life now and then"),
+        ("open streams of events", [rate["poll"] / POLLS for rate in rates], "four looks a second"),
+        (
+            driver,
+            [_fed(found, kind) for kind in found["a_second"]],
+            "a minute over its seconds a trial, results written",
+        ),
+    ]
+    lines = [
+        "Reckoned from these, not measured: a database, or a driver, that does nothing else and is used up.",
+        "",
+        f"| how many | {' | '.join(_NAMES[kind] for kind in found['a_second'])} | the sum |",
+        "| --- |" + " --- |" * (len(rates) + 1),
+        *(f"| {name} | {' | '.join(f'{value:,.0f}' for value in values)} | {how} |" for name, values, how in rows),
+    ]
+    return "\n".join([*lines, ""])
+
+
+def _seconds_a_second(rate: dict[str, float]) -> float:
+    """What a busy worker takes of the database's time."""
+    return LOOKS / rate["look"] + SIGNS / rate["heartbeat"] + _SIDE_BY_SIDE * WRITES / rate["append"]
+
+
+def _fed(found: dict[str, Any], kind: str) -> float:
+    seconds: float = found["trials"]["ray 2"]["driver_seconds"]["median"] + found["results"][kind]["seconds"]["median"]
+    return MINUTE / seconds
+
+
+def _spread(values: dict[str, float], digits: int) -> str:
+    return " ".join((f"{values['median']:,.{digits}f}", f"[{values['min']:,.{digits}f}, {values['max']:,.{digits}f}]"))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--write", action="store_true", help="put the block into the page")
+    if parser.parse_args().write:
+        before, rest = PAGE.read_text(encoding="utf-8").split(OPEN)
+        PAGE.write_text(before + OPEN + block() + CLOSE + rest.split(CLOSE)[1], encoding="utf-8")
+    print(block())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+"""`bln-search checkpoints clean`, and what the other verbs say of networks that were given up."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import closing
+
+import pytest
+
+from bln_search.core.states import StudyState
+from bln_search.core.words import Scope
+from bln_search.storage.access import create_token
+from bln_search.storage.ledger import open_ledger
+from bln_search.storage.queue import Queue
+from bln_search.storage.trained import trained_trials
+from tests.contracts.test_cleaning import analyse, record
+from tests.end_to_end.commands import call
+from tests.service.conftest import evaluations, study
+
+DAYS = 86_400
+
+
+@pytest.fixture
+def kept(home):
+    """A complete study of two arms, bln recommended; the files of both, three days old."""
+    with closing(open_ledger(f"sqlite:///{home / 'ledger.sqlite3'}")) as ledger:
+        create_token(ledger.engine, "ada", Scope.WRITE)
+        asked = study("done", seeds=(0,), arms="[{method: bln}, {method: bn}]")
+        study_id = Queue(ledger).submit(asked, "ada").study_id
+        ledger.start_study(study_id, lambda _: True, "host/1/0")
+        for number, trial in enumerate(ledger.open_trials(study_id), start=1):
+            token = ledger.claim(trial.id, "host/1/0")
+            made = record(number)
+            ledger.record_checkpoint(token, made)
+            ledger.record_evaluations(token, evaluations(0) if trial.spec.arm.label == "bln" else ())
+            old(home, made.file)
+        assert ledger.end_study(study_id, runner="host/1/0") is StudyState.COMPLETE
+        analyse(ledger, study_id, "bln")
+    old(home, f"{99:032x}.safetensors")
+    return home / "checkpoints"
+
+
+def old(home, name):
+    (home / "checkpoints").mkdir(exist_ok=True)
+    file = home / "checkpoints" / name
+    file.write_bytes(b"x" * 500_000)
+    os.utime(file, (time.time() - 3 * DAYS,) * 2)
+
+
+def clean(*options, check=0):
+    return call("checkpoints", "clean", *options, check=check)
+
+
+def test_looking_removes_nothing(kept):
+    before = sorted(kept.iterdir())
+    assert clean("--dry-run").stdout == "1 files would be removed, 0.5 MB\n"
+    said = clean("--dry-run", "--keep", "recommended").stdout
+    assert said == "2 files would be removed, 1.0 MB; 1 networks would be given up\n"
+    assert sorted(kept.iterdir()) == before
+    said = clean("--dry-run", "--older-than", "7d").stdout
+    assert said == "0 files would be removed, 0.0 MB; 1 are too young to be sure\n"
+
+
+def test_what_was_given_up_is_said_by_whoever_is_asked_for_it(kept):
+    assert clean().stdout == "1 files removed, 0.5 MB\n"
+    assert clean("--keep", "recommended").stdout == "1 files removed, 0.5 MB; 1 networks given up\n"
+    assert [file.name for file in kept.iterdir()] == [f"{1:032x}.safetensors"]
+    assert clean("--keep", "recommended").stdout == "0 files removed, 0.0 MB\n"
+    assert '"bn"' in call("show", "done", "--format", "json", check=0).stdout
+    with closing(open_ledger(f"sqlite:///{kept.parent / 'ledger.sqlite3'}")) as ledger:
+        found = trained_trials(ledger.engine, ledger.find_study("done").id)
+    assert [one.kept for one in found].count(False) == 1
+
+
+@pytest.mark.parametrize("age", ["59m", "0d", "soon", "1w", "-1d"])
+def test_an_age_that_is_none_or_too_short_is_one_clear_error(kept, age):
+    before = sorted(kept.iterdir())
+    assert "--older-than" in clean(f"--older-than={age}", check=2).stderr
+    assert sorted(kept.iterdir()) == before
+
+
+def test_another_database_than_that_of_the_settings_needs_a_place_of_its_own(kept, tmp_path):
+    before = sorted(kept.iterdir())
+    said = clean("--database", f"sqlite:///{tmp_path / 'other.sqlite3'}", check=2).stderr
+    assert "BLN_SEARCH_CHECKPOINTS" in said
+    assert sorted(kept.iterdir()) == before

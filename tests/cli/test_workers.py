@@ -1,0 +1,50 @@
+"""`bln-search workers` lists who is there; with --here it is the health check of a worker's container."""
+
+from __future__ import annotations
+
+import socket
+from datetime import timedelta
+
+import pytest
+from typer.testing import CliRunner
+
+from bln_search.cli.main import app
+from bln_search.settings import load_settings
+from bln_search.storage.ledger import open_ledger
+from bln_search.storage.queue import SEEN, Queue
+
+
+@pytest.fixture
+def queue():
+    ledger = open_ledger(load_settings().database_url)
+    yield Queue(ledger)
+    ledger.close()
+
+
+def call(*words):
+    done = CliRunner().invoke(app, ["workers", *words])
+    return done.exit_code, done.stdout
+
+
+def test_without_a_worker_only_here_is_a_failure(queue):
+    assert call() == (0, "")
+    assert call("--here") == (1, "")
+
+
+def test_a_worker_of_another_machine_is_not_here(queue):
+    queue.sign_in("elsewhere/1/2.00", "cpu", "0")
+    assert "elsewhere/1/2.00  cpu  0" in call()[1]
+    assert call("--here") == (1, "")
+
+
+def test_one_of_this_machine_is_here_until_it_is_silent(queue):
+    name = f"{socket.gethostname()}/1/2.00"
+    queue.sign_in(name, "cpu", "0")
+    code, shown = call("--here")
+    assert code == 0
+    assert name in shown
+    queue.sign_out(name)
+    now = queue.clock
+    queue.clock = lambda: now() - SEEN - timedelta(seconds=1)
+    queue.sign_in(name, "cpu", "0")
+    assert call("--here") == (1, "")

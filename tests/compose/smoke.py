@@ -1,0 +1,156 @@
+"""Sends the quickstart study to the composed stack that is up, kills what may die, and reads the same table every time.
+
+    python3 tests/compose/smoke.py -p check       # the words after it go to `docker compose`
+
+Needs nothing but Python and docker. Ends with the line `smoke: ok`, or with an exit code other than 0.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from typing import Any
+
+READ_STUDY = (
+    "import json, sys, yaml; print(json.dumps(yaml.safe_load(open('/opt/bln-search/studies/quickstart.yaml'))))"
+)
+
+_KILL_WORKER = """
+import os, signal
+for process in filter(str.isdigit, os.listdir("/proc")):
+    words = open(f"/proc/{process}/cmdline").read().split("\\0")
+    if "worker" in words and any(word.endswith("/bln-search") for word in words) and process != "1":
+        os.kill(int(process), signal.SIGKILL)
+        break
+else:
+    raise SystemExit("no worker found")
+"""
+_KILL_DATABASE = 'kill -9 "$(head -n 1 "$PGDATA/postmaster.pid")"'
+_PATIENCE = 900.0
+
+
+class Stack:
+    """A composed stack that is up. words: what names it to `docker compose`."""
+
+    def __init__(self, words: list[str]) -> None:
+        self.words = words
+        address = self.compose("port", "web", "8000").strip()
+        self.address = f"http://127.0.0.1:{address.rpartition(':')[2]}"
+        self.token = ""
+
+    def compose(self, *words: str) -> str:
+        """What a call of `docker compose` prints."""
+        done = subprocess.run(["docker", "compose", *self.words, *words], capture_output=True, text=True)
+        assert done.returncode == 0, f"docker compose {' '.join(words)}: {done.stderr}"
+        return done.stdout
+
+    def asked(self, method: str, path: str, body: Any = None) -> Any:
+        """The answer as JSON; None while the service, or the database behind it, is away."""
+        headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
+        request = urllib.request.Request(
+            self.address + path, None if body is None else json.dumps(body).encode(), headers, method=method
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                return json.load(answer)
+        except urllib.error.HTTPError as error:
+            assert error.code >= 500, f"{method} {path}: {error.code} {error.read().decode()}"
+        except OSError:
+            pass
+        return None
+
+    def ready(self) -> bool:
+        """Database as it should be and a worker seen?"""
+        return (self.asked("GET", "/readyz") or {}).get("ready", False)
+
+    def state(self, study_id: int) -> str:
+        """The state of a study."""
+        return (self.asked("GET", f"/api/v1/studies/{study_id}") or {}).get("state", "away")
+
+    def trains(self, study_id: int) -> bool:
+        """Has an epoch of it ended?"""
+        events = (self.asked("GET", f"/api/v1/studies/{study_id}/events") or {}).get("events", [])
+        return any(event["kind"] == "epoch" for event in events)
+
+    def table(self, study_id: int) -> list[dict[str, Any]]:
+        """The ranked rows."""
+        page = until(lambda: self.asked("GET", f"/api/v1/studies/{study_id}/leaderboard?limit=200"), "leaderboard")
+        assert page["next_cursor"] is None
+        return page["rows"]
+
+    def kill(self, service: str, *command: str) -> None:
+        """SIGKILL to the main process of a service in its container; back when the container was started again."""
+        name = self.compose("ps", "--quiet", service).split()[0]
+        before = inspect(name)
+        done = subprocess.run(["docker", "exec", *command[:2], name, *command[2:]], capture_output=True, text=True)
+        assert done.returncode in (0, 137), done.stderr
+        until(lambda: inspect(name)["StartedAt"] != before["StartedAt"], f"{service} started again")
+        until(lambda: inspect(name)["Health"]["Status"] == "healthy", f"{service} healthy")
+        until(self.ready, "ready")
+        print(f"smoke: {service} killed, started again, healthy", flush=True)
+
+
+def inspect(container: str) -> dict[str, Any]:
+    """The state of a container."""
+    done = subprocess.run(["docker", "inspect", container], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)[0]["State"]
+
+
+def until(happens: Callable[[], Any], what: str) -> Any:
+    """Wait until something is there, and return it."""
+    end = time.monotonic() + _PATIENCE
+    while not (found := happens()):
+        assert time.monotonic() < end, f"not within {_PATIENCE:.0f} seconds: {what}"
+        time.sleep(0.5)
+    return found
+
+
+def submit(stack: Stack, study: dict[str, Any]) -> int:
+    """Send a study in; its number."""
+    return until(lambda: stack.asked("POST", "/api/v1/studies", study), "study accepted")["id"]
+
+
+def finished(stack: Stack, study_id: int) -> list[dict[str, Any]]:
+    """The table of a study once it is complete."""
+    until(lambda: stack.state(study_id) in ("complete", "failed"), "study complete")
+    assert stack.state(study_id) == "complete", stack.asked("GET", f"/api/v1/studies/{study_id}")
+    rows = stack.table(study_id)
+    assert [row["rank"] for row in rows] == list(range(1, 17)), [row.get("rank") for row in rows]
+    return rows
+
+
+def main() -> None:
+    """Every step of it."""
+    stack = Stack(sys.argv[1:])
+    kills = {
+        "worker": ("--user", "10001", "python", "-c", _KILL_WORKER),
+        "database": ("--user", "postgres", "sh", "-c", _KILL_DATABASE),
+    }
+    until(stack.ready, "ready")
+    stack.token = stack.compose("exec", "-T", "web", "bln-search", "token", "create", "--account", "smoke").strip()
+    study = json.loads(stack.compose("exec", "-T", "web", "python", "-c", READ_STUDY))
+
+    first = submit(stack, study)
+    rows = finished(stack, first)
+    print(f"smoke: quickstart complete, {len(rows)} ranked rows, first {rows[0]['configuration']}", flush=True)
+    for service, command in kills.items():
+        stack.kill(service, *command)
+        assert stack.table(first) == rows, f"another table after {service} was killed"
+
+    for service, command in kills.items():
+        again = submit(stack, {**study, "name": f"quickstart_{service}"})
+        until(lambda number=again: stack.trains(number), "study in training")
+        assert stack.state(again) == "running", "it was over before anything was killed"
+        stack.kill(service, *command)
+        assert finished(stack, again) == rows, f"another table where {service} was killed in the middle"
+        print(f"smoke: the same table where {service} was killed in the middle", flush=True)
+    print("smoke: ok")
+
+
+if __name__ == "__main__":
+    main()

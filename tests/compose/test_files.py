@@ -1,0 +1,58 @@
+"""What the compose files promise, read off the files; `smoke.py` beside this tries them with a Docker engine."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import yaml
+
+from tests.conftest import ROOT
+
+FILES = ("docker-compose.yml", "compose.gpu.yml", "compose.cluster.yml", "compose.bucket.yml")
+SERVICES = {
+    (file, name): service
+    for file in FILES
+    for name, service in yaml.safe_load((ROOT / file).read_text(encoding="utf-8"))["services"].items()
+}
+WHOLE = {key: service for key, service in SERVICES.items() if "image" in service and key[0] != "compose.gpu.yml"}
+
+
+@pytest.mark.parametrize("key", WHOLE, ids=" ".join)
+def test_every_container_is_fenced_in(key):
+    service = WHOLE[key]
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert "memory" in service["deploy"]["resources"]["limits"]
+    assert set(service["logging"]["options"]) == {"max-size", "max-file"}
+    assert "restart" in service
+
+
+def test_only_the_web_port_is_published_and_only_here_unless_asked():
+    ports = {key: service["ports"] for key, service in SERVICES.items() if "ports" in service}
+    assert ports == {("docker-compose.yml", "web"): ["${LISTEN:-127.0.0.1}:${PORT:-8000}:8000"]}
+
+
+def test_every_other_container_is_on_the_internal_network_only():
+    composed = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
+    assert composed["networks"]["inside"] == {"internal": True}
+    outside = {key for key, service in SERVICES.items() if service.get("networks", ["inside"]) != ["inside"]}
+    bucket = {("compose.bucket.yml", name) for name in ("web", "worker")}  # which lies outside
+    assert outside == {("docker-compose.yml", "web"), *bucket}
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_a_secret_is_a_file_that_has_no_default(file):
+    composed = yaml.safe_load((ROOT / file).read_text(encoding="utf-8"))
+    for secret in composed.get("secrets", {}).values():
+        assert re.fullmatch(
+            r"\$\{[A-Z_]+:\?write .+ into a file and set .+ to its path, see docs/deploy.md\}", secret["file"]
+        )
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_every_variable_is_explained(file):
+    asked = set(re.findall(r"\$\{([A-Z_]+)", (ROOT / file).read_text(encoding="utf-8")))
+    explained = set(re.findall(r"`([A-Z_]+)`", (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")))
+    assert not asked - explained

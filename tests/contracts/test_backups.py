@@ -1,0 +1,457 @@
+"""A backup is the database with its checkpoints at one moment, and comes back whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+import threading
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from sqlalchemy import insert, select, text
+
+from bln_search.core.checkpoints import Bucket, Folder, checkpoint_store
+from bln_search.core.errors import BackupError, LedgerError, StaleAttemptError
+from bln_search.core.records import CheckpointRecord, EpochRecord, Snapshot
+from bln_search.core.states import Request, StudyState, TrialState
+from bln_search.core.words import Scope
+from bln_search.ranking.analysis import Analysis
+from bln_search.storage import queries
+from bln_search.storage.access import create_token, revoke_token, tokens
+from bln_search.storage.analyses import keep_analysis, results_of
+from bln_search.storage.backups import Archive, make_backup, restore, verified
+from bln_search.storage.backups.making import sha256_of
+from bln_search.storage.backups.rows import go_on_after
+from bln_search.storage.engine import reading, writing
+from bln_search.storage.ledger import open_ledger
+from bln_search.storage.migration import VERSION_TABLE, newest_revision, present_revision
+from bln_search.storage.queue import Queue
+from bln_search.storage.tables import Table
+from tests.contracts.test_upgrade import old_database
+from tests.service.conftest import evaluations, study
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, 678_000, tzinfo=UTC)
+
+
+def everybody(_worker):
+    return True
+
+
+class World:
+    """A ledger with its checkpoints and a place for backups."""
+
+    def __init__(self, ledger, folder, archive=None):
+        self.ledger, self.folder = ledger, folder
+        self.checkpoints = Folder(folder / "checkpoints")
+        self.archive = Archive(archive or folder / "backups")
+        self.said = []
+
+    def record(self, token, number, *, epochs=()):
+        """A network on the disk and in the ledger."""
+        names = []
+        for content in (f"network {number}".encode(), *(f"{number} epoch {epoch}".encode() for epoch in epochs)):
+            sha256 = hashlib.sha256(content).hexdigest()
+            self.checkpoints.write(f"{sha256[:32]}.safetensors", content)
+            names.append((f"{sha256[:32]}.safetensors", sha256))
+        snapshots = tuple(Snapshot(epoch, *one) for epoch, one in zip(epochs, names[1:], strict=True))
+        made = CheckpointRecord(*names[0], 2, "FFFF", 0.1 + 0.2, {"torch": "2", "seconds": 1e-7}, snapshots)
+        self.ledger.record_checkpoint(token, made)
+
+    def finish(self, trial, **how):
+        token = self.ledger.claim(trial.id, "host/1/0")
+        self.ledger.record_epochs(token, [EpochRecord(1, 0.5, 0.6, 1 / 3, 0.8, 0.01)])
+        self.record(token, trial.id, **how)
+        self.ledger.record_evaluations(token, evaluations(trial.spec.seed))
+
+    def backup(self, now=NOW):
+        return make_backup(self.ledger.engine, self.checkpoints, self.archive, self.folder, now, self.said.append)
+
+    def restore(self, into=None, checkpoints=None, *, moment=None, overwrite=False):
+        into = into or self.ledger
+        with verified(self.archive, self.archive.manifest(moment), self.folder / "scratch") as found:
+            return restore(found, into.engine, checkpoints or self.checkpoints, self.said.append, overwrite=overwrite)
+
+
+def fill(world):
+    """A study that is complete, one that runs and one that waits; accounts, a token that was revoked, an analysis."""
+    ledger = world.ledger
+    queue = Queue(ledger)
+    for account in ("ada", "bob"):
+        create_token(ledger.engine, account, Scope.WRITE)
+    done = queue.submit(study("done"), "ada", key="k").study_id
+    ledger.start_study(done, everybody, "host/1/0")
+    for trial in ledger.open_trials(done):
+        world.finish(trial, epochs=(1, 2))
+    ledger.end_study(done, runner="host/1/0")
+    keep_analysis(ledger.engine, done, results_of(ledger.engine, done), Analysis(reason="none"), NOW)
+    running = queue.submit(study("running", seeds=(0, 1, 2)), "bob").study_id
+    queue.submit(study("waiting"), "ada")
+    assert queue.claim("host/2/0", everybody, 5) == running
+    first, second, _ = ledger.open_trials(running)
+    world.finish(first)
+    token = ledger.claim(second.id, "host/2/0")
+    queue.sign_in("host/2/0", "cpu", "0")
+    return done, running, token
+
+
+def every_row(engine):
+    with reading(engine) as session:
+        return {
+            table.name: [tuple(row) for row in session.execute(select(table).order_by(*table.primary_key))]
+            for table in Table.metadata.sorted_tables
+        }
+
+
+@pytest.fixture
+def world(ledger, tmp_path):
+    return World(ledger, tmp_path)
+
+
+@pytest.fixture
+def other(another, kind):
+    """An empty database of the same kind."""
+    return another(kind)
+
+
+def quiet(world, running):
+    """Nothing runs and no worker is there: as after a stop."""
+    world.ledger.end_study(running, runner="host/2/0")
+    Queue(world.ledger).sign_out("host/2/0")
+
+
+@pytest.mark.parametrize("into", ["sqlite", "postgres"])
+def test_of_a_still_database_every_row_and_file_comes_back_in_either_kind(world, another, into, tmp_path):
+    other = another(into)
+    _, running, token = fill(world)
+    world.ledger.release([token])
+    quiet(world, running)
+    before = every_row(world.ledger.engine)
+    made = world.backup()
+    assert made.copied == len(made.manifest.checkpoints) == 2 * 3 + 1
+    elsewhere = Folder(tmp_path / "elsewhere")
+    assert world.restore(other, elsewhere) == 7
+    assert every_row(other.engine) == before
+    assert all(rows for name, rows in before.items() if name in ("study", "token", "submission", "outcomes", "event"))
+    assert {one.name: elsewhere.read(one.name) for one in elsewhere.files()} == {
+        one.name: world.checkpoints.read(one.name) for one in world.checkpoints.files()
+    }
+    assert world.said == []
+
+
+def test_what_ran_waits_for_a_worker_and_old_reports_are_refused(world, other):
+    done, running, token = fill(world)
+    world.backup()
+    world.restore(other)
+    summary = other.study(running)
+    assert summary.state is StudyState.ACCEPTED
+    assert summary.trials == {TrialState.FINISHED: 1, TrialState.WAITING: 2}
+    assert other.study(done).state is StudyState.COMPLETE
+    with pytest.raises(StaleAttemptError):
+        other.record_divergence(token, "too late")
+    kinds = [event.kind for event in queries.events(other.engine, running)]
+    assert kinds[-3:] == ["attempt_lost", "study_restored", "study_accepted"]
+    with pytest.raises(LedgerError, match="nobody"):
+        other.standing(running, "host/2/0")
+    assert running in [Queue(other).claim("host/3/0", everybody, 5) for _ in range(2)]
+    trial = other.open_trials(running)[0]
+    assert other.claim(trial.id, "host/3/0") > token + 1000
+
+
+@pytest.mark.parametrize(("wanted", "state"), [(Request.PAUSE, StudyState.PAUSED), (Request.CANCEL, "cancelled")])
+def test_a_request_that_was_not_seen_to_is_carried_out(world, other, wanted, state):
+    _, running, _ = fill(world)
+    Queue(world.ledger).request(running, wanted)
+    world.backup()
+    world.restore(other)
+    assert other.study(running).state == state
+
+
+def test_a_study_of_a_command_is_interrupted(world, other):
+    study_id = world.ledger.accept(study("own"))
+    world.ledger.start_study(study_id, everybody, "host/1/0")
+    world.backup()
+    world.restore(other)
+    assert other.study(study_id).state is StudyState.INTERRUPTED
+
+
+@pytest.mark.parametrize("into", ["sqlite", "postgres"])
+def test_numbers_are_given_once_even_of_what_was_deleted(world, another, into):
+    other = another(into)
+    fill(world)
+    queue = Queue(world.ledger)
+    last = queue.submit(study("gone"), "ada").study_id
+    queue.delete(last)
+    world.backup()
+    world.restore(other)
+    assert Queue(other).submit(study("new"), "ada").study_id == last + 1
+    _, made = create_token(other.engine, "ada", Scope.READ)
+    assert made.id > max(one.id for one in tokens(world.ledger.engine, None))
+
+
+def test_tokens_are_as_they_were(world, other):
+    fill(world)
+    known = tokens(world.ledger.engine, None)
+    revoke_token(world.ledger.engine, known[0].id)
+    world.backup()
+    revoke_token(world.ledger.engine, known[1].id)
+    world.restore(other)
+    assert [one.revoked_at is not None for one in tokens(other.engine, None)] == [True, False]
+
+
+def test_a_writer_is_not_held_up_and_the_backup_is_of_one_moment(world):
+    """Rows of a study and its events are written in one transaction each: the backup has all of one or none."""
+    fill(world)
+    stop = threading.Event()
+    written = []
+
+    def write():
+        while not stop.is_set():
+            written.append(world.ledger.accept(study(f"s{len(written)}")))
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        for number in range(5):
+            world.backup(NOW + timedelta(seconds=number))
+    finally:
+        stop.set()
+        thread.join()
+    counts = []
+    for moment in world.archive.moments():
+        rows = world.archive.manifest(moment).rows
+        assert rows["trial"] == 2 * rows["study"] + 1  # one study has three trials
+        counts.append(rows["study"])
+    assert counts == sorted(counts)
+    assert len(written) > 5
+
+
+def test_only_new_checkpoints_are_copied_and_the_newest_backup_is_put_back(world, other):
+    _, running, token = fill(world)
+    assert world.backup().copied == 7
+    world.ledger.release([token])
+    world.finish(world.ledger.open_trials(running)[0])
+    second = world.backup(NOW + timedelta(minutes=1))
+    assert (second.copied, len(second.manifest.checkpoints)) == (1, 8)
+    world.restore(other)
+    assert other.study(running).trials[TrialState.FINISHED] == 2
+    first, _ = world.archive.moments()
+    world.restore(other, moment=first, overwrite=True)
+    assert other.study(running).trials[TrialState.FINISHED] == 1
+
+
+def test_older_backups_go_with_what_only_they_need(world, other):
+    _, running, token = fill(world)
+    world.backup()
+    world.ledger.release([token])
+    world.ledger.end_study(running, runner="host/2/0")
+    Queue(world.ledger).delete(running)
+    world.backup(NOW + timedelta(minutes=1))
+    world.archive.keep(1, datetime.now(UTC) + timedelta(days=2), world.said.append)
+    assert world.said == ["removed the backup of 20260102T030405.678Z"]
+    assert len(world.archive.moments()) == 1
+    assert len(list(world.archive.top.files())) == 2
+    assert len(list(world.archive.files.files())) == 6
+    world.restore(other)
+
+
+def test_a_file_that_is_gone_is_said_and_the_rest_is_kept(world, other):
+    fill(world)
+    gone, damaged, *_ = world.checkpoints.files()
+    world.checkpoints.delete(gone.name)
+    world.checkpoints.write(damaged.name, b"something else")
+    made = world.backup()
+    assert made.manifest.absent == (gone.name, damaged.name)
+    assert [line.rpartition("/")[2] for line in world.said] == [
+        f"{gone.name} is gone or damaged: it is not in this backup",
+        f"{damaged.name} is gone or damaged: it is not in this backup",
+    ]
+    world.restore(other, Folder(world.folder / "elsewhere"))
+    assert len(world.said) == 4
+    assert "is trained again" in world.said[-1]
+
+
+def test_what_an_earlier_backup_has_sound_is_kept_when_networks_are_gone_and_outlives_that_one(world, other):
+    """As when the place of checkpoints is not there for a night."""
+    fill(world)
+    first = world.backup()
+    for one in list(world.checkpoints.files()):
+        world.checkpoints.delete(one.name)
+    again = world.backup(NOW + timedelta(hours=1))
+    assert again.manifest.absent == ()
+    assert again.manifest.checkpoints == first.manifest.checkpoints
+    assert len(world.said) == len(first.manifest.checkpoints)
+    world.archive.keep(1, datetime.now(UTC) + timedelta(days=9), world.said.append)
+    elsewhere = Folder(world.folder / "elsewhere")
+    world.restore(other, elsewhere)
+    assert len(list(elsewhere.files())) == len(first.manifest.checkpoints)
+
+
+def test_files_that_are_cleaned_away_in_the_middle_are_written_again(world, other, monkeypatch):
+    """Until its database is there no row names a file that was there already."""
+    fill(world)
+    world.backup()
+
+    def clean(*arguments):
+        for file in list(world.checkpoints.files())[:3]:
+            world.checkpoints.delete(file.name)
+        return go_on_after(*arguments)
+
+    monkeypatch.setattr("bln_search.storage.backups.restoring.go_on_after", clean)
+    assert world.restore(other) == 0
+    assert len(list(world.checkpoints.files())) == 7
+
+
+@pytest.mark.parametrize("revision", ["0001", "0002"])
+def test_one_of_an_older_version_is_upgraded(world, other, revision):
+    """Its database is what that version wrote; here its manifest is written by hand."""
+    file = world.folder / "ledger-20250102T030405.678Z.sqlite3"
+    rows = old_database(f"sqlite:///{file}", revision)
+    database = {"name": file.name, "size": file.stat().st_size, "sha256": sha256_of(file)}
+    counts = {name: len(found) for name, found in rows.items()}
+    made = {"bln_search": "0", "made_at": NOW.isoformat(), "source": "sqlite", "rows": counts}
+    made |= {"format": 1, "schema_revision": revision, "database": database, "checkpoints": [], "absent": ["f"]}
+    world.archive.top.take(file.name, file)
+    world.archive.top.write("backup-20250102T030405.678Z.json", json.dumps(made).encode())
+    world.restore(other)
+    assert other.study(7).trials == {TrialState.FINISHED: 1, TrialState.WAITING: 1}
+    assert other.study(7).state is StudyState.INTERRUPTED
+    assert present_revision(other.engine) == newest_revision()
+
+
+def test_nothing_is_touched_where_a_file_of_the_backup_is_not_what_it_was(world, other):
+    fill(world)
+    made = world.backup()
+    before = every_row(other.engine)
+    elsewhere = Folder(world.folder / "elsewhere")
+    top, files = world.archive.top, world.archive.files
+    for store, name in ((files, made.manifest.checkpoints[3].name), (top, made.manifest.database.name)):
+        content = store.read(name)
+        store.write(name, content[:-1] + b"?")
+        with pytest.raises(BackupError, match=f"cannot be restored: .*{name} is damaged"):
+            world.restore(other, elsewhere)
+        store.delete(name)
+        with pytest.raises(BackupError, match=f"{name} is gone"):
+            world.restore(other, elsewhere)
+        store.write(name, content)
+    assert list(elsewhere.files()) == []
+    assert every_row(other.engine) == before
+    world.restore(other, elsewhere)
+
+
+def test_a_failure_in_the_middle_leaves_the_database_as_it_was(world, other, monkeypatch):
+    fill(world)
+    world.backup()
+    kept = other.accept(study("kept"))
+    before = every_row(other.engine)
+
+    def fail(*_arguments):
+        raise BackupError("the power is gone")
+
+    monkeypatch.setattr("bln_search.storage.backups.restoring.go_on_after", fail)
+    with pytest.raises(BackupError, match="power"):
+        world.restore(other, overwrite=True)
+    assert every_row(other.engine) == before
+    assert other.study(kept).name == "kept"
+
+
+def test_studies_are_not_lost_by_mistake(world):
+    _, running, _ = fill(world)
+    world.backup()
+    with pytest.raises(BackupError, match="has 3 studies: with --overwrite"):
+        world.restore()
+    with pytest.raises(BackupError, match=r"1 workers .* stop service and workers"):
+        world.restore(overwrite=True)
+    quiet(world, running)
+    world.restore(overwrite=True)
+    assert world.ledger.study(running).state is StudyState.ACCEPTED
+
+
+def test_a_backup_without_a_manifest_is_none(world, monkeypatch):
+    fill(world)
+    with pytest.raises(BackupError, match="holds no backup; `bln-search backup"):
+        world.archive.manifest()
+    made = world.backup()
+    world.archive.top.delete(f"backup-{made.moment}.json")
+    with pytest.raises(BackupError, match="one was begun and not finished"):
+        world.archive.manifest()
+    world.archive.top.write(f"backup-{made.moment}.json", b"{")
+    with pytest.raises(BackupError, match="cannot be read"):
+        world.archive.manifest()
+    with pytest.raises(BackupError, match="no backup of yesterday; there are: 2026"):
+        world.archive.manifest("yesterday")
+
+
+def test_one_that_fails_leaves_no_part_behind_that_looks_finished(world, monkeypatch):
+    fill(world)
+
+    def full(*_arguments):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Folder, "write", full)
+    with pytest.raises(OSError, match="No space"):
+        world.backup()
+    assert list(world.archive.top.files()) == []
+    assert [path for path in world.folder.iterdir() if path.name.startswith(".")] == []
+
+
+def test_one_of_a_newer_version_is_refused(world):
+    made = world.backup()
+    file = f"backup-{made.moment}.json"
+    given = json.loads(world.archive.top.read(file))
+    for change, said in (({"schema_revision": "9999"}, "schema revision 9999"), ({"format": 2}, "newer version")):
+        world.archive.top.write(file, json.dumps({**given, **change}).encode())
+        with pytest.raises(BackupError, match=said):
+            world.restore()
+
+
+def test_the_database_of_another_version_is_not_copied(world):
+    with writing(world.ledger.engine) as session:
+        session.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '0004'"))
+    with pytest.raises(BackupError, match=f"revision 0004, and this version writes {newest_revision()}: .* db upgrade"):
+        world.backup()
+
+
+def test_a_backup_does_not_lie_among_what_it_copies(world):
+    for place in (world.folder, world.checkpoints.path):
+        world.archive = Archive(place)
+        with pytest.raises(BackupError, match="very checkpoints"):
+            world.backup()
+
+
+def test_the_copied_database_is_one_that_can_be_read_as_it_is(world):
+    done, _, _ = fill(world)
+    made = world.backup()
+    opened = open_ledger(f"sqlite:///{world.archive.top.path / made.manifest.database.name}")
+    assert opened.study(done).state is StudyState.COMPLETE
+    opened.close()
+    with verified(world.archive, world.archive.manifest(), world.folder):
+        pass  # it is still what it was
+
+
+@pytest.mark.parametrize("scheme", ["memory", "s3"])
+def test_a_bucket_holds_backups_too(world, other, buckets, scheme):
+    fill(world)
+    place = f"{'memory://' if scheme == 'memory' else 's3://kept/'}{secrets.token_hex(8)}"
+    world.archive = Archive(place)
+    world.backup()
+    assert isinstance(world.archive.top, Bucket)
+    target = checkpoint_store(f"{place}/live")
+    assert world.restore(other, target) == 7
+    assert len(list(target.files())) == 7
+    assert world.restore(other, target, overwrite=True) == 0
+
+
+def test_many_large_rows_come_back_in_order(world, other):
+    """More rows than are held at once, of a megabyte some of them."""
+    study_id = world.ledger.accept(study("events"))
+    table = Table.metadata.tables["event"]
+    with writing(world.ledger.engine) as session:
+        rows = [
+            {"study_id": study_id, "number": number, "at": NOW, "kind": "x", "data": {"n": number, "f": 0.1 * number}}
+            for number in range(2, 1002)
+        ]
+        session.execute(insert(table), rows)
+    world.backup()
+    world.restore(other)
+    assert every_row(other.engine) == every_row(world.ledger.engine)

@@ -1,0 +1,181 @@
+"""Every place of checkpoints keeps the same promises: a folder, a bucket, whatever fsspec reaches."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import re
+import secrets
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from bln_search.core.checkpoints import Bucket, Folder, checkpoint_store
+from bln_search.core.errors import CheckpointStoreError
+from bln_search.core.urls import without_password
+
+PLACES = ("folder", "file", "memory", "s3")
+
+
+@pytest.fixture(params=PLACES)
+def store(request, tmp_path):
+    match request.param:
+        case "folder":
+            return checkpoint_store(tmp_path / "kept")
+        case "file":
+            return checkpoint_store(f"file://{tmp_path}/kept")
+        case "memory":
+            return checkpoint_store(f"memory://{secrets.token_hex(8)}/kept/")
+        case _:
+            request.getfixturevalue("buckets")
+            return checkpoint_store(f"s3://kept/{secrets.token_hex(8)}")
+
+
+def test_a_file_comes_back_as_it_was_written(store):
+    content = secrets.token_bytes(300_000)
+    store.write("a.safetensors", content)
+    assert store.has("a.safetensors")
+    assert store.read("a.safetensors") == content
+
+
+def test_one_that_was_never_written_is_not_there(store):
+    assert not store.has("none")
+    with pytest.raises(FileNotFoundError):
+        store.read("none")
+    store.delete("none")
+    assert list(store.files()) == []
+
+
+def test_writing_the_same_again_changes_nothing(store):
+    for _ in range(2):
+        store.write("a", b"same")
+    assert [(one.name, one.size) for one in store.files()] == [("a", 4)]
+
+
+def test_files_are_listed_by_name_with_size_and_moment(store):
+    for name in ("b", "a", "c"):
+        store.write(name, name.encode() * 3)
+    found = list(store.files())
+    assert [(one.name, one.size) for one in found] == [("a", 3), ("b", 3), ("c", 3)]
+    for one in found:
+        assert abs(datetime.now(UTC) - one.written_at) < timedelta(minutes=2)
+
+
+def test_one_file_is_found_as_it_is_listed(store):
+    assert store.find("a") is None
+    store.write("a", b"four")
+    found = store.find("a")
+    assert (found.name, found.size) == ("a", 4)
+    assert abs(datetime.now(UTC) - found.written_at) < timedelta(minutes=2)
+
+
+def test_a_large_file_goes_in_and_out_by_way_of_the_disk(store, tmp_path):
+    content = secrets.token_bytes(3_000_000)
+    (tmp_path / "in").write_bytes(content)
+    store.take("a", tmp_path / "in")
+    assert [(one.name, one.size) for one in store.files()] == [("a", 3_000_000)]
+    store.give("a", tmp_path / "out")
+    assert (tmp_path / "out").read_bytes() == content
+    with pytest.raises(FileNotFoundError):
+        store.give("none", tmp_path / "none")
+    assert not (tmp_path / "none").exists()
+
+
+def test_what_is_deleted_is_gone_and_the_rest_stays(store):
+    store.write("a", b"1")
+    store.write("b", b"2")
+    store.delete("a")
+    store.delete("a")
+    assert [one.name for one in store.files()] == ["b"]
+
+
+def test_a_check_leaves_nothing_behind(store):
+    store.check()
+    assert list(store.files()) == []
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "../out", "/etc/passwd", "a/b", "a\\b"])
+def test_no_name_leads_out_of_the_store(store, name):
+    path = Path(__file__)
+    writers = (lambda one: store.write(one, b"x"), lambda one: store.take(one, path), lambda one: store.give(one, path))
+    for done in (store.read, store.delete, store.has, store.find, *writers):
+        with pytest.raises(ValueError, match="no name of a file"):
+            done(name)
+
+
+def test_it_travels_to_another_process(store):
+    assert pickle.loads(pickle.dumps(store)) == store
+
+
+def test_room_is_known_in_a_folder_only(store):
+    if isinstance(store, Folder):
+        assert store.free_bytes() > 0
+    else:
+        assert store.free_bytes() is None
+
+
+def test_a_place_that_is_not_there_is_one_clear_error(buckets):
+    with pytest.raises(CheckpointStoreError, match="s3://absent/here cannot be written to: there is no such place"):
+        Bucket("s3://absent/here").check()
+
+
+@pytest.mark.parametrize(
+    ("url", "said"), [("nothing://here", "no place that fsspec knows"), ("gs://bucket", "needs a package")]
+)
+def test_what_fsspec_cannot_reach_is_one_clear_error(url, said):
+    store = checkpoint_store(url)
+    for done in (store.check, lambda: store.read("a"), lambda: list(store.files())):
+        with pytest.raises(CheckpointStoreError, match=said):
+            done()
+
+
+@pytest.mark.parametrize(
+    ("environment", "said"),
+    [
+        (
+            {"AWS_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"},
+            "EndpointCon",
+        ),
+        ({"AWS_EC2_METADATA_DISABLED": "true"}, "NoCredentials"),
+    ],
+)
+def test_a_server_that_does_not_answer_and_keys_that_lack_are_one_clear_error(environment, said):
+    """In a process of its own: connections are kept for as long as one lives."""
+    code = "from bln_search.core.checkpoints import Bucket; Bucket('s3://kept/here').check()"
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "FSSPEC_"))}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**kept, **environment, "HOME": "/nowhere"}, capture_output=True, text=True
+    )
+    last = done.stderr.strip().splitlines()[-1]
+    assert re.search(
+        rf"CheckpointStoreError: s3://kept/here cannot be written to \({said}.* keys and the endpoint", last
+    )
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("postgresql+psycopg://ada:pa/ss+x=@db/x", "postgresql+psycopg://ada:***@db/x"),
+        ("sftp://ada:p@ss@host/kept", "sftp://ada:***@host/kept"),
+        ("sqlite:////srv/a@b.sqlite3", "sqlite:////srv/a@b.sqlite3"),
+        ("s3://bucket/folder", "s3://bucket/folder"),
+    ],
+)
+def test_passwords_are_left_out_whatever_signs_they_have(url, shown):
+    assert without_password(url) == shown
+
+
+def test_a_password_in_a_url_is_shown_to_nobody():
+    store = Bucket("nothing://ada:hidden@host/kept")
+    with pytest.raises(CheckpointStoreError, match=r"nothing://ada:\*\*\*@host/kept is no place") as raised:
+        store.check()
+    assert "hidden" not in f"{raised.value}{store}"
+
+
+def test_paths_and_urls_are_told_apart(tmp_path):
+    assert checkpoint_store("kept") == checkpoint_store("kept/")
+    assert checkpoint_store(tmp_path) == Folder(tmp_path) == checkpoint_store(f"file://{tmp_path}")
+    assert checkpoint_store("s3://a/b/") == Bucket("s3://a/b")

@@ -1,0 +1,314 @@
+"""Cleaning frees room, and never takes a network that somebody needs."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from bln_search.core.checkpoints import Folder, checkpoint_store
+from bln_search.core.errors import LedgerError
+from bln_search.core.records import CheckpointRecord, Snapshot
+from bln_search.core.states import TrialState
+from bln_search.core.words import Scope
+from bln_search.ranking.analysis import Analysis
+from bln_search.ranking.recommendation import Confidence, Recommendation
+from bln_search.storage import queries
+from bln_search.storage.access import create_token
+from bln_search.storage.analyses import keep_analysis, results_of
+from bln_search.storage.cleaning import give_up, left_over, remove, spare_networks
+from bln_search.storage.engine import reading
+from bln_search.storage.files import needed_files
+from bln_search.storage.ledger import Ledger, open_ledger
+from bln_search.storage.queue import Queue
+from bln_search.storage.trained import trial_results
+from tests.service.conftest import evaluations, study
+
+DAY = timedelta(days=1)
+ARMS = ("bln", "bn", "ln")
+
+
+def name(number):
+    return f"{number:032x}.safetensors"
+
+
+def record(number, *, snapshots=()):
+    kept = tuple(Snapshot(epoch, name(file), f"{file:064x}") for epoch, file in enumerate(snapshots, start=1))
+    return CheckpointRecord(name(number), f"{number:064x}", 2, "FFFF", 0.5, {}, kept)
+
+
+def recommendation(arm):
+    return Recommendation(
+        arm=arm,
+        point="",
+        configuration="FFFF",
+        estimate=None,
+        batch_size=25,
+        deterministic=False,
+        computed=4,
+        batch_sizes=(25,),
+        sharing=1,
+        of=2,
+        first_share=1.0,
+        loss_to_best=0.0,
+        confidence=Confidence.CLEAR,
+    )
+
+
+def everybody(_worker):
+    return True
+
+
+class Later:
+    """A clock that is so far ahead of that of the disk: what was written now is that old."""
+
+    def __init__(self, ahead):
+        self.ahead = ahead
+
+    def __call__(self):
+        return datetime.now(UTC) + self.ahead
+
+
+def submit(ledger, called, arms=ARMS, seeds=(0,)):
+    create_token(ledger.engine, "ada", Scope.WRITE)
+    asked = study(called, seeds=seeds, arms=str([{"method": one} for one in arms]).replace("'", ""))
+    return Queue(ledger).submit(asked, "ada").study_id
+
+
+def run(ledger, study_id, files, *, most=None):
+    """Finish trials of a study with networks of these numbers; complete it unless only the first so many are done."""
+    ledger.start_study(study_id, everybody, "host/1/0")
+    for trial, number in list(zip(ledger.open_trials(study_id), files, strict=False))[:most]:
+        token = ledger.claim(trial.id, "host/1/0")
+        made = record(number[0], snapshots=number[1]) if isinstance(number, tuple) else record(number)
+        ledger.record_checkpoint(token, made)
+        ledger.record_evaluations(token, evaluations(trial.spec.seed) if trial.spec.arm.label == "bln" else ())
+    return ledger.end_study(study_id, runner="host/1/0", exhausted=most is None)
+
+
+def analyse(ledger, study_id, arm):
+    made = Analysis(reason="none") if arm is None else Analysis(recommendation=recommendation(arm))
+    keep_analysis(ledger.engine, study_id, results_of(ledger.engine, study_id), made, ledger.clock())
+
+
+def clean(ledger, store, age=DAY, *, recommended=False, best=0):
+    spare = spare_networks(ledger, best) if recommended else []
+    left = left_over(ledger, store, age, spare)
+    give_up(ledger, spare)
+    return remove(store, left)
+
+
+def names(store):
+    return {one.name for one in store.files()}
+
+
+@pytest.fixture(params=["folder", "s3"])
+def store(request, tmp_path):
+    if request.param == "s3":
+        request.getfixturevalue("buckets")
+        return checkpoint_store(f"s3://kept/{secrets.token_hex(8)}")
+    return Folder(tmp_path / "kept")
+
+
+@pytest.fixture
+def later(ledger):
+    """The ledger two days later."""
+    return Ledger(ledger.engine, Later(2 * DAY))
+
+
+def test_what_no_study_needs_goes_and_the_rest_stays(later, store):
+    first = submit(later, "first", ("bln", "bn"))
+    run(later, first, [1, 2])
+    deleted = submit(later, "deleted")
+    run(later, deleted, [2, 3, 4])
+    for number in (1, 2, 3, 4, 9):
+        store.write(name(number), b"weights")
+    store.write(f".{name(8)}-abc_1", b"not finished")
+    store.write("README.txt", b"somebody's own")
+    Queue(later).delete(deleted)
+    left = left_over(later, store, DAY)
+    assert (len(left.files), left.young, left.foreign) == (4, 0, 1)
+    assert names(store) > {name(9)}  # looking removes nothing
+    assert clean(later, store) == (4, 3 * 7 + 12)
+    assert names(store) == {name(1), name(2), "README.txt"}
+    assert clean(later, store) == (0, 0)
+
+
+def test_a_network_just_written_stays_until_its_row_is_there(ledger, store):
+    submit(ledger, "first")
+    store.write(name(1), b"its row comes in a moment")
+    assert clean(ledger, store) == (0, 0)
+    assert clean(Ledger(ledger.engine, Later(timedelta(minutes=50))), store, timedelta(hours=1)) == (0, 0)
+    assert clean(Ledger(ledger.engine, Later(timedelta(minutes=70))), store, timedelta(hours=1))[0] == 1
+
+
+@pytest.mark.parametrize("age", [timedelta(0), timedelta(minutes=59)])
+def test_no_shorter_age_is_taken(ledger, store, age):
+    with pytest.raises(LedgerError, match="1h or more"):
+        left_over(ledger, store, age)
+
+
+def test_networks_of_epochs_on_the_way_stay_for_as_long_as_their_trial_trains(ledger, store):
+    """Their rows come when it has trained, which may take days."""
+    study_id = submit(ledger, "long", ("bln",))
+    ledger.start_study(study_id, everybody, "host/1/0")
+    token = ledger.claim(ledger.open_trials(study_id)[0].id, "host/1/0")
+    store.write(name(1), b"after the first epoch")
+    week = Ledger(ledger.engine, Later(7 * DAY))
+    week.heartbeat([token])
+    assert clean(week, store) == (0, 0)
+    week.record_checkpoint(token, record(2, snapshots=[1]))
+    week.record_evaluations(token, evaluations(0))
+    week.end_study(study_id, runner="host/1/0")
+    assert clean(week, store) == (0, 0)
+    assert name(1) in names(store)
+
+
+def test_an_attempt_that_died_long_ago_keeps_nothing(ledger, store):
+    study_id = submit(ledger, "dead", ("bln",))
+    ledger.start_study(study_id, everybody, "host/1/0")
+    ledger.claim(ledger.open_trials(study_id)[0].id, "host/1/0")
+    store.write(name(1), b"left by it")
+    assert clean(Ledger(ledger.engine, Later(DAY / 2)), store)[0] == 0
+    assert clean(Ledger(ledger.engine, Later(3 * DAY)), store)[0] == 1
+
+
+def test_one_that_is_written_again_while_cleaning_stays(ledger, tmp_path):
+    store = Folder(tmp_path / "kept")
+    submit(ledger, "first")
+    store.write(name(1), b"weights")
+    os.utime(store.path / name(1), (0, 0))
+    left = left_over(ledger, store, DAY)
+    store.write(name(1), b"weights")  # another trial came to the very same network
+    assert remove(store, left) == (0, 0)
+
+
+def test_networks_that_are_not_recommended_are_given_up_and_their_figures_stay(later, store):
+    study_id = submit(later, "first", seeds=(0, 1))
+    run(later, study_id, range(1, 7))
+    before = queries.trials(later.engine, study_id)
+    for number in range(1, 7):
+        store.write(name(number), b"weights")
+    analyse(later, study_id, "bn")
+    assert clean(later, store, recommended=True, best=0)[0] == 4
+    kept = {name(number) for number, trial in enumerate(before, start=1) if trial.arm == "bn"}
+    assert names(store) == kept
+    assert len(kept) == 2
+    assert queries.trials(later.engine, study_id) == before
+    freed = {one.checkpoint.file for one in trial_results(later.engine, study_id) if one.freed_at is not None}
+    assert freed == {name(number) for number in range(1, 7)} - kept
+    with reading(later.engine) as session:
+        assert set(needed_files(session)) == kept
+    assert spare_networks(later, 0)[0].files == frozenset()
+    assert queries.events(later.engine, study_id)[-1].kind == "weights_freed"
+
+
+def test_the_first_rows_stay_beside_the_recommended_one(later, store):
+    study_id = submit(later, "first")  # only bln has rows
+    run(later, study_id, [1, 2, 3])
+    for number in (1, 2, 3):
+        store.write(name(number), b"weights")
+    analyse(later, study_id, "ln")
+    places = {trial.arm: trial.checkpoint.file for trial in queries.trials(later.engine, study_id)}
+    clean(later, store, recommended=True, best=1)
+    assert names(store) == {places["ln"], places["bln"]}
+
+
+def test_a_study_keeps_all_while_nothing_is_recommended_or_it_is_not_complete(later, store):
+    unanalysed, nothing, waiting = (submit(later, one) for one in ("unanalysed", "nothing", "waiting"))
+    run(later, unanalysed, [1, 2, 3])
+    run(later, nothing, [4, 5, 6])
+    run(later, waiting, [7], most=1)
+    analyse(later, nothing, None)
+    for number in range(1, 8):
+        store.write(name(number), b"weights")
+    said = {one.name: one.why for one in spare_networks(later, 1)}
+    assert said == {"unanalysed": "it is not analysed yet", "nothing": "nothing is recommended: none"}
+    assert clean(later, store, recommended=True)[0] == 0
+    assert len(names(store)) == 7
+
+
+def test_files_of_another_database_are_not_taken_for_left_over(later, store):
+    assert clean(later, store) == (0, 0)
+    store.write(name(1), b"of another database")
+    with pytest.raises(LedgerError, match=r"has no study.*belong together"):
+        clean(later, store)
+
+
+FILES = st.integers(0, 11)
+STUDIES = st.lists(
+    st.fixed_dictionaries(
+        {
+            "files": st.lists(FILES, min_size=3, max_size=3),
+            "snapshots": st.lists(FILES, max_size=2, unique=True),
+            "done": st.integers(0, 3),
+            "recommended": st.sampled_from([*ARMS, None, "unanalysed"]),
+        }
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+
+@given(
+    studies=STUDIES,
+    ages=st.lists(st.floats(0, 4), min_size=12, max_size=12),
+    rounds=st.lists(st.tuples(st.booleans(), st.integers(0, 2)), min_size=1, max_size=3),
+)
+@hypothesis_settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_whatever_is_cleaned_nothing_named_and_nothing_recommended_goes(tmp_path, studies, ages, rounds):
+    """Random studies that share files, random ages in days, cleaned several times in several ways."""
+    folder = tmp_path / secrets.token_hex(8)
+    ledger = open_ledger(f"sqlite:///{folder / 'ledger.sqlite3'}")
+    store = Folder(folder / "kept")
+    try:
+        named, recommended = fill(ledger, studies)
+        for number, age in enumerate(ages):
+            store.write(name(number), b"weights")
+            moment = (datetime.now(UTC) - age * DAY).timestamp()
+            os.utime(store.path / name(number), (moment, moment))
+        young = {name(number) for number, age in enumerate(ages) if age < 0.999}
+        old = {name(number) for number, age in enumerate(ages) if age > 1.001}
+        for giving, best in rounds:
+            before = names(store)
+            clean(ledger, store, recommended=giving, best=best)
+            now = names(store)
+            assert recommended <= now
+            assert young <= now
+            if not any(given for given, _ in rounds):
+                assert named <= now
+                assert not (old - named) & now
+            with reading(ledger.engine) as session:
+                needed = needed_files(session).keys()
+            assert needed <= now
+            assert not (before & old) - needed & now
+        for one in ledger.studies():
+            assert len(queries.trials(ledger.engine, one.id)) == 3  # figures and rows stay
+    finally:
+        ledger.close()
+
+
+def fill(ledger, studies):
+    """The studies of a random example; the files that are named, and those that are recommended."""
+    named, recommended = set(), set()
+    for number, one in enumerate(studies):
+        study_id = submit(ledger, f"s{number}")
+        files = [(one["files"][0], one["snapshots"]), *one["files"][1:]]
+        complete = one["done"] == 3
+        run(ledger, study_id, files, most=None if complete else one["done"])
+        if complete and one["recommended"] != "unanalysed":
+            analyse(ledger, study_id, one["recommended"])
+        for trial in queries.trials(ledger.engine, study_id):
+            if trial.state is TrialState.FINISHED:
+                own = {trial.checkpoint.file, *(snapshot.file for snapshot in trial.checkpoint.snapshots)}
+                named |= own
+                if complete and trial.arm == one["recommended"]:
+                    recommended |= own
+                if not complete or one["recommended"] in (None, "unanalysed"):
+                    recommended |= own  # nothing of these studies may be given up
+    return named, recommended

@@ -1,0 +1,125 @@
+"""A log file belongs to one process and does not grow for ever."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+
+import pytest
+
+from bln_search.core.errors import OutputError
+from bln_search.core.log_files import LogFile, open_log_file
+from bln_search.core.logs import configure_logs
+
+
+@pytest.fixture
+def opened():
+    """Open log files that are closed again."""
+    handlers = []
+
+    def open_one(path, size=1000, older=2):
+        handlers.append(open_log_file(LogFile(path, size, older)))
+        return handlers[-1]
+
+    yield open_one
+    for handler in handlers:
+        handler.close()
+
+
+@pytest.fixture
+def logs():
+    """What is configured is taken back."""
+    root = logging.getLogger()
+    before, level = root.handlers[:], root.level
+    yield configure_logs
+    for handler in [one for one in root.handlers if one not in before]:
+        root.removeHandler(handler)
+        handler.close()
+    for handler in before:
+        if handler not in root.handlers:
+            root.addHandler(handler)
+    root.setLevel(level)
+
+
+def write(handler, lines):
+    for number in range(lines):
+        handler.emit(logging.makeLogRecord({"msg": f"line {number:04} {'x' * 80}"}))
+
+
+def test_files_are_set_aside_and_the_oldest_forgotten(opened, tmp_path):
+    write(opened(tmp_path / "service.log"), 100)
+    files = sorted(file for file in tmp_path.iterdir() if not file.name.startswith("."))
+    assert [file.name for file in files] == ["service.log", "service.log.1", "service.log.2"]
+    assert all(file.stat().st_size <= 1000 for file in files)
+    assert files[0].read_text().splitlines()[-1].startswith("line 0099")
+
+
+def test_what_was_written_before_is_kept(opened, tmp_path):
+    (tmp_path / "service.log").write_text("before\n")
+    write(opened(tmp_path / "service.log"), 1)
+    assert (tmp_path / "service.log").read_text().startswith("before\nline 0000")
+
+
+def test_no_two_write_one_file_and_a_name_that_is_free_again_is_taken_again(opened, tmp_path):
+    first, second = (opened(tmp_path / "service.log") for _ in range(2))
+    third = opened(tmp_path / "service.log")
+    names = [handler.baseFilename.rpartition("/")[2] for handler in (first, second, third)]
+    assert names == ["service.log", "service.2.log", "service.3.log"]
+    second.close()
+    assert opened(tmp_path / "service.log").baseFilename == second.baseFilename
+
+
+def test_setting_aside_keeps_others_out(opened, tmp_path):
+    write(opened(tmp_path / "service.log"), 100)
+    assert opened(tmp_path / "service.log").baseFilename.endswith("service.2.log")
+
+
+@pytest.mark.parametrize(
+    ("name", "worker"),
+    [("bln-search.log", "bln-search.worker.log"), ("log", "log.worker"), ("a.b.log", "a.b.worker.log")],
+)
+def test_a_worker_has_a_file_beside(tmp_path, name, worker):
+    assert LogFile(tmp_path / name, 1000, 1).of("worker").path == tmp_path / worker
+
+
+def test_the_folder_is_made(opened, tmp_path):
+    write(opened(tmp_path / "new" / "folder" / "service.log"), 1)
+    assert (tmp_path / "new" / "folder" / "service.log").stat().st_size
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"), [("a_folder", "Is a directory"), ("a_file/service.log", "File exists"), ("a" * 300, "too long")]
+)
+def test_a_path_that_cannot_be_is_one_clear_error(opened, tmp_path, name, reason):
+    (tmp_path / "a_folder").mkdir()
+    (tmp_path / "a_file").write_text("")
+    with pytest.raises(OutputError, match=rf"the log file .* cannot be written \(.*{reason}.*BLN_SEARCH_LOG_FILE"):
+        opened(tmp_path / name)
+
+
+def test_no_name_is_one_clear_error(opened):
+    with pytest.raises(OutputError, match=r"'\.' is no name of a log file"):
+        opened(Path())
+
+
+@pytest.mark.parametrize("log_format", ["plain", "json"])
+def test_lines_are_the_same_on_standard_error_and_in_the_file(logs, tmp_path, capsys, log_format):
+    logs(log_format, file=LogFile(tmp_path / "service.log", 10_000, 1))
+    logging.getLogger("service").info("a line", extra={"study_id": 3})
+    written = (tmp_path / "service.log").read_text()
+    assert written == capsys.readouterr().err
+    first, second = written.splitlines()
+    assert f"this log is also in {tmp_path / 'service.log'}" in first
+    if log_format == "json":
+        assert json.loads(second)["study_id"] == 3
+    else:
+        assert second.endswith("INFO a line")
+
+
+def test_without_a_file_there_is_none(logs, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    logs("plain")
+    logging.getLogger("service").info("a line")
+    assert capsys.readouterr().err.endswith("INFO a line\n")
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,114 @@
+"""Every metric that the page, the dashboard and the alerts name is one of a service with a study, and the other way."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.docs.monitoring import FOLDER, OWN_LABELS, WORDS, dashboard, expressions, rules, selectors, words
+from tests.docs.pages import PAGES, written
+from tests.service.conftest import World
+
+EXPRESSIONS = expressions()
+
+
+@pytest.fixture(scope="module")
+def samples(tmp_path_factory):
+    """What /metrics of a service has: labels and their values, by name."""
+    world = World(tmp_path_factory.mktemp("monitored") / "service")
+    world.complete()
+    client = world.client()
+    for path in ("/studies", "/nowhere", "/healthz"):
+        client.get(path)
+    found = {"up": []}
+    for family in text_string_to_metric_families(client.get("/metrics").text):
+        for sample in family.samples:
+            found.setdefault(sample.name, []).append(sample.labels)
+    world.close()
+    return found
+
+
+@pytest.mark.parametrize(("place", "expression"), EXPRESSIONS, ids=[place for place, _ in EXPRESSIONS])
+def test_an_expression_asks_for_what_there_is(samples, place, expression):
+    """Metric, labels, and where a label is told apart by its value, a value of it that occurs."""
+    asked = list(selectors(expression))
+    assert asked
+    for name, conditions in asked:
+        assert name in samples, name
+        for label, sign, value in conditions:
+            if label in OWN_LABELS:
+                continue
+            assert all(label in one for one in samples[name]), f"{name} has no {label}"
+            if label in ("record", "state"):
+                values = {one[label] for one in samples[name]}
+                assert set(value.split("|") if "~" in sign else [value]) <= values, value
+    labels = OWN_LABELS | {label for name, _ in asked for one in samples[name] for label in one} | {"le"}
+    assert words(expression) <= WORDS | labels | {name for name, _ in asked}
+
+
+def table():
+    """The metrics of the page, with their labels."""
+    rows = re.findall(r"^\| `((?:bln_search|process)_\w+)` \|([^|]*)\|", written(PAGES["monitoring.md"]), re.MULTILINE)
+    return {name: set(re.findall(r"`(\w+)`", labels)) for name, labels in rows}
+
+
+def test_the_page_lists_every_metric_with_its_labels_and_no_other(samples):
+    seen = {}
+    for name, found in samples.items():
+        family = re.sub(r"_(bucket|sum|count)$", "", name)
+        seen.setdefault(family, set()).update(label for one in found for label in one)
+    del seen["up"]
+    assert table() == {name: labels - {"le"} for name, labels in seen.items()}
+
+
+def test_every_alert_is_on_the_page():
+    named = set(re.findall(r"`(BlnSearch\w+)`", written(PAGES["monitoring.md"])))
+    assert named == {rule["alert"] for rule in rules()}
+
+
+def test_an_alert_says_what_is_wrong_and_what_it_is_about():
+    for rule in rules():
+        assert rule.keys() == {"alert", "expr", "for", "labels", "annotations"}
+        assert rule["labels"]["severity"] in ("critical", "warning")
+        assert rule["annotations"].keys() == {"summary", "description"}
+
+
+def test_prometheus_reads_the_rules_beside_its_configuration():
+    configuration = yaml.safe_load((FOLDER / "prometheus.yml").read_text())
+    assert all((FOLDER / name).is_file() for name in configuration["rule_files"])
+    (job,) = configuration["scrape_configs"]
+    assert (job["job_name"], job["metrics_path"]) == ("bln-search", "/metrics")
+
+
+class TestDashboard:
+    def test_it_says_what_it_is_and_asks_for_its_data_source(self):
+        board = dashboard()
+        assert board["uid"] == "bln-search"
+        assert board["schemaVersion"] >= 36
+        first, *others = board["templating"]["list"]
+        assert (first["name"], first["type"], first["query"]) == ("datasource", "datasource", "prometheus")
+        assert {one["name"] for one in others} == OWN_LABELS
+        assert all(one["datasource"]["uid"] == "${datasource}" for one in others)
+        assert "id" not in board
+
+    def test_a_panel_has_a_title_a_place_of_its_own_and_that_data_source(self):
+        panels = dashboard()["panels"]
+        assert len({panel["id"] for panel in panels}) == len({panel["title"] for panel in panels}) == len(panels)
+        taken = set()
+        for panel in panels:
+            at = panel["gridPos"]
+            place = {(at["x"] + x, at["y"] + y) for x in range(at["w"]) for y in range(at["h"])}
+            assert not place & taken, panel["title"]
+            assert all(x < 24 for x, _ in place)
+            taken |= place
+            if panel["type"] != "row":
+                assert {one["datasource"]["uid"] for one in (panel, *panel["targets"])} == {"${datasource}"}
+
+    def test_ledgers_are_not_added_up(self):
+        """Several services of one database tell the same figures of it."""
+        for place, expression in EXPRESSIONS:
+            if re.search(r"bln_search_(records|queue|workers|database|checkpoint|disk)", expression):
+                assert not re.search(r"sum( by \([^)]*\))? ?\((?!changes)", expression), place

@@ -1,0 +1,103 @@
+"""A study whose networks are kept in a bucket: handed out, evaluated again, taken along and deleted from there."""
+
+from __future__ import annotations
+
+import hashlib
+
+import httpx
+import pytest
+
+from tests.contracts.buckets import bucket_server
+from tests.end_to_end.commands import call, start
+from tests.end_to_end.service import Service
+from tests.end_to_end.test_taking_along import STUDY
+
+PLACE = "s3://kept/networks"
+
+
+@pytest.fixture(scope="module")
+def bucket():
+    with pytest.MonkeyPatch.context() as patch, bucket_server(patch) as server:
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def place(monkeypatch):
+    """Every test starts without settings of ours."""
+    monkeypatch.setenv("BLN_SEARCH_CHECKPOINTS", PLACE)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory, bucket):
+    home = tmp_path_factory.mktemp("home")
+    (home / "small.yaml").write_text(STUDY)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BLN_SEARCH_CHECKPOINTS", PLACE)
+        call("run", home / "small.yaml", "--workers", "2", home=home, check=0)
+    return home
+
+
+def kept():
+    import boto3
+
+    listed = boto3.client("s3").list_objects_v2(Bucket="kept", Prefix="networks/")
+    return {one["Key"].removeprefix("networks/") for one in listed.get("Contents", [])}
+
+
+def test_networks_go_to_the_bucket_and_nowhere_else(finished):
+    assert len(kept()) == 2
+    assert not (finished / "checkpoints").exists()
+
+
+def test_what_is_evaluated_again_from_there_is_identical(finished):
+    assert "identical" in call("reevaluate", "small", home=finished, check=0).stdout
+
+
+def test_a_network_is_taken_along_from_there(finished, tmp_path):
+    call("export", "small", "--config", "best", "--to", tmp_path / "out", home=finished, check=0)
+    assert (tmp_path / "out" / "parity.json").is_file()
+
+
+def test_the_service_hands_them_out_and_deletes_them(finished):
+    service = Service(finished, "--no-worker").start()
+    try:
+        headers = {"Authorization": f"Bearer {service.token}"}
+        with httpx.Client(base_url=f"{service.address}/api/v1", headers=headers) as client:
+            (trial, other) = client.get("/studies/1/trials").json()["items"]
+            path = f"/studies/1/checkpoints/{trial['checkpoint']['id']}"
+            answer = client.get(path)
+            assert hashlib.sha256(answer.content).hexdigest() == trial["checkpoint"]["sha256"]
+            assert trial["checkpoint"]["file"] in answer.headers["Content-Disposition"]
+            assert client.delete("/studies/1").status_code == 204
+            assert kept() == set(), other
+    finally:
+        service.stop()
+
+
+def test_a_bucket_that_is_not_there_stops_before_anything_is_trained(tmp_path, bucket, monkeypatch):
+    monkeypatch.setenv("BLN_SEARCH_CHECKPOINTS", "s3://absent/networks")
+    (tmp_path / "small.yaml").write_text(STUDY)
+    done = call("run", tmp_path / "small.yaml", "--workers", "1", home=tmp_path)
+    assert done.returncode != 0
+    assert "s3://absent/networks cannot be written to: there is no such place" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "trained" not in done.stdout
+
+
+def test_one_that_goes_away_meanwhile_spoils_nothing(tmp_path):
+    """The study is handed back as it is, and the same command goes on when the bucket is there again."""
+    (tmp_path / "long.yaml").write_text(STUDY.replace("small", "long").replace("epochs: 1", "epochs: 300"))
+    with pytest.MonkeyPatch.context() as patch, bucket_server(patch) as server:
+        patch.setenv("AWS_MAX_ATTEMPTS", "1")
+        process = start("run", tmp_path / "long.yaml", "--workers", "1", home=tmp_path)
+        for line in process.stderr:
+            if "training" in line:
+                break
+        server.stop()
+        _, said = process.communicate(timeout=240)
+    assert process.returncode == 1, said
+    assert "error: s3://kept/networks cannot be written to" in said
+    shown = call("show", "long", home=tmp_path, check=0).stdout
+    assert "failed" not in shown
+    with pytest.MonkeyPatch.context() as patch, bucket_server(patch):
+        call("run", tmp_path / "long.yaml", "--workers", "2", home=tmp_path, check=0)

@@ -1,0 +1,167 @@
+"""A study that an earlier version began is finished by this one; what the earlier one had measured stays."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import subprocess
+import tarfile
+
+import pytest
+from alembic import command as alembic
+from sqlalchemy import text
+
+from bln_search.storage.engine import make_engine, rebuilding, writing
+from bln_search.storage.migration import VERSION_TABLE, alembic_config, newest_revision, present_revision
+from tests.conftest import ROOT
+from tests.contracts.test_backups import every_row
+from tests.end_to_end.commands import call, command
+from tests.end_to_end.service import OneByOne, Service, until
+from tests.end_to_end.test_service import STUDY, finish, recent, table
+
+pytestmark = pytest.mark.xdist_group("old versions")
+
+OLD = {"0004": "dc1689e9076d3b002334029ba4b79b6ca8371afe"}
+"""By schema revision the last commit that wrote it."""
+
+SPEC = {
+    "name": "small",
+    "data": {"name": "digits", "fraction": 0.2},
+    "model": {"name": "mlp", "widths": [8]},
+    "arms": [{"method": "bln"}],
+    "seeds": [0, 1, 2],
+    "training": {"epochs": 60, "batch_size": 25},
+}
+
+
+@pytest.fixture(scope="module")
+def old_code(tmp_path_factory):
+    """The program as it was when it wrote schema revision 0004."""
+    packed = subprocess.run(["git", "archive", OLD["0004"]], cwd=ROOT, capture_output=True)
+    if packed.returncode:
+        pytest.skip("the history is not here: this is no clone, or a shallow one")
+    folder = tmp_path_factory.mktemp("old") / "bln-search"
+    with tarfile.open(fileobj=io.BytesIO(packed.stdout)) as archive:
+        archive.extractall(folder, filter="data")
+    return folder
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "study.yaml"
+    path.write_text(STUDY.replace("EPOCHS", "60").replace("[0, 1]", "[0, 1, 2]"))
+    return path
+
+
+def table_alone(file, tmp_path):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("BLN_SEARCH_DATABASE")
+        return table(file, tmp_path)
+
+
+def begin(service):
+    """A study of which one trial is finished and another under way when the machine loses its power."""
+    service.start()
+    with service.client() as client:
+        study = client.submit(SPEC)["id"]
+        until(lambda: client.study(study)["progress"]["ended"] >= 1, 120)
+        until(lambda: client.study(study)["progress"]["running"] == 1, 60)
+        assert client.study(study)["state"] == "running"
+    service.kill()
+    return study
+
+
+def go_on(service, study):
+    """By this version; what the older one had finished is kept. Returns the table."""
+    service.start()
+    with service.client() as client:
+        assert client.study(study)["progress"]["ended"] >= 1
+        finish(client, study, 240)
+    assert service.stop() == 0
+    return call("leaderboard", study, "--format", "csv", home=service.home, check=0).stdout
+
+
+def stored(engine):
+    """Every evaluation, as it was measured."""
+    with engine.connect() as connection:
+        return [tuple(row) for row in connection.execute(text("SELECT * FROM evaluation ORDER BY id"))]
+
+
+def assert_close(csv_text, other):
+    """The same rows in the same order; figures differ in digits that the older version rounded otherwise."""
+    lines, others = (list(csv.reader(io.StringIO(one))) for one in (csv_text, other))
+    assert len(lines) == len(others) == 1 + 16
+    for line, expected in zip(lines, others, strict=True):
+        for cell, wanted in zip(line, expected, strict=True):
+            assert cell == wanted or float(cell) == pytest.approx(float(wanted), rel=1e-6), (line, expected)
+
+
+def test_what_older_code_began_is_finished_as_if_it_had_never_been(old_code, url, file, tmp_path, monkeypatch):
+    monkeypatch.setenv("BLN_SEARCH_DATABASE", url)
+    study = begin(OneByOne(tmp_path / "home", code=old_code))
+    engine = make_engine(url)
+    assert present_revision(engine) == "0004"
+    measured = stored(engine)
+    upgraded = call("db", "upgrade", home=tmp_path / "home", check=0)
+    assert f"schema revision {newest_revision()}" in upgraded.stdout
+    assert_close(go_on(Service(tmp_path / "home"), study), table_alone(file, tmp_path))
+    assert measured
+    assert stored(engine)[: len(measured)] == measured
+    before = every_row(engine)
+    words = command("worker", "--once")
+    environment = {**os.environ, "PYTHONPATH": str(old_code), "BLN_SEARCH_HOME": str(tmp_path / "home")}
+    late = subprocess.run(words, capture_output=True, text=True, timeout=120, env=environment, cwd=old_code)
+    assert late.returncode == 1
+    assert "which this version of bln-search does not know: it was written by a newer version" in late.stderr
+    assert len(late.stderr.strip().splitlines()) == 1
+    assert every_row(engine) == before
+    engine.dispose()
+
+
+def test_a_database_with_the_tables_of_before_is_brought_up_by_the_start_of_the_service(
+    url, file, tmp_path, monkeypatch
+):
+    """Where the history is not at hand: a study of this version, its database taken back to the earlier tables."""
+    monkeypatch.setenv("BLN_SEARCH_DATABASE", url)
+    study = begin(OneByOne(tmp_path / "home"))
+    engine = make_engine(url)
+    config = alembic_config()
+    with rebuilding(engine) as connection:
+        config.attributes["connection"] = connection
+        alembic.downgrade(config, "0004")
+    assert present_revision(engine) == "0004"
+    assert go_on(Service(tmp_path / "home"), study) == table_alone(file, tmp_path)
+    assert present_revision(engine) == newest_revision()
+    engine.dispose()
+
+
+def test_a_worker_stops_when_the_database_is_upgraded_under_it_and_writes_nothing_more(url, tmp_path, monkeypatch):
+    monkeypatch.setenv("BLN_SEARCH_DATABASE", url)
+    service = Service(tmp_path / "home", "--no-worker").start()
+    engine = make_engine(url)
+    worker = subprocess.Popen(
+        command("worker"), stderr=subprocess.PIPE, text=True, env={**os.environ, "BLN_SEARCH_HOME": str(service.home)}
+    )
+    try:
+        with service.client() as client:
+            study = client.submit({**SPEC, "training": {"epochs": 3000, "batch_size": 25}})["id"]
+            until(lambda: any(one["kind"] == "epoch" for one in recent(service, study)), 120)
+        service.stop()
+        with writing(engine) as session:
+            session.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '9999'"))
+        said = worker.communicate(timeout=60)[1]
+        assert worker.returncode == 1
+        last = said.strip().splitlines()[-1]
+        assert last.startswith("error: the database has the schema revision 9999 now, and this process knows ")
+        assert "Traceback" not in said
+        rows = every_row(engine)
+        assert [row[4] for row in rows["study"]] == ["running"]  # its lease runs out; whoever is next takes it
+        assert len(rows["worker"]) == 1
+    finally:
+        if worker.poll() is None:
+            worker.kill()
+            worker.communicate()
+        if service.process.poll() is None:
+            service.stop()
+        engine.dispose()

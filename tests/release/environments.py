@@ -1,0 +1,127 @@
+"""Wheel and source distribution of this tree, and empty environments outside of it."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+TREE = ("bln_search", "service", "studies", "tests", "bench", "docs")
+FILES = ("pyproject.toml", "MANIFEST.in", "README.md", "CHANGELOG.md", "constraints.txt", "Makefile")
+_OFFLINE = (
+    "connection error",
+    "connection broken",
+    "max retries exceeded",
+    "newconnectionerror",
+    "timed out",
+    "temporary failure in name resolution",
+)
+"""What pip says where nobody answers."""
+
+
+def build(folder: Path) -> Path:
+    """Both packages, made from a copy of the tree, and a wheel made without the source distribution; their folder."""
+    for package in ("build", "setuptools"):
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"{package} is not here: make installs it")
+    copy = folder / "tree"
+    for name in TREE:
+        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in FILES:
+        shutil.copy(ROOT / name, copy)
+    made = folder / "dist"
+    call("-m", "build", "--no-isolation", "--outdir", made, copy, where=folder)
+    call("-m", "build", "--no-isolation", "--wheel", "--outdir", made / "direct", copy, where=folder)
+    return made
+
+
+def contents_of_wheel(wheel: Path) -> dict[str, bytes]:
+    """Every file by its path."""
+    with zipfile.ZipFile(wheel) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def names_in_source(source: Path) -> set[str]:
+    """The paths of every file, without the folder that all of them are in."""
+    with tarfile.open(source) as archive:
+        return {member.name.partition("/")[2] for member in archive if member.isfile()}
+
+
+def call(*words, where: Path, check: bool = True) -> subprocess.CompletedProcess[str]:
+    """This Python, knowing nothing of the tree it was called from."""
+    return _run([sys.executable, *map(str, words)], where, check=check)
+
+
+class Environment:
+    """An environment without any package, in a folder outside the tree."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.home = folder / "home"
+        call("-m", "venv", "--without-pip", folder / "venv", where=folder.parent)
+        self.bin = folder / "venv" / "bin"
+
+    def pip(self, *words, check: bool = True) -> subprocess.CompletedProcess[str]:
+        """Pip of this Python, at work in that environment."""
+        about = ("--disable-pip-version-check", "--no-input", "--python", self.bin / "python")
+        return call("-m", "pip", *about, *words, where=self.folder, check=check)
+
+    def install(self, *words) -> None:
+        """With the versions of the constraints; the test is passed over where pip has no index to ask."""
+        quick = ("--quiet", "--no-compile", "--retries", 1, "--timeout", 30)
+        probe = self.pip("install", "--dry-run", "--no-deps", *quick, "annotated-types", check=False)
+        if probe.returncode:
+            pytest.skip(f"pip has no index to ask: {_last_line(probe)}")
+        done = self.pip("install", *quick, "--constraint", ROOT / "constraints.txt", *words, check=False)
+        if done.returncode and any(sign in done.stderr.lower() for sign in _OFFLINE):
+            pytest.skip(f"pip lost its index: {_last_line(done)}")
+        assert done.returncode == 0, done.stderr
+
+    def see(self, folder: str) -> None:
+        """Have the packages of another environment at hand as well, but those marked as editable there."""
+        site = self.python("import sysconfig; print(sysconfig.get_path('purelib'))").stdout.strip()
+        (Path(site) / "another.pth").write_text(folder + "\n")
+
+    def python(self, code: str) -> subprocess.CompletedProcess[str]:
+        """Its Python."""
+        return _run([str(self.bin / "python"), "-c", code], self.folder)
+
+    def command(self, *words, check: bool = True) -> subprocess.CompletedProcess[str]:
+        """`bln-search` as it was installed, in a folder with nothing of the tree."""
+        return _run([str(self.bin / "bln-search"), *map(str, words)], self.folder, check=check, **self.own())
+
+    def own(self) -> dict[str, str]:
+        """Its home and cache."""
+        return {"BLN_SEARCH_HOME": str(self.home), "BLN_SEARCH_CACHE": str(self.folder / "cache")}
+
+
+def present_packages() -> str:
+    """The folder of the packages that this test runs with; where there are several, the one with torch."""
+    torch = importlib.util.find_spec("torch")
+    return str(Path(torch.origin).parents[1]) if torch and torch.origin else sysconfig.get_path("purelib")
+
+
+def plain(**more: str) -> dict[str, str]:
+    """The variables of this process without what would lead back to the tree or to settings of the tester."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "BLN_SEARCH_"))}
+    return {**kept, "COLUMNS": "200", "PYTHONDONTWRITEBYTECODE": "1", **more}
+
+
+def _run(words: list[str], where: Path, *, check: bool = True, **more: str) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(words, capture_output=True, text=True, timeout=240, cwd=where, env=plain(**more))
+    assert not check or done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return done
+
+
+def _last_line(done: subprocess.CompletedProcess[str]) -> str:
+    return (done.stderr.strip().splitlines() or ["it said nothing"])[-1]

@@ -1,0 +1,171 @@
+"""Wheel and source distribution hold what they should, and what is installed from them works outside the tree."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+from contextlib import contextmanager
+
+import httpx
+import pytest
+
+from bln_search.core.version import VERSION
+from bln_search.storage.migration import newest_revision
+from tests.conftest import ROOT
+from tests.docs.monitoring import expressions, selectors
+from tests.docs.pages import PAGES, blocks
+from tests.release.environments import (
+    Environment,
+    contents_of_wheel,
+    names_in_source,
+    plain,
+    present_packages,
+)
+
+pytestmark = pytest.mark.xdist_group("packages")  # built once
+WHEEL = f"bln_search-{VERSION}-py3-none-any.whl"
+SOURCE = f"bln_search-{VERSION}.tar.gz"
+HEAVY = {"torch", "ray", "optuna", "scipy", "sklearn", "pyarrow", "onnx"}
+
+
+def files_of_the_packages():
+    """What both packages hold here."""
+    files = (file for top in ("bln_search", "service") for file in (ROOT / top).rglob("*") if file.is_file())
+    return {str(file.relative_to(ROOT)) for file in files if "__pycache__" not in file.parts}
+
+
+class TestContents:
+    def test_the_wheel_holds_every_file_of_both_packages_and_nothing_else(self, packages):
+        """Templates, static files, migrations and the mark of types among them; no tests, benchmarks or studies."""
+        held = contents_of_wheel(packages / WHEEL)
+        own = {name for name in held if not name.startswith(f"bln_search-{VERSION}.dist-info/")}
+        assert own == files_of_the_packages()
+        assert {"bln_search/py.typed", "service/templates/base.html", "service/static/service.css"} <= own
+        assert all(held[name] == (ROOT / name).read_bytes() for name in own)
+
+    def test_the_source_distribution_holds_what_builds_the_wheel_and_what_describes_it(self, packages):
+        names = names_in_source(packages / SOURCE)
+        about = {name for name in names if not name.startswith(("bln_search/", "service/", "bln_search.egg-info/"))}
+        assert about == {
+            "CHANGELOG.md",
+            "MANIFEST.in",
+            "PKG-INFO",
+            "README.md",
+            "constraints.txt",
+            "pyproject.toml",
+            "setup.cfg",
+        }
+        assert files_of_the_packages() <= names
+
+    def test_the_wheel_is_the_same_whether_made_from_the_tree_or_from_the_source_distribution(self, packages):
+        assert contents_of_wheel(packages / WHEEL) == contents_of_wheel(packages / "direct" / WHEEL)
+
+
+@pytest.fixture(scope="class")
+def light(packages, tmp_path_factory):
+    """The extra `web` in an environment of its own."""
+    made = Environment(tmp_path_factory.mktemp("light"))
+    made.install(f"{packages / WHEEL}[web]")
+    return made
+
+
+@contextmanager
+def served(environment):
+    """`bln-search serve` as it was installed; a client, and what it says on standard error once it has ended."""
+    said = (environment.folder / "said").open("w+")
+    process = subprocess.Popen(
+        [str(environment.bin / "bln-search"), "serve", "--port", "0"],
+        stdout=subprocess.PIPE,
+        stderr=said,
+        text=True,
+        cwd=environment.folder,
+        env=plain(**environment.own()),
+    )
+    try:
+        address = re.search(r"http://[\d.:]+", process.stdout.readline())[0]
+        with httpx.Client(base_url=address, timeout=20, follow_redirects=True) as client:
+            yield client
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(40)
+        process.stdout.close()
+        said.close()
+
+
+class TestLight:
+    def test_nothing_heavy_is_installed(self, light):
+        code = "import importlib.metadata as m, json; print(json.dumps(list(m.packages_distributions())))"
+        found = set(json.loads(light.python(code).stdout))
+        assert not HEAVY & found
+        assert {"bln_search", "service", "fastapi"} <= found
+        assert not {"tests", "bench", "studies"} & found
+
+    def test_it_says_its_version(self, light):
+        assert light.command("--version").stdout == f"bln-search {VERSION}\n"
+
+    def test_an_empty_database_gets_the_tables(self, light):
+        database = f"sqlite:///{light.folder / 'empty.sqlite3'}"
+        assert light.command("db", "upgrade", "--database", database).stdout.split()[-1] == newest_revision()
+
+    def test_training_says_what_to_install(self, light):
+        (study,) = blocks(PAGES["start.md"], "yaml")
+        (light.folder / study.title).write_text(study.text)
+        done = light.command("run", study.title, check=False)
+        assert done.returncode == 1
+        assert done.stderr == "error: torch is not installed, which this needs: pip install 'bln-search[train]'\n"
+
+    def test_it_serves_pages_with_everything_they_ask_for_and_says_once_that_it_does_not_train(self, light):
+        with served(light) as client:
+            assert client.get("/healthz").status_code == 200
+            figures = client.get("/metrics").text
+            assert all(re.search(rf"^{name}\b", figures, re.MULTILINE) for name in watched())
+            assert client.get("/version").json()["bln_search"] == VERSION
+            token = (light.home / "token").read_text().strip()
+            for account in (None, token):
+                if account:
+                    origin = {"Origin": str(client.base_url).rstrip("/")}
+                    client.post("/api/v1/session", json={"token": account}, headers=origin).raise_for_status()
+                for page in ("/", "/studies/new", "/configurations"):
+                    assert_page(client, page)
+            assert client.get("/static/plotly.js").text.startswith("/**")
+        said = (light.folder / "said").read_text()
+        assert said.count("no worker is started beside the service: ") == 1
+        assert "Traceback" not in said
+
+
+def watched():
+    """The metrics of the dashboard that a service without a worker has from its first minute."""
+    named = {name for _, expression in expressions() for name, _ in selectors(expression)}
+    return named - {"up"}
+
+
+def assert_page(client, path):
+    """It is there, and so is every file it names."""
+    answer = client.get(path, headers={"Accept": "text/html"})
+    assert answer.headers["content-type"].startswith("text/html")
+    assert answer.status_code in (200, 401)
+    named = set(re.findall(r'(?:href|src)="(/static/[^"]+)"', answer.text))
+    assert len(named) >= 3
+    for file in named:
+        assert client.get(file).status_code == 200, file
+
+
+class TestTraining:
+    def test_the_first_study_of_the_documentation_runs_without_a_copy_of_the_repository(
+        self, packages, tmp_path_factory
+    ):
+        """Shortened here. The packages it needs are those of this environment, so that nothing is fetched."""
+        environment = Environment(tmp_path_factory.mktemp("training"))
+        environment.see(present_packages())
+        environment.pip("install", "--quiet", "--no-index", "--no-deps", "--ignore-installed", packages / WHEEL)
+        environment.pip("install", "--quiet", "--no-index", "bln-search[train]")
+        place = environment.python("import bln_search, pathlib; print(pathlib.Path(bln_search.__file__).parent)")
+        assert place.stdout.startswith(str(environment.folder))
+        (study,) = blocks(PAGES["start.md"], "yaml")
+        short = study.text.replace("epochs: 5", "epochs: 1").replace("seeds: [0, 1, 2]", "seeds: [0]")
+        (environment.folder / study.title).write_text(short)
+        done = environment.command("run", study.title)
+        assert "3 trials" in done.stderr
+        assert re.search(r"^Use ", done.stdout, re.MULTILINE), done.stdout

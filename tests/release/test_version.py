@@ -1,0 +1,58 @@
+"""The version stands in one place, `bln_search/core/version.py`; everything that names it says the same."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+
+from fastapi.testclient import TestClient
+
+import bln_search
+from bln_search.core.version import VERSION
+from bln_search.settings import Settings
+from bln_search.storage.ledger import open_ledger
+from service.app import make_app, make_context
+from service.document import document
+from tests.conftest import ROOT
+from tests.end_to_end.commands import call
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def test_it_is_three_numbers():
+    assert re.fullmatch(r"\d+\.\d+\.\d+((a|b|rc)\d+)?", VERSION)
+
+
+def test_the_packages_read_it_from_there():
+    assert "version" not in PROJECT["project"]
+    assert PROJECT["project"]["dynamic"] == ["version"]
+    assert PROJECT["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "bln_search.core.version.VERSION"}
+
+
+def test_library_and_command_say_it():
+    assert bln_search.__version__ == VERSION
+    assert call("--version", check=0).stdout == f"bln-search {VERSION}\n"
+
+
+def test_the_service_says_it(home):
+    settings = Settings(home=home, hosts=("testserver",))
+    ledger = open_ledger(settings.database_url)
+    with TestClient(make_app(make_context(settings, ledger))) as client:
+        assert client.get("/version").json()["bln_search"] == VERSION
+        assert client.get("/api/v1/openapi.json").json()["info"]["version"] == VERSION
+        assert f'version="{VERSION}"' in client.get("/metrics").text
+    ledger.close()
+
+
+def test_the_committed_description_of_the_api_says_it():
+    assert json.loads((ROOT / "openapi.json").read_text(encoding="utf-8"))["info"]["version"] == VERSION
+    assert json.loads(document())["info"]["version"] == VERSION
+
+
+def test_the_changelog_has_a_heading_for_it_or_for_what_is_not_released():
+    """The newest heading: that version with its day, or what comes after the newest version that has one."""
+    headings = re.findall(r"^## \[([^\]]+)\](.*)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert headings[0][0] in (VERSION, "Unreleased")
+    released = [(version, rest) for version, rest in headings if version != "Unreleased"]
+    assert all(re.fullmatch(r" - \d{4}-\d{2}-\d{2}", rest) for _, rest in released)

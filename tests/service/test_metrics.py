@@ -1,0 +1,164 @@
+"""Figures for monitoring: what is in them, what is not, and what they cost."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import namedtuple
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from bln_search.core.errors import LedgerError
+from bln_search.settings import Settings
+from service.cached import Cached
+from service.collector import checkpoints_held, disk_with_least_room
+from tests.service.conftest import study
+
+
+def read(client):
+    """Every sample by name and labels."""
+    answer = client.get("/metrics")
+    assert answer.status_code == 200
+    return {
+        (sample.name, *sorted(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(answer.text)
+        for sample in family.samples
+    }
+
+
+def test_every_family_is_described_and_named_as_prometheus_wants_it(client):
+    client.get("/healthz")
+    for family in text_string_to_metric_families(client.get("/metrics").text):
+        assert family.documentation
+        assert family.type in ("counter", "gauge", "histogram"), family.name
+        assert re.fullmatch(r"(bln_search|process)_[a-z]+(_[a-z]+)*", family.name)
+        assert not re.search(r"_(ms|milliseconds|minutes|kb|mb|megabytes|percent)$", family.name)
+        if family.type == "gauge":
+            assert not family.name.endswith("_total")
+        if family.type == "counter":
+            assert {sample.name for sample in family.samples} == {f"{family.name}_total"}
+
+
+def test_a_service_without_a_study_has_every_state_at_nothing(client):
+    found = read(client)
+    records = {key: value for key, value in found.items() if key[0] == "bln_search_records"}
+    assert len(records) == 21
+    assert set(records.values()) == {0}
+    assert found["bln_search_database_up",] == 1
+    assert found["bln_search_queue_oldest_seconds",] == 0
+    assert found["bln_search_database_bytes",] > 10_000
+    assert found["process_resident_memory_bytes",] > 1_000_000
+
+
+def test_results_and_what_waits_are_counted(world, client):
+    world.complete()
+    world.queue.submit(study("waits"), "ada")
+    found = read(client)
+    assert found["bln_search_records", ("record", "trial"), ("state", "finished")] == 2
+    assert found["bln_search_records", ("record", "evaluation"), ("state", "measured")] == 60
+    assert found["bln_search_queue_studies",] == 1
+    assert 0 <= found["bln_search_queue_oldest_seconds",] < 60
+
+
+def test_nothing_of_anybody_is_in_them(world, client):
+    study_id = world.complete("a_name_of_a_study")
+    client.get(f"/api/v1/studies/{study_id}")
+    client.get("/api/v1/studies?name=a_name_of_a_study")
+    text = client.get("/metrics").text
+    for word in ("a_name_of_a_study", "ada", "host/1/0", str(world.home)):
+        assert word not in text
+
+
+def test_numbers_paths_and_methods_that_people_make_up_are_no_labels(client):
+    for number in range(20):
+        client.get(f"/api/v1/studies/{number}")
+        client.get(f"/studies/{number}")
+        client.get(f"/nowhere/{number}")
+        client.get(f"/static/{number}.js")
+        client.request(f"METHOD{number}", "/healthz")
+    labels = {key[1:] for key in read(client) if key[0] == "bln_search_requests_total"}
+    assert {dict(one)["method"] for one in labels} == {"GET", "other"}
+    assert {(dict(one)["route"], dict(one)["status"]) for one in labels} == {
+        ("/api/v1/studies/{study_id:number}", "404"),
+        ("/studies/{study_id:number}", "404"),
+        ("/static", "404"),
+        ("/healthz", "405"),
+        ("unknown", "404"),
+    }
+
+
+def test_a_database_that_cannot_be_read_leaves_the_other_figures(world, client, monkeypatch):
+    def fail(*_):
+        raise LedgerError("it is away")
+
+    monkeypatch.setattr("service.collector.ledger_figures", fail)
+    monkeypatch.setattr("service.collector.records_by_state", fail)
+    found = read(client)
+    assert found["bln_search_database_up",] == 0
+    assert not [
+        key for key in found if key[0] in ("bln_search_records", "bln_search_workers", "bln_search_queue_studies")
+    ]
+    assert ("bln_search_disk_free_bytes",) in found
+
+
+def test_the_ledger_is_read_once_however_many_ask(world, client, monkeypatch):
+    asked = []
+    monkeypatch.setattr("service.collector.records_by_state", lambda engine: asked.append(engine) or {})
+    for _ in range(5):
+        read(client)
+    assert len(asked) == 1
+
+
+def test_who_asks_while_it_is_made_waits_for_nobody():
+    going, gate, made = threading.Event(), threading.Event(), []
+
+    def make():
+        made.append(len(made))
+        if len(made) == 2:
+            going.set()
+            gate.wait(10)
+        return made[-1]
+
+    kept = Cached(make, seconds=0)
+    assert kept() == 0
+    slow = threading.Thread(target=kept)
+    slow.start()
+    assert going.wait(10)
+    assert [kept() for _ in range(3)] == [0, 0, 0]  # what was made before, at once
+    gate.set()
+    slow.join()
+    assert made == [0, 1]
+
+
+def test_what_is_kept_is_made_anew_after_its_time(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr("service.cached.time.monotonic", lambda: now[0])
+    numbers = iter(range(9))
+    kept = Cached(lambda: next(numbers), seconds=5)
+    assert (kept(), kept()) == (0, 0)
+    now[0] += 5
+    assert (kept(), kept()) == (1, 1)
+
+
+class TestRoom:
+    def test_files_of_networks_are_counted_and_nothing_else(self, tmp_path):
+        settings = Settings(home=tmp_path)
+        assert checkpoints_held(settings) == (0, 0)
+        settings.checkpoint_store.write("one.safetensors", b"12345")
+        (tmp_path / "checkpoints" / ".two.safetensors-unfinished").write_bytes(b"123")
+        assert checkpoints_held(settings) == (1, 5)
+
+    def test_of_a_bucket_nothing_is_asked(self, tmp_path):
+        """Its own service tells how much it holds, and it may be slow or away."""
+        settings = Settings(home=tmp_path, checkpoints="s3://nowhere/at/all")
+        assert checkpoints_held(settings) is None
+        assert disk_with_least_room(settings) == disk_with_least_room(Settings(home=tmp_path))
+
+    def test_the_disk_with_less_room_counts_also_of_folders_that_are_not_there_yet(self, tmp_path, monkeypatch):
+        rooms = {tmp_path: (1000, 700, 300), tmp_path / "other": (5000, 4800, 200)}
+        (tmp_path / "other").mkdir()
+        usage = namedtuple("usage", "total used free")
+        monkeypatch.setattr("bln_search.core.checkpoints.folder.shutil.disk_usage", lambda path: usage(*rooms[path]))
+        assert disk_with_least_room(Settings(home=tmp_path / "not" / "yet")) == (1000, 300)
+        apart = Settings(home=tmp_path, checkpoints=str(tmp_path / "other" / "kept"))
+        assert disk_with_least_room(apart) == (5000, 200)

@@ -1,0 +1,49 @@
+"""What the service says when it starts."""
+
+from __future__ import annotations
+
+import pytest
+
+from bln_search.settings import Settings, load_settings
+from bln_search.storage.ledger import open_ledger
+from service.app import make_context
+from service.server import _greet, _is_loopback, worker_environment
+
+
+@pytest.fixture
+def context(home):
+    settings = Settings(home=home)
+    ledger = open_ledger(settings.database_url)
+    yield make_context(settings, ledger)
+    ledger.close()
+
+
+@pytest.mark.parametrize("secretly", [False, True])
+def test_the_first_token_is_printed_only_for_this_machine_and_only_once(context, home, capsys, secretly):
+    _greet(context, "http://here:1", secretly=secretly)
+    token = (home / "token").read_text().strip()
+    assert (home / "token").stat().st_mode & 0o777 == 0o600
+    said = capsys.readouterr().out
+    assert (token in said) is not secretly
+    assert str(home / "token") in said
+    _greet(context, "http://here:1", secretly=secretly)
+    assert capsys.readouterr().out == "bln-search: http://here:1\n"
+
+
+@pytest.mark.parametrize(
+    ("host", "loopback"),
+    [("127.0.0.1", True), ("127.0.0.9", True), ("::1", True), ("localhost", True), ("0.0.0.0", False), ("box", False)],
+)
+def test_what_is_only_this_machine(host, loopback):
+    assert _is_loopback(host) is loopback
+
+
+def test_the_password_in_a_file_is_in_no_environment_of_the_worker_beside(tmp_path, monkeypatch):
+    (tmp_path / "password").write_text("hidden")
+    monkeypatch.setenv("BLN_SEARCH_DATABASE", "postgresql+psycopg://ada@db/x")
+    monkeypatch.setenv("BLN_SEARCH_DATABASE_PASSWORD_FILE", str(tmp_path / "password"))
+    settings = load_settings()
+    assert "hidden" in settings.database_url
+    environment = worker_environment(settings)
+    assert environment["BLN_SEARCH_DATABASE"] == "postgresql+psycopg://ada@db/x"
+    assert not any("hidden" in value for value in environment.values())

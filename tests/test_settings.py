@@ -1,0 +1,55 @@
+"""Settings from the environment: the database's password in a file of its own."""
+
+from __future__ import annotations
+
+import pytest
+from sqlalchemy.engine import make_url
+
+from bln_search.core.errors import SpecError
+from bln_search.settings import load_settings
+
+URL = "postgresql+psycopg://bln_search@database/bln_search"
+
+
+@pytest.fixture
+def given(tmp_path, monkeypatch):
+    """Set the URL and the content of the file; the URL that comes of it."""
+
+    def give(url, content):
+        file = tmp_path / "password"
+        if content is not None:
+            file.write_bytes(content)
+        monkeypatch.setenv("BLN_SEARCH_DATABASE_PASSWORD_FILE", str(file))
+        if url is not None:
+            monkeypatch.setenv("BLN_SEARCH_DATABASE", url)
+        return load_settings().database_url
+
+    return give
+
+
+@pytest.mark.parametrize(
+    ("content", "password"), [(b"abc\n", "abc"), (b"a b@/:%\r\n", "a b@/:%"), ("λ ".encode(), "λ ")]
+)
+def test_the_password_comes_from_the_file_without_the_end_of_its_line(given, content, password):
+    assert make_url(given(URL, content)) == make_url(URL).set(password=password)
+
+
+@pytest.mark.parametrize(
+    "url", ["postgresql+psycopg://u:own@h/d", "postgresql+psycopg://h/d", "sqlite:///x.sqlite3", "no url"]
+)
+def test_a_url_with_a_password_or_without_a_user_stays_as_it_is(given, url):
+    assert given(url, b"other") == url
+
+
+def test_without_a_url_the_database_is_sqlite_in_the_home(given, home):
+    assert given(None, b"other") == f"sqlite:///{home / 'ledger.sqlite3'}"
+
+
+def test_a_url_that_was_filled_in_is_not_filled_in_again(given):
+    assert given(given(URL, b"first"), b"second") == URL.replace("@", ":first@")
+
+
+@pytest.mark.parametrize("content", [None, b"", b"\n", b"\xff"])
+def test_a_file_that_cannot_be_used_is_named(given, tmp_path, content):
+    with pytest.raises(SpecError, match=f"BLN_SEARCH_DATABASE_PASSWORD_FILE: {tmp_path / 'password'}"):
+        given(URL, content)

@@ -1,0 +1,242 @@
+"""A study over several Ray nodes: nodes end, nodes join, the cluster ends; the table is the same, no cell is twice."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+
+import pytest
+from sqlalchemy import select
+
+from bln_search.core.checkpoints import Folder
+from bln_search.core.errors import ClusterError
+from bln_search.core.states import AttemptState, FailureClass, StudyState, TrialState
+from bln_search.core.words import Scope
+from bln_search.search.local import LocalExecutor
+from bln_search.search.messages import EvaluationDone
+from bln_search.search.place import Place
+from bln_search.search.ray_tune import RayExecutor
+from bln_search.specs import parse_study
+from bln_search.storage.access import create_token
+from bln_search.storage.engine import reading
+from bln_search.storage.evaluations import evaluations
+from bln_search.storage.ledger import open_ledger
+from bln_search.storage.queue import Queue
+from bln_search.storage.tables import AttemptRow, CheckpointRow, EvaluationRow, TrialRow
+from bln_search.worker import run_study
+from tests.conftest import ROOT
+from tests.worker.nodes import Nodes
+from tests.worker.test_run import Watcher, ledger, place  # noqa: F401 - fixtures
+
+pytestmark = [
+    pytest.mark.xdist_group("ray"),
+    pytest.mark.filterwarnings("default"),  # Ray's own are not ours to mend
+]
+TRIALS = 32
+FEW = 24
+STUDY = """
+name: nodes
+data: {name: digits, validation: 200}
+model: {name: mlp, widths: [8]}
+arms: [{method: bln}]
+training: {epochs: 2, batch_size: 5}
+seeds: [SEEDS]
+"""
+
+
+def study(trials=TRIALS):
+    return parse_study(STUDY.replace("SEEDS", ", ".join(str(seed) for seed in range(trials))))
+
+
+def figures(opened, study_id):
+    """Every evaluation with its figures to the last bit."""
+    return [
+        (one.seed, one.evaluation.key, one.evaluation.state, one.evaluation.n, one.evaluation.loss.hex())
+        for one in evaluations(opened.engine, study_id)
+    ]
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory):
+    """The figures of the study through the local executor; the first trials are those of a study of fewer seeds."""
+    folder = tmp_path_factory.mktemp("local")
+    opened = open_ledger(f"sqlite:///{folder / 'ledger.sqlite3'}")
+    study_id = opened.accept(study())
+    there = Place(folder / "data", folder / "cache", Folder(folder / "checkpoints"))
+    assert run_study(opened, study_id, LocalExecutor(there, 2), Watcher()) is StudyState.COMPLETE
+    found = figures(opened, study_id)
+    opened.close()
+    return found
+
+
+def check_cells(opened, trials=TRIALS):
+    """Every cell is there once: trials, the attempt that finished each, evaluations under their UNIQUE key."""
+    with reading(opened.engine) as session:
+        keys = list(session.scalars(select(TrialRow.key)))
+        finished = select(AttemptRow.trial_id).where(AttemptRow.state == AttemptState.SUCCEEDED)
+        succeeded = Counter(session.scalars(finished))
+        columns = [EvaluationRow.configuration, EvaluationRow.estimate, EvaluationRow.batch_size, EvaluationRow.split]
+        cells = session.execute(select(CheckpointRow.trial_id, *columns).join(CheckpointRow)).all()
+        running = session.scalars(select(AttemptRow.id).where(AttemptRow.state == AttemptState.RUNNING)).all()
+    assert len(keys) == len(set(keys)) == trials
+    assert sorted(succeeded.values()) == [1] * trials
+    assert len(cells) == len(set(cells)) == trials * 2 * 16
+    assert running == []
+
+
+class Log(logging.Handler):
+    """Which process carried each trial out, as the executor says."""
+
+    def __init__(self):
+        super().__init__()
+        self.pids = []
+
+    def emit(self, record):
+        if "carried out by" in record.getMessage():
+            self.pids.append(record.args[1])
+
+
+@pytest.fixture
+def log():
+    """The executor's log."""
+    logger, handler = logging.getLogger("bln_search.search.ray_tune"), Log()
+    before = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    yield handler
+    logger.removeHandler(handler)
+    logger.setLevel(before)
+
+
+class Act(Watcher):
+    """Notes which node carried each trial out; calls `act` when so many have ended, until it says that it is done."""
+
+    def __init__(self, nodes, log, after, act):
+        super().__init__(self._see)
+        self.nodes, self.log, self.after, self.act = nodes, log, after, act
+        self.carried = []
+        self.acted_at = None
+
+    def _see(self, message):
+        if isinstance(message, EvaluationDone):
+            self.carried.append(self.nodes.number_of(self.log.pids[-1]))
+            if self.acted_at is None and len(self.carried) >= self.after and self.act():
+                self.acted_at = len(self.carried)
+
+
+def test_a_node_killed_in_the_middle_costs_its_trial_another_attempt_and_nothing_else(
+    ledger,  # noqa: F811
+    place,  # noqa: F811
+    tmp_path,
+    expected,
+    log,
+):
+    killed = []
+
+    def kill():
+        for node in nodes.nodes:
+            if not killed and node.is_busy():
+                node.kill()
+                killed.append(node)
+        return killed
+
+    study_id = ledger.accept(study())
+    with Nodes(tmp_path, 3) as nodes, RayExecutor(place, address=nodes.address) as executor:
+        watcher = Act(nodes, log, 8, kill)
+        assert run_study(ledger, study_id, executor, watcher) is StudyState.COMPLETE
+    assert 8 <= watcher.acted_at < TRIALS - 8
+    assert figures(ledger, study_id) == expected
+    check_cells(ledger)
+    with reading(ledger.engine) as session:
+        failed = session.scalars(select(AttemptRow).where(AttemptRow.state == AttemptState.FAILED)).all()
+        assert [one.failure for one in failed] == [FailureClass.INFRASTRUCTURE]
+        assert "the worker process ended" in failed[0].reason
+    assert set(watcher.carried) == {0, 1, 2}
+    gone = nodes.nodes.index(killed[0])
+    assert set(watcher.carried[-8:]) == {0, 1, 2} - {gone}
+
+
+def test_a_node_that_joins_carries_trials_and_the_study_outlives_the_first(
+    ledger,  # noqa: F811
+    place,  # noqa: F811
+    tmp_path,
+    expected,
+    log,
+):
+    study_id = ledger.accept(study(FEW))
+    with Nodes(tmp_path, 1) as nodes, RayExecutor(place, address=nodes.address) as executor:
+
+        def change():
+            """A second node, and once it has carried a trial out no first one any more."""
+            if len(nodes.nodes) == 1:
+                nodes.join(wait=False)
+            if not nodes.nodes[1].pids:
+                return False
+            nodes.nodes[0].kill()
+            return True
+
+        watcher = Act(nodes, log, 2, change)
+        assert run_study(ledger, study_id, executor, watcher) is StudyState.COMPLETE
+    assert watcher.acted_at < FEW
+    assert figures(ledger, study_id) == expected[: FEW * 2 * 16]
+    check_cells(ledger, FEW)
+    assert set(watcher.carried) == {0, 1}
+
+
+def test_a_cluster_without_cores_is_refused(place, tmp_path):  # noqa: F811
+    with (
+        Nodes(tmp_path, 0) as nodes,
+        pytest.raises(ClusterError, match="no node of the Ray cluster has cores for trials yet"),
+        RayExecutor(place, address=nodes.address),
+    ):
+        pass
+
+
+def start_worker(address, database, home, *, once=False):
+    """`bln-search worker` on the cluster, a process of its own."""
+    program = "import sys; from bln_search.cli.main import main; main()"
+    words = ["worker", "--executor", "ray", "--ray-address", address, "--database", database]
+    with (home / "worker.log").open("ab") as output:
+        return subprocess.Popen(
+            [sys.executable, "-c", program, *words, *(["--once"] if once else [])],
+            env={**os.environ, "BLN_SEARCH_HOME": str(home), "PYTHONPATH": str(ROOT)},
+            stdout=output,
+            stderr=output,
+        )
+
+
+def wait_for(condition, process, seconds=120):
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until
+        assert process.poll() is None
+        time.sleep(0.2)
+
+
+def test_a_head_killed_ends_the_worker_and_the_next_worker_completes_the_study_on_another_cluster(tmp_path, expected):
+    url = f"sqlite:///{tmp_path / 'ledger.sqlite3'}"
+    opened = open_ledger(url)
+    create_token(opened.engine, "ada", Scope.WRITE)
+    study_id = Queue(opened).submit(study(FEW), "ada").study_id
+    with Nodes(tmp_path, 1) as nodes:
+        worker = start_worker(nodes.address, url, tmp_path)
+        wait_for(lambda: opened.study(study_id).trials.get(TrialState.FINISHED, 0) >= 3, worker)
+        nodes.head.kill()
+        assert worker.wait(timeout=60) == 1
+    told = (tmp_path / "worker.log").read_text()
+    assert "the Ray cluster" in told
+    assert "gone" in told
+    assert "Traceback" not in told
+    left = opened.study(study_id)
+    assert left.state is StudyState.ACCEPTED
+    assert left.trials.keys() == {TrialState.FINISHED, TrialState.WAITING}
+    with Nodes(tmp_path, 2) as nodes:
+        assert start_worker(nodes.address, url, tmp_path, once=True).wait(timeout=180) == 0
+    assert opened.study(study_id).state is StudyState.COMPLETE
+    assert figures(opened, study_id) == expected[: FEW * 2 * 16]
+    check_cells(opened, FEW)
+    opened.close()

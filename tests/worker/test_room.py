@@ -1,0 +1,111 @@
+"""With too little room on the disk nothing is begun; what is under way ends, and it goes on when there is room."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+
+import pytest
+
+from bln_search.core.checkpoints import Folder
+from bln_search.core.states import StudyState
+from bln_search.core.words import Scope
+from bln_search.search.local import LocalExecutor
+from bln_search.search.messages import TrainingDone
+from bln_search.search.place import Place
+from bln_search.settings import Settings
+from bln_search.specs import parse_study
+from bln_search.storage import queries
+from bln_search.storage.access import create_token
+from bln_search.storage.browse import find_study_line
+from bln_search.storage.ledger import open_ledger
+from bln_search.storage.queue import Queue
+from bln_search.worker import loop
+from bln_search.worker.loop import Worker
+
+STUDY = parse_study("""
+name: small
+data: {name: digits, fraction: 0.2}
+model: {name: mlp, widths: [4]}
+arms: [{method: bln}]
+seeds: [0, 1, 2]
+training: {epochs: 1, batch_size: 25}
+""")
+
+
+class Disk:
+    """The real room of this disk, against a bound that can be set above or below it."""
+
+    def __init__(self, home):
+        self.settings = Settings(home=home, free_bytes=0)
+
+    def fill(self):
+        wanted = shutil.disk_usage(self.settings.home).total + 1
+        self.settings = self.settings.model_copy(update={"free_bytes": wanted})
+
+    def empty(self):
+        self.settings = self.settings.model_copy(update={"free_bytes": 0})
+
+    def lacking(self):
+        return self.settings.lacking_room
+
+
+@pytest.fixture
+def disk(home):
+    home.mkdir()
+    return Disk(home)
+
+
+@pytest.fixture
+def worker(tmp_path, disk, monkeypatch):
+    monkeypatch.setattr(loop, "_AFTER_ERROR", 0.1)
+    ledger = open_ledger(f"sqlite:///{tmp_path / 'ledger.sqlite3'}")
+    create_token(ledger.engine, "ada", Scope.WRITE)
+    place = Place(tmp_path / "data", tmp_path / "cache", Folder(tmp_path / "checkpoints"))
+    yield Worker(ledger, place, LocalExecutor(place, 1), cap=2, lacking_room=disk.lacking)
+    ledger.close()
+
+
+def line(worker, study_id):
+    return find_study_line(worker.ledger.engine, study_id)[0]
+
+
+def test_no_study_is_taken_until_there_is_room_and_that_is_said_once(worker, disk, caplog):
+    study_id = Queue(worker.ledger).submit(STUDY, "ada").study_id
+    disk.fill()
+    threading.Timer(1.0, disk.empty).start()
+    started = time.monotonic()
+    worker.work(once=True)
+    assert time.monotonic() - started > 1.0
+    assert line(worker, study_id).state == StudyState.COMPLETE
+    said = [record.message for record in caplog.records]
+    assert [one for one in said if "no study is taken before there is room" in one] == [said[0]]
+    assert "`bln-search checkpoints clean` frees some" in said[0]
+    assert said[1] == "there is room again"
+
+
+def test_trials_under_way_end_and_the_others_wait_for_room(worker, disk, monkeypatch):
+    study_id = Queue(worker.ledger).submit(STUDY, "ada").study_id
+    states = []
+    heard = loop._Log.heard
+
+    def fill_when_trained(self, trial, message):
+        heard(self, trial, message)
+        if isinstance(message, TrainingDone) and not states:
+            disk.fill()
+            states.append("full")
+
+    def look_and_empty():
+        while line(worker, study_id).state != StudyState.ACCEPTED or not states:
+            time.sleep(0.02)
+        states.append({str(one.state) for one in queries.trials(worker.ledger.engine, study_id)})
+        disk.empty()
+
+    monkeypatch.setattr(loop._Log, "heard", fill_when_trained)
+    threading.Thread(target=look_and_empty, daemon=True).start()
+    worker.work(once=True)
+    assert states == ["full", {"finished", "waiting"}]
+    assert line(worker, study_id).state == StudyState.COMPLETE
+    kinds = [event.kind for event in queries.events(worker.ledger.engine, study_id)]
+    assert kinds.count("attempt_started") == 3  # nothing was given up and begun anew
