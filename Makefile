@@ -55,6 +55,7 @@ clean:  ## remove the environment and every cache
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "bln-search needs Python 3.11 or newer: make PYTHON=/path/to/python3.11")'
+	@echo "setting up $(VENV): torch, Ray and everything else the commands and tests need; a minute or more, once"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[train,web,client,export,docs,dev]'
 	@touch $@

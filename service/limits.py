@@ -5,10 +5,9 @@ from __future__ import annotations
 import time
 from threading import Lock
 
-from bln_search.core.registered import data_problem, model_problem, pair_problem
 from bln_search.settings import Settings
 from bln_search.specs.plan import Plan, plan_study
-from bln_search.specs.problems import Problem, space_problems
+from bln_search.specs.problems import Problem, name_problems, space_problems
 from bln_search.specs.study import StudySpec
 from bln_search.specs.trial import written_trials
 from service.problems import RefusedError, invalid_body
@@ -44,11 +43,7 @@ class Rates:
 
 def checked_plan(study: StudySpec, settings: Settings) -> Plan:
     """The plan of a study that may be sent in. Raises RefusedError (422) with every reason why it may not."""
-    problems = [
-        Problem(("data", "name"), data_problem(study.data.name) or ""),
-        Problem(("model", "name"), _model_problem(study) or pair_problem(study.model.name, study.data.name) or ""),
-    ]
-    problems = [one for one in problems if one.message]
+    problems = name_problems(study)
     if not problems and written_trials(study) <= settings.most_trials:
         problems = space_problems(study)
     elif not problems:
@@ -73,10 +68,6 @@ def checked_plan(study: StudySpec, settings: Settings) -> Plan:
 
 def _too_many(place: str, what: str, found: int, most: int) -> Problem:
     return Problem((place,), f"{what} {found:,}, this service takes {most:,} at most")
-
-
-def _model_problem(study: StudySpec) -> str | None:
-    return model_problem(study.model.name, set(study.model.model_dump(exclude={"name"}, exclude_none=True)))
 
 
 def check_room(settings: Settings) -> None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from torch import nn
 
 from bln_search.api.layered import LayeredConfiguration
 from bln_search.api.ranked import LayerPopulationsByName, RankedConfiguration
-from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.configuration import InferenceConfiguration, Source
 from bln_search.core.errors import ModelError
 from bln_search.core.per_layer import SEPARATOR, PerLayerConfiguration
+from bln_search.norms import Normalization
 from bln_search.norms.finding import find_norms
 
 Choice = RankedConfiguration | LayeredConfiguration | PerLayerConfiguration | InferenceConfiguration | str
@@ -23,8 +24,8 @@ def apply_configuration(network: nn.Module, choice: Choice) -> nn.Module:
     (`"TTFF.FFFF"`, in the order of the layers' names) or one for all, whose population values, where it reads any, the
     layers already have. The state dict keeps configuration and values.
 
-    Raises ModelError for a network without normalization layers, other layers than were evaluated, or a configuration
-    of another method; the network is then as it was.
+    Raises ModelError for a network without normalization layers, other layers than were evaluated, a configuration of
+    another method, or one whose population values no layer has; the network is then as it was.
     """
     layers = find_norms(network)
     words, populations = _words(choice, list(layers))
@@ -35,11 +36,30 @@ def apply_configuration(network: nn.Module, choice: Choice) -> nn.Module:
     try:
         for name, word in words.items():
             layers[name].configure(word, populations.get(name))
+        _check_values(layers.values())
     except BaseException:
         for layer, snapshot in before.items():
             layer.restore(snapshot)
         raise
     return network
+
+
+def _check_values(layers: Iterable[Normalization]) -> None:
+    """Raise ModelError where no layer has the population values that it reads."""
+    readers = [(layer, missing) for layer in layers if (missing := _missing(layer)) is not None]
+    if readers and all(missing for _, missing in readers):
+        layer, missing = readers[0]
+        raise ModelError(
+            f"{layer.configuration} reads {', '.join(missing)} from the population, and no layer of this network was "
+            "given such values: apply a row of a ranked table, as in apply_configuration(network, ranked.recommended)"
+        )
+
+
+def _missing(layer: Normalization) -> list[str] | None:
+    """The population values that a layer reads and does not have; None where it reads none."""
+    sources = {statistic: layer.configuration.source(statistic) for statistic in layer.method.statistics}
+    read = [one for one, source in sources.items() if source in (Source.POPULATION, Source.MEMORY)]
+    return [str(one) for one in read if not layer.is_configured(one, sources[one])] if read else None
 
 
 def _words(choice: Choice, names: Sequence[str]) -> tuple[dict[str, InferenceConfiguration], LayerPopulationsByName]:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from bln_search.core.configuration import InferenceConfiguration, Method
 from bln_search.core.errors import ModelError
 from bln_search.core.words import Semantics
-from bln_search.norms import Normalization, make_norm
+from bln_search.norms import BN, Normalization, make_norm
 from bln_search.norms.statistics import LayerPopulation, PopulationPair
 
 _OTHERS = (nn.GroupNorm, nn.SyncBatchNorm, nn.BatchNorm3d, nn.RMSNorm, nn.InstanceNorm1d, nn.InstanceNorm2d)
@@ -29,8 +29,8 @@ def convert(
 
     method: `bln` (train the network afterwards: BLN scales differently), or `same`: BatchNorm becomes BN and LayerNorm
     becomes LN with γ, β, ε and running statistics kept, so that a trained network answers as before and its
-    configurations can be evaluated. batch_size: the training mini-batch size m of BLN's weights; by default the size
-    at hand.
+    configurations can be evaluated, under its running statistics (`moving`) too where every layer has them.
+    batch_size: the training mini-batch size m of BLN's weights; by default the size at hand.
     semantics: `paper` or `reference`. A deep copy keeps the network that was given.
 
     Warns (UserWarning) of a network that was trained already, unless `same` keeps it, and of normalization layers that
@@ -96,7 +96,7 @@ def _replacement(
         batch_size=batch_size,
     )
     _copy_parameters(norm, module)
-    if kept and isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
+    if isinstance(norm, BN) and kept and isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
         _keep_running_statistics(norm, module)
     norm.train(module.training)
     return norm
@@ -124,10 +124,12 @@ def _share(replacement_of: Mapping[nn.Module, Normalization]) -> None:
                 setattr(norm, name, made.setdefault(source, parameter))
 
 
-def _keep_running_statistics(norm: Normalization, module: nn.BatchNorm1d | nn.BatchNorm2d) -> None:
+def _keep_running_statistics(norm: BN, module: nn.BatchNorm1d | nn.BatchNorm2d) -> None:
     """The moving averages of a BatchNorm as population values, and the configuration TT-- that reads them."""
     if module.running_mean is None or module.running_var is None:
         return
+    if module.num_batches_tracked:
+        norm.running = torch.stack([module.running_mean, module.running_var])
     deviation = torch.sqrt(module.running_var + norm.reading.epsilon)
     pair = PopulationPair(module.running_mean.unsqueeze(0), deviation.unsqueeze(0))
     norm.configure(InferenceConfiguration("TT--"), LayerPopulation(pair, None))

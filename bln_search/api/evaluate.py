@@ -16,7 +16,7 @@ from bln_search.core.words import Correction, PopulationEstimate, Split
 from bln_search.evaluation import evaluate_split, gather_frozen
 from bln_search.evaluation.batches import MiniBatch, completed, mini_batches
 from bln_search.evaluation.memory import MEMORY_LIMIT
-from bln_search.evaluation.scoring import Score, cross_entropy
+from bln_search.evaluation.scoring import Score, check_classes, cross_entropy
 from bln_search.norms import Normalization
 from bln_search.norms.examples import Row
 from bln_search.norms.finding import Gathered, find_norms, network_configurations, network_populations, own_estimates
@@ -72,7 +72,8 @@ def evaluate_configurations(
     for split, loader in ((Split.VALIDATION, validation_loader), (Split.TEST, test_loader)):
         if loader is None:
             continue
-        for batch_size, batches in _batchings(loader, batch_sizes, device, f"{split}_loader"):
+        checked = scored_pairs(loader, device, f"{split}_loader", score)
+        for batch_size, batches in _batchings(checked, batch_sizes, f"{split}_loader"):
             results += evaluate_split(
                 network,
                 batches,
@@ -104,19 +105,18 @@ def gather_population(
     return gather_frozen(network, (inputs for inputs, _ in chain([first], batches)))
 
 
-def split_batches(loader: Loader, device: torch.device, name: str) -> list[MiniBatch]:
+def split_batches(loader: Loader, device: torch.device, name: str, score: Score) -> list[MiniBatch]:
     """A split in memory, a shorter last mini-batch filled up. Raises DataError where it is empty."""
-    held = list(completed(_pairs(loader, device, name)))
+    held = list(completed(scored_pairs(loader, device, name, score)))
     if not held:
         raise DataError(f"{name} yields no mini-batch")
     return held
 
 
 def _batchings(
-    loader: Loader, batch_sizes: Sequence[int] | None, device: torch.device, name: str
+    batches: Iterator[MiniBatch], batch_sizes: Sequence[int] | None, name: str
 ) -> Iterator[tuple[int, Iterable[MiniBatch]]]:
     """Each inference mini-batch size with its mini-batches."""
-    batches = _pairs(loader, device, name)
     if batch_sizes is not None:
         held = list(batches)
         if not held:
@@ -128,6 +128,14 @@ def _batchings(
     if first is None:
         raise DataError(f"{name} yields no mini-batch")
     yield len(first[0]), completed(chain([first], batches))
+
+
+def scored_pairs(loader: Loader, device: torch.device, name: str, score: Score) -> Iterator[MiniBatch]:
+    """Mini-batches whose targets can be classes, where it is cross-entropy that scores them."""
+    for inputs, targets in _pairs(loader, device, name):
+        if score is cross_entropy:
+            check_classes(targets, name)
+        yield inputs, targets
 
 
 def _pairs(loader: Loader, device: torch.device, name: str) -> Iterator[MiniBatch]:

@@ -127,14 +127,14 @@ def search_layers(
         folds=folds,
         keep=keep,
     )
-    batches = split_batches(validation_loader, device, "validation_loader")
+    batches = split_batches(validation_loader, device, "validation_loader", score)
     parts = fold_of(len(batches), folds)
     asked = Asked(wanted, spec.scope, spec.groups or {}, score, memory_limit)
     record = search_network(
         TreeEvaluator(network, batches, populations, asked, folds=parts),
         parts,
         Plan(spec.search, evaluations, keep, Options(seed=seed)),
-        test=None if test_loader is None else split_batches(test_loader, device, "test_loader"),
+        test=None if test_loader is None else split_batches(test_loader, device, "test_loader", score),
     )
     found = _Search(spec, record)
     size = len(batches[0][0])

@@ -96,11 +96,14 @@ def choose_row(
     batch_size: int | None = None,
     parameters: str | None = None,
 ) -> LeaderboardRow:
-    """The one row asked for. Raises ExportError, listing what there is, where there are none or several."""
+    """The one row asked for. Raises ExportError, listing what there is, where there are none or several.
+
+    Raises BadParameter where `config` is no configuration.
+    """
     try:
         word = None if config == BEST else InferenceConfiguration(config)
     except ValueError as error:
-        raise ExportError(f"--config: {error}; or write best or recommended") from None
+        raise typer.BadParameter(f"{error}; or write best or recommended", param_hint="--config") from None
     if not board.rows:
         raise ExportError("the study has no result yet; run it with `bln-search run`")
     found = [

@@ -44,9 +44,7 @@ def leaderboard(
     to: ToOption = None,
     arm: Annotated[str | None, typer.Option(help="Only this arm.")] = None,
     on: Annotated[Split | None, typer.Option(help="Split that decides the order; by default the study's.")] = None,
-    limit: Annotated[
-        int | None, typer.Option(min=1, help="At most so many rows of a table, also in LaTeX and Markdown.")
-    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="At most so many rows, in every format.")] = None,
 ) -> None:
     """Print the ranked table of a study, or write it to a file."""
     if to is not None:
@@ -79,7 +77,7 @@ def print_leaderboard(
     analysis = source.analysis(study) if BoardFormat(output) is BoardFormat.TABLE and _of_study(study, on) else None
     chosen = BoardFormat(output)
     if chosen is not BoardFormat.TABLE:
-        give(_WRITTEN[chosen](board, study, limit), to)
+        give(_WRITTEN[chosen](Leaderboard(board.ranked_on, board.rows[:limit]), study), to)
     elif to is not None:
         text = io.StringIO()
         _print_table(Console(file=text, width=_FILE_WIDTH), board, study, limit, analysis)
@@ -109,24 +107,24 @@ def _title(study: StudySummary) -> str:
     return f"{study.name} ({study.state}): {study.spec.title}" if study.spec.title else study.name
 
 
-def _csv(board: Leaderboard, _study: StudySummary, _limit: int | None) -> bytes:
+def _csv(board: Leaderboard, _study: StudySummary) -> bytes:
     return leaderboard_csv(board).encode()
 
 
-def _json(board: Leaderboard, study: StudySummary, _limit: int | None) -> bytes:
+def _json(board: Leaderboard, study: StudySummary) -> bytes:
     about = {"study": study.name, "id": study.id, "state": study.state}
     return (leaderboard_json(board, about) + "\n").encode()
 
 
-def _latex(board: Leaderboard, study: StudySummary, limit: int | None) -> bytes:
-    return leaderboard_latex(_first(board, limit), _title(study)).encode()
+def _latex(board: Leaderboard, study: StudySummary) -> bytes:
+    return leaderboard_latex(board, _title(study)).encode()
 
 
-def _markdown(board: Leaderboard, _study: StudySummary, limit: int | None) -> bytes:
-    return leaderboard_markdown(_first(board, limit)).encode()
+def _markdown(board: Leaderboard, _study: StudySummary) -> bytes:
+    return leaderboard_markdown(board).encode()
 
 
-def _parquet(board: Leaderboard, study: StudySummary, _limit: int | None) -> bytes:
+def _parquet(board: Leaderboard, study: StudySummary) -> bytes:
     return _parquet_writer()(board, {"study": study.name, "id": str(study.id), "state": study.state.value})
 
 
@@ -139,11 +137,7 @@ def _parquet_writer() -> Callable[[Leaderboard, Mapping[str, str]], bytes]:
     return leaderboard_parquet
 
 
-def _first(board: Leaderboard, limit: int | None) -> Leaderboard:
-    return Leaderboard(board.ranked_on, board.rows[:limit])
-
-
-_WRITTEN: Mapping[BoardFormat, Callable[[Leaderboard, StudySummary, int | None], bytes]] = {
+_WRITTEN: Mapping[BoardFormat, Callable[[Leaderboard, StudySummary], bytes]] = {
     BoardFormat.CSV: _csv,
     BoardFormat.JSON: _json,
     BoardFormat.LATEX: _latex,

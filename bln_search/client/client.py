@@ -23,6 +23,8 @@ from bln_search.specs.study import StudySpec
 
 _GONE = (httpx.ConnectError, httpx.ReadError, httpx.RemoteProtocolError, httpx.WriteError)
 _PAGE = 200
+_ASKED_AGAIN = 0.25
+"""Seconds between two questions for an analysis."""
 
 
 class _ChangedError(Exception):
@@ -104,14 +106,22 @@ class Client:
             with suppress(_ChangedError):
                 return self._whole_leaderboard(study_id, filters)
 
-    def analysis(self, study_id: int) -> Analysis | None:
-        """Which rows can be told apart and which one to use; None until a worker has worked that out."""
-        try:
-            return Analysis.model_validate(self._json("GET", f"/studies/{study_id}/analysis")["analysis"])
-        except ServiceError as error:
-            if error.problem.get("type", "").endswith(":not-analysed"):
+    def analysis(self, study_id: int, *, wait: float = 0.0) -> Analysis | None:
+        """Which rows can be told apart and which one to use; None until a worker has worked that out.
+
+        wait: seconds to wait for that; a study that has just been completed takes a few.
+        """
+        until = time.monotonic() + wait
+        while True:
+            try:
+                return Analysis.model_validate(self._json("GET", f"/studies/{study_id}/analysis")["analysis"])
+            except ServiceError as error:
+                if not error.problem.get("type", "").endswith(":not-analysed"):
+                    raise
+            left = until - time.monotonic()
+            if left <= 0:
                 return None
-            raise
+            time.sleep(min(_ASKED_AGAIN, left))
 
     def probes(self, study_id: int, **filters: Any) -> Iterator[dict[str, Any]]:
         """Networks measured beside the leaderboard. filters: kind, arm."""

@@ -5,12 +5,20 @@ from __future__ import annotations
 from math import sqrt
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from bln_search.core.configuration import Method
-from bln_search.core.words import Semantics
+from bln_search.core.words import PopulationEstimate, Semantics
+from bln_search.norms.gathering import GatheredMoments
 from bln_search.norms.layer import Normalization
 from bln_search.norms.memorized import MBN
 from bln_search.norms.reading import BLN_READINGS, BN_READINGS, WEIGHT_EPSILON
 from bln_search.norms.renormalized import BRN
+from bln_search.norms.statistics import Moments
+
+_COUNTED = 2**62
+"""Stands for n in n/(n-1) where a variance has been corrected already: the factor is then exactly one."""
 
 
 class BLN(Normalization):
@@ -38,10 +46,32 @@ class BN(Normalization):
 
     method = Method.BN
     readings = BN_READINGS
+    running: Tensor | None
+    """Moving averages of mean and corrected variance (2, d), of a layer of torch that this one replaced."""
+
+    def __init__(self, num_features: int, **layer: Any) -> None:
+        super().__init__(num_features, **layer)
+        self.register_buffer("running", None, persistent=False)
+        self._shape: torch.Size | None = None
 
     def factors(self, m: int) -> tuple[float, float]:  # noqa: ARG002 - BN does not weigh by the mini-batch size
         """The whole of the mini-batch part."""
         return 1.0, 0.0
+
+    def own_estimates(self) -> dict[PopulationEstimate, GatheredMoments]:
+        """The moving averages of the layer that this one replaced, until this one is trained."""
+        if self.running is None or self._shape is None:
+            return {}
+        mean, variance = (value.double().view(self._shape) for value in self.running)
+        moments = Moments(mean, mean.square(), torch.sqrt(variance + self.reading.epsilon), variance)
+        return {PopulationEstimate.MOVING: GatheredMoments(moments, None, self.batch_size or 1, _COUNTED)}
+
+    def _record(self, statistics: list[Tensor], x: Tensor) -> None:
+        if self.training:
+            self.running = None
+        elif statistics:
+            self._shape = statistics[0].shape
+        super()._record(statistics, x)
 
 
 class LN(Normalization):

@@ -10,7 +10,7 @@ import yaml
 from pydantic import ValidationError
 
 from bln_search.core.errors import SpecError
-from bln_search.specs.problems import Problem, problems_of, space_problems
+from bln_search.specs.problems import Problem, name_problems, problems_of, space_problems, unread_name_problems
 from bln_search.specs.study import StudySpec
 
 _LARGEST_FILE = 1_000_000
@@ -36,9 +36,9 @@ def parse_study(text: str, *, source: str = "study") -> StudySpec:
     try:
         study = StudySpec.model_validate(value)
     except ValidationError as error:
-        problems = [_with_line(problem, node) for problem in problems_of(error.errors(), value)]
-        raise SpecError(source, list(dict.fromkeys(problems))) from None
-    problems = [_with_line(problem, node) for problem in space_problems(study)]
+        found = [*problems_of(error.errors(), value), *unread_name_problems(value)]
+        raise SpecError(source, list(dict.fromkeys(_with_line(problem, node) for problem in found))) from None
+    problems = [_with_line(problem, node) for problem in (*name_problems(study), *space_problems(study))]
     if problems:
         raise SpecError(source, problems)
     return study

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import islice
@@ -11,6 +11,7 @@ from typing import Any
 from pydantic_core import ErrorDetails
 
 from bln_search.core.errors import SpecError
+from bln_search.core.registered import data_problem, model_problem, pair_problem
 from bln_search.specs.arm import ArmSpec
 from bln_search.specs.base import Spec
 from bln_search.specs.data import DataSpec
@@ -19,6 +20,7 @@ from bln_search.specs.search import SearchSpec
 from bln_search.specs.study import EvaluationSpec, ModelSpec, ProbesSpec, RankingSpec, StudySpec
 from bln_search.specs.training import TrainingSpec
 from bln_search.specs.trial import border_trials, trials_of
+from bln_search.specs.wording import sentence
 
 MOST_PROBLEMS = 50
 """Mistakes that are told at once."""
@@ -44,6 +46,28 @@ def problems_of(errors: Iterable[ErrorDetails], value: object) -> list[Problem]:
     return [_problem(details, value) for details in first]
 
 
+def name_problems(study: StudySpec) -> list[Problem]:
+    """No such data set or model, no such option of the model, or a model that cannot take this data."""
+    options = set(study.model.model_dump(exclude={"name"}, exclude_none=True))
+    found = {
+        ("data", "name"): data_problem(study.data.name),
+        ("model", "name"): model_problem(study.model.name, options) or pair_problem(study.model.name, study.data.name),
+    }
+    return [Problem(place, message) for place, message in found.items() if message]
+
+
+def unread_name_problems(value: Mapping[Any, Any]) -> list[Problem]:
+    """No such data set or model, in a study that has other mistakes and could not be read."""
+    found = []
+    for section, problem in (("data", data_problem), ("model", lambda name: model_problem(name, set()))):
+        inner = value.get(section)
+        name = inner.get("name") if isinstance(inner, Mapping) else None
+        message = problem(name) if isinstance(name, str) else None
+        if message:
+            found.append(Problem((section, "name"), message))
+    return found
+
+
 def space_problems(study: StudySpec) -> list[Problem]:
     """Points of the space that an arm cannot take, or a space too large to write out."""
     try:
@@ -56,13 +80,12 @@ def space_problems(study: StudySpec) -> list[Problem]:
 
 def _problem(details: ErrorDetails, value: object) -> Problem:
     place = _place(details["loc"], value)
-    message = details["msg"].removeprefix("Value error, ")
     if details["type"] == "extra_forbidden":
         message = f"unknown key{_suggestion(place)}"
     elif details["type"] == "missing":
         message = "this key is missing; add it"
-    elif details["type"] not in ("value_error",):
-        message = f"{message}, not {_shown(details['input'])}"
+    else:
+        message = sentence(details)
     return Problem(tuple(place), message)
 
 
@@ -97,14 +120,6 @@ def _is_tag(part: int | str) -> bool:
     """Names that pydantic gives to members of a union."""
     names = ("constant", "steps", "linear", "cosine", "int", "float", "constrained-int", "constrained-float")
     return isinstance(part, str) and (part in names or "[" in part)
-
-
-def _shown(value: object) -> str:
-    try:
-        text = repr(value)
-    except ValueError:
-        return "a number of thousands of digits"
-    return text if len(text) <= 60 else text[:57] + "..."
 
 
 _SECTIONS: dict[str, type[Spec]] = {

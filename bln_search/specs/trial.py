@@ -17,6 +17,7 @@ from bln_search.specs.data import DataSpec
 from bln_search.specs.space import Point, grid, grid_size, point_label
 from bln_search.specs.study import EvaluationSpec, ModelSpec, ProbesSpec, StudySpec, check_judge
 from bln_search.specs.training import TrainingSpec
+from bln_search.specs.wording import sentence
 
 _LARGEST_GRID = 100_000
 _MOST_BORDERS = 5_000
@@ -127,7 +128,7 @@ def resolve(study: StudySpec, arm: ArmSpec, point: Point | None, seed: int) -> T
     except ValidationError as error:
         problem = error.errors()[0]
         place = ".".join(str(part) for part in problem["loc"])
-        raise _refused(study, arm, point, f"{place} {problem['msg'].removeprefix('Value error, ')}") from None
+        raise _refused(study, arm, point, f"{place} {sentence(problem)}".strip()) from None
     except ValueError as error:
         raise _refused(study, arm, point, str(error)) from None
 

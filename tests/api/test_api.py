@@ -260,7 +260,31 @@ def test_what_cannot_be_converted_is_named_and_the_network_untouched(network, me
             DataError,
             "larger than the data",
         ),
-        (lambda n: bln_search.apply_configuration(n, "TTTT")(torch.zeros(2, 6)), ModelError, "never given"),
+        (
+            lambda n: bln_search.apply_configuration(n, "TFTF"),
+            ModelError,
+            "TFTF reads E_B, E_F from the population, and no layer of this network was given",
+        ),
+        (
+            lambda n: bln_search.evaluate_configurations(n, loader(), [(torch.zeros(2, 6), torch.zeros(2))]),
+            DataError,
+            r"validation_loader yields targets of type torch.float32 and shape \(2,\): classes are int64",
+        ),
+        (
+            lambda n: bln_search.evaluate_configurations(n, loader(), [(torch.zeros(1, 6), torch.tensor([-1]))]),
+            DataError,
+            "validation_loader yields the class -1",
+        ),
+        (
+            lambda n: bln_search.evaluate_configurations(n, loader(), [(torch.zeros(1, 6), torch.tensor([9]))]),
+            DataError,
+            "a target is class 9, the network has 2 outputs: classes are numbered from 0 to 1",
+        ),
+        (
+            lambda n: bln_search.search_layers(n, loader(), [(torch.zeros(2, 6), torch.zeros(2))]),
+            DataError,
+            "validation_loader yields targets of type",
+        ),
         (lambda n: bln_search.apply_configuration(n, "TT--"), ModelError, "does not name"),
         (lambda n: bln_search.apply_configuration(n, "XYZW"), ModelError, "four letters"),
     ],

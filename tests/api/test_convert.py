@@ -8,8 +8,9 @@ import pytest
 import torch
 from torch import nn
 
-from bln_search import convert
+from bln_search import convert, evaluate_configurations
 from bln_search.core.errors import ModelError
+from bln_search.core.words import Split
 
 
 def trained():
@@ -30,6 +31,37 @@ def test_one_that_was_not_trained_or_stays_the_same_is_no_news():
     inputs = torch.randn(5, 4)
     before = network(inputs)
     torch.testing.assert_close(convert(copy.deepcopy(network), method="same")(inputs), before)
+
+
+@pytest.mark.parametrize(
+    ("norm", "inputs"),
+    [
+        (nn.BatchNorm1d(3), torch.randn(40, 3)),
+        (nn.BatchNorm1d(3), torch.randn(40, 3, 5)),
+        (nn.BatchNorm2d(3), torch.randn(40, 3, 4, 4)),
+    ],
+)
+@pytest.mark.parametrize("one_pass", [True, False])
+def test_the_running_statistics_that_were_kept_are_rows_of_the_table(norm, inputs, one_pass):
+    network = nn.Sequential(copy.deepcopy(norm), nn.Flatten(), nn.Linear(inputs[0].numel(), 2))
+    for _ in range(3):
+        network(2 * inputs + 1)
+    data = [(inputs[at : at + 10], torch.arange(10) % 2) for at in range(0, 40, 10)]
+    with torch.no_grad():
+        network.eval()
+        losses = [nn.functional.cross_entropy(network(x), y, reduction="none") for x, y in data]
+    ranked = evaluate_configurations(convert(network, method="same"), data, data, one_pass=one_pass)
+    (row,) = (one.row for one in ranked if (str(one.configuration), one.row.estimate) == ("TT--", "moving"))
+    wanted = torch.cat(losses).double().mean().item()
+    assert row.figures[Split.VALIDATION].loss.mean == pytest.approx(wanted, rel=1e-5)
+    assert len(ranked) == 7, "three configurations that read the population, under two estimates, and FF--"
+
+
+def test_running_statistics_of_other_weights_are_no_row():
+    network = convert(trained(), method="same").train()
+    network(torch.randn(16, 4))
+    data = [(torch.randn(10, 4), torch.arange(10) % 2)]
+    assert {one.row.estimate for one in evaluate_configurations(network, data, data)} == {None, "frozen"}
 
 
 def test_layers_that_stay_what_they_are_are_named():

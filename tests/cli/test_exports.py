@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+import typer
 
 from bln_search.cli import exports, main, reevaluation
 from bln_search.cli.exports import choose_row
@@ -80,7 +81,7 @@ def test_no_row_or_several_is_one_error_that_lists_what_there_is(asked, lines):
 
 
 def test_a_word_that_is_none_and_a_study_without_results_are_said_so():
-    with pytest.raises(ExportError, match=r"'TTX' is not an inference configuration.*or write best"):
+    with pytest.raises(typer.BadParameter, match=r"'TTX' is not an inference configuration.*or write best"):
         choose_row(BOARD, "TTX")
     with pytest.raises(ExportError, match="no result yet"):
         choose_row(rank([]), "best")

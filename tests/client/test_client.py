@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.server
 import json
 import threading
+from contextlib import contextmanager
 
 import pytest
 from hypothesis import given
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from bln_search.client import Client, ServiceError
 from bln_search.client.stream import read_stream
+from bln_search.ranking.analysis import Analysis
 
 
 @pytest.mark.parametrize(
@@ -43,15 +45,49 @@ class Other(http.server.BaseHTTPRequestHandler):
         """Nothing."""
 
 
-@pytest.fixture
-def other():
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Other)
+class NotYet(Other):
+    """A service whose workers have not worked the analysis out before it was asked for `after` times."""
+
+    asked = 0
+    after = 3
+
+    def do_GET(self):
+        type(self).asked += 1
+        ready = self.asked > self.after
+        problem = {"type": "urn:bln-search:problem:not-analysed", "detail": "not yet", "errors": []}
+        body = {"analysis": Analysis().model_dump(mode="json")} if ready else problem
+        self.send_response(200 if ready else 404)
+        self.send_header("Content-Type", "application/json" if ready else "application/problem+json")
+        self.end_headers()
+        self.wfile.write(json.dumps(body).encode())
+
+
+@contextmanager
+def serving(handler):
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.fixture
+def other():
+    with serving(Other) as address:
+        yield address
+
+
+def test_an_analysis_is_waited_for_as_long_as_asked():
+    with serving(NotYet) as address, Client(address, "bln_x") as client:
+        assert client.analysis(1) is None
+        assert NotYet.asked == 1
+        assert client.analysis(1, wait=0.01) is None
+        assert client.analysis(1, wait=30) == Analysis()
+        assert NotYet.asked == 4
 
 
 def test_something_else_at_that_address_is_one_clear_error(other):

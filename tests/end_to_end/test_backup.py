@@ -50,15 +50,11 @@ def answers(service, study):
     return {path: answer.content for path, answer in found.items()}
 
 
-def is_analysed(client, study):
-    return client.analysis(study) is not None
-
-
 def test_the_leaderboard_is_the_same_to_the_byte(service, url, tmp_path):
     with service.client() as client:
         study = client.submit(spec(3))["id"]
         finish(client, study)
-        until(lambda: is_analysed(client, study), 60)
+        assert client.analysis(study, wait=60) is not None
     before = answers(service, study)
     said = call("backup", tmp_path / "backups", home=service.home, check=0)
     assert "1 studies, 2 checkpoints" in said.stdout

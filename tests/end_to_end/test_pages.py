@@ -64,7 +64,7 @@ def done(service):
         numbers = [client.submit(spec(name, 3))["id"] for name in ("first", "second")]
         for number in numbers:
             until(lambda number=number: client.study(number)["state"] == "complete", 60)
-            until(lambda number=number: client.analysis(number) is not None, 60)
+            assert client.analysis(number, wait=60) is not None
         analysis = client.analysis(numbers[0]).model_copy(update={"layers": (layer_result(56), layer_result(4))})
     ledger = open_ledger(f"sqlite:///{service.home / 'ledger.sqlite3'}")
     keep_analysis(ledger.engine, numbers[0], results_of(ledger.engine, numbers[0]), analysis, ledger.clock())

@@ -77,7 +77,10 @@ def test_a_table_goes_into_a_file_and_is_cut_where_asked(write):
     lines = write("leaderboard", "--format", "markdown", "--limit", 3).decode().splitlines()
     assert sum(line.startswith("| ") for line in lines) == 2 + 3
     assert write("leaderboard", "--format", "latex", "--limit", 3).decode().count(r" \\") == 1 + 3
-    assert json.loads(write("leaderboard", "--format", "json"))["study"] == "published"
+    assert len(write("leaderboard", "--format", "csv", "--limit", 3).decode().splitlines()) == 1 + 3
+    cut = json.loads(write("leaderboard", "--format", "json", "--limit", 3))
+    assert (cut["study"], len(cut["rows"])) == ("published", 3)
+    assert parquet.read_table(io.BytesIO(write("leaderboard", "--format", "parquet", "--limit", 3))).num_rows == 3
 
 
 def test_parquet_has_the_figures_of_the_csv(write):

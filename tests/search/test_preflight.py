@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
+import yaml
 
 from bln_search.core.checkpoints import Folder
-from bln_search.core.errors import ModelError
+from bln_search.core.errors import ModelError, SpecError
 from bln_search.search.place import Place
 from bln_search.search.preflight import check_names, check_study
-from bln_search.specs import parse_study
+from bln_search.specs import StudySpec, parse_study
 from tests.data.reviews import made_up, write_lines
 
 STUDY = """
@@ -38,7 +39,10 @@ def test_remarks_on_the_data_are_handed_over(place):
 
 @pytest.mark.parametrize("model", ["lenet", "mlp", "resnet8"])
 def test_words_are_refused_for_a_network_that_takes_measurements(model, place):
-    study = parse_study(STUDY.replace("MODEL", model.join(("{name: ", "}"))))
+    text = STUDY.replace("MODEL", model.join(("{name: ", "}")))
+    with pytest.raises(SpecError, match=f"line 4: model.name: the model {model} takes measurements, imdb holds words"):
+        parse_study(text)
+    study = StudySpec.model_validate(yaml.safe_load(text))  # as the database has it, and another version wrote it
     for check in (lambda: check_names(study), lambda: check_study(study, place)):
         with pytest.raises(ModelError, match=f"^the model {model} takes measurements, imdb holds words: choose one of"):
             check()

@@ -25,6 +25,7 @@ def test_until_a_worker_has_worked_it_out_there_is_none(world, client):
     answer = client.get(f"/api/v1/studies/{study_id}/analysis")
     assert answer.status_code == 404
     assert answer.json()["type"] == "urn:bln-search:problem:not-analysed"
+    assert answer.headers["retry-after"] == "1"
     assert (
         "Group"
         not in world.client("root", Scope.ADMIN, Accept="text/html").get(f"/studies/{study_id}/leaderboard").text

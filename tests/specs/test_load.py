@@ -33,13 +33,13 @@ def test_every_study_that_ships_is_valid_and_named_like_its_file(path):
     ("line", "wanted"),
     [
         ("trainning: {epochs: 3}", "line 6: trainning: unknown key; did you mean `training`?"),
-        ("training: {epochs: -3}", "line 6: training.epochs: Input should be greater than or equal to 1, not -3"),
-        ("training: {learning_rate: .nan}", "line 6: training.learning_rate: Input should be a finite number, not nan"),
-        ("training: {learning_rate: 0}", "line 6: training.learning_rate: Input should be greater than 0, not 0"),
+        ("training: {epochs: -3}", "line 6: training.epochs: must be at least 1, not -3"),
+        ("training: {learning_rate: .nan}", "line 6: training.learning_rate: must be a finite number, not nan"),
+        ("training: {learning_rate: 0}", "line 6: training.learning_rate: must be greater than 0, not 0"),
         ("training:\n  momentum: 0.9", "line 6: training: momentum belongs to the optimizer sgd, not to adam"),
         ("seeds: [1, 1]", "seeds names a value twice"),
         ("seeds: []", "line 6: seeds"),
-        ("evaluation: {population: [frosen]}", "line 6: evaluation.population.0: Input should be 'frozen', 'epoch'"),
+        ("evaluation: {population: [frosen]}", "line 6: evaluation.population.0: must be 'frozen', 'epoch'"),
         ("ranking: {split: train}", "rank on validation"),
         ("name: again", "line 6: the key `name` stands here a second time"),
         ("title: [1", "this is not YAML"),
@@ -67,12 +67,23 @@ def test_an_arms_population_names_an_estimate_once():
 
 def test_a_misspelled_norm_is_named_with_the_ones_there_are():
     (problem,) = problems(GOOD.replace("bln", "blm"))
-    assert problem == "line 5: arms.0.method: Input should be 'bn', 'ln', 'bln', 'mbn' or 'brn', not 'blm'"
+    assert problem == "line 5: arms.0.method: must be 'bn', 'ln', 'bln', 'mbn' or 'brn', not 'blm'"
 
 
 def test_every_mistake_is_reported_at_once():
     found = problems("name: A B\ndata: {nam: digits}\nmodel: {name: mlp}\narms: [{method: bm}]\nseed: 3\n")
     assert len(found) == 5
+
+
+def test_names_that_are_none_are_reported_with_everything_else():
+    found = problems("name: A B\ndata: {name: digit}\nmodel: {name: mpl}\narms: [{method: bln}]\n")
+    assert [problem.split(": ")[:2] for problem in found] == [
+        ["line 1", "name"],
+        ["line 2", "data.name"],
+        ["line 3", "model.name"],
+    ]
+    found = problems(GOOD.replace("name: digits", "name: digit").replace("name: mlp", "name: mlp, embedding: 4"))
+    assert ["there is no data set 'digit'" in found[0], "the model mlp has no option" in found[1]] == [True, True]
 
 
 @pytest.mark.parametrize("text", ["", "- a\n- b\n", "just words", "\0", "!!python/object:os.system x: 1"])

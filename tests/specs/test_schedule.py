@@ -71,7 +71,7 @@ def test_a_study_file_says_lambda():
         ("bn, lambda: 0.5", "lambda belongs to the method mbn, the arm is bn: remove it"),
         ("bn, r_max: 2", "r_max belongs to the method brn"),
         ("brn, r_max: 0.5", "r_max stays at least 1"),
-        ("mbn, memory: 0", "arms.0.memory: Input should be greater than or equal to 1, not 0"),
+        ("mbn, memory: 0", "arms.0.memory: must be at least 1, not 0"),
         ("mbn, population: [memory]", "not a population estimate to ask for"),
         ("mbn, judged_under: TTTT", "judged_under TTTT does not name the statistics of mbn: write it like MM--"),
         ("bn, judged_under: MM--", "judged_under MM-- does not name the statistics of bn"),

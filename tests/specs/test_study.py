@@ -26,7 +26,7 @@ def test_options_that_came_later_leave_the_written_form_of_other_studies_as_it_w
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        ("{name: lstm, normalize: inside}", "Input should be 'layers' or 'cells'"),
+        ("{name: lstm, normalize: inside}", "must be 'layers' or 'cells'"),
         ("{name: lstm, normalize: cells, gain: 0}", "greater than 0"),
         ("{name: lstm, gain: 0.1}", "gain is of the normalization inside recurrent cells: it needs normalize: cells"),
     ],

@@ -1,0 +1,72 @@
+"""What pydantic finds wrong with a value, in words for people who write studies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pydantic_core import ErrorDetails
+
+_KINDS = {
+    "a whole number": ("int_type", "int_parsing", "int_parsing_size", "int_from_float"),
+    "a number": ("float_type", "float_parsing"),
+    "a finite number": ("finite_number",),
+    "true or false": ("bool_type", "bool_parsing"),
+    "text": ("string_type",),
+    "a list, as in [a, b]": ("tuple_type", "list_type"),
+    "a section of `key: value` lines": ("dict_type", "model_type", "model_attributes_type"),
+}
+_KIND_OF = {error: kind for kind, errors in _KINDS.items() for error in errors}
+_NAMES = {rf"^[a-z0-9][a-z0-9_-]{{0,{most - 1}}}$": most for most in (32, 64)}
+"""Patterns of the names of arms and of studies, and how long these may be."""
+
+_SENTENCES: Mapping[str, str] = {
+    "greater_than": "must be greater than {gt}",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than": "must be less than {lt}",
+    "less_than_equal": "must be at most {le}",
+    "literal_error": "must be {expected}",
+    "enum": "must be {expected}",
+    "too_short": "must have at least {min_length} entry",
+    "too_long": "must have at most {max_length} entries",
+    "string_too_short": "must have at least {min_length} character",
+    "string_too_long": "must have at most {max_length} characters",
+    "union_tag_invalid": "the key {discriminator} must be one of {expected_tags}, not {tag!r}",
+    "union_tag_not_found": "the key {discriminator} is missing; add it",
+}
+_COMPLETE = ("union_tag_invalid", "union_tag_not_found")
+"""Sentences that name what was given, or miss it."""
+
+
+def sentence(details: ErrorDetails) -> str:
+    """What is wrong and what was given instead; pydantic's own words where there are no others."""
+    kind, context = details["type"], details.get("ctx", {})
+    if kind == "value_error":
+        return details["msg"].removeprefix("Value error, ")
+    if kind in _KIND_OF:
+        said = f"must be {_KIND_OF[kind]}"
+    elif kind in _SENTENCES:
+        said = _SENTENCES[kind].format(**{name: _plain(value) for name, value in context.items()})
+    elif kind == "string_pattern_mismatch":
+        said = _pattern(str(context["pattern"]))
+    else:
+        said = details["msg"]
+    return said if kind in _COMPLETE else f"{said}, not {shown(details['input'])}"
+
+
+def shown(value: object) -> str:
+    """A value as the study has it, short."""
+    try:
+        text = repr(value)
+    except ValueError:
+        return "a number of thousands of digits"
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _plain(value: object) -> object:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _pattern(pattern: str) -> str:
+    if pattern in _NAMES:
+        return f"must be at most {_NAMES[pattern]} of a-z, 0-9, - and _, the first one a letter or digit"
+    return f"must match {pattern}"
