@@ -102,6 +102,11 @@ class RayExecutor:
         return choose_workers("cpu", trials, max(1, int(cluster.cpus)))
 
 
+def cpu_share(cpus: float, side_by_side: int) -> float:
+    """What of a core each trial takes, in the hundredths that Ray counts in; never none, which would have no end."""
+    return min(1.0, max(0.01, int(cpus / side_by_side * 100) / 100))
+
+
 class _LeaveTune(BaseException):
     """Leaves Tune at once; what led to it is kept aside, as Tune would wrap it and wait for its processes."""
 
@@ -120,7 +125,7 @@ class _TuneRun:
         self.share = 1.0
 
     def run(self, side_by_side: int) -> None:
-        self.share = min(1.0, int(self.cluster.cpus / side_by_side * 100) / 100)
+        self.share = cpu_share(self.cluster.cpus, side_by_side)
         resources = {"cpu": self.share, **({"gpu": self.executor.gpus} if self.executor.gpus else {})}
         storage = tempfile.mkdtemp(prefix="tune", dir=own_folder())
         tuner = make_tuner(

@@ -6,6 +6,7 @@ import pytest
 
 from bln_search.core.errors import ClusterError
 from bln_search.search.ray_nodes import Cluster, Node
+from bln_search.search.ray_tune import cpu_share
 
 
 def test_two_nodes_with_a_gpu_each_carry_no_trial_that_wants_two():
@@ -15,3 +16,8 @@ def test_two_nodes_with_a_gpu_each_carry_no_trial_that_wants_two():
         cluster.check_room(1.0, 2.0)
     with pytest.raises(ClusterError, match="asks for 16 CPUs, no node of the Ray cluster has more than 8"):
         cluster.check_room(16.0, 0.0)
+
+
+@pytest.mark.parametrize(("cpus", "side_by_side", "share"), [(2, 1, 1.0), (2, 3, 0.66), (2, 200, 0.01), (2, 900, 0.01)])
+def test_however_many_trials_are_asked_for_each_takes_something(cpus, side_by_side, share):
+    assert cpu_share(cpus, side_by_side) == share
