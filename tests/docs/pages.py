@@ -18,6 +18,7 @@ from tests.conftest import ROOT
 DOCS = ROOT / "docs"
 PAGES = {page.name: page for page in sorted(DOCS.glob("*.md"))}
 README = ROOT / "README.md"
+TEXTS = {**PAGES, README.name: README}
 COMMAND = get_command(app)
 
 

@@ -1,4 +1,4 @@
-"""Every block of code on every page is run or checked."""
+"""Every block of code on every page and in the README is run or checked."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from bln_search.specs import parse_study
 from bln_search.specs.study import StudySpec
 from tests.conftest import ROOT
 from tests.docs.pages import (
-    PAGES,
-    README,
+    TEXTS,
     blocks,
     check_call,
     check_docker,
@@ -29,10 +28,13 @@ from tests.docs.pages import (
 )
 
 CARRIED_OUT = {
-    "plugins.md": "test_plugins.py",
-    "recurrent.md": "test_recurrent.py",
-    "rest.md": "test_rest.py",
-    "start.md": "test_start.py",
+    "README.md": "end_to_end/test_readme.py",
+    "own_network.md": "docs/test_own_network.py",
+    "plugins.md": "docs/test_plugins.py",
+    "recurrent.md": "docs/test_recurrent.py",
+    "rest.md": "docs/test_rest.py",
+    "service.md": "end_to_end/test_service.py",
+    "start.md": "docs/test_start.py",
 }
 """Pages whose Python blocks need more than themselves, or are run for what they print, and where."""
 
@@ -46,13 +48,13 @@ BASE = {"name": "base", "data": {"name": "digits"}, "model": {"name": "mlp"}, "a
 
 
 def with_language(language):
-    return [name for name, page in PAGES.items() if blocks(page, language)]
+    return [name for name, page in TEXTS.items() if blocks(page, language)]
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", TEXTS)
 def test_every_block_says_what_it_is(name):
     """Python, YAML, shell and TOML are checked below; everything else is marked as text, and nothing is indented."""
-    page = PAGES[name]
+    page = TEXTS[name]
     assert {block.language for block in blocks(page)} <= LANGUAGES
     assert 2 * len(blocks(page)) == len(re.findall("^ *```", written(page), re.MULTILINE))
     assert not re.search(r"(^|\n\n) {4}(?![-*] |\d+\. )\S", re.sub(r"<!--.*?-->", "", prose(page), flags=re.DOTALL))
@@ -60,19 +62,19 @@ def test_every_block_says_what_it_is(name):
 
 @pytest.mark.parametrize("name", [name for name in with_language("python") if name not in CARRIED_OUT])
 def test_the_python_blocks_run_one_after_the_other(name, tmp_path):
-    run_python("\n".join(block.text for block in blocks(PAGES[name], "python")), where=tmp_path)
+    run_python("\n".join(block.text for block in blocks(TEXTS[name], "python")), where=tmp_path)
 
 
 def test_the_other_python_blocks_have_a_test_of_their_own():
     for name, test in CARRIED_OUT.items():
-        assert name in PAGES
-        assert (ROOT / "tests" / "docs" / test).is_file()
+        assert name in TEXTS
+        assert (ROOT / "tests" / test).is_file()
 
 
 @pytest.mark.parametrize("name", with_language("yaml"))
 def test_studies_and_their_sections_are_valid(name):
     """A block without a name is one or more sections, checked in a small study. Plugins have a test of their own."""
-    for block in blocks(PAGES[name], "yaml"):
+    for block in blocks(TEXTS[name], "yaml"):
         given = yaml.safe_load(block.text)
         if "name" in given:
             study = parse_study(block.text, source=f"{name}, line {block.line}")
@@ -85,14 +87,14 @@ def test_studies_and_their_sections_are_valid(name):
 
 @pytest.mark.parametrize("name", with_language("toml"))
 def test_toml_parses(name):
-    for block in blocks(PAGES[name], "toml"):
+    for block in blocks(TEXTS[name], "toml"):
         tomllib.loads(block.text)
 
 
 @pytest.mark.parametrize("name", with_language("bash"))
 def test_commands_could_be_given_as_they_stand(name):
     """Verbs, options and values of `bln-search`, targets of make, paths and methods of the REST API."""
-    for block in blocks(PAGES[name], "bash"):
+    for block in blocks(TEXTS[name], "bash"):
         for words in shell_lines(block.text):
             if words[0] == "bln-search":
                 check_call(words[1:])
@@ -110,13 +112,11 @@ def test_commands_could_be_given_as_they_stand(name):
                 assert words[0] in PLAIN, f"{name}: what checks {words[0]}?"
 
 
-@pytest.mark.parametrize("name", [*PAGES, "README.md"])
+@pytest.mark.parametrize("name", TEXTS)
 def test_every_command_named_exists(name):
-    """In text blocks, in indented blocks of the README and between backticks."""
-    page = PAGES.get(name, README)
+    """In text blocks and between backticks."""
+    page = TEXTS[name]
     lines = [line.partition("#")[0] for block in blocks(page, "text") for line in block.text.splitlines()]
-    if page is README:
-        lines += [line.strip().partition("#")[0] for line in prose(page).splitlines() if line.startswith("    ")]
     for line in [*lines, *code_words(page)]:
         if line.startswith("bln-search "):
             check_options(line.split()[1:])
@@ -127,9 +127,9 @@ def test_every_command_named_exists(name):
             assert (ROOT / module[1] / f"{module[2]}.py").is_file(), line
 
 
-@pytest.mark.parametrize("name", [*PAGES, "README.md"])
+@pytest.mark.parametrize("name", TEXTS)
 def test_every_request_named_is_in_the_api(name):
-    for word in code_words(PAGES.get(name, README)):
+    for word in code_words(TEXTS[name]):
         found = re.fullmatch(r"(GET|POST|PATCH|PUT|DELETE) (/\S*)", word)
         if found:
             check_request(found[1], found[2])

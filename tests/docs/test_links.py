@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from tests.conftest import ROOT
-from tests.docs.pages import DOCS, PAGES, README, anchors, code_words, prose
+from tests.docs.pages import DOCS, PAGES, README, TEXTS, anchors, code_words, prose
 
 CONFIGURATION = yaml.safe_load((ROOT / "mkdocs.yml").read_text())
 
@@ -24,9 +24,9 @@ def in_navigation(entry):
     return [page for inner in (entry if isinstance(entry, list) else entry.values()) for page in in_navigation(inner)]
 
 
-@pytest.mark.parametrize("name", [*PAGES, "README.md"])
+@pytest.mark.parametrize("name", TEXTS)
 def test_every_link_and_anchor_exists(name):
-    page = PAGES.get(name, README)
+    page = TEXTS[name]
     for target in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`]*`", "", prose(page))):
         if re.match(r"\w+:", target):
             continue
@@ -37,10 +37,10 @@ def test_every_link_and_anchor_exists(name):
             assert anchor in anchors(file), f"{name}: {target}"
 
 
-@pytest.mark.parametrize("name", [*PAGES, "README.md"])
+@pytest.mark.parametrize("name", TEXTS)
 def test_every_file_named_exists(name):
     """Between backticks, from the top of the repository or from a package."""
-    for word in code_words(PAGES.get(name, README)):
+    for word in code_words(TEXTS[name]):
         if re.fullmatch(r"\w[\w/]*/\w+\.(py|md|yaml|json)", word) and "NAME" not in word:
             assert any((top / word).exists() for top in (ROOT, ROOT / "bln_search")), f"{name}: {word}"
 
@@ -61,6 +61,12 @@ def test_drawings_describe_themselves_and_fetch_nothing(file):
 def test_every_page_is_in_the_navigation_once():
     listed = in_navigation(CONFIGURATION["nav"])
     assert sorted(listed) == sorted(PAGES)
+
+
+@pytest.mark.parametrize(("text", "folder"), [(README, "docs/"), (PAGES["index.md"], "")], ids=["README", "index"])
+def test_the_doors_lead_to_every_page(text, folder):
+    led_to = set(re.findall(rf"\]\({folder}(\w+\.md)", prose(text)))
+    assert led_to | {"index.md"} >= set(PAGES)
 
 
 def test_the_pages_build_and_a_reader_fetches_nothing_from_elsewhere(tmp_path):

@@ -1,4 +1,4 @@
-"""What the README says works."""
+"""What the README says works, and every figure in it and on the pages comes from its file."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ import subprocess
 import sys
 
 import pytest
+import yaml
 
 from bench import conclusions, curves, figures, growing, layer_page
 from bench.experiments import EXPERIMENTS
-from bln_search.cli.main import app
-from bln_search.specs import parse_study
 from tests.conftest import ROOT
 from tests.end_to_end.commands import call
 
@@ -29,15 +28,17 @@ def test_the_python_block_runs_and_prints_a_table_of_sixteen_rows():
     assert len(re.findall(r"^│ +\d+ │", done.stdout, re.MULTILINE)) == 16
 
 
-def test_the_block_about_layers_goes_on_from_there():
-    code = "\n".join((*blocks("python"), *blocks("python layers")))
-    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=240)
-    assert done.returncode == 0, done.stderr
-    assert "on examples that had no part in choosing" in done.stdout
+def test_the_study_is_the_one_of_the_commands_below_it():
+    """That it is valid, and that the commands could be given, is held with those of the pages by tests/docs."""
+    (study,) = (yaml.safe_load(block)["name"] for block in blocks("yaml"))
+    commands = [line.split() for block in blocks("bash") for line in block.splitlines()]
+    named = {verb: what for command, verb, what, *_ in commands if command == "bln-search"}
+    assert named["validate"] == named["run"] == f"{study}.yaml"
+    assert named["analyze"] == named["export"] == study
 
 
-def test_the_studies_are_valid():
-    assert [parse_study(study).name for study in blocks("yaml")] == ["digits_example", "mbn_example", "probed_example"]
+def test_it_is_a_door_and_no_house():
+    assert len(README.splitlines()) <= 190
 
 
 def test_the_quickstart_prints_the_table_shown(tmp_path):
@@ -55,18 +56,19 @@ def test_the_quickstart_prints_the_table_shown(tmp_path):
         assert abs(losses(printed)[word] - loss) < 0.05 * loss
 
 
-def test_every_verb_named_is_a_verb():
-    named = {line.split()[1] for line in README.splitlines() if line.startswith("    bln-search ")}
-    verbs = {command.name or command.callback.__name__ for command in app.registered_commands}
-    groups = {group.name for group in app.registered_groups}
-    assert named == verbs | groups
-
-
-def test_every_figure_comes_from_its_file():
-    shown = README.split(figures.OPEN)[1].split(figures.CLOSE)[0]
-    assert shown == figures.block(), "run python -m bench.figures --write"
+@pytest.mark.parametrize("text", figures.BLOCKS, ids=lambda text: text.name)
+def test_every_figure_comes_from_its_file(text):
+    shown = text.read_text(encoding="utf-8").split(figures.OPEN)[1].split(figures.CLOSE)[0]
+    assert shown == figures.BLOCKS[text](), "run python -m bench.figures --write"
     for file in re.findall(r"`(bench/results/[^`]+)`", shown):
         assert (ROOT / file).is_file(), file
+
+
+def test_every_figure_of_the_readme_is_on_the_page():
+    shown, whole = figures.headlines(), figures.block()
+    told = re.findall(r"[+-]?[\d.]+%? (?:\[[^]]*\]|± [\d.]+)", shown)
+    assert len(told) > 9
+    assert all(one in whole for one in told)
 
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS.values(), ids=EXPERIMENTS)

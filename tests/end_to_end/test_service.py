@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import signal
 import subprocess
 import sys
@@ -14,7 +13,7 @@ import psutil
 import pytest
 
 from bln_search.client.stream import read_stream
-from tests.conftest import ROOT
+from tests.docs.pages import PAGES, blocks
 from tests.end_to_end.commands import call
 from tests.end_to_end.service import Service, until
 
@@ -209,9 +208,9 @@ def test_a_service_that_is_not_there_is_one_clear_error(tmp_path, file):
     assert len(done.stderr.strip().splitlines()) == 1
 
 
-def test_the_client_of_the_readme_prints_what_happens(service):
-    (code,) = re.findall(r"```python service\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    code = code.replace("http://127.0.0.1:8000", service.address).replace("bln_...", service.token)
+def test_the_client_of_the_page_prints_what_happens(service):
+    (block,) = blocks(PAGES["service.md"], "python")
+    code = block.text.replace("http://127.0.0.1:8000", service.address).replace("bln_...", service.token)
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
     assert "study_complete" in done.stdout

@@ -8,11 +8,9 @@ import shutil
 import sqlite3
 
 import pytest
-import torch
 
-import bln_search
 from bln_search.storage.packing import pack, unpack
-from tests.conftest import ROOT
+from tests.docs.pages import PAGES, blocks
 from tests.end_to_end.commands import call
 
 STUDY = """
@@ -71,11 +69,9 @@ def test_the_best_row_is_exported_with_the_seed_that_is_best_in_that_row(finishe
     assert said["figures"]["this_seed"]["validation"]["loss"] == min(losses.values())
     mean = sum(losses.values()) / 2
     assert said["figures"]["over_seeds"]["validation"]["loss"] == pytest.approx(mean, abs=1e-12)
-    shown = re.search(r"```python export\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL).group(
-        1
-    )
-    names = {"bln_search": bln_search, "torch": torch}
-    exec(shown.replace("DIR", str(tmp_path / "out")), names)
+    (shown,) = blocks(PAGES["start.md"], "python")
+    names = {}
+    exec(shown.text.replace('"best"', repr(str(tmp_path / "out"))), names)
     assert names["logits"].shape == (25, 10)
 
 
