@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import sqrt
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 from torch import Tensor
@@ -11,7 +11,7 @@ from torch import Tensor
 from bln_search.core.configuration import Method
 from bln_search.core.words import PopulationEstimate, Semantics
 from bln_search.norms.gathering import GatheredMoments
-from bln_search.norms.layer import Normalization
+from bln_search.norms.layer import LayerOptions, Normalization
 from bln_search.norms.memorized import MBN
 from bln_search.norms.reading import BLN_READINGS, BN_READINGS, WEIGHT_EPSILON
 from bln_search.norms.renormalized import BRN
@@ -49,7 +49,7 @@ class BN(Normalization):
     running: Tensor | None
     """Moving averages of mean and corrected variance (2, d), of a layer of torch that this one replaced."""
 
-    def __init__(self, num_features: int, **layer: Any) -> None:
+    def __init__(self, num_features: int, **layer: Unpack[LayerOptions]) -> None:
         super().__init__(num_features, **layer)
         self.register_buffer("running", None, persistent=False)
         self._shape: torch.Size | None = None
