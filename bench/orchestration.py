@@ -25,7 +25,8 @@ import torch
 
 from bench.reporting import arguments, finish, run_apart, spread
 from bln_search.core.checkpoints import Folder
-from bln_search.data import PreparedData, load_data, prepare
+from bln_search.data import load_data
+from bln_search.data.prepared import PreparedData, prepare
 from bln_search.search.trial import build_network
 from bln_search.specs import StudySpec, TrialSpec, parse_study, trials_of
 from bln_search.training import TrainingRun

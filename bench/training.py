@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from bench.reporting import arguments, finish, spread
 from bln_search.core.words import PopulationEstimate, Split
-from bln_search.data import PreparedData
+from bln_search.data.prepared import PreparedData
 from bln_search.models import build_model
 from bln_search.norms import BLN
 from bln_search.specs import ArmSpec, TrainingSpec

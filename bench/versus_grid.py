@@ -29,7 +29,7 @@ from bench.orchestration import CORES, prepared
 from bench.reporting import arguments, finish, run_apart, spread
 from bln_search.core.configuration import InferenceConfiguration, Method, all_configurations
 from bln_search.core.words import Correction, PopulationEstimate, Split
-from bln_search.data import PreparedData
+from bln_search.data.prepared import PreparedData
 from bln_search.evaluation import gather_frozen
 from bln_search.evaluation.batches import mini_batches
 from bln_search.norms.finding import find_norms, network_populations

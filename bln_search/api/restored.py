@@ -24,7 +24,8 @@ from bln_search.core.errors import ExportError
 from bln_search.core.records import CheckpointRecord
 from bln_search.core.version import VERSION
 from bln_search.core.words import PopulationEstimate
-from bln_search.data import DataSet, fit_standardization
+from bln_search.data import DataSet
+from bln_search.data.prepared import fit_standardization
 from bln_search.evaluation.split import undefined_reason
 from bln_search.norms import make_norm
 from bln_search.norms.examples import Row

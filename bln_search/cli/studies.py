@@ -28,6 +28,7 @@ from bln_search.cli.sources import (
     open_source,
     study_line,
 )
+from bln_search.core.registered import plugin_models
 from bln_search.core.states import StudyState, TrialState
 from bln_search.settings import load_settings
 from bln_search.specs import load_study, planned_rows, trials_of
@@ -146,9 +147,11 @@ def validate(file: Annotated[Path, typer.Argument(help="Study file.", show_defau
     """Check a study file and print what it stands for, without training anything."""
     study = load_study(file)
     from bln_search.data.catalog import find_entry
-    from bln_search.search.preflight import check_names
 
-    check_names(study)
+    if study.model.name in plugin_models():
+        from bln_search.search.preflight import check_names  # loads torch, as the package will
+
+        check_names(study)
     _say(f"{study.data.name}: {remark}" for remark in find_entry(study.data.name).remarks)
     table = Table(title=Text(f"{study.name}: {study.title}"), title_justify="left")
     for column in ("arm", "method", "semantics", "seeds", "rows", "population"):

@@ -1,7 +1,9 @@
-"""Data sets in their original files: found, verified, decoded once, split the same way every time."""
+"""Data sets in their original files: found, verified, decoded once, split the same way every time.
+
+Tensors come in with `bln_search.data.prepared`; what is here is known without torch.
+"""
 
 from bln_search.data.catalog import CATALOG, load_data
 from bln_search.data.dataset import DataSet
-from bln_search.data.prepared import PreparedData, Standardizer, fit_standardization, prepare
 
-__all__ = ["CATALOG", "DataSet", "PreparedData", "Standardizer", "fit_standardization", "load_data", "prepare"]
+__all__ = ["CATALOG", "DataSet", "load_data"]

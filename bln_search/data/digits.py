@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from sklearn.datasets import load_digits
-from sklearn.model_selection import train_test_split
 
 from bln_search.data.dataset import DataSet
 
@@ -13,6 +11,10 @@ CLASSES = tuple(str(digit) for digit in range(10))
 
 def decode() -> DataSet:
     """The data set; images (n, 1, 8, 8). The test fifth is drawn once and for all, stratified."""
+    # A second and more, for which only those who ask for this data should wait.
+    from sklearn.datasets import load_digits  # noqa: PLC0415
+    from sklearn.model_selection import train_test_split  # noqa: PLC0415
+
     digits = load_digits()
     images = digits.images.astype(np.uint8)[:, None]
     labels = digits.target.astype(np.int64)

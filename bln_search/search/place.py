@@ -10,7 +10,8 @@ import torch
 
 from bln_search.core.checkpoints import CheckpointStore
 from bln_search.core.errors import ModelError
-from bln_search.data import PreparedData, load_data, prepare
+from bln_search.data import load_data
+from bln_search.data.prepared import PreparedData, prepare
 from bln_search.specs.data import DataSpec
 
 

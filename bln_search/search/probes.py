@@ -9,7 +9,7 @@ from torch import nn
 
 from bln_search.core.records import Probe, Snapshot
 from bln_search.core.words import PopulationEstimate, ProbeKind, Split
-from bln_search.data import PreparedData
+from bln_search.data.prepared import PreparedData
 from bln_search.evaluation import gather_frozen
 from bln_search.evaluation.batches import mini_batches
 from bln_search.evaluation.memory import MEMORY_LIMIT

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from torch import nn
 
 from bln_search.core.records import CheckpointRecord
-from bln_search.data import PreparedData
+from bln_search.data.prepared import PreparedData
 from bln_search.norms.finding import Gathered
 from bln_search.search.place import Place, prepared_data
 from bln_search.search.trial import build_network

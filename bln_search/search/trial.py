@@ -15,7 +15,7 @@ from bln_search.core.errors import DataError
 from bln_search.core.records import DRIFT, CheckpointRecord, EpochRecord, Evaluation, Probe, Snapshot
 from bln_search.core.version import VERSION
 from bln_search.core.words import PopulationEstimate, Split
-from bln_search.data import PreparedData
+from bln_search.data.prepared import PreparedData
 from bln_search.evaluation import evaluate_split
 from bln_search.evaluation.batches import mini_batches
 from bln_search.evaluation.cost import count_weights, inference_seconds

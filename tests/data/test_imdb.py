@@ -12,9 +12,10 @@ import torch
 
 from bln_search.core.errors import ChecksumError, DataError
 from bln_search.core.words import Split
-from bln_search.data import fit_standardization, load_data, prepare
+from bln_search.data import load_data
 from bln_search.data.catalog import CATALOG
 from bln_search.data.imdb import ARCHIVE, LENGTH, REMARKS, WORDS, find_reviews
+from bln_search.data.prepared import fit_standardization, prepare
 from bln_search.data.texts import FIRST_WORD, PADDING, START, last_marks, vocabulary, words
 from bln_search.specs import DataSpec
 from tests.conftest import find_real_data

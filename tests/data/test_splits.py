@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from bln_search.core.errors import DataError
 from bln_search.core.words import Split
-from bln_search.data import fit_standardization, prepare
 from bln_search.data.dataset import DataSet
+from bln_search.data.prepared import fit_standardization, prepare
 from bln_search.data.splits import split_indices
 from bln_search.specs import DataSpec
 from bln_search.specs.data import Standardization

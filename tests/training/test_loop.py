@@ -13,7 +13,8 @@ from torch.nn import functional as F
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.errors import DataError, ModelError
 from bln_search.core.words import PopulationEstimate, Split
-from bln_search.data import load_data, prepare
+from bln_search.data import load_data
+from bln_search.data.prepared import prepare
 from bln_search.models import build_model
 from bln_search.norms import make_norm
 from bln_search.norms.finding import find_norms

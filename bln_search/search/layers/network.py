@@ -11,7 +11,7 @@ from bln_search.core.errors import ModelError
 from bln_search.core.layer_search import LayerSearchRecord
 from bln_search.core.records import CheckpointRecord
 from bln_search.core.words import LayerSearch, PopulationEstimate, Split
-from bln_search.data import PreparedData
+from bln_search.data.prepared import PreparedData
 from bln_search.evaluation.batches import MiniBatch, mini_batches
 from bln_search.evaluation.memory import MEMORY_LIMIT
 from bln_search.evaluation.tree.evaluator import MOST_CONFIGURATIONS, Asked, TreeEvaluator
