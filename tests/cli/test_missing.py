@@ -32,7 +32,7 @@ main()
         ("plotly", ["report", "none", "--to", "none.html"], "web"),
         ("torch", ["run", str(ROOT / "studies" / "quickstart.yaml")], "train"),
         ("torch", ["worker", "--once"], "train"),
-        ("sklearn", ["data", "verify", "digits"], "train"),
+        ("sklearn", ["run", str(ROOT / "studies" / "quickstart.yaml")], "train"),
     ],
 )
 def test_it_says_what_to_install(package, words, extra):

@@ -1,11 +1,22 @@
-"""Running the command as people do: as a process."""
+"""Running the command as people do: its words in, exit code and both outputs out.
+
+A call that ends by itself runs in this process, where everything it needs is loaded; `start` makes a process of its own,
+for calls that are killed, interrupted or stand beside others, and so does `call(..., process=True)`: trials, too, are
+then in processes that have the environment of the call and not that of whichever call came first.
+"""
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import subprocess
 import sys
+import warnings
+
+import pytest
+
+from bln_search.cli.main import main
 
 PROGRAM = "import sys; from bln_search.cli.main import main; main()"
 
@@ -15,13 +26,37 @@ def command(*arguments):
     return [sys.executable, "-c", PROGRAM, *map(str, arguments)]
 
 
-def call(*arguments, home=None, timeout=240, check=None):
-    """A finished call. check: the exit code it must have."""
-    environment = {**os.environ, **({"BLN_SEARCH_HOME": str(home)} if home else {})}
-    done = subprocess.run(command(*arguments), capture_output=True, text=True, timeout=timeout, env=environment)
+def call(*arguments, home=None, timeout=240, check=None, process=False):
+    """A finished call. check: the exit code it must have. timeout: seconds, of a process of its own."""
+    words = [str(argument) for argument in arguments]
+    environment = {"BLN_SEARCH_HOME": str(home)} if home else {}
+    if process or "ray" in words:  # Ray's runtime lives and dies with its process
+        whole = {**os.environ, **environment}
+        done = subprocess.run(command(*words), capture_output=True, text=True, timeout=timeout, env=whole)
+    else:
+        done = _call_here(words, environment)
     if check is not None:
         assert done.returncode == check, done.stderr
     return done
+
+
+def _call_here(words, environment):
+    """The same in this process; warnings do what they do outside of tests."""
+    outputs = [io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2)]
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        warnings.simplefilter("default")
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        patch.setattr(sys, "argv", ["bln-search", *words])
+        for name, output in zip(("stdout", "stderr"), outputs, strict=True):
+            patch.setattr(sys, name, output)
+        code = 0
+        try:
+            main()
+        except SystemExit as end:
+            code = 0 if end.code is None else int(end.code)
+    texts = [output.buffer.getvalue().decode() for output in outputs]
+    return subprocess.CompletedProcess(["bln-search", *words], code, *texts)
 
 
 def _heed_interrupts():

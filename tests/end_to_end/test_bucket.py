@@ -33,7 +33,7 @@ def finished(tmp_path_factory, bucket):
     (home / "small.yaml").write_text(STUDY)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("BLN_SEARCH_CHECKPOINTS", PLACE)
-        call("run", home / "small.yaml", "--workers", "2", home=home, check=0)
+        call("run", home / "small.yaml", "--workers", "2", home=home, check=0, process=True)
     return home
 
 
@@ -77,7 +77,7 @@ def test_the_service_hands_them_out_and_deletes_them(finished):
 def test_a_bucket_that_is_not_there_stops_before_anything_is_trained(tmp_path, bucket, monkeypatch):
     monkeypatch.setenv("BLN_SEARCH_CHECKPOINTS", "s3://absent/networks")
     (tmp_path / "small.yaml").write_text(STUDY)
-    done = call("run", tmp_path / "small.yaml", "--workers", "1", home=tmp_path)
+    done = call("run", tmp_path / "small.yaml", "--workers", "1", home=tmp_path, process=True)
     assert done.returncode != 0
     assert "s3://absent/networks cannot be written to: there is no such place" in done.stderr
     assert "Traceback" not in done.stderr
@@ -100,4 +100,4 @@ def test_one_that_goes_away_meanwhile_spoils_nothing(tmp_path):
     shown = call("show", "long", home=tmp_path, check=0).stdout
     assert "failed" not in shown
     with pytest.MonkeyPatch.context() as patch, bucket_server(patch):
-        call("run", tmp_path / "long.yaml", "--workers", "2", home=tmp_path, check=0)
+        call("run", tmp_path / "long.yaml", "--workers", "2", home=tmp_path, check=0, process=True)

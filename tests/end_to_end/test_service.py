@@ -196,7 +196,7 @@ def test_the_service_answers_before_it_has_worked_two_seconds(tmp_path):
 
 def test_a_port_that_is_taken_is_one_clear_error(service, tmp_path):
     port = service.address.rsplit(":", 1)[1]
-    done = call("serve", "--port", port, "--no-worker", home=tmp_path / "other")
+    done = call("serve", "--port", port, "--no-worker", home=tmp_path / "other", process=True)
     assert done.returncode == 1
     assert done.stderr.strip().splitlines()[-1].startswith("error: cannot listen on 127.0.0.1 port")
 
