@@ -1,8 +1,8 @@
 """Running the command as people do: its words in, exit code and both outputs out.
 
-A call that ends by itself runs in this process, where everything it needs is loaded; `start` makes a process of its own,
-for calls that are killed, interrupted or stand beside others, and so does `call(..., process=True)`: trials, too, are
-then in processes that have the environment of the call and not that of whichever call came first.
+A call that ends by itself runs in this process, where everything it needs is loaded. `start` makes a process of its
+own, for calls that are killed, interrupted or stand beside others, and so does `call(..., process=True)`: trials, too,
+are then in processes that have the environment of the call and not that of whichever call came first.
 """
 
 from __future__ import annotations
