@@ -1,24 +1,26 @@
 """Our rankings of the sixteen configurations beside the published ones: `python -m bench.published --save`,
 of the recurrent network with `--experiment imdb`.
 
-Reads finished studies out of the ledger; nothing is trained. For each study and population estimate: the sixteen rows
-of the arm `bln` on the test split, as the published tables have them, compared with one another over seeds and
-examples; Kendall's rank correlation with the published order, of the means and of each seed, and of seeds among
-themselves; the contrasts on which the paper's conclusions rest; of every seed the row that is first.
+Reads finished studies out of the ledger; nothing is trained, and what an earlier ledger gave stays. For each study and
+population estimate: the sixteen rows of the arm `bln` on the test split, as the published tables have them, compared
+with one another over seeds and examples; Kendall's rank correlation with the published order, of the means and of each
+seed, and of seeds among themselves; the contrasts on which the paper's conclusions rest; of every seed the row that is
+first.
 """
 
 from __future__ import annotations
 
 import itertools
+import json
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from scipy import stats
 
 from bench.experiments import EXPERIMENTS, Experiment, finished_study
-from bench.reporting import arguments, finish
+from bench.reporting import RESULTS, arguments, finish, provenance
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.words import PopulationEstimate, Split
 from bln_search.ranking.comparison import Comparison
@@ -194,6 +196,16 @@ def study_result(ledger: Ledger, name: str, experiment: Experiment) -> dict[str,
     }
 
 
+def with_earlier(found: Mapping[str, Any], experiment: Experiment) -> dict[str, Any]:
+    """Studies that are in the result file and not in this ledger stay as they are; each has a provenance of its own."""
+    path = RESULTS / f"{experiment.result}.json"
+    earlier = json.loads(path.read_text()) if path.exists() else {"result": {}, "provenance": None}
+    kept = {name: {"provenance": earlier["provenance"], **one} for name, one in earlier["result"].items()}
+    fresh = {name: {"provenance": provenance(), **one} for name, one in found.items()}
+    both = {**kept, **fresh}
+    return {name: both[name] for name in experiment.studies if name in both}
+
+
 def main() -> None:
     parser = arguments(__doc__ or "")
     parser.add_argument("--database", help="database URL")
@@ -213,7 +225,7 @@ def main() -> None:
                     f"  {row['configuration']} {row['loss']:.4f} {row['accuracy']:.4f} {row['letters']:8s}"
                     f" {row['ranks'][0]}-{row['ranks'][1]} published {row['published_rank']}"
                 )
-    finish(experiment.result, result, save=options.save)
+    finish(experiment.result, with_earlier(result, experiment), save=options.save)
 
 
 if __name__ == "__main__":
