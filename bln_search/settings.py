@@ -131,17 +131,19 @@ class Settings(BaseSettings):
     @property
     def folders(self) -> list[Path]:
         """Where this machine keeps what must have room: home, checkpoints unless in a bucket, an SQLite database."""
-        store, url = self.checkpoint_store, self.database_url
+        store, url = self.checkpoint_store, self.database or ""
         kept = [store.path] if isinstance(store, Folder) else []
         own = [Path(url.removeprefix("sqlite:///")).parent] if url.startswith("sqlite:///") else []
         return [self.home, *kept, *own]
 
     @property
     def lacking_room(self) -> str | None:
-        """Why nothing more is begun: too little room is left; None where there is enough."""
-        if self.room >= self.free_bytes:
-            return None
-        return f"only {self.room / 1e6:,.0f} MB are free for checkpoints and results"
+        """Why nothing more is begun: too little room is left, or nobody can tell; None where there is enough."""
+        try:
+            room = self.room
+        except OSError as error:
+            return f"how much room is left for checkpoints and results cannot be seen ({error})"
+        return None if room >= self.free_bytes else f"only {room / 1e6:,.0f} MB are free for checkpoints and results"
 
 
 def _with_password(url: str, file: Path) -> str:

@@ -11,18 +11,23 @@ T = TypeVar("T")
 
 
 class Cached(Generic[T]):
-    """Calls `make` for whoever asks first after `seconds`; who asks meanwhile gets what was made before."""
+    """Calls `make` for whoever asks first after `seconds`; who asks meanwhile gets what was made before.
 
-    def __init__(self, make: Callable[[], T], seconds: float) -> None:
-        self._make, self._seconds = make, seconds
+    None once that is older than `longest` seconds: whatever `make` asks does not answer then.
+    """
+
+    def __init__(self, make: Callable[[], T | None], seconds: float, longest: float = 120.0) -> None:
+        self._make, self._seconds, self._longest = make, seconds, longest
         self._lock = Lock()
-        self._made: tuple[float, T] | None = None
+        self._made: tuple[float, T | None] | None = None
 
-    def __call__(self) -> T:
+    def __call__(self) -> T | None:
         """The value. What `make` raises is raised, and nothing is kept."""
         made = self._made
-        if made is not None and (self._is_fresh(made) or not self._lock.acquire(blocking=False)):
+        if made is not None and self._is_fresh(made):
             return made[1]
+        if made is not None and not self._lock.acquire(blocking=False):
+            return made[1] if self._age(made) < self._longest else None
         if made is None:
             self._lock.acquire()  # the very first: there is nothing else to give
         try:
@@ -33,5 +38,9 @@ class Cached(Generic[T]):
         finally:
             self._lock.release()
 
-    def _is_fresh(self, made: tuple[float, T]) -> bool:
-        return time.monotonic() - made[0] < self._seconds
+    def _is_fresh(self, made: tuple[float, T | None]) -> bool:
+        return self._age(made) < self._seconds
+
+    @staticmethod
+    def _age(made: tuple[float, T | None]) -> float:
+        return time.monotonic() - made[0]

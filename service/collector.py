@@ -9,10 +9,12 @@ from datetime import UTC, datetime
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 from sqlalchemy import Engine
+from sqlalchemy.exc import SQLAlchemyError
 
 from bln_search.core.checkpoints import Folder
 from bln_search.core.errors import BlnSearchError
 from bln_search.settings import Settings
+from bln_search.storage.belonging import is_mark
 from bln_search.storage.monitoring import LedgerFigures, ledger_figures, records_by_state
 from service.cached import Cached, T
 
@@ -28,7 +30,7 @@ class LedgerCollector(Collector):
     """Database and disk as they are. What cannot be read is left out, so that nothing stale is told."""
 
     def __init__(self, engine: Engine, settings: Settings) -> None:
-        self._ledger = Cached(lambda: _read_ledger(engine), _FRESH)
+        self._ledger = Cached(lambda: _read_ledger(engine), _FRESH, longest=6 * _FRESH)
         self._records = Cached(lambda: _read(lambda: records_by_state(engine)), _COUNTED)
         self._disk = Cached(lambda: disk_with_least_room(settings), _FRESH)
         self._files = Cached(lambda: checkpoints_held(settings), _COUNTED)
@@ -65,7 +67,7 @@ def _read(read: Callable[[], T]) -> T | None:
     """What is read of the database; None where it cannot be read."""
     try:
         return read()
-    except BlnSearchError as error:
+    except (BlnSearchError, SQLAlchemyError) as error:
         _log.warning("no figures of the ledger: %s", error)
         return None
 
@@ -106,7 +108,7 @@ def checkpoints_held(settings: Settings) -> tuple[int, int] | None:
     if not isinstance(store, Folder):
         return None
     try:
-        sizes = [file.size for file in store.files() if not file.name.startswith(".")]
+        sizes = [file.size for file in store.files() if not file.name.startswith(".") and not is_mark(file.name)]
     except OSError:
         return None
     return len(sizes), sum(sizes)

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from bln_search.cli.exits import Exit
 from bln_search.cli.output import errors, plain_places, results
 from bln_search.cli.sources import DatabaseOption
 from bln_search.settings import load_settings
@@ -37,16 +38,23 @@ def backup(
 ) -> None:
     """Copy the database and every checkpoint that it names. Service and workers may go on meanwhile.
 
-    Backups in one place share their checkpoints: only new ones are copied.
+    Backups in one place share their checkpoints: only new ones are copied. Ends with exit code 1 where networks are
+    missing that the backup before did not miss; no older backup is removed then.
     """
     settings = load_settings()
     archive = Archive(target)
     with plain_places(), closing(Ledger(make_engine(database or settings.database_url))) as ledger:
         made = make_backup(ledger.engine, settings.checkpoint_store, archive, settings.home, datetime.now(UTC), _say)
-        if keep is not None:
+        if keep is not None and not made.newly_absent:
             archive.keep(keep, datetime.now(UTC), _say)
     there = len(made.manifest.checkpoints) - made.copied
     _print(f"{archive}: backup {made.moment}, {_contents(made.manifest)} ({made.copied} copied, {there} there already)")
+    if made.newly_absent:
+        _say(
+            f"{len(made.newly_absent)} networks are missing that the backup before did not miss: see that "
+            f"BLN_SEARCH_CHECKPOINTS leads to them ({settings.checkpoint_store}). No older backup was removed"
+        )
+        raise typer.Exit(Exit.FAILED)
 
 
 def restore(
@@ -56,6 +64,9 @@ def restore(
         str | None, typer.Option("--backup", help="Moment of the backup, as its files are named; else the newest.")
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="In place of the studies that are there.")] = False,
+    without_damaged: Annotated[
+        bool, typer.Option("--without-damaged", help="Leave out networks that are damaged or gone, keep the rest.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only look through every file of the backup.")] = False,
 ) -> None:
     """Put a backup back into this database, of either kind, and these checkpoints. Stop service and workers first.
@@ -68,20 +79,20 @@ def restore(
     with plain_places(), closing(Ledger(make_engine(database or settings.database_url))) as ledger:
         if not dry_run:
             check_target(ledger.engine, ledger.clock(), overwrite=overwrite)
-        with verified(archive, manifest, settings.home) as found:
-            said = f"{archive}: backup of {manifest.made_at:%Y-%m-%d %H:%M:%S} UTC, {_contents(manifest)}"
+        with verified(archive, manifest, settings.home, _say, without_damaged=without_damaged) as found:
+            said = f"{archive}: backup of {manifest.made_at:%Y-%m-%d %H:%M:%S} UTC, {_contents(found.manifest)}"
             if dry_run:
-                _print(f"{said}: every file is what it was")
+                _print(f"{said}: every {'other ' if without_damaged else ''}file is what it was")
                 return
             written = put_back(found, ledger.engine, settings.checkpoint_store, _say, overwrite=overwrite)
-    there = len(manifest.checkpoints) - written
+    there = len(found.manifest.checkpoints) - written
     _print(f"{said} ({written} written, {there} there already), restored; {found.running} studies wait to go on")
 
 
 def _contents(manifest: Manifest) -> str:
     size = (manifest.database.size + sum(one.size for one in manifest.checkpoints)) / 1e6
     missing = f", {len(manifest.absent)} MISSING" if manifest.absent else ""
-    return f"{manifest.rows['study']} studies, {len(manifest.checkpoints)} checkpoints{missing}, {size:,.1f} MB"
+    return f"{manifest.rows.get('study', 0)} studies, {len(manifest.checkpoints)} checkpoints{missing}, {size:,.1f} MB"
 
 
 def _say(line: str) -> None:

@@ -57,13 +57,13 @@ def clean(
     age = _age(older_than)
     settings = load_settings()
     store = settings.checkpoint_store
-    if database not in (None, settings.database_url) and settings.checkpoints is None:
+    if database not in (None, settings.database_url):
         raise typer.BadParameter(
             f"files in {store} may belong to {without_password(settings.database_url)}: set BLN_SEARCH_DATABASE to the "
             "database and BLN_SEARCH_CHECKPOINTS to its place of checkpoints",
             param_hint="--database",
         )
-    with plain_places(), closing(open_ledger(database or settings.database_url)) as ledger:
+    with plain_places(), closing(open_ledger(settings.database_url)) as ledger:
         spare = spare_networks(ledger, best) if keep is Keep.RECOMMENDED else []
         left = left_over(ledger, store, age, spare)
         if not dry_run:

@@ -33,6 +33,7 @@ from bln_search.core.states import StudyState, TrialState
 from bln_search.settings import load_settings
 from bln_search.specs import load_study, planned_rows, trials_of
 from bln_search.specs.trial import border_trials
+from bln_search.storage.belonging import mark
 from bln_search.storage.ledger import Ledger, open_ledger
 from bln_search.storage.queries import trials
 
@@ -113,6 +114,7 @@ def run(
         chosen = stack.enter_context(make_executor(executor, place, workers, ray_address, gpus_per_trial))
         ledger = stack.enter_context(closing(open_ledger(database or settings.database_url)))
         study_id = ledger.accept(study)
+        mark(place.checkpoints, ledger.engine)
         with TerminalProgress() if errors.is_terminal else PlainProgress() as watcher:
             state = run_study(ledger, study_id, chosen, watcher)
         if state is StudyState.COMPLETE:

@@ -3,13 +3,39 @@
 from __future__ import annotations
 
 import os
+from math import ceil
+from pathlib import Path
+
+_GROUPS = Path("/sys/fs/cgroup")
 
 
 def cores() -> int:
-    """Cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    """Cores that this process may use, by its affinity and, in a container, by its share of the machine."""
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(count, quota(_own_group(), _GROUPS) or count)
+
+
+def quota(group: str, groups: Path) -> int | None:
+    """Cores that a control group (version 2) and those around it may use, rounded up; None where nothing is limited."""
+    found = []
+    folder = groups / group.strip("/")
+    for one in (folder, *folder.parents):
+        if one.is_relative_to(groups):
+            try:
+                most, period = (one / "cpu.max").read_text().split()
+                found.append(ceil(int(most) / int(period)))
+            except (OSError, ValueError):  # there is none here, or it says max
+                continue
+    return max(1, min(found)) if found else None
+
+
+def _own_group() -> str:
+    """Of this process, below the folder of all groups; within a container usually the top."""
+    try:
+        lines = Path("/proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return ""
+    return next((line.removeprefix("0::") for line in lines if line.startswith("0::")), "")
 
 
 def choose_workers(device: str, trials: int, available: int) -> int:

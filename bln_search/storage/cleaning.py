@@ -13,6 +13,7 @@ from bln_search.core.checkpoints import CheckpointStore, StoredFile
 from bln_search.core.errors import LedgerError
 from bln_search.core.states import AttemptState, StudyState, TrialState
 from bln_search.storage.analyses import find_analysis
+from bln_search.storage.belonging import is_mark, other_databases
 from bln_search.storage.board import study_leaderboard
 from bln_search.storage.engine import reading, writing
 from bln_search.storage.files import free_files, freed_files, needed_files
@@ -50,10 +51,13 @@ def left_over(ledger: Ledger, checkpoints: CheckpointStore, age: timedelta, spar
 
     Networks of epochs on the way are written while a trial trains, their rows when it has trained: what is younger than
     the oldest attempt may be one of them. spare: networks that are looked at as if they had been given up.
-    Raises LedgerError where the database has no study: files of another one must not be taken for left over.
+    Raises LedgerError where the database has no study, or another one has networks there: files of another one must
+    not be taken for left over.
     """
     _check_age(age)
-    listed = list(checkpoints.files())  # first: a row that comes later is of a file that is young, or is seen below
+    _check_alone(ledger, checkpoints)
+    # first: a row that comes later is of a file that is young, or is seen below
+    listed = [one for one in checkpoints.files() if not is_mark(one.name)]
     cutoff = _cutoff(ledger, age)
     with reading(ledger.engine) as session:
         if listed and not session.scalar(select(func.count()).select_from(StudyRow)):
@@ -72,6 +76,15 @@ def left_over(ledger: Ledger, checkpoints: CheckpointStore, age: timedelta, spar
 def _check_age(age: timedelta) -> None:
     if age < LEAST_AGE:
         raise LedgerError("files of less than an hour may belong to a trial under way: give --older-than 1h or more")
+
+
+def _check_alone(ledger: Ledger, checkpoints: CheckpointStore) -> None:
+    for place, mark in other_databases(checkpoints, ledger.engine):
+        raise LedgerError(
+            f"{checkpoints} has networks of the database {place}, too, which would look left over: give each a place "
+            "of its own (BLN_SEARCH_CHECKPOINTS). Where that database is gone, or is this one under another name, "
+            f"delete {checkpoints}/{mark} and clean again"
+        )
 
 
 def young_files(ledger: Ledger, checkpoints: CheckpointStore, names: Iterable[str]) -> set[str]:

@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event
-from sqlalchemy.engine import make_url
+from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 from sqlalchemy.orm import Session
 
 from bln_search.core.errors import LedgerError, StorageFullError
 from bln_search.core.urls import without_password
+
+_PATIENCE = {"connect_timeout": 10, "tcp_user_timeout": 30_000}
+"""Options of libpq: seconds for a connection, milliseconds for what was sent to be acknowledged."""
 
 
 def make_engine(url: str) -> Engine:
@@ -30,13 +33,19 @@ def make_engine(url: str) -> Engine:
             f"{without_password(url)!r} is not a database URL; write sqlite:///path/to/file.sqlite3 or postgresql+psycopg://host/name"
         ) from None
     if parsed.get_backend_name() != "sqlite":
-        return create_engine(parsed, pool_pre_ping=True)
+        return create_engine(parsed, pool_pre_ping=True, connect_args=_patience(parsed))
     if parsed.database and parsed.database != ":memory:":
         _make_folder(Path(parsed.database).parent)
     engine = create_engine(parsed, connect_args={"timeout": 30})
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
     return engine
+
+
+def _patience(url: URL) -> dict[str, int]:
+    """A server that does not answer is given up after so long, rather than waited for; what the URL says holds."""
+    given = _PATIENCE if url.get_driver_name() in ("psycopg", "psycopg2") else {}
+    return {name: value for name, value in given.items() if name not in url.query}
 
 
 def _make_folder(folder: Path) -> None:

@@ -26,6 +26,7 @@ from bln_search.search.place import Place
 from bln_search.search.preflight import check_study
 from bln_search.specs.trial import TrialSpec
 from bln_search.storage.analyses import next_unanalysed
+from bln_search.storage.belonging import mark
 from bln_search.storage.ledger import Ledger
 from bln_search.storage.queue import SEEN, Queue
 from bln_search.worker.analysis import Attended, analyze
@@ -116,6 +117,7 @@ class Worker:
         try:
             for remark in check_study(self.ledger.study(study_id).spec, self.place):
                 _log.warning("study %d: %s", study_id, remark, extra=about)
+            mark(self.place.checkpoints, self.ledger.engine)
             watcher, stopping = _Log(study_id), self.stopping.is_set
             state = run_study(self.ledger, study_id, self.executor, watcher, stopping, self.lacking_room)
         except (SpecError, DataError, ModelError) as error:

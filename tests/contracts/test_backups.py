@@ -23,6 +23,7 @@ from bln_search.storage.analyses import keep_analysis, results_of
 from bln_search.storage.backups import Archive, make_backup, restore, verified
 from bln_search.storage.backups.making import sha256_of
 from bln_search.storage.backups.rows import go_on_after
+from bln_search.storage.belonging import is_mark
 from bln_search.storage.engine import reading, writing
 from bln_search.storage.ledger import open_ledger
 from bln_search.storage.migration import VERSION_TABLE, newest_revision, present_revision
@@ -67,9 +68,10 @@ class World:
     def backup(self, now=NOW):
         return make_backup(self.ledger.engine, self.checkpoints, self.archive, self.folder, now, self.said.append)
 
-    def restore(self, into=None, checkpoints=None, *, moment=None, overwrite=False):
+    def restore(self, into=None, checkpoints=None, *, moment=None, overwrite=False, without_damaged=False):
         into = into or self.ledger
-        with verified(self.archive, self.archive.manifest(moment), self.folder / "scratch") as found:
+        scratch, manifest = self.folder / "scratch", self.archive.manifest(moment)
+        with verified(self.archive, manifest, scratch, self.said.append, without_damaged=without_damaged) as found:
             return restore(found, into.engine, checkpoints or self.checkpoints, self.said.append, overwrite=overwrite)
 
 
@@ -114,6 +116,11 @@ def other(another, kind):
     return another(kind)
 
 
+def networks(store):
+    """What is kept there, without the word of whose it is."""
+    return {one.name: store.read(one.name) for one in store.files() if not is_mark(one.name)}
+
+
 def quiet(world, running):
     """Nothing runs and no worker is there: as after a stop."""
     world.ledger.end_study(running, runner="host/2/0")
@@ -133,9 +140,7 @@ def test_of_a_still_database_every_row_and_file_comes_back_in_either_kind(world,
     assert world.restore(other, elsewhere) == 7
     assert every_row(other.engine) == before
     assert all(rows for name, rows in before.items() if name in ("study", "token", "submission", "outcomes", "event"))
-    assert {one.name: elsewhere.read(one.name) for one in elsewhere.files()} == {
-        one.name: world.checkpoints.read(one.name) for one in world.checkpoints.files()
-    }
+    assert networks(elsewhere) == networks(world.checkpoints)
     assert world.said == []
 
 
@@ -262,10 +267,13 @@ def test_a_file_that_is_gone_is_said_and_the_rest_is_kept(world, other):
     world.checkpoints.write(damaged.name, b"something else")
     made = world.backup()
     assert made.manifest.absent == (gone.name, damaged.name)
+    assert made.newly_absent == {gone.name, damaged.name}
     assert [line.rpartition("/")[2] for line in world.said] == [
         f"{gone.name} is gone or damaged: it is not in this backup",
         f"{damaged.name} is gone or damaged: it is not in this backup",
     ]
+    assert world.backup(NOW + timedelta(hours=1)).newly_absent == frozenset()
+    del world.said[:2]
     world.restore(other, Folder(world.folder / "elsewhere"))
     assert len(world.said) == 4
     assert "is trained again" in world.said[-1]
@@ -284,7 +292,7 @@ def test_what_an_earlier_backup_has_sound_is_kept_when_networks_are_gone_and_out
     world.archive.keep(1, datetime.now(UTC) + timedelta(days=9), world.said.append)
     elsewhere = Folder(world.folder / "elsewhere")
     world.restore(other, elsewhere)
-    assert len(list(elsewhere.files())) == len(first.manifest.checkpoints)
+    assert list(networks(elsewhere)) == [one.name for one in first.manifest.checkpoints]
 
 
 def test_files_that_are_cleaned_away_in_the_middle_are_written_again(world, other, monkeypatch):
@@ -293,13 +301,13 @@ def test_files_that_are_cleaned_away_in_the_middle_are_written_again(world, othe
     world.backup()
 
     def clean(*arguments):
-        for file in list(world.checkpoints.files())[:3]:
-            world.checkpoints.delete(file.name)
+        for name in list(networks(world.checkpoints))[:3]:
+            world.checkpoints.delete(name)
         return go_on_after(*arguments)
 
     monkeypatch.setattr("bln_search.storage.backups.restoring.go_on_after", clean)
     assert world.restore(other) == 0
-    assert len(list(world.checkpoints.files())) == 7
+    assert len(networks(world.checkpoints)) == 7
 
 
 @pytest.mark.parametrize("revision", ["0001", "0002"])
@@ -328,15 +336,55 @@ def test_nothing_is_touched_where_a_file_of_the_backup_is_not_what_it_was(world,
     for store, name in ((files, made.manifest.checkpoints[3].name), (top, made.manifest.database.name)):
         content = store.read(name)
         store.write(name, content[:-1] + b"?")
-        with pytest.raises(BackupError, match=f"cannot be restored: .*{name} is damaged"):
-            world.restore(other, elsewhere)
-        store.delete(name)
-        with pytest.raises(BackupError, match=f"{name} is gone"):
-            world.restore(other, elsewhere)
+        for problem in ("damaged", "gone"):
+            with pytest.raises(BackupError, match="cannot be restored") as caught:
+                world.restore(other, elsewhere)
+            assert f"{name}{', its database,' if store is top else ''} is {problem}" in f"{world.said} {caught.value}"
+            store.delete(name)
         store.write(name, content)
     assert list(elsewhere.files()) == []
     assert every_row(other.engine) == before
     world.restore(other, elsewhere)
+
+
+def test_networks_that_are_damaged_can_be_left_out(world, other):
+    """One bad file does not keep the figures of all studies from coming back, nor the other networks."""
+    fill(world)
+    made = world.backup()
+    damaged, gone, *sound = (one.name for one in made.manifest.checkpoints)
+    world.archive.files.write(damaged, b"rotten")
+    world.archive.files.delete(gone)
+    elsewhere = Folder(world.folder / "elsewhere")
+    with pytest.raises(BackupError, match=f"2 of its {2 + len(sound)} networks .* --without-damaged restores"):
+        world.restore(other, elsewhere)
+    assert [line.rpartition("/")[2] for line in world.said] == [f"{damaged} is damaged", f"{gone} is gone"]
+    assert world.restore(other, elsewhere, without_damaged=True) == len(sound)
+    assert list(networks(elsewhere)) == sound
+    assert {study.name for study in other.studies()} == {study.name for study in world.ledger.studies()}
+    world.archive.top.delete(made.manifest.database.name)
+    with pytest.raises(BackupError, match="its database, is gone"):
+        world.restore(other, elsewhere, without_damaged=True, overwrite=True)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"format": "x"}, "is no manifest of a backup: format"),
+        ({"rows": {"study": -1}}, "is no manifest of a backup: rows.study"),
+        ({"checkpoints": [{"name": "../x", "size": 1, "sha256": "0" * 64}]}, r"checkpoints.0.name"),
+        ({"checkpoints": [{"name": "x", "size": -1, "sha256": "0" * 64}]}, r"checkpoints.0.size"),
+        ({"database": {"name": "x", "size": 1, "sha256": "?"}}, r"database.sha256"),
+        ([], "is no manifest of a backup"),
+    ],
+)
+def test_a_manifest_that_is_none_is_one_clear_error(world, change, said):
+    made = world.backup()
+    file = f"backup-{made.moment}.json"
+    given = json.loads(world.archive.top.read(file))
+    changed = {**given, **change} if isinstance(change, dict) else change
+    world.archive.top.write(file, json.dumps(changed).encode())
+    with pytest.raises(BackupError, match=said):
+        world.restore()
 
 
 def test_a_failure_in_the_middle_leaves_the_database_as_it_was(world, other, monkeypatch):
@@ -425,7 +473,7 @@ def test_the_copied_database_is_one_that_can_be_read_as_it_is(world):
     opened = open_ledger(f"sqlite:///{world.archive.top.path / made.manifest.database.name}")
     assert opened.study(done).state is StudyState.COMPLETE
     opened.close()
-    with verified(world.archive, world.archive.manifest(), world.folder):
+    with verified(world.archive, world.archive.manifest(), world.folder, world.said.append):
         pass  # it is still what it was
 
 
@@ -438,7 +486,7 @@ def test_a_bucket_holds_backups_too(world, other, buckets, scheme):
     assert isinstance(world.archive.top, Bucket)
     target = checkpoint_store(f"{place}/live")
     assert world.restore(other, target) == 7
-    assert len(list(target.files())) == 7
+    assert len(networks(target)) == 7
     assert world.restore(other, target, overwrite=True) == 0
 
 

@@ -10,8 +10,11 @@ import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
+from fsspec import register_implementation
+from fsspec.implementations.memory import MemoryFileSystem
 
 from bln_search.core.checkpoints import Bucket, Folder, checkpoint_store
 from bln_search.core.errors import CheckpointStoreError
@@ -179,3 +182,22 @@ def test_paths_and_urls_are_told_apart(tmp_path):
     assert checkpoint_store("kept") == checkpoint_store("kept/")
     assert checkpoint_store(tmp_path) == Folder(tmp_path) == checkpoint_store(f"file://{tmp_path}")
     assert checkpoint_store("s3://a/b/") == Bucket("s3://a/b")
+
+
+def test_a_place_that_takes_no_foreign_options_is_one_too():
+    """As that of sftp, which hands every option on to the server's client. What others write is seen at once."""
+
+    class Strict(MemoryFileSystem):
+        protocol = "strict"
+        store: ClassVar = {}
+        pseudo_dirs: ClassVar = [""]
+
+        def __init__(self):
+            super().__init__()
+
+    register_implementation("strict", Strict, clobber=True)
+    ours, theirs = checkpoint_store("strict://kept/here"), checkpoint_store("strict://kept/here")
+    ours.check()
+    assert list(ours.files()) == []
+    theirs.write("a", b"1")
+    assert [one.name for one in ours.files()] == ["a"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 from datetime import UTC, datetime, timedelta
 
@@ -21,8 +22,9 @@ from bln_search.ranking.recommendation import Confidence, Recommendation
 from bln_search.storage import queries
 from bln_search.storage.access import create_token
 from bln_search.storage.analyses import keep_analysis, results_of
+from bln_search.storage.belonging import mark
 from bln_search.storage.cleaning import give_up, left_over, remove, spare_networks
-from bln_search.storage.engine import reading
+from bln_search.storage.engine import make_engine, reading
 from bln_search.storage.files import needed_files
 from bln_search.storage.ledger import Ledger, open_ledger
 from bln_search.storage.queue import Queue
@@ -238,6 +240,40 @@ def test_files_of_another_database_are_not_taken_for_left_over(later, store):
     store.write(name(1), b"of another database")
     with pytest.raises(LedgerError, match=r"has no study.*belong together"):
         clean(later, store)
+
+
+def test_a_place_with_networks_of_two_databases_is_not_cleaned(later, store, tmp_path):
+    submit(later, "ours")
+    mark(store, later.engine)
+    store.write(name(1), b"of nobody")
+    assert clean(later, store) == (1, 9)
+    other = make_engine(f"sqlite:///{tmp_path / 'other.sqlite3'}")
+    mark(store, other)
+    store.write(name(2), b"of the other database")
+    with pytest.raises(
+        LedgerError, match=r"has networks of the database .*other\.sqlite3, too.*delete \S+ and"
+    ) as caught:
+        clean(later, store)
+    assert store.has(name(2))
+    store.delete(re.search(r"delete \S+/(\S+) and", str(caught.value))[1])
+    assert clean(later, store) == (1, 21)
+    mark(store, later.engine)
+    assert len(names(store)) == 1
+
+
+def test_one_database_is_the_same_however_its_place_is_written(tmp_path, monkeypatch):
+    store = Folder(tmp_path / "kept")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "link").symlink_to(tmp_path)
+    for url in (f"sqlite:///{tmp_path}/a.sqlite3", "sqlite:///a.sqlite3", "sqlite:///link/a.sqlite3"):
+        mark(store, make_engine(url))
+    assert len(names(store)) == 1
+    said = store.read(*names(store)).decode()
+    assert said.startswith(f"sqlite:///{tmp_path.resolve()}/a.sqlite3\n")
+    mark(store, make_engine("postgresql+psycopg://me:secret@host:5433/name?sslmode=require"))
+    mark(store, make_engine("postgresql+psycopg://you:other@host:5433/name"))
+    assert len(names(store)) == 2
+    assert not any(b"secret" in store.read(one) for one in names(store))
 
 
 FILES = st.integers(0, 11)

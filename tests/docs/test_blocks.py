@@ -39,7 +39,7 @@ CARRIED_OUT = {
 }
 """Pages whose Python blocks need more than themselves, or are run for what they print, and where."""
 
-PLAIN = {"export", "cat", "pip", "sqlite3", "rsync", "install", "openssl", "chmod", "echo", "printf", "git"}
+PLAIN = {"export", "cat", "pip", "sqlite3", "rsync", "install", "openssl", "chmod", "echo", "printf", "git", "sudo"}
 """Commands of the system, about which nothing here can be wrong but their names."""
 
 LANGUAGES = {"python", "yaml", "bash", "toml", "text"}

@@ -10,7 +10,7 @@ import torch
 from bln_search.core.errors import DataError, ModelError, StorageFullError
 from bln_search.core.states import FailureClass
 from bln_search.search.executor import failed
-from bln_search.search.workers import choose_workers
+from bln_search.search.workers import choose_workers, quota
 
 
 @pytest.mark.parametrize(
@@ -53,3 +53,21 @@ def test_a_real_allocation_that_cannot_be_is_out_of_memory():
 )
 def test_few_trials_more_than_cores_run_side_by_side(device, trials, cores, workers):
     assert choose_workers(device, trials, cores) == workers
+
+
+@pytest.mark.parametrize(
+    ("limits", "group", "found"),
+    [
+        ({"": "400000 100000"}, "/", 4),  # a container sees its own group as the top
+        ({"a": "max 100000", "a/b": "150000 100000"}, "/a/b", 2),
+        ({"a": "50000 100000", "a/b": "max 100000"}, "/a/b", 1),
+        ({"a": "max 100000"}, "/a", None),
+        ({}, "/nowhere", None),
+        ({"a": "nonsense"}, "/a", None),
+    ],
+)
+def test_the_share_of_a_container_bounds_the_cores(tmp_path, limits, group, found):
+    for place, limit in limits.items():
+        (tmp_path / place).mkdir(parents=True, exist_ok=True)
+        (tmp_path / place / "cpu.max").write_text(f"{limit}\n")
+    assert quota(group, tmp_path) == found

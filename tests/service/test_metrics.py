@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 from collections import namedtuple
 
 from prometheus_client.parser import text_string_to_metric_families
+from sqlalchemy.exc import ProgrammingError
 
 from bln_search.core.errors import LedgerError
 from bln_search.settings import Settings
+from bln_search.storage.belonging import mark
+from bln_search.storage.engine import make_engine
 from service.cached import Cached
 from service.collector import checkpoints_held, disk_with_least_room
 from tests.service.conftest import study
@@ -130,6 +134,36 @@ def test_who_asks_while_it_is_made_waits_for_nobody():
     assert made == [0, 1]
 
 
+def test_nothing_stale_is_told_while_it_cannot_be_made():
+    going, gate, made = threading.Event(), threading.Event(), []
+
+    def make():
+        made.append(len(made))
+        if len(made) == 2:
+            going.set()
+            gate.wait(10)
+        return made[-1]
+
+    kept = Cached(make, seconds=0, longest=0.01)
+    assert kept() == 0
+    slow = threading.Thread(target=kept)
+    slow.start()
+    assert going.wait(10)
+    time.sleep(0.02)
+    assert kept() is None
+    gate.set()
+    slow.join()
+    assert kept() == 2
+
+
+def test_a_database_in_disorder_is_down_and_the_page_is_there(client, monkeypatch):
+    def broken(*_arguments):
+        raise ProgrammingError("SELECT", {}, Exception("no such column"))
+
+    monkeypatch.setattr("service.collector.ledger_figures", broken)
+    assert read(client)["bln_search_database_up",] == 0
+
+
 def test_what_is_kept_is_made_anew_after_its_time(monkeypatch):
     now = [100.0]
     monkeypatch.setattr("service.cached.time.monotonic", lambda: now[0])
@@ -146,6 +180,7 @@ class TestRoom:
         assert checkpoints_held(settings) == (0, 0)
         settings.checkpoint_store.write("one.safetensors", b"12345")
         (tmp_path / "checkpoints" / ".two.safetensors-unfinished").write_bytes(b"123")
+        mark(settings.checkpoint_store, make_engine(settings.database_url))
         assert checkpoints_held(settings) == (1, 5)
 
     def test_of_a_bucket_nothing_is_asked(self, tmp_path):

@@ -27,6 +27,15 @@ def test_a_url_that_leads_nowhere_is_one_clear_error(tmp_path, make_url, message
         open_ledger(make_url(tmp_path))
 
 
+def test_a_postgres_that_does_not_answer_is_given_up_unless_the_url_says_how_long(monkeypatch):
+    given = []
+    monkeypatch.setattr("bln_search.storage.engine.create_engine", lambda _url, **options: given.append(options))
+    make_engine("postgresql+psycopg://host/name")
+    make_engine("postgresql+psycopg://host/name?connect_timeout=99")
+    assert given[0]["connect_args"] == {"connect_timeout": 10, "tcp_user_timeout": 30_000}
+    assert given[1]["connect_args"] == {"tcp_user_timeout": 30_000}
+
+
 def test_a_full_database_says_so_and_drops_the_transaction_whole(tmp_path):
     engine = make_engine(f"sqlite:///{tmp_path / 'small.sqlite3'}")
     with writing(engine) as session:

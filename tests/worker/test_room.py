@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 import threading
 import time
@@ -109,3 +110,16 @@ def test_trials_under_way_end_and_the_others_wait_for_room(worker, disk, monkeyp
     assert line(worker, study_id).state == StudyState.COMPLETE
     kinds = [event.kind for event in queries.events(worker.ledger.engine, study_id)]
     assert kinds.count("attempt_started") == 3  # nothing was given up and begun anew
+
+
+def test_room_that_cannot_be_seen_is_taken_for_none_and_needs_no_password(tmp_path, monkeypatch):
+    """A shared folder that does not answer for a moment makes no study fail, nor does a password that is not there."""
+    url, missing = "postgresql+psycopg://me@host/name", tmp_path / "none"
+    settings = Settings(home=tmp_path, database=url, database_password_file=missing, free_bytes=0)
+    assert settings.lacking_room is None
+
+    def stale(_folder):
+        raise OSError(errno.ESTALE, "Stale file handle")
+
+    monkeypatch.setattr(Folder, "free_bytes", stale)
+    assert "cannot be seen ([Errno 116] Stale file handle)" in settings.lacking_room

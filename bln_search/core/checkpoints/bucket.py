@@ -164,7 +164,7 @@ def _open(url: str) -> tuple[AbstractFileSystem, str]:
     from fsspec.core import url_to_fs  # noqa: PLC0415 - most have a folder, and start faster without it
 
     try:
-        system, root = url_to_fs(url, use_listings_cache=False)
+        system, root = url_to_fs(url)
     except ImportError as error:
         raise CheckpointStoreError(
             f"{without_password(url)} needs a package that is not here ({error}); what s3:// needs: "
@@ -172,6 +172,8 @@ def _open(url: str) -> tuple[AbstractFileSystem, str]:
         ) from None
     except ValueError as error:
         raise CheckpointStoreError(f"{without_password(url)} is no place that fsspec knows: {error}") from None
+    system.dircache.use_listings_cache = False  # others write here, too; as an option it would be refused by some
+    system.invalidate_cache()
     return system, str(root).rstrip("/")
 
 

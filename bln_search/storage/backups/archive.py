@@ -49,10 +49,15 @@ class Archive:
         name = f"backup-{moment or moments[-1]}.json"
         try:
             given = json.loads(self.top.read(name))
-            if isinstance(given, dict) and given.get("format", 0) > FORMAT:
+            made_as = given.get("format") if isinstance(given, dict) else None
+            if isinstance(made_as, int) and made_as > FORMAT:
                 raise BackupError(f"{self}/{name} was made by a newer version of bln-search: upgrade it")
             return Manifest.model_validate(given)
-        except (OSError, ValueError, ValidationError) as error:
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(str(part) for part in first["loc"])
+            raise BackupError(f"{self}/{name} is no manifest of a backup: {place}: {first['msg']}") from None
+        except (OSError, ValueError) as error:
             raise BackupError(f"{self}/{name} cannot be read: {str(error).splitlines()[0]}") from None
 
     def _begun(self) -> bool:

@@ -30,11 +30,15 @@ _LEFT = timedelta(days=1)
 
 @dataclass(frozen=True)
 class Made:
-    """A backup just made; of its checkpoints so many were copied now, the others lay there already."""
+    """A backup just made; of its checkpoints so many were copied now, the others lay there already.
+
+    newly_absent: checkpoints that it misses and the backup before in the same place did not.
+    """
 
     moment: str
     manifest: Manifest
     copied: int
+    newly_absent: frozenset[str]
 
 
 def make_backup(
@@ -46,6 +50,7 @@ def make_backup(
     Raises BackupError where the database is not of this version, or the archive lies among the checkpoints.
     """
     _check(engine, checkpoints, archive)
+    missed = frozenset(archive.manifest().absent) if archive.moments() else frozenset()
     moment = moment_of(now)
     name = f"ledger-{moment}.sqlite3"
     _clear(_made(scratch), now)
@@ -73,7 +78,7 @@ def make_backup(
                 archive.top.delete(f"backup-{moment}.json")  # it may be there all the same
                 archive.top.delete(name)
             raise
-    return Made(moment, manifest, copied)
+    return Made(moment, manifest, copied, frozenset(absent) - missed)
 
 
 def _check(engine: Engine, checkpoints: CheckpointStore, archive: Archive) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt
 
 FORMAT = 1
 """Of the files of a backup; a later one is refused."""
@@ -15,9 +15,9 @@ class BackedFile(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    name: str
-    size: int
-    sha256: str
+    name: str = Field(pattern=r"^[0-9A-Za-z][0-9A-Za-z._-]{0,199}$")
+    size: int = Field(ge=0)
+    sha256: str = Field(pattern="^[0-9a-f]{64}$")
 
 
 class Manifest(BaseModel):
@@ -29,12 +29,12 @@ class Manifest(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    format: int
+    format: int = Field(ge=1, strict=True)
     bln_search: str
     schema_revision: str
     made_at: datetime
     source: str
     database: BackedFile
-    rows: dict[str, int]
+    rows: dict[str, NonNegativeInt]
     checkpoints: tuple[BackedFile, ...]
     absent: tuple[str, ...]

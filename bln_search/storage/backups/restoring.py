@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -19,12 +19,14 @@ from bln_search.storage.backups.making import sha256_of
 from bln_search.storage.backups.manifest import BackedFile, Manifest
 from bln_search.storage.backups.rows import copy_rows, delete_rows, go_on_after, last_numbers
 from bln_search.storage.backups.stillness import still
+from bln_search.storage.belonging import mark
 from bln_search.storage.browse import workers_seen
 from bln_search.storage.engine import make_engine, reading, rebuilding, snapshot
 from bln_search.storage.ledger import Ledger
 from bln_search.storage.migration import migrate, newest_revision, present_revision, revisions
 from bln_search.storage.tables import StudyRow
 
+Say = Callable[[str], None]
 _AFTER_ATTEMPTS = 1_000_000
 """Numbers of attempts are fencing tokens: after a restoration they go on so far behind the last one of the backup, that
 no report of a worker from before it meets an attempt that was started since."""
@@ -32,7 +34,10 @@ no report of a worker from before it meets an attempt that was started since."""
 
 @dataclass(frozen=True)
 class Verified:
-    """A backup of which every file is what it was. database: its own, of this version, nothing running in it."""
+    """A backup of which every file is what it was, but for networks of its manifest that are said to be absent.
+
+    database: its own, of this version, nothing running in it.
+    """
 
     archive: Archive
     manifest: Manifest
@@ -41,10 +46,13 @@ class Verified:
 
 
 @contextmanager
-def verified(archive: Archive, manifest: Manifest, scratch: Path) -> Iterator[Verified]:
+def verified(
+    archive: Archive, manifest: Manifest, scratch: Path, say: Say, *, without_damaged: bool = False
+) -> Iterator[Verified]:
     """Read every file of a backup. Its database is fetched, and brought to the tables of this version, in `scratch`.
 
-    Raises BackupError naming what is damaged or gone, or where it was made by a newer version.
+    say: told of every network that is damaged or gone. without_damaged: these are absent then, as if they had been when
+    the backup was made; otherwise they raise BackupError. So do a damaged database and a backup of a newer version.
     """
     if manifest.schema_revision not in revisions():
         raise BackupError(
@@ -54,36 +62,54 @@ def verified(archive: Archive, manifest: Manifest, scratch: Path) -> Iterator[Ve
     scratch.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=scratch, prefix=".restore-") as folder:
         database = Path(folder) / "ledger.sqlite3"
-        problems = [*_fetch(archive, manifest.database, database), *_damaged(archive, manifest)]
-        if problems:
-            more = f"; and {len(problems) - 3} more" if len(problems) > 3 else ""
-            raise BackupError(f"the backup in {archive} cannot be restored: {'; '.join(problems[:3])}{more}")
+        _fetch(archive, manifest.database, database)
+        damaged = dict(_damaged(archive, manifest))
+        for name, problem in damaged.items():
+            say(f"{archive}/checkpoints/{name} is {problem}")
+        if damaged and not without_damaged:
+            raise BackupError(
+                f"the backup in {archive} cannot be restored as it was: {len(damaged)} of its "
+                f"{len(manifest.checkpoints)} networks are damaged or gone; --without-damaged restores everything else"
+            )
         engine = make_engine(f"sqlite:///{database}")
         try:
             migrate(engine)
             running = still(Ledger(engine))
         finally:
             engine.dispose()
-        yield Verified(archive, manifest, database, running)
+        yield Verified(archive, _without(manifest, damaged), database, running)
 
 
-def _fetch(archive: Archive, file: BackedFile, target: Path) -> list[str]:
+def _fetch(archive: Archive, file: BackedFile, target: Path) -> None:
+    """The database of a backup. Raises BackupError where it is not what it was."""
     try:
         archive.top.give(file.name, target)
+        problem = None if sha256_of(target) == file.sha256 else "damaged"
     except FileNotFoundError:
-        return [f"{file.name} is gone"]
-    return [] if sha256_of(target) == file.sha256 else [f"{file.name} is damaged"]
+        problem = "gone"
+    if problem is not None:
+        raise BackupError(
+            f"the backup in {archive} cannot be restored: {file.name}, its database, is {problem}; "
+            "give another one with --backup"
+        )
 
 
-def _damaged(archive: Archive, manifest: Manifest) -> Iterator[str]:
+def _damaged(archive: Archive, manifest: Manifest) -> Iterator[tuple[str, str]]:
+    """Networks of the backup that are not what they were, and what is the matter."""
     for file in manifest.checkpoints:
         try:
             content = archive.files.read(file.name)
         except FileNotFoundError:
-            yield f"checkpoints/{file.name} is gone"
+            yield file.name, "gone"
         else:
             if hashlib.sha256(content).hexdigest() != file.sha256:
-                yield f"checkpoints/{file.name} is damaged"
+                yield file.name, "damaged"
+
+
+def _without(manifest: Manifest, damaged: Collection[str]) -> Manifest:
+    """The same backup, as if these networks had been gone when it was made."""
+    sound = tuple(one for one in manifest.checkpoints if one.name not in damaged)
+    return manifest.model_copy(update={"checkpoints": sound, "absent": (*manifest.absent, *damaged)})
 
 
 def check_target(engine: Engine, now: datetime, *, overwrite: bool) -> None:
@@ -106,9 +132,7 @@ def check_target(engine: Engine, now: datetime, *, overwrite: bool) -> None:
         )
 
 
-def restore(
-    backup: Verified, engine: Engine, checkpoints: CheckpointStore, say: Callable[[str], None], *, overwrite: bool
-) -> int:
+def restore(backup: Verified, engine: Engine, checkpoints: CheckpointStore, say: Say, *, overwrite: bool) -> int:
     """Put a backup back; returns how many checkpoints were written, the others lay there already.
 
     The database becomes what it was in one transaction, after all files are there: until then it is as it was.
@@ -118,7 +142,7 @@ def restore(
     if backup.archive.overlaps(checkpoints):
         raise BackupError(f"{backup.archive} holds the very checkpoints that would be written: give another place")
     migrate(engine)
-    written = _write_files(backup, checkpoints)
+    written = _write_files(backup, engine, checkpoints)
     source = make_engine(f"sqlite:///{backup.database}")
     try:
         with snapshot(source) as old, rebuilding(engine) as new:
@@ -137,14 +161,15 @@ def _numbers(old: dict[str, int], new: dict[str, int]) -> dict[str, int]:
     return {**found, "attempt": found["attempt"] + _AFTER_ATTEMPTS}
 
 
-def _write_files(backup: Verified, checkpoints: CheckpointStore) -> int:
+def _write_files(backup: Verified, engine: Engine, checkpoints: CheckpointStore) -> int:
+    mark(checkpoints, engine)
     missing = [file for file in backup.manifest.checkpoints if not _is_there(checkpoints, file)]
     for file in missing:
         checkpoints.write(file.name, backup.archive.files.read(file.name))
     return len(missing)
 
 
-def _look_again(backup: Verified, checkpoints: CheckpointStore, say: Callable[[str], None]) -> None:
+def _look_again(backup: Verified, checkpoints: CheckpointStore, say: Say) -> None:
     """Until now no row named the files: whoever cleaned meanwhile may have taken some for left over."""
     there = {one.name for one in checkpoints.files()}
     for file in backup.manifest.checkpoints:
@@ -152,7 +177,7 @@ def _look_again(backup: Verified, checkpoints: CheckpointStore, say: Callable[[s
             checkpoints.write(file.name, backup.archive.files.read(file.name))
     for name in backup.manifest.absent:
         if name not in there:
-            say(f"{name} was gone when the backup was made: a trial that is not finished is trained again")
+            say(f"{name} is not in the backup: a trial that is not finished is trained again")
 
 
 def _is_there(checkpoints: CheckpointStore, file: BackedFile) -> bool:
