@@ -6,6 +6,7 @@ import re
 import threading
 import time
 from collections import namedtuple
+from contextlib import contextmanager
 
 from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy.exc import ProgrammingError
@@ -113,46 +114,46 @@ def test_the_ledger_is_read_once_however_many_ask(world, client, monkeypatch):
     assert len(asked) == 1
 
 
+class Hanging:
+    """Makes numbers from nought on; the second hangs until `gate` is set."""
+
+    def __init__(self):
+        self.hangs, self.gate, self.made = threading.Event(), threading.Event(), []
+
+    def __call__(self):
+        self.made.append(len(self.made))
+        if len(self.made) == 2:
+            self.hangs.set()
+            self.gate.wait(10)
+        return self.made[-1]
+
+    @contextmanager
+    def asked_by_another(self, kept):
+        """Within it another thread waits for the second."""
+        thread = threading.Thread(target=kept)
+        thread.start()
+        assert self.hangs.wait(10)
+        yield
+        self.gate.set()
+        thread.join()
+
+
 def test_who_asks_while_it_is_made_waits_for_nobody():
-    going, gate, made = threading.Event(), threading.Event(), []
-
-    def make():
-        made.append(len(made))
-        if len(made) == 2:
-            going.set()
-            gate.wait(10)
-        return made[-1]
-
+    make = Hanging()
     kept = Cached(make, seconds=0)
     assert kept() == 0
-    slow = threading.Thread(target=kept)
-    slow.start()
-    assert going.wait(10)
-    assert [kept() for _ in range(3)] == [0, 0, 0]  # what was made before, at once
-    gate.set()
-    slow.join()
-    assert made == [0, 1]
+    with make.asked_by_another(kept):
+        assert [kept() for _ in range(3)] == [0, 0, 0]  # what was made before, at once
+    assert make.made == [0, 1]
 
 
 def test_nothing_stale_is_told_while_it_cannot_be_made():
-    going, gate, made = threading.Event(), threading.Event(), []
-
-    def make():
-        made.append(len(made))
-        if len(made) == 2:
-            going.set()
-            gate.wait(10)
-        return made[-1]
-
+    make = Hanging()
     kept = Cached(make, seconds=0, longest=0.01)
     assert kept() == 0
-    slow = threading.Thread(target=kept)
-    slow.start()
-    assert going.wait(10)
-    time.sleep(0.02)
-    assert kept() is None
-    gate.set()
-    slow.join()
+    with make.asked_by_another(kept):
+        time.sleep(0.02)
+        assert kept() is None
     assert kept() == 2
 
 
