@@ -188,7 +188,8 @@ class TestRoom:
         """Its own service tells how much it holds, and it may be slow or away."""
         settings = Settings(home=tmp_path, checkpoints="s3://nowhere/at/all")
         assert checkpoints_held(settings) is None
-        assert disk_with_least_room(settings) == disk_with_least_room(Settings(home=tmp_path))
+        size, _ = disk_with_least_room(settings)  # how much is free may be another figure a moment later
+        assert size == disk_with_least_room(Settings(home=tmp_path))[0]
 
     def test_the_disk_with_less_room_counts_also_of_folders_that_are_not_there_yet(self, tmp_path, monkeypatch):
         rooms = {tmp_path: (1000, 700, 300), tmp_path / "other": (5000, 4800, 200)}
