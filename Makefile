@@ -15,7 +15,7 @@ run: $(READY)  ## train the quickstart study and print its ranked table
 	$(BIN)/bln-search run studies/quickstart.yaml
 
 test: $(READY) browser  ## run every test
-	$(BIN)/python -m pytest -n 3 --dist loadgroup
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 browser:
 	@for name in chromium chromium-browser google-chrome google-chrome-stable; do command -v $$name >/dev/null && exit 0; done; \
