@@ -5,6 +5,7 @@ from __future__ import annotations
 from bln_search.api.description import Description, Figure
 from bln_search.api.parity import TOLERANCE, Parity
 from bln_search.core.configuration import Source, Statistic
+from bln_search.core.registered import MODELS
 from bln_search.specs.space import point_label
 
 _MEANING = {
@@ -33,6 +34,7 @@ def card(description: Description, parity: Parity) -> str:
             f"{origin.seed}; weights of epoch {origin.epoch}. Exported by bln-search {one.versions['bln_search']}.\n",
             "## Loading\n",
             _LOADING,
+            *_package(one),
             *_inputs(one),
             "## Where its statistics come from\n",
             *_switches(one),
@@ -55,6 +57,13 @@ logits = model(inputs)                  # inputs as the data set gives them
 
 Without bln-search: `torch.export.load("model.pt2").module()(inputs)`, or `model.onnx`, input `inputs`, output `logits`.
 """
+
+
+def _package(one: Description) -> list[str]:
+    """What a network needs whose model is not built in."""
+    if one.model.name in MODELS:
+        return []
+    return [f"`bln_search.load` needs the package that has the model `{one.model.name}`, too; the programs do not.\n"]
 
 
 def _point(one: Description) -> str:

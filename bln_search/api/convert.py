@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from bln_search.core.configuration import InferenceConfiguration, Method
 from bln_search.core.errors import ModelError
-from bln_search.core.words import Semantics
+from bln_search.core.words import Semantics, chosen
 from bln_search.norms import BN, Normalization, make_norm
 from bln_search.norms.statistics import LayerPopulation, PopulationPair
 
@@ -35,11 +35,17 @@ def convert(
 
     Warns (UserWarning) of a network that was trained already, unless `same` keeps it, and of normalization layers that
     stay what they are.
-    Raises ModelError where there is no such layer, or one that cannot be replaced; the network is then untouched.
+    Raises ModelError where there is no such layer, or one that cannot be replaced, ValueError for other arguments than
+    these; the network is then untouched.
     """
+    chosen(Semantics, semantics, "semantics")
+    if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
+        raise ValueError(f"batch_size is a whole number of at least 1, not {batch_size!r}")
     modules: list[tuple[str, nn.Module]] = list(network.named_modules(remove_duplicate=False))
     found = {name: module for name, module in modules if isinstance(module, tuple(_SAME))}
     if not found:
+        if any(isinstance(module, Normalization) for _, module in modules):
+            raise ModelError("the layers of this network are converted already: go on with it as it is")
         raise ModelError(
             f"this {type(network).__name__} has no BatchNorm1d, BatchNorm2d or LayerNorm layer to convert"
             f"{_left(modules, '; it has {}, which is not replaced')}: put BLN layers into it where it should be "

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from bln_search.api.ranked import RankedConfigurations
 from bln_search.core.errors import DataError
 from bln_search.core.records import Evaluation, EvaluationKey, Outcomes
-from bln_search.core.words import Correction, PopulationEstimate, Split
+from bln_search.core.words import Correction, PopulationEstimate, Split, chosen
 from bln_search.evaluation import evaluate_split, gather_frozen
 from bln_search.evaluation.batches import MiniBatch, completed, mini_batches
 from bln_search.evaluation.memory import MEMORY_LIMIT
@@ -53,14 +53,17 @@ def evaluate_configurations(
     memory_limit: bytes of the largest activation of all configurations together.
 
     Layers of BLN without a batch_size take the training mini-batch size. Otherwise the network is left as it was.
-    Raises ModelError or DataError, saying what to change.
+    Raises ModelError or DataError, saying what to change, ValueError for other words or sizes than there are.
     """
+    asked_correction = chosen(Correction, correction, "correction")
+    if batch_sizes is not None and (isinstance(batch_sizes, int) or any(size < 1 for size in batch_sizes)):
+        raise ValueError(f"batch_sizes is a list of whole numbers of at least 1, as in [1, 25], not {batch_sizes!r}")
     layers = find_norms(network)
     device = next(network.parameters()).device
     every = dict(gathered or {})
     every.setdefault(PopulationEstimate.FROZEN, gather_population(network, layers, train_loader, device))
     every = {**own_estimates(layers), **every}
-    populations = network_populations(layers, every, Correction(correction), per_slot=per_slot)
+    populations = network_populations(layers, every, asked_correction, per_slot=per_slot)
     asked = [estimate for estimate in every if estimate is not PopulationEstimate.MEMORY]
     rows = [
         Row(configuration, estimate)
@@ -147,6 +150,8 @@ def _pairs(loader: Loader, device: torch.device, name: str) -> Iterator[MiniBatc
                 f"it yields {type(batch).__name__}"
             )
         inputs, targets = batch
+        if not inputs.ndim or not targets.ndim:
+            raise DataError(f"{name} yields single examples: put the data set into a torch.utils.data.DataLoader")
         if len(inputs) != len(targets) or len(inputs) == 0:
             raise DataError(f"{name} yields {len(inputs)} inputs with {len(targets)} targets")
         yield inputs.to(device), targets.to(device)

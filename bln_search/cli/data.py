@@ -78,6 +78,7 @@ def _verify_source(source: Source) -> None:
     for line in source.verify():
         _print(line)
     found = source.decode()
+    found.check()
     for line in (*_counted(found), *found.remarks):
         _print(f"{found.name}: {line}")
 

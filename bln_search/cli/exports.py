@@ -105,7 +105,7 @@ def choose_row(
     except ValueError as error:
         raise typer.BadParameter(f"{error}; or write best or recommended", param_hint="--config") from None
     if not board.rows:
-        raise ExportError("the study has no result yet; run it with `bln-search run`")
+        raise ExportError("the study has no result yet")
     found = [
         row
         for row in board.rows
@@ -116,6 +116,9 @@ def choose_row(
         and parameters in (None, row.parameters, row.point)
     ]
     if not found:
+        arms = sorted({row.arm for row in board.rows})
+        if arm is not None and arm not in arms:
+            raise ExportError(f"the study has no arm {arm!r}; choose one of {', '.join(arms)}")
         wider = [row for row in board.rows if word in (None, row.configuration)] or list(board.rows)
         raise ExportError(f"the leaderboard has no such row; there are:\n{_listed(wider)}")
     measured = [row for row in found if row.state is EvaluationState.MEASURED]

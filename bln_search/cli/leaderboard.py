@@ -14,6 +14,7 @@ from rich.console import Console
 from bln_search.cli.output import BoardFormat, Format, ToOption, check_target, errors, give, results
 from bln_search.cli.sources import DatabaseOption, ServerOption, Source, StudyArgument, TokenOption, open_source
 from bln_search.core.errors import MissingPackageError
+from bln_search.core.states import StudyState
 from bln_search.core.words import Split
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.leaderboard import Leaderboard
@@ -83,7 +84,8 @@ def print_leaderboard(
         _print_table(Console(file=text, width=_FILE_WIDTH), board, study, limit, analysis)
         give(text.getvalue().encode(), to)
     elif not board.rows:
-        errors.print(f"study {study.name} has no result yet; run it with `bln-search run`", soft_wrap=True)
+        hint = "; `bln-search run` goes on with it" if study.state is StudyState.INTERRUPTED else ""
+        errors.print(f"study {study.name} is {study.state} and has no result yet{hint}", soft_wrap=True)
     else:
         _print_table(results, board, study, limit, analysis)
 

@@ -19,6 +19,9 @@ from bln_search.specs import load_study
 if TYPE_CHECKING:
     from bln_search.client import Client
 
+_ANALYSED = 15.0
+"""Seconds to wait for the analysis of a study that has just been completed."""
+
 _OVER = (StudyState.COMPLETE, StudyState.CANCELLED, StudyState.FAILED)
 
 
@@ -68,6 +71,8 @@ def _follow(client: Client, study: dict[str, Any], output: Format) -> None:
         if event["kind"] == "study_paused" and client.study(study["id"])["state"] == StudyState.PAUSED:
             break
     source = ServiceSource(client)
+    if output is Format.TABLE and client.study(study["id"])["state"] == StudyState.COMPLETE:
+        client.analysis(study["id"], wait=_ANALYSED)  # the table tells which row to use
     print_leaderboard(source, source.find(str(study["id"])), output)
     ended = client.study(study["id"])
     if ended["state"] != StudyState.COMPLETE:

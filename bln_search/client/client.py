@@ -265,6 +265,7 @@ def _refused(answer: httpx.Response) -> ServiceError:
     except (ValueError, KeyError, TypeError):
         return ServiceError(f"the service answered {answer.status_code}: {answer.text[:200]}", answer.status_code)
     if answer.status_code == httpx.codes.UNAUTHORIZED:
+        lines[0] = f"{answer.url.copy_with(raw_path=b'/')}: {lines[0]}"
         lines.append("give one with --token or BLN_SEARCH_TOKEN; `bln-search token create` makes one")
     return ServiceError("; ".join(lines), answer.status_code, problem)
 

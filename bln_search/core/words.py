@@ -3,6 +3,17 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import TypeVar
+
+Word = TypeVar("Word", bound=StrEnum)
+
+
+def chosen(kind: type[Word], value: str, name: str) -> Word:
+    """The word of this kind. Raises ValueError that names the argument and what there is to choose from."""
+    try:
+        return kind(value)
+    except ValueError:
+        raise ValueError(f"there is no {name} {value!r}: choose one of {', '.join(kind)}") from None
 
 
 class Semantics(StrEnum):

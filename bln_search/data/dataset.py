@@ -5,16 +5,19 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-Inputs = NDArray[np.uint8] | NDArray[np.uint16]
+from bln_search.core.errors import DataError
+
+Inputs = NDArray[np.uint8] | NDArray[np.uint16] | NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True)
 class DataSet:
-    """Inputs as they are in the files (bytes, or marks of words) and their classes.
+    """Inputs as they are in the files (bytes, marks of words, or measurements in floating point) and their classes.
 
     train_inputs: (n, *input_shape); train_labels: (n,), int64; the same for test. scale: the largest input value.
     vocabulary: inputs are marks below this number (words of a text); None where they are measurements.
@@ -31,6 +34,15 @@ class DataSet:
     vocabulary: int | None = None
     remarks: tuple[str, ...] = ()
 
+    def check(self) -> None:
+        """Raise DataError, naming the array, unless inputs and labels are what they are said to be above."""
+        for split in ("train", "test"):
+            inputs, labels = getattr(self, f"{split}_inputs"), getattr(self, f"{split}_labels")
+            problem = _inputs_problem(inputs, np.shape(self.train_inputs)[1:])
+            problem = problem or _labels_problem(labels, len(inputs), len(self.classes))
+            if problem is not None:
+                raise DataError(f"the data set {self.name}: {split}_{problem}")
+
     @property
     def input_shape(self) -> tuple[int, ...]:
         """The shape of one example."""
@@ -46,3 +58,27 @@ class DataSet:
             digest.update(f"{name} {array.dtype.str} {array.shape} ".encode())
             digest.update(array.reshape(-1).view(np.uint8).data)
         return digest.hexdigest()
+
+
+def _inputs_problem(inputs: object, shape: tuple[int, ...]) -> str | None:
+    """What is wrong with the inputs of one split; None where nothing is."""
+    if not isinstance(inputs, np.ndarray) or not (inputs.dtype in (np.uint8, np.uint16) or inputs.dtype.kind == "f"):
+        return f"inputs are {_kind(inputs)}: uint8, uint16 or floating point is taken"
+    if not len(inputs) or inputs.shape[1:] != shape:
+        return f"inputs are {_kind(inputs)}: (examples, {', '.join(map(str, shape))}) is taken, as train has it"
+    if inputs.dtype.kind == "f" and not np.isfinite(inputs).all():
+        return "inputs hold NaN or infinity: take such examples out, or fill them"
+    return None
+
+
+def _labels_problem(labels: object, examples: int, classes: int) -> str | None:
+    """What is wrong with the labels of one split; None where nothing is."""
+    if not isinstance(labels, np.ndarray) or labels.dtype != np.int64 or labels.shape != (examples,):
+        return f"labels are {_kind(labels)}: int64 of shape ({examples},) is taken, see labels.astype('int64')"
+    if labels.min() < 0 or labels.max() >= classes:
+        return f"labels go from {labels.min()} to {labels.max()}: with {classes} classes from 0 to {classes - 1}"
+    return None
+
+
+def _kind(array: object) -> str:
+    return f"{array.dtype} of shape {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__

@@ -69,8 +69,8 @@ def read_file(file: SourceFile, folders: list[Path], archive: Archive | None) ->
     looked = ", ".join(str(folder) for folder in folders)
     also = f" or the archive {archive.name}" if archive else ""
     raise DataError(
-        f"{file.name} (or {file.name}.gz, .xz{also}) is not in {looked}: give the folder that holds it with --data, "
-        "or get it with `bln-search data fetch NAME`"
+        f"{file.name} (or {file.name}.gz, .xz{also}) is not in {looked}: give the folder that holds it with --data or "
+        "BLN_SEARCH_DATA, or get it with `bln-search data fetch NAME`"
     )
 
 

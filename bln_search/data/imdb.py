@@ -77,7 +77,8 @@ def find_reviews(folders: Sequence[Path], archive_md5: str = ARCHIVE_MD5) -> Rev
     looked = ", ".join(str(folder) for folder in folders)
     raise DataError(
         f"imdb is not in {looked}: neither train.jsonl and test.jsonl (or .gz, .xz) nor the folder {FOLDER} nor the "
-        f"archive {ARCHIVE}; give the folder that holds them with --data, or get them with `bln-search data fetch imdb`"
+        f"archive {ARCHIVE}; give the folder that holds them with --data or BLN_SEARCH_DATA, or get them with "
+        "`bln-search data fetch imdb`"
     )
 
 

@@ -15,6 +15,13 @@ from bln_search.data.dataset import DataSet, Inputs
 from bln_search.data.splits import split_indices
 from bln_search.specs.data import DataSpec, Standardization
 
+_MORE = {
+    Split.TRAIN: ", raise data.fraction, or lower data.validation",
+    Split.VALIDATION: ", or raise data.fraction or data.validation",
+    Split.TEST: "",
+}
+"""What gives a split more examples."""
+
 
 @dataclass(frozen=True)
 class PreparedData:
@@ -37,7 +44,7 @@ class PreparedData:
             if len(inputs) < batch_size:
                 raise DataError(
                     f"a mini-batch of {batch_size} examples is larger than the {split} split, which has {len(inputs)}: "
-                    "lower batch_size, or raise data.fraction or data.validation"
+                    f"lower batch_size{_MORE[split]}"
                 )
 
 

@@ -18,7 +18,7 @@ from bln_search.evaluation.memory import MEMORY_LIMIT, Chunking, choose_chunking
 from bln_search.evaluation.scoring import Score, cross_entropy
 from bln_search.norms import Normalization
 from bln_search.norms.examples import Arrangement, EnumerationPlan, Examples, LayerPopulations, Row, mark, plain
-from bln_search.norms.finding import evaluation_mode, find_norms
+from bln_search.norms.finding import evaluation_mode, find_norms, network_configurations
 from bln_search.norms.statistics import chosen_population
 
 Populations = Mapping[Normalization, LayerPopulations]
@@ -103,11 +103,14 @@ def _outputs(network: nn.Module, group: Group, plan: EnumerationPlan) -> Tensor:
 def _score(outputs: Tensor, targets: Tensor, score: Score) -> tuple[Tensor, Tensor]:
     rows, n = outputs.shape[:2]
     repeated = targets.repeat(rows, *[1] * (targets.ndim - 1))
-    losses, correct = score(outputs.flatten(0, 1), repeated)
+    given = score(outputs.flatten(0, 1), repeated)
+    if not isinstance(given, tuple) or len(given) != 2:
+        raise ModelError(f"score must return two tensors, losses and correctness, not {type(given).__name__}")
+    losses, correct = given
     if losses.shape != (rows * n,) or correct.shape != (rows * n,):
         raise ModelError(
-            f"score must return one loss and one correctness for each of {rows * n} examples, "
-            f"it returned shapes {tuple(losses.shape)} and {tuple(correct.shape)}"
+            f"score must return a loss and a correctness for each of the {rows * n} answers it is given ({rows} "
+            f"configurations of {n} examples), it returned shapes {tuple(losses.shape)} and {tuple(correct.shape)}"
         )
     return losses.view(rows, n), correct.view(rows, n)
 
@@ -137,6 +140,21 @@ def configured(row: Row, populations: Populations) -> Iterator[None]:
             layer.restore(snapshot)
 
 
+@torch.no_grad()
+def check_independence(network: nn.Module, inputs: Tensor, other: Tensor | None = None) -> None:
+    """Raise ModelError unless the one pass can follow `network` and its other layers treat examples independently.
+
+    Seen by two mini-batches, (m, ...), with every statistic taken from them; without `other` by one.
+    """
+    layers = find_norms(network)
+    configurations = network_configurations(layers)
+    row = Row(next(one for one in configurations if not (one.uses_population or one.uses_memory)), None)
+    nothing = inputs.new_zeros(len(inputs), dtype=torch.int64)
+    pair = None if other is None else (other, nothing)
+    with evaluation_mode(network):
+        _check_first(network, (inputs, nothing), pair, [row], {layer: {} for layer in layers.values()}, Chunking(1, 1))
+
+
 def _check_first(
     network: nn.Module,
     first: MiniBatch,
@@ -157,12 +175,12 @@ def _check_first(
     except _DifferentError as difference:
         precise = None if first[0].dtype == torch.float64 else in_double(network, populations)
         if precise is None:
-            raise
+            raise ModelError(str(difference)) from None
         try:
             other = None if inputs[1] is None else doubled(inputs[1])
             _check_rows(precise[0], doubled(inputs[0]), other, chosen, precise[1], chunking)
         except BlnSearchError:
-            raise difference from None
+            raise ModelError(str(difference)) from None
 
 
 def in_double(network: nn.Module, populations: Populations) -> tuple[nn.Module, Populations] | None:

@@ -63,13 +63,13 @@ class Recommendation(Kept):
             return "It is the best row."
         group = f"Of the {self.sharing} rows that share the first place"
         if self.deterministic:
-            return f"{group} it is the cheapest whose answers do not depend on the mini-batch."
+            return f"{group} it is the cheapest that takes nothing from the mini-batch."
         return f"{group} it is the cheapest (none of them is deterministic)."
 
     @property
     def _sizes(self) -> str:
         if self.batch_sizes is None:
-            return "" if self.sharing > 1 else "Its answers do not depend on the mini-batch."
+            return "" if self.sharing > 1 else "It takes nothing from the mini-batch."
         sizes = ", ".join(str(size) for size in self.batch_sizes)
         return (
             f"Its answers depend on the mini-batch: it is not told to be worse than others in mini-batches of {sizes}."

@@ -5,11 +5,14 @@ from __future__ import annotations
 from math import ceil
 
 import torch
+from torch import nn
 
 from bln_search.core.errors import ModelError
-from bln_search.core.registered import pair_problem
+from bln_search.core.registered import MODELS, pair_problem
 from bln_search.core.words import Split
 from bln_search.data.catalog import find_entry
+from bln_search.data.prepared import PreparedData
+from bln_search.evaluation.one_pass import check_independence
 from bln_search.models.factory import check_model
 from bln_search.norms.finding import find_norms
 from bln_search.search.layers.network import check_layers
@@ -55,8 +58,23 @@ def check_study(study: StudySpec, place: Place) -> tuple[str, ...]:
             seen.add((trial.arm.method, trial.model))
             network = build_network(trial, data)
             find_norms(network)
+            if study.model.name not in MODELS:
+                _check_one_pass(study.model.name, network, data, trial.training.batch_size)
             if study.layers is not None:
                 check_layers(network, study.layers)
         if trial.training.augmentation is not None:
             Augmentation(trial.training.augmentation, data.input_shape, torch.Generator())
     return tuple(f"{study.data.name}: {remark}" for remark in data.remarks)
+
+
+def _check_one_pass(name: str, network: nn.Module, data: PreparedData, batch_size: int) -> None:
+    """A study evaluates in one pass: better refused now than after its training."""
+    inputs = data.splits[Split.TRAIN][0]
+    other = inputs[batch_size : 2 * batch_size]
+    try:
+        check_independence(network, inputs[:batch_size], other if len(other) == batch_size else None)
+    except ModelError as error:
+        raise ModelError(
+            f"the model {name} cannot be evaluated in one pass, as studies are: {error}. Leave out of it what mixes "
+            "examples; one_pass=False is for evaluate_configurations, in Python"
+        ) from None

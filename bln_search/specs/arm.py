@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, PlainSerializer, field_validator, m
 
 from bln_search.core.configuration import InferenceConfiguration, Method, paper_configuration
 from bln_search.core.words import PopulationEstimate, Semantics
-from bln_search.specs.base import Spec
+from bln_search.specs.base import Spec, each_once
 from bln_search.specs.schedule import Constant, Ramp, Schedule, Steps
 
 
@@ -95,9 +95,7 @@ class ArmSpec(Spec):
     @field_validator("population")
     @classmethod
     def _once(cls, value: tuple[PopulationEstimate, ...] | None) -> tuple[PopulationEstimate, ...] | None:
-        if value is not None and len(set(value)) < len(value):
-            raise ValueError("population names a value twice: each counts once")
-        return None if value is None else asked_for(value)
+        return None if value is None else asked_for(each_once(value, "population"))
 
     @model_validator(mode="after")
     def _judge_fits(self) -> ArmSpec:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer, model_validator
 
@@ -67,3 +67,13 @@ class Spec(BaseModel):
         validate_by_alias=True,
         serialize_by_alias=True,
     )
+
+
+Entry = TypeVar("Entry")
+
+
+def each_once(values: tuple[Entry, ...], name: str) -> tuple[Entry, ...]:
+    """The values of a list. Raises ValueError where one stands there twice."""
+    if len(set(values)) < len(values):
+        raise ValueError(f"{name} names a value twice: each counts once")
+    return values

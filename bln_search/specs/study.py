@@ -11,7 +11,7 @@ from pydantic import Field, field_validator, model_validator
 from bln_search.core.registered import WORDS
 from bln_search.core.words import Correction, PopulationEstimate, Split
 from bln_search.specs.arm import ArmSpec, asked_for
-from bln_search.specs.base import Spec, check_writable
+from bln_search.specs.base import Spec, check_writable, each_once
 from bln_search.specs.data import DataSpec, Standardization
 from bln_search.specs.layers import LayersSpec
 from bln_search.specs.search import Sampler, SearchSpec, wanted_points
@@ -86,7 +86,12 @@ class EvaluationSpec(Spec):
     @field_validator("population")
     @classmethod
     def _not_the_memory(cls, value: tuple[PopulationEstimate, ...]) -> tuple[PopulationEstimate, ...]:
-        return asked_for(value)
+        return asked_for(each_once(value, "population"))
+
+    @field_validator("batch_sizes")
+    @classmethod
+    def _sizes_once(cls, sizes: tuple[int, ...] | None) -> tuple[int, ...] | None:
+        return None if sizes is None else each_once(sizes, "batch_sizes")
 
 
 class ProbesSpec(Spec):
@@ -101,6 +106,11 @@ class ProbesSpec(Spec):
     )
     epochs: Annotated[int, Field(ge=1, le=100_000)] | None = None
     reshuffles: Annotated[int, Field(ge=0, le=1_000)] = 0
+
+    @field_validator("batch_sizes")
+    @classmethod
+    def _sizes_once(cls, sizes: tuple[int, ...] | None) -> tuple[int, ...] | None:
+        return None if sizes is None else each_once(sizes, "batch_sizes")
 
 
 class RankingSpec(Spec):
@@ -152,17 +162,22 @@ class StudySpec(Spec):
         check_writable(value)
         return value
 
-    @model_validator(mode="after")
-    def _consistent(self) -> StudySpec:
-        labels = [arm.label for arm in self.arms]
+    @field_validator("arms")
+    @classmethod
+    def _arms_apart(cls, arms: tuple[ArmSpec, ...]) -> tuple[ArmSpec, ...]:
+        labels = [arm.label for arm in arms]
         twice = {label for label in labels if labels.count(label) > 1}
         if twice:
             raise ValueError(f"two arms are called {', '.join(sorted(twice))}: give each a `name` of its own")
-        for what, values in (("seeds", self.seeds), ("population", self.evaluation.population)):
-            if len(set(values)) < len(values):
-                raise ValueError(f"{what} names a value twice: each counts once")
-        if self.evaluation.batch_sizes and len(set(self.evaluation.batch_sizes)) < len(self.evaluation.batch_sizes):
-            raise ValueError("batch_sizes names a value twice: each counts once")
+        return arms
+
+    @field_validator("seeds")
+    @classmethod
+    def _seeds_once(cls, seeds: tuple[int, ...]) -> tuple[int, ...]:
+        return each_once(seeds, "seeds")
+
+    @model_validator(mode="after")
+    def _judged(self) -> StudySpec:
         for arm in self.arms:
             check_judge(arm, self.evaluation)
         return self
@@ -170,8 +185,6 @@ class StudySpec(Spec):
     @model_validator(mode="after")
     def _probed(self) -> StudySpec:
         probes = self.probes or ProbesSpec()
-        if probes.batch_sizes and len(set(probes.batch_sizes)) < len(probes.batch_sizes):
-            raise ValueError("probes: batch_sizes names a value twice: each counts once")
         if probes.epochs is not None and probes.epochs > self.training.epochs:
             raise ValueError(
                 f"probes: every {probes.epochs} epochs is never in {self.training.epochs} epochs of training: lower it"

@@ -132,7 +132,7 @@ def test_a_score_of_ones_own():
     def wrong(outputs, targets):
         return squared(outputs, targets)[0].mean(), targets
 
-    with pytest.raises(ModelError, match="one loss and one correctness for each"):
+    with pytest.raises(ModelError, match="a loss and a correctness for each"):
         bln_search.evaluate_configurations(own_network(), loader(), loader(seed=1), score=wrong)
 
 
@@ -255,6 +255,31 @@ def test_what_cannot_be_converted_is_named_and_the_network_untouched(network, me
         (lambda n: bln_search.evaluate_configurations(n, [], loader()), DataError, "train_loader yields no"),
         (lambda n: bln_search.evaluate_configurations(n, loader(), []), DataError, "validation_loader yields no"),
         (lambda n: bln_search.evaluate_configurations(n, [1], loader()), DataError, "must yield .inputs, targets."),
+        (
+            lambda n: bln_search.evaluate_configurations(n, loader(), loader().dataset),
+            DataError,
+            "validation_loader yields single examples: put the data set into a torch.utils.data.DataLoader",
+        ),
+        (
+            lambda n: bln_search.evaluate_configurations(n, loader(), loader(), batch_sizes=10),
+            ValueError,
+            "batch_sizes is a list .* not 10",
+        ),
+        (
+            lambda n: bln_search.evaluate_configurations(n, loader(), loader(), correction="besel"),
+            ValueError,
+            "there is no correction 'besel': choose one of bessel, total",
+        ),
+        (
+            lambda n: bln_search.evaluate_configurations(n, loader(), loader(), score=lambda a, _: a.sum()),
+            ModelError,
+            "score must return two tensors, losses and correctness, not Tensor",
+        ),
+        (
+            lambda n: bln_search.evaluate_configurations(n, loader(), loader(), score=lambda a, _: (a.sum(), a.sum())),
+            ModelError,
+            r"each of the \d+ answers it is given .\d+ configurations of \d+ examples",
+        ),
         (
             lambda n: bln_search.evaluate_configurations(n, loader(), loader(), batch_sizes=[500]),
             DataError,

@@ -72,3 +72,24 @@ def test_layers_that_stay_what_they_are_are_named():
 def test_a_network_without_any_names_those_it_has():
     with pytest.raises(ModelError, match="to convert; it has GroupNorm, which is not replaced: put BLN"):
         convert(nn.Sequential(nn.GroupNorm(2, 8)))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"semantics": "papr"}, "there is no semantics 'papr': choose one of paper, reference"),
+        ({"batch_size": "20"}, "batch_size is a whole number of at least 1, not '20'"),
+        ({"batch_size": 0}, "batch_size is a whole number of at least 1, not 0"),
+    ],
+)
+def test_what_it_cannot_be_asked_for_is_said_and_the_network_untouched(options, message):
+    network = nn.Sequential(nn.BatchNorm1d(8))
+    with pytest.raises(ValueError, match=message):
+        convert(network, **options)
+    assert isinstance(network[0], nn.BatchNorm1d)
+
+
+def test_converting_twice_is_told_as_that():
+    network = convert(nn.Sequential(nn.BatchNorm1d(8)), batch_size=16)
+    with pytest.raises(ModelError, match="are converted already"):
+        convert(network, batch_size=16)

@@ -40,10 +40,11 @@ def test_the_study_runs_with_the_model_and_the_data_of_the_package(tmp_path):
     (tmp_path / study.title).write_text(study.text)
     lines = [words for block in blocks(PAGE, "bash") for words in shell_lines(block.text)]
     calls = [["data" if word == "DIR" else word for word in words[1:]] for words in lines if words[0] == "bln-search"]
-    assert [call[0] for call in calls] == ["data", "validate", "run"]
+    assert [call[0] for call in calls] == ["data", "validate", "run", "export"]
     printed = run_calls(calls, where=tmp_path)
     assert "own_data" in printed
     assert "4 trials, 40 evaluations" in printed
+    assert "needs the package that has the model `own_net`" in (tmp_path / "own_best" / "README.md").read_text()
     call = ["run", "bad.yaml", "--data", "data"]
     (tmp_path / "bad.yaml").write_text(study.text.replace("[12, 6]", "[12]").replace("own_study", "bad_study"))
     with pytest.raises(AssertionError, match=r"own_net of an installed package cannot be made .* widths: .12"):

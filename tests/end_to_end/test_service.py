@@ -68,8 +68,11 @@ def test_submit_and_wait_prints_what_run_prints(service, file, tmp_path):
         here = call(*verb, home=service.home, check=0).stdout
         there = call(*verb, *asked, home=service.home, check=0).stdout
         assert there == here, verb
-    again = call("submit", file, *asked, home=service.home, check=0)
+    again = call("submit", file, "--wait", *asked, home=service.home, check=0)
     assert "there already, complete" in again.stderr
+    assert "Use bln " in again.stdout
+    refused = call("submit", file, *asked, "--token", "none", home=service.home, check=1).stderr
+    assert f"{service.address}/: this token is unknown, revoked or expired" in refused
 
 
 def test_a_study_is_there_after_a_kill_right_after_its_201(tmp_path):

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from importlib.metadata import EntryPoint
+
 import pytest
 import yaml
+from torch import nn
 
 from bln_search.core.checkpoints import Folder
 from bln_search.core.errors import ModelError, SpecError
@@ -46,3 +50,27 @@ def test_words_are_refused_for_a_network_that_takes_measurements(model, place):
     for check in (lambda: check_names(study), lambda: check_study(study, place)):
         with pytest.raises(ModelError, match=f"^the model {model} takes measurements, imdb holds words: choose one of"):
             check()
+
+
+class Mixing(nn.Module):
+    """A model of a package whose answers depend on the other examples, where it is asked to."""
+
+    def __init__(self, input_shape, classes, norm, widths=(4, 1)):
+        super().__init__()
+        self.first, self.norm = nn.Linear(math.prod(input_shape), widths[0]), norm(widths[0])
+        self.last, self.mixes = nn.Linear(widths[0], classes), widths[1] - 1
+
+    def forward(self, x):
+        hidden = self.norm(self.first(x.flatten(1))).relu()
+        return self.last(hidden - self.mixes * hidden.mean(0))
+
+
+@pytest.mark.parametrize("method", ["bn", "ln", "bln", "mbn", "brn"])
+def test_a_model_of_a_package_that_mixes_examples_is_refused_before_it_is_trained(method, place, monkeypatch):
+    point = EntryPoint("mixing", "tests.search.test_preflight:Mixing", "bln_search.models")
+    monkeypatch.setattr("bln_search.core.registered.plugin_models", lambda: {"mixing": point})
+    monkeypatch.setattr("bln_search.models.factory.plugin_models", lambda: {"mixing": point})
+    text = STUDY.replace("imdb", "digits").replace("bln", method)
+    assert check_study(parse_study(text.replace("MODEL", "{name: mixing, widths: [4, 1]}")), place) == ()
+    with pytest.raises(ModelError, match=r"the model mixing cannot be evaluated in one pass.*treat examples indep"):
+        check_study(parse_study(text.replace("MODEL", "{name: mixing, widths: [4, 2]}")), place)

@@ -135,3 +135,8 @@ def test_any_structure_gives_a_study_or_a_spec_error(value):
         parse_study(yaml.safe_dump(value))
     except SpecError as error:
         assert error.problems
+
+
+def test_what_stands_there_twice_is_told_with_all_else():
+    found = problems(GOOD + "  - method: bln\nseeds: [1, 1]\ntitel: a")
+    assert sorted(one.partition(": ")[2].partition(":")[0] for one in found) == ["arms", "seeds", "titel"]
