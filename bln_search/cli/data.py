@@ -22,6 +22,10 @@ app = typer.Typer(
     help="Data sets: which there are, whether their files are whole, where to get them.", no_args_is_help=True
 )
 NameArgument = Annotated[str, typer.Argument(help="Name of a data set.")]
+FetchOption = Annotated[
+    Path | None,
+    typer.Option("--data", help="Folder of data sets, made where it is not there. [env: BLN_SEARCH_DATA]"),
+]
 
 
 @app.command("list")
@@ -97,7 +101,7 @@ def _print(line: str) -> None:
 
 
 @app.command()
-def fetch(name: NameArgument, data: DataOption = None) -> None:
+def fetch(name: NameArgument, data: FetchOption = None) -> None:
     """Get a data set's files from where they are distributed, and verify them."""
     from bln_search.data.catalog import find_entry
 

@@ -49,7 +49,10 @@ class ExecutorName(StrEnum):
     RAY = "ray"
 
 
-DataOption = Annotated[Path | None, typer.Option("--data", help="Folder of data sets. [env: BLN_SEARCH_DATA]")]
+DataOption = Annotated[
+    Path | None,
+    typer.Option("--data", exists=True, file_okay=False, help="Folder of data sets. [env: BLN_SEARCH_DATA]"),
+]
 DeviceOption = Annotated[str | None, typer.Option("--device", help="cpu, cuda, cuda:1 or auto.")]
 WorkersOption = Annotated[
     int | None, typer.Option("--workers", min=1, help="Trials side by side; by default one a core or GPU.")

@@ -142,3 +142,11 @@ def test_a_study_of_words_says_once_what_one_should_know_of_them(tmp_path):
     exported = call("export", "words", "--to", tmp_path / "to", "--data", tmp_path, home=tmp_path / "home", check=1)
     assert "networks on words are not" in exported.stderr
     assert "Traceback" not in exported.stderr
+
+
+@pytest.mark.parametrize("words", [("run", STUDY), ("data", "verify", "mnist"), ("data", "list")], ids=lambda w: w[0])
+def test_a_folder_of_data_that_is_none_is_said_to_be(words, tmp_path):
+    (tmp_path / "file").write_text("no folder")
+    for given, what in (("nowhere", "does not exist"), ("file", "is a file")):
+        told = call(*words, "--data", tmp_path / given, check=2).stderr
+        assert what in re.sub(r"[\s│]+", " ", told)  # a long path breaks the line
