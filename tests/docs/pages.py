@@ -109,7 +109,11 @@ def check_options(words):
 
 
 def check_call(words):
-    """A call that could be made as it stands: verb, options, their values and arguments are taken."""
+    """A call that could be made as it stands: verb, options, their values and arguments are taken.
+
+    Folders of data sets are there for whoever makes it; here is another.
+    """
+    words = [str(ROOT) if before == "--data" else word for before, word in zip(["", *words], words, strict=False)]
     verb, rest = find_verb(words)
     if rest != ["--version"]:
         verb.make_context(verb.name, rest)
