@@ -139,7 +139,12 @@ def test_what_fsspec_cannot_reach_is_one_clear_error(url, said):
     ("environment", "said"),
     [
         (
-            {"AWS_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"},
+            {
+                "AWS_ENDPOINT_URL": "http://127.0.0.1:9",
+                "AWS_ACCESS_KEY_ID": "a",
+                "AWS_SECRET_ACCESS_KEY": "b",
+                "AWS_MAX_ATTEMPTS": "1",
+            },
             "EndpointCon",
         ),
         ({"AWS_EC2_METADATA_DISABLED": "true"}, "NoCredentials"),
