@@ -10,17 +10,24 @@ from pathlib import Path
 from sqlalchemy import Engine
 
 from bln_search.core.checkpoints import CheckpointStore
+from bln_search.core.errors import CheckpointStoreError
 
 _MARK = re.compile(r"database-[0-9a-f]{16}\.txt")
 
 
 def mark(checkpoints: CheckpointStore, engine: Engine) -> None:
-    """Leave word in a place of checkpoints that this database names files there. Raises as its `write`."""
+    """Leave word in a place of checkpoints that this database names files there.
+
+    Raises CheckpointStoreError where nothing can be written, StorageFullError where no room is left.
+    """
     place = _place(engine)
     name = _name(place)
-    if not checkpoints.has(name):
-        text = f"{place}\nkeeps trained networks here. While this file is there, no other database cleans this place.\n"
-        checkpoints.write(name, text.encode())
+    text = f"{place}\nkeeps trained networks here. While this file is there, no other database cleans this place.\n"
+    try:
+        if not checkpoints.has(name):
+            checkpoints.write(name, text.encode())
+    except OSError as error:
+        raise CheckpointStoreError(f"{checkpoints}, where networks are kept, cannot be written to: {error}") from None
 
 
 def is_mark(name: str) -> bool:

@@ -13,7 +13,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from bln_search.core.checkpoints import Folder, checkpoint_store
-from bln_search.core.errors import LedgerError
+from bln_search.core.errors import CheckpointStoreError, LedgerError
 from bln_search.core.records import CheckpointRecord, Snapshot
 from bln_search.core.states import TrialState
 from bln_search.core.words import Scope
@@ -259,6 +259,12 @@ def test_a_place_with_networks_of_two_databases_is_not_cleaned(later, store, tmp
     assert clean(later, store) == (1, 21)
     mark(store, later.engine)
     assert len(names(store)) == 1
+
+
+def test_a_place_that_takes_no_word_is_one_clear_error(tmp_path):
+    (tmp_path / "file").write_text("no folder")
+    with pytest.raises(CheckpointStoreError, match=r"are kept, cannot be written to: .*Not a directory"):
+        mark(Folder(tmp_path / "file" / "kept"), make_engine("sqlite://"))
 
 
 def test_one_database_is_the_same_however_its_place_is_written(tmp_path, monkeypatch):
