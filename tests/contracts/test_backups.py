@@ -443,6 +443,14 @@ def test_one_that_fails_leaves_no_part_behind_that_looks_finished(world, monkeyp
     assert [path for path in world.folder.iterdir() if path.name.startswith(".")] == []
 
 
+def test_a_manifest_that_cannot_be_read_does_not_keep_the_next_backup_from_being_made(world, other):
+    fill(world)
+    spoilt = world.backup()
+    world.archive.top.write(f"backup-{spoilt.moment}.json", b"{")
+    assert world.backup(NOW + timedelta(hours=1)).newly_absent == frozenset()
+    world.restore(other)
+
+
 def test_one_of_a_newer_version_is_refused(world):
     made = world.backup()
     file = f"backup-{made.moment}.json"

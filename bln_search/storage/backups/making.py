@@ -50,7 +50,7 @@ def make_backup(
     Raises BackupError where the database is not of this version, or the archive lies among the checkpoints.
     """
     _check(engine, checkpoints, archive)
-    missed = frozenset(archive.manifest().absent) if archive.moments() else frozenset()
+    missed = _missed_before(archive)
     moment = moment_of(now)
     name = f"ledger-{moment}.sqlite3"
     _clear(_made(scratch), now)
@@ -79,6 +79,14 @@ def make_backup(
                 archive.top.delete(name)
             raise
     return Made(moment, manifest, copied, frozenset(absent) - missed)
+
+
+def _missed_before(archive: Archive) -> frozenset[str]:
+    """What the newest backup misses; where there is none, or none that can be read, nothing."""
+    try:
+        return frozenset(archive.manifest().absent)
+    except BackupError:
+        return frozenset()
 
 
 def _check(engine: Engine, checkpoints: CheckpointStore, archive: Archive) -> None:
