@@ -17,7 +17,7 @@ from plotly import graph_objects as go
 
 from bench.experiments import finished_study
 from bench.pictures import draw
-from bench.reporting import RESULTS, provenance
+from bench.reporting import RESULTS, provenance, read_result
 from bln_search.core.words import Split
 from bln_search.ranking.interval import interval_of
 from bln_search.settings import load_settings
@@ -95,15 +95,7 @@ def _row(row: Any) -> dict[str, Any]:
 
 def block(page: Path) -> str:
     """The text between the marks of a page."""
-    return "\n".join(_section(name, _read(name)) for name in PAGES[page])
-
-
-def _read(name: str) -> dict[str, Any] | None:
-    path = RESULTS / f"{name}_curves.json"
-    if not path.is_file():
-        return None
-    whole: dict[str, Any] = json.loads(path.read_text())
-    return whole
+    return "\n".join(_section(name, read_result(f"{name}_curves")) for name in PAGES[page])
 
 
 def _section(name: str, whole: dict[str, Any] | None) -> str:
@@ -198,7 +190,7 @@ def main() -> None:
             before, rest = page.read_text().split(OPEN)
             page.write_text(before + OPEN + block(page) + CLOSE + rest.split(CLOSE)[1])
         for name in STUDIES:
-            measured = _read(name)
+            measured = read_result(f"{name}_curves")
             if measured is not None:
                 draw(name, figure(measured))
     print("\n".join(block(page) for page in PAGES))

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from typing import Any
 
-from bench.reporting import RESULTS
+from bench.reporting import read_result
 
 
 @dataclass(frozen=True)
@@ -25,15 +23,6 @@ class Row:
     def line(self, what: str) -> str:
         """As Markdown."""
         return f"| {what} | {self.figure} | {f'`bench/results/{self.file}.json` |' if self.file else '|'}"
-
-
-def read_result(name: str) -> dict[str, Any] | None:
-    """What a benchmark or study left in bench/results, where it was run."""
-    path = RESULTS / f"{name}.json"
-    if not path.is_file():
-        return None
-    whole: dict[str, Any] = json.loads(path.read_text())
-    return whole
 
 
 def benchmark_rows() -> list[Row]:

@@ -10,7 +10,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from bench.figure_rows import Row, benchmark_rows, read_result
+from bench.figure_rows import Row, benchmark_rows
+from bench.reporting import read_result
 from bln_search.specs.space import point_label
 
 ROOT = Path(__file__).parents[1]

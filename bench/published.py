@@ -11,7 +11,6 @@ first.
 from __future__ import annotations
 
 import itertools
-import json
 import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -20,7 +19,7 @@ import numpy as np
 from scipy import stats
 
 from bench.experiments import EXPERIMENTS, Experiment, finished_study
-from bench.reporting import RESULTS, arguments, finish, provenance
+from bench.reporting import arguments, finish, provenance, read_result
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.words import PopulationEstimate, Split
 from bln_search.ranking.comparison import Comparison
@@ -198,8 +197,7 @@ def study_result(ledger: Ledger, name: str, experiment: Experiment) -> dict[str,
 
 def with_earlier(found: Mapping[str, Any], experiment: Experiment) -> dict[str, Any]:
     """Studies that are in the result file and not in this ledger stay as they are; each has a provenance of its own."""
-    path = RESULTS / f"{experiment.result}.json"
-    earlier = json.loads(path.read_text()) if path.exists() else {"result": {}, "provenance": None}
+    earlier = read_result(experiment.result) or {"result": {}, "provenance": None}
     kept = {name: {"provenance": earlier["provenance"], **one} for name, one in earlier["result"].items()}
     fresh = {name: {"provenance": provenance(), **one} for name, one in found.items()}
     both = {**kept, **fresh}

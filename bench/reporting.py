@@ -71,6 +71,15 @@ def finish(name: str, result: dict[str, Any], *, save: bool, device: str = "cpu"
     print(json.dumps(result, allow_nan=False))
 
 
+def read_result(name: str) -> dict[str, Any] | None:
+    """What a benchmark or study left in bench/results, where it was run."""
+    path = RESULTS / f"{name}.json"
+    if not path.is_file():
+        return None
+    whole: dict[str, Any] = json.loads(path.read_text())
+    return whole
+
+
 def _processor() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from numbers import Integral
 
 import torch
 from torch import Tensor, nn
@@ -39,7 +40,7 @@ def convert(
     these; the network is then untouched.
     """
     chosen(Semantics, semantics, "semantics")
-    if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
+    if batch_size is not None and (not isinstance(batch_size, Integral) or batch_size < 1):
         raise ValueError(f"batch_size is a whole number of at least 1, not {batch_size!r}")
     modules: list[tuple[str, nn.Module]] = list(network.named_modules(remove_duplicate=False))
     found = {name: module for name, module in modules if isinstance(module, tuple(_SAME))}

@@ -118,31 +118,22 @@ def load_data(name: str, data: Path, cache: Path | None = None) -> DataSet:
     entry = find_entry(name)
     if entry.find is not None:
         source = entry.find(entry.folders(data))
-        return _kept(entry, source.version, cache, lambda: checked(source.decode()))
+        return _kept(entry, source.version, cache, source.decode)
     decode = entry.decode
     if decode is None:
         return digits.decode()
     return _kept(
-        entry,
-        entry.version,
-        cache,
-        lambda: checked(decode(lambda file: read_file(file, entry.folders(data), entry.archive))),
+        entry, entry.version, cache, lambda: decode(lambda file: read_file(file, entry.folders(data), entry.archive))
     )
 
 
-def checked(decoded: DataSet) -> DataSet:
-    """The data set. Raises DataError where its arrays are not what a data set has."""
-    decoded.check()
-    return decoded
-
-
 def _kept(entry: Entry, version: str, cache: Path | None, decode: Callable[[], DataSet]) -> DataSet:
-    """The decoded copy in `cache`, made where there is none."""
-    if cache is None:
-        return decode()
-    cached = read_cache(cache, entry.name, version, entry.classes)
+    """The decoded copy in `cache`, made where there is none. Raises DataError where its arrays cannot be used."""
+    cached = None if cache is None else read_cache(cache, entry.name, version, entry.classes)
     if cached is not None:
         return cached
     decoded = decode()
-    write_cache(cache, version, decoded)
+    decoded.check()
+    if cache is not None:
+        write_cache(cache, version, decoded)
     return decoded

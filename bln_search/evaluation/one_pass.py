@@ -104,7 +104,7 @@ def _score(outputs: Tensor, targets: Tensor, score: Score) -> tuple[Tensor, Tens
     rows, n = outputs.shape[:2]
     repeated = targets.repeat(rows, *[1] * (targets.ndim - 1))
     given = score(outputs.flatten(0, 1), repeated)
-    if not isinstance(given, tuple) or len(given) != 2:
+    if not isinstance(given, tuple | list) or len(given) != 2:
         raise ModelError(f"score must return two tensors, losses and correctness, not {type(given).__name__}")
     losses, correct = given
     if losses.shape != (rows * n,) or correct.shape != (rows * n,):

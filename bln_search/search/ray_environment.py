@@ -23,6 +23,7 @@ _SETTINGS = {
     "RAY_AIR_NEW_OUTPUT": "0",  # the other one prints a banner whatever the verbosity
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # lets a cluster of our own listen on 127.0.0.1 only
     "RAY_TQDM": "0",
+    "RAY_gcs_rpc_server_reconnect_timeout_s": "20",  # a call to a head that is gone ends the process then, not at 60
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # results go to the ledger, not to files of every trial
     "TUNE_DISABLE_AUTO_INIT": "1",
     "TUNE_DISABLE_SIGINT_HANDLER": "1",  # the driver decides what Ctrl-C does

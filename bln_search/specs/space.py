@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, JsonValue, TypeAdapter, model_validator
 
-from bln_search.specs.base import Spec
+from bln_search.specs.base import Spec, each_once
 from bln_search.specs.schedule import Fraction, Schedule
 
 SECTIONS = ("arm", "training", "model")
@@ -94,9 +94,7 @@ class ChoiceDimension(Spec):
 
     @model_validator(mode="after")
     def _each_once(self) -> ChoiceDimension:
-        written = [json.dumps(value, sort_keys=True) for value in self.values]
-        if len(set(written)) < len(written):
-            raise ValueError("values names a value twice: each counts once")
+        each_once(tuple(json.dumps(value, sort_keys=True) for value in self.values), "values")
         return self
 
     @property

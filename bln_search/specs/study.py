@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+from functools import partial
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from bln_search.core.registered import WORDS
 from bln_search.core.words import Correction, PopulationEstimate, Split
@@ -17,6 +18,13 @@ from bln_search.specs.layers import LayersSpec
 from bln_search.specs.search import Sampler, SearchSpec, wanted_points
 from bln_search.specs.space import SECTIONS, ChoiceDimension, Space
 from bln_search.specs.training import TrainingSpec
+
+BatchSizes = Annotated[
+    tuple[Annotated[int, Field(ge=1, le=1_000_000)], ...],
+    Field(min_length=1, max_length=64),
+    AfterValidator(partial(each_once, name="batch_sizes")),
+]
+"""Inference mini-batch sizes, each once."""
 
 
 class ModelSpec(Spec):
@@ -79,19 +87,12 @@ class EvaluationSpec(Spec):
     population: tuple[PopulationEstimate, ...] = Field(default=(PopulationEstimate.FROZEN,), min_length=1, max_length=8)
     correction: Correction = Correction.BESSEL
     per_slot: bool = False
-    batch_sizes: tuple[Annotated[int, Field(ge=1, le=1_000_000)], ...] | None = Field(
-        default=None, min_length=1, max_length=64
-    )
+    batch_sizes: BatchSizes | None = None
 
     @field_validator("population")
     @classmethod
     def _not_the_memory(cls, value: tuple[PopulationEstimate, ...]) -> tuple[PopulationEstimate, ...]:
         return asked_for(each_once(value, "population"))
-
-    @field_validator("batch_sizes")
-    @classmethod
-    def _sizes_once(cls, sizes: tuple[int, ...] | None) -> tuple[int, ...] | None:
-        return None if sizes is None else each_once(sizes, "batch_sizes")
 
 
 class ProbesSpec(Spec):
@@ -101,16 +102,9 @@ class ProbesSpec(Spec):
     reshuffles: how often the examples are put into other mini-batches; those of one class come with it.
     """
 
-    batch_sizes: tuple[Annotated[int, Field(ge=1, le=1_000_000)], ...] | None = Field(
-        default=None, min_length=1, max_length=64
-    )
+    batch_sizes: BatchSizes | None = None
     epochs: Annotated[int, Field(ge=1, le=100_000)] | None = None
     reshuffles: Annotated[int, Field(ge=0, le=1_000)] = 0
-
-    @field_validator("batch_sizes")
-    @classmethod
-    def _sizes_once(cls, sizes: tuple[int, ...] | None) -> tuple[int, ...] | None:
-        return None if sizes is None else each_once(sizes, "batch_sizes")
 
 
 class RankingSpec(Spec):

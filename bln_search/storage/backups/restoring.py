@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,7 +15,7 @@ from sqlalchemy import Engine, func, select
 from bln_search.core.checkpoints import CheckpointStore
 from bln_search.core.errors import BackupError
 from bln_search.storage.backups.archive import Archive
-from bln_search.storage.backups.making import sha256_of
+from bln_search.storage.backups.making import Say, sha256_of
 from bln_search.storage.backups.manifest import BackedFile, Manifest
 from bln_search.storage.backups.rows import copy_rows, delete_rows, go_on_after, last_numbers
 from bln_search.storage.backups.stillness import still
@@ -26,7 +26,6 @@ from bln_search.storage.ledger import Ledger
 from bln_search.storage.migration import migrate, newest_revision, present_revision, revisions
 from bln_search.storage.tables import StudyRow
 
-Say = Callable[[str], None]
 _AFTER_ATTEMPTS = 1_000_000
 """Numbers of attempts are fencing tokens: after a restoration they go on so far behind the last one of the backup, that
 no report of a worker from before it meets an attempt that was started since."""
@@ -142,7 +141,8 @@ def restore(backup: Verified, engine: Engine, checkpoints: CheckpointStore, say:
     if backup.archive.overlaps(checkpoints):
         raise BackupError(f"{backup.archive} holds the very checkpoints that would be written: give another place")
     migrate(engine)
-    written = _write_files(backup, engine, checkpoints)
+    mark(checkpoints, engine)
+    written = _write_files(backup, checkpoints)
     source = make_engine(f"sqlite:///{backup.database}")
     try:
         with snapshot(source) as old, rebuilding(engine) as new:
@@ -161,8 +161,7 @@ def _numbers(old: dict[str, int], new: dict[str, int]) -> dict[str, int]:
     return {**found, "attempt": found["attempt"] + _AFTER_ATTEMPTS}
 
 
-def _write_files(backup: Verified, engine: Engine, checkpoints: CheckpointStore) -> int:
-    mark(checkpoints, engine)
+def _write_files(backup: Verified, checkpoints: CheckpointStore) -> int:
     missing = [file for file in backup.manifest.checkpoints if not _is_there(checkpoints, file)]
     for file in missing:
         checkpoints.write(file.name, backup.archive.files.read(file.name))
