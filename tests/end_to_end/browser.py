@@ -70,4 +70,4 @@ class Visit:
 
     def close(self):
         self.context.close()
-        assert self.complaints == []
+        assert self.complaints == [], self.complaints
