@@ -15,6 +15,7 @@ from bln_search.core.records import Evaluation, EvaluationKey, Outcomes
 from bln_search.core.words import Correction, PopulationEstimate, Split, chosen
 from bln_search.evaluation import evaluate_split, gather_frozen
 from bln_search.evaluation.batches import MiniBatch, completed, mini_batches
+from bln_search.evaluation.guessing import ClassCounts
 from bln_search.evaluation.memory import MEMORY_LIMIT
 from bln_search.evaluation.scoring import Score, check_classes, cross_entropy
 from bln_search.norms import Normalization
@@ -72,10 +73,13 @@ def evaluate_configurations(
         for estimate in (asked if configuration.uses_population else (None,))
     ]
     results: list[Evaluation] = []
+    classes = ClassCounts()
     for split, loader in ((Split.VALIDATION, validation_loader), (Split.TEST, test_loader)):
         if loader is None:
             continue
         checked = scored_pairs(loader, device, f"{split}_loader", score)
+        if split is Split.VALIDATION and score is cross_entropy:
+            checked = classes.counted(checked)
         for batch_size, batches in _batchings(checked, batch_sizes, f"{split}_loader"):
             results += evaluate_split(
                 network,
@@ -92,6 +96,7 @@ def evaluate_configurations(
         board=rank(Scored(arm="network", seed=0, evaluation=result) for result in results),
         populations=_by_name(layers, every, populations),
         outcomes=_outcomes(results),
+        guess=classes.guess,
     )
 
 

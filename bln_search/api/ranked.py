@@ -14,6 +14,7 @@ from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.errors import ModelError
 from bln_search.core.records import EvaluationKey, Outcomes
 from bln_search.core.words import PopulationEstimate
+from bln_search.evaluation.guessing import Guess
 from bln_search.norms.statistics import LayerPopulation, chosen_population
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.comparison import MOST_ROWS, Comparison
@@ -47,12 +48,29 @@ class RankedConfigurations:
     """Rows from best to worst, those without a rank last. Printing it prints the table.
 
     outcomes: per-example losses and correctness of every measured row. Rows that share a letter in the printed table
-    are not told apart (`comparison`).
+    are not told apart (`comparison`). guess: what guessing reaches on the split that decides; None where targets are
+    not classes.
     """
 
     board: Leaderboard
     populations: Mapping[PopulationEstimate, LayerPopulationsByName]
     outcomes: Mapping[EvaluationKey, Outcomes]
+    guess: Guess | None = None
+
+    @property
+    def doubt(self) -> str | None:
+        """Why no row is worth using: the loss of each is that of guessing, or more. None where one does better."""
+        best = self.board.best
+        if best is None or self.guess is None:
+            return None
+        reached = best.figures[self.board.ranked_on]
+        if reached.loss.mean < self.guess.loss:
+            return None
+        return (
+            f"no row does better than guessing: the least loss is {reached.loss.mean:.4f} (accuracy "
+            f"{reached.accuracy.mean:.1%}), that of always answering with the shares of the classes "
+            f"{self.guess.loss:.4f} ({self.guess.accuracy:.1%}): is the network trained?"
+        )
 
     @property
     def best(self) -> RankedConfiguration:
@@ -121,6 +139,6 @@ class RankedConfigurations:
         out = io.StringIO()
         analysis = Analysis(comparison=self.comparison, recommendation=self.recommendation)
         table = leaderboard_table(self.board, groups=groups_of(analysis))
-        lines = [*reasons(self.board), *analysis_lines(analysis)]
+        lines = [*reasons(self.board), *analysis_lines(analysis), *([self.doubt] if self.doubt else [])]
         Console(file=out, width=160).print(table, *lines, sep="\n", markup=False)
         return out.getvalue()

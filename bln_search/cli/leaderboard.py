@@ -85,6 +85,7 @@ def print_leaderboard(
         give(text.getvalue().encode(), to)
     elif not board.rows:
         hint = "; `bln-search run` goes on with it" if study.state is StudyState.INTERRUPTED else ""
+        hint += _older(source, study)
         errors.print(f"study {study.name} is {study.state} and has no result yet{hint}", soft_wrap=True)
     else:
         _print_table(results, board, study, limit, analysis)
@@ -93,6 +94,13 @@ def print_leaderboard(
 def _of_study(study: StudySummary, on: Split | None) -> bool:
     """Is this the split on which the study's rows are compared?"""
     return on in (None, study.spec.ranking.split)
+
+
+def _older(source: Source, study: StudySummary) -> str:
+    """Words for an older study of that name that has a table; a name stands for the newest."""
+    same = (line for line in source.lines() if line["name"] == study.name and line["id"] != study.id)
+    complete = next((line["id"] for line in same if line["state"] == StudyState.COMPLETE), None)
+    return "" if complete is None else f"; an older one of that name is complete: `bln-search leaderboard {complete}`"
 
 
 def _print_table(

@@ -9,6 +9,7 @@ from typing import Annotated
 from pydantic import Field, field_validator
 
 from bln_search.specs.base import Spec
+from bln_search.specs.wording import shown
 
 
 class Standardization(StrEnum):
@@ -39,12 +40,16 @@ class DataSpec(Spec):
 
     @field_validator("validation", mode="before")
     @classmethod
-    def _number(cls, value: object) -> object:
+    def _number(cls, given: object) -> object:
+        value = given
         if isinstance(value, str):  # YAML 1.1 reads 1e-1 as a word
             with suppress(ValueError):
                 value = float(value)
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise ValueError(  # noqa: TRY004 - pydantic reports ValueErrors
-                "give the number of validation examples, or their fraction below 1"
-            )
+        if isinstance(value, bool) or not isinstance(value, int | float) or not _counts(value):
+            raise ValueError(f"give the number of validation examples, or their fraction below 1, not {shown(given)}")
         return value
+
+
+def _counts(value: float) -> bool:
+    """Is this a fraction, or a whole number of at least one?"""
+    return 0 < value < 1 or (value >= 1 and value == value // 1)

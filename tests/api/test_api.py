@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import subprocess
 import sys
 
@@ -63,6 +64,40 @@ def test_what_is_recommended_needs_no_company_where_such_a_row_shares_the_first_
     bln_search.apply_configuration(network, chosen).eval()
     alone = torch.cat([network(one[None]) for one in inputs])
     assert torch.allclose(alone, network(inputs), atol=1e-6) == chosen.configuration.deterministic
+
+
+def trained_network():
+    network = own_network()
+    optimizer = torch.optim.Adam(network.parameters(), lr=0.02)
+    for _ in range(10):
+        for x, y in loader():
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(network(x), y).backward()
+            optimizer.step()
+    return network
+
+
+@pytest.mark.parametrize("sizes", [None, [5, 10]])
+def test_a_network_that_does_no_better_than_guessing_is_ranked_with_a_word_about_it(sizes):
+    untrained = own_network()
+    with torch.no_grad():
+        untrained[-1].weight.mul_(5)
+    ranked = bln_search.evaluate_configurations(untrained, loader(), loader(seed=1), batch_sizes=sizes)
+    share = torch.cat([y for _, y in loader(seed=1)]).double().mean().item()
+    guessed = -share * math.log(share) - (1 - share) * math.log(1 - share)
+    assert f"shares of the classes {guessed:.4f} ({max(share, 1 - share):.1%}): is the network trained?" in ranked.doubt
+    assert ranked.doubt in " ".join(str(ranked).split())
+    ranked = bln_search.evaluate_configurations(trained_network(), loader(), loader(seed=1), batch_sizes=sizes)
+    assert ranked.doubt is None
+    assert "guessing" not in str(ranked)
+
+
+def test_of_targets_that_are_no_classes_nothing_is_guessed():
+    def score(outputs, targets):
+        return (outputs[:, 0] - targets).square() + 100, outputs[:, 0] > targets
+
+    data = [(x, y.float()) for x, y in loader(seed=1)]
+    assert bln_search.evaluate_configurations(own_network(), loader(), data, score=score).doubt is None
 
 
 def test_what_was_applied_is_in_the_state_dict():

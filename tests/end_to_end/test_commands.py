@@ -6,7 +6,9 @@ import csv
 import io
 import json
 import re
+import shutil
 import sqlite3
+from contextlib import closing
 
 import pytest
 
@@ -55,6 +57,18 @@ def test_list_and_show(finished):
 def test_running_it_again_only_prints_the_table(finished):
     again = call("run", finished / "small.yaml", home=finished, check=0)
     assert "0 trials to do" in again.stderr
+
+
+def test_a_study_without_a_table_names_an_older_one_that_has_one(finished, tmp_path):
+    home = tmp_path / "home"
+    shutil.copytree(finished, home)
+    with closing(open_ledger(f"sqlite:///{home / 'ledger.sqlite3'}")) as ledger:
+        newer = ledger.accept(parse_study(SMALL.replace("seeds: [0]", "seeds: [1]")))
+        ledger.start_study(newer, lambda _: False, "somebody")
+        ledger.fail_study(newer, "somebody", "nothing could be done")
+    said = call("leaderboard", "small", home=home, check=0).stderr
+    assert "study small is failed and has no result yet; an older one of that name is complete" in said
+    assert "`bln-search leaderboard 1`" in said
 
 
 def test_database_and_version(finished):

@@ -60,6 +60,17 @@ def test_a_fraction_may_be_written_with_an_exponent():
     assert parse_study(GOOD.replace("name: digits", "name: digits, validation: 1e-1")).data.validation == 0.1
 
 
+@pytest.mark.parametrize("value", ["1.5", "0", "-1", ".inf", ".nan", "[1]", "half"])
+def test_what_is_held_out_is_a_number_or_a_fraction_and_said_in_one_sentence(value):
+    (problem,) = problems(GOOD.replace("name: digits", f"name: digits, validation: {value}"))
+    assert "line 2: data.validation: give the number of validation examples, or their fraction below 1" in problem
+
+
+@pytest.mark.parametrize(("value", "read"), [("0.2", 0.2), ("300", 300), ("1.0", 1), ("1e3", 1000)])
+def test_what_is_held_out_may_be_written_either_way(value, read):
+    assert parse_study(GOOD.replace("name: digits", f"name: digits, validation: {value}")).data.validation == read
+
+
 def test_an_arms_population_names_an_estimate_once():
     (problem,) = problems(GOOD.replace("method: bln", "{method: bln, population: [frozen, frozen]}"))
     assert "population names a value twice" in problem

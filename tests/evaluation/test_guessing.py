@@ -1,0 +1,42 @@
+"""What guessing reaches is the entropy of the classes and the share of the largest."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import entropy
+
+from bln_search.evaluation.guessing import ClassCounts
+from bln_search.evaluation.scoring import cross_entropy
+
+
+@given(
+    st.lists(st.integers(0, 5), min_size=2, max_size=60).filter(lambda found: len(set(found)) > 1), st.integers(1, 7)
+)
+def test_it_is_the_loss_of_the_logarithms_of_the_shares(classes, size):
+    targets = torch.tensor(classes)
+    counts = ClassCounts()
+    batches = [(torch.zeros(len(part), 1), part) for part in targets.split(size)]
+    assert all(a is b for a, b in zip(counts.counted(batches), batches, strict=True))
+    shares = np.bincount(classes, minlength=6) / len(classes)
+    logits = torch.from_numpy(np.log(np.maximum(shares, 1e-300))).expand(len(classes), -1)
+    losses, _ = cross_entropy(logits, targets)
+    assert counts.guess.loss == pytest.approx(float(losses.mean()), abs=1e-12)
+    assert counts.guess.loss == pytest.approx(entropy(shares), abs=1e-12)
+    assert counts.guess.accuracy == shares.max()
+
+
+def test_where_it_would_always_be_right_nothing_is_guessed():
+    counts = ClassCounts()
+    assert counts.guess is None
+    list(counts.counted([(torch.zeros(2, 1), torch.tensor([3, 3]))]))
+    assert counts.guess is None
+
+
+def test_a_class_of_any_number_takes_no_memory_of_its_own():
+    counts = ClassCounts()
+    list(counts.counted([(torch.zeros(2, 1), torch.tensor([0, 2**62]))]))
+    assert counts.guess.accuracy == 0.5
