@@ -23,10 +23,10 @@ from bench.reporting import arguments, finish, spread
 from bln_search.core.words import Correction, PopulationEstimate, Semantics
 from bln_search.evaluation import gather_frozen
 from bln_search.evaluation.batches import mini_batches
-from bln_search.evaluation.one_pass import Populations
 from bln_search.models import build_model
 from bln_search.models.recurrent import LSTM
 from bln_search.norms import BLN
+from bln_search.norms.examples import Populations
 from bln_search.norms.finding import find_norms, network_populations
 from bln_search.training.rows import RowAdam
 

@@ -19,7 +19,8 @@ from bln_search.cli.place import make_place
 from bln_search.core.layer_search import LayerSearchRecord
 from bln_search.core.words import LayerSearch, Split
 from bln_search.evaluation.batches import mini_batches
-from bln_search.evaluation.tree.evaluator import Asked, TreeEvaluator
+from bln_search.evaluation.tree.asked import Asked
+from bln_search.evaluation.tree.evaluator import TreeEvaluator
 from bln_search.norms.finding import find_norms, network_populations
 from bln_search.ranking.paired import OutcomeTable
 from bln_search.ranking.paired.crossed import crossed_differences

@@ -17,13 +17,13 @@ from service.boards import Boards
 from service.collector import LedgerCollector
 from service.context import Context
 from service.gate import API, Gate
+from service.handlers import install_handlers
 from service.limits import Rates
 from service.metrics import Metrics
 from service.openapi import describe
 from service.pages import access, charts, compare, configuration, layers, leaderboard, new, study
 from service.pages import studies as study_list
 from service.pages.assets import Assets
-from service.problems import install_handlers
 from service.routes import analysis, configurations, events, operations, per_layer, results, studies, tokens
 
 _THREADS = 8

@@ -12,7 +12,8 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.context import Context
-from service.problems import RefusedError, crashed, problem_response
+from service.handlers import crashed, problem_response
+from service.problems import RefusedError
 from service.requests import new_request_id
 
 _log = logging.getLogger("service.access")

@@ -19,7 +19,7 @@ from bln_search.evaluation.guessing import ClassCounts
 from bln_search.evaluation.memory import MEMORY_LIMIT
 from bln_search.evaluation.scoring import Score, check_classes, cross_entropy
 from bln_search.norms import Normalization
-from bln_search.norms.examples import Row
+from bln_search.norms.examples import Populations, Row
 from bln_search.norms.finding import Gathered, find_norms, network_configurations, network_populations, own_estimates
 from bln_search.norms.gathering import GatheredMoments
 from bln_search.ranking.leaderboard import Scored, rank
@@ -163,7 +163,7 @@ def _pairs(loader: Loader, device: torch.device, name: str) -> Iterator[MiniBatc
 
 
 def _by_name(
-    layers: Mapping[str, Normalization], every: Gathered, populations: Mapping[Normalization, Any]
+    layers: Mapping[str, Normalization], every: Gathered, populations: Populations
 ) -> dict[PopulationEstimate, dict[str, Any]]:
     reached = {name: populations[layer] for name, layer in layers.items() if layer in populations}
     return {estimate: {name: of_layer[estimate] for name, of_layer in reached.items()} for estimate in every}

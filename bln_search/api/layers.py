@@ -18,7 +18,8 @@ from bln_search.core.per_layer import PerLayerConfiguration
 from bln_search.core.words import Correction, LayerScope, LayerSearch, PopulationEstimate
 from bln_search.evaluation.memory import MEMORY_LIMIT
 from bln_search.evaluation.scoring import Score, cross_entropy
-from bln_search.evaluation.tree.evaluator import Asked, TreeEvaluator
+from bln_search.evaluation.tree.asked import Asked
+from bln_search.evaluation.tree.evaluator import TreeEvaluator
 from bln_search.norms.finding import find_norms, network_populations, own_estimates
 from bln_search.norms.gathering import GatheredMoments
 from bln_search.norms.statistics import LayerPopulation, chosen_population

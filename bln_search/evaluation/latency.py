@@ -10,8 +10,8 @@ from statistics import median, quantiles
 import torch
 from torch import Tensor, nn
 
-from bln_search.evaluation.one_pass import Populations, configured
-from bln_search.norms.examples import Row
+from bln_search.evaluation.one_pass import configured
+from bln_search.norms.examples import Populations, Row
 from bln_search.norms.finding import evaluation_mode
 
 _WARM_UP = 3

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from itertools import chain
@@ -16,12 +16,11 @@ from bln_search.core.records import Outcomes
 from bln_search.evaluation.batches import Group, MiniBatch, grouped
 from bln_search.evaluation.memory import MEMORY_LIMIT, Chunking, choose_chunking, keep_freed_memory
 from bln_search.evaluation.scoring import Score, cross_entropy
-from bln_search.norms import Normalization
-from bln_search.norms.examples import Arrangement, EnumerationPlan, Examples, LayerPopulations, Row, mark, plain
+from bln_search.norms.base import NormalizationBase
+from bln_search.norms.examples import Arrangement, EnumerationPlan, Examples, Populations, Row, mark, plain
 from bln_search.norms.finding import evaluation_mode, find_norms, network_configurations
 from bln_search.norms.statistics import chosen_population
 
-Populations = Mapping[Normalization, LayerPopulations]
 _TF32_EPSILON = 2.0**-10
 """GPUs may multiply single-precision numbers in TF32."""
 
@@ -189,7 +188,7 @@ def in_double(network: nn.Module, populations: Populations) -> tuple[nn.Module, 
         copied = deepcopy(network).double()
     except (RuntimeError, TypeError, ValueError):
         return None
-    names = {layer: name for name, layer in find_norms(network).items()}
+    names: dict[NormalizationBase, str] = {layer: name for name, layer in find_norms(network).items()}
     layers = find_norms(copied)
     return copied, {layers[names[layer]]: values for layer, values in populations.items()}
 

@@ -13,10 +13,10 @@ from bln_search.core.records import EvaluationKey, Outcomes, Probe
 from bln_search.core.words import ProbeKind, Split
 from bln_search.evaluation.batches import mini_batches
 from bln_search.evaluation.memory import MEMORY_LIMIT
-from bln_search.evaluation.one_pass import Populations, evaluate_rows
+from bln_search.evaluation.one_pass import evaluate_rows
 from bln_search.evaluation.scoring import loss_and_class
 from bln_search.evaluation.split import undefined_reason
-from bln_search.norms.examples import Row
+from bln_search.norms.examples import Populations, Row
 
 
 def probe_size(

@@ -12,9 +12,9 @@ from bln_search.core.undefined import more_than_slots
 from bln_search.core.words import Split
 from bln_search.evaluation.batches import MiniBatch
 from bln_search.evaluation.memory import MEMORY_LIMIT
-from bln_search.evaluation.one_pass import Populations, Progress, evaluate_rows
+from bln_search.evaluation.one_pass import Progress, evaluate_rows
 from bln_search.evaluation.scoring import Score, cross_entropy
-from bln_search.norms.examples import Row
+from bln_search.norms.examples import Populations, Row
 from bln_search.norms.statistics import chosen_population
 
 

@@ -12,25 +12,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from bln_search.norms.base import NormalizationBase
 from bln_search.norms.paired import ByClass, PairedSum
 from bln_search.norms.rows import LayerRows
 from bln_search.norms.variants import Measured, Variants
-
-if TYPE_CHECKING:
-    from bln_search.norms.layer import Normalization
 
 
 @dataclass(frozen=True)
 class DenseSum:
     """A layer over x (G, N, D) under all rows of a plan, to be worked out when it is known what stands behind it."""
 
-    layer: Normalization
+    layer: NormalizationBase
     x: Tensor
     prepared: LayerRows
     count: int
@@ -86,9 +84,9 @@ class DenseSum:
         factors = self.layer.factors(self.layer.batch_size or self.x.shape[1])
         batch = feature = None
         if self.prepared.batch is not None:
-            batch = Variants(self.layer, measured(1), self.prepared.batch, factors[0])
+            batch = Variants(self.layer.reading, measured(1), self.prepared.batch, factors[0])
         if self.prepared.feature is not None:
-            feature = Variants(self.layer, measured(2), self.prepared.feature, factors[1])
+            feature = Variants(self.layer.reading, measured(2), self.prepared.feature, factors[1])
         none = [0] * self.count
         row_batch = none if batch is None else batch.row_variant
         row_feature = none if feature is None else feature.row_variant

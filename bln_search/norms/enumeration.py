@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor
 
 from bln_search.core.errors import ModelError
 from bln_search.norms.axes import check_features
+from bln_search.norms.base import NormalizationBase
 from bln_search.norms.dense import DenseSum
 from bln_search.norms.examples import Arrangement, Examples, Pending, mark, plain
 from bln_search.norms.factored import FactoredSum
@@ -16,11 +15,8 @@ from bln_search.norms.rows import LayerRows, PairRows, prepare_rows
 from bln_search.norms.statistics import centred_moments
 from bln_search.norms.variants import Measured, Variants
 
-if TYPE_CHECKING:
-    from bln_search.norms.layer import Normalization
 
-
-def enumerate_rows(layer: Normalization, x: Examples) -> Examples:
+def enumerate_rows(layer: NormalizationBase, x: Examples) -> Examples:
     """The layer's output under every row of the plan: fanned out here, or each row continued from its own input."""
     axes = layer.axes(x.ndim)
     check_features(x, axes, layer.num_features)
@@ -42,7 +38,7 @@ def _check_layout(x: Examples) -> None:
         )
 
 
-def _continue_rows(layer: Normalization, x: Tensor, arrangement: Arrangement, prepared: LayerRows) -> Tensor:
+def _continue_rows(layer: NormalizationBase, x: Tensor, arrangement: Arrangement, prepared: LayerRows) -> Tensor:
     """Every row from its own input (K·G·N, ...), each part as (x − μ)·r + (μ − E)·r with μ the mini-batch's mean."""
     axes = layer.axes(x.ndim)
     rows = x.view(-1, arrangement.groups, arrangement.size, *x.shape[1:])
@@ -64,7 +60,7 @@ def _continue_rows(layer: Normalization, x: Tensor, arrangement: Arrangement, pr
 
 
 def _row_values(
-    layer: Normalization, rows: Tensor, axes: tuple[int, ...], pair: PairRows
+    layer: NormalizationBase, rows: Tensor, axes: tuple[int, ...], pair: PairRows
 ) -> tuple[Tensor, Tensor | None, Tensor]:
     """For each row: x − μ, μ − E where a mean comes from the population, and the deviation."""
     mean, centred, variance = centred_moments(rows, axes)
@@ -85,7 +81,9 @@ def _slots(value: Tensor, rows: Tensor) -> Tensor:
     return value if value.shape[2] == 1 else value[:, :, : rows.shape[2]]
 
 
-def _fan_out(layer: Normalization, x: Tensor, arrangement: Arrangement, prepared: LayerRows) -> FactoredSum | DenseSum:
+def _fan_out(
+    layer: NormalizationBase, x: Tensor, arrangement: Arrangement, prepared: LayerRows
+) -> FactoredSum | DenseSum:
     """All rows from one input (G·N, ...), as a sum of few tensors."""
     axes = layer.axes(x.ndim)
     groups = x.view(arrangement.groups, arrangement.size, *x.shape[1:])
@@ -96,10 +94,10 @@ def _fan_out(layer: Normalization, x: Tensor, arrangement: Arrangement, prepared
     row_batch = row_feature = [0] * len(arrangement.plan.rows)
     if prepared.batch is not None:
         measured = Measured.of(groups, tuple(axis + 1 for axis in axes.batch))
-        batch = Variants(layer, measured, prepared.batch, factors[0])
+        batch = Variants(layer.reading, measured, prepared.batch, factors[0])
         row_batch = batch.row_variant
     if prepared.feature is not None:
-        feature = Variants(layer, Measured.of(groups, (axes.feature + 1,)), prepared.feature, factors[1])
+        feature = Variants(layer.reading, Measured.of(groups, (axes.feature + 1,)), prepared.feature, factors[1])
         row_feature = feature.row_variant
     shape = axes.features_shape(layer.num_features)[1:]
     gamma, beta = layer.weight.view(shape), layer.bias.view(shape)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -18,14 +18,11 @@ from torch import Tensor
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.errors import ModelError
 from bln_search.core.words import PopulationEstimate
+from bln_search.norms.base import NormalizationBase
 from bln_search.norms.statistics import LayerPopulation
 
-if TYPE_CHECKING:
-    from bln_search.norms.dense import DenseLinear, DenseSum
-    from bln_search.norms.factored import FactoredSum
-    from bln_search.norms.layer import Normalization
-
 LayerPopulations = Mapping[PopulationEstimate, LayerPopulation]
+Populations = Mapping[NormalizationBase, LayerPopulations]
 
 
 @dataclass(frozen=True, order=True)
@@ -44,8 +41,8 @@ class EnumerationPlan:
     """
 
     rows: tuple[Row, ...]
-    populations: Mapping[Normalization, LayerPopulations]
-    prepared: dict[Normalization, Any] = field(default_factory=dict)
+    populations: Populations
+    prepared: dict[NormalizationBase, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -90,14 +87,36 @@ class Examples(Tensor):
             return _mark(func(*args, **kwargs), arrangement, copies)
 
 
+class Factored(Protocol):
+    """A sum of few tensors that stands for a tensor (rows·G·N, *feature_shape)."""
+
+    @property
+    def feature_shape(self) -> tuple[int, ...]:
+        """The axes behind the first."""
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of the sum."""
+
+    @property
+    def device(self) -> torch.device:
+        """Of the sum."""
+
+    def apply(self, func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Factored | None:
+        """What `func` makes of it without taking the sum; None where it has to be taken first."""
+
+    def materialized(self) -> Tensor:
+        """The sum."""
+
+
 class Pending(Examples):
     """Examples fanned out over all rows whose sum has not been taken yet; it is taken when something needs it."""
 
-    factored: FactoredSum | DenseSum | DenseLinear | None
+    factored: Factored | None
     value: Examples | None
 
     @staticmethod
-    def of(factored: FactoredSum | DenseSum | DenseLinear, arrangement: Arrangement) -> Pending:
+    def of(factored: Factored, arrangement: Arrangement) -> Pending:
         """A tensor of the right shape and type without storage."""
         copies = len(arrangement.plan.rows)
         shape = (copies * arrangement.examples, *factored.feature_shape)

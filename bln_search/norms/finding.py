@@ -10,6 +10,7 @@ from torch import nn
 from bln_search.core.configuration import InferenceConfiguration, Method, all_configurations, mini_batch_configuration
 from bln_search.core.errors import ModelError
 from bln_search.core.words import Correction, PopulationEstimate
+from bln_search.norms.base import NormalizationBase
 from bln_search.norms.examples import LayerPopulations
 from bln_search.norms.gathering import GatheredMoments
 from bln_search.norms.layer import Normalization
@@ -49,7 +50,7 @@ def network_configurations(layers: Mapping[str, Normalization]) -> tuple[Inferen
 
 def network_populations(
     layers: Mapping[str, Normalization], gathered: Gathered, correction: Correction, *, per_slot: bool
-) -> dict[Normalization, LayerPopulations]:
+) -> dict[NormalizationBase, LayerPopulations]:
     """Each layer's population values under each estimate; a layer that was never reached has none."""
     return {
         layer: {

@@ -6,16 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import Protocol, TypeVar
 
 import torch
 from torch import Tensor
 
 from bln_search.core.errors import ModelError
 from bln_search.norms.statistics import Moments
-
-if TYPE_CHECKING:
-    from bln_search.norms.layer import Normalization
 
 
 @dataclass(frozen=True)
@@ -95,10 +92,19 @@ class Gatherer:
         return GatheredMoments(batch, feature, self.batch_size, self.values)
 
 
+class HasGatherers(Protocol):
+    """A layer that hands its statistics to gatherers."""
+
+    gatherers: list[Gatherer]
+
+
+_L = TypeVar("_L", bound=HasGatherers)
+
+
 @contextmanager
 def gathering(
-    layers: Iterable[Normalization], decay: float | None = None, *, in_evaluation: bool = False
-) -> Iterator[dict[Normalization, Gatherer]]:
+    layers: Iterable[_L], decay: float | None = None, *, in_evaluation: bool = False
+) -> Iterator[dict[_L, Gatherer]]:
     """While this context is open, every layer folds its training steps' statistics into a gatherer of its own."""
     gatherers = {layer: Gatherer(decay, in_evaluation=in_evaluation) for layer in layers}
     for layer, gatherer in gatherers.items():

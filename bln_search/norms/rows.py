@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -11,11 +10,9 @@ from torch import Tensor
 from bln_search.core.configuration import BATCH_STATISTICS, FEATURE_STATISTICS, Source, Statistic
 from bln_search.core.errors import ModelError
 from bln_search.core.words import PopulationEstimate
+from bln_search.norms.base import NormalizationBase
 from bln_search.norms.examples import EnumerationPlan
 from bln_search.norms.statistics import PopulationPair
-
-if TYPE_CHECKING:
-    from bln_search.norms.layer import Normalization
 
 Sourced = PopulationEstimate | None
 """Where a value comes from: an estimate of the population, or None for the mini-batch."""
@@ -44,7 +41,7 @@ class LayerRows:
     feature: PairRows | None
 
 
-def prepare_rows(layer: Normalization, plan: EnumerationPlan, like: Tensor) -> LayerRows:
+def prepare_rows(layer: NormalizationBase, plan: EnumerationPlan, like: Tensor) -> LayerRows:
     """What this layer needs for every mini-batch, worked out once."""
     populations = plan.populations.get(layer, {})
     batch = feature = None

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
+from bln_search.norms.reading import Reading
 from bln_search.norms.rows import PairRows, Sourced
 from bln_search.norms.statistics import centred_moments
-
-if TYPE_CHECKING:
-    from bln_search.norms.layer import Normalization
 
 _T = TypeVar("_T", bound=Hashable)
 
@@ -51,10 +49,10 @@ class Variants:
     row_variant: for each row its variant.
     """
 
-    def __init__(self, layer: Normalization, measured: Measured, pair: PairRows, factor: float) -> None:
+    def __init__(self, reading: Reading, measured: Measured, pair: PairRows, factor: float) -> None:
         self.mean, self.centred = measured.mean, measured.centred
-        self._measured, self._epsilon, self._pair = measured, layer.reading.epsilon, pair
-        keys = [_deviation_key(source, around_chosen=layer.reading.around_chosen_mean) for source in pair.sources]
+        self._measured, self._epsilon, self._pair = measured, reading.epsilon, pair
+        keys = [_deviation_key(source, around_chosen=reading.around_chosen_mean) for source in pair.sources]
         distinct_keys = _distinct(keys)
         self.scales = [factor / self._deviation(key) for key in distinct_keys]
         self.constant = [kind == "population" for kind, _ in distinct_keys]

@@ -13,9 +13,8 @@ from bln_search.data.prepared import PreparedData
 from bln_search.evaluation import gather_frozen
 from bln_search.evaluation.batches import mini_batches
 from bln_search.evaluation.memory import MEMORY_LIMIT
-from bln_search.evaluation.one_pass import Populations
 from bln_search.evaluation.probing import probe_company, probe_size
-from bln_search.norms.examples import Row
+from bln_search.norms.examples import Populations, Row
 from bln_search.norms.finding import Gathered, find_norms, network_populations
 from bln_search.norms.gathering import GatheredMoments
 from bln_search.search.place import Place

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.words import PopulationEstimate
-from bln_search.norms import Normalization
-from bln_search.norms.examples import Arrangement, EnumerationPlan, LayerPopulations, Row, mark, plain
+from bln_search.norms.examples import Arrangement, EnumerationPlan, Populations, Row, mark, plain
 
 _EXAMPLES_AT_ONCE = 256
 
@@ -25,7 +22,7 @@ def validate(
     batch_size: int,
     configuration: InferenceConfiguration,
     estimate: PopulationEstimate | None,
-    populations: Mapping[Normalization, LayerPopulations],
+    populations: Populations,
 ) -> tuple[float, float]:
     """Mean loss (nats) and accuracy (fraction) over mini-batches of `batch_size`, the incomplete last one left out."""
     network.eval()

@@ -2,31 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import Protocol, Self
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from bln_search.core.errors import BlnSearchError, ModelError
-from bln_search.core.per_layer import PerLayerConfiguration
+from bln_search.core.per_layer import ConfigurationSpace, PerLayerConfiguration
+from bln_search.core.records import Outcomes
 from bln_search.core.words import PopulationEstimate
 from bln_search.evaluation.batches import MiniBatch
-from bln_search.evaluation.one_pass import Populations, doubled, in_double
+from bln_search.evaluation.one_pass import doubled, in_double
+from bln_search.evaluation.tree.asked import Asked
 from bln_search.evaluation.tree.space import row_of
 from bln_search.evaluation.tree.stages import StagedNetwork
+from bln_search.norms.examples import Populations
 from bln_search.norms.finding import evaluation_mode
 from bln_search.norms.statistics import chosen_population
-
-if TYPE_CHECKING:
-    from bln_search.evaluation.tree.evaluator import TreeEvaluator
 
 _CHECKED = 3
 _TOLERANCE = {torch.float64: 1e-8}
 _COARSE = 2e-3
 """In single precision, or less, of a loss."""
+
+
+class Walked(Protocol):
+    """Something asked of a network and mini-batches, that a walk answers."""
+
+    network: nn.Module
+    staged: StagedNetwork
+    batches: list[MiniBatch]
+    populations: Populations
+    asked: Asked
+    space: ConfigurationSpace
+
+    def outcomes(self, digits: Sequence[Sequence[int]]) -> list[Outcomes]:
+        """The answer of the walk: per-example losses and correctness under each of these configurations."""
+
+    def again(self, network: nn.Module, batches: Sequence[MiniBatch], populations: Populations) -> Self:
+        """The same question, asked of these."""
 
 
 @contextmanager
@@ -49,16 +66,14 @@ def configured_layers(
 
 
 @torch.no_grad()
-def plain_losses(
-    evaluator: TreeEvaluator, configuration: PerLayerConfiguration, batches: Iterable[MiniBatch]
-) -> Tensor:
+def plain_losses(evaluator: Walked, configuration: PerLayerConfiguration, batches: Iterable[MiniBatch]) -> Tensor:
     """Per-example losses under one configuration, by plain forward passes."""
     network, estimate = evaluator.network, evaluator.asked.estimate
     with evaluation_mode(network), configured_layers(evaluator.staged, configuration, evaluator.populations, estimate):
         return torch.cat([evaluator.asked.score(network(x.clone())[: len(y)], y)[0] for x, y in batches])
 
 
-def check_walk(evaluator: TreeEvaluator) -> None:
+def check_walk(evaluator: Walked) -> None:
     """Compare a few configurations with plain forward passes of the first two mini-batches.
 
     Where they differ in single precision, a copy in double precision decides: rounding grows in a network whose
@@ -80,7 +95,7 @@ def check_walk(evaluator: TreeEvaluator) -> None:
     raise ModelError(difference)
 
 
-def _difference(evaluator: TreeEvaluator) -> str | None:
+def _difference(evaluator: Walked) -> str | None:
     """How the walk differs from plain forward passes; None where it does not."""
     space, draw = evaluator.space, np.random.default_rng(0)
     digits = [[int(draw.integers(radix)) for radix in space.radices] for _ in range(_CHECKED)]

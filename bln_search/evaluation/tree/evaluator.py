@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -14,11 +13,9 @@ from torch import Tensor, nn
 from bln_search.core.errors import DataError, ModelError
 from bln_search.core.per_layer import ConfigurationSpace
 from bln_search.core.records import Outcomes
-from bln_search.core.words import LayerScope, PopulationEstimate
 from bln_search.evaluation.batches import MiniBatch, grouped
-from bln_search.evaluation.memory import MEMORY_LIMIT, keep_freed_memory
-from bln_search.evaluation.one_pass import Populations
-from bln_search.evaluation.scoring import Score, cross_entropy
+from bln_search.evaluation.memory import keep_freed_memory
+from bln_search.evaluation.tree.asked import Asked
 from bln_search.evaluation.tree.checking import check_walk
 from bln_search.evaluation.tree.held import Store
 from bln_search.evaluation.tree.sizes import chunk_limit, path_bytes
@@ -27,26 +24,11 @@ from bln_search.evaluation.tree.stages import staged
 from bln_search.evaluation.tree.sums import Sums
 from bln_search.evaluation.tree.trie import Digits, Trie, distinct, every_configuration, trie_of
 from bln_search.evaluation.tree.walk import Ids, Visit, Walk
+from bln_search.norms.examples import Populations
 from bln_search.norms.finding import evaluation_mode
 
 MOST_CONFIGURATIONS = 2**24
 """The largest space that is enumerated: its sums alone take half a gigabyte with two folds."""
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What is chosen and how it is judged.
-
-    estimate: where population values come from; None where none were estimated. scope, groups: see `find_space`.
-    score: from outputs and targets to per-example losses and correctness. memory_limit: bytes of the largest tensor
-    of a walk, and of what is kept of earlier ones; a few such tensors live at once.
-    """
-
-    estimate: PopulationEstimate | None = PopulationEstimate.FROZEN
-    scope: LayerScope = LayerScope.PER_LAYER
-    groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    score: Score = cross_entropy
-    memory_limit: int = MEMORY_LIMIT
 
 
 class TreeEvaluator:
@@ -184,9 +166,9 @@ class TreeEvaluator:
         back = self._back()
         return [Outcomes(each.losses[place, back], each.correct[place, back]) for place in places]
 
-    def again(self, network: nn.Module, batches: Sequence[MiniBatch], populations: Populations) -> TreeEvaluator:
+    def again(self, network: nn.Module, batches: Sequence[MiniBatch], populations: Populations) -> Self:
         """The same question, asked of these."""
-        return TreeEvaluator(network, batches, populations, self.asked)
+        return type(self)(network, batches, populations, self.asked)
 
     def _back(self) -> NDArray[np.int64]:
         """For each example in the order of the data, where it is walked."""

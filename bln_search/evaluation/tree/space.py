@@ -10,11 +10,10 @@ from bln_search.core.configuration import InferenceConfiguration, all_configurat
 from bln_search.core.errors import ModelError
 from bln_search.core.per_layer import Choice, ConfigurationSpace
 from bln_search.core.words import LayerScope, PopulationEstimate
-from bln_search.evaluation.one_pass import Populations
 from bln_search.evaluation.split import undefined_reason
 from bln_search.evaluation.tree.stages import StagedNetwork
 from bln_search.norms import Normalization
-from bln_search.norms.examples import Row
+from bln_search.norms.examples import Populations, Row
 from bln_search.norms.finding import network_method
 
 LeftOut = Mapping[str, Mapping[str, str]]

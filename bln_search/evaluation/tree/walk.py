@@ -20,7 +20,6 @@ from bln_search.core.errors import ModelError
 from bln_search.core.per_layer import ConfigurationSpace
 from bln_search.core.words import PopulationEstimate
 from bln_search.evaluation.batches import Group
-from bln_search.evaluation.one_pass import Populations
 from bln_search.evaluation.scoring import Score, cross_entropy
 from bln_search.evaluation.tree.held import Held
 from bln_search.evaluation.tree.leaf import paired_cross_entropy
@@ -28,7 +27,7 @@ from bln_search.evaluation.tree.space import row_of
 from bln_search.evaluation.tree.stages import StagedNetwork, is_examples
 from bln_search.evaluation.tree.trie import Trie
 from bln_search.norms.dense import DenseLinear
-from bln_search.norms.examples import Arrangement, EnumerationPlan, Examples, Pending, mark, plain
+from bln_search.norms.examples import Arrangement, EnumerationPlan, Examples, Pending, Populations, mark, plain
 
 Ids = NDArray[np.int64]
 Visit = Callable[[Ids, Tensor, Tensor], None]

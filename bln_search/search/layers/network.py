@@ -14,7 +14,8 @@ from bln_search.core.words import LayerSearch, PopulationEstimate, Split
 from bln_search.data.prepared import PreparedData
 from bln_search.evaluation.batches import MiniBatch, mini_batches
 from bln_search.evaluation.memory import MEMORY_LIMIT
-from bln_search.evaluation.tree.evaluator import MOST_CONFIGURATIONS, Asked, TreeEvaluator
+from bln_search.evaluation.tree.asked import Asked
+from bln_search.evaluation.tree.evaluator import MOST_CONFIGURATIONS, TreeEvaluator
 from bln_search.evaluation.tree.space import largest_size
 from bln_search.evaluation.tree.stages import staged
 from bln_search.evaluation.tree.sums import Sums

@@ -16,8 +16,9 @@ from bln_search.evaluation import gather_frozen
 from bln_search.evaluation.batches import mini_batches
 from bln_search.evaluation.one_pass import in_double
 from bln_search.evaluation.scoring import cross_entropy
+from bln_search.evaluation.tree.asked import Asked
 from bln_search.evaluation.tree.checking import plain_losses
-from bln_search.evaluation.tree.evaluator import Asked, TreeEvaluator
+from bln_search.evaluation.tree.evaluator import TreeEvaluator
 from bln_search.models import MLP, LeNet, ResNet
 from bln_search.norms import BLN, BN, LN, make_norm
 from bln_search.norms.finding import find_norms, network_populations, own_estimates
