@@ -19,8 +19,11 @@ from bench.experiments import finished_study
 from bench.pictures import draw
 from bench.reporting import RESULTS, provenance, read_result
 from bln_search.core.words import Split
+from bln_search.ranking.comparison import ComparedRow
 from bln_search.ranking.interval import interval_of
+from bln_search.ranking.leaderboard import Candidate
 from bln_search.settings import load_settings
+from bln_search.storage.analyses import find_analysis
 from bln_search.storage.board import study_leaderboard
 from bln_search.storage.browse import Page, list_curves
 from bln_search.storage.ledger import Ledger, open_ledger
@@ -58,17 +61,40 @@ def collected(ledger: Ledger, name: str) -> dict[str, Any] | None:
         by_arm.setdefault(trial.arm, []).append(epochs)
     board = study_leaderboard(ledger.engine, study.id, study.spec, on=Split.VALIDATION)
     arms = {}
+    spoken_of: list[Candidate] = []
     for arm, seeds in by_arm.items():
         word, estimate = _ROWS[arm]
         rows = [row for row in board.rows if row.arm == arm and row.rank]
         usual = next(row for row in rows if (row.configuration.word, row.estimate) == (word, estimate))
+        spoken_of += [usual.candidate, rows[0].candidate]
         arms[arm] = {
             "validation_error": by_epoch(seeds, "validation_accuracy"),
             "training_error": by_epoch(seeds, "training_accuracy"),
             "usual": _row(usual),
             "best_on_validation": _row(rows[0]),
         }
-    return {"study": name, "spec": study.spec.model_dump(mode="json"), "arms": arms}
+    pairs = compared(ledger, study.id, spoken_of)
+    return {"study": name, "spec": study.spec.model_dump(mode="json"), "arms": arms, "compared": pairs}
+
+
+def compared(ledger: Ledger, study_id: int, spoken_of: Sequence[Candidate]) -> dict[str, Any] | None:
+    """Each two of these rows in the study's analysis, the better one first; None where none was kept."""
+    kept = find_analysis(ledger.engine, study_id)
+    found = None if kept is None else kept.analysis.comparison
+    if found is None:
+        return None
+    pairs = []
+    for pair in found.pairs:
+        first, second = found.rows[pair.first], found.rows[pair.second]
+        if first.candidate in spoken_of and second.candidate in spoken_of:
+            less = pair.loss
+            named = {"first": _name(first), "second": _name(second), "apart": pair.apart}
+            pairs.append({**named, "mean": less.mean, "low": less.low, "high": less.high, "adjusted": less.adjusted})
+    return {"split": found.split, "examples": found.examples, "rows": len(found.rows), "pairs": pairs}
+
+
+def _name(row: ComparedRow) -> str:
+    return " ".join(part for part in (row.arm, row.configuration, row.estimate) if part)
 
 
 def by_epoch(seeds: Sequence[Sequence[Mapping[str, Any]]], key: str) -> list[dict[str, Any]]:
@@ -130,10 +156,30 @@ def _section(name: str, whole: dict[str, Any] | None) -> str:
         "| --- | --- | --- | --- | --- | --- | --- |",
         *(f"| {arm} | {_test(one['usual'])} | {_test(one['best_on_validation'])} |" for arm, one in arms.items()),
         "",
+        *_pairs(whole.get("compared")),
         f"![Errors by epoch, `{name}`](images/{name}.png)",
         "",
     ]
     return "\n".join(lines)
+
+
+def _pairs(found: dict[str, Any] | None) -> list[str]:
+    """A table of two rows each, with their difference."""
+    if found is None:
+        return []
+    return [
+        f"These rows compared with one another by their loss on {found['split']}, over seeds and {found['examples']:,} "
+        f"examples; p after Holm over all pairs of the {found['rows']} best rows of the table:",
+        "",
+        "| row | less row | loss, mean and 95 % interval | p | told apart |",
+        "| --- | --- | --- | --- | --- |",
+        *(
+            f"| {one['first']} | {one['second']} | {one['mean']:+.4f} [{one['low']:+.4f}, {one['high']:+.4f}] | "
+            f"{one['adjusted']:.2g} | {'yes' if one['apart'] else 'no'} |"
+            for one in found["pairs"]
+        ),
+        "",
+    ]
 
 
 def _test(row: dict[str, Any]) -> str:
