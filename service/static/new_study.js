@@ -12,6 +12,7 @@ let checked = null;
 let timer = null;
 let asked = 0;
 let changes = Promise.resolve();
+const queued = []; // names of entries that were changed while another change is being checked
 
 function number() {
   const count = text.value.split("\n").length;
@@ -28,6 +29,9 @@ function number() {
 
 function fill(fields) {
   for (const [name, value] of Object.entries(fields)) {
+    if (queued.includes(name)) {
+      continue; // what the text says of it is about to change
+    }
     for (const entry of form.querySelectorAll(`[name="${name}"]`)) {
       if (entry.type === "checkbox") {
         entry.checked = value.includes(entry.value);
@@ -144,7 +148,7 @@ async function check(change = {}) {
     checked = null;
     alarm(problem.message);
   }
-  button.disabled = checked === null;
+  button.disabled = checked === null || queued.length > 0;
   number();
 }
 
@@ -164,7 +168,11 @@ form.addEventListener("change", (event) => {
   const value =
     event.target.type === "checkbox" ? [...boxes].filter((one) => one.checked).map((one) => one.value) : event.target.value;
   button.disabled = true;
-  changes = changes.then(() => check({ field: name, value }));
+  queued.push(name);
+  changes = changes.then(() => {
+    queued.shift();
+    return check({ field: name, value });
+  });
 });
 form.addEventListener("submit", (event) => event.preventDefault());
 

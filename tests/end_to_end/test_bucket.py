@@ -13,6 +13,7 @@ from tests.end_to_end.commands import call, start
 from tests.end_to_end.service import Service
 from tests.end_to_end.test_taking_along import STUDY
 
+pytestmark = pytest.mark.xdist_group("bucket")
 PLACE = "s3://kept/networks"
 
 
@@ -89,7 +90,7 @@ def test_a_bucket_that_is_not_there_stops_before_anything_is_trained(tmp_path, b
 
 def test_one_that_goes_away_meanwhile_spoils_nothing(tmp_path):
     """The study is handed back as it is, and the same command goes on when the bucket is there again."""
-    (tmp_path / "long.yaml").write_text(STUDY.replace("small", "long").replace("epochs: 1", "epochs: 300"))
+    (tmp_path / "long.yaml").write_text(STUDY.replace("small", "long").replace("epochs: 1", "epochs: 100"))
     with pytest.MonkeyPatch.context() as patch, bucket_server(patch) as server:
         patch.setenv("AWS_MAX_ATTEMPTS", "1")
         process = start("run", tmp_path / "long.yaml", "--workers", "1", home=tmp_path)

@@ -17,6 +17,7 @@ from tests.docs.pages import PAGES, blocks
 from tests.end_to_end.commands import call
 from tests.end_to_end.service import Service, until
 
+pytestmark = pytest.mark.xdist_group("service")
 STUDY = """
 name: small
 data: {name: digits, fraction: 0.2}
@@ -88,10 +89,10 @@ def test_a_study_is_there_after_a_kill_right_after_its_201(tmp_path):
 
 
 def test_a_stopped_service_hands_its_study_back_and_goes_on(file, tmp_path):
-    file.write_text(STUDY.replace("EPOCHS", "300"))
+    file.write_text(STUDY.replace("EPOCHS", "200"))
     service = Service(tmp_path / "home").start()
     with service.client() as client:
-        study = client.submit(spec(300))["id"]
+        study = client.submit(spec(200))["id"]
         until(lambda: any(one["kind"] == "epoch" for one in recent(service, study)), 60)
         below = service.descendants()
         assert service.stop() == 0
