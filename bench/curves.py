@@ -18,7 +18,7 @@ from plotly import graph_objects as go
 from bench.experiments import finished_study
 from bench.pictures import draw
 from bench.reporting import RESULTS, provenance, read_result
-from bln_search.core.words import Split
+from bln_search.core.words import PopulationEstimate, Split
 from bln_search.ranking.comparison import ComparedRow
 from bln_search.ranking.interval import interval_of
 from bln_search.ranking.leaderboard import Candidate
@@ -45,9 +45,6 @@ PAGES = {
 STUDIES = tuple(name for studies in PAGES.values() for name in studies)
 OPEN, CLOSE = "<!-- curves -->\n", "<!-- /curves -->"
 METHODS = {"bn": "#c44e52", "ln": "#4c72b0", "bln": "#55a868"}
-_ROWS = {"bn": ("TT--", "moving"), "ln": ("--FF", None), "bln": ("FFFF", None)}
-"""The configuration under which each arm is judged while it trains, and usually run."""
-
 _MOST = 1000
 
 
@@ -62,10 +59,11 @@ def collected(ledger: Ledger, name: str) -> dict[str, Any] | None:
     board = study_leaderboard(ledger.engine, study.id, study.spec, on=Split.VALIDATION)
     arms = {}
     spoken_of: list[Candidate] = []
-    for arm, seeds in by_arm.items():
-        word, estimate = _ROWS[arm]
+    for spec in study.spec.arms:
+        arm, seeds = spec.label, by_arm[spec.label]
         rows = [row for row in board.rows if row.arm == arm and row.rank]
-        usual = next(row for row in rows if (row.configuration.word, row.estimate) == (word, estimate))
+        read = PopulationEstimate.MOVING if spec.judge.uses_population else None
+        usual = next(row for row in rows if (row.configuration, row.estimate) == (spec.judge, read))
         spoken_of += [usual.candidate, rows[0].candidate]
         arms[arm] = {
             "validation_error": by_epoch(seeds, "validation_accuracy"),
