@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 
 from moto.server import ThreadedMotoServer
+from s3fs import S3FileSystem
 
 
 @contextmanager
@@ -27,3 +28,4 @@ def bucket_server(monkeypatch):
         yield server
     finally:
         server.stop()
+        S3FileSystem.clear_instance_cache()  # fsspec keeps file systems by their URL, whatever the environment says
