@@ -98,8 +98,8 @@ def _of_study(study: StudySummary, on: Split | None) -> bool:
 
 def _older(source: Source, study: StudySummary) -> str:
     """Words for an older study of that name that has a table; a name stands for the newest."""
-    same = (line for line in source.lines() if line["name"] == study.name and line["id"] != study.id)
-    complete = next((line["id"] for line in same if line["state"] == StudyState.COMPLETE), None)
+    same = (line for line in source.lines() if line["name"] == study.name and line["state"] == StudyState.COMPLETE)
+    complete = next((number for line in same if (number := int(str(line["id"]))) < study.id), None)
     return "" if complete is None else f"; an older one of that name is complete: `bln-search leaderboard {complete}`"
 
 

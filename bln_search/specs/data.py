@@ -45,11 +45,11 @@ class DataSpec(Spec):
         if isinstance(value, str):  # YAML 1.1 reads 1e-1 as a word
             with suppress(ValueError):
                 value = float(value)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not _counts(value):
+        if isinstance(value, bool) or not isinstance(value, int | float) or not _is_count_or_fraction(value):
             raise ValueError(f"give the number of validation examples, or their fraction below 1, not {shown(given)}")
         return value
 
 
-def _counts(value: float) -> bool:
-    """Is this a fraction, or a whole number of at least one?"""
+def _is_count_or_fraction(value: float) -> bool:
+    """Is this a whole number of at least one, or less than one and more than nothing?"""
     return 0 < value < 1 or (value >= 1 and value == value // 1)

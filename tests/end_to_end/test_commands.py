@@ -69,6 +69,9 @@ def test_a_study_without_a_table_names_an_older_one_that_has_one(finished, tmp_p
     said = call("leaderboard", "small", home=home, check=0).stderr
     assert "study small is failed and has no result yet; an older one of that name is complete" in said
     assert "`bln-search leaderboard 1`" in said
+    (home / "again.yaml").write_text(SMALL.replace("seeds: [0]", "seeds: [2]"))
+    call("run", home / "again.yaml", home=home, check=0)
+    assert "leaderboard 1`" in call("leaderboard", str(newer), home=home, check=0).stderr, "none of the newer ones"
 
 
 def test_database_and_version(finished):
