@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from math import comb
 from statistics import mean, stdev
 from typing import Any
 
@@ -44,14 +45,14 @@ def _conditions(found: list[tuple[str, Any]]) -> list[tuple[str, Any, dict[str, 
 
 def _summary(found: list[tuple[str, Any]], experiment: Experiment) -> str:
     lines = [
-        "| study | reading | population | seeds | first group | pairs told apart, of 120 | of them against the "
+        "| study | reading | population | seeds | first group | pairs told apart | of them against the "
         "published order | Kendall's τ with the published order: of the means; of a seed | of two of our seeds |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for name, _, one in _conditions(found):
         lines.append(
             f"| `{name}` | {_reading(name)} | {one['population']} | {one['seeds']} | "
-            f"{_group(one)} | {one['pairs_apart']} | {_agreement(one)} |"
+            f"{_group(one)} | {one['pairs_apart']} of {comb(len(one['rows']), 2)} | {_agreement(one)} |"
         )
     seeds = "ten" if experiment is CIFAR10 else "five"
     lines += [
