@@ -12,12 +12,13 @@ from rich.console import Console
 
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.errors import ModelError
+from bln_search.core.guessing import Guess
 from bln_search.core.records import EvaluationKey, Outcomes
 from bln_search.core.words import PopulationEstimate
-from bln_search.evaluation.guessing import Guess
 from bln_search.norms.statistics import LayerPopulation, chosen_population
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.comparison import MOST_ROWS, Comparison
+from bln_search.ranking.doubt import doubt_of
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
 from bln_search.ranking.paired import OutcomeTable, compare
 from bln_search.ranking.recommendation import Recommendation, recommend
@@ -60,17 +61,8 @@ class RankedConfigurations:
     @property
     def doubt(self) -> str | None:
         """Why no row is worth using: the loss of each is that of guessing, or more. None where one does better."""
-        best = self.board.best
-        if best is None or self.guess is None:
-            return None
-        reached = best.figures[self.board.ranked_on]
-        if reached.loss.mean < self.guess.loss:
-            return None
-        return (
-            f"no row does better than guessing: the least loss is {reached.loss.mean:.4f} (accuracy "
-            f"{reached.accuracy.mean:.1%}), that of always answering with the shares of the classes "
-            f"{self.guess.loss:.4f} ({self.guess.accuracy:.1%}): is the network trained?"
-        )
+        found = doubt_of(self.board, self.guess)
+        return None if found is None else found.words
 
     @property
     def best(self) -> RankedConfiguration:
@@ -137,8 +129,9 @@ class RankedConfigurations:
 
     def __str__(self) -> str:
         out = io.StringIO()
-        analysis = Analysis(comparison=self.comparison, recommendation=self.recommendation)
+        doubt = doubt_of(self.board, self.guess)
+        analysis = Analysis(comparison=self.comparison, recommendation=self.recommendation, doubt=doubt)
         table = leaderboard_table(self.board, groups=groups_of(analysis))
-        lines = [*reasons(self.board), *analysis_lines(analysis), *([self.doubt] if self.doubt else [])]
+        lines = [*reasons(self.board), *analysis_lines(analysis)]
         Console(file=out, width=160).print(table, *lines, sep="\n", markup=False)
         return out.getvalue()

@@ -1,21 +1,12 @@
-"""What is reached without looking at an example: a network that does no better has learned nothing."""
+"""What guessing reaches on examples that are seen once, while they go by."""
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
+from bln_search.core.guessing import Guess, guess_of
 from bln_search.evaluation.batches import MiniBatch
-
-
-@dataclass(frozen=True)
-class Guess:
-    """The same answer to every example, the shares of the classes: mean loss in nats, their entropy; and accuracy."""
-
-    loss: float
-    accuracy: float
 
 
 class ClassCounts:
@@ -32,9 +23,5 @@ class ClassCounts:
 
     @property
     def guess(self) -> Guess | None:
-        """What guessing reaches on them; None of fewer than two classes, where it is always right."""
-        if len(self._counts) < 2:
-            return None
-        counts, total = self._counts.values(), self._counts.total()
-        loss = math.fsum(count * math.log(total / count) for count in counts) / total
-        return Guess(loss=loss, accuracy=max(counts) / total)
+        """What guessing reaches on them; None of fewer than two classes."""
+        return guess_of(self._counts.values())

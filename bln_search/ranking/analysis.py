@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bln_search.ranking.comparison import Comparison
+from bln_search.ranking.doubt import Doubt
 from bln_search.ranking.factors import ConditionEffects, VarianceShares
 from bln_search.ranking.kept import Kept
 from bln_search.ranking.per_layer import LayerResult
@@ -34,15 +35,16 @@ class MeasuredLatency(Kept):
 class Analysis(Kept):
     """What a study's results say, on the split that decides.
 
-    comparison: None where rows cannot be compared; `reason` says why. effects, shares: of the arms and points of the
-    compared rows, on every split and metric. latencies: measured on `device` with `threads`,
-    nothing else of the study running. layers: per-layer configurations, one for each arm and point;
-    layers_reason: why they are missing where they were asked for.
+    comparison: None where rows cannot be compared; `reason` says why. doubt: arms that do no better than guessing.
+    effects, shares: of the arms and points of the compared rows, on every split and metric. latencies: measured on
+    `device` with `threads`, nothing else of the study running. layers: per-layer configurations, one for each arm and
+    point; layers_reason: why they are missing where they were asked for.
     """
 
     comparison: Comparison | None = None
     selection: Selection | None = None
     recommendation: Recommendation | None = None
+    doubt: Doubt | None = None
     effects: tuple[ConditionEffects, ...] = ()
     shares: tuple[VarianceShares, ...] = ()
     latencies: tuple[MeasuredLatency, ...] = ()

@@ -58,7 +58,7 @@ def difference_cells(pair: ComparedPair | None) -> tuple[str, str]:
 
 def analysis_lines(analysis: Analysis) -> list[str]:
     """What an analysis says, a sentence or two a line."""
-    lines = [] if analysis.recommendation is None else [analysis.recommendation.words]
+    lines = _first_lines(analysis)
     found = analysis.comparison
     if found is None:
         return [*lines, f"Rows are not compared: {analysis.reason}."] if analysis.reason else lines
@@ -72,6 +72,14 @@ def analysis_lines(analysis: Analysis) -> list[str]:
     if analysis.selection is not None:
         lines.append(selection_line(analysis.selection, found))
     return lines
+
+
+def _first_lines(analysis: Analysis) -> list[str]:
+    """Which row to use; before it, where no network has learned anything, that."""
+    lines = [] if analysis.recommendation is None else [analysis.recommendation.words]
+    if analysis.doubt is None:
+        return lines
+    return [analysis.doubt.words, *lines] if analysis.doubt.every else [*lines, analysis.doubt.words]
 
 
 def _told_apart(found: Comparison) -> str:

@@ -27,6 +27,7 @@ from bln_search.storage.evaluations import RecordedEvaluation, evaluations
 from bln_search.storage.ledger import Ledger
 from bln_search.storage.outcomes import outcomes_of
 from bln_search.storage.probes import probes_of
+from bln_search.worker.doubt import study_doubt
 from bln_search.worker.latencies import latencies
 from bln_search.worker.layer_results import layer_results
 from bln_search.worker.layers import StoppedError, search_layers
@@ -109,19 +110,20 @@ def _analysis(ledger: Ledger, study_id: int, place: Place | None) -> Analysis:
     board = rank((one.scored for one in recorded), study.spec.ranking.split, seeds=len(study.spec.seeds))
     found, reason = study_comparison(ledger.engine, recorded, board)
     layers = layer_results(ledger, study_id)
+    kept = find_analysis(ledger.engine, study_id) if place is None else None
+    known = Analysis() if kept is None else kept.analysis
+    doubt = known.doubt if place is None else study_doubt(board, study.spec.data, place)
     if found is None:
-        return Analysis(selection=selection(board), layers=layers, reason=reason)
+        return Analysis(selection=selection(board), doubt=doubt, layers=layers, reason=reason)
     recommendation = recommend(found, _at_sizes(ledger, study_id))
     arms = {(row.arm, row.point) for row in found.rows}
     figures = figures_by_row((one.scored for one in recorded), arms)
-    known = find_analysis(ledger.engine, study_id) if place is None else None
-    timed = Analysis() if known is None else known.analysis
-    if place is not None:
-        timed = _timed(ledger, study_id, recommendation, place)
+    timed = known if place is None else _timed(ledger, study_id, recommendation, place)
     return Analysis(
         comparison=found,
         selection=selection(board),
         recommendation=recommendation,
+        doubt=doubt,
         effects=condition_effects(figures),
         shares=variance_shares(figures),
         latencies=timed.latencies,

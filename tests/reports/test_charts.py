@@ -120,6 +120,12 @@ def test_errors_are_what_accuracies_lack_of_a_hundred_percent():
     assert lines["bln, training"] == pytest.approx([20, 10, 20 / 3])
 
 
+@pytest.mark.parametrize(("epochs", "step"), [(2, 1), (10, 1), (11, None)])
+def test_few_epochs_have_a_mark_each_and_none_between(epochs, step):
+    found = curves_chart([TrialCurve("bln", "", 0, [curve(0).epochs[0] | {"epoch": 1 + n} for n in range(epochs)])], 1)
+    assert found.figure["layout"]["xaxis"].get("dtick") == step
+
+
 def test_one_trial_that_went_wrong_does_not_flatten_the_others():
     wrong = TrialCurve("bln", "x", 9, curve(0, 1, loss=1e18).epochs)
     chart = curves_chart([*(curve(seed) for seed in range(9)), wrong], 10)

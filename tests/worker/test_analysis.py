@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
+from scipy.stats import entropy
 
 from bln_search.core.checkpoints import Folder
 from bln_search.core.errors import DataError
-from bln_search.core.words import ProbeKind, Scope
+from bln_search.core.words import ProbeKind, Scope, Split
+from bln_search.reports.comparison import analysis_lines
 from bln_search.search.local import LocalExecutor
-from bln_search.search.place import Place
+from bln_search.search.place import Place, prepared_data
 from bln_search.specs import parse_study
+from bln_search.specs.data import DataSpec
 from bln_search.specs.study import ProbesSpec
 from bln_search.storage.access import create_token
 from bln_search.storage.analyses import find_analysis
+from bln_search.storage.board import study_leaderboard
 from bln_search.storage.ledger import open_ledger
 from bln_search.storage.outcomes import outcomes_of
 from bln_search.storage.probes import probes_of
 from bln_search.storage.trained import trained_trials
 from bln_search.worker.analysis import analyze, analyzed
+from bln_search.worker.doubt import study_doubt
 from bln_search.worker.loop import Worker
 from bln_search.worker.probing import probe_study
 
@@ -58,6 +66,27 @@ def test_a_worker_analyses_what_it_has_completed(done):
     measured = {(one.configuration, one.batch_size) for one in analysis.latencies}
     assert {size for _, size in measured} == {1, 10}
     assert {word for word, size in measured if size == 10} == {row.configuration for row in analysis.comparison.rows}
+
+
+def test_networks_that_learned_nothing_are_said_to_have(done, tmp_path):
+    worker, study_id = done
+    assert find_analysis(worker.ledger.engine, study_id).analysis.doubt is None
+    changed = STUDY.replace("epochs: 4,", "epochs: 1, learning_rate: 1.0e-9,").replace("probed", "untrained")
+    study = parse_study(changed.replace("probes:", "ranking: {split: test}  #"))
+    untrained = worker.queue.submit(study, "ada").study_id
+    worker.work(once=True)
+    found = find_analysis(worker.ledger.engine, untrained).analysis
+    classes = prepared_data(study.data, worker.place.data, worker.place.cache, "cpu").splits[Split.TEST][1]
+    assert (found.doubt.arms, found.doubt.every, found.doubt.split) == (("bln",), True, Split.TEST)
+    assert found.doubt.guess.loss == pytest.approx(entropy(np.bincount(classes)), rel=1e-12)
+    assert found.doubt.loss == pytest.approx(found.comparison.rows[0].loss, rel=1e-12)
+    assert found.doubt.loss >= found.doubt.guess.loss
+    assert analysis_lines(found)[:2] == [found.doubt.words, found.recommendation.words]
+    again = analyze(worker.ledger, untrained, None, keep=False)
+    assert again.doubt == found.doubt, "what is known holds where the data are not"
+    board = study_leaderboard(worker.ledger.engine, untrained, worker.ledger.study(untrained).spec)
+    missing = DataSpec(name="mnist", validation=100)
+    assert study_doubt(board, missing, replace(worker.place, data=tmp_path, cache=tmp_path)) is None
 
 
 def test_what_is_known_is_not_worked_out_again(done):

@@ -12,6 +12,9 @@ from bln_search.reports.charts.chart import Chart, clear, colour, layout
 _USUAL, _BEYOND = 0.9, 2.0
 """An axis ends at so many times the loss below which this share of all losses lies, where any are above it."""
 
+_EACH = 10
+"""Up to so many epochs, each has its mark."""
+
 _KINDS = {"training": "dot", "validation": "solid"}
 
 
@@ -63,9 +66,12 @@ def curves_chart(curves: Sequence[TrialCurve], of: int, metric: Metric = LOSS) -
             ]
     top = _top(curves, metric)
     axis: dict[str, Any] = {} if top is None else {"range": [0, top]}
+    epochs: dict[str, Any] = {"rangemode": "tozero"}
+    if max(len(one.epochs) for one in curves) <= _EACH:
+        epochs["dtick"] = 1  # there is no half an epoch
     figure = {
         "data": traces,
-        "layout": layout("epoch", metric.name, hovermode="closest", xaxis={"rangemode": "tozero"}, yaxis=axis),
+        "layout": layout("epoch", metric.name, hovermode="closest", xaxis=epochs, yaxis=axis),
     }
     rows = [
         {"arm": one.arm, "parameters": one.point, "seed": one.seed, **epoch} for one in curves for epoch in one.epochs

@@ -1,0 +1,19 @@
+"""Whether anything was learned: the table beside what guessing reaches on the study's data."""
+
+from __future__ import annotations
+
+from bln_search.core.errors import BlnSearchError
+from bln_search.core.guessing import guess_of
+from bln_search.ranking.doubt import Doubt, doubt_of
+from bln_search.ranking.leaderboard import Leaderboard
+from bln_search.search.place import Place, prepared_data
+from bln_search.specs.data import DataSpec
+
+
+def study_doubt(board: Leaderboard, data: DataSpec, place: Place) -> Doubt | None:
+    """Of arms that do no better than guessing on the split that decides; None where the data are not on the machine."""
+    try:
+        targets = prepared_data(data, place.data, place.cache, place.device).splits[board.ranked_on][1]
+    except BlnSearchError:
+        return None
+    return doubt_of(board, guess_of(targets.cpu().bincount().tolist()))
