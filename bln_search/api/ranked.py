@@ -18,7 +18,7 @@ from bln_search.core.words import PopulationEstimate
 from bln_search.norms.statistics import LayerPopulation, chosen_population
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.comparison import MOST_ROWS, Comparison
-from bln_search.ranking.doubt import doubt_of
+from bln_search.ranking.doubt import Doubt, doubt_of
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
 from bln_search.ranking.paired import OutcomeTable, compare
 from bln_search.ranking.recommendation import Recommendation, recommend
@@ -61,8 +61,11 @@ class RankedConfigurations:
     @property
     def doubt(self) -> str | None:
         """Why no row is worth using: the loss of each is that of guessing, or more. None where one does better."""
-        found = doubt_of(self.board, self.guess)
-        return None if found is None else found.words
+        return None if self._doubt is None else self._doubt.words
+
+    @cached_property
+    def _doubt(self) -> Doubt | None:
+        return doubt_of(self.board, self.guess)
 
     @property
     def best(self) -> RankedConfiguration:
@@ -129,8 +132,7 @@ class RankedConfigurations:
 
     def __str__(self) -> str:
         out = io.StringIO()
-        doubt = doubt_of(self.board, self.guess)
-        analysis = Analysis(comparison=self.comparison, recommendation=self.recommendation, doubt=doubt)
+        analysis = Analysis(comparison=self.comparison, recommendation=self.recommendation, doubt=self._doubt)
         table = leaderboard_table(self.board, groups=groups_of(analysis))
         lines = [*reasons(self.board), *analysis_lines(analysis)]
         Console(file=out, width=160).print(table, *lines, sep="\n", markup=False)

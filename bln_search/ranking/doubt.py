@@ -35,13 +35,13 @@ class Doubt(Kept):
 
 def doubt_of(board: Leaderboard, guess: Guess | None) -> Doubt | None:
     """About the ranked rows; None where every arm has a row that does better, or nobody knows what guessing reaches."""
+    if guess is None:
+        return None
     split = board.ranked_on
     best: dict[str, LeaderboardRow] = {}
     for row in board.rows:  # those of least loss come first
         if row.rank is not None:
             best.setdefault(row.arm, row)
-    if guess is None:
-        return None
     doubtful = [row for row in best.values() if row.figures[split].loss.mean >= guess.loss]
     if not doubtful:
         return None
