@@ -68,6 +68,11 @@ def _words(choice: Choice, names: Sequence[str]) -> tuple[dict[str, InferenceCon
         return dict(zip(choice.layers, choice.configuration.words, strict=True)), choice.populations
     if isinstance(choice, RankedConfiguration):
         return dict.fromkeys(names, choice.configuration), choice.populations
+    if not isinstance(choice, PerLayerConfiguration | InferenceConfiguration | str):
+        raise ModelError(
+            f"a {type(choice).__name__} is no choice: give a row of a table, as in ranked.recommended or ranked[0], "
+            'or a configuration, as in "FFFF"'
+        )
     parsed = _parsed(choice) if isinstance(choice, str) else choice
     if isinstance(parsed, InferenceConfiguration):
         return dict.fromkeys(names, parsed), {}

@@ -16,7 +16,7 @@ from bln_search.norms import BN, Normalization, make_norm
 from bln_search.norms.statistics import LayerPopulation, PopulationPair
 
 _OTHERS = (nn.GroupNorm, nn.SyncBatchNorm, nn.BatchNorm3d, nn.RMSNorm, nn.InstanceNorm1d, nn.InstanceNorm2d)
-_SAME = {nn.BatchNorm1d: Method.BN, nn.BatchNorm2d: Method.BN, nn.LayerNorm: Method.LN}
+_SAME: dict[type[nn.Module], Method] = {nn.BatchNorm1d: Method.BN, nn.BatchNorm2d: Method.BN, nn.LayerNorm: Method.LN}
 
 
 def convert(
@@ -34,10 +34,10 @@ def convert(
     batch_size: the training mini-batch size m of BLN's weights; by default the size at hand.
     semantics: `paper` or `reference`. A deep copy keeps the network that was given.
 
-    Warns (UserWarning) of a network that was trained already, unless `same` keeps it, and of normalization layers that
-    stay what they are.
-    Raises ModelError where there is no such layer, or one that cannot be replaced, ValueError for other arguments than
-    these; the network is then untouched.
+    Warns (UserWarning) of a network that was trained already, unless `same` keeps it, of normalization layers that
+    stay what they are, and of forward hooks, which layers that are replaced take with them.
+    Raises ModelError where there is no such layer, or one that cannot be replaced (a subclass with a forward pass of
+    its own), ValueError for other arguments than these; the network is then untouched.
     """
     chosen(Semantics, semantics, "semantics")
     if batch_size is not None and (not isinstance(batch_size, Integral) or batch_size < 1):
@@ -65,7 +65,15 @@ def convert(
     for name, module in found.items():
         parent, _, attribute = name.rpartition(".")
         setattr(network.get_submodule(parent), attribute, replacement_of[module])
+    _keep_from_nesting(network)
     return network
+
+
+def _keep_from_nesting(network: nn.Module) -> None:
+    """Encoders of torch hand nested tensors to layers they take for LayerNorm's; these take plain ones."""
+    for encoder in network.modules():
+        if isinstance(encoder, nn.TransformerEncoder):
+            encoder.use_nested_tensor = False
 
 
 def _left(modules: Sequence[tuple[str, nn.Module]], said: str) -> str:
@@ -78,6 +86,9 @@ def _warn(modules: Sequence[tuple[str, nn.Module]], found: Mapping[str, nn.Modul
     left = _left(modules, "{} layers of this network are not replaced and stay as they are")
     if left:
         warnings.warn(left, stacklevel=3)
+    hooked = [name for name, module in found.items() if module._forward_hooks or module._forward_pre_hooks]
+    if hooked:
+        warnings.warn(f"forward hooks of layer {hooked[0]} are lost with it: register them again", stacklevel=3)
     counted = (getattr(module, "num_batches_tracked", None) for module in found.values())
     if method != "same" and any(count is not None and count.item() > 0 for count in counted):
         warnings.warn(
@@ -91,7 +102,13 @@ def _replacement(
     name: str, module: nn.Module, method: Method | str, batch_size: int | None, semantics: Semantics | str
 ) -> Normalization:
     assert isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d | nn.LayerNorm)
-    own = _SAME[next(kind for kind in _SAME if isinstance(module, kind))]
+    kind = next(kind for kind in _SAME if isinstance(module, kind))
+    if getattr(module.forward, "__func__", None) is not kind.forward:
+        raise ModelError(
+            f"layer {name} is a {type(module).__name__}, whose forward pass is not that of {kind.__name__}: put a "
+            "layer of bln_search, and what else it does, in its place by hand"
+        )
+    own = _SAME[kind]
     kept = method == "same"
     features, axis = _features(name, module)
     norm = make_norm(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
+from numbers import Integral
 from typing import Any
 
 import torch
@@ -17,7 +19,7 @@ from bln_search.evaluation import evaluate_split, gather_frozen
 from bln_search.evaluation.batches import MiniBatch, completed, mini_batches
 from bln_search.evaluation.guessing import ClassCounts
 from bln_search.evaluation.memory import MEMORY_LIMIT
-from bln_search.evaluation.scoring import Score, check_classes, cross_entropy
+from bln_search.evaluation.scoring import Score, check_classes, cross_entropy, kind_of
 from bln_search.norms import Normalization
 from bln_search.norms.examples import Populations, Row
 from bln_search.norms.finding import Gathered, find_norms, network_configurations, network_populations, own_estimates
@@ -57,7 +59,7 @@ def evaluate_configurations(
     Raises ModelError or DataError, saying what to change, ValueError for other words or sizes than there are.
     """
     asked_correction = chosen(Correction, correction, "correction")
-    if batch_sizes is not None and (isinstance(batch_sizes, int) or any(size < 1 for size in batch_sizes)):
+    if batch_sizes is not None and not _are_sizes(batch_sizes):
         raise ValueError(f"batch_sizes is a list of whole numbers of at least 1, as in [1, 25], not {batch_sizes!r}")
     layers = find_norms(network)
     device = next(network.parameters()).device
@@ -100,17 +102,33 @@ def evaluate_configurations(
     )
 
 
+def _are_sizes(sizes: Sequence[int]) -> bool:
+    listed = isinstance(sizes, Sequence) and not isinstance(sizes, str) and len(sizes) > 0
+    return listed and all(isinstance(size, Integral) and size >= 1 for size in sizes)
+
+
 def gather_population(
     network: nn.Module, layers: Mapping[str, Normalization], loader: Loader, device: torch.device
 ) -> dict[str, GatheredMoments]:
-    """The `frozen` population over training mini-batches; layers without a batch_size take that of the first."""
+    """The `frozen` population over training mini-batches; layers without a batch_size take that of the first.
+
+    Warns (UserWarning) of layers that no mini-batch reached.
+    """
     batches = _pairs(loader, device, "train_loader")
     first = next(batches, None)
     if first is None:
         raise DataError("train_loader yields no mini-batch: population values need at least one")
     for layer in layers.values():
         layer.batch_size = layer.batch_size or len(first[0])
-    return gather_frozen(network, (inputs for inputs, _ in chain([first], batches)))
+    gathered = gather_frozen(network, (inputs for inputs, _ in chain([first], batches)))
+    missed = [name for name in layers if name not in gathered]
+    if missed:
+        warnings.warn(
+            f"no mini-batch of train_loader reached the layer {missed[0]} in evaluation mode: its configuration makes "
+            "no difference here. If it should, the network calls another module than this one, as one kept in a list",
+            stacklevel=3,
+        )
+    return gathered
 
 
 def split_batches(loader: Loader, device: torch.device, name: str, score: Score) -> list[MiniBatch]:
@@ -151,8 +169,8 @@ def _pairs(loader: Loader, device: torch.device, name: str) -> Iterator[MiniBatc
         whole = isinstance(batch, list | tuple) and len(batch) == 2
         if not whole or not all(isinstance(part, Tensor) for part in batch):
             raise DataError(
-                f"{name} must yield (inputs, targets), two tensors with examples on the first axis; "
-                f"it yields {type(batch).__name__}"
+                f"{name} must yield (inputs, targets), two tensors with examples on the first axis, as a "
+                f"torch.utils.data.DataLoader does; it yields {kind_of(batch)}"
             )
         inputs, targets = batch
         if not inputs.ndim or not targets.ndim:

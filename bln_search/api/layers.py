@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from pydantic import ValidationError
 from rich.console import Console
 from torch import nn
 
@@ -15,7 +16,7 @@ from bln_search.api.layered import LayeredConfiguration
 from bln_search.core.errors import DataError
 from bln_search.core.layer_search import LayerSearchRecord
 from bln_search.core.per_layer import PerLayerConfiguration
-from bln_search.core.words import Correction, LayerScope, LayerSearch, PopulationEstimate
+from bln_search.core.words import Correction, LayerScope, LayerSearch, PopulationEstimate, chosen
 from bln_search.evaluation.memory import MEMORY_LIMIT
 from bln_search.evaluation.scoring import Score, cross_entropy
 from bln_search.evaluation.tree.asked import Asked
@@ -30,6 +31,7 @@ from bln_search.reports.per_layer import layer_lines
 from bln_search.search.layers.run import Plan, fold_of, search_network
 from bln_search.search.layers.strategies import Options
 from bln_search.specs.layers import LayersSpec
+from bln_search.specs.problems import problems_of
 
 
 @dataclass(frozen=True)
@@ -49,13 +51,13 @@ class RankedLayers:
         """A configuration with the population values it reads. Raises ValueError for one that was not to be chosen."""
         self.record.space.digits(configuration)
         names = self.record.space.layers
-        chosen = {
+        values = {
             name: chosen_population(
                 word, self.result.estimate if word.uses_population else None, self.populations.get(name, {})
             )
             for name, word in zip(names, configuration.words, strict=True)
         }
-        read = {name: population for name, population in chosen.items() if population is not None}
+        read = {name: population for name, population in values.items() if population is not None}
         return LayeredConfiguration(configuration, names, read)
 
     def __str__(self) -> str:
@@ -108,26 +110,20 @@ def search_layers(
     folds: parts of the validation split; what is chosen on the others is judged on each. keep: of so many best ones the
     outcomes of single examples are held. seed: of searches that draw. estimate: where population values come from.
 
-    Raises ModelError or DataError, saying what to change.
+    Raises ModelError or DataError, saying what to change, ValueError for other words or numbers than there are.
     """
+    wanted = chosen(PopulationEstimate, estimate, "estimate")
+    asked_correction = chosen(Correction, correction, "correction")
+    given = {"evaluations": evaluations, "folds": folds, "keep": keep}
+    spec = _spec(chosen(LayerSearch, search, "search"), wanted, groups, given)
     layers = find_norms(network)
     device = next(network.parameters()).device
     every = dict(gathered or {})
     every.setdefault(PopulationEstimate.FROZEN, gather_population(network, layers, train_loader, device))
     every = {**own_estimates(layers), **every}
-    wanted = PopulationEstimate(estimate)
     if wanted not in every:
         raise DataError(f"there is no population estimate {wanted}: there are {', '.join(every)}")
-    populations = network_populations(layers, every, Correction(correction), per_slot=per_slot)
-    spec = LayersSpec(
-        scope=LayerScope.PER_LAYER if groups is None else LayerScope.GROUPS,
-        groups=None if groups is None else {name: tuple(patterns) for name, patterns in groups.items()},
-        search=LayerSearch(search),
-        estimate=wanted,
-        evaluations=evaluations,
-        folds=folds,
-        keep=keep,
-    )
+    populations = network_populations(layers, every, asked_correction, per_slot=per_slot)
     batches = split_batches(validation_loader, device, "validation_loader", score)
     parts = fold_of(len(batches), folds)
     asked = Asked(wanted, spec.scope, spec.groups or {}, score, memory_limit)
@@ -143,3 +139,24 @@ def search_layers(
     return RankedLayers(
         result, record, {name: populations[layer] for name, layer in layers.items() if layer in populations}
     )
+
+
+def _spec(
+    search: LayerSearch,
+    estimate: PopulationEstimate,
+    groups: Mapping[str, Sequence[str]] | None,
+    numbers: Mapping[str, int],
+) -> LayersSpec:
+    """What is asked for, as a study would ask. Raises ValueError where it could not."""
+    asked = {
+        "scope": LayerScope.PER_LAYER if groups is None else LayerScope.GROUPS,
+        "groups": None if groups is None else {name: tuple(patterns) for name, patterns in groups.items()},
+        "search": search,
+        "estimate": estimate,
+        **numbers,
+    }
+    try:
+        return LayersSpec.model_validate(asked)
+    except ValidationError as error:
+        found = problems_of(error.errors(), asked)
+        raise ValueError("; ".join(f"{'.'.join(map(str, one.place))}: {one.message}" for one in found)) from None

@@ -49,6 +49,12 @@ def completed(batches: Iterable[MiniBatch]) -> Iterator[MiniBatch]:
     for inputs, targets in batches:
         first = inputs if first is None else first
         missing = len(first) - len(inputs)
+        if missing > 0 and inputs.shape[1:] != first.shape[1:]:
+            raise DataError(
+                f"a mini-batch of {len(inputs)} examples is to be filled up with examples of the first one, and these "
+                f"have another shape, {tuple(first.shape[1:])}, not {tuple(inputs.shape[1:])}: give all of them one "
+                "shape, or mini-batches of one size only"
+            )
         yield (inputs, targets) if missing <= 0 else (torch.cat([inputs, first[:missing]]), targets)
 
 

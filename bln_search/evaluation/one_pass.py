@@ -15,7 +15,7 @@ from bln_search.core.errors import BlnSearchError, DataError, ModelError
 from bln_search.core.records import Outcomes
 from bln_search.evaluation.batches import Group, MiniBatch, grouped
 from bln_search.evaluation.memory import MEMORY_LIMIT, Chunking, choose_chunking, keep_freed_memory
-from bln_search.evaluation.scoring import Score, cross_entropy
+from bln_search.evaluation.scoring import Score, cross_entropy, scores_of
 from bln_search.norms.base import NormalizationBase
 from bln_search.norms.examples import Arrangement, EnumerationPlan, Examples, Populations, Row, mark, plain
 from bln_search.norms.finding import evaluation_mode, find_norms, network_configurations
@@ -61,10 +61,10 @@ def evaluate_rows(
             _check_first(network, first, second, rows, populations, chunking)
             keep_freed_memory()
             groups = grouped(everything, chunking.groups)
-            scored = _fused(network, groups, rows, populations, chunking, score)
+            parts = _fused(network, groups, rows, populations, chunking, score)
         else:
-            scored = _one_by_one(network, everything, rows, populations, score)
-        return _collected(scored, progress)
+            parts = _one_by_one(network, everything, rows, populations, score)
+        return _collected(parts, progress)
 
 
 def _fused(
@@ -102,15 +102,7 @@ def _outputs(network: nn.Module, group: Group, plan: EnumerationPlan) -> Tensor:
 def _score(outputs: Tensor, targets: Tensor, score: Score) -> tuple[Tensor, Tensor]:
     rows, n = outputs.shape[:2]
     repeated = targets.repeat(rows, *[1] * (targets.ndim - 1))
-    given = score(outputs.flatten(0, 1), repeated)
-    if not isinstance(given, tuple | list) or len(given) != 2:
-        raise ModelError(f"score must return two tensors, losses and correctness, not {type(given).__name__}")
-    losses, correct = given
-    if losses.shape != (rows * n,) or correct.shape != (rows * n,):
-        raise ModelError(
-            f"score must return a loss and a correctness for each of the {rows * n} answers it is given ({rows} "
-            f"configurations of {n} examples), it returned shapes {tuple(losses.shape)} and {tuple(correct.shape)}"
-        )
+    losses, correct = scores_of(score, outputs.flatten(0, 1), repeated)
     return losses.view(rows, n), correct.view(rows, n)
 
 
@@ -178,7 +170,7 @@ def _check_first(
         try:
             other = None if inputs[1] is None else doubled(inputs[1])
             _check_rows(precise[0], doubled(inputs[0]), other, chosen, precise[1], chunking)
-        except BlnSearchError:
+        except Exception:  # noqa: BLE001 - whatever a network does to double precision, it is the difference that counts
             raise ModelError(str(difference)) from None
 
 
@@ -186,7 +178,7 @@ def in_double(network: nn.Module, populations: Populations) -> tuple[nn.Module, 
     """A copy of the network in double precision, where rounding cannot pass for mixing; None where it has no copy."""
     try:
         copied = deepcopy(network).double()
-    except (RuntimeError, TypeError, ValueError):
+    except Exception:  # noqa: BLE001 - a network may have its own way to be copied
         return None
     names: dict[NormalizationBase, str] = {layer: name for name, layer in find_norms(network).items()}
     layers = find_norms(copied)
@@ -255,9 +247,9 @@ def _tensor(output: object) -> Tensor:
     return output
 
 
-def _collected(scored: Iterable[tuple[Tensor, Tensor]], progress: Progress | None) -> list[Outcomes]:
+def _collected(parts: Iterable[tuple[Tensor, Tensor]], progress: Progress | None) -> list[Outcomes]:
     losses, correct = [], []
-    for loss, right in scored:
+    for loss, right in parts:
         losses.append((loss if loss.dtype == torch.float64 else loss.float()).cpu().numpy())
         correct.append(right.cpu().numpy())
         if progress is not None:

@@ -26,11 +26,16 @@ def gather_frozen(network: nn.Module, inputs: Iterable[Tensor]) -> dict[str, Gat
         mini_batch_statistics(layers.values()),
         gathering(layers.values(), in_evaluation=True) as gatherers,
     ):
+        for name, layer in layers.items():
+            gatherers[layer].name = name
         for x in inputs:
             network(x.clone())
     reached = {name: layer for name, layer in layers.items() if not gatherers[layer].empty}
     if not reached:
-        raise DataError("no training mini-batch reached a normalization layer: give at least one complete mini-batch")
+        raise DataError(
+            "no training mini-batch reached a normalization layer: give at least one complete mini-batch, to a network "
+            "whose forward pass calls its layers themselves and not modules they have replaced"
+        )
     return {
         name: gatherers[layer].moments(has_batch=layer.has_batch, has_feature=layer.has_feature)
         for name, layer in reached.items()

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from bln_search.core.errors import DataError
+from bln_search.core.errors import DataError, ModelError
 
 Score = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 """From outputs (n, ...) and targets (n, ...): losses (n,) and correctness (n,), each example by itself."""
@@ -26,6 +26,38 @@ def cross_entropy(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         if problem is None:
             raise
         raise DataError(problem) from None
+
+
+def scores_of(score: Score, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    """Losses and correctness (n,) of outputs (n, ...), from a score that may be anybody's.
+
+    Raises ModelError where it does not return these.
+    """
+    given = score(outputs, targets)
+    if not isinstance(given, tuple | list) or len(given) != 2 or not all(isinstance(one, Tensor) for one in given):
+        raise ModelError(
+            f"score must return two tensors, losses and correctness, one of each an example, not {kind_of(given)}; "
+            "where nothing is right or wrong, correctness may be torch.zeros(len(outputs))"
+        )
+    losses, correct = given
+    n = len(outputs)
+    if losses.shape != (n,) or correct.shape != (n,):
+        raise ModelError(
+            f"score must return a loss and a correctness for each of the {n} answers it is given, those of several "
+            f"configurations together; it returned shapes {tuple(losses.shape)} and {tuple(correct.shape)}"
+        )
+    if not correct.is_floating_point():
+        return losses, correct
+    if not ((correct == 0) | (correct == 1)).all():
+        raise ModelError("correctness, as score returns it, says of each answer whether it is right: bools, or 0 and 1")
+    return losses, correct.bool()
+
+
+def kind_of(value: object) -> str:
+    """The type of a value; of a tuple or list what it holds."""
+    if isinstance(value, tuple | list) and len(value) < 5:
+        return f"({', '.join(type(one).__name__ for one in value)})"
+    return type(value).__name__
 
 
 def check_classes(targets: Tensor, loader: str) -> None:

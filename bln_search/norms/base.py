@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
@@ -33,9 +34,29 @@ _BUFFERS = {
     Statistic.FEATURE_DEVIATION: "population_feature_deviation",
 }
 
+_STALE = (
+    "population values are read that were put in before the network was trained further: evaluate it again, and apply "
+    "a row of the new table"
+)
 
-Snapshot = tuple[InferenceConfiguration, frozenset[Statistic], list[Tensor | None]]
-"""What `configure` changes: the configuration, which values are from the memory, the values."""
+Snapshot = tuple[InferenceConfiguration, frozenset[Statistic], bool, list[Tensor | None]]
+"""What `configure` changes: configuration, which values are from the memory, whether trained since, the values."""
+
+
+class _Epsilon(float):
+    """ε, unequal to every number.
+
+    Where the ε of its two norms are equal, `nn.TransformerEncoderLayer` computes a LayerNorm from γ, β and ε in
+    evaluation mode and never calls them.
+    """
+
+    def __eq__(self, other: object) -> bool:
+        return False
+
+    def __ne__(self, other: object) -> bool:
+        return True
+
+    __hash__ = float.__hash__
 
 
 class NormalizationBase(nn.Module):
@@ -69,6 +90,7 @@ class NormalizationBase(nn.Module):
         self.bias = nn.Parameter(torch.zeros(num_features))
         self.configuration = mini_batch_configuration(self.method)
         self.from_memory: frozenset[Statistic] = frozenset()
+        self.stale = False
         for name in _BUFFERS.values():
             self.register_buffer(name, None)
 
@@ -78,8 +100,8 @@ class NormalizationBase(nn.Module):
 
     @property
     def eps(self) -> float:
-        """ε, under the name that torch's own layers give it."""
-        return self.reading.epsilon
+        """ε, under the name that torch's own layers give it; to be computed with, not compared."""
+        return _Epsilon(self.reading.epsilon)
 
     @property
     def has_batch(self) -> bool:
@@ -116,6 +138,8 @@ class NormalizationBase(nn.Module):
                 f"configuration {self.configuration} takes {statistic} from the {place}, which this layer was never "
                 "given: call apply_configuration with an estimated population, or train first"
             )
+        if self.stale:
+            warnings.warn(_STALE, stacklevel=2)
         value = value.view(*value.shape, *[1] * (x.ndim - value.ndim))
         if value.shape[0] == 1:
             return value
@@ -162,6 +186,7 @@ class NormalizationBase(nn.Module):
             self.from_memory = own_values if own.uses_memory else frozenset()
             self._store(BATCH_STATISTICS, population.batch)
             self._store(FEATURE_STATISTICS, population.feature)
+            self.stale = False
 
     def drop_unread(self) -> None:
         """Give up the population values that the configuration does not read."""
@@ -176,11 +201,11 @@ class NormalizationBase(nn.Module):
 
     def snapshot(self) -> Snapshot:
         """The present configuration and population values, for `restore`."""
-        return self.configuration, self.from_memory, [getattr(self, name) for name in _BUFFERS.values()]
+        return self.configuration, self.from_memory, self.stale, [getattr(self, name) for name in _BUFFERS.values()]
 
     def restore(self, snapshot: Snapshot) -> None:
         """What `snapshot` returned."""
-        self.configuration, self.from_memory, values = snapshot
+        self.configuration, self.from_memory, self.stale, values = snapshot
         for name, value in zip(_BUFFERS.values(), values, strict=True):
             setattr(self, name, value)
 
@@ -209,6 +234,7 @@ class NormalizationBase(nn.Module):
         for name in self.dynamic_buffers if held else ():
             value = state_dict.get(prefix + name)
             setattr(self, name, None if value is None else self.weight.new_empty(value.shape))
+        self.stale = self.stale and not held
         super()._load_from_state_dict(state_dict, prefix, *args)
 
     def extra_repr(self) -> str:

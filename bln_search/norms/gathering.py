@@ -39,6 +39,7 @@ class Gatherer:
     def __init__(self, decay: float | None = None, *, in_evaluation: bool = False) -> None:
         self.decay = decay
         self.in_evaluation = in_evaluation
+        self.name = ""
         self.batch_size = 0
         self.values = 0
         self._weight = 0.0
@@ -56,9 +57,11 @@ class Gatherer:
             self.batch_size, self.values, self._shapes, self._weight = batch_size, values, shapes, 0.0
             self._sum, self._squares = torch.zeros_like(vector), torch.zeros_like(vector)
         if shapes != self._shapes:
+            different = next((new, old) for new, old in zip(shapes, self._shapes, strict=True) if new != old)
             raise ModelError(
-                f"a normalization layer gets statistics of shapes {[tuple(shape) for shape in shapes]} after "
-                f"{[tuple(shape) for shape in self._shapes]}: population values need inputs of one shape throughout"
+                f"the normalization layer {self.name or '(without a name)'} gets inputs with a statistic of shape "
+                f"{tuple(different[0])} after one of shape {tuple(different[1])}: population values need inputs of one "
+                "shape throughout, sequences padded to one length and a layer of its own for each size of image"
             )
         keep, add = (1.0, 1.0) if self.decay is None else (self.decay, 1.0 - self.decay)
         if self.decay is not None:

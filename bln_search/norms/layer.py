@@ -124,4 +124,5 @@ class Normalization(NormalizationBase):
             if recorded or gatherer.in_evaluation:
                 gatherer.update(statistics, x.shape[0], values)
         if recorded:
+            self.stale = True
             self.remember(statistics[0], statistics[1], statistics[2], values)

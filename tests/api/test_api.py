@@ -244,7 +244,8 @@ def test_a_layer_that_is_not_used_in_evaluation_is_left_out():
             return self.main(self.helper(x) if self.training else x)
 
     network = WithHelper()
-    ranked = bln_search.evaluate_configurations(network, loader(), loader(seed=1))
+    with pytest.warns(UserWarning, match="reached the layer helper in evaluation mode"):
+        ranked = bln_search.evaluate_configurations(network, loader(), loader(seed=1))
     bln_search.apply_configuration(network, ranked.best)
     expected = ranked.best.row.figures[Split.VALIDATION].loss.mean
     assert mean_loss(network, loader(seed=1)) == pytest.approx(expected, rel=1e-6)
@@ -308,12 +309,56 @@ def test_what_cannot_be_converted_is_named_and_the_network_untouched(network, me
         (
             lambda n: bln_search.evaluate_configurations(n, loader(), loader(), score=lambda a, _: a.sum()),
             ModelError,
-            "score must return two tensors, losses and correctness, not Tensor",
+            "score must return two tensors, losses and correctness, one of each an example, not Tensor; where nothing",
+        ),
+        (
+            lambda n: bln_search.evaluate_configurations(n, loader(), loader(), score=lambda a, _: (a[:, 0], None)),
+            ModelError,
+            r"not \(Tensor, NoneType\)",
+        ),
+        (
+            lambda n: bln_search.evaluate_configurations(n, loader(), loader(), score=lambda a, _: (a[:, 0], a[:, 0])),
+            ModelError,
+            "bools, or 0 and 1",
+        ),
+        (
+            lambda n: bln_search.search_layers(n, loader(), loader(), score=lambda a, _: (a[:, 0], None)),
+            ModelError,
+            r"not \(Tensor, NoneType\)",
+        ),
+        (
+            lambda n: bln_search.search_layers(n, loader(), loader(), score=lambda a, _: (a[:, :1], a[:, :1] > 0)),
+            ModelError,
+            "a loss and a correctness for each",
+        ),
+        (lambda n: bln_search.search_layers(n, loader(), loader(), folds=1), ValueError, "folds: must be at least 2"),
+        (
+            lambda n: bln_search.search_layers(n, loader(), loader(), search="x"),
+            ValueError,
+            "no search 'x': choose one",
+        ),
+        (
+            lambda n: bln_search.evaluate_configurations(n, loader(), [(torch.zeros(6), 1)]),
+            DataError,
+            r"as a torch.utils.data.DataLoader does; it yields \(Tensor, int\)",
+        ),
+        *(
+            (
+                lambda n, sizes=sizes: bln_search.evaluate_configurations(n, loader(), loader(), batch_sizes=sizes),
+                ValueError,
+                "batch_sizes is a list",
+            )
+            for sizes in ([], [2.5], ["25"], "25")
+        ),
+        (
+            lambda n: bln_search.apply_configuration(n, bln_search.evaluate_configurations(n, loader(), loader())),
+            ModelError,
+            "a RankedConfigurations is no choice: give a row of a table",
         ),
         (
             lambda n: bln_search.evaluate_configurations(n, loader(), loader(), score=lambda a, _: (a.sum(), a.sum())),
             ModelError,
-            r"each of the \d+ answers it is given .\d+ configurations of \d+ examples",
+            r"each of the \d+ answers it is given, those of several configurations together; it returned shapes",
         ),
         (
             lambda n: bln_search.evaluate_configurations(n, loader(), loader(), batch_sizes=[500]),

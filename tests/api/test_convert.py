@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from bln_search import convert, evaluate_configurations
+from bln_search import apply_configuration, convert, evaluate_configurations
 from bln_search.core.errors import ModelError
 from bln_search.core.words import Split
 
@@ -93,3 +93,68 @@ def test_converting_twice_is_told_as_that():
     network = convert(nn.Sequential(nn.BatchNorm1d(8)), batch_size=16)
     with pytest.raises(ModelError, match="are converted already"):
         convert(network, batch_size=16)
+
+
+class BatchNormAct(nn.BatchNorm1d):
+    def forward(self, x):
+        return super().forward(x).relu()
+
+
+class ChannelsFirst(nn.LayerNorm):
+    def forward(self, x):
+        return super().forward(x.movedim(1, -1)).movedim(-1, 1)
+
+
+@pytest.mark.parametrize("method", ["bln", "same"])
+@pytest.mark.parametrize("norm", [BatchNormAct, ChannelsFirst])
+def test_a_layer_that_does_more_than_normalize_is_not_replaced_in_silence(norm, method):
+    network = nn.Sequential(nn.BatchNorm1d(8), norm(8))
+    with pytest.raises(ModelError, match=f"layer 1 is a {norm.__name__}, whose forward pass is not that of"):
+        convert(network, method=method)
+    assert isinstance(network[0], nn.BatchNorm1d), "untouched"
+
+
+def test_forward_hooks_that_are_lost_are_said():
+    network = nn.Sequential(nn.BatchNorm1d(8))
+    network[0].register_forward_hook(lambda *_: None)
+    with pytest.warns(UserWarning, match="forward hooks of layer 0 are lost with it"):
+        convert(network, batch_size=16)
+
+
+def test_population_values_from_before_more_training_are_not_read_in_silence():
+    network = convert(trained(), method="same")
+    inputs = torch.randn(16, 4)
+    network(inputs)
+    network.train()(inputs)
+    with pytest.warns(UserWarning, match="put in before the network was trained further: evaluate it again"):
+        network.eval()(inputs)
+    data = [(torch.randn(10, 4), torch.arange(10) % 2)]
+    apply_configuration(network, evaluate_configurations(network, data, data)[0])
+    apply_configuration(network, "TT--")
+    network(inputs)
+
+
+def test_a_state_that_is_loaded_is_not_from_before():
+    network = convert(trained(), method="same")
+    state = copy.deepcopy(network.state_dict())
+    network.train()(torch.randn(16, 4))
+    network.load_state_dict(state)
+    network.eval()(torch.randn(3, 4))
+
+
+def test_a_layer_that_was_replaced_in_name_only_is_said():
+    class Held(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm, self.other, self.last = nn.BatchNorm1d(4), nn.BatchNorm1d(4), nn.Linear(4, 2)
+            self.steps = [self.norm]
+
+        def forward(self, x):
+            return self.last(self.other(self.steps[0](x)))
+
+    network = Held()
+    network(torch.randn(16, 4))
+    network = convert(network.eval(), method="same")
+    data = [(torch.randn(10, 4), torch.arange(10) % 2)]
+    with pytest.warns(UserWarning, match="no mini-batch of train_loader reached the layer norm in evaluation mode"):
+        assert list(evaluate_configurations(network, data, data)[0].populations) == ["other"]

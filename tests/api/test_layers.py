@@ -15,7 +15,7 @@ from bln_search.core.per_layer import PerLayerConfiguration
 from bln_search.evaluation.tree.checking import plain_losses
 from bln_search.evaluation.tree.evaluator import TreeEvaluator
 from bln_search.models import MLP
-from bln_search.norms import BLN
+from bln_search.norms import BLN, BN
 from bln_search.norms.finding import evaluation_mode
 
 SIZE = 10
@@ -101,17 +101,25 @@ def test_what_cannot_be_done_is_said():
         bln_search.search_layers(network(), loader(60, 0), loader(40, 1), estimate="epoch")
 
 
+def by_the_largest(network, x):
+    x = torch.relu(network.norm(network.first(x)))
+    return network.last(x / x.amax(0, keepdim=True))
+
+
+def centred_first(network, x):
+    """What BN takes away again where its mean is that of the mini-batch."""
+    return network.last(torch.relu(network.norm(network.first(x - x.mean(0)))))
+
+
 @pytest.mark.parametrize("search", ["exact", "coordinate"])
-def test_layers_that_mix_examples_are_refused_however_it_is_searched(search):
+@pytest.mark.parametrize(("norm", "forward"), [(BLN, by_the_largest), (BN, by_the_largest), (BN, centred_first)])
+def test_layers_that_mix_examples_are_refused_however_it_is_searched(norm, forward, search):
     class Mixing(torch.nn.Module):
         def __init__(self):
             super().__init__()
-            self.first, self.norm, self.last = torch.nn.Linear(6, 8), BLN(8, batch_size=SIZE), torch.nn.Linear(8, 4)
+            self.first, self.norm, self.last = torch.nn.Linear(6, 8), norm(8, batch_size=SIZE), torch.nn.Linear(8, 4)
 
-        def forward(self, x):
-            x = torch.relu(self.norm(self.first(x)))
-            return self.last(x / x.amax(0, keepdim=True))
-
+    Mixing.forward = forward
     with pytest.raises(ModelError, match="does not treat examples independently"):
         bln_search.search_layers(Mixing(), loader(60, 0), loader(40, 1), search=search)
 

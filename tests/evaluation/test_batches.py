@@ -39,3 +39,8 @@ def test_a_short_last_batch_of_a_loader_gets_company_that_does_not_count():
     (_, _), (_, _), (inputs, targets) = completed([(x[:4], x[:4]), (x[4:8], x[4:8]), (x[8:], x[8:])])
     assert inputs.tolist() == [8, 9, 0, 1]
     assert targets.tolist() == [8, 9]
+
+
+def test_company_of_another_shape_is_one_clear_error():
+    with pytest.raises(DataError, match=r"another shape, \(5,\), not \(3,\): give all of them one shape"):
+        list(completed([(torch.zeros(4, 5), torch.zeros(4)), (torch.zeros(2, 3), torch.zeros(2))]))

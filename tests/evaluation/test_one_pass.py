@@ -233,6 +233,24 @@ def test_a_network_whose_layers_mix_examples_is_found_out():
     np.testing.assert_allclose(together[0].losses, alone(network, inputs, targets, populations, rows[0]), rtol=1e-10)
 
 
+def test_one_that_cannot_be_had_in_double_precision_is_found_out_too():
+    class Single(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm, self.head = BLN(192), nn.Linear(192, 10)
+
+        def forward(self, x):
+            x = self.norm(x.flatten(1).float())
+            return self.head(x - x.mean(0))
+
+    network = Single().eval()
+    inputs, targets = data("mlp")
+    inputs = inputs.float()
+    populations = populations_of(network, "mlp")
+    with pytest.raises(ModelError, match="does not treat examples independently; evaluate with one_pass=False"):
+        evaluate_rows(network, mini_batches(inputs, targets, SIZE), rows_of(network), populations)
+
+
 @pytest.mark.parametrize("scale", [1.0, 0.01])
 @pytest.mark.parametrize("rows", [slice(None), slice(0, 1)])
 @pytest.mark.parametrize("mixing", ["batch norm", "mean"])

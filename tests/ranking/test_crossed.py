@@ -60,11 +60,33 @@ def test_every_figure_is_that_of_the_analysis_written_out(model, seeds, metric):
     made = draw(np.random.default_rng(0), seeds=seeds, rows=3, examples=15, **MODELS[model])
     found = crossed_differences(made, metric)
     for place, d in enumerate(differences(made, metric)):
-        mean, *squares = mean_squares(d)
-        half, p = by_formula(mean, *squares, *d.shape)
+        mean, of_seed, of_example, rest = mean_squares(d)
+        half, p = by_formula(mean, max(of_seed, rest) if metric == "accuracy" else of_seed, of_example, rest, *d.shape)
         assert found.mean[place] == pytest.approx(mean, abs=1e-12)
         assert found.half[place] == pytest.approx(half, rel=1e-9)
         assert found.p[place] == pytest.approx(p, rel=1e-8)
+
+
+@pytest.mark.parametrize("far", [1e4, 1e7])
+@pytest.mark.parametrize("at", [0, 3])
+def test_a_row_far_from_all_others_has_no_part_in_what_is_said_of_them(far, at):
+    """As of a network that exploded and is finite still. Sums of products would lose all digits of the others."""
+    made = draw(np.random.default_rng(0), seeds=3, rows=3, of_example=1.0)
+    found = crossed_differences(made, "loss")
+    losses = np.insert(made.losses, at, far * (1 + made.losses[:, 0] ** 2), axis=1)
+    beside = OutcomeTable(losses, losses < 0)
+    kept = [place for place, pair in enumerate(zip(*beside.pairs, strict=True)) if at not in pair]
+    for one, other in zip(found.__dict__.values(), crossed_differences(beside, "loss").__dict__.values(), strict=True):
+        np.testing.assert_allclose(other[kept], one, rtol=1e-12)
+
+
+def test_many_pairs_of_many_examples_are_those_of_each_pair_alone(monkeypatch):
+    made = draw(np.random.default_rng(0), seeds=3, rows=5, of_seed=0.5)
+    whole = crossed_differences(made, "loss")
+    monkeypatch.setattr("bln_search.ranking.paired.crossed._AT_ONCE", 1)
+    alone = crossed_differences(made, "loss")
+    np.testing.assert_array_equal(alone.mean, whole.mean)
+    np.testing.assert_allclose(alone.p, whole.p, rtol=1e-12)
 
 
 def test_both_signs_of_the_variance_of_examples_are_met_above():

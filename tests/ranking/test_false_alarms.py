@@ -10,8 +10,9 @@ from functools import cache
 import numpy as np
 import pytest
 
-from bln_search.ranking.interval import paired_p
+from bln_search.ranking.interval import holm, paired_p
 from bln_search.ranking.letters import letters
+from bln_search.ranking.paired import OutcomeTable
 from bln_search.ranking.paired.bootstrap import intervals, replicates
 from bln_search.ranking.paired.crossed import crossed_differences
 from bln_search.ranking.paired.friedman import friedman
@@ -128,6 +129,19 @@ def test_equal_rows_are_told_apart_in_at_most_5_percent_where_both_effects_mix(r
     """Far out, where Holm looks, one number of degrees of freedom for both would ring in up to half of all tables."""
     model = {"of_seed": np.sqrt(0.8 * seeds), "of_example": np.sqrt(12)}
     assert family_rate(model, seeds, rows) <= band(0.05)[1]
+
+
+@pytest.mark.parametrize(("rows", "seeds", "examples"), [(6, 3, 287), (16, 3, 287), (16, 5, 287), (16, 3, 1000)])
+def test_equal_rows_are_told_apart_by_accuracy_in_at_most_5_percent_where_few_answers_differ(rows, seeds, examples):
+    """Seeds then often differ by the same number of examples, and agree by chance."""
+    rng = np.random.default_rng([rows, seeds, examples])
+    alarms = 0
+    repetitions = REPETITIONS // 3
+    for _ in range(repetitions):
+        right = (rng.random((seeds, 1, examples)) < 0.5) ^ (rng.random((seeds, rows, examples)) < 0.01)
+        made = OutcomeTable(np.zeros(right.shape, np.float32), right)
+        alarms += min(holm(crossed_differences(made, "accuracy").p.tolist())) < ALPHA
+    assert alarms / repetitions <= band(0.05, repetitions)[1]
 
 
 def test_a_t_test_over_means_of_seeds_rings_far_too_often_where_examples_differ_between_rows():

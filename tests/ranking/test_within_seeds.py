@@ -175,3 +175,13 @@ def test_two_examples_never_suffice():
 def test_one_row_has_no_pairs():
     found = within_seeds(table(np.zeros((3, 1, 60))))
     assert found.mcnemar.shape == found.wilcoxon.shape == found.permutation.shape == (3, 0)
+
+
+@pytest.mark.parametrize("far", [1e4, 1e8])
+@pytest.mark.parametrize("test", [mcnemar, wilcoxon, permutation])
+def test_a_row_far_from_all_others_has_no_part_in_what_is_said_of_them(test, far):
+    made = draw(np.random.default_rng(0), seeds=2, rows=3, difference=0.5)
+    losses = np.append(made.losses, far * (1 + made.losses[:, :1] ** 2), axis=1)
+    beside = OutcomeTable(losses, losses < 0)
+    kept = beside.pairs[1] < 3
+    np.testing.assert_array_equal(test(beside)[:, kept], test(made))

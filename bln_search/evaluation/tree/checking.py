@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Protocol, Self
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from bln_search.core.errors import BlnSearchError, ModelError
+from bln_search.core.errors import ModelError
 from bln_search.core.per_layer import ConfigurationSpace, PerLayerConfiguration
 from bln_search.core.records import Outcomes
 from bln_search.core.words import PopulationEstimate
 from bln_search.evaluation.batches import MiniBatch
 from bln_search.evaluation.one_pass import doubled, in_double
+from bln_search.evaluation.scoring import scores_of
 from bln_search.evaluation.tree.asked import Asked
 from bln_search.evaluation.tree.space import row_of
 from bln_search.evaluation.tree.stages import StagedNetwork
@@ -70,7 +71,7 @@ def plain_losses(evaluator: Walked, configuration: PerLayerConfiguration, batche
     """Per-example losses under one configuration, by plain forward passes."""
     network, estimate = evaluator.network, evaluator.asked.estimate
     with evaluation_mode(network), configured_layers(evaluator.staged, configuration, evaluator.populations, estimate):
-        return torch.cat([evaluator.asked.score(network(x.clone())[: len(y)], y)[0] for x, y in batches])
+        return torch.cat([scores_of(evaluator.asked.score, network(x.clone())[: len(y)], y)[0] for x, y in batches])
 
 
 def check_walk(evaluator: Walked) -> None:
@@ -86,19 +87,25 @@ def check_walk(evaluator: Walked) -> None:
     exact = batches[0][0].dtype == torch.float64
     precise = None if exact else in_double(evaluator.network, evaluator.populations)
     if precise is not None:
-        try:
+        with suppress(Exception):  # whatever a network does to double precision, it is the difference that counts
             twice = [(doubled(inputs), targets) for inputs, targets in batches]
             if _difference(evaluator.again(precise[0], twice, precise[1])) is None:
                 return
-        except BlnSearchError:
-            pass
     raise ModelError(difference)
+
+
+def _checked_digits(space: ConfigurationSpace) -> list[tuple[int, ...]]:
+    """The first and the last configuration, of which one reads means from the population, and a few others."""
+    draw = np.random.default_rng(0)
+    drawn = [tuple(int(draw.integers(radix)) for radix in space.radices) for _ in range(_CHECKED)]
+    ends = [tuple(0 for _ in space.radices), tuple(radix - 1 for radix in space.radices)]
+    return list(dict.fromkeys([*ends, *drawn]))
 
 
 def _difference(evaluator: Walked) -> str | None:
     """How the walk differs from plain forward passes; None where it does not."""
-    space, draw = evaluator.space, np.random.default_rng(0)
-    digits = [[int(draw.integers(radix)) for radix in space.radices] for _ in range(_CHECKED)]
+    space = evaluator.space
+    digits = _checked_digits(space)
     for row, outcome in zip(digits, evaluator.outcomes(digits), strict=True):
         plainly = plain_losses(evaluator, space.words(row), evaluator.batches).cpu()
         expected = plainly.double().numpy()

@@ -20,7 +20,7 @@ from bln_search.core.errors import ModelError
 from bln_search.core.per_layer import ConfigurationSpace
 from bln_search.core.words import PopulationEstimate
 from bln_search.evaluation.batches import Group
-from bln_search.evaluation.scoring import Score, cross_entropy
+from bln_search.evaluation.scoring import Score, cross_entropy, scores_of
 from bln_search.evaluation.tree.held import Held
 from bln_search.evaluation.tree.leaf import paired_cross_entropy
 from bln_search.evaluation.tree.space import row_of
@@ -196,7 +196,7 @@ class Walk:
                 f"the network's output has {outputs.shape[0]} entries on its first axis where "
                 f"{paths * company.examples} examples were under way: it must answer each example by itself"
             )
-        losses, correct = self.score(outputs, company.repeated(paths))
+        losses, correct = scores_of(self.score, outputs, company.repeated(paths))
         shape = 1, paths, company.groups, company.size
         return losses.view(shape), correct.view(shape)
 

@@ -9,6 +9,9 @@ just reaches zero. In simulations that keeps the level for every mixture of the 
 Holm's correction looks. Satterthwaite's single number of degrees does not: with three seeds it rings twenty times too
 often there. A test over the means of the seeds alone forgets that all of them met the same examples: where examples
 differ it rings for nothing in half of all cases (tests/ranking/test_false_alarms.py).
+
+Accuracies are counts: seeds that differ by the same number of examples have MS_seed = 0, and by chance alone. As the
+mean squares expect MS_seed ≥ MS_rest, the larger of the two is taken for them.
 """
 
 from __future__ import annotations
@@ -27,6 +30,9 @@ _LOWEST = 1e-300
 
 _HALVINGS = 40
 
+_AT_ONCE = 2**22
+"""Differences held at once."""
+
 
 @dataclass(frozen=True)
 class Differences:
@@ -42,33 +48,38 @@ def crossed_differences(table: OutcomeTable, metric: str) -> Differences:
 
     With one seed the examples alone are chance: the answer is about that network.
     """
-    figures = table.figures(metric).astype(np.float64)
-    figures -= figures.mean(axis=1, keepdims=True)  # what all rows share has no part in any difference
+    figures = table.figures(metric)
     first, second = table.pairs
     seeds, examples = table.seeds, table.examples
-    of_seed = figures.mean(axis=2)  # (S, K)
-    of_example = figures.mean(axis=0)  # (K, N)
-    mean = (of_seed[:, first] - of_seed[:, second]).mean(axis=0)
-    every = _squares(np.einsum("skn,sjn->kj", figures, figures, optimize=True), first, second)
-    example = _squares(of_example @ of_example.T, first, second)
-    seed = ((of_seed[:, first] - of_seed[:, second]) ** 2).sum(axis=0)
-    total = mean**2
-    ss_example = np.maximum(seeds * (example - examples * total), 0.0)
+    step = max(1, _AT_ONCE // (seeds * examples))
+    chunks = [slice(start, start + step) for start in range(0, len(first), step)]
+    squares = [_squares(figures[:, first[chunk]], figures[:, second[chunk]]) for chunk in chunks]
+    mean, ss_seed, ss_example, ss_rest = np.concatenate(squares or [np.empty((4, 0))], axis=1)
     values = seeds * examples
     if seeds == 1:
         return _tested(mean, [(ss_example / (examples - 1), examples - 1)], values)
-    ss_seed = np.maximum(examples * (seed - seeds * total), 0.0)
-    ss_rest = np.maximum(every - values * total - ss_seed - ss_example, 0.0)
     rest = ss_rest / ((seeds - 1) * (examples - 1))
+    of_seeds = ss_seed / (seeds - 1)
+    if metric == "accuracy":
+        of_seeds = np.maximum(of_seeds, rest)
     of_examples = np.maximum(ss_example / (examples - 1) - rest, 0.0)
-    return _tested(mean, [(ss_seed / (seeds - 1), seeds - 1), (of_examples, examples - 1)], values)
+    return _tested(mean, [(of_seeds, seeds - 1), (of_examples, examples - 1)], values)
 
 
-def _squares(products: Floats, first: np.ndarray, second: np.ndarray) -> Floats:
-    """Sums of squared differences from sums of products (K, K)."""
-    own = np.diag(products)
-    found: Floats = own[first] + own[second] - 2 * products[first, second]
-    return found
+def _squares(first: Floats, second: Floats) -> Floats:
+    """Of each pair the mean difference and the sums of squares of seed, example and rest, (4, P), from (S, P, N).
+
+    From the differences themselves: sums of products of rows would cancel where one row is far from all others.
+    """
+    differences = first.astype(np.float64) - second
+    mean = differences.mean(axis=(0, 2))
+    differences -= mean[:, None]
+    of_seed = differences.mean(axis=2)
+    of_example = differences.mean(axis=0)
+    sums = differences.shape[2] * (of_seed**2).sum(axis=0), differences.shape[0] * (of_example**2).sum(axis=1)
+    differences -= of_seed[:, :, None]
+    differences -= of_example
+    return np.stack([mean, *sums, (differences**2).sum(axis=(0, 2))])
 
 
 def _tested(mean: Floats, parts: Sequence[tuple[Floats, int]], values: int) -> Differences:
