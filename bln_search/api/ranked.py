@@ -50,13 +50,14 @@ class RankedConfigurations:
 
     outcomes: per-example losses and correctness of every measured row. Rows that share a letter in the printed table
     are not told apart (`comparison`). guess: what guessing reaches on the split that decides; None where targets are
-    not classes.
+    not classes. per_slot: population values are one for each place in the mini-batch.
     """
 
     board: Leaderboard
     populations: Mapping[PopulationEstimate, LayerPopulationsByName]
     outcomes: Mapping[EvaluationKey, Outcomes]
     guess: Guess | None = None
+    per_slot: bool = False
 
     @property
     def doubt(self) -> str | None:
@@ -77,7 +78,7 @@ class RankedConfigurations:
 
     @property
     def recommended(self) -> RankedConfiguration:
-        """The row to use: of those that share the first place the cheapest whose answers do not depend on others.
+        """The row to use: of those near the lowest mean loss the cheapest whose answers do not depend on others.
 
         Raises ModelError where nothing was measured.
         """
@@ -89,7 +90,7 @@ class RankedConfigurations:
     @cached_property
     def recommendation(self) -> Recommendation | None:
         """Why that row; None where fewer than two rows could be compared."""
-        return None if self.comparison is None else recommend(self.comparison, {})
+        return None if self.comparison is None else recommend(self.comparison, {}, per_slot=self.per_slot)
 
     @cached_property
     def comparison(self) -> Comparison | None:

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from statistics import fmean
 
-from bln_search.core.configuration import InferenceConfiguration, Source
+from bln_search.core.configuration import FEATURE_STATISTICS, InferenceConfiguration, Source
 from bln_search.core.words import PopulationEstimate
-from bln_search.ranking.comparison import ComparedRow, Comparison
+from bln_search.ranking.comparison import ComparedPair, ComparedRow, Comparison
 from bln_search.ranking.groups import Losses
 from bln_search.ranking.interval import ALPHA, paired_p
 from bln_search.ranking.kept import Kept
 from bln_search.ranking.leaderboard import Candidate
+
+_ONE_ERROR = 0.32
+"""p, before any correction, of a difference of one standard error: 2Φ(−1)."""
+
+_TENTH, _HUNDREDTH = 0.1, 0.01
 
 
 class Confidence(StrEnum):
@@ -22,14 +28,35 @@ class Confidence(StrEnum):
     ONE_SEED = "one_seed"
 
 
+class Alternative(Kept):
+    """The row of lowest mean loss whose answers do not depend on the mini-batch, where the one to use is another.
+
+    loss (nats), accuracy (fraction): means over seeds.
+    """
+
+    arm: str
+    point: str
+    configuration: str
+    estimate: PopulationEstimate | None
+    loss: float
+    accuracy: float
+
+    @property
+    def name(self) -> str:
+        """As the table has it."""
+        return _named(self)
+
+
 class Recommendation(Kept):
     """The row to use.
 
     deterministic: no other example has a say in an answer. computed: statistics computed at inference. batch_sizes:
-    that at which it was ranked, and others at which seeds do not tell it from the best row; None where every size gives
-    the same answers. sharing: rows of the first group. first_share: how often it comes first when seeds and examples
-    are drawn anew. loss_to_best: upper end of the 95 % interval of its mean loss less that of the best row, 0 for the
-    best row itself.
+    that at which it was ranked, and others at which it was measured to be near the best row; None where every size
+    gives the same answers. sharing: rows of the first group. near: rows near the best one, itself included.
+    first_share: how often it comes first when seeds and examples are drawn anew. loss (nats), accuracy (fraction):
+    means over seeds. loss_above_best: by how much its mean loss is above that of the best row; loss_to_best: the upper
+    end of the 95 % interval of that; both 0 for the best row itself. alternative: None where it is deterministic
+    itself, or no row is.
     """
 
     arm: str
@@ -41,9 +68,14 @@ class Recommendation(Kept):
     computed: int
     batch_sizes: tuple[int, ...] | None
     sharing: int
+    near: int
     of: int
     first_share: float
+    loss: float
+    accuracy: float
+    loss_above_best: float
     loss_to_best: float
+    alternative: Alternative | None
     confidence: Confidence
 
     @property
@@ -54,14 +86,22 @@ class Recommendation(Kept):
     @property
     def words(self) -> str:
         """In a few sentences."""
-        name = " ".join(part for part in (self.arm, self.configuration, self.estimate) if part)
-        return " ".join(said for said in (f"Use {name}.", self._why, self._sizes, self._sure) if said)
+        said = f"Use {_named(self)}.", self._why, self._sizes, self._given_away, self._sure, self._otherwise
+        return " ".join(one for one in said if one)
+
+    @property
+    def _is_best(self) -> bool:
+        return self.loss_above_best == 0 and self.loss_to_best == 0
 
     @property
     def _why(self) -> str:
-        if self.sharing == 1:
+        if self.confidence is Confidence.CLEAR:
             return "It is the best row."
-        group = f"Of the {self.sharing} rows that share the first place"
+        if self._is_best:
+            return (
+                f"It has the lowest mean loss, and the lowest in {self.first_share:.0%} of draws of seeds and examples."
+            )
+        group = f"Of the {self.near} rows near the lowest mean loss"
         if self.deterministic:
             return f"{group} it is the cheapest that takes nothing from the mini-batch."
         return f"{group} it is the cheapest (none of them is deterministic)."
@@ -69,11 +109,17 @@ class Recommendation(Kept):
     @property
     def _sizes(self) -> str:
         if self.batch_sizes is None:
-            return "" if self.sharing > 1 else "It takes nothing from the mini-batch."
+            return "It takes nothing from the mini-batch." if self._is_best else ""
         sizes = ", ".join(str(size) for size in self.batch_sizes)
         return (
-            f"Its answers depend on the mini-batch: it is not told to be worse than others in mini-batches of {sizes}."
+            f"Its answers depend on the mini-batch: it was measured to be best, or near it, in mini-batches of {sizes}."
         )
+
+    @property
+    def _given_away(self) -> str:
+        if self._is_best:
+            return ""
+        return f"Its mean loss is {self.loss_above_best:.4f} above the lowest, at most {self.loss_to_best:.4f} (95 %)."
 
     @property
     def _sure(self) -> str:
@@ -81,11 +127,23 @@ class Recommendation(Kept):
             return "One seed: this is about that one network."
         if self.confidence is Confidence.CLEAR:
             return f"All {self.of - 1} others are told to be worse (5 %, Holm)."
-        if self.loss_to_best == 0:
-            return (
-                f"It has the lowest mean loss, and the lowest in {self.first_share:.0%} of draws of seeds and examples."
-            )
-        return f"At most {self.loss_to_best:.4f} of loss is given away to the best row (95 %)."
+        return ""
+
+    @property
+    def _otherwise(self) -> str:
+        other = self.alternative
+        if other is None:
+            return ""
+        more = other.loss - self.loss
+        return (
+            f"The best row that takes nothing from the mini-batch is {other.name}: its mean loss is {abs(more):.4f} "
+            f"{'higher' if more >= 0 else 'lower'}, its accuracy {other.accuracy:.1%} where this one has "
+            f"{self.accuracy:.1%}."
+        )
+
+
+def _named(row: Recommendation | Alternative) -> str:
+    return " ".join(part for part in (row.arm, row.configuration, row.estimate) if part)
 
 
 def computed_statistics(configuration: InferenceConfiguration) -> int:
@@ -93,57 +151,111 @@ def computed_statistics(configuration: InferenceConfiguration) -> int:
     return list(configuration.sources.values()).count(Source.MINI_BATCH)
 
 
-def recommend(comparison: Comparison, at_sizes: Mapping[int, Mapping[Candidate, Losses]]) -> Recommendation:
-    """Of the first group the deterministic and cheapest row, among those the one of lowest mean loss.
+def recommend(
+    comparison: Comparison, at_sizes: Mapping[int, Mapping[Candidate, Losses]], *, per_slot: bool = False
+) -> Recommendation:
+    """Of the rows near the best one the deterministic and cheapest, among those the one of lowest mean loss.
 
+    Near is a row whose mean loss is above the lowest by no more than a standard error of that difference and a tenth of
+    the lowest; or, as far as the 95 % interval reaches, by no more than a hundredth of it. That two rows are not told
+    apart does not make them alike; the first is the rule of one standard error (Breiman, Friedman, Olshen & Stone 1984,
+    chapter 3), the tenth keeps it from rows that scatter much.
     at_sizes: losses by seed of every row at other inference mini-batch sizes, on the same split or another on which
-    nothing was chosen; keys name the row with that size.
+    nothing was chosen; keys name the row with that size. per_slot: the population has a value for each place in the
+    mini-batch, so that an answer that reads it depends on the place.
     """
     group = comparison.sharing_first
-    chosen = min(group, key=_preference)
-    configuration = InferenceConfiguration(chosen.configuration)
+    near = _near_best(comparison)
+    chosen = min(near, key=lambda row: _preference(row, per_slot=per_slot))
     best = comparison.rows[0]
     pair = None if chosen == best else comparison.pair(0, comparison.rows.index(chosen))
     clear = len(group) == 1 and not comparison.left_out and not comparison.too_varied
+    free = is_deterministic(chosen, per_slot=per_slot)
     return Recommendation(
         arm=chosen.arm,
         point=chosen.point,
         configuration=chosen.configuration,
         estimate=chosen.estimate,
         batch_size=chosen.batch_size,
-        deterministic=configuration.deterministic,
-        computed=computed_statistics(configuration),
-        batch_sizes=None if configuration.deterministic else _valid_sizes(chosen, at_sizes),
+        deterministic=free,
+        computed=computed_statistics(InferenceConfiguration(chosen.configuration)),
+        batch_sizes=None if free else _valid_sizes(chosen, at_sizes, comparison.seeds),
         sharing=len(group),
+        near=len(near),
         of=len(comparison.rows),
         first_share=chosen.first_share,
+        loss=chosen.loss,
+        accuracy=chosen.accuracy,
+        loss_above_best=0.0 if pair is None else -pair.loss.mean,
         loss_to_best=0.0 if pair is None else -pair.loss.low,
+        alternative=None if free else _alternative(comparison, per_slot=per_slot),
         confidence=Confidence.ONE_SEED if comparison.seeds == 1 else (Confidence.CLEAR if clear else Confidence.SHARED),
     )
 
 
-def _preference(row: ComparedRow) -> tuple[bool, int, float, str]:
+def is_deterministic(row: ComparedRow, *, per_slot: bool) -> bool:
+    """Does neither another example nor the place in the mini-batch have a say in an answer?"""
     configuration = InferenceConfiguration(row.configuration)
-    return not configuration.deterministic, computed_statistics(configuration), row.loss, row.configuration
+    placed = per_slot and any(configuration.source(one) is Source.POPULATION for one in FEATURE_STATISTICS)
+    return configuration.deterministic and not placed
 
 
-def _valid_sizes(row: ComparedRow, at_sizes: Mapping[int, Mapping[Candidate, Losses]]) -> tuple[int, ...]:
-    """The size it was ranked at, and others at which seeds do not tell it from the best row there."""
+def _near_best(comparison: Comparison) -> list[ComparedRow]:
+    best = comparison.rows[0]
+    near = [best]
+    for place, row in enumerate(comparison.rows[1:], start=1):
+        pair = comparison.pair(0, place)
+        if pair is not None and _is_near(pair, best.loss):
+            near.append(row)
+    return near
+
+
+def _is_near(pair: ComparedPair, lowest: float) -> bool:
+    more, most = -pair.loss.mean, -pair.loss.low
+    close = pair.loss.p >= _ONE_ERROR and more <= _TENTH * lowest and not pair.apart
+    return close or most <= _HUNDREDTH * lowest
+
+
+def _alternative(comparison: Comparison, *, per_slot: bool) -> Alternative | None:
+    row = next((one for one in comparison.rows if is_deterministic(one, per_slot=per_slot)), None)
+    if row is None:
+        return None
+    return Alternative(
+        arm=row.arm,
+        point=row.point,
+        configuration=row.configuration,
+        estimate=row.estimate,
+        loss=row.loss,
+        accuracy=row.accuracy,
+    )
+
+
+def _preference(row: ComparedRow, *, per_slot: bool) -> tuple[bool, int, float, str]:
+    computed = computed_statistics(InferenceConfiguration(row.configuration))
+    return not is_deterministic(row, per_slot=per_slot), computed, row.loss, row.configuration
+
+
+def _valid_sizes(row: ComparedRow, at_sizes: Mapping[int, Mapping[Candidate, Losses]], seeds: int) -> tuple[int, ...]:
+    """The size it was ranked at, and others at which it is near the best row there."""
     sizes = {row.batch_size}
     arm, point, configuration, estimate, _ = row.candidate
     for size, losses in at_sizes.items():
+        complete = [one for one in losses.values() if len(one) == seeds]
         own = losses.get((arm, point, configuration, estimate, size))
-        if own is not None and _holds(own, list(losses.values())):
+        if own is not None and len(own) == seeds and _holds(own, complete):
             sizes.add(size)
     return tuple(sorted(sizes))
 
 
 def _holds(own: Losses, others: Sequence[Losses]) -> bool:
-    """Is it the row of lowest mean loss, or not told from that by its seeds? False where seeds can tell nothing."""
-    best = min(others, key=lambda one: sum(one.values()) / len(one))
+    """Is it the row of lowest mean loss, or by no more than a tenth above that and not told from it by its seeds?
+
+    False where seeds can tell nothing.
+    """
+    best = min(others, key=lambda one: fmean(one.values()))
     if best is own:
         return True
-    if best.keys() != own.keys():
+    if best.keys() != own.keys() or fmean(own.values()) > (1 + _TENTH) * fmean(best.values()):
         return False
     p = paired_p([own[seed] - best[seed] for seed in sorted(own)])
     return p is not None and p >= ALPHA

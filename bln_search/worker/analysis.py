@@ -115,7 +115,7 @@ def _analysis(ledger: Ledger, study_id: int, place: Place | None) -> Analysis:
     doubt = known.doubt if place is None else study_doubt(board, study.spec.data, place)
     if found is None:
         return Analysis(selection=selection(board), doubt=doubt, layers=layers, reason=reason)
-    recommendation = recommend(found, _at_sizes(ledger, study_id))
+    recommendation = recommend(found, _at_sizes(ledger, study_id), per_slot=study.spec.evaluation.per_slot)
     arms = {(row.arm, row.point) for row in found.rows}
     figures = figures_by_row((one.scored for one in recorded), arms)
     timed = known if place is None else _timed(ledger, study_id, recommendation, place)

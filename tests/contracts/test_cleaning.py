@@ -55,9 +55,14 @@ def recommendation(arm):
         computed=4,
         batch_sizes=(25,),
         sharing=1,
+        near=1,
         of=2,
         first_share=1.0,
+        loss=0.1,
+        accuracy=0.9,
+        loss_above_best=0.0,
         loss_to_best=0.0,
+        alternative=None,
         confidence=Confidence.CLEAR,
     )
 

@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import special
 
 from bln_search.ranking.interval import LEVEL
@@ -66,7 +67,7 @@ def crossed_differences(table: OutcomeTable, metric: str) -> Differences:
     return _tested(mean, [(of_seeds, seeds - 1), (of_examples, examples - 1)], values)
 
 
-def _squares(first: Floats, second: Floats) -> Floats:
+def _squares(first: NDArray[np.float32], second: NDArray[np.float32]) -> Floats:
     """Of each pair the mean difference and the sums of squares of seed, example and rest, (4, P), from (S, P, N).
 
     From the differences themselves: sums of products of rows would cancel where one row is far from all others.
