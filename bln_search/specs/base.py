@@ -14,17 +14,22 @@ def writable(text: str) -> str:
     return text
 
 
+_MOST_VALUES = 50_000
+"""Keys and values in a study."""
+
+
 def check_writable(value: object) -> None:
-    """Raise ValueError for a text anywhere inside `value` that cannot be written down."""
-    if isinstance(value, str):
-        writable(value)
-    elif isinstance(value, list | tuple):
-        for one in value:
-            check_writable(one)
-    elif isinstance(value, dict):
-        for key, one in value.items():
-            check_writable(key)
-            check_writable(one)
+    """Raise ValueError for a text anywhere inside `value` that cannot be written down, or for too many values."""
+    waiting, seen = [value], 0
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, str):
+            writable(one)
+        inner = [*one, *one.values()] if isinstance(one, dict) else one if isinstance(one, list | tuple) else ()
+        seen += len(inner)
+        if seen > _MOST_VALUES:
+            raise ValueError(f"there are more than {_MOST_VALUES:,} keys and values in it: a study needs far fewer")
+        waiting += inner
 
 
 class Spec(BaseModel):

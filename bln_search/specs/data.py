@@ -11,6 +11,8 @@ from pydantic import Field, field_validator
 from bln_search.specs.base import Spec
 from bln_search.specs.wording import shown
 
+_MOST_EXAMPLES = 2**31
+
 
 class Standardization(StrEnum):
     """How inputs are brought to mean 0 and deviation 1, fitted on the training examples used.
@@ -51,5 +53,5 @@ class DataSpec(Spec):
 
 
 def _is_count_or_fraction(value: float) -> bool:
-    """Is this a whole number of at least one, or less than one and more than nothing?"""
-    return 0 < value < 1 or (value >= 1 and value == value // 1)
+    """Is this a whole number of at least one, of a size data can have, or less than one and more than nothing?"""
+    return 0 < value < 1 or (1 <= value <= _MOST_EXAMPLES and value == value // 1)

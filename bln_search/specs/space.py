@@ -57,13 +57,17 @@ class FloatDimension(Spec):
         return [self.low, self.low + (self.high - self.low) * _GOLDEN, self.high]
 
 
+WholeNumber = Annotated[int, Field(ge=-(2**53), le=2**53)]
+"""One that a floating-point number holds exactly."""
+
+
 class IntDimension(Spec):
     """A whole number between `low` and `high`, both included, in steps; log: uniform in its logarithm."""
 
     kind: Literal["int"]
-    low: int
-    high: int
-    step: Annotated[int, Field(ge=1)] = 1
+    low: WholeNumber
+    high: WholeNumber
+    step: Annotated[WholeNumber, Field(ge=1)] = 1
     log: bool = False
 
     @model_validator(mode="after")

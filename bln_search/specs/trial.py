@@ -19,7 +19,7 @@ from bln_search.specs.study import EvaluationSpec, ModelSpec, ProbesSpec, StudyS
 from bln_search.specs.training import TrainingSpec
 from bln_search.specs.wording import sentence
 
-_LARGEST_GRID = 100_000
+LARGEST_GRID = 100_000
 _MOST_BORDERS = 5_000
 
 
@@ -75,7 +75,7 @@ def trials_of(study: StudySpec) -> tuple[TrialSpec, ...]:
     """
     if study.sampled:
         return ()
-    if study.space is not None and written_trials(study) > _LARGEST_GRID:
+    if study.space is not None and written_trials(study) > LARGEST_GRID:
         raise SpecError(
             f"study {study.name}",
             [f"the space has {grid_size(study.space)} points, more than can be written out: choose a sampler"],

@@ -11,7 +11,7 @@ from sqlalchemy import Engine, and_, not_, or_, select
 from bln_search.core.states import StudyState
 from bln_search.ranking.analysis import FORMAT, Analysis
 from bln_search.storage.engine import reading, writing
-from bln_search.storage.tables import AnalysisRow, StudyRow
+from bln_search.storage.tables import AnalysisRow, CheckpointRow, LayerSearchRow, StudyRow, TrialRow
 
 _PRESENT = AnalysisRow.results == StudyRow.results, AnalysisRow.format == FORMAT
 
@@ -60,14 +60,23 @@ def results_of(engine: Engine, study_id: int) -> int:
         return session.scalar(select(StudyRow.results).where(StudyRow.id == study_id)) or 0
 
 
-def next_unanalysed(engine: Engine, before: datetime) -> int | None:
-    """A study of a service, complete since before then, whose results nobody has worked out yet."""
+def next_unanalysed(engine: Engine, before: datetime, silent_since: datetime) -> int | None:
+    """A study of a service, complete since before then, whose results nobody has worked out yet.
+
+    silent_since: one of which an unfinished per-layer search was written down after that has a worker.
+    """
+    searching = (
+        select(LayerSearchRow.checkpoint_id)
+        .join(CheckpointRow, CheckpointRow.id == LayerSearchRow.checkpoint_id)
+        .join(TrialRow, TrialRow.id == CheckpointRow.trial_id)
+        .where(TrialRow.study_id == StudyRow.id, LayerSearchRow.body.is_(None), LayerSearchRow.made_at > silent_since)
+    )
     with reading(engine) as session:
         query = (
             select(StudyRow.id)
             .outerjoin(AnalysisRow, AnalysisRow.study_id == StudyRow.id)
             .where(StudyRow.state == StudyState.COMPLETE, StudyRow.owner != "", StudyRow.ended_at < before)
-            .where(or_(AnalysisRow.results.is_(None), not_(and_(*_PRESENT))))
+            .where(or_(AnalysisRow.results.is_(None), not_(and_(*_PRESENT))), ~searching.exists())
             .order_by(StudyRow.id)
             .limit(1)
         )

@@ -61,7 +61,10 @@ def find_progress(engine: Engine, trial_id: int, asked: LayersSpec) -> tuple[Lay
 def keep_progress(
     engine: Engine, trial_id: int, sha256: str, asked: LayersSpec, sums: LayerSums, done: int, now: datetime
 ) -> None:
-    """Write down how far an enumeration is. Raises DataError where the trial has another checkpoint by now."""
+    """Write down how far an enumeration is; nothing where another worker is further, or done.
+
+    Raises DataError where the trial has another checkpoint by now.
+    """
     _write(engine, trial_id, sha256, asked, now, done=done, body=None, sums=pack_sums(sums), outcomes=None)
 
 
@@ -134,6 +137,10 @@ def _write(
         checkpoint = session.scalars(wanted).one_or_none()
         if checkpoint is None:
             raise DataError("a network was trained anew or deleted while its layers were searched: search again")
+        present = session.get(LayerSearchRow, checkpoint, with_for_update=True)
+        same = present is not None and present.asked == digest_of(asked)
+        if body is None and present is not None and same and (present.body is not None or present.done > done):
+            return  # another worker is ahead
         session.merge(
             LayerSearchRow(
                 checkpoint_id=checkpoint,

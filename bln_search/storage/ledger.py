@@ -185,14 +185,16 @@ class Ledger(Attempts):
     def delete_study(self, study_id: int) -> list[str]:
         """Remove the study with everything it holds; returns the checkpoint files that are free now.
 
-        Raises StudyBusyError for one of an owner that runs, UnknownStudyError where there is none.
+        Raises StudyBusyError for one that runs, as far as a command that was killed can be told from one at work,
+        UnknownStudyError where there is none.
         """
         with writing(self.engine) as session:
             study = session.get(StudyRow, study_id, with_for_update=True)
             if study is None:
                 raise UnknownStudyError(f"there is no study {study_id}")
-            if study.owner and study.state == StudyState.RUNNING:
-                raise StudyBusyError("the study is running: cancel it first, then delete it")
+            running = study.state == StudyState.RUNNING
+            if running and (study.owner or (study.runner_until is not None and study.runner_until > self.clock())):
+                raise StudyBusyError("the study is running: cancel it, or stop its command, and delete it then")
             files = select(CheckpointRow.file).join(TrialRow, TrialRow.id == CheckpointRow.trial_id)
             on_the_way = select(SnapshotRow.file).join(CheckpointRow, CheckpointRow.id == SnapshotRow.checkpoint_id)
             on_the_way = on_the_way.join(TrialRow, TrialRow.id == CheckpointRow.trial_id)

@@ -70,10 +70,8 @@ class Queue:
                     raise KeyReusedError("this idempotency key was sent before with another study: use a new key")
                 return Submission(known.study_id, new=False)
             study_id, new = accept_study(session, study, self.clock(), owner)
-            if new and most is not None and self._open(session, owner) > most:
-                raise StudyBusyError(
-                    f"{most} of your studies wait, run or pause, no more are taken: finish or delete some"
-                )
+            if new:
+                self._check_open(session, owner, most)
             if key is not None:
                 session.add(SubmissionRow(account=owner, key=key, digest=study.digest, study_id=study_id))
             return Submission(study_id, new)
@@ -163,8 +161,11 @@ class Queue:
                 study.revision += 1
                 append_event(session, study_id, self.clock(), f"{request}_requested", {})
 
-    def resume(self, study_id: int) -> None:
-        """Put a study back into the queue, failed trials included; take a request back that was not seen to yet."""
+    def resume(self, study_id: int, most: int | None = None) -> None:
+        """Put a study back into the queue, failed trials included; take a request back that was not seen to yet.
+
+        most: as of `submit`.
+        """
         with writing(self.engine) as session:
             study = self._locked(session, study_id)
             if study.state == StudyState.RUNNING and study.request is not None:
@@ -177,8 +178,10 @@ class Queue:
                 )
             elif study.state not in (StudyState.ACCEPTED, StudyState.RUNNING):
                 check_transition(StudyState(study.state), StudyState.ACCEPTED)
+                paused = study.state == StudyState.PAUSED
                 study.reason, study.losses = None, 0
                 move_study(session, study, StudyState.ACCEPTED, self.clock())
+                self._check_open(session, study.owner, None if paused else most)
 
     def change(self, study_id: int, changes: dict[str, str | int], revision: int | None = None) -> None:
         """Give a study another name, notes or priority. Raises StudyChangedError unless it has that revision."""
@@ -202,6 +205,10 @@ class Queue:
     def delete(self, study_id: int) -> list[str]:
         """Remove a study that nobody runs, with all it holds; returns the checkpoint files that are free now."""
         return self.ledger.delete_study(study_id)
+
+    def _check_open(self, session: Session, owner: str, most: int | None) -> None:
+        if most is not None and self._open(session, owner) > most:
+            raise StudyBusyError(f"{most} of your studies wait, run or pause, no more are taken: finish or delete some")
 
     @staticmethod
     def _open(session: Session, owner: str) -> int:

@@ -31,7 +31,7 @@ from bln_search.storage.ledger import Ledger
 from bln_search.storage.queue import SEEN, Queue
 from bln_search.worker.analysis import Attended, analyze
 from bln_search.worker.identity import is_alive, own_name
-from bln_search.worker.layers import StoppedError
+from bln_search.worker.layers import SILENT, StoppedError
 from bln_search.worker.run import run_study
 
 _log = logging.getLogger(__name__)
@@ -143,7 +143,8 @@ class Worker:
 
     def _analyze_next(self) -> bool:
         """Work out the results of a complete study of which nobody has; False where there is none."""
-        study_id = next_unanalysed(self.ledger.engine, self.ledger.clock() - _HEAD_START)
+        now = self.ledger.clock()
+        study_id = next_unanalysed(self.ledger.engine, now - _HEAD_START, now - SILENT)
         if study_id is None:
             return False
         _log.info("study %d: being analysed", study_id, extra={"study_id": study_id})

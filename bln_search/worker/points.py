@@ -10,9 +10,9 @@ from bln_search.core.errors import SpecError
 from bln_search.core.records import EpochRecord
 from bln_search.search.suggest import Suggester
 from bln_search.specs.search import Objective, Pruner, wanted_points
-from bln_search.specs.space import Point, finite_values, grid
+from bln_search.specs.space import Point, finite_values, grid, grid_size
 from bln_search.specs.study import StudySpec
-from bln_search.specs.trial import resolve
+from bln_search.specs.trial import LARGEST_GRID, resolve
 from bln_search.storage.ledger import Ledger
 from bln_search.storage.queries import OpenTrial, points
 from bln_search.storage.sampler import sampler_url
@@ -89,6 +89,8 @@ class Points:
         """All that are left, where they can be written out and asking further would only bring known ones."""
         space = self.study.space or {}
         if not all(finite_values(dimension) is not None for dimension in space.values()):
+            return
+        if grid_size(space) > LARGEST_GRID:
             return
         arm = next(arm for arm in self.study.arms if arm.label == label)
         for point in grid(space):

@@ -146,7 +146,7 @@ def pause(study: Changed, context: Here) -> StudyDetail:
 @router.post("/{study_id:number}/resume", operation_id="resume_study")
 def resume(study: Changed, context: Here) -> StudyDetail:
     """Put it back into the queue; it goes on where it stopped."""
-    context.queue.resume(study.id)
+    context.queue.resume(study.id, context.settings.most_studies)
     return _detail(context.engine, study.id)
 
 
@@ -155,7 +155,7 @@ def retry_failed(study: Changed, context: Here) -> StudyDetail:
     """Try the failed trials of a study again that ended with some."""
     if study.state != StudyState.FAILED:
         raise RefusedError(409, "not-now", f"the study is {study.state}: only one that has failed is tried again")
-    context.queue.resume(study.id)
+    context.queue.resume(study.id, context.settings.most_studies)
     return _detail(context.engine, study.id)
 
 

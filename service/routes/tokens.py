@@ -68,7 +68,7 @@ def sign_in(request: Request, wish: SignIn, context: Here, response: Response) -
         max_age=int(lasting.total_seconds()),
         httponly=True,
         samesite="strict",
-        secure=request.url.scheme == "https",
+        secure=request.url.scheme == "https" or request.headers.get("origin", "").startswith("https://"),
     )
     return Session(account=bearer.account, scope=bearer.scope)
 

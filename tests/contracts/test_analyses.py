@@ -11,6 +11,7 @@ from bln_search.core.errors import DataError
 from bln_search.core.records import CheckpointRecord, EvaluationKey, Probe, Snapshot
 from bln_search.core.words import PopulationEstimate, ProbeKind, Scope, Split
 from bln_search.ranking.analysis import Analysis
+from bln_search.specs.layers import LayersSpec
 from bln_search.storage.access import create_token
 from bln_search.storage.analyses import (
     analysis_made_at,
@@ -19,9 +20,11 @@ from bln_search.storage.analyses import (
     next_unanalysed,
     results_of,
 )
+from bln_search.storage.layers import keep_progress
 from bln_search.storage.probes import keep_probes, probe_page, probes_of
 from bln_search.storage.queue import Queue
 from bln_search.storage.trained import trained_trials
+from tests.contracts.test_layer_searches import progress
 from tests.service.conftest import evaluations, finish_trial, study
 
 
@@ -31,8 +34,9 @@ def probe(kind=ProbeKind.SIZE, batch_size=4, word="TTFF", epoch=0, **more):
     return Probe(kind, epoch, key, 9, 0.5, 0.25, **more)
 
 
-def soon(ledger):
-    return ledger.clock() + timedelta(seconds=1)
+def waiting(ledger, ended_before=timedelta(seconds=1), silent_since=timedelta(seconds=1)):
+    """What waits to be analysed; both as seen from now."""
+    return next_unanalysed(ledger.engine, ledger.clock() + ended_before, ledger.clock() + silent_since)
 
 
 def complete(ledger, name="study", owner="ada"):
@@ -53,18 +57,27 @@ def keep(ledger, trial, *probes):
 def test_an_analysis_is_kept_until_there_is_a_new_result(ledger):
     study_id = complete(ledger)
     assert find_analysis(ledger.engine, study_id) is None
-    assert next_unanalysed(ledger.engine, soon(ledger)) == study_id
-    assert next_unanalysed(ledger.engine, ledger.clock() - timedelta(minutes=1)) is None  # its worker does it
+    assert waiting(ledger) == study_id
+    assert waiting(ledger, ended_before=-timedelta(minutes=1)) is None  # its worker does it
     now = ledger.clock()
     keep_analysis(ledger.engine, study_id, results_of(ledger.engine, study_id), Analysis(reason="first"), now)
     assert find_analysis(ledger.engine, study_id).analysis == Analysis(reason="first")
     assert analysis_made_at(ledger.engine, study_id) == now
-    assert next_unanalysed(ledger.engine, soon(ledger)) is None
+    assert waiting(ledger) is None
     keep_analysis(ledger.engine, study_id, results_of(ledger.engine, study_id), Analysis(reason="again"), now)
     assert find_analysis(ledger.engine, study_id).analysis == Analysis(reason="again")
     keep_analysis(ledger.engine, study_id, 1, Analysis(reason="of one result"), now)
     assert find_analysis(ledger.engine, study_id) is None
-    assert next_unanalysed(ledger.engine, soon(ledger)) == study_id
+    assert waiting(ledger) == study_id
+
+
+def test_a_study_whose_layers_are_being_searched_has_a_worker_until_that_is_silent(ledger):
+    study_id, other = complete(ledger), complete(ledger, "other")
+    first = trained_trials(ledger.engine, study_id)[0]
+    asked = LayersSpec()
+    keep_progress(ledger.engine, first.id, first.checkpoint.sha256, asked, progress(), 3, ledger.clock())
+    assert waiting(ledger) == study_id
+    assert waiting(ledger, silent_since=-timedelta(minutes=1)) == other
 
 
 def test_an_analysis_of_a_deleted_study_is_not_written_and_goes_with_it(ledger):
@@ -98,7 +111,7 @@ def test_only_complete_studies_of_a_service_wait_for_an_analysis(ledger):
     ledger.end_study(study_id)
     create_token(ledger.engine, "ada", Scope.WRITE)
     Queue(ledger).submit(study("waiting"), "ada")
-    assert next_unanalysed(ledger.engine, soon(ledger)) is None
+    assert waiting(ledger) is None
 
 
 def test_probes_are_read_as_they_were_written_and_replaced_by_kind(ledger):
@@ -141,6 +154,7 @@ def test_snapshots_belong_to_the_checkpoint_and_their_files_are_freed_with_the_s
             ledger.record_checkpoint(token, record)
             ledger.record_checkpoint(token, record)  # trained again: they take the place of the earlier ones
             ledger.record_evaluations(token, evaluations(0), [probe()])
+        ledger.end_study(one, exhausted=False)
     assert trained_trials(ledger.engine, study_id)[0].checkpoint.snapshots == snapshots
     assert ledger.delete_study(study_id) == ["two.safetensors"]
     assert ledger.delete_study(other) == ["kept.safetensors", "shared.safetensors"]

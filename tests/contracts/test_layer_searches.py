@@ -101,6 +101,21 @@ def test_a_search_takes_the_place_of_its_progress_and_of_an_earlier_search(ledge
     assert rows(ledger) == 1
 
 
+def test_a_worker_that_is_behind_takes_nothing_back(ledger):
+    """Two may search the same network, where one was silent for a while."""
+    study_id = complete(ledger, seeds=(0,))
+    (trial,) = trained_trials(ledger.engine, study_id)
+    note(ledger, trial, progress(1), 5)
+    note(ledger, trial, progress(2), 3)
+    assert find_progress(ledger.engine, trial.id, ASKED)[1] == 5
+    keep(ledger, trial, made_up(0))
+    note(ledger, trial, progress(3), 9)
+    (found,) = layer_searches(ledger.engine, study_id)
+    assert_same(found.record, made_up(0))
+    note(ledger, trial, progress(4), 1, OTHER)
+    assert find_progress(ledger.engine, trial.id, OTHER)[1] == 1, "another question begins anew"
+
+
 def test_searches_belong_to_their_study(ledger):
     study_id, other = complete(ledger), complete(ledger, "other")
     for one in (study_id, other):

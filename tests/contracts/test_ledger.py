@@ -268,6 +268,16 @@ def test_a_deleted_study_takes_everything_with_it_but_files_others_use(ledger):
             assert session.scalar(select(func.count()).select_from(table)) == 0
 
 
+def test_a_study_that_a_command_runs_is_not_deleted_under_it(ledger):
+    study_id = ledger.accept(STUDY)
+    ledger.start_study(study_id, nobody, "host/1/0")
+    with pytest.raises(StudyBusyError, match="the study is running"):
+        ledger.delete_study(study_id)
+    now = ledger.clock
+    ledger.clock = lambda: now() + 2 * LEASE
+    ledger.delete_study(study_id)
+
+
 SEARCHED = parse_study("""
 name: searched
 data: {name: digits}

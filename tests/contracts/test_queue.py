@@ -331,6 +331,18 @@ def test_no_more_than_so_many_wait_whoever_sends(queue):
     assert queue.submit(study(name), "ada", None, 3).study_id == sent[0].study_id  # what is there is no more
 
 
+def test_what_was_given_up_comes_back_only_where_there_is_room(queue):
+    first, second = (queue.submit(study(name), "ada", None, 2).study_id for name in ("first", "second"))
+    queue.request(first, Request.PAUSE)
+    queue.request(second, Request.CANCEL)
+    queue.submit(study("third"), "ada", None, 2)
+    with pytest.raises(StudyBusyError, match="2 of your studies wait, run or pause"):
+        queue.resume(second, 2)
+    assert line(queue, second).state == "cancelled"
+    queue.resume(first, 2)  # one that was paused has its place
+    queue.resume(second, 3)
+
+
 def test_a_study_of_a_command_is_not_put_into_the_queue(queue):
     study_id = queue.ledger.accept(study())
     with pytest.raises(StudyBusyError, match="bln-search run"):

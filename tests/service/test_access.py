@@ -160,6 +160,13 @@ class TestBrowser:
         assert world.secrets["ada", Scope.WRITE] not in cookie
         return browser
 
+    def test_behind_a_proxy_that_speaks_tls_the_cookie_goes_over_nothing_else(self, world):
+        token = {"token": world.secrets["ada", Scope.WRITE]}
+        for origin, secure in (("http://testserver", False), ("https://testserver", True)):
+            answer = world.client(None).post("/api/v1/session", json=token, headers={"Origin": origin})
+            assert answer.status_code == 200
+            assert ("secure" in answer.headers["set-cookie"].lower()) == secure
+
     def test_a_signed_in_browser_reads_and_changes(self, world):
         study_id = world.complete()
         browser = self.signed_in(world)

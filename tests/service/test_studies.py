@@ -40,6 +40,44 @@ def test_an_idempotency_key_gives_the_same_study_and_refuses_another(client):
     assert len(client.get(STUDIES).json()["items"]) == 1
 
 
+HUGE = (10**19, 10**30, 10**400, -(10**400))
+
+
+@pytest.mark.parametrize("address", [STUDIES, f"{STUDIES}/validate"])
+@pytest.mark.parametrize("number", HUGE)
+@pytest.mark.parametrize(
+    "place",
+    [
+        lambda n: {"space": {"training.batch_size": {"kind": "int", "low": 1, "high": n}}},
+        lambda n: {"space": {"training.batch_size": {"kind": "int", "low": n, "high": 9}}, "search": {"trials": 2}},
+        lambda n: {"space": {"training.batch_size": {"kind": "int", "low": 1, "high": 9, "step": n}}},
+        lambda n: {"space": {"training.learning_rate": {"kind": "float", "low": 0.1, "high": n}}},
+        lambda n: {"space": {"training.batch_size": {"kind": "choice", "values": [1, n]}}},
+        lambda n: {"data": {"name": "digits", "validation": n}},
+        lambda n: {"data": {"name": "digits", "fraction": n}},
+        lambda n: {"seeds": [n]},
+        lambda n: {"training": {"epochs": n}},
+        lambda n: {"training": {"learning_rate": n}},
+        lambda n: {"model": {"name": "mlp", "widths": [n]}},
+        lambda n: {"evaluation": {"batch_sizes": [n]}},
+    ],
+)
+def test_a_number_beyond_all_bounds_is_a_mistake_like_others(client, place, number, address):
+    answer = client.post(address, json=body(**place(number)))
+    assert answer.status_code in (201, 200, 422), answer.text
+    if number > 10**20 and address == STUDIES and "learning_rate" not in str(place(number)):
+        assert answer.status_code == 422, answer.text
+
+
+def test_of_a_body_full_of_mistakes_one_is_told(client):
+    """Each of half a million would have cost an error of its own."""
+    for full in ({"arms": [0] * 300_000}, {"population": [0] * 300_000}, {"seeds": [[0]] * 150_000}):
+        answer = client.post(f"{STUDIES}/validate", json={**body(), **full})
+        assert answer.status_code == 422
+        (only,) = answer.json()["errors"]
+        assert only["detail"] == "there are more than 50,000 keys and values in it: a study needs far fewer"
+
+
 def test_every_mistake_of_a_study_has_its_pointer(client):
     wrong = body(arms=[{"method": "bln", "epsilom": 1}, {"method": "xyz"}], seeds=[0, -1])
     wrong["training"] = {"epochs": 0, "learning_rate": "fast"}

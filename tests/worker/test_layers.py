@@ -101,7 +101,8 @@ def test_a_worker_searches_the_layers_of_every_network_a_study_asks_for(worked):
         assert len(one.uniform) == (16 if one.arm == "bln" else 4)
         assert len(one.rows) == (100 if one.arm == "bln" else 16)
         assert len(one.effects) == 2 * (4 if one.arm == "bln" else 2)
-    assert next_unanalysed(worker.ledger.engine, worker.ledger.clock()) is None
+    now = worker.ledger.clock()
+    assert next_unanalysed(worker.ledger.engine, now, now) is None
 
 
 def test_uniform_configurations_have_the_losses_that_the_leaderboard_has(worked):

@@ -13,6 +13,7 @@ from bln_search.storage import queries
 from bln_search.storage.ledger import open_ledger
 from bln_search.worker import run_study
 from bln_search.worker.identity import own_name
+from bln_search.worker.points import Points
 from tests.worker.test_failures import Scripted
 from tests.worker.test_run import Watcher, ledger  # noqa: F401 - fixture
 
@@ -79,6 +80,16 @@ def test_an_arm_that_changes_its_method_stays_the_arm_it_is(ledger):  # noqa: F8
     assert run_study(ledger, study_id, again, Watcher()) is StudyState.COMPLETE
     assert again.tasks == []
     assert len(queries.points(ledger.engine, study_id)) == 6
+
+
+def test_what_is_left_is_written_out_only_where_that_is_not_too_much(ledger, monkeypatch):  # noqa: F811
+    sizes = "training.batch_size: {kind: int, low: 5, high: 20}"
+    spec = parse_study(f"{HEAD}space: {{{sizes}}}\nsearch: {{sampler: random, trials: 2}}\n")
+    planned = Points(ledger, ledger.accept(spec), spec)
+    assert len(list(planned._unknown_points("bn"))) == 16
+    monkeypatch.setattr("bln_search.worker.points.LARGEST_GRID", 15)
+    assert list(planned._unknown_points("bn")) == []
+    planned.close()
 
 
 def test_a_second_process_is_refused_even_between_two_trials(ledger):  # noqa: F811
