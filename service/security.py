@@ -88,7 +88,7 @@ def visible_owner(bearer: Bearer) -> str | None:
 
 
 class OwnStudy:
-    """A study that the caller may see: its number, revision, results, state."""
+    """A study that the caller may see: its number, name, revision, results, state."""
 
     def __init__(self, study_id: int, context: Here, bearer: Reader) -> None:
         found = study_standing(context.engine, study_id) if 0 < study_id < 2**31 else None
@@ -97,7 +97,7 @@ class OwnStudy:
             raise RefusedError(404, "not-found", f"there is no study {study_id}")
         self.id = study_id
         self.bearer = bearer
-        self.owner, self.revision, self.results, self.state = found
+        self.owner, self.revision, self.results, self.state, self.name = found
 
     @property
     def goes_on(self) -> bool:

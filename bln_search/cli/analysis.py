@@ -59,7 +59,7 @@ def read_analysis(
 def _print(analysis: Analysis, title: str) -> None:
     if analysis.comparison is not None:
         results.print(comparison_table(analysis.comparison, title))
-    for line in analysis_lines(analysis):
+    for line in analysis_lines(analysis, alone=True):
         results.print(line, markup=False, highlight=False, soft_wrap=True)
 
 

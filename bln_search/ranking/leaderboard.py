@@ -89,10 +89,10 @@ class Leaderboard:
     @property
     def warning(self) -> str | None:
         """What a reader must know before believing the order."""
-        if self.ranked_on is Split.TEST:
-            return "ranked on the test split, as the published tables are: the first row's test figures are optimistic"
-        return None
+        return RANKED_ON_TEST if self.ranked_on is Split.TEST else None
 
+
+RANKED_ON_TEST = "ranked on the test split, as the published tables are: the first row's test figures are optimistic"
 
 Candidate = tuple[str, str, InferenceConfiguration, PopulationEstimate | None, int]
 _LAST = {EvaluationState.MEASURED: 0, EvaluationState.DIVERGED: 1, EvaluationState.UNDEFINED: 2}

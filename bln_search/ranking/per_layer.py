@@ -67,7 +67,8 @@ class NetworkChoice(Kept):
     The validation examples are parted into folds; on each fold the configuration chosen on the others is judged, and
     figures are means over all examples. apparent: on the examples that chose. loss, accuracy: confirmed, on the others.
     uniform_…: the same of the best configuration that is alike in all layers. best, uniform: chosen on all examples.
-    evaluations: how many configurations were evaluated. test_…: best and uniform on the test split.
+    evaluations: how many configurations were evaluated. test_…: best and uniform on the test split; a loss that is not
+    finite is None beside an accuracy.
     """
 
     seed: int

@@ -71,10 +71,12 @@ class Crossing:
 
 
 def crossings(lines: Mapping[Line, list[AxisPoint]]) -> list[Crossing]:
-    """Where the row of lowest mean loss gives way to another along the axis."""
+    """Where the row of lowest mean loss gives way to another along the axis; of those that have all seeds there."""
     best: list[tuple[int, Line]] = []
     for at in sorted({point.at for points in lines.values() for point in points}):
-        here = {line: point.loss.mean for line, points in lines.items() for point in points if point.at == at}
+        every = {line: point.loss for line, points in lines.items() for point in points if point.at == at}
+        seeds = max(one.n for one in every.values())
+        here = {line: one.mean for line, one in every.items() if one.n == seeds}
         best.append((at, min(here, key=lambda line: (here[line], line))))
     return [Crossing(before, after, (low, high)) for (low, before), (high, after) in pairwise(best) if before != after]
 

@@ -7,11 +7,12 @@ import json
 from rich.table import Table
 from rich.text import Text
 
+from bln_search.core.words import Split
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.comparison import ComparedPair, ComparedRow, Comparison
 from bln_search.ranking.factors import VarianceShares
 from bln_search.ranking.interval import ALPHA
-from bln_search.ranking.leaderboard import Candidate
+from bln_search.ranking.leaderboard import RANKED_ON_TEST, Candidate
 from bln_search.ranking.selection import Selection
 from bln_search.specs.space import point_label
 
@@ -56,10 +57,15 @@ def difference_cells(pair: ComparedPair | None) -> tuple[str, str]:
     return f"{-found.mean:+.4f} [{-found.high:+.4f}, {-found.low:+.4f}]", f"{found.adjusted:.2g}"
 
 
-def analysis_lines(analysis: Analysis) -> list[str]:
-    """What an analysis says, a sentence or two a line."""
+def analysis_lines(analysis: Analysis, *, alone: bool = False) -> list[str]:
+    """What an analysis says, a sentence or two a line.
+
+    alone: no table stands beside it that says on which split rows are ranked.
+    """
     lines = _first_lines(analysis)
     found = analysis.comparison
+    if alone and found is not None and found.split is Split.TEST:
+        lines.append(f"{RANKED_ON_TEST[0].upper()}{RANKED_ON_TEST[1:]}.")
     if found is None:
         return [*lines, f"Rows are not compared: {analysis.reason}."] if analysis.reason else lines
     lines.append(_told_apart(found))

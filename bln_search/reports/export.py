@@ -36,9 +36,9 @@ COLUMNS = (
 def leaderboard_csv(board: Leaderboard) -> str:
     """One line a row under a header; empty where there is no value."""
     out = io.StringIO()
-    writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
+    writer = csv.DictWriter(out, (*COLUMNS, "ranked_on"), lineterminator="\n")
     writer.writeheader()
-    writer.writerows(flat_row(row) for row in board.rows)
+    writer.writerows({**flat_row(row), "ranked_on": board.ranked_on} for row in board.rows)
     return out.getvalue()
 
 

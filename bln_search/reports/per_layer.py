@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from bln_search.core.words import LayerScope, LayerSearch
 from bln_search.ranking.interval import Interval, interval_of
@@ -87,10 +88,13 @@ def _verdict(result: LayerResult) -> str:
     if not result.networks:
         return "No network is searched yet."
     if found is None:
-        mean = statistics.fmean(one.difference for one in result.networks)
+        unknown = "Whether per-layer is better than uniform is not known: "
+        known = _finite(one.difference for one in result.networks)
+        if len(known) < len(result.networks):
+            return f"{unknown}{_without(len(result.networks) - len(known))} on examples that had no part in choosing."
         return (
-            f"Whether per-layer is better than uniform is not known: the confirmed difference is {mean:+.4f} nats over "
-            f"{_networks(len(result.networks))}, without an interval."
+            f"{unknown}the confirmed difference is {statistics.fmean(known):+.4f} nats over {_networks(len(known))}, "
+            "without an interval."
         )
     if found.better or found.worse:
         return f"Per-layer is {_told(found)} (p = {found.p:.2g})."
@@ -117,29 +121,42 @@ def _networks(count: int) -> str:
     return "one network" if count == 1 else f"{count} networks"
 
 
+def _finite(values: Iterable[float]) -> list[float]:
+    return [one for one in values if math.isfinite(one)]
+
+
+def _without(count: int) -> str:
+    return f"{_networks(count)} {'has' if count == 1 else 'have'} no finite loss"
+
+
 def _luck(networks: Sequence[NetworkChoice]) -> list[str]:
     """What choosing had made of luck."""
-    if not networks:
+    known = _finite(one.shrinkage for one in networks)
+    if not known:
         return []
-    found = interval_of([one.shrinkage for one in networks])
+    found = interval_of(known)
     if found.mean <= 0:
         return [f"On the examples that chose it, it looks no better than it is ({signed(found)} nats)."]
     return [f"On the examples that chose it, it looks {rounded(found)} nats better than it is."]
 
 
 def _on_test(networks: Sequence[NetworkChoice]) -> list[str]:
+    tested = [one for one in networks if one.test_accuracy is not None]
     pairs = [
         (one.test_loss, one.test_uniform_loss)
-        for one in networks
+        for one in tested
         if one.test_loss is not None and one.test_uniform_loss is not None
+        if math.isfinite(one.test_loss) and math.isfinite(one.test_uniform_loss)
     ]
+    lost = len(tested) - len(pairs)
     if not pairs:
-        return []
+        return [f"On test {_without(lost)}."] if lost else []
+    left = f"; {_without(lost)} there" if lost else ""
     chosen, uniform = (statistics.fmean(side) for side in zip(*pairs, strict=True))
     difference = interval_of([first - second for first, second in pairs])
     return [
         f"On test, which had no part in anything, the chosen ones have {chosen:.4f}, the best uniform ones "
-        f"{uniform:.4f}: {signed(difference)} nats over {_networks(len(pairs))}."
+        f"{uniform:.4f}: {signed(difference)} nats over {_networks(len(pairs))}{left}."
     ]
 
 

@@ -68,7 +68,8 @@ def leaderboard_markdown(board: Leaderboard) -> str:
         cells += [row.estimate or "–", str(row.batch_size)]
         cells += [_figure(row, split, metric, " ± ", "–") for split, metric in _FIGURES]
         lines.append(_line(cells))
-    return "\n".join([*lines, "", "± is the standard deviation over seeds.", ""])
+    notes = ["± is the standard deviation over seeds.", *([f"{board.warning}."] if board.warning else [])]
+    return "\n".join([*lines, "", *notes, ""])
 
 
 def _named(rows: Sequence[LeaderboardRow]) -> list[tuple[str, str]]:

@@ -107,7 +107,7 @@ def list_version(engine: Engine, owner: str | None = None) -> tuple[int, ...]:
 
 _GROWN = select(func.count(), func.max(StudyRow.id), func.sum(StudyRow.last_event), func.sum(StudyRow.revision))
 _GROWN_OF = _GROWN.where(StudyRow.owner == bindparam("owner"))
-_STANDING = select(StudyRow.owner, StudyRow.revision, StudyRow.results, StudyRow.state).where(
+_STANDING = select(StudyRow.owner, StudyRow.revision, StudyRow.results, StudyRow.state, StudyRow.name).where(
     StudyRow.id == bindparam("study_id")
 )
 
@@ -121,11 +121,11 @@ def find_study_line(engine: Engine, study_id: int) -> tuple[StudyLine, str] | No
         return _study_line(found, _trials_by_state(session, [study_id])), found.spec
 
 
-def study_standing(engine: Engine, study_id: int) -> tuple[str, int, int, str] | None:
-    """Owner, revision, results and state of a study: all that a question about it needs first."""
+def study_standing(engine: Engine, study_id: int) -> tuple[str, int, int, str, str] | None:
+    """Owner, revision, results, state and name of a study: all that a question about it needs first."""
     with glancing(engine) as connection:
         found = connection.execute(_STANDING, {"study_id": study_id}).first()
-        return None if found is None else (found.owner, found.revision, found.results, found.state)
+        return None if found is None else (found.owner, found.revision, found.results, found.state, found.name)
 
 
 TRIAL_SORTS: Mapping[str, InstrumentedAttribute[Any]] = {"position": TrialRow.position}

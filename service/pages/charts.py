@@ -239,7 +239,7 @@ def charts(
         "charts.html",
         charts=True,
         visitor=visitor_of(study.bearer),
-        study={"id": study.id, "name": question.board.spec.name, "title": question.board.spec.title},
+        study={"id": study.id, "name": study.name, "title": question.board.spec.title},
         per_layer=analysis is not None and bool(analysis.layers),
         names={name: title for name, (title, _, _) in CHARTS.items()},
         split=split,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
@@ -108,4 +109,8 @@ def _boards(context: Context, reader: Bearer, numbers: list[int]) -> list[Board]
     if not numbers:
         raise RefusedError(422, "invalid", "name the studies to compare, for example ?study=1&study=2")
     seen = [OwnStudy(number, context, reader) for number in numbers]
-    return [context.boards.get(one.id, one.results, patient=one.goes_on) for one in seen]
+    boards = (context.boards.get(one.id, one.results, patient=one.goes_on) for one in seen)
+    return [
+        replace(board, spec=board.spec.model_copy(update={"name": one.name}))
+        for board, one in zip(boards, seen, strict=True)
+    ]

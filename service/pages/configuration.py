@@ -65,7 +65,7 @@ def configuration(
         request,
         "configuration.html",
         visitor=visitor_of(study.bearer),
-        study={"id": study.id, "name": board.spec.name},
+        study={"id": study.id, "name": study.name},
         view=configuration_view(wanted, method),
         method=method,
         shown=shown_row(first, board, groups),

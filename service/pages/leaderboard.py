@@ -95,7 +95,7 @@ def leaderboard(
         request,
         "leaderboard.html",
         visitor=visitor_of(study.bearer),
-        study={"id": study.id, "name": board.spec.name, "title": board.spec.title, "state": study.state},
+        study={"id": study.id, "name": study.name, "title": board.spec.title, "state": study.state},
         per_layer=kept is not None and bool(kept.layers),
         board=board.leaderboard,
         seeds=len(board.spec.seeds),

@@ -63,7 +63,7 @@ def analysis(request: Request, study: Seen, context: Here) -> Response:
     if made_at is None or kept is None:
         detail = "a worker works this out when the study is complete: ask again in a second or so"
         raise RefusedError(404, "not-analysed", detail, headers={"Retry-After": "1"})
-    answer = AnalysisOut(study_id=study.id, made_at=made_at, words=analysis_lines(kept), analysis=kept)
+    answer = AnalysisOut(study_id=study.id, made_at=made_at, words=analysis_lines(kept, alone=True), analysis=kept)
     return tagged(request, answer.model_dump_json().encode(), etag)
 
 

@@ -184,7 +184,7 @@ def leaderboard(
     start = 0 if page.after is None else int(page.after[0])
     shown = rows[start : start + limit]
     answer = LeaderboardPage(
-        study=kept.spec.name,
+        study=study.name,
         id=study.id,
         state=study.state,
         ranked_on=board.ranked_on,

@@ -51,6 +51,12 @@ def test_rows_that_never_change_places_do_not_cross():
     assert crossings({}) == []
 
 
+def test_what_diverged_under_some_seeds_is_no_best_row():
+    made = [probed("TTTT", ProbeKind.SIZE, 0.3, seed=seed, size=size) for seed in range(3) for size in (2, 25)]
+    made += [probed("FFFF", ProbeKind.SIZE, 0.4, seed=seed, size=25) for seed in range(3)]
+    assert crossings(curves([*made, probed("FFFF", ProbeKind.SIZE, 0.2, size=2)], ProbeKind.SIZE)) == []
+
+
 def test_company_is_the_mean_over_seeds_of_what_other_mini_batches_change():
     mixed = [
         probed("FFFF", ProbeKind.RESHUFFLED, loss, seed=seed, deviation=loss / 10, flips=loss / 2)

@@ -14,6 +14,7 @@ from bln_search.core.records import Drift
 from bln_search.core.words import PopulationEstimate
 from bln_search.ranking.groups import Condition
 from bln_search.ranking.importance import importances
+from bln_search.reports.charts.conditions import best_points, point_results
 from bln_search.reports.charts.configurations import effects_chart, heat_map, rank_chart
 from bln_search.reports.charts.curves import ERROR, TrialCurve, curves_chart
 from bln_search.reports.charts.layers import drift_chart
@@ -142,6 +143,17 @@ def test_the_front_holds_what_nothing_beats():
     made = [PointResult("a", {"n": n}, loss, seconds) for n, (loss, seconds) in enumerate([(1, 1), (0.5, 2), (0.7, 3)])]
     front = [row["n"] for row in pareto_chart(made).rows if row["front"]]
     assert front == [0, 1]
+
+
+def test_a_point_that_diverged_under_some_seeds_is_not_the_best():
+    good, lucky = ({"training.learning_rate": rate} for rate in (0.01, 1.0))
+    word = WORDS[0]
+    by_point = {json.dumps(good): {0: 0.30, 1: 0.31, 2: 0.32}, json.dumps(lucky): {0: 0.2}}
+    losses = {("bn", point, word, None, 25): values for point, values in by_point.items()}
+    assert [one.loss for one in point_results(losses, {})] == [pytest.approx(0.31)]
+    conditions = {Condition("bn", point, None, 25): {word: values} for point, values in by_point.items()}
+    assert [one.point for one in best_points(conditions)] == [json.dumps(good)]
+    assert best_points({}) == {}
 
 
 def test_points_of_different_parameters_stand_in_one_table():

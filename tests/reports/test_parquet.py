@@ -23,6 +23,7 @@ def read(content):
 
 def test_what_is_read_back_is_the_csv():
     lines = list(csv.DictReader(io.StringIO(leaderboard_csv(board()))))
+    assert {line.pop("ranked_on") for line in lines} == {"validation"}
     rows = read(leaderboard_parquet(board(), ABOUT)).to_pylist()
     assert tuple(rows[0]) == COLUMNS
     assert [{name: "" if value is None else str(value) for name, value in row.items()} for row in rows] == lines

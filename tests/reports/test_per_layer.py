@@ -5,12 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 
 import pytest
 
 from bln_search.core.words import LayerScope, LayerSearch
 from bln_search.ranking.analysis import Analysis
-from bln_search.ranking.per_layer import LayerChoice
+from bln_search.ranking.per_layer import LayerChoice, LayerResult
 from bln_search.reports.charts.per_layer import MARK, layer_switches_chart
 from bln_search.reports.page import blocks
 from bln_search.reports.page.html import study_page
@@ -53,6 +54,23 @@ def test_luck_test_and_extent_are_told():
     assert len(lines) == 4
 
 
+@pytest.mark.parametrize("written", [False, True])
+def test_a_network_without_a_finite_loss_is_counted_and_has_no_part_in_means(written):
+    lost = network(0, loss=math.inf, test_loss=math.inf)
+    made = layer_result().model_copy(update={"networks": (lost, network(1)), "difference": None})
+    if written:
+        made = LayerResult.model_validate_json(made.model_dump_json())
+    verdict, luck, test, _ = layer_lines(made)
+    assert verdict.endswith("is not known: one network has no finite loss on examples that had no part in choosing.")
+    assert luck == "On the examples that chose it, it looks 0.0100 nats better than it is."
+    assert test.endswith("-0.0100 nats over one network; one network has no finite loss there.")
+    both = network(0, loss=math.inf, uniform_loss=math.inf, test_loss=None)
+    (told, on_test, _) = layer_lines(made.model_copy(update={"networks": (both,)}))
+    assert "one network has no finite loss on examples" in told
+    assert on_test == "On test one network has no finite loss."
+    assert "nan" not in str(networks_table(made.model_copy(update={"networks": (both,)})).rows)
+
+
 def test_a_choice_without_luck_is_not_called_lucky():
     lucky = layer_result().model_copy(update={"networks": tuple(network(seed, apparent=0.5) for seed in (0, 1))})
     assert "it looks no better than it is (-0.0120 nats)" in layer_lines(lucky)[1]
@@ -64,7 +82,7 @@ def test_a_search_says_how_far_it_went_and_who_is_missing():
     assert "(beam search)" in lines[3]
     assert lines[-1] == "Seeds 3, 4 are still to be searched, and not in these figures."
     assert layer_lines(layer_result(unfinished=(3,)))[-1].startswith("Seed 3 is still")
-    without = tuple(network(seed, test_loss=None) for seed in (0, 1))
+    without = tuple(network(seed, test_loss=None, test_accuracy=None) for seed in (0, 1))
     assert not any("On test" in line for line in layer_lines(layer_result().model_copy(update={"networks": without})))
 
 

@@ -99,6 +99,8 @@ def test_letters_that_latex_does_not_know_are_written_by_their_number():
 def test_a_table_ranked_on_test_says_so():
     assert "optimistic" in leaderboard_latex(make_board(Split.TEST))
     assert "optimistic" not in leaderboard_latex(make_board())
+    assert "optimistic" in leaderboard_markdown(make_board(Split.TEST))
+    assert "optimistic" not in leaderboard_markdown(make_board())
 
 
 def test_a_name_of_several_lines_stays_in_its_row():

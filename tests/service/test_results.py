@@ -149,6 +149,18 @@ def test_a_request_takes_the_same_number_of_queries_whatever_there_is(world, cli
     assert queries(f"/api/v1/studies/{many}/leaderboard") == 2  # the table is kept: who asks, and is it still the same
 
 
+def test_a_study_with_another_name_has_it_everywhere_at_once(world, client):
+    study_id = world.complete()
+    board = f"/api/v1/studies/{study_id}/leaderboard"
+    pages = [f"/studies/{study_id}/{page}" for page in ("leaderboard", "charts", "configurations/FFFF")]
+    pages.append(f"/compare?study={study_id}")
+    before = client.get(board).json()["study"]
+    assert all(before in client.get(page).text for page in pages)
+    client.patch(f"/api/v1/studies/{study_id}", json={"name": "quite-another"})
+    assert client.get(board).json()["study"] == "quite-another"
+    assert all("quite-another" in client.get(page).text for page in pages)
+
+
 def test_the_table_as_csv_reads_back(client, path):
     rows = list(csv.DictReader(io.StringIO(client.get(f"{path}/leaderboard?format=csv").text)))
     assert rows[0]["rank"] == "1"

@@ -17,12 +17,19 @@ _MOST_POINTS = 8
 
 
 def best_points(conditions: Mapping[Condition, ByConfiguration]) -> dict[Condition, ByConfiguration]:
-    """Where a study has a space: the conditions of its best points, best first; else all of them."""
+    """Where a study has a space: the conditions of its best points, best first; else all of them.
+
+    Points are judged by rows that have as many seeds as any: what diverged under some is not best for the others.
+    """
     if not any(one.point for one in conditions):
         return dict(conditions)
     best: dict[tuple[str, str], float] = {}
+    seeds = max((len(values) for losses in conditions.values() for values in losses.values()), default=0)
     for one, losses in conditions.items():
-        low = lowest(losses)
+        complete = {name: values for name, values in losses.items() if len(values) == seeds}
+        if not complete:
+            continue
+        low = lowest(complete)
         best[one.arm, one.point] = min(low, best.get((one.arm, one.point), low))
     kept = {key: place for place, key in enumerate(sorted(best, key=best.__getitem__)[:_MOST_POINTS])}
     chosen = [one for one in conditions if (one.arm, one.point) in kept]
@@ -48,10 +55,14 @@ def ranks_of_best(conditions: Mapping[Condition, ByConfiguration], most: int) ->
 
 
 def point_results(losses: Mapping[Candidate, Losses], seconds: Mapping[tuple[str, str], float]) -> list[PointResult]:
-    """Every point with its best mean loss; seconds: for a thousand examples by arm and point, where measured."""
+    """Every point with its best mean loss, of rows that have as many seeds as any.
+
+    seconds: for a thousand examples by arm and point, where measured.
+    """
     best: dict[tuple[str, str], float] = {}
+    seeds = max((len(values) for values in losses.values()), default=0)
     for (arm, point, *_), values in losses.items():
-        if point:
+        if point and len(values) == seeds:
             mean = statistics.fmean(values.values())
             best[arm, point] = min(mean, best.get((arm, point), mean))
     return [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from bln_search.core.per_layer import SEPARATOR
@@ -106,9 +107,13 @@ def networks_table(result: LayerResult, label: str = "") -> Table:
 
 def _network(one: NetworkChoice) -> list[str]:
     losses = (one.apparent, one.loss, one.shrinkage, one.uniform_loss)
-    cells = [str(one.seed), *(f"{loss:.4f}" for loss in losses), signed(Interval(one.difference, None, 1))]
+    cells = [str(one.seed), *(f"{loss:.4f}" for loss in losses), _signed(one.difference)]
     cells += ["–" if loss is None else f"{loss:.4f}" for loss in (one.test_loss, one.test_uniform_loss)]
     return [*cells, f"{one.evaluations:,.0f}", one.uniform, one.best]
+
+
+def _signed(difference: float) -> str:
+    return "–" if math.isnan(difference) else signed(Interval(difference, None, 1))
 
 
 def effects_table(result: LayerResult, label: str = "") -> Table:
