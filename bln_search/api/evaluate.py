@@ -104,7 +104,7 @@ def evaluate_configurations(
 
 
 def _are_sizes(sizes: Sequence[int]) -> bool:
-    listed = isinstance(sizes, Sequence) and not isinstance(sizes, str) and len(sizes) > 0
+    listed = hasattr(sizes, "__len__") and len(sizes) > 0
     return listed and all(isinstance(size, Integral) and size >= 1 for size in sizes)
 
 

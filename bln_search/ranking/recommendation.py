@@ -211,9 +211,9 @@ def _near_best(comparison: Comparison) -> list[ComparedRow]:
 
 
 def _is_near(pair: ComparedPair, lowest: float) -> bool:
-    more, most = -pair.loss.mean, -pair.loss.low
-    close = pair.loss.p >= _ONE_ERROR and more <= _TENTH * lowest and not pair.apart
-    return close or most <= _HUNDREDTH * lowest
+    more, most, size = -pair.loss.mean, -pair.loss.low, abs(lowest)  # a score of one's own may be negative
+    close = pair.loss.p >= _ONE_ERROR and more <= _TENTH * size and not pair.apart
+    return close or most <= _HUNDREDTH * size
 
 
 def _alternative(comparison: Comparison, *, per_slot: bool) -> Alternative | None:
@@ -255,7 +255,8 @@ def _holds(own: Losses, others: Sequence[Losses]) -> bool:
     best = min(others, key=lambda one: fmean(one.values()))
     if best is own:
         return True
-    if best.keys() != own.keys() or fmean(own.values()) > (1 + _TENTH) * fmean(best.values()):
+    lowest = fmean(best.values())
+    if best.keys() != own.keys() or fmean(own.values()) - lowest > _TENTH * abs(lowest):
         return False
     p = paired_p([own[seed] - best[seed] for seed in sorted(own)])
     return p is not None and p >= ALPHA

@@ -152,6 +152,13 @@ def test_not_told_apart_is_not_near(given, near):
         assert f"The best row that takes nothing from the mini-batch is bln TTTT frozen: {more}" in found.words
 
 
+def test_losses_below_zero_are_near_by_their_size():
+    """As of a score of one's own: the logarithm of a density."""
+    made = compared("FFFF", "TTTT")
+    below = tuple(row.model_copy(update={"loss": row.loss - 3}) for row in made.rows)
+    assert recommend(made.model_copy(update={"rows": below}), {}).configuration == "TTTT"
+
+
 def test_what_is_given_away_is_said_of_one_network_too():
     found = recommend(compared("FFFF", "FTTT", "TTFF"), {})
     assert (found.loss_above_best, found.loss_to_best) == pytest.approx((0.02, 0.025))
