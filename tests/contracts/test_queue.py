@@ -272,7 +272,7 @@ def test_a_name_that_is_taken_by_the_same_study_is_refused(queue):
 def test_a_running_study_is_not_deleted(queue):
     study_id = queue.submit(study(), "ada").study_id
     queue.claim("host/1/0", everybody, CAP)
-    with pytest.raises(StudyBusyError, match="cancel it first"):
+    with pytest.raises(StudyBusyError, match="cancel it, or stop its command"):
         queue.delete(study_id)
     queue.ledger.fail_study(study_id, "host/1/0", "why")
     assert queue.delete(study_id) == []
