@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from enum import StrEnum
-from statistics import fmean
 
 from bln_search.core.configuration import FEATURE_STATISTICS, InferenceConfiguration, Source
 from bln_search.core.words import PopulationEstimate
-from bln_search.ranking.comparison import ComparedPair, ComparedRow, Comparison
+from bln_search.ranking.comparison import ComparedRow, Comparison
 from bln_search.ranking.groups import Losses
-from bln_search.ranking.interval import ALPHA, paired_p
 from bln_search.ranking.kept import Kept
 from bln_search.ranking.leaderboard import Candidate
-
-_ONE_ERROR = 0.32
-"""p, before any correction, of a difference of one standard error: 2Φ(−1)."""
-
-_TENTH, _HUNDREDTH = 0.1, 0.01
+from bln_search.ranking.nearness import near_best, sizes_near_best
 
 
 class Confidence(StrEnum):
@@ -154,18 +148,14 @@ def computed_statistics(configuration: InferenceConfiguration) -> int:
 def recommend(
     comparison: Comparison, at_sizes: Mapping[int, Mapping[Candidate, Losses]], *, per_slot: bool = False
 ) -> Recommendation:
-    """Of the rows near the best one the deterministic and cheapest, among those the one of lowest mean loss.
+    """Of the rows near the best one (`near_best`) the deterministic and cheapest, among those that of lowest mean loss.
 
-    Near is a row whose mean loss is above the lowest by no more than a standard error of that difference and a tenth of
-    the lowest; or, as far as the 95 % interval reaches, by no more than a hundredth of it. That two rows are not told
-    apart does not make them alike; the first is the rule of one standard error (Breiman, Friedman, Olshen & Stone 1984,
-    chapter 3), the tenth keeps it from rows that scatter much.
     at_sizes: losses by seed of every row at other inference mini-batch sizes, on the same split or another on which
     nothing was chosen; keys name the row with that size. per_slot: the population has a value for each place in the
     mini-batch, so that an answer that reads it depends on the place.
     """
     group = comparison.sharing_first
-    near = _near_best(comparison)
+    near = near_best(comparison)
     chosen = min(near, key=lambda row: _preference(row, per_slot=per_slot))
     best = comparison.rows[0]
     pair = None if chosen == best else comparison.pair(0, comparison.rows.index(chosen))
@@ -179,7 +169,7 @@ def recommend(
         batch_size=chosen.batch_size,
         deterministic=free,
         computed=computed_statistics(InferenceConfiguration(chosen.configuration)),
-        batch_sizes=None if free else _valid_sizes(chosen, at_sizes, comparison.seeds),
+        batch_sizes=None if free else sizes_near_best(chosen, at_sizes, comparison.seeds),
         sharing=len(group),
         near=len(near),
         of=len(comparison.rows),
@@ -200,22 +190,6 @@ def is_deterministic(row: ComparedRow, *, per_slot: bool) -> bool:
     return configuration.deterministic and not placed
 
 
-def _near_best(comparison: Comparison) -> list[ComparedRow]:
-    best = comparison.rows[0]
-    near = [best]
-    for place, row in enumerate(comparison.rows[1:], start=1):
-        pair = comparison.pair(0, place)
-        if pair is not None and _is_near(pair, best.loss):
-            near.append(row)
-    return near
-
-
-def _is_near(pair: ComparedPair, lowest: float) -> bool:
-    more, most, size = -pair.loss.mean, -pair.loss.low, abs(lowest)  # a score of one's own may be negative
-    close = pair.loss.p >= _ONE_ERROR and more <= _TENTH * size and not pair.apart
-    return close or most <= _HUNDREDTH * size
-
-
 def _alternative(comparison: Comparison, *, per_slot: bool) -> Alternative | None:
     row = next((one for one in comparison.rows if is_deterministic(one, per_slot=per_slot)), None)
     if row is None:
@@ -233,30 +207,3 @@ def _alternative(comparison: Comparison, *, per_slot: bool) -> Alternative | Non
 def _preference(row: ComparedRow, *, per_slot: bool) -> tuple[bool, int, float, str]:
     computed = computed_statistics(InferenceConfiguration(row.configuration))
     return not is_deterministic(row, per_slot=per_slot), computed, row.loss, row.configuration
-
-
-def _valid_sizes(row: ComparedRow, at_sizes: Mapping[int, Mapping[Candidate, Losses]], seeds: int) -> tuple[int, ...]:
-    """The size it was ranked at, and others at which it is near the best row there."""
-    sizes = {row.batch_size}
-    arm, point, configuration, estimate, _ = row.candidate
-    for size, losses in at_sizes.items():
-        complete = [one for one in losses.values() if len(one) == seeds]
-        own = losses.get((arm, point, configuration, estimate, size))
-        if own is not None and len(own) == seeds and _holds(own, complete):
-            sizes.add(size)
-    return tuple(sorted(sizes))
-
-
-def _holds(own: Losses, others: Sequence[Losses]) -> bool:
-    """Is it the row of lowest mean loss, or by no more than a tenth above that and not told from it by its seeds?
-
-    False where seeds can tell nothing.
-    """
-    best = min(others, key=lambda one: fmean(one.values()))
-    if best is own:
-        return True
-    lowest = fmean(best.values())
-    if best.keys() != own.keys() or fmean(own.values()) - lowest > _TENTH * abs(lowest):
-        return False
-    p = paired_p([own[seed] - best[seed] for seed in sorted(own)])
-    return p is not None and p >= ALPHA
