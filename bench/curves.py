@@ -21,12 +21,14 @@ from bench.reporting import RESULTS, provenance, read_result
 from bln_search.core.words import PopulationEstimate, Split
 from bln_search.ranking.comparison import ComparedRow
 from bln_search.ranking.interval import interval_of
-from bln_search.ranking.leaderboard import Candidate
+from bln_search.ranking.leaderboard import Candidate, rank
 from bln_search.settings import load_settings
-from bln_search.storage.analyses import find_analysis
 from bln_search.storage.board import study_leaderboard
 from bln_search.storage.browse import Page, list_curves
+from bln_search.storage.evaluations import evaluations
 from bln_search.storage.ledger import Ledger, open_ledger
+from bln_search.storage.queries import StudySummary
+from bln_search.worker.analysis import study_comparison
 
 _DOCS = Path(__file__).parents[1] / "docs"
 PAGES = {
@@ -71,14 +73,15 @@ def collected(ledger: Ledger, name: str) -> dict[str, Any] | None:
             "usual": _row(usual),
             "best_on_validation": _row(rows[0]),
         }
-    pairs = compared(ledger, study.id, spoken_of)
+    pairs = compared(ledger, study, spoken_of)
     return {"study": name, "spec": study.spec.model_dump(mode="json"), "arms": arms, "compared": pairs}
 
 
-def compared(ledger: Ledger, study_id: int, spoken_of: Sequence[Candidate]) -> dict[str, Any] | None:
-    """Each two of these rows in the study's analysis, the better one first; None where none was kept."""
-    kept = find_analysis(ledger.engine, study_id)
-    found = None if kept is None else kept.analysis.comparison
+def compared(ledger: Ledger, study: StudySummary, spoken_of: Sequence[Candidate]) -> dict[str, Any] | None:
+    """Each two of these rows as the study's analysis has them, the better one first; None where it compares none."""
+    recorded = evaluations(ledger.engine, study.id)
+    board = rank((one.scored for one in recorded), study.spec.ranking.split, seeds=len(study.spec.seeds))
+    found, _ = study_comparison(ledger.engine, recorded, board)
     if found is None:
         return None
     pairs = []

@@ -99,7 +99,7 @@ def evaluate_configurations(
         populations=_by_name(layers, every, populations),
         outcomes=_outcomes(results),
         guess=classes.guess,
-        per_slot=per_slot,
+        per_slot=per_slot and any(layer.batch_size != 1 for layer in layers.values()),
     )
 
 

@@ -22,6 +22,7 @@ from bln_search.ranking.paired import OutcomeTable, compare
 from bln_search.ranking.recommendation import Recommendation, recommend
 from bln_search.ranking.selection import selection
 from bln_search.search.place import Place
+from bln_search.specs.study import StudySpec
 from bln_search.storage.analyses import find_analysis, keep_analysis, results_of
 from bln_search.storage.evaluations import RecordedEvaluation, evaluations
 from bln_search.storage.ledger import Ledger
@@ -115,7 +116,7 @@ def _analysis(ledger: Ledger, study_id: int, place: Place | None) -> Analysis:
     doubt = known.doubt if place is None else study_doubt(board, study.spec.data, place)
     if found is None:
         return Analysis(selection=selection(board), doubt=doubt, layers=layers, reason=reason)
-    recommendation = recommend(found, _at_sizes(ledger, study_id), per_slot=study.spec.evaluation.per_slot)
+    recommendation = recommend(found, _at_sizes(ledger, study_id), per_slot=_has_places(study.spec))
     arms = {(row.arm, row.point) for row in found.rows}
     figures = figures_by_row((one.scored for one in recorded), arms)
     timed = known if place is None else _timed(ledger, study_id, recommendation, place)
@@ -145,6 +146,12 @@ def _timed(ledger: Ledger, study_id: int, recommended: Recommendation, place: Pl
         if measured:
             return Analysis(latencies=measured, device=place.device, threads=place.threads)
     return Analysis()
+
+
+def _has_places(study: StudySpec) -> bool:
+    """Are there values of a place in the mini-batch? There is one place where networks are trained with one example."""
+    alone = study.training.batch_size == 1 and "training.batch_size" not in (study.space or {})
+    return study.evaluation.per_slot and not alone
 
 
 def study_comparison(

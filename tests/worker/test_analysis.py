@@ -24,7 +24,7 @@ from bln_search.storage.ledger import open_ledger
 from bln_search.storage.outcomes import outcomes_of
 from bln_search.storage.probes import probes_of
 from bln_search.storage.trained import trained_trials
-from bln_search.worker.analysis import analyze, analyzed
+from bln_search.worker.analysis import _has_places, analyze, analyzed
 from bln_search.worker.doubt import study_doubt
 from bln_search.worker.loop import Worker
 from bln_search.worker.probing import probe_study
@@ -167,3 +167,17 @@ def test_outcomes_are_read_in_parts(done, monkeypatch):
     parts = outcomes_of(worker.ledger.engine, range(1, 40))
     assert whole.keys() == parts.keys() != set()
     assert all((whole[one].losses == parts[one].losses).all() for one in whole)
+
+
+@pytest.mark.parametrize(
+    ("more", "places"),
+    [
+        ("evaluation: {per_slot: true}", True),
+        ("training: {batch_size: 1}\nevaluation: {per_slot: true, correction: total}", False),
+        ("training: {batch_size: 1}", False),
+        ("", False),
+    ],
+)
+def test_a_population_has_places_where_mini_batches_had_several(more, places):
+    head = "name: slots\ndata: {name: digits}\nmodel: {name: mlp}\narms: [{method: bln}]\nseeds: [0]\n"
+    assert _has_places(parse_study(head + more)) == places
