@@ -124,7 +124,7 @@ def _describe(row: TrainedRow, data: DataSet) -> Description:
         normalization=NormalizationDescription(
             method=arm.method,
             semantics=arm.semantics,
-            epsilon=make_norm(arm.method, 1, semantics=arm.semantics, epsilon=arm.epsilon).eps,
+            epsilon=make_norm(arm.method, 1, semantics=arm.semantics, epsilon=arm.epsilon).reading.epsilon,
             batch_size=trial.training.batch_size,
             options=arm.norm_options,
             correction=trial.evaluation.correction,

@@ -34,7 +34,7 @@ def drifts(gathered: Gathered, layers: Mapping[str, Normalization]) -> tuple[Dri
     found: list[Drift] = []
     for estimate, moments in gathered.items():
         for name, layer in moments.items():
-            still, epsilon = frozen.get(name), layers[name].eps
+            still, epsilon = frozen.get(name), layers[name].reading.epsilon
             pairs = (
                 (BATCH_STATISTICS, layer.batch, still.batch if still else None),
                 (FEATURE_STATISTICS, layer.feature, still.feature if still else None),
