@@ -42,7 +42,7 @@ def create(
 
 @app.command("list")
 def list_tokens(database: DatabaseOption = None, server: ServerOption = None, token: TokenOption = None) -> None:
-    """List tokens, without their secrets."""
+    """List tokens, newest first, without their secrets."""
     if server is not None:
         with open_client(server, token, load_settings()) as client:
             rows = client.tokens()

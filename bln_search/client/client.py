@@ -196,7 +196,7 @@ class Client:
         self._ask("DELETE", f"/studies/{study_id}")
 
     def tokens(self) -> list[dict[str, Any]]:
-        """Your tokens, without their secrets."""
+        """Your tokens, newest first, without their secrets."""
         return list(self._items("/tokens", {}))
 
     def create_token(self, **wish: Any) -> dict[str, Any]:
@@ -210,8 +210,7 @@ class Client:
     def _items(self, path: str, filters: dict[str, Any]) -> Iterator[dict[str, Any]]:
         cursor = None
         while True:
-            paged = {} if path == "/tokens" else {"limit": _PAGE, "cursor": cursor}
-            page = self._json("GET", path, params={**filters, **paged})
+            page = self._json("GET", path, params={**filters, "limit": _PAGE, "cursor": cursor})
             yield from page["items"]
             cursor = page["next_cursor"]
             if cursor is None:

@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 
 from bln_search.core.errors import AccessError
 from bln_search.core.words import Scope
+from bln_search.storage.browse import Page
 from bln_search.storage.engine import glancing, reading, writing
 from bln_search.storage.tables import AccountRow, TokenRow
 
@@ -110,13 +111,19 @@ def find_bearer(engine: Engine, secret: str) -> Bearer | None:
     return None if row is None else Bearer(row.id, row.account, Scope(row.scope), TokenKind(row.kind))
 
 
-def tokens(engine: Engine, account: str | None) -> list[TokenInfo]:
-    """The access tokens of an account, or of all, oldest first."""
+def tokens(engine: Engine, account: str | None, page: Page | None = None) -> list[TokenInfo]:
+    """The access tokens of an account, or of all, newest first.
+
+    page: which of them, and one more, which tells whether there are more; None for all. Its sort is not looked at.
+    """
+    rows = select(TokenRow).where(TokenRow.kind == TokenKind.ACCESS).order_by(TokenRow.id.desc())
+    if account is not None:
+        rows = rows.where(TokenRow.account == account)
+    if page is not None:
+        rows = rows.limit(page.limit + 1)
+        rows = rows if page.after is None else rows.where(TokenRow.id < page.after[0])
     with reading(engine) as session:
-        rows = select(TokenRow).where(TokenRow.kind == TokenKind.ACCESS).order_by(TokenRow.id)
-        return [
-            _info(row) for row in session.scalars(rows if account is None else rows.where(TokenRow.account == account))
-        ]
+        return [_info(row) for row in session.scalars(rows)]
 
 
 def is_valid(engine: Engine, token_id: int) -> bool:

@@ -9,16 +9,19 @@ from fastapi import APIRouter, Cookie, Request
 from fastapi.responses import HTMLResponse
 
 from bln_search.core.words import Scope
-from bln_search.storage.access import TokenKind, find_bearer, tokens
+from bln_search.storage.access import TokenKind, find_bearer
 from bln_search.storage.browse import workers_seen
 from bln_search.storage.migration import present_revision
 from service.context import Here
 from service.pages.render import page
 from service.pages.visitor import visitor_of
+from service.paging import Cursor
+from service.routes.tokens import token_page
 from service.security import COOKIE, Admin, Reader, count_wrong, visible_owner
 
 router = APIRouter(include_in_schema=False)
 _SECRET = ("token", "database")
+_ROWS = 25
 
 
 @router.get("/")
@@ -39,10 +42,10 @@ def signed_in(
 
 
 @router.get("/tokens")
-def token_list(request: Request, context: Here, reader: Reader) -> HTMLResponse:
-    """Your tokens, or, for an admin, everybody's."""
+def token_list(request: Request, context: Here, reader: Reader, cursor: Cursor = None) -> HTMLResponse:
+    """Your tokens, or, for an admin, everybody's: a page of them, newest first."""
     now = datetime.now(UTC)
-    found = tokens(context.engine, visible_owner(reader))
+    found, following = token_page(context.engine, visible_owner(reader), _ROWS, cursor)
     return page(
         request,
         "tokens.html",
@@ -50,6 +53,8 @@ def token_list(request: Request, context: Here, reader: Reader) -> HTMLResponse:
         tokens=[(one, one.revoked_at is None and (one.expires_at is None or one.expires_at > now)) for one in found],
         makes=reader.scope is Scope.ADMIN or (reader.kind is TokenKind.ACCESS and reader.scope.allows(Scope.WRITE)),
         scopes=[one.value for one in Scope if reader.scope.allows(one)],
+        first=cursor is None,
+        following=following,
     )
 
 

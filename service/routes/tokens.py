@@ -5,22 +5,42 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from fastapi import APIRouter, Request, Response
+from sqlalchemy import Engine
 
 from bln_search.core.words import Scope
-from bln_search.storage.access import TokenKind, create_token, expiry, find_bearer, revoke_token, start_session, tokens
+from bln_search.storage.access import (
+    TokenInfo,
+    TokenKind,
+    create_token,
+    expiry,
+    find_bearer,
+    revoke_token,
+    start_session,
+    tokens,
+)
 from service.context import Here
+from service.paging import Cursor, Limit, cursor_after, read_page
 from service.problems import RefusedError
 from service.schemas import ListPage, NewToken, Session, SignIn, TokenOut, TokenWish
 from service.security import COOKIE, Reader, Writer, check_same_site, visible_owner
 
 router = APIRouter(tags=["access"])
+_SORT = "-created"
 
 
 @router.get("/tokens", operation_id="list_tokens")
-def listed(context: Here, reader: Reader) -> ListPage[TokenOut]:
-    """Your tokens, or, for an admin, everybody's; never their secrets."""
-    found = tokens(context.engine, visible_owner(reader))
-    return ListPage(items=[TokenOut.model_validate(one) for one in found], next_cursor=None)
+def listed(context: Here, reader: Reader, limit: Limit = 50, cursor: Cursor = None) -> ListPage[TokenOut]:
+    """Your tokens, or, for an admin, everybody's, newest first; never their secrets."""
+    found, following = token_page(context.engine, visible_owner(reader), limit, cursor)
+    return ListPage(items=[TokenOut.model_validate(one) for one in found], next_cursor=following)
+
+
+def token_page(engine: Engine, owner: str | None, limit: int, cursor: str | None) -> tuple[list[TokenInfo], str | None]:
+    """A page of tokens, and the cursor of the next one; None where there is none."""
+    about = {"list": "tokens", "owner": owner}
+    found = tokens(engine, owner, read_page(cursor, limit, _SORT, about))
+    more = len(found) > limit
+    return found[:limit], cursor_after((found[limit - 1].id,), _SORT, about) if more else None
 
 
 @router.post("/tokens", status_code=201, operation_id="create_token")

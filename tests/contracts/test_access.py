@@ -18,8 +18,22 @@ from bln_search.storage.access import (
     start_session,
     tokens,
 )
+from bln_search.storage.browse import Page
 from bln_search.storage.engine import reading
 from bln_search.storage.tables import TokenRow
+
+
+def test_tokens_are_listed_newest_first_a_page_at_a_time(ledger):
+    made = [create_token(ledger.engine, "ada" if number % 3 else "bob", Scope.READ)[1] for number in range(9)]
+    start_session(
+        ledger.engine, find_bearer(ledger.engine, create_token(ledger.engine, "cyd", Scope.READ)[0]), timedelta(hours=1)
+    )
+    ada = [one.id for one in made if one.account == "ada"][::-1]
+    assert [one.id for one in tokens(ledger.engine, "ada")] == ada
+    first = [one.id for one in tokens(ledger.engine, "ada", Page(4, "-created"))]
+    assert first == ada[:5]  # one more tells that there are more
+    assert [one.id for one in tokens(ledger.engine, "ada", Page(4, "-created", (first[3],)))] == ada[4:]
+    assert [one.account for one in tokens(ledger.engine, None, Page(2, "-created"))] == ["cyd", "ada", "ada"]
 
 
 def test_a_token_lets_its_owner_in_and_is_not_kept(ledger):

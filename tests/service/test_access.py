@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import logging
 import re
 from datetime import UTC, datetime, timedelta
@@ -140,6 +141,34 @@ def test_a_token_gives_no_wider_scope_and_none_for_others(world):
     assert made["secret"] not in writer.get("/api/v1/tokens").text
     admin = world.client("root", Scope.ADMIN)
     assert admin.post("/api/v1/tokens", json={"account": "cyd", "scope": "write"}).status_code == 201
+
+
+def test_tokens_come_in_pages_newest_first(world):
+    writer = world.client()
+    for number in range(4):
+        writer.post("/api/v1/tokens", json={"scope": "read", "label": f"number {number}"})
+    first = writer.get("/api/v1/tokens", params={"limit": 3}).json()
+    assert [one["label"] for one in first["items"]] == ["number 3", "number 2", "number 1"]
+    rest = writer.get("/api/v1/tokens", params={"limit": 3, "cursor": first["next_cursor"]}).json()
+    assert rest["items"][0]["label"] == "number 0"
+    assert rest["next_cursor"] is None
+    other = world.client("bob").get("/api/v1/tokens", params={"limit": 3, "cursor": first["next_cursor"]})
+    assert other.status_code == 404  # a cursor belongs to one list of one owner
+    assert writer.get("/api/v1/tokens", params={"limit": 0}).status_code == 422
+
+
+def test_the_page_of_tokens_leads_to_the_older_ones(world):
+    for number in range(30):
+        create_token(world.ledger.engine, "ada", Scope.READ, f"number {number}")
+    client = world.client()
+    first = client.get("/tokens").text
+    assert "number 29<" in first
+    assert "number 2<" not in first
+    (following,) = re.findall(r'<a rel="next" href="([^"]+)"', first)
+    older = client.get(html.unescape(following)).text
+    assert "number 2<" in older
+    assert '<a href="/tokens">First page</a>' in older
+    assert 'rel="next"' not in older
 
 
 def test_a_priority_above_others_is_for_admins(world):
