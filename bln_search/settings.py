@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import tomllib
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal
 
 from platformdirs import user_cache_path, user_config_path, user_data_path
 from pydantic import Field, SecretStr, ValidationError
+from pydantic_core import ErrorDetails
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -21,6 +23,9 @@ from sqlalchemy.exc import ArgumentError
 
 from bln_search.core.checkpoints import CheckpointStore, Folder, checkpoint_store
 from bln_search.core.errors import SpecError
+
+SECRETS = ("token", "database")
+"""Settings whose value is shown to nobody."""
 
 
 def settings_file() -> Path:
@@ -176,8 +181,23 @@ def load_settings() -> Settings:
     except SettingsError as error:
         raise SpecError("environment", [f"{error}: write a list as JSON"]) from None
     except ValidationError as error:
-        problems = [
-            f"BLN_SEARCH_{str(details['loc'][0]).upper()}: {details['msg']}, not {details['input']!r}"
-            for details in error.errors()
-        ]
-        raise SpecError("environment", problems) from None
+        raise _unusable(error) from None
+
+
+def _unusable(error: ValidationError) -> SpecError:
+    """Every setting that cannot be used, where it was set, without the value of what is a secret or may be one."""
+    here = {name.upper() for name in os.environ}
+    found: dict[bool, list[str]] = {True: [], False: []}
+    for details in error.errors():
+        key = str(details["loc"][0])
+        variable = f"BLN_SEARCH_{key.upper()}"
+        found[variable in here].append(f"{variable if variable in here else key}: {_wrong(key, details)}")
+    places = [place for place, given in (("environment", True), (str(settings_file()), False)) if found[given]]
+    return SpecError(" and ".join(places), found[True] + found[False])
+
+
+def _wrong(key: str, details: ErrorDetails) -> str:
+    if details["type"] == "extra_forbidden":
+        near = get_close_matches(key, Settings.model_fields, n=1)
+        return "there is no such setting" + (f"; did you mean {near[0]}?" if near else "")
+    return details["msg"] if key in SECRETS else f"{details['msg']}, not {details['input']!r}"

@@ -1,4 +1,4 @@
-"""Settings from the environment: the database's password in a file of its own."""
+"""Settings from environment and file: the database's password in a file of its own, and what is said of mistakes."""
 
 from __future__ import annotations
 
@@ -53,3 +53,38 @@ def test_a_url_that_was_filled_in_is_not_filled_in_again(given):
 def test_a_file_that_cannot_be_used_is_named(given, tmp_path, content):
     with pytest.raises(SpecError, match=f"BLN_SEARCH_DATABASE_PASSWORD_FILE: {tmp_path / 'password'}"):
         given(URL, content)
+
+
+@pytest.fixture
+def file(tmp_path, monkeypatch):
+    monkeypatch.setenv("BLN_SEARCH_SETTINGS", str(tmp_path / "settings.toml"))
+    return tmp_path / "settings.toml"
+
+
+def refused():
+    with pytest.raises(SpecError) as caught:
+        load_settings()
+    return str(caught.value)
+
+
+def test_a_mistake_in_the_file_is_said_of_the_file_and_shows_no_secret(file):
+    file.write_text('tokn = "bln_hush"\ntoken = ["bln_hush"]\nthreads = 0\n')
+    said = refused()
+    assert said.startswith(f"{file}: ")
+    assert "tokn: there is no such setting; did you mean token?" in said
+    assert "threads: Input should be greater than or equal to 1, not 0" in said
+    assert "token: " in said
+    assert "hush" not in said
+    assert "BLN_SEARCH" not in said
+
+
+def test_a_mistake_in_the_environment_is_said_of_the_environment(file, monkeypatch):
+    file.write_text("most_trials = 0\n")
+    monkeypatch.setenv("bln_search_threads", "none")
+    said = refused()
+    assert said.startswith(f"environment and {file}: ")
+    assert "BLN_SEARCH_THREADS: Input should be a valid integer" in said
+    assert "most_trials: " in said
+    file.write_text("threads = 1\n")  # the environment comes first
+    said = refused()
+    assert said.startswith("environment: BLN_SEARCH_THREADS: ")

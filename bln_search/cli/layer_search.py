@@ -49,7 +49,7 @@ def search_layers(
 
     Interrupted at any moment, the same command goes on: what is finished is kept. `bln-search layers` shows the result.
     """
-    from bln_search.worker.analysis import analyze
+    from bln_search.worker.analysis import Searched, analyze
     from bln_search.worker.layers import search_layers as search_networks
 
     settings = load_settings()
@@ -73,10 +73,10 @@ def search_layers(
                 lambda line: errors.print(line, markup=False, soft_wrap=True),
                 workers=workers,
             )
-        except (DataError, ModelError):  # of some of the networks
-            analyze(ledger, found.id, None)
+        except (DataError, ModelError) as error:  # of some of the networks
+            analyze(ledger, found.id, None, searched=Searched(str(error)))
             raise
-        analyze(ledger, found.id, None)
+        analyze(ledger, found.id, None, searched=Searched())
     errors.print(f"{searched} networks searched; `bln-search layers {found.id}` shows what was found", markup=False)
 
 

@@ -43,7 +43,7 @@ def leaderboard(
     token: TokenOption = None,
     output: Annotated[BoardFormat, typer.Option("--format", help="How to print or write.")] = BoardFormat.TABLE,
     to: ToOption = None,
-    arm: Annotated[str | None, typer.Option(help="Only this arm.")] = None,
+    arm: Annotated[str | None, typer.Option(help="Only rows of this arm, with their ranks in the whole table.")] = None,
     on: Annotated[Split | None, typer.Option(help="Split that decides the order; by default the study's.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="At most so many rows, in every format.")] = None,
 ) -> None:
@@ -81,14 +81,14 @@ def print_leaderboard(
         give(_WRITTEN[chosen](Leaderboard(board.ranked_on, board.rows[:limit]), study), to)
     elif to is not None:
         text = io.StringIO()
-        _print_table(Console(file=text, width=_FILE_WIDTH), board, study, limit, analysis)
+        _print_table(Console(file=text, width=_FILE_WIDTH), board, study, limit, analysis, arm)
         give(text.getvalue().encode(), to)
     elif not board.rows:
         hint = "; `bln-search run` goes on with it" if study.state is StudyState.INTERRUPTED else ""
         hint += _older(source, study)
         errors.print(f"study {study.name} is {study.state} and has no result yet{hint}", soft_wrap=True)
     else:
-        _print_table(results, board, study, limit, analysis)
+        _print_table(results, board, study, limit, analysis, arm)
 
 
 def _of_study(study: StudySummary, on: Split | None) -> bool:
@@ -104,12 +104,21 @@ def _older(source: Source, study: StudySummary) -> str:
 
 
 def _print_table(
-    console: Console, board: Leaderboard, study: StudySummary, limit: int | None, analysis: Analysis | None
+    console: Console,
+    board: Leaderboard,
+    study: StudySummary,
+    limit: int | None,
+    analysis: Analysis | None,
+    arm: str | None,
 ) -> None:
     fits = console.width >= _FULL_WIDTH
     groups = groups_of(analysis)
     console.print((leaderboard_table if fits else compact_table)(board, _title(study), limit, groups))
-    for line in [*reasons(board), *([] if analysis is None else analysis_lines(analysis))]:
+    if arm is not None:  # what is said of the study would be said of rows that are not shown
+        said = [f"Only rows of {arm}; ranks and groups are those of the whole table."]
+    else:
+        said = [] if analysis is None else analysis_lines(analysis)
+    for line in [*reasons(board), *said]:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 

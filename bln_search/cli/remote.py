@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 _ANALYSED = 15.0
 """Seconds to wait for the analysis of a study that has just been completed."""
 
-_OVER = (StudyState.COMPLETE, StudyState.CANCELLED, StudyState.FAILED)
+_WAITS = {f"study_{state}": state for state in (StudyState.PAUSED, StudyState.INTERRUPTED)}
+"""Events after which a study waits for a person, with the state it is then in."""
 
 
 def register(app: typer.Typer) -> None:
@@ -68,7 +69,8 @@ def _follow(client: Client, study: dict[str, Any], output: Format) -> None:
         line = _said(event, labels, client, study["id"])
         if line:
             errors.print(f"[{event['at'][11:19]}] {line}", markup=False, highlight=False, soft_wrap=True)
-        if event["kind"] == "study_paused" and client.study(study["id"])["state"] == StudyState.PAUSED:
+        waiting = _WAITS.get(event["kind"])
+        if waiting is not None and client.study(study["id"])["state"] == waiting:
             break
     source = ServiceSource(client)
     if output is Format.TABLE and client.study(study["id"])["state"] == StudyState.COMPLETE:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
 from urllib.parse import urlsplit
@@ -56,7 +57,7 @@ class Source(Protocol):
         """Its trials."""
 
     def board(self, study: StudySummary, arm: str | None, on: Split | None) -> Leaderboard:
-        """Its ranked table."""
+        """Its ranked table, or an arm's rows of it: ranks are those of the whole table."""
 
     def analysis(self, study: StudySummary, *, anyway: bool = False) -> Analysis | None:
         """What its results say, None where that is not worked out. anyway: of a study that is not complete, too."""
@@ -69,15 +70,23 @@ class Source(Protocol):
 def open_source(database: str | None, server: str | None, token: str | None) -> Iterator[Source]:
     """The service where one is named, else the database."""
     settings = load_settings()
-    if server is not None and database is not None:
-        raise typer.BadParameter("give either a database or a service", param_hint="--database, --server")
-    server = server or (settings.server if database is None else None)
-    if server is not None:
-        with open_client(server, token, settings) as client:
+    service = named_service(database, server, settings)
+    if service is not None:
+        with open_client(service, token, settings) as client:
             yield ServiceSource(client)
         return
     with closing(open_ledger(database or settings.database_url)) as ledger:
         yield LedgerSource(ledger)
+
+
+def named_service(database: str | None, server: str | None, settings: Settings) -> str | None:
+    """The service to ask: the one given, or that of the settings where no database is given; None: the database.
+
+    Raises typer.BadParameter where both are given.
+    """
+    if server is not None and database is not None:
+        raise typer.BadParameter("give either a database or a service", param_hint="--database, --server")
+    return server or (settings.server if database is None else None)
 
 
 def open_client(server: str | None, token: str | None, settings: Settings) -> Client:
@@ -113,7 +122,8 @@ class LedgerSource:
 
     def board(self, study: StudySummary, arm: str | None, on: Split | None) -> Leaderboard:
         """Its ranked table."""
-        return study_leaderboard(self.ledger.engine, study.id, study.spec, arm=arm, on=on)
+        whole = study_leaderboard(self.ledger.engine, study.id, study.spec, on=on)
+        return whole if arm is None else replace(whole, rows=tuple(row for row in whole.rows if row.arm == arm))
 
     def analysis(self, study: StudySummary, *, anyway: bool = False) -> Analysis | None:
         """What its results say; worked out now where nobody has."""

@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from bln_search.cli.output import errors, results
-from bln_search.cli.sources import DatabaseOption, ServerOption, TokenOption, open_client
+from bln_search.cli.sources import DatabaseOption, ServerOption, TokenOption, named_service, open_client
+from bln_search.core.urls import without_password
 from bln_search.core.words import Scope
 from bln_search.settings import load_settings
 from bln_search.storage.access import create_token, revoke_token, tokens
@@ -29,25 +30,29 @@ def create(
     token: TokenOption = None,
 ) -> None:
     """Make a token and print it; it is shown only now."""
-    if server is not None:
-        with open_client(server, token, load_settings()) as client:
+    settings = load_settings()
+    service = named_service(database, server, settings)
+    if service is not None:
+        with open_client(service, token, settings) as client:
             secret = client.create_token(account=account, scope=scope, label=label, days=days)["secret"]
     else:
         expires = None if days is None else datetime.now(UTC) + timedelta(days=days)
-        with closing(open_ledger(database or load_settings().database_url)) as ledger:
+        with closing(open_ledger(database or settings.database_url)) as ledger:
             secret, _ = create_token(ledger.engine, account, scope, label, expires_at=expires)
-    errors.print(f"a token of {account} with the scope {scope}; it is not shown again", highlight=False)
+    errors.print(f"a token {_at(service)} for {account} with the scope {scope}; it is not shown again", highlight=False)
     typer.echo(secret)
 
 
 @app.command("list")
 def list_tokens(database: DatabaseOption = None, server: ServerOption = None, token: TokenOption = None) -> None:
     """List tokens, newest first, without their secrets."""
-    if server is not None:
-        with open_client(server, token, load_settings()) as client:
+    settings = load_settings()
+    service = named_service(database, server, settings)
+    if service is not None:
+        with open_client(service, token, settings) as client:
             rows = client.tokens()
     else:
-        with closing(open_ledger(database or load_settings().database_url)) as ledger:
+        with closing(open_ledger(database or settings.database_url)) as ledger:
             rows = [
                 {
                     **vars(one),
@@ -72,10 +77,16 @@ def revoke(
     token: TokenOption = None,
 ) -> None:
     """End a token, and the browser sessions that came from it, at once."""
-    if server is not None:
-        with open_client(server, token, load_settings()) as client:
+    settings = load_settings()
+    service = named_service(database, server, settings)
+    if service is not None:
+        with open_client(service, token, settings) as client:
             client.revoke_token(token_id)
     else:
-        with closing(open_ledger(database or load_settings().database_url)) as ledger:
+        with closing(open_ledger(database or settings.database_url)) as ledger:
             revoke_token(ledger.engine, token_id)
-    errors.print(f"token {token_id} is revoked", highlight=False)
+    errors.print(f"token {token_id} {_at(service)} is revoked", highlight=False)
+
+
+def _at(service: str | None) -> str:
+    return "of the database" if service is None else f"of {without_password(service)}"

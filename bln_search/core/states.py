@@ -79,9 +79,7 @@ TRANSITIONS: dict[type[State], dict[State, frozenset[State]]] = {
         ),
         StudyState.RUNNING: frozenset(StudyState),
         StudyState.PAUSED: frozenset({StudyState.ACCEPTED, StudyState.RUNNING, StudyState.CANCELLED}),
-        StudyState.INTERRUPTED: frozenset(
-            {StudyState.ACCEPTED, StudyState.RUNNING, StudyState.COMPLETE, StudyState.CANCELLED}
-        ),
+        StudyState.INTERRUPTED: frozenset({StudyState.RUNNING, StudyState.COMPLETE, StudyState.CANCELLED}),
         StudyState.CANCELLED: frozenset({StudyState.ACCEPTED, StudyState.RUNNING}),
         StudyState.FAILED: frozenset({StudyState.ACCEPTED, StudyState.RUNNING, StudyState.CANCELLED}),
         StudyState.COMPLETE: frozenset(),

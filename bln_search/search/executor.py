@@ -36,8 +36,9 @@ class Executor(Protocol):
 def failed(error: Exception) -> TaskFailed:
     """The failure that an exception in a trial stands for.
 
-    Out of memory: again with less. A machine that gives way (files, connections, an accelerator): again. What the study
-    or the code asks for in vain fails the same way every time, and is not tried again.
+    Out of memory: again with less. A machine that gives way (files, connections, an accelerator): again; what an
+    accelerator has refused once it refuses in that process for ever. What the study or the code asks for in vain fails
+    the same way every time, and is not tried again.
     """
     reason = f"{type(error).__name__}: {error}"
     if isinstance(error, torch.OutOfMemoryError | MemoryError) or _no_memory(error):
@@ -47,7 +48,9 @@ def failed(error: Exception) -> TaskFailed:
     full = isinstance(error, StorageFullError) or (isinstance(error, OSError) and error.errno in NO_ROOM)
     if isinstance(error, BlnSearchError):
         return TaskFailed(FailureClass.USER_ERROR, str(error), disk_full=full)
-    if isinstance(error, OSError | EOFError) or _accelerator_gave_way(error):
+    if _accelerator_gave_way(error):
+        return TaskFailed(FailureClass.INFRASTRUCTURE, reason, process_spoilt=True)
+    if isinstance(error, OSError | EOFError):
         return TaskFailed(FailureClass.INFRASTRUCTURE, reason, disk_full=full)
     return TaskFailed(FailureClass.USER_ERROR, reason)
 

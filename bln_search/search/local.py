@@ -45,7 +45,8 @@ class LocalExecutor:
 
     def run(self, next_task: NextTask, report: Report, pulse: Pulse, trials: int = 1) -> None:
         """Carry out every task that `next_task` gives. Leaving by an exception ends the processes."""
-        self.workers = self.wanted or choose_workers(self.place.device, trials, cores())
+        room = max(1, cores() // self.place.threads)
+        self.workers = self.wanted or choose_workers(self.place.device, trials, room)
         live: list[_Worker] = []
         try:
             while True:
@@ -94,6 +95,9 @@ class LocalExecutor:
             task = worker.task
             if isinstance(message, ENDS):
                 worker.task = None
+            if isinstance(message, TaskFailed) and message.process_spoilt:
+                worker.process.kill()
+                worker.process.join()  # the next trial finds it gone
             verdict = report(task, message)
             if isinstance(message, EpochDone) and task.prunable:
                 with suppress(OSError):  # it has just died; that is heard next

@@ -89,12 +89,16 @@ class EvaluationDone:
 
 @dataclass(frozen=True)
 class TaskFailed:
-    """The attempt ended without a result."""
+    """The attempt ended without a result.
+
+    process_spoilt: whatever the same process does next fails, too; it ends.
+    """
 
     failure: FailureClass
     reason: str
     disk_full: bool = False
     store_gone: bool = False
+    process_spoilt: bool = False
 
 
 Message = EpochDone | Progressed | TrainingDone | TrainingDiverged | TrainingPruned | EvaluationDone | TaskFailed

@@ -65,6 +65,7 @@ class TaskTrainable(tune.Trainable):
             _spare_the_collector()
         self.tasks += 1
         self.task, self.place, self.steps, self.messages = config["task"], config["place"], None, []
+        self.spoilt: Exception | None = None
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         """The next task, in the same process."""
@@ -74,7 +75,12 @@ class TaskTrainable(tune.Trainable):
         return True
 
     def step(self) -> dict[str, Any]:
-        """Go on for a while, or to the end; what happened goes along as messages."""
+        """Go on for a while, or to the end; what happened goes along as messages.
+
+        Raises what spoilt this process, once all messages before it are told: Tune ends the process then.
+        """
+        if self.spoilt is not None:
+            raise self.spoilt
         start = time.monotonic()
         if self.steps is None:
             self.began = start
@@ -84,8 +90,14 @@ class TaskTrainable(tune.Trainable):
                 since = self.began if record is None else start
                 if self.task.prunable or time.monotonic() - since > _NEWS:
                     break
-        except Exception as error:  # noqa: BLE001 - whatever happened becomes a message
-            self.messages.append(failed(error))
+        except Exception as error:
+            failure = failed(error)
+            if not failure.process_spoilt:
+                self.messages.append(failure)
+            elif not self.messages:
+                raise
+            else:
+                self.spoilt = error
         said, self.messages[:] = list(self.messages), []
         return {"messages": said, "done": any(isinstance(one, ENDS) for one in said)}
 

@@ -92,19 +92,28 @@ class RayExecutor:
         _TuneRun(self, self._cluster, next_task, report, pulse).run(self._side_by_side(self._cluster, trials))
 
     def _check_room(self, cluster: Cluster) -> None:
-        cluster.check_room(min(1.0, cluster.cpus), self.gpus)
+        cluster.check_room(min(float(self.threads), cluster.cpus), self.gpus)
+
+    @property
+    def threads(self) -> int:
+        """Cores that a trial keeps busy."""
+        return 1 if self.gpus else self.place.threads
 
     def _side_by_side(self, cluster: Cluster, trials: int) -> int:
         if self.wanted is not None:
             return self.wanted
         if self.gpus:
             return max(1, int(cluster.gpus / self.gpus))
-        return choose_workers("cpu", trials, max(1, int(cluster.cpus)))
+        return choose_workers("cpu", trials, max(1, int(cluster.cpus) // self.threads))
 
 
-def cpu_share(cpus: float, side_by_side: int) -> float:
-    """What of a core each trial takes, in the hundredths that Ray counts in; never none, which would have no end."""
-    return min(1.0, max(0.01, int(cpus / side_by_side * 100) / 100))
+def cpu_share(cpus: float, side_by_side: int, most: int = 1) -> float:
+    """What of `most` cores each trial takes, in the hundredths that Ray counts in; never none, which would have no end.
+
+    Of several cores a whole number, which is all that Ray takes.
+    """
+    share = min(float(most), max(0.01, int(cpus / side_by_side * 100) / 100))
+    return share if share < 1 else float(int(share))
 
 
 class _LeaveTune(BaseException):
@@ -125,7 +134,7 @@ class _TuneRun:
         self.share = 1.0
 
     def run(self, side_by_side: int) -> None:
-        self.share = cpu_share(self.cluster.cpus, side_by_side)
+        self.share = cpu_share(self.cluster.cpus, side_by_side, self.executor.threads)
         resources = {"cpu": self.share, **({"gpu": self.executor.gpus} if self.executor.gpus else {})}
         storage = tempfile.mkdtemp(prefix="tune", dir=own_folder())
         tuner = make_tuner(

@@ -20,6 +20,7 @@ from optuna.distributions import (
     FloatDistribution,
     IntDistribution,
 )
+from optuna.samplers import RandomSampler
 from optuna.storages import RDBStorage
 from optuna.trial import FrozenTrial, Trial, TrialState
 from sqlalchemy import event
@@ -89,7 +90,7 @@ class Suggester:
                 load_if_exists=True,
             )
             self.study.set_metric_names([objective.value for objective in spec.objectives])
-            self.study.sampler = make_sampler(spec, len(self.study.get_trials(deepcopy=False)))
+        self._renew_sampler()
         self.live: dict[str, Trial] = {}
 
     def close(self) -> None:
@@ -104,6 +105,22 @@ class Suggester:
             if point is not None:
                 self.study.enqueue_trial(self._parameters(point))
             return self.study.ask(self.distributions)
+
+    def random_point(self) -> Point:
+        """A point of the space drawn evenly, whatever the sampler makes of it; another one after every `drop`."""
+        drawn = optuna.create_study(sampler=RandomSampler(self.spec.seed + self._known)).ask(self.distributions)
+        return self.point(drawn)
+
+    @property
+    def _known(self) -> int:
+        with self._plain_errors():
+            return len(self.study.get_trials(deepcopy=False))
+
+    def _renew_sampler(self) -> None:
+        """A sampler that goes on differently from how one began that knew less."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Optuna calls some of its samplers experimental
+            self.study.sampler = make_sampler(self.spec, self._known)
 
     def bind(self, trial: Trial, key: str) -> None:
         """The suggested point stands in the ledger, its first trial under `key`."""
@@ -161,6 +178,7 @@ class Suggester:
                 self.settle(records)
             elif found is None or found.state is TrialState.FAIL:
                 self._settle_unknown(records, again=found is not None)
+        self._renew_sampler()
 
     def _settle_unknown(self, records: Sequence[PointRecord], *, again: bool) -> None:
         outcome = self._outcome(records)

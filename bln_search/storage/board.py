@@ -10,8 +10,6 @@ from bln_search.specs.study import StudySpec
 from bln_search.storage.evaluations import scores
 
 
-def study_leaderboard(
-    engine: Engine, study_id: int, spec: StudySpec, *, arm: str | None = None, on: Split | None = None
-) -> Leaderboard:
-    """Every row of a study, or of one arm, ranked on the study's split or another."""
-    return rank(scores(engine, study_id, arm), on or spec.ranking.split, seeds=len(spec.seeds))
+def study_leaderboard(engine: Engine, study_id: int, spec: StudySpec, *, on: Split | None = None) -> Leaderboard:
+    """Every row of a study, ranked on the study's split or another."""
+    return rank(scores(engine, study_id), on or spec.ranking.split, seeds=len(spec.seeds))

@@ -41,15 +41,14 @@ class RecordedEvaluation:
 def evaluations(engine: Engine, study_id: int) -> list[RecordedEvaluation]:
     """Every evaluation of a study, without outcomes, in the order they were planned."""
     with reading(engine) as session:
-        return [RecordedEvaluation(*one) for one in _recorded(session, study_id, None)]
+        return [RecordedEvaluation(*one) for one in _recorded(session, study_id)]
 
 
-def scores(engine: Engine, study_id: int, arm: str | None = None) -> list[Scored]:
-    """The same for the ranking; of one arm where that is named."""
+def scores(engine: Engine, study_id: int) -> list[Scored]:
+    """The same for the ranking."""
     with reading(engine) as session:
         return [
-            Scored(arm, seed, evaluation, point)
-            for _, arm, point, seed, evaluation in _recorded(session, study_id, arm)
+            Scored(arm, seed, evaluation, point) for _, arm, point, seed, evaluation in _recorded(session, study_id)
         ]
 
 
@@ -63,8 +62,8 @@ _KEY = (EvaluationRow.configuration, EvaluationRow.estimate, EvaluationRow.batch
 _FIGURES = (EvaluationRow.state, EvaluationRow.n, EvaluationRow.loss, EvaluationRow.accuracy, EvaluationRow.reason)
 
 
-def _recorded(session: Session, study_id: int, arm: str | None) -> Iterator[tuple[int, str, str, int, Evaluation]]:
-    wanted = [TrialRow.study_id == study_id, *([] if arm is None else [TrialRow.arm == arm])]
+def _recorded(session: Session, study_id: int) -> Iterator[tuple[int, str, str, int, Evaluation]]:
+    wanted = [TrialRow.study_id == study_id]
     query = select(*_TRIAL).outerjoin(CheckpointRow, CheckpointRow.trial_id == TrialRow.id).where(*wanted)
     trials = session.execute(query.order_by(TrialRow.position)).all()
     measured = _rows_by_checkpoint(session, wanted)

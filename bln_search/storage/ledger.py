@@ -63,6 +63,11 @@ class Ledger(Attempts):
             append_event(session, study_id, self.clock(), "point_added", data)
             return [OpenTrial(row.id, trial, None) for row, trial in zip(rows, trials, strict=True)]
 
+    def record_search_end(self, study_id: int, arm: str, reason: str) -> None:
+        """The search of an arm has ended with fewer points than it was to have."""
+        with writing(self.engine) as session:
+            append_event(session, study_id, self.clock(), "search_ended", {"arm": arm, "reason": reason})
+
     def study(self, study_id: int) -> StudySummary:
         """The study of that id."""
         with reading(self.engine) as session:

@@ -51,6 +51,13 @@ class Attended:
     stopping: Callable[[], bool] = lambda: False
 
 
+@dataclass(frozen=True)
+class Searched:
+    """How a search of layers went that was just made. reason: why networks are without one; None where it went well."""
+
+    reason: str | None = None
+
+
 def analyzed(ledger: Ledger, study_id: int, place: Place, attended: Attended | None = None) -> Analysis:
     """The analysis of the study's present results, made and kept where there is none. place: to measure latencies."""
     kept = find_analysis(ledger.engine, study_id)
@@ -58,18 +65,28 @@ def analyzed(ledger: Ledger, study_id: int, place: Place, attended: Attended | N
 
 
 def analyze(
-    ledger: Ledger, study_id: int, place: Place | None, attended: Attended | None = None, *, keep: bool = True
+    ledger: Ledger,
+    study_id: int,
+    place: Place | None,
+    attended: Attended | None = None,
+    *,
+    keep: bool = True,
+    searched: Searched | None = None,
 ) -> Analysis:
     """Work the study's results out; of a complete study it is kept.
 
     place: where networks are timed, and their layers searched where the study asks for it; None keeps what is known.
+    searched: how a search of layers went that was made before this.
     What is wrong with the results stands in the analysis. Raises LedgerError and StorageFullError; and StoppedError
     where a search of layers was asked to stop: it goes on from there another time.
     """
     results = results_of(ledger.engine, study_id)
     try:
-        reason = None if place is None else _search_layers(ledger, study_id, place, attended or Attended())
-        analysis = _analysis(ledger, study_id, place).model_copy(update={"layers_reason": reason})
+        if place is not None:
+            searched = _search_layers(ledger, study_id, place, attended or Attended())
+        analysis = _analysis(ledger, study_id, place)
+        if searched is not None:
+            analysis = analysis.model_copy(update={"layers_reason": searched.reason})
     except (LedgerError, StorageFullError, StoppedError):
         raise
     except BlnSearchError as error:
@@ -82,11 +99,11 @@ def analyze(
     return analysis
 
 
-def _search_layers(ledger: Ledger, study_id: int, place: Place, attended: Attended) -> str | None:
-    """Search per-layer configurations where a complete study asks for it; why that could not be done, or None."""
+def _search_layers(ledger: Ledger, study_id: int, place: Place, attended: Attended) -> Searched:
+    """Search per-layer configurations where a complete study asks for it; the rest is not lost for what goes wrong."""
     study = ledger.study(study_id)
     if study.spec.layers is None or study.state is not StudyState.COMPLETE:
-        return None
+        return Searched()
     try:
         search_layers(
             ledger,
@@ -97,12 +114,15 @@ def _search_layers(ledger: Ledger, study_id: int, place: Place, attended: Attend
             workers=attended.workers,
             stopping=attended.stopping,
         )
-    except (LedgerError, StorageFullError):
+    except (LedgerError, StorageFullError, StoppedError):
         raise
     except BlnSearchError as error:
         _log.warning("study %d: layers not searched: %s", study_id, error, extra={"study_id": study_id})
-        return str(error)
-    return None
+        return Searched(str(error))
+    except Exception as error:  # noqa: BLE001 - a process of it that dies must not take the analysis with it
+        _log.exception("study %d: layers not searched", study_id, extra={"study_id": study_id})
+        return Searched(f"{type(error).__name__}: {error}")
+    return Searched()
 
 
 def _analysis(ledger: Ledger, study_id: int, place: Place | None) -> Analysis:
@@ -115,7 +135,8 @@ def _analysis(ledger: Ledger, study_id: int, place: Place | None) -> Analysis:
     known = Analysis() if kept is None else kept.analysis
     doubt = known.doubt if place is None else study_doubt(board, study.spec.data, place)
     if found is None:
-        return Analysis(selection=selection(board), doubt=doubt, layers=layers, reason=reason)
+        unknown = known.layers_reason
+        return Analysis(selection=selection(board), doubt=doubt, layers=layers, layers_reason=unknown, reason=reason)
     recommendation = recommend(found, _at_sizes(ledger, study_id), per_slot=_has_places(study.spec))
     arms = {(row.arm, row.point) for row in found.rows}
     figures = figures_by_row((one.scored for one in recorded), arms)
@@ -131,6 +152,7 @@ def _analysis(ledger: Ledger, study_id: int, place: Place | None) -> Analysis:
         device=timed.device,
         threads=timed.threads,
         layers=layers,
+        layers_reason=known.layers_reason,
     )
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
-from itertools import chain
+from itertools import repeat
 
 from bln_search.core.errors import SpecError
 from bln_search.core.records import EpochRecord
@@ -18,7 +18,7 @@ from bln_search.storage.queries import OpenTrial, points
 from bln_search.storage.sampler import sampler_url
 
 _REPEATS = 20
-"""Points in a row that are known already, after which a sampler has nothing new to say."""
+"""Points in a row that are known already or refused, after which a sampler has nothing new to say."""
 
 
 class Points:
@@ -74,24 +74,42 @@ class Points:
         while not self.exhausted:
             label = min(self.suggesters, key=lambda one: self.counts[one])
             self.refused = []
-            repeats: Iterable[Point | None] = (None for _ in range(_REPEATS))
-            for point in chain(repeats, self._unknown_points(label)):
+            for point in self._candidates(label):
                 added = self._try_one(label, point)
                 if added:
                     self.counts[label] += 1
                     return added
-            if len(self.refused) >= _REPEATS:
-                raise SpecError(f"study {self.study.name}", self.refused[:1])
-            self.counts[label] = self._wanted
+            self._give_up(label)
         return []
 
-    def _unknown_points(self, label: str) -> Iterator[Point]:
-        """All that are left, where they can be written out and asking further would only bring known ones."""
+    def _candidates(self, label: str) -> Iterator[Point | None]:
+        """What the sampler says (None), then what it never says: all that is left where that can be written out, else
+        points drawn evenly. A sampler may come back to combinations that are refused, and to points that are known."""
+        yield from repeat(None, _REPEATS)
+        if self._can_be_written_out():
+            yield from self._unknown_points(label)
+        else:
+            for _ in range(_REPEATS):
+                yield self.suggesters[label].random_point()
+
+    def _give_up(self, label: str) -> None:
+        """No further point of the arm can be found. Raises SpecError where there is none at all: all were refused."""
+        if self.refused and not self.counts[label]:
+            raise SpecError(f"study {self.study.name}", self.refused[:1])
+        reason = f"{self.counts[label]} of {self._wanted} points: every other one is known already or refused"
+        if self.refused:
+            reason += f" ({self.refused[0]})"
+        self.ledger.record_search_end(self.study_id, label, reason)
+        self.counts[label] = self._wanted
+
+    def _can_be_written_out(self) -> bool:
         space = self.study.space or {}
-        if not all(finite_values(dimension) is not None for dimension in space.values()):
-            return
-        if grid_size(space) > LARGEST_GRID:
-            return
+        finite = all(finite_values(dimension) is not None for dimension in space.values())
+        return finite and grid_size(space) <= LARGEST_GRID
+
+    def _unknown_points(self, label: str) -> Iterator[Point]:
+        """All that are left."""
+        space = self.study.space or {}
         arm = next(arm for arm in self.study.arms if arm.label == label)
         for point in grid(space):
             with suppress(SpecError):

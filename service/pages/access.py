@@ -8,7 +8,9 @@ from typing import Annotated
 from fastapi import APIRouter, Cookie, Request
 from fastapi.responses import HTMLResponse
 
+from bln_search.core.urls import without_password
 from bln_search.core.words import Scope
+from bln_search.settings import SECRETS
 from bln_search.storage.access import TokenKind, find_bearer
 from bln_search.storage.browse import workers_seen
 from bln_search.storage.migration import present_revision
@@ -20,7 +22,6 @@ from service.routes.tokens import token_page
 from service.security import COOKIE, Admin, Reader, count_wrong, visible_owner
 
 router = APIRouter(include_in_schema=False)
-_SECRET = ("token", "database")
 _ROWS = 25
 
 
@@ -64,8 +65,9 @@ def settings(request: Request, context: Here, admin: Admin) -> HTMLResponse:
     shown = []
     for name, field in type(context.settings).model_fields.items():
         value = getattr(context.settings, name)
-        secret = name in _SECRET and value is not None
-        shown.append((f"BLN_SEARCH_{name.upper()}", "set, not shown" if secret else value, field.description))
+        secret = name in SECRETS and value is not None
+        word = "set, not shown" if secret else without_password(value) if isinstance(value, str) else value
+        shown.append((f"BLN_SEARCH_{name.upper()}", word, field.description))
     return page(
         request,
         "settings.html",

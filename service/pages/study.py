@@ -46,7 +46,7 @@ def study(request: Request, seen: Seen, context: Here) -> HTMLResponse:
         visitor=visitor_of(seen.bearer),
         study=study_view(line),
         per_layer=analysis is not None and bool(analysis.layers),
-        spec=json.loads(spec),
+        spec=json.dumps(json.loads(spec), indent=1, ensure_ascii=False),
         last=line.last_event,
         events=events,
         names=trial_names(context.engine, sorted({one.trial_id for one in events if one.trial_id})),

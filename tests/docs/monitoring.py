@@ -23,6 +23,7 @@ WORDS = {
     "topk",
     "clamp_min",
     "histogram_quantile",
+    "offset",
 } | {"min_over_time"}
 """Words of PromQL that are used there; promtool knows them all."""
 

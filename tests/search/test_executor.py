@@ -41,6 +41,12 @@ def test_what_happened_decides_the_class(error, failure, disk_full):
     assert message.reason
 
 
+def test_only_an_accelerator_spoils_the_process_for_what_comes_next():
+    assert failed(torch.AcceleratorError("CUDA error: an illegal memory access")).process_spoilt
+    assert not failed(torch.OutOfMemoryError("CUDA out of memory")).process_spoilt
+    assert not failed(OSError(errno.EIO, "input/output error")).process_spoilt
+
+
 def test_a_real_allocation_that_cannot_be_is_out_of_memory():
     with pytest.raises(RuntimeError) as caught:
         torch.empty(2**60)

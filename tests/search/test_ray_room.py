@@ -21,3 +21,8 @@ def test_two_nodes_with_a_gpu_each_carry_no_trial_that_wants_two():
 @pytest.mark.parametrize(("cpus", "side_by_side", "share"), [(2, 1, 1.0), (2, 3, 0.66), (2, 200, 0.01), (2, 900, 0.01)])
 def test_however_many_trials_are_asked_for_each_takes_something(cpus, side_by_side, share):
     assert cpu_share(cpus, side_by_side) == share
+
+
+@pytest.mark.parametrize(("side_by_side", "share"), [(2, 4.0), (3, 2.0), (1, 4.0), (8, 1.0), (16, 0.5)])
+def test_a_trial_of_four_threads_takes_up_to_four_cores(side_by_side, share):
+    assert cpu_share(8, side_by_side, most=4) == share

@@ -171,6 +171,27 @@ def test_going_on_does_not_repeat_the_first_suggestions(url):
     assert len({str(point) for point in first}) == 3
 
 
+def test_a_sampler_whose_records_are_lost_does_not_begin_anew(url, tmp_path):
+    """Known points would only come once more: a random sampler that begins anew says the same as before."""
+    one = suggester(url, sampler="random")
+    records = [ask(one, f"key{step}") for step in range(25)]
+    again = suggester(f"sqlite:///{tmp_path / 'other.sqlite3'}", sampler="random")
+    again.restore([[record] for record in records])
+    following = [ask(again, f"new{step}").parameters for step in range(25)]
+    assert not {str(point) for point in following} & {str(record.parameters) for record in records}
+
+
+def test_points_drawn_evenly_lie_in_the_space_and_differ(url):
+    one = suggester(url, sampler="gp")
+    drawn = []
+    for _ in range(5):
+        drawn.append(one.random_point())
+        one.drop(one.ask(drawn[-1]), "refused")
+    assert len({str(point) for point in drawn}) == 5
+    assert all(1e-4 <= point["training.learning_rate"] <= 1 for point in drawn)
+    assert all(point["arm.memory"] in range(5, 41, 5) for point in drawn)
+
+
 def test_records_that_are_no_database_are_an_error_that_says_what_to_do(tmp_path):
     tmp_path.joinpath("broken").write_text("not a database " * 100)
     with pytest.raises(LedgerError, match="may be removed, they are written anew"):

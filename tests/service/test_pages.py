@@ -142,9 +142,11 @@ def test_a_study_that_waits_has_a_page_and_says_that_nothing_is_measured(world, 
 
 def test_secrets_of_the_settings_are_not_shown(world, root):
     secret = {"token": SecretStr("bln_hush"), "database": "postgresql+psycopg://ada:hush@host/name"}
+    secret["checkpoints"] = "sftp://ada:hush@host/kept"
     world.context.settings = world.settings.model_copy(update=secret)
     text = root.get("/settings").text
     assert text.count("set, not shown") == 2
+    assert "sftp://ada:***@host/kept" in text
     assert "hush" not in text
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
 
 import numpy as np
@@ -22,7 +23,7 @@ from bln_search.storage.layers import find_progress, is_searched, layer_searches
 from bln_search.storage.ledger import open_ledger
 from bln_search.storage.trained import stored_evaluations, trained_trials
 from bln_search.worker import layers as worker_layers
-from bln_search.worker.analysis import Attended, analyze
+from bln_search.worker.analysis import Attended, Searched, analyze
 from bln_search.worker.layers import StoppedError, search_layers
 from bln_search.worker.loop import Worker
 from tests.storage.searches import assert_same
@@ -260,6 +261,20 @@ def test_what_cannot_be_searched_is_said_and_the_others_are_kept(worked, copied,
     assert [one.arm for one in analysis.layers] == ["ln"]
     assert analysis.comparison is not None
     assert find_analysis(copied.engine, study_id).analysis == analysis
+    assert analyze(copied, study_id, None).layers_reason == analysis.layers_reason  # a probe searches nothing
+    assert analyze(copied, study_id, None, searched=Searched()).layers_reason is None
+
+
+def test_a_search_that_breaks_down_takes_nothing_else_with_it(worked, copied, place, monkeypatch):
+    def broken(*_, **__):
+        raise BrokenProcessPool("a process was terminated")
+
+    monkeypatch.setattr(worker_layers, "search_trial", broken)
+    analysis = analyze(copied, worked[1], place)
+    assert analysis.layers_reason == "BrokenProcessPool: a process was terminated"
+    assert analysis.comparison is not None
+    assert analysis.recommendation is not None
+    assert analysis.reason is None
 
 
 def test_a_checkpoint_that_is_not_here_costs_its_network_alone(worked, copied, place):

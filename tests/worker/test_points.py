@@ -10,6 +10,7 @@ from bln_search.core.states import StudyState
 from bln_search.search.messages import EpochDone, TrainingDiverged, TrainingPruned, Verdict
 from bln_search.specs import parse_study
 from bln_search.storage import queries
+from bln_search.storage.browse import list_events
 from bln_search.storage.ledger import open_ledger
 from bln_search.worker import run_study
 from bln_search.worker.identity import own_name
@@ -87,9 +88,55 @@ def test_what_is_left_is_written_out_only_where_that_is_not_too_much(ledger, mon
     spec = parse_study(f"{HEAD}space: {{{sizes}}}\nsearch: {{sampler: random, trials: 2}}\n")
     planned = Points(ledger, ledger.accept(spec), spec)
     assert len(list(planned._unknown_points("bn"))) == 16
+    assert list(planned._candidates("bn"))[20:] == list(planned._unknown_points("bn"))
     monkeypatch.setattr("bln_search.worker.points.LARGEST_GRID", 15)
-    assert list(planned._unknown_points("bn")) == []
+    assert len(list(planned._candidates("bn"))) == 40
     planned.close()
+
+
+SOME_REFUSED = (
+    "training.optimizer: {kind: choice, values: [sgd, adam]}, training.momentum: {kind: choice, values: [null, 0.9]}"
+)
+"""Three combinations that can be tried, and one that cannot."""
+
+
+class Stuck:
+    """A sampler that says the same refused combination for ever, as one may that learns nothing of what is refused."""
+
+    def infer_relative_search_space(self, *_):
+        return {}
+
+    def sample_independent(self, _study, _trial, name, _distribution):
+        return {"training.optimizer": "adam", "training.momentum": 0.9, "training.learning_rate": 0.01}[name]
+
+    def sample_relative(self, *_):
+        return {}
+
+    def before_trial(self, *_):
+        pass
+
+    def after_trial(self, *_):
+        pass
+
+
+def test_a_sampler_that_insists_on_what_is_refused_does_not_end_the_study(ledger, monkeypatch):  # noqa: F811
+    spec = parse_study(f"{HEAD}space: {{{SOME_REFUSED}, {RATE}}}\nsearch: {{sampler: gp, trials: 6, startup: 2}}\n")
+    study_id = ledger.accept(spec)
+    monkeypatch.setattr("bln_search.search.suggest.make_sampler", lambda *_: Stuck())
+    executor = Scripted()
+    assert run_study(ledger, study_id, executor, Watcher()) is StudyState.COMPLETE
+    assert len(executor.tasks) == 6
+    assert not any(one.trial.training.optimizer == "adam" and one.trial.training.momentum for one in executor.tasks)
+
+
+def test_an_arm_that_has_too_few_points_says_so(ledger):  # noqa: F811
+    spec = parse_study(f"{HEAD}space: {{{SOME_REFUSED}}}\nsearch: {{sampler: random, trials: 4}}\n")
+    study_id = ledger.accept(spec)
+    assert run_study(ledger, study_id, Scripted(), Watcher()) is StudyState.COMPLETE
+    (event,) = [one for one in list_events(ledger.engine, study_id, 0, 200) if one.kind == "search_ended"]
+    assert event.data["arm"] == "bn"
+    assert event.data["reason"].startswith("3 of 4 points: ")
+    assert "momentum belongs to the optimizer sgd" in event.data["reason"]
 
 
 def test_a_second_process_is_refused_even_between_two_trials(ledger):  # noqa: F811

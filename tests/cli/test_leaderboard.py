@@ -1,0 +1,43 @@
+"""`bln-search leaderboard --arm`: a part of the whole table, the same from the database as from the service."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from contextlib import closing
+
+import pytest
+
+from tests.end_to_end.commands import call
+from tests.service.conftest import World
+
+ARMS = "[{method: bln}, {method: bln, name: other}]"
+
+
+@pytest.fixture
+def world(home):
+    with closing(World(home)) as made:
+        made.study_id = made.complete("two", arms=ARMS)
+        yield made
+
+
+def test_an_arm_keeps_its_ranks_in_the_whole_table(world):
+    whole = list(csv.DictReader(io.StringIO(call("leaderboard", "two", "--format", "csv", check=0).stdout)))
+    shown = call("leaderboard", "two", "--arm", "other", "--format", "json", check=0).stdout
+    ranks = {row["configuration"]: int(row["rank"]) for row in whole if row["arm"] == "other" and row["rank"]}
+    assert sorted(ranks.values()) == list(range(1, 30, 2))  # two arms of equal figures: every rank is shared by two
+    rows = [row for row in json.loads(shown)["rows"] if row["rank"]]
+    assert {row["configuration"]: row["rank"] for row in rows} == ranks
+    address = f"/api/v1/studies/{world.study_id}/leaderboard"
+    served = world.client().get(address, params={"arm": "other"}).json()["rows"]
+    assert {row["configuration"]: row["rank"] for row in served if row["rank"]} == ranks
+
+
+def test_nothing_is_said_of_rows_that_are_not_shown(world):
+    whole = call("leaderboard", "two", check=0).stdout
+    assert "Use " in whole or "told apart" in whole
+    of_one = call("leaderboard", "two", "--arm", "other", check=0).stdout
+    assert "Only rows of other; ranks and groups are those of the whole table." in of_one
+    assert "Use " not in of_one
+    assert "told apart" not in of_one
