@@ -47,6 +47,10 @@ class DataError(BlnSearchError):
     """A data set that is missing, corrupt or too small for what was asked."""
 
 
+class DataAbsentError(DataError):
+    """Files of a data set that are not on this machine, or that it cannot read: another one may have them."""
+
+
 class ChecksumError(DataError):
     """A file whose content is not the published one."""
 

@@ -7,13 +7,14 @@ import hashlib
 import lzma
 import tarfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from bln_search.core.errors import ChecksumError, DataError
+from bln_search.core.errors import ChecksumError, DataAbsentError, DataError
 
 
 class Readable(Protocol):
@@ -58,20 +59,48 @@ def find_file(file: SourceFile, folders: list[Path]) -> Path | None:
 
 
 def read_file(file: SourceFile, folders: list[Path], archive: Archive | None) -> bytes:
-    """The verified content of `file`. Raises DataError where it is absent or damaged, ChecksumError if different."""
-    path = find_file(file, folders)
-    if path is not None:
-        return _verified(file, path, _unpack(file, path))
-    if archive is not None:
-        for folder in folders:
-            if (folder / archive.name).is_file():
-                return _verified(file, folder / archive.name, _from_archive(file, archive, folder / archive.name))
+    """The verified content of `file`, from the first place where it is as published.
+
+    Raises DataAbsentError where it is in none or cannot be read, else what is wrong with it where it was found first:
+    DataError where it is damaged, ChecksumError where it is another.
+    """
+    first: DataError | None = None
+    for path, content in _found(file, folders, archive):
+        try:
+            return _verified(file, path, content())
+        except DataError as error:
+            first = first or error
+    if first is not None:
+        raise first
     looked = ", ".join(str(folder) for folder in folders)
     also = f" or the archive {archive.name}" if archive else ""
-    raise DataError(
+    raise DataAbsentError(
         f"{file.name} (or {file.name}.gz, .xz{also}) is not in {looked}: give the folder that holds it with --data or "
         "BLN_SEARCH_DATA, or get it with `bln-search data fetch NAME`"
     )
+
+
+def _found(
+    file: SourceFile, folders: list[Path], archive: Archive | None
+) -> Iterator[tuple[Path, Callable[[], bytes]]]:
+    """Every path that may hold the file, with what reads it: plain, packed, in the archive."""
+    for folder in folders:
+        for suffix in _OPENERS:
+            path = folder / (file.name + suffix)
+            if path.is_file():
+                yield path, partial(_unpack, file, path)
+    for folder in folders if archive is not None else ():
+        assert archive is not None
+        path = folder / archive.name
+        if path.is_file():
+            yield path, partial(_from_archive, file, archive, path)
+
+
+def _unreadable(path: Path, error: Exception) -> DataError:
+    """What to say of a file that could not be unpacked; what the system refuses is not the file's fault."""
+    if isinstance(error, OSError) and error.errno is not None:
+        return DataAbsentError(f"{path} cannot be read on this machine ({error.strerror})")
+    return DataError(f"{path} cannot be unpacked ({error}): the file is damaged, get it again")
 
 
 def _unpack(file: SourceFile, path: Path) -> bytes:
@@ -80,7 +109,7 @@ def _unpack(file: SourceFile, path: Path) -> bytes:
         with _OPENERS[suffix](path) as stream:
             return stream.read(file.size + 1)
     except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
-        raise DataError(f"{path} cannot be unpacked ({error}): the file is damaged, get it again") from None
+        raise _unreadable(path, error) from None
 
 
 def _from_archive(file: SourceFile, archive: Archive, path: Path) -> bytes:
@@ -92,7 +121,7 @@ def _from_archive(file: SourceFile, archive: Archive, path: Path) -> bytes:
     except KeyError:
         content = None
     except (OSError, EOFError, lzma.LZMAError, zlib.error, tarfile.TarError) as error:
-        raise DataError(f"{path} cannot be unpacked ({error}): the file is damaged, get it again") from None
+        raise _unreadable(path, error) from None
     if content is None:
         raise DataError(f"{path} has no file {member}: it is not the official archive, get it again")
     return content

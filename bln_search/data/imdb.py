@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from bln_search.core.errors import DataError
+from bln_search.core.errors import DataAbsentError, DataError
 from bln_search.data.dataset import DataSet
 from bln_search.data.reviews import FOLDER, SPLITS, JsonLines, ReviewArchive, ReviewFiles, ReviewFolder, Reviews
 from bln_search.data.texts import FIRST_WORD, last_marks, vocabulary, words
@@ -65,7 +65,7 @@ class ReviewSource:
 
 
 def find_reviews(folders: Sequence[Path], archive_md5: str = ARCHIVE_MD5) -> ReviewSource:
-    """The reviews in the first of `folders` that has them. Raises DataError where none has.
+    """The reviews in the first of `folders` that has them. Raises DataAbsentError where none has.
 
     archive_md5: of the archive that is taken for the published one.
     """
@@ -75,7 +75,7 @@ def find_reviews(folders: Sequence[Path], archive_md5: str = ARCHIVE_MD5) -> Rev
         if found is not None:
             return ReviewSource(found)
     looked = ", ".join(str(folder) for folder in folders)
-    raise DataError(
+    raise DataAbsentError(
         f"imdb is not in {looked}: neither train.jsonl and test.jsonl (or .gz, .xz) nor the folder {FOLDER} nor the "
         f"archive {ARCHIVE}; give the folder that holds them with --data or BLN_SEARCH_DATA, or get them with "
         "`bln-search data fetch imdb`"

@@ -86,9 +86,11 @@ class Standardizer:
         self.deviation: NDArray[np.float64] = np.full((1,) * inputs.ndim, scale, dtype=np.float64)
         if kind is not Standardization.NONE:
             axes = (0,) if kind is Standardization.PIXEL else (0, *range(2, inputs.ndim))
-            self.mean = inputs.mean(axes, dtype=np.float64, keepdims=True)
+            least, most = inputs.min(axes, keepdims=True), inputs.max(axes, keepdims=True)
+            constant = least == most  # their mean is rounded, and their deviation what that leaves
             deviation = inputs.std(axes, dtype=np.float64, keepdims=True)
-            self.deviation = np.where(deviation == 0, 1.0, deviation)
+            self.mean = np.where(constant, least, inputs.mean(axes, dtype=np.float64, keepdims=True))
+            self.deviation = np.where(constant | (deviation == 0), 1.0, deviation)
 
     def __call__(self, inputs: Inputs) -> NDArray[np.float32]:
         """Standardized inputs, in slices so that float64 copies stay small."""

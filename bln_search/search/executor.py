@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
 from typing import Protocol
 
 import torch
 
-from bln_search.core.errors import BlnSearchError, CheckpointStoreError, StorageFullError
+from bln_search.core.errors import BlnSearchError, CheckpointStoreError, DataAbsentError, StorageFullError
 from bln_search.core.files import NO_ROOM
 from bln_search.core.states import FailureClass
 from bln_search.search.messages import Message, Task, TaskFailed, Verdict
@@ -43,8 +44,8 @@ def failed(error: Exception) -> TaskFailed:
     reason = f"{type(error).__name__}: {error}"
     if isinstance(error, torch.OutOfMemoryError | MemoryError) or _no_memory(error):
         return TaskFailed(FailureClass.OUT_OF_MEMORY, reason)
-    if isinstance(error, CheckpointStoreError):
-        return TaskFailed(FailureClass.INFRASTRUCTURE, str(error), store_gone=True)
+    if isinstance(error, CheckpointStoreError | DataAbsentError):
+        return _lacking(error)
     full = isinstance(error, StorageFullError) or (isinstance(error, OSError) and error.errno in NO_ROOM)
     if isinstance(error, BlnSearchError):
         return TaskFailed(FailureClass.USER_ERROR, str(error), disk_full=full)
@@ -53,6 +54,13 @@ def failed(error: Exception) -> TaskFailed:
     if isinstance(error, OSError | EOFError):
         return TaskFailed(FailureClass.INFRASTRUCTURE, reason, disk_full=full)
     return TaskFailed(FailureClass.USER_ERROR, reason)
+
+
+def _lacking(error: CheckpointStoreError | DataAbsentError) -> TaskFailed:
+    """Nothing is wrong with the trial: what it needs is not there."""
+    if isinstance(error, DataAbsentError):
+        return TaskFailed(FailureClass.INFRASTRUCTURE, f"on {socket.gethostname()}: {error}", data_absent=True)
+    return TaskFailed(FailureClass.INFRASTRUCTURE, str(error), store_gone=True)
 
 
 def _no_memory(error: Exception) -> bool:

@@ -91,13 +91,15 @@ class EvaluationDone:
 class TaskFailed:
     """The attempt ended without a result.
 
-    process_spoilt: whatever the same process does next fails, too; it ends.
+    data_absent: the data are not on the machine that tried. process_spoilt: whatever the same process does next fails,
+    too; it ends.
     """
 
     failure: FailureClass
     reason: str
     disk_full: bool = False
     store_gone: bool = False
+    data_absent: bool = False
     process_spoilt: bool = False
 
 

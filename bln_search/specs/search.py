@@ -36,7 +36,7 @@ class Objective(StrEnum):
 
     loss: validation loss of the kept epoch, as the arm is judged. best_loss: the lowest validation loss of all its
     inference configurations. inference_seconds: measured time for a thousand examples in mini-batches of the training
-    size. parameters: number of trained weights.
+    size, on CPU with one thread the core's own. parameters: number of trained weights.
     """
 
     LOSS = "loss"

@@ -9,7 +9,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Protocol
 
-from bln_search.core.errors import BlnSearchError, CheckpointStoreError, SchemaChangedError, StorageFullError
+from bln_search.core.errors import (
+    BlnSearchError,
+    CheckpointStoreError,
+    DataAbsentError,
+    SchemaChangedError,
+    StorageFullError,
+)
 from bln_search.core.records import EpochRecord
 from bln_search.core.states import FailureClass, StudyState
 from bln_search.evaluation.memory import MEMORY_LIMIT
@@ -238,6 +244,8 @@ class _Run:
             raise StorageFullError(message.reason)
         if message.store_gone:  # nothing is wrong with the study: it is handed back, with all that is finished
             raise CheckpointStoreError(message.reason)
+        if message.data_absent:  # a machine that fails at once would be handed every trial there is
+            raise DataAbsentError(message.reason)
         trial_id = self.trial_of.pop(task.token)
         again = message.failure is not FailureClass.USER_ERROR and self.tries[trial_id] < _TRIES
         if message.failure is FailureClass.OUT_OF_MEMORY:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import hashlib
 import io
@@ -10,7 +11,8 @@ import tarfile
 
 import pytest
 
-from bln_search.core.errors import ChecksumError, DataError
+from bln_search.core.errors import ChecksumError, DataAbsentError, DataError
+from bln_search.data import files
 from bln_search.data.files import Archive, SourceFile, read_file
 
 CONTENT = b"content " * 1000
@@ -65,6 +67,28 @@ def test_other_content_names_both_checksums(tmp_path, content):
 def test_a_file_that_unpacks_to_far_more_is_not_unpacked_whole(tmp_path):
     (tmp_path / "part.bin.gz").write_bytes(gzip.compress(b"\0" * 50_000_000))
     with pytest.raises(ChecksumError, match=f"more than {FILE.size} bytes"):
+        read_file(FILE, [tmp_path], None)
+
+
+@pytest.mark.parametrize("good", ["part.bin.xz", "official.tar.gz"])
+def test_a_damaged_file_does_not_hide_a_good_one(tmp_path, good):
+    """What `fetch` gets lies beside what is damaged."""
+    (tmp_path / "part.bin").write_bytes(CONTENT[:-1])
+    (tmp_path / "part.bin.gz").write_bytes(b"no gzip")
+    with pytest.raises(ChecksumError, match=r"part\.bin is not the published"):
+        read_file(FILE, [tmp_path], ARCHIVE)
+    (tmp_path / good).write_bytes(lzma.compress(CONTENT) if good.endswith("xz") else tar("folder/part.bin"))
+    assert read_file(FILE, [tmp_path], ARCHIVE) == CONTENT
+
+
+def test_what_the_system_refuses_is_not_called_damaged(tmp_path, monkeypatch):
+    (tmp_path / "part.bin").write_bytes(CONTENT)
+
+    def stale(_path):
+        raise OSError(errno.ESTALE, "Stale file handle")
+
+    monkeypatch.setitem(files._OPENERS, "", stale)
+    with pytest.raises(DataAbsentError, match=r"part.bin cannot be read on this machine \(Stale file handle\)"):
         read_file(FILE, [tmp_path], None)
 
 

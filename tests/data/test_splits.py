@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from bln_search.core.errors import DataError
 from bln_search.core.words import Split
 from bln_search.data.dataset import DataSet
-from bln_search.data.prepared import fit_standardization, prepare
+from bln_search.data.prepared import Standardizer, fit_standardization, prepare
 from bln_search.data.splits import split_indices
 from bln_search.specs import DataSpec
 from bln_search.specs.data import Standardization
@@ -92,6 +92,21 @@ def test_what_was_fitted_standardizes_as_the_study_did_to_the_last_bit(kind):
     assert fitted.mean.ndim == data.test_inputs.ndim
     if kind is Standardization.NONE:
         np.testing.assert_array_equal(by_formula, (data.test_inputs / 255).astype(np.float32))
+
+
+@pytest.mark.parametrize("kind", ["pixel", "channel"])
+def test_an_input_that_never_varies_is_only_centred_whatever_its_value(kind):
+    """The mean of many equal numbers is rounded; what that leaves is no deviation to divide by."""
+    data = images(3000)
+    background = (0.1 - 0.1307) / 0.3081
+    inputs = data.train_inputs.astype(np.float64)
+    inputs[:, 0], inputs[:, 1:, 0, 0] = background, background
+    shown = inputs[:50].copy()
+    shown[:, :, 0, 0] = 1.0  # bright in some of the test examples
+    fitted = Standardizer(inputs, 1.0, Standardization(kind))
+    assert np.abs(fitted(inputs)[:, 0]).max() == 0
+    np.testing.assert_allclose(fitted(shown)[:, 0, 0, 0], 1.0 - background, rtol=1e-6)
+    assert fitted.deviation.min() > 0.1
 
 
 def test_a_mini_batch_larger_than_a_split_names_the_split():

@@ -7,7 +7,7 @@ import errno
 import pytest
 import torch
 
-from bln_search.core.errors import DataError, ModelError, StorageFullError
+from bln_search.core.errors import DataAbsentError, DataError, ModelError, StorageFullError
 from bln_search.core.states import FailureClass
 from bln_search.search.executor import failed
 from bln_search.search.workers import choose_workers, quota
@@ -30,6 +30,7 @@ from bln_search.search.workers import choose_workers, quota
         (StorageFullError("no room"), FailureClass.USER_ERROR, True),
         (ModelError("no norm"), FailureClass.USER_ERROR, False),
         (DataError("no file"), FailureClass.USER_ERROR, False),
+        (DataAbsentError("no file here"), FailureClass.INFRASTRUCTURE, False),
         (RuntimeError("mat1 and mat2 shapes cannot be multiplied"), FailureClass.USER_ERROR, False),
         (TypeError("missing argument"), FailureClass.USER_ERROR, False),
     ],

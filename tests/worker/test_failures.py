@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from bln_search.core.errors import DataAbsentError
 from bln_search.core.states import FailureClass, StudyState, TrialState
 from bln_search.evaluation.memory import MEMORY_LIMIT
 from bln_search.search.messages import TaskFailed, TrainingDiverged
@@ -56,6 +59,18 @@ def test_the_machinery_is_given_three_tries_and_a_user_error_one(ledger):  # noq
         ("infrastructure", False),
     ]
     assert ledger.find_study("small").trials == {TrialState.FAILED: 2}
+
+
+def test_a_machine_without_the_data_costs_no_trial(ledger):  # noqa: F811
+    """It fails at once, and so would be handed every trial there is."""
+    study_id = ledger.accept(study())
+    absent = TaskFailed(FailureClass.INFRASTRUCTURE, "on node7: train.bin is not in /data", data_absent=True)
+    with pytest.raises(DataAbsentError, match=r"on node7: train\.bin is not in /data"):
+        run_study(ledger, study_id, Scripted(TrainingDiverged("scripted"), absent), Watcher())
+    assert ledger.study(study_id).state is StudyState.INTERRUPTED
+    assert ledger.study(study_id).trials == {TrialState.DIVERGED: 1, TrialState.WAITING: 1}
+    assert failures(ledger, study_id) == []
+    assert run_study(ledger, study_id, Scripted(), Watcher()) is StudyState.COMPLETE
 
 
 def test_divergence_is_a_result_and_not_tried_again(ledger):  # noqa: F811
