@@ -40,10 +40,10 @@ def _eta(line: StudyLine, trials: int) -> float | None:
     """By the pace of the trials that have ended; None before the first has, or while nothing runs."""
     if line.state == StudyState.COMPLETE:
         return 0.0
-    if line.state != StudyState.RUNNING or line.started_at is None or not line.ended:
+    if line.pace is None:
         return None
-    gone = (datetime.now(UTC) - line.started_at).total_seconds()
-    return round(gone / line.ended * (trials - line.ended), 1)
+    begun = line.ended + line.trials.get(TrialState.FAILED, 0) + len(line.pace.running)
+    return round(line.pace.left(max(0, trials - begun), datetime.now(UTC)), 1)
 
 
 def detail_view(line: StudyLine, spec: str) -> StudyDetail:

@@ -1,4 +1,4 @@
-"""Lists of the ledger, a page at a time: each row after the last one seen, in one or two queries whatever the size."""
+"""Lists of the ledger, a page at a time: each row after the last one seen, in a few queries whatever the size."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from typing import Any
 from sqlalchemy import ColumnElement, Engine, bindparam, func, literal, select, tuple_
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
-from bln_search.core.states import TrialState
+from bln_search.core.states import StudyState, TrialState
 from bln_search.storage.engine import glancing, reading
+from bln_search.storage.pace import Pace, paces
 from bln_search.storage.queue import seen_since
 from bln_search.storage.tables import (
     CheckpointRow,
@@ -38,7 +39,7 @@ class Page:
 
 @dataclass(frozen=True)
 class StudyLine:
-    """A study in a list; trials by state."""
+    """A study in a list; trials by state; pace of one that runs and has a trial with its result."""
 
     id: int
     name: str
@@ -58,6 +59,7 @@ class StudyLine:
     started_at: datetime | None
     ended_at: datetime | None
     trials: dict[str, int] = field(default_factory=dict)
+    pace: Pace | None = None
 
     @property
     def ended(self) -> int:
@@ -65,7 +67,8 @@ class StudyLine:
         return sum(self.trials.get(state, 0) for state in (TrialState.FINISHED, TrialState.DIVERGED, TrialState.PRUNED))
 
 
-_STUDY = tuple(getattr(StudyRow, name) for name in StudyLine.__dataclass_fields__ if name not in ("trials",))
+_COLUMNS = tuple(name for name in StudyLine.__dataclass_fields__ if name not in ("trials", "pace"))
+_STUDY = tuple(getattr(StudyRow, name) for name in _COLUMNS)
 STUDY_SORTS: Mapping[str, InstrumentedAttribute[Any]] = {
     "created": StudyRow.id,
     "name": StudyRow.name,
@@ -94,8 +97,7 @@ def list_studies(
         query = query.where(StudyRow.id.in_(numbers))
     with reading(engine) as session:
         rows = session.execute(_paged(query, page, STUDY_SORTS, StudyRow.id)).all()
-        counts = _trials_by_state(session, [row.id for row in rows])
-        return [_study_line(row, counts) for row in rows]
+        return _study_lines(session, rows)
 
 
 def list_version(engine: Engine, owner: str | None = None) -> tuple[int, ...]:
@@ -118,7 +120,7 @@ def find_study_line(engine: Engine, study_id: int) -> tuple[StudyLine, str] | No
         found = session.execute(select(*_STUDY, StudyRow.spec).where(StudyRow.id == study_id)).first()
         if found is None:
             return None
-        return _study_line(found, _trials_by_state(session, [study_id])), found.spec
+        return _study_lines(session, [found])[0], found.spec
 
 
 def study_standing(engine: Engine, study_id: int) -> tuple[str, int, int, str, str] | None:
@@ -270,6 +272,12 @@ def _trials_by_state(session: Session, study_ids: Sequence[int]) -> dict[int, di
     return counted
 
 
-def _study_line(row: Any, counts: dict[int, dict[str, int]]) -> StudyLine:
-    values = {name: getattr(row, name) for name in StudyLine.__dataclass_fields__ if name != "trials"}
-    return StudyLine(**values, trials=counts.get(row.id, {}))
+def _study_lines(session: Session, rows: Sequence[Any]) -> list[StudyLine]:
+    counts = _trials_by_state(session, [row.id for row in rows])
+    pace = paces(session, [row.id for row in rows if row.state == StudyState.RUNNING])
+    return [
+        StudyLine(
+            **{name: getattr(row, name) for name in _COLUMNS}, trials=counts.get(row.id, {}), pace=pace.get(row.id)
+        )
+        for row in rows
+    ]

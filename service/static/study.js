@@ -48,9 +48,15 @@ function line(event) {
 }
 
 function duration(seconds) {
-  const parts = [["h", 3600], ["min", 60], ["s", 1]];
-  const [unit, size] = parts.find(([, one]) => seconds >= one) || ["s", 1];
-  return `, ${Math.round(seconds / size)} ${unit} left`;
+  const whole = Math.round(seconds);
+  const units = [[86400, "d", 3600, "h"], [3600, "h", 60, "min"], [60, "min", 1, "s"]];
+  const found = units.find(([size]) => whole >= size);
+  if (!found) {
+    return `, ${whole} s left`;
+  }
+  const [size, unit, smaller, name] = found;
+  const rest = Math.floor((whole % size) / smaller);
+  return `, ${Math.floor(whole / size)} ${unit}${rest ? ` ${rest} ${name}` : ""} left`;
 }
 
 function stand(study) {

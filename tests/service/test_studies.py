@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+from datetime import UTC, datetime, timedelta
 
 import pytest
+from sqlalchemy import update
 
 from bln_search.core.registered import DATA_SETS
 from bln_search.core.states import FailureClass, StudyState
 from bln_search.storage.browse import find_study_line
+from bln_search.storage.engine import writing
+from bln_search.storage.tables import AttemptRow, StudyRow
 from tests.service.conftest import body, finish_trial, study
 
 STUDIES = "/api/v1/studies"
@@ -259,6 +263,29 @@ def test_progress_and_time_left_follow_the_trials(world, client):
     world.ledger.end_study(study_id, runner="host/1/0")
     assert client.get(path).json()["eta_seconds"] == 0
     assert find_study_line(world.ledger.engine, study_id)[0].state == StudyState.COMPLETE
+
+
+def test_time_left_is_that_of_trials_whatever_else_the_study_waited_for(world, client):
+    """Paused for days, it says what its trials take, two side by side."""
+    study_id = world.queue.submit(study(seeds=range(8)), "ada").study_id
+    world.queue.claim("host/1/0", lambda _: True, 9)
+    first, second, third, fourth, *_ = world.ledger.open_trials(study_id)
+    for trial in (first, second):
+        finish_trial(world.ledger, trial)
+    for trial in (third, fourth):
+        world.ledger.claim(trial.id, "host/1/0")
+    days_ago = datetime.now(UTC) - timedelta(days=3)
+    took = {first.id: timedelta(seconds=100), second.id: timedelta(seconds=40)}
+    with writing(world.ledger.engine) as session:
+        session.execute(update(StudyRow).values(started_at=days_ago))
+        for number, seconds in took.items():
+            times = {"started_at": days_ago, "ended_at": days_ago + seconds}
+            session.execute(update(AttemptRow).where(AttemptRow.trial_id == number).values(times))
+        since = datetime.now(UTC) - timedelta(seconds=40)
+        session.execute(update(AttemptRow).where(AttemptRow.ended_at.is_(None)).values(started_at=since))
+    told = client.get(f"{STUDIES}/{study_id}").json()["eta_seconds"]
+    assert told == pytest.approx((4 * 70 + 2 * (70 - 40)) / 2, abs=10)  # four wait, two are half done
+    assert client.get(STUDIES).json()["items"][0]["eta_seconds"] == pytest.approx(told, abs=10)
 
 
 def test_deleting_leaves_what_a_trial_under_way_may_have_written(world, client):
