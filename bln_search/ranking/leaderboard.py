@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -11,7 +10,7 @@ from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.records import Evaluation
 from bln_search.core.states import EvaluationState
 from bln_search.core.words import PopulationEstimate, Split
-from bln_search.specs.space import point_label
+from bln_search.specs.space import written_label
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,7 @@ class LeaderboardRow:
     @property
     def parameters(self) -> str:
         """The point for people."""
-        return point_label(json.loads(self.point)) if self.point else ""
+        return written_label(self.point)
 
 
 @dataclass(frozen=True)

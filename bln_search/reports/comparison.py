@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 from rich.table import Table
 from rich.text import Text
 
@@ -14,7 +12,7 @@ from bln_search.ranking.factors import VarianceShares
 from bln_search.ranking.interval import ALPHA
 from bln_search.ranking.leaderboard import RANKED_ON_TEST, Candidate
 from bln_search.ranking.selection import Selection
-from bln_search.specs.space import point_label
+from bln_search.specs.space import written_label
 
 
 def groups_of(analysis: Analysis | None) -> dict[Candidate, ComparedRow]:
@@ -41,7 +39,7 @@ def comparison_table(comparison: Comparison, title: str = "") -> Table:
         pair = comparison.pair(0, place)
         cells = [str(place + 1), row.group]
         cells += [row.arm] if arms else []
-        cells += [point_label(json.loads(row.point)) if row.point else ""] if points else []
+        cells += [written_label(row.point)] if points else []
         cells += [row.configuration, row.estimate or "–", *([str(row.batch_size)] if sizes else [])]
         cells += [f"{row.loss:.4f}", *difference_cells(pair), f"{row.accuracy:.2%}".rstrip("%")]
         cells += [f"{row.lowest_rank}–{row.highest_rank}", f"{row.first_share:.0%}"]
@@ -105,7 +103,7 @@ def _told_apart(found: Comparison) -> str:
 
 
 def _shares_line(one: VarianceShares) -> str:
-    point = f" {point_label(json.loads(one.point))}" if one.point else ""
+    point = f" {written_label(one.point)}" if one.point else ""
     parts = ", ".join(f"{name} {share:.0%}" for name, share in one.shares if share >= 0.005)
     return f"Variance of the {one.split} loss of {one.arm}{point}: {parts}."
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
 from collections.abc import Iterable, Sequence
@@ -11,7 +10,7 @@ from bln_search.core.words import LayerScope, LayerSearch
 from bln_search.ranking.interval import Interval, interval_of
 from bln_search.ranking.per_layer import ConfirmedDifference, LayerResult, LayerRow, NetworkChoice
 from bln_search.reports.words import rounded, signed
-from bln_search.specs.space import point_label
+from bln_search.specs.space import written_label
 
 _SEARCHES = {
     LayerSearch.EXACT: "exact enumeration",
@@ -32,7 +31,7 @@ _RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 def result_label(result: LayerResult) -> str:
     """The arm and point that were searched, for people."""
-    return f"{result.arm}, {point_label(json.loads(result.point))}" if result.point else result.arm
+    return f"{result.arm}, {written_label(result.point)}" if result.point else result.arm
 
 
 def effects_heading(result: LayerResult) -> str:

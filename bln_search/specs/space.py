@@ -200,6 +200,11 @@ def point_label(point: Point) -> str:
     return " ".join(f"{name}={_shown(value)}" for name, value in named)
 
 
+def written_label(written: str) -> str:
+    """The same of a point that is written as JSON; empty for none."""
+    return point_label(json.loads(written)) if written else ""
+
+
 def _shown(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"

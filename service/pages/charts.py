@@ -14,9 +14,9 @@ from bln_search.ranking.comparison import Comparison
 from bln_search.ranking.groups import losses_by_condition
 from bln_search.ranking.probed import Probed, company
 from bln_search.reports.charts import Chart
-from bln_search.reports.charts.chart import condition_label
+from bln_search.reports.charts.chart import condition_labels
 from bln_search.reports.charts.comparison import critical_difference_chart, differences_chart
-from bln_search.reports.charts.conditions import best_points, point_results, ranks_of_best, readable
+from bln_search.reports.charts.conditions import best_points, point_results, ranks_of_best
 from bln_search.reports.charts.configurations import ByConfiguration, effects_chart, heat_map
 from bln_search.reports.charts.curves import ERROR, LOSS, Metric, TrialCurve, curves_chart
 from bln_search.reports.charts.layers import drift_chart
@@ -69,8 +69,7 @@ class Question:
 
     def labels(self) -> list[str]:
         """The conditions for people."""
-        among = list(self.conditions)
-        return [condition_label(readable(one), [readable(other) for other in among]) for one in among]
+        return list(condition_labels(self.conditions).values())
 
     def points(self) -> list[PointResult]:
         """Every point with its best mean loss, where the study has a space."""

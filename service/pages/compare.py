@@ -12,7 +12,7 @@ from bln_search.core.words import Split
 from bln_search.ranking.differences import match
 from bln_search.ranking.groups import losses_by_condition
 from bln_search.reports.charts import Chart
-from bln_search.reports.charts.chart import condition_label
+from bln_search.reports.charts.chart import condition_label, distinct
 from bln_search.reports.charts.configurations import ranks_under
 from bln_search.storage.access import Bearer
 from bln_search.storage.browse import Page, StudyLine, list_studies
@@ -93,7 +93,8 @@ def _ranks(context: Context, reader: Bearer, study: list[int] | None, split: str
         for condition, losses in list(losses_by_condition(board.losses[Split(split)]).items())[:_MOST]
     ]
     among = [condition for _, condition, _ in found]
-    return ranks_under({f"{name}, {condition_label(condition, among)}": losses for name, condition, losses in found})
+    labels = distinct(f"{name}, {condition_label(condition, among)}" for name, condition, _ in found)
+    return ranks_under({label: losses for label, (_, _, losses) in zip(labels, found, strict=True)})
 
 
 def _choices(context: Context, reader: Bearer, newest: list[StudyLine], chosen: list[int]) -> list[StudyLine]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 from typing import Annotated, Literal
 
@@ -12,9 +11,9 @@ from fastapi.responses import HTMLResponse
 from bln_search.core.configuration import InferenceConfiguration, Method, all_configurations
 from bln_search.core.words import PopulationEstimate
 from bln_search.ranking.groups import losses_by_condition
-from bln_search.reports.charts.chart import condition_label
+from bln_search.reports.charts.chart import condition_labels
 from bln_search.reports.comparison import groups_of
-from bln_search.specs.space import point_label
+from bln_search.specs.space import written_label
 from bln_search.storage.overview import checkpoints_of
 from service.boards import Board
 from service.context import Here
@@ -69,7 +68,7 @@ def configuration(
         view=configuration_view(wanted, method),
         method=method,
         shown=shown_row(first, board, groups),
-        parameters=point_label(json.loads(first.point)) if first.point else "",
+        parameters=written_label(first.point),
         others=[shown_row(row, board, groups) for row in same if row is not first][:50],
         ranked_on=board.leaderboard.ranked_on,
         wins=_wins(board, wanted),
@@ -80,11 +79,12 @@ def configuration(
 def _wins(board: Board, configuration: InferenceConfiguration) -> list[str]:
     """The conditions under which it has the lowest mean loss of all."""
     conditions = losses_by_condition(board.losses[board.leaderboard.ranked_on])
+    labels = condition_labels(conditions)
     won = []
     for condition, losses in conditions.items():
         means = {one: statistics.fmean(values.values()) for one, values in losses.items()}
         if configuration in means and means[configuration] == min(means.values()):
-            won.append(condition_label(condition, list(conditions)))
+            won.append(labels[condition])
     return won[:_MOST_WINS]
 
 

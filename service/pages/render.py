@@ -15,6 +15,7 @@ from markupsafe import Markup
 
 from bln_search.core.version import VERSION
 from bln_search.reports.words import rounded, signed
+from bln_search.specs.space import written_label
 from service.pages import words
 from service.pages.assets import assets_version, plotly_version
 
@@ -44,6 +45,7 @@ def environment() -> Environment:
         "duration": words.duration,
         "switches": words.switches,
         "computed": words.computed,
+        "parameters": written_label,
         "time": _time,
     }
     made.globals |= {

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
 from bln_search.core.states import StudyState
+from bln_search.reports.comparison import groups_of
 from bln_search.reports.words import over_seeds
 from bln_search.storage.browse import list_studies
 from bln_search.storage.overview import count_studies
@@ -75,6 +76,7 @@ def best(context: Here, reader: Reader, study: Annotated[list[int], Query(max_le
         row = board.leaderboard.best if board else None
         figures = row.figures.get(board.leaderboard.ranked_on) if row and board else None
         loss = None if figures is None or row is None else over_seeds(figures.loss, row.seeds)
-        shared = len(board.sharing_first or ()) if board else 0
+        compared = groups_of(context.analyses.get(line.id)) if board else {}
+        shared = sum(one.shares_first for one in compared.values()) or len((board and board.sharing_first) or ())
         rows.append((line.id, row, loss, shared))
     return fragment("parts/best.html", rows=rows)

@@ -11,7 +11,7 @@ from sqlalchemy import Engine
 
 from bln_search.ranking.analysis import Analysis
 from bln_search.reports.comparison import groups_of
-from bln_search.specs.space import point_label
+from bln_search.specs.space import written_label
 from bln_search.storage.browse import find_study_line
 from bln_search.storage.overview import Cell, cells, last_events, states_by_arm, trial_names
 from service.context import Context, Here
@@ -96,6 +96,6 @@ def _cells(engine: Engine, study_id: int) -> dict[str, Any]:
     seeds = sorted({one.seed for one in found})
     grid: dict[tuple[str, str], dict[int, Cell]] = {}
     for one in found:
-        label = point_label(json.loads(one.point)) if one.point else ""
-        grid.setdefault((one.arm, label), {})[one.seed] = one
-    return {"grid": grid, "seeds": seeds, "counts": {}}
+        grid.setdefault((one.arm, one.point), {})[one.seed] = one
+    labelled = [(arm, written_label(point), row) for (arm, point), row in grid.items()]
+    return {"grid": labelled, "seeds": seeds, "counts": {}}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from hypothesis import given
@@ -14,8 +15,10 @@ from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.words import Scope
 from bln_search.ranking.interval import Interval
 from bln_search.reports.words import rounded
+from bln_search.specs import parse_study
 from bln_search.storage.engine import writing
 from bln_search.storage.tables import StudyRow
+from bln_search.worker.analysis import analyze
 from service.pages import words
 from service.pages.form import FIELDS, read_fields, set_field
 from tests.service.conftest import finish_trial, study
@@ -148,6 +151,56 @@ def test_secrets_of_the_settings_are_not_shown(world, root):
     assert text.count("set, not shown") == 2
     assert "sftp://ada:***@host/kept" in text
     assert "hush" not in text
+
+
+SEARCHED = """
+name: NAME
+title: MBN, effect of λ
+data: {name: digits}
+model: {name: mlp, widths: [8]}
+arms: [{method: bln}]
+seeds: [0, 1]
+space: {training.learning_rate: {kind: choice, values: [0.012341, 0.012344]}}
+search: {sampler: grid}
+"""
+
+
+def searched(world, name):
+    number = world.queue.submit(parse_study(SEARCHED.replace("NAME", name)), "ada").study_id
+    world.ledger.start_study(number, lambda _: True, "host/1/0")
+    for trial in world.ledger.open_trials(number):
+        finish_trial(world.ledger, trial)
+    world.ledger.end_study(number, runner="host/1/0")
+    return number
+
+
+def test_points_stand_as_people_read_them_and_none_hides_another(world, root):
+    """Two points that are alike in the digits that are shown."""
+    first, second = searched(world, "first"), searched(world, "second")
+    page = root.get(f"/studies/{first}").text
+    assert len(re.findall(r'id="trial-\d+"', page)) == 4
+    assert "MBN, effect of λ" in page.partition('<pre tabindex="0"')[2]
+    compared = root.get(f"/compare?study={first}&study={second}").text
+    assert "learning_rate=0.01234" in compared
+    assert "training.learning_rate" not in compared
+    ranks = root.get(f"/compare/ranks.json?study={first}&study={second}").text
+    assert "learning_rate=0.01234" in ranks
+    assert "training.learning_rate" not in ranks
+    configurations = [root.get(f"/studies/{first}/configurations/{word}").text for word in ("FFFF", "TTFF", "TFTF")]
+    assert all("{&#34;training" not in text for text in configurations)
+    drawn = json.loads(ranks)["figure"]["data"][0]["x"]
+    assert len(drawn) == len(set(drawn)) == 4
+
+
+def test_the_list_of_studies_counts_the_first_place_as_the_leaderboard_does(world, root):
+    number = world.complete("compared", seeds=(0, 1, 2))
+    analysis = analyze(world.ledger, number, None)
+    sharing = sum(row.shares_first for row in analysis.comparison.rows)
+    assert sharing > 1
+    board = world.context.boards.get(number, world.ledger.study(number).planned * 32)
+    board.__dict__["sharing_first"] = {board.leaderboard.best.candidate: 1.0}  # what seeds alone would say
+    assert f"shares first place with {sharing - 1} more" in root.get(f"/studies/best?study={number}").text
+    assert "it is not told from the best" in root.get(f"/studies/{number}/parts/leading").text
 
 
 def test_arms_that_lack_different_seeds_have_their_pages(world, root):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.ranking.groups import Condition
+from bln_search.specs.space import written_label
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C6D1F", "#999999")
 """Told apart by the colour-blind, too (Okabe & Ito 2008); yellow and black, which vanish on light or dark, replaced."""
@@ -66,12 +68,28 @@ def condition_label(condition: Condition, among: Sequence[Condition]) -> str:
     if len({one.arm for one in among}) > 1:
         parts.append(condition.arm)
     if len({one.point for one in among}) > 1:
-        parts.append(condition.point)
+        parts.append(written_label(condition.point))
     if len({one.batch_size for one in among}) > 1:
         parts.append(f"batch {condition.batch_size}")
     if len({one.estimate for one in among}) > 1 or not parts:
         parts.append(condition.estimate or "no population")
     return ", ".join(parts)
+
+
+def condition_labels(conditions: Iterable[Condition]) -> dict[Condition, str]:
+    """Of each of these conditions its own label."""
+    among = list(conditions)
+    return dict(zip(among, distinct(condition_label(one, among) for one in among), strict=True))
+
+
+def distinct(labels: Iterable[str]) -> list[str]:
+    """The same labels, later ones of several alike with a number: rounded points may read the same."""
+    seen: Counter[str] = Counter()
+    found = []
+    for label in labels:
+        seen[label] += 1
+        found.append(label if seen[label] == 1 else f"{label} ({seen[label]})")
+    return found
 
 
 def word_order(word: InferenceConfiguration | str) -> str:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
 from bln_search.ranking.comparison import ComparedRow, Comparison
-from bln_search.reports.charts.chart import COLOURS, Chart, layout
-from bln_search.specs.space import point_label
+from bln_search.reports.charts.chart import COLOURS, Chart, distinct, layout
+from bln_search.specs.space import written_label
 
 
 def row_labels(rows: Sequence[ComparedRow]) -> list[str]:
@@ -17,14 +16,14 @@ def row_labels(rows: Sequence[ComparedRow]) -> list[str]:
     for row in rows:
         parts = [row.arm] if len({one.arm for one in rows}) > 1 else []
         if len({one.point for one in rows}) > 1:
-            parts.append(point_label(json.loads(row.point)) if row.point else "")
+            parts.append(written_label(row.point))
         parts.append(row.configuration)
         if len({one.estimate for one in rows if one.estimate}) > 1 and row.estimate:
             parts.append(row.estimate)
         if len({one.batch_size for one in rows}) > 1:
             parts.append(str(row.batch_size))
         labels.append(" ".join(part for part in parts if part))
-    return labels
+    return distinct(labels)
 
 
 def differences_chart(comparison: Comparison) -> Chart:

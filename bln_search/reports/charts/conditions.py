@@ -11,7 +11,6 @@ from bln_search.ranking.leaderboard import Candidate
 from bln_search.reports.charts.chart import Chart
 from bln_search.reports.charts.configurations import ByConfiguration, rank_chart
 from bln_search.reports.charts.search import PointResult, flat
-from bln_search.specs.space import point_label
 
 _MOST_POINTS = 8
 
@@ -41,17 +40,11 @@ def lowest(losses: ByConfiguration) -> float:
     return min(statistics.fmean(values.values()) for values in losses.values())
 
 
-def readable(condition: Condition) -> Condition:
-    """The condition with its point for people."""
-    point = point_label(json.loads(condition.point)) if condition.point else ""
-    return Condition(condition.arm, point, condition.estimate, condition.batch_size)
-
-
 def ranks_of_best(conditions: Mapping[Condition, ByConfiguration], most: int) -> Chart | None:
     """Ranks over estimates and batch sizes; of a search only at its best point, where points would be too many."""
     best = next(((one.arm, one.point) for one in conditions if one.point), None)
     of_best = [one for one in conditions if best in (None, (one.arm, one.point))][:most]
-    return rank_chart({readable(one): conditions[one] for one in of_best})
+    return rank_chart({one: conditions[one] for one in of_best})
 
 
 def point_results(losses: Mapping[Candidate, Losses], seconds: Mapping[tuple[str, str], float]) -> list[PointResult]:

@@ -10,7 +10,16 @@ from typing import Any
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.ranking.effects import effects
 from bln_search.ranking.groups import Condition, Losses
-from bln_search.reports.charts.chart import COLOURS, DASHES, SYMBOLS, Chart, colour, condition_label, layout, word_order
+from bln_search.reports.charts.chart import (
+    COLOURS,
+    DASHES,
+    SYMBOLS,
+    Chart,
+    colour,
+    condition_labels,
+    layout,
+    word_order,
+)
 
 ByConfiguration = Mapping[InferenceConfiguration, Losses]
 
@@ -103,8 +112,8 @@ def effects_chart(losses: ByConfiguration) -> Chart | None:
 
 def rank_chart(conditions: Mapping[Condition, ByConfiguration]) -> Chart | None:
     """The rank of every configuration under several conditions; None for fewer than two that can be compared."""
-    labels = [condition_label(one, list(conditions)) for one in conditions]
-    return ranks_under(dict(zip(labels, conditions.values(), strict=True)))
+    labels = condition_labels(conditions)
+    return ranks_under({labels[one]: losses for one, losses in conditions.items()})
 
 
 def ranks_under(conditions: Mapping[str, ByConfiguration]) -> Chart | None:

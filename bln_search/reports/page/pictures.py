@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from bln_search.ranking.groups import Condition
 from bln_search.reports.charts import Chart
-from bln_search.reports.charts.chart import condition_label
-from bln_search.reports.charts.conditions import lowest, point_results, ranks_of_best, readable
+from bln_search.reports.charts.chart import condition_labels
+from bln_search.reports.charts.conditions import lowest, point_results, ranks_of_best
 from bln_search.reports.charts.configurations import effects_chart, heat_map
 from bln_search.reports.charts.curves import ERROR, LOSS, curves_chart
 from bln_search.reports.charts.layers import drift_chart
@@ -51,7 +50,7 @@ def layers(material: Material) -> Section | None:
 
 def _by_condition(material: Material) -> Iterable[Picture]:
     """Of the conditions with the lowest losses: the best of every arm, then the second of every arm, and so on."""
-    among = [readable(one) for one in material.conditions]
+    labels = condition_labels(material.conditions)
     turns: Counter[str] = Counter()
     places = {}
     for one in sorted(material.conditions, key=lambda one: lowest(material.conditions[one])):
@@ -59,11 +58,7 @@ def _by_condition(material: Material) -> Iterable[Picture]:
         turns[one.arm] += 1
     for condition in sorted(places, key=places.__getitem__)[:_MOST_CONDITIONS]:
         losses = material.conditions[condition]
-        yield from _pictures(heat_map(losses), effects_chart(losses), about=_label(condition, among))
-
-
-def _label(condition: Condition, among: list[Condition]) -> str:
-    return condition_label(readable(condition), among)
+        yield from _pictures(heat_map(losses), effects_chart(losses), about=labels[condition])
 
 
 def _pictures(*charts: Chart | None, about: str = "") -> list[Picture]:
