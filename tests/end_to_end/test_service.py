@@ -7,12 +7,16 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import closing
 
 import httpx
 import psutil
 import pytest
 
 from bln_search.client.stream import read_stream
+from bln_search.core.states import StudyState
+from bln_search.specs import load_study
+from bln_search.storage.ledger import open_ledger
 from tests.docs.pages import PAGES, blocks
 from tests.end_to_end.commands import call
 from tests.end_to_end.service import Service, until
@@ -216,6 +220,41 @@ def test_a_service_that_is_not_there_is_one_clear_error(tmp_path, file):
     assert done.returncode == 1
     assert "cannot be reached" in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+@pytest.fixture
+def quiet(tmp_path):
+    """A service that trains nothing."""
+    made = Service(tmp_path / "home", "--no-worker").start()
+    yield made
+    made.stop()
+
+
+def test_tokens_are_those_of_the_service_that_the_settings_name(quiet, tmp_path, monkeypatch):
+    """A token that leaked must not go on because one of another database was revoked in its place."""
+    here = tmp_path / "here"
+    monkeypatch.setenv("BLN_SEARCH_SERVER", quiet.address)
+    monkeypatch.setenv("BLN_SEARCH_TOKEN", quiet.token)
+    made = call("token", "create", "--scope", "read", "--label", "leaked", home=here, check=0)
+    assert f"a token of {quiet.address} for admin" in made.stderr
+    (line,) = [one for one in call("token", "list", home=here, check=0).stdout.splitlines() if "leaked" in one]
+    revoked = call("token", "revoke", line.split()[0], home=here, check=0)
+    assert f"of {quiet.address} is revoked" in revoked.stderr
+    asked = ("--server", quiet.address, "--token", made.stdout.strip())
+    assert "unknown, revoked or expired" in call("list", *asked, home=here, check=1).stderr
+    assert not (here / "ledger.sqlite3").exists()
+    both = call("token", "list", "--server", quiet.address, "--database", "sqlite:///x", home=here, check=2)
+    assert "either a database or a service" in both.stderr
+    assert call("token", "list", "--database", f"sqlite:///{tmp_path / 'own.sqlite3'}", home=here, check=0).stdout == ""
+
+
+def test_watching_ends_where_a_study_waits_for_a_person(quiet, file):
+    with closing(open_ledger(f"sqlite:///{quiet.home / 'ledger.sqlite3'}")) as ledger:
+        number = ledger.accept(load_study(file))
+        ledger.start_study(number, lambda _: True, "host/1/0")
+        assert ledger.end_study(number, exhausted=False, runner="host/1/0") is StudyState.INTERRUPTED
+    watched = call("watch", number, "--server", quiet.address, home=quiet.home, check=5)
+    assert f"study {number} is interrupted" in watched.stderr
 
 
 def test_the_client_of_the_page_prints_what_happens(service):
