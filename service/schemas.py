@@ -61,7 +61,7 @@ class Study(BaseModel):
     started_at: datetime | None
     ended_at: datetime | None
     progress: Progress
-    eta_seconds: float | None = Field(description="seconds until it is complete, by its own pace so far")
+    eta_seconds: float | None = Field(description="seconds until it is complete, by what its trials take")
 
 
 class StudyDetail(Study):
