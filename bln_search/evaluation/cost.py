@@ -24,8 +24,8 @@ def inference_seconds(network: nn.Module, mini_batch: Tensor) -> float:
 
     With one thread on CPU only while the core works on it, as other trials may share the core; else from start to end.
     """
-    alone = mini_batch.is_cuda or torch.get_num_threads() > 1
-    clock = time.perf_counter if alone else time.thread_time
+    one_core = mini_batch.device.type == "cpu" and torch.get_num_threads() == 1
+    clock = time.thread_time if one_core else time.perf_counter
     seconds = []
     with evaluation_mode(network), mini_batch_statistics(find_norms(network).values()):
         for _ in range(_PASSES):

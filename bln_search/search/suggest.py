@@ -108,8 +108,8 @@ class Suggester:
 
     def random_point(self) -> Point:
         """A point of the space drawn evenly, whatever the sampler makes of it; another one after every `drop`."""
-        drawn = optuna.create_study(sampler=RandomSampler(self.spec.seed + self._known)).ask(self.distributions)
-        return self.point(drawn)
+        sampler = RandomSampler((self.spec.seed + self._known) % 2**31)
+        return self.point(optuna.create_study(sampler=sampler).ask(self.distributions))
 
     @property
     def _known(self) -> int:
