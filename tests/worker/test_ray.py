@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import time
@@ -11,7 +12,7 @@ import psutil
 import pytest
 
 from bln_search.core.checkpoints import Folder
-from bln_search.core.errors import ClusterError
+from bln_search.core.errors import ClusterError, DataAbsentError
 from bln_search.core.states import FailureClass, StudyState, TrialState
 from bln_search.search.local import LocalExecutor
 from bln_search.search.messages import Progressed, TaskFailed
@@ -102,13 +103,23 @@ def test_a_worker_killed_is_noticed_at_once_and_its_trial_tried_again(executor, 
 
 
 def test_what_cannot_succeed_is_tried_once(executor, ledger):  # noqa: F811
-    spec = parse_study(STUDY.replace("LR", "0.002").replace("name: digits", "name: cifar10"))
+    spec = parse_study(STUDY.replace("epochs: 2, learning_rate: LR", "epochs: 2, batch_size: 1500"))
     study_id = ledger.accept(spec)
     watcher = Watcher()
     assert run_study(ledger, study_id, executor, watcher) is StudyState.FAILED
     failures = [message for _, message in watcher.messages if isinstance(message, TaskFailed)]
     assert [one.failure for one in failures] == [FailureClass.USER_ERROR] * 2
-    assert "give the folder that holds it with --data" in failures[0].reason
+    assert "a mini-batch of 1500 examples is larger than" in failures[0].reason
+
+
+def test_a_node_without_the_data_costs_no_trial(executor, ledger):  # noqa: F811
+    spec = parse_study(STUDY.replace("LR", "0.002").replace("name: digits", "name: cifar10"))
+    study_id = ledger.accept(spec)
+    said = rf"on {re.escape(socket.gethostname())}: data_batch_1\.bin .* give the folder that holds it with --data"
+    with pytest.raises(DataAbsentError, match=said):
+        run_study(ledger, study_id, executor, Watcher())
+    assert ledger.study(study_id).state is StudyState.INTERRUPTED
+    assert ledger.study(study_id).trials == {TrialState.WAITING: 2}
 
 
 def test_an_error_of_the_driver_leaves_at_once_and_gives_trials_back(executor, ledger):  # noqa: F811
