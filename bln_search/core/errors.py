@@ -63,6 +63,10 @@ class LedgerError(BlnSearchError):
     """The database cannot do what was asked."""
 
 
+class DamagedRecordError(LedgerError):
+    """A record of the database that cannot be read back; the others can."""
+
+
 class UnknownStudyError(LedgerError):
     """No study of that name or number in this database."""
 

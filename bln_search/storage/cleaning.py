@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -15,10 +15,11 @@ from bln_search.core.states import AttemptState, StudyState, TrialState
 from bln_search.storage.analyses import find_analysis
 from bln_search.storage.belonging import is_mark, other_databases
 from bln_search.storage.board import study_leaderboard
+from bln_search.storage.browse import list_version
 from bln_search.storage.engine import reading, writing
 from bln_search.storage.files import free_files, freed_files, needed_files
 from bln_search.storage.ledger import Ledger
-from bln_search.storage.tables import AttemptRow, StudyRow
+from bln_search.storage.tables import AttemptRow, CheckpointRow, SnapshotRow, StudyRow
 from bln_search.storage.trained import trial_results
 
 LEAST_AGE = timedelta(hours=1)
@@ -26,6 +27,9 @@ LEAST_AGE = timedelta(hours=1)
 
 _SKEW = timedelta(minutes=1)
 """The clocks of a machine that writes and of the database may differ by as much."""
+
+_AT_ONCE = 500
+"""Names that are looked for in one question."""
 
 _OURS = re.compile(r"[0-9a-f]{32}\.safetensors|\.[0-9a-f]{32}\.safetensors-\w+|\.check-[0-9a-f]{16}")
 """Checkpoints, what writers of them did not finish, and files that a place was tried with."""
@@ -87,17 +91,39 @@ def _check_alone(ledger: Ledger, checkpoints: CheckpointStore) -> None:
         )
 
 
-def young_files(ledger: Ledger, checkpoints: CheckpointStore, names: Iterable[str]) -> set[str]:
-    """Those that a trial under way may have written, whose rows are still to come.
+def remove_freed(ledger: Ledger, checkpoints: CheckpointStore, names: Iterable[str]) -> None:
+    """Remove files that a deleted study had alone, but for those that another trial has written meanwhile.
 
-    A file is named by its content, and trials alike of two studies write the same.
+    A file is named by its content, and trials alike of two studies write the same. Each is looked at right before, as
+    removing many from a bucket takes long.
     """
+    free, seen = sorted(set(names)), None
+    named: set[str] = set()
+    for name in free:
+        young = _is_young(ledger, checkpoints, name)  # first: whoever has ended by now has written its row
+        now = list_version(ledger.engine)
+        if now != seen:
+            seen, named = now, _named(ledger, free)
+        if not young and name not in named:
+            checkpoints.delete(name)
+
+
+def _is_young(ledger: Ledger, checkpoints: CheckpointStore, name: str) -> bool:
+    """May a trial under way have written it, whose row is still to come?"""
     with reading(ledger.engine) as session:
         oldest: datetime | None = session.scalar(_oldest_under_way(ledger.clock()))
-    if oldest is None:
-        return set()
-    found = {name: checkpoints.find(name) for name in names}
-    return {name for name, one in found.items() if one is not None and one.written_at > oldest - _SKEW}
+    found = None if oldest is None else checkpoints.find(name)
+    return oldest is not None and found is not None and found.written_at > oldest - _SKEW
+
+
+def _named(ledger: Ledger, names: Sequence[str]) -> set[str]:
+    """Those that a row of a study names."""
+    found: set[str] = set()
+    with reading(ledger.engine) as session:
+        for part in (names[start : start + _AT_ONCE] for start in range(0, len(names), _AT_ONCE)):
+            for table in (CheckpointRow, SnapshotRow):
+                found.update(session.scalars(select(table.file).where(table.file.in_(part))))
+    return found
 
 
 def _oldest_under_way(since: datetime) -> Select[datetime]:

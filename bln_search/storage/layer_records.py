@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bln_search.core.configuration import InferenceConfiguration
-from bln_search.core.errors import LedgerError
+from bln_search.core.errors import DamagedRecordError, LedgerError
 from bln_search.core.layer_search import LayerSearchRecord, LayerSums
 from bln_search.core.per_layer import Choice, ConfigurationSpace
 from bln_search.core.records import Outcomes
@@ -29,12 +29,12 @@ def pack_arrays(arrays: Arrays) -> bytes:
 
 
 def unpack_arrays(packed: bytes) -> Arrays:
-    """What `pack_arrays` packed. Raises LedgerError where it is damaged."""
+    """What `pack_arrays` packed. Raises DamagedRecordError where it is damaged."""
     try:
         with np.load(io.BytesIO(packed), allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
     except (ValueError, OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
-        raise LedgerError(f"stored per-layer figures are damaged: {error}") from None
+        raise DamagedRecordError(f"stored per-layer figures are damaged: {error}") from None
 
 
 def pack_sums(sums: LayerSums) -> bytes:
@@ -100,7 +100,7 @@ def write_body(record: LayerSearchRecord) -> str:
 
 
 def read_record(body: str, sums: bytes, outcomes: bytes) -> LayerSearchRecord:
-    """The record again. Raises LedgerError where it is damaged."""
+    """The record again. Raises DamagedRecordError where it is damaged."""
     arrays = unpack_arrays(outcomes)
     try:
         written = json.loads(body)
@@ -128,7 +128,7 @@ def read_record(body: str, sums: bytes, outcomes: bytes) -> LayerSearchRecord:
             test=None if test is None else ((test[0][0], test[0][1]), (test[1][0], test[1][1])),
         )
     except (KeyError, TypeError, ValueError, IndexError) as error:
-        raise LedgerError(f"a stored per-layer search is damaged: {error}") from None
+        raise DamagedRecordError(f"a stored per-layer search is damaged: {error}") from None
 
 
 def _space(written: Mapping[str, Any]) -> ConfigurationSpace:

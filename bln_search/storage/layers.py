@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from sqlalchemy import Engine, select
 from sqlalchemy.orm import Session
 
-from bln_search.core.errors import DataError, LedgerError
+from bln_search.core.errors import DamagedRecordError, DataError
 from bln_search.core.layer_search import LayerSearchRecord, LayerSums
 from bln_search.specs.layers import LayersSpec
 from bln_search.storage.engine import reading, writing
@@ -110,7 +110,7 @@ def _stored(engine: Engine, trial_id: int) -> StoredLayerSearch | None:
         try:
             spec = LayersSpec.model_validate_json(row.spec)
         except ValidationError as error:
-            raise LedgerError(f"a stored per-layer search is damaged: {error}") from None
+            raise DamagedRecordError(f"a stored per-layer search is damaged: {error}") from None
         record = read_record(row.body, row.sums, row.outcomes)
         return StoredLayerSearch(trial.arm, written_point(trial.parameters), trial.seed, spec, record, row.made_at)
 

@@ -69,9 +69,12 @@ class Ledger(Attempts):
             append_event(session, study_id, self.clock(), "search_ended", {"arm": arm, "reason": reason})
 
     def study(self, study_id: int) -> StudySummary:
-        """The study of that id."""
+        """The study of that id. Raises UnknownStudyError where there is none, or none any more."""
         with reading(self.engine) as session:
-            return summarize(session, session.get_one(StudyRow, study_id))
+            row = session.get(StudyRow, study_id)
+            if row is None:
+                raise UnknownStudyError(f"there is no study {study_id}")
+            return summarize(session, row)
 
     def find_study(self, name_or_id: str) -> StudySummary:
         """The study of that id, or the newest one of that name. Raises UnknownStudyError."""

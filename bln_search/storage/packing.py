@@ -6,7 +6,7 @@ import zlib
 
 import numpy as np
 
-from bln_search.core.errors import LedgerError
+from bln_search.core.errors import DamagedRecordError
 from bln_search.core.records import Outcomes
 
 
@@ -17,10 +17,10 @@ def pack(outcomes: Outcomes) -> tuple[bytes, bytes]:
 
 
 def unpack(losses: bytes, correct: bytes, n: int) -> Outcomes:
-    """What `pack` packed, n examples. Raises LedgerError where it is damaged."""
+    """What `pack` packed, n examples. Raises DamagedRecordError where it is damaged."""
     try:
         values = np.frombuffer(zlib.decompress(losses), dtype="<f4").astype(np.float32)
     except (zlib.error, ValueError) as error:
-        raise LedgerError(f"stored outcomes of {n} examples are damaged: {error}") from None
+        raise DamagedRecordError(f"stored outcomes of {n} examples are damaged: {error}") from None
     bits = np.unpackbits(np.frombuffer(correct, np.uint8), count=n).astype(np.bool_)
     return Outcomes(values, bits)

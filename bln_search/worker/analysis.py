@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from sqlalchemy import Engine
 
-from bln_search.core.errors import BlnSearchError, LedgerError, StorageFullError
+from bln_search.core.errors import BlnSearchError, DamagedRecordError, LedgerError, StorageFullError
 from bln_search.core.states import StudyState
 from bln_search.core.words import ProbeKind, Split
 from bln_search.ranking.analysis import Analysis
@@ -87,6 +87,8 @@ def analyze(
         analysis = _analysis(ledger, study_id, place)
         if searched is not None:
             analysis = analysis.model_copy(update={"layers_reason": searched.reason})
+    except DamagedRecordError as error:  # it is so for whoever tries, and others wait behind it
+        analysis = Analysis(reason=str(error))
     except (LedgerError, StorageFullError, StoppedError):
         raise
     except BlnSearchError as error:
@@ -114,7 +116,9 @@ def _search_layers(ledger: Ledger, study_id: int, place: Place, attended: Attend
             workers=attended.workers,
             stopping=attended.stopping,
         )
-    except (LedgerError, StorageFullError, StoppedError):
+    except (LedgerError, StorageFullError, StoppedError) as error:
+        if isinstance(error, DamagedRecordError):
+            return Searched(str(error))
         raise
     except BlnSearchError as error:
         _log.warning("study %d: layers not searched: %s", study_id, error, extra={"study_id": study_id})

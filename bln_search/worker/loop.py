@@ -17,6 +17,7 @@ from bln_search.core.errors import (
     SchemaChangedError,
     SpecError,
     StudyLostError,
+    UnknownStudyError,
 )
 from bln_search.core.states import StudyState
 from bln_search.core.version import VERSION
@@ -159,6 +160,8 @@ class Worker:
             analyze(self.ledger, study_id, self.place, Attended(say, stopping=self.stopping.is_set))
         except StoppedError:
             _log.info("study %d: another worker goes on with its analysis", study_id, extra={"study_id": study_id})
+        except UnknownStudyError:
+            _log.info("study %d: deleted before it was analysed", study_id, extra={"study_id": study_id})
 
     def _hand_back(self, study_id: int) -> None:
         try:

@@ -11,6 +11,7 @@ from fastapi.responses import FileResponse
 from bln_search.core.checkpoints import Folder
 from bln_search.core.configuration import Method
 from bln_search.core.states import EvaluationState, TrialState
+from bln_search.core.version import VERSION
 from bln_search.core.words import PopulationEstimate, Split
 from bln_search.ranking.leaderboard import Leaderboard
 from bln_search.reports.export import flat_row, leaderboard_csv
@@ -198,9 +199,9 @@ def leaderboard(
 
 
 def _board_tag(study_id: int, revision: int, results: int, question: list[Any]) -> str:
-    """Known before anything is computed: the table changes only with the study's results."""
+    """Known before anything is computed: the table changes only with the study's results, and what makes it."""
     digest = hashlib.sha256(repr(question).encode()).hexdigest()[:16]
-    return f"{study_id}-{revision}-{results}-{digest}"
+    return f"{study_id}-{revision}-{results}-{digest}-{VERSION}"
 
 
 @router.get(

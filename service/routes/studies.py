@@ -12,9 +12,10 @@ from sqlalchemy import Engine
 from bln_search.core import states
 from bln_search.core.errors import CheckpointStoreError
 from bln_search.core.states import StudyState
+from bln_search.core.version import VERSION
 from bln_search.specs.study import StudySpec
 from bln_search.storage.browse import find_study_line, list_studies, list_version
-from bln_search.storage.cleaning import young_files
+from bln_search.storage.cleaning import remove_freed
 from service.context import Here
 from service.etags import has_it, study_tag, tagged, wanted_revision
 from service.limits import check_room, checked_plan
@@ -80,7 +81,7 @@ def listed(
     key = SORT_KEYS[sort.removeprefix("-")]
     page = read_page(cursor, limit, sort, about, key)
     version = list_version(context.engine, visible_owner(reader))
-    etag = "list-" + hashlib.sha256(repr((about, sort, limit, page.after, version)).encode()).hexdigest()[:24]
+    etag = "list-" + hashlib.sha256(repr((about, sort, limit, page.after, version, VERSION)).encode()).hexdigest()[:24]
     known = b"" if has_it(request, etag) else context.boards.answer(etag)
     if known is not None:
         return tagged(request, known, etag)
@@ -122,9 +123,7 @@ def delete(study: Changed, context: Here) -> None:
     """Remove a study with all its results. One that runs must be cancelled first."""
     store = context.settings.checkpoint_store
     try:
-        free = context.queue.delete(study.id)
-        for file in set(free) - young_files(context.ledger, store, free):
-            store.delete(file)
+        remove_freed(context.ledger, store, context.queue.delete(study.id))
     except (OSError, CheckpointStoreError) as error:  # the study is gone all the same
         _log.warning("study %d is deleted, not all of its checkpoints: %s", study.id, error)
 

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import update
 
+from bln_search.core.records import CheckpointRecord
 from bln_search.core.registered import DATA_SETS
 from bln_search.core.states import FailureClass, StudyState
 from bln_search.storage.browse import find_study_line
@@ -302,6 +303,32 @@ def test_deleting_leaves_what_a_trial_under_way_may_have_written(world, client):
     store.write(young, b"young")
     assert client.delete(f"{STUDIES}/{study_id}").status_code == 204
     assert [one.name for one in store.files()] == [young]
+
+
+def test_deleting_leaves_what_another_study_has_got_while_files_are_removed(world, client, monkeypatch):
+    """Removing many files from a bucket takes long; the same study sent in again writes the same names."""
+    study_id = world.complete()
+    store = world.settings.checkpoint_store
+    first, second = sorted(
+        one["checkpoint"]["file"] for one in client.get(f"{STUDIES}/{study_id}/trials").json()["items"]
+    )
+    for name in (first, second):
+        store.write(name, b"weights")
+        os.utime(store.path / name, (1e9, 1e9))
+    usual = type(store).delete
+
+    def slow(self, name):
+        usual(self, name)
+        if name == first:
+            again = world.queue.submit(study("again"), "ada").study_id
+            world.ledger.start_study(again, lambda _: True, "host/2/0")
+            token = world.ledger.claim(world.ledger.open_trials(again)[0].id, "host/2/0")
+            world.ledger.record_checkpoint(token, CheckpointRecord(second, "0" * 64, 2, "FFFF", 0.5, {}))
+            world.ledger.record_evaluations(token, ())
+
+    monkeypatch.setattr(type(store), "delete", slow)
+    assert client.delete(f"{STUDIES}/{study_id}").status_code == 204
+    assert [one.name for one in store.files()] == [second]
 
 
 def test_deleting_removes_files_nobody_else_has(world, client):

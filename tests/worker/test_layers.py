@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from bln_search.core.checkpoints import Folder
-from bln_search.core.errors import DataError, ModelError
+from bln_search.core.errors import DataError, ModelError, UnknownStudyError
 from bln_search.core.words import LayerScope, LayerSearch, PopulationEstimate, Scope
 from bln_search.search.layers import network as layers_of_network
 from bln_search.search.local import LocalExecutor
@@ -22,6 +22,7 @@ from bln_search.storage.analyses import find_analysis, next_unanalysed
 from bln_search.storage.layers import find_progress, is_searched, layer_searches
 from bln_search.storage.ledger import open_ledger
 from bln_search.storage.trained import stored_evaluations, trained_trials
+from bln_search.worker import analysis as worker_analysis
 from bln_search.worker import layers as worker_layers
 from bln_search.worker.analysis import Attended, Searched, analyze
 from bln_search.worker.layers import StoppedError, search_layers
@@ -238,6 +239,36 @@ def test_a_worker_that_is_told_to_stop_leaves_the_analysis_to_the_next_one(worke
         connection.exec_driver_sql("UPDATE study SET ended_at = '2020-01-01 00:00:00'")
     Worker(copied, place, LocalExecutor(place, 1), cap=2).work(once=True)
     assert len(find_analysis(copied.engine, study_id).analysis.layers) == 2
+
+
+def test_damaged_outcomes_are_the_reason_of_their_study_and_hold_up_no_other(worked, copied, place):
+    study_id = worked[1]
+    with copied.engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE outcomes SET losses = x'00'")
+    analysis = analyze(copied, study_id, place)
+    assert "are damaged" in analysis.reason
+    assert find_analysis(copied.engine, study_id).analysis.reason == analysis.reason
+
+
+@pytest.mark.parametrize("moment", ["before", "while"])
+def test_a_study_that_is_deleted_while_it_is_analysed_does_not_end_the_worker(
+    worked, copied, place, monkeypatch, moment
+):
+    study_id = worked[1]
+    usual = worker_analysis._analysis
+
+    def deleting(*given):
+        found = usual(*given)
+        copied.delete_study(study_id)
+        return found
+
+    if moment == "before":
+        copied.delete_study(study_id)
+    else:
+        monkeypatch.setattr(worker_analysis, "_analysis", deleting)
+    Worker(copied, place, LocalExecutor(place, 1), cap=2)._analyze(study_id)
+    with pytest.raises(UnknownStudyError, match=f"there is no study {study_id}"):
+        copied.study(study_id)
 
 
 @pytest.mark.parametrize("error", [ModelError, DataError])
