@@ -50,12 +50,12 @@ _OPENERS: dict[str, Callable[[Path], AbstractContextManager[Readable]]] = {
 
 def find_file(file: SourceFile, folders: list[Path]) -> Path | None:
     """The first of `folders` that holds the file, plain, `.gz` or `.xz`."""
-    for folder in folders:
-        for suffix in _OPENERS:
-            path = folder / (file.name + suffix)
-            if path.is_file():
-                return path
-    return None
+    return next(_loose(file, folders), None)
+
+
+def _loose(file: SourceFile, folders: list[Path]) -> Iterator[Path]:
+    paths = (folder / (file.name + suffix) for folder in folders for suffix in _OPENERS)
+    return (path for path in paths if path.is_file())
 
 
 def read_file(file: SourceFile, folders: list[Path], archive: Archive | None) -> bytes:
@@ -84,16 +84,12 @@ def _found(
     file: SourceFile, folders: list[Path], archive: Archive | None
 ) -> Iterator[tuple[Path, Callable[[], bytes]]]:
     """Every path that may hold the file, with what reads it: plain, packed, in the archive."""
-    for folder in folders:
-        for suffix in _OPENERS:
-            path = folder / (file.name + suffix)
+    for path in _loose(file, folders):
+        yield path, partial(_unpack, file, path)
+    if archive is not None:
+        for path in (folder / archive.name for folder in folders):
             if path.is_file():
-                yield path, partial(_unpack, file, path)
-    for folder in folders if archive is not None else ():
-        assert archive is not None
-        path = folder / archive.name
-        if path.is_file():
-            yield path, partial(_from_archive, file, archive, path)
+                yield path, partial(_from_archive, file, archive, path)
 
 
 def _unreadable(path: Path, error: Exception) -> DataError:

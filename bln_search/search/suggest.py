@@ -6,20 +6,13 @@ that are lost are written anew from it, and a trial that Optuna left running is 
 
 from __future__ import annotations
 
-import json
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from statistics import fmean
 from typing import Any, Protocol
 
 import optuna
-from optuna.distributions import (
-    BaseDistribution,
-    CategoricalDistribution,
-    FloatDistribution,
-    IntDistribution,
-)
 from optuna.samplers import RandomSampler
 from optuna.storages import RDBStorage
 from optuna.trial import FrozenTrial, Trial, TrialState
@@ -28,16 +21,10 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from bln_search.core import states
 from bln_search.core.errors import LedgerError
+from bln_search.search.distributions import distributions_of, parameters_of, point_of
 from bln_search.search.samplers import make_pruner, make_sampler
 from bln_search.specs.search import Objective, Pruner, SearchSpec
-from bln_search.specs.space import (
-    ChoiceDimension,
-    FloatDimension,
-    IntDimension,
-    Point,
-    ScheduleDimension,
-    Space,
-)
+from bln_search.specs.space import Point, Space
 
 _CELL = "cell"
 """Attribute of an Optuna trial: the key of its first trial in the ledger."""
@@ -74,7 +61,7 @@ class Suggester:
 
     def __init__(self, spec: SearchSpec, space: Space, *, storage: str, name: str, epochs: int) -> None:
         self.spec, self.space, self.url = spec, space, storage
-        self.distributions = dict(_distributions(space))
+        self.distributions = distributions_of(space)
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         with self._plain_errors(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Optuna calls some of its parts experimental
@@ -103,7 +90,7 @@ class Suggester:
         with self._plain_errors(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             if point is not None:
-                self.study.enqueue_trial(self._parameters(point))
+                self.study.enqueue_trial(parameters_of(self.space, point))
             return self.study.ask(self.distributions)
 
     def random_point(self) -> Point:
@@ -193,7 +180,7 @@ class Suggester:
     ) -> None:
         """A point that Optuna has no open trial for, as it ended."""
         first = records[0]
-        params = self._parameters(first.parameters)
+        params = parameters_of(self.space, first.parameters)
         frozen: FrozenTrial = optuna.trial.create_trial(
             state=state,
             values=values,
@@ -220,30 +207,7 @@ class Suggester:
 
     def point(self, trial: Trial) -> Point:
         """The point of the space that Optuna's trial stands for."""
-        params = trial.params
-        point: Point = {}
-        for key, dimension in self.space.items():
-            if isinstance(dimension, ScheduleDimension) and dimension.values is None:
-                numbers = [params[_coordinate(key, name)] for name in dimension.coordinates]
-                point[key] = dimension.schedule(numbers)
-            elif _by_text(dimension):
-                point[key] = json.loads(params[key])
-            else:
-                point[key] = params[key]
-        return point
-
-    def _parameters(self, point: Mapping[str, Any]) -> dict[str, Any]:
-        """Optuna's parameters of a point, as `point` takes them."""
-        params: dict[str, Any] = {}
-        for key, dimension in self.space.items():
-            value = point[key]
-            if isinstance(dimension, ScheduleDimension) and dimension.values is None:
-                numbers = value["steps"].values() if "steps" in value else (value["initial"], value["final"])
-                names = [_coordinate(key, name) for name in dimension.coordinates]
-                params.update(zip(names, numbers, strict=True))
-            else:
-                params[key] = _text(value) if _by_text(dimension) else value
-        return params
+        return point_of(self.space, trial.params)
 
     @contextmanager
     def _plain_errors(self) -> Iterator[None]:
@@ -256,39 +220,6 @@ class Suggester:
                 f"Optuna's records {place} cannot be used: {reason}; they may be removed, they are written anew from "
                 "the ledger"
             ) from error
-
-
-def _distributions(space: Space) -> Iterator[tuple[str, BaseDistribution]]:
-    for key, dimension in space.items():
-        if isinstance(dimension, FloatDimension):
-            yield key, FloatDistribution(dimension.low, dimension.high, log=dimension.log)
-        elif isinstance(dimension, IntDimension):
-            yield key, IntDistribution(dimension.low, dimension.values[-1], log=dimension.log, step=dimension.step)
-        elif isinstance(dimension, ScheduleDimension) and dimension.values is None:
-            assert dimension.low is not None
-            assert dimension.high is not None
-            for name in dimension.coordinates:
-                yield _coordinate(key, name), FloatDistribution(dimension.low, dimension.high)
-        else:
-            values = dimension.ends
-            yield key, CategoricalDistribution([_text(one) if _by_text(dimension) else one for one in values])
-
-
-def _by_text(dimension: object) -> bool:
-    """Optuna's choices are plain values; others are written as JSON."""
-    if isinstance(dimension, ScheduleDimension):
-        return dimension.values is not None
-    return isinstance(dimension, ChoiceDimension) and not all(
-        isinstance(value, bool | int | float | str) or value is None for value in dimension.values
-    )
-
-
-def _text(value: Any) -> str:
-    return json.dumps(value, sort_keys=True)
-
-
-def _coordinate(key: str, name: str) -> str:
-    return f"{key}[{name}]"
 
 
 def _engine_options(url: str) -> dict[str, Any]:

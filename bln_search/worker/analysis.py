@@ -116,9 +116,9 @@ def _search_layers(ledger: Ledger, study_id: int, place: Place, attended: Attend
             workers=attended.workers,
             stopping=attended.stopping,
         )
-    except (LedgerError, StorageFullError, StoppedError) as error:
-        if isinstance(error, DamagedRecordError):
-            return Searched(str(error))
+    except DamagedRecordError as error:
+        return Searched(str(error))
+    except (LedgerError, StorageFullError, StoppedError):
         raise
     except BlnSearchError as error:
         _log.warning("study %d: layers not searched: %s", study_id, error, extra={"study_id": study_id})
@@ -139,8 +139,9 @@ def _analysis(ledger: Ledger, study_id: int, place: Place | None) -> Analysis:
     known = Analysis() if kept is None else kept.analysis
     doubt = known.doubt if place is None else study_doubt(board, study.spec.data, place)
     if found is None:
-        unknown = known.layers_reason
-        return Analysis(selection=selection(board), doubt=doubt, layers=layers, layers_reason=unknown, reason=reason)
+        return Analysis(
+            selection=selection(board), doubt=doubt, layers=layers, layers_reason=known.layers_reason, reason=reason
+        )
     recommendation = recommend(found, _at_sizes(ledger, study_id), per_slot=_has_places(study.spec))
     arms = {(row.arm, row.point) for row in found.rows}
     figures = figures_by_row((one.scored for one in recorded), arms)

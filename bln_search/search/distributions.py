@@ -1,0 +1,89 @@
+"""A space in Optuna's words: its distributions, and points there and back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from optuna.distributions import (
+    BaseDistribution,
+    CategoricalDistribution,
+    FloatDistribution,
+    IntDistribution,
+)
+
+from bln_search.specs.space import (
+    ChoiceDimension,
+    FloatDimension,
+    IntDimension,
+    Point,
+    ScheduleDimension,
+    Space,
+)
+
+
+def distributions_of(space: Space) -> dict[str, BaseDistribution]:
+    """By the name of the parameter; a schedule has one for each of its numbers."""
+    return dict(_distributions(space))
+
+
+def point_of(space: Space, parameters: Mapping[str, Any]) -> Point:
+    """The point of the space that Optuna's parameters stand for."""
+    point: Point = {}
+    for key, dimension in space.items():
+        if isinstance(dimension, ScheduleDimension) and dimension.values is None:
+            numbers = [parameters[_coordinate(key, name)] for name in dimension.coordinates]
+            point[key] = dimension.schedule(numbers)
+        elif _by_text(dimension):
+            point[key] = json.loads(parameters[key])
+        else:
+            point[key] = parameters[key]
+    return point
+
+
+def parameters_of(space: Space, point: Mapping[str, Any]) -> dict[str, Any]:
+    """Optuna's parameters of a point, as `point_of` takes them."""
+    parameters: dict[str, Any] = {}
+    for key, dimension in space.items():
+        value = point[key]
+        if isinstance(dimension, ScheduleDimension) and dimension.values is None:
+            numbers = value["steps"].values() if "steps" in value else (value["initial"], value["final"])
+            names = [_coordinate(key, name) for name in dimension.coordinates]
+            parameters.update(zip(names, numbers, strict=True))
+        else:
+            parameters[key] = _text(value) if _by_text(dimension) else value
+    return parameters
+
+
+def _distributions(space: Space) -> Iterator[tuple[str, BaseDistribution]]:
+    for key, dimension in space.items():
+        if isinstance(dimension, FloatDimension):
+            yield key, FloatDistribution(dimension.low, dimension.high, log=dimension.log)
+        elif isinstance(dimension, IntDimension):
+            yield key, IntDistribution(dimension.low, dimension.values[-1], log=dimension.log, step=dimension.step)
+        elif isinstance(dimension, ScheduleDimension) and dimension.values is None:
+            assert dimension.low is not None
+            assert dimension.high is not None
+            for name in dimension.coordinates:
+                yield _coordinate(key, name), FloatDistribution(dimension.low, dimension.high)
+        else:
+            values = dimension.ends
+            yield key, CategoricalDistribution([_text(one) if _by_text(dimension) else one for one in values])
+
+
+def _by_text(dimension: object) -> bool:
+    """Optuna's choices are plain values; others are written as JSON."""
+    if isinstance(dimension, ScheduleDimension):
+        return dimension.values is not None
+    return isinstance(dimension, ChoiceDimension) and not all(
+        isinstance(value, bool | int | float | str) or value is None for value in dimension.values
+    )
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
+def _coordinate(key: str, name: str) -> str:
+    return f"{key}[{name}]"
