@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy import Connection, Engine, create_engine, event, func, select
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 from sqlalchemy.orm import Session
@@ -17,6 +17,9 @@ from bln_search.core.urls import without_password
 
 _PATIENCE = {"connect_timeout": 10, "tcp_user_timeout": 30_000}
 """Options of libpq: seconds for a connection, milliseconds for what was sent to be acknowledged."""
+
+_REBUILDING = 0x626C6E
+"""Of all databases of bln-search: the number of Postgres' lock for whoever rebuilds tables."""
 
 
 def make_engine(url: str) -> Engine:
@@ -105,12 +108,17 @@ def writing(engine: Engine) -> Iterator[Session]:
 
 @contextmanager
 def rebuilding(engine: Engine) -> Iterator[Connection]:
-    """A transaction that may rebuild tables: on SQLite, dropping one does not take the rows along that refer to it."""
+    """A transaction that may rebuild tables; where there is one, the next waits for its end.
+
+    On SQLite, dropping a table does not take the rows along that refer to it.
+    """
     with _plain_errors(engine), engine.connect() as plain:
         connection = plain.execution_options(writing=True, rebuilding=True)
         sqlite = connection.dialect.name == "sqlite"
         try:
             with connection.begin():
+                if not sqlite:
+                    connection.execute(select(func.pg_advisory_xact_lock(_REBUILDING)))
                 yield connection
                 if sqlite and connection.exec_driver_sql("PRAGMA foreign_key_check").first() is not None:
                     raise LedgerError("the upgrade would leave rows that refer to nothing; nothing was changed")

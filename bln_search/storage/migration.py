@@ -9,7 +9,7 @@ from alembic import command
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Engine, inspect, text
+from sqlalchemy import Connection, Engine, inspect, text
 from sqlalchemy.orm import Session
 
 from bln_search.core.errors import LedgerError, SchemaChangedError
@@ -42,8 +42,7 @@ def revisions() -> set[str]:
 def present_revision(engine: Engine) -> str | None:
     """The schema revision of the database, None for an empty one."""
     with reading(engine) as session:
-        context = MigrationContext.configure(session.connection(), opts={"version_table": VERSION_TABLE})
-        return context.get_current_revision()
+        return _revision(session.connection())
 
 
 def check_revision(session: Session) -> None:
@@ -57,24 +56,31 @@ def check_revision(session: Session) -> None:
 
 
 def migrate(engine: Engine) -> None:
-    """Create or upgrade the tables in one transaction. Raises LedgerError for a database of a newer version."""
-    present = present_revision(engine)
-    if present == newest_revision():
+    """Create or upgrade the tables in one transaction; of several at once the others wait and find it done.
+
+    Raises LedgerError for a database of a newer version, or of another program.
+    """
+    if present_revision(engine) == newest_revision():
         return
     place = engine.url.render_as_string(hide_password=True)
+    config = alembic_config()
+    with rebuilding(engine) as connection:
+        _check_ours(connection, place)
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")
+
+
+def _revision(connection: Connection) -> str | None:
+    context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
+    return context.get_current_revision()
+
+
+def _check_ours(connection: Connection, place: str) -> None:
+    present = _revision(connection)
     if present is not None and present not in revisions():
         raise LedgerError(
             f"the database {place} has the schema revision {present}, which this version of bln-search does not know: "
             "it was written by a newer version; upgrade bln-search, or give another database with --database"
         )
-    if present is None and _has_foreign_tables(engine):
+    if present is None and inspect(connection).get_table_names():
         raise LedgerError(f"the database {place} holds tables of another program; give another with --database")
-    config = alembic_config()
-    with rebuilding(engine) as connection:
-        config.attributes["connection"] = connection
-        command.upgrade(config, "head")
-
-
-def _has_foreign_tables(engine: Engine) -> bool:
-    with reading(engine) as session:
-        return bool(inspect(session.connection()).get_table_names())

@@ -1,0 +1,46 @@
+"""Many processes that open the same empty or old database at once all find it with the tables of this version."""
+
+from __future__ import annotations
+
+import multiprocessing
+
+import pytest
+from alembic import command
+
+from bln_search.storage.engine import make_engine, rebuilding
+from bln_search.storage.ledger import open_ledger
+from bln_search.storage.migration import alembic_config, newest_revision, present_revision
+
+AT_ONCE = 4
+
+
+@pytest.mark.parametrize("before", [None, "0003"])
+def test_all_of_them_open_it(url, before):
+    if before is not None:
+        bring_to(url, before)
+    context = multiprocessing.get_context("spawn")
+    with context.Manager() as shared:
+        together = shared.Barrier(AT_ONCE)
+        with context.Pool(AT_ONCE) as processes:
+            found = processes.starmap(open_once, [(url, together)] * AT_ONCE, chunksize=1)
+    assert found == [newest_revision()] * AT_ONCE
+
+
+def bring_to(url: str, revision: str) -> None:
+    """Make the tables of an earlier version."""
+    engine = make_engine(url)
+    config = alembic_config()
+    with rebuilding(engine) as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, revision)
+    engine.dispose()
+
+
+def open_once(url: str, together) -> str | None:
+    """In a process of its own, when the others are there, too."""
+    together.wait(60)
+    ledger = open_ledger(url)
+    try:
+        return present_revision(ledger.engine)
+    finally:
+        ledger.close()
