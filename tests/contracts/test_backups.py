@@ -20,7 +20,7 @@ from bln_search.ranking.analysis import Analysis
 from bln_search.storage import queries
 from bln_search.storage.access import create_token, revoke_token, tokens
 from bln_search.storage.analyses import keep_analysis, results_of
-from bln_search.storage.backups import Archive, make_backup, restore, verified
+from bln_search.storage.backups import Archive, make_backup, making, restore, verified
 from bln_search.storage.backups.making import sha256_of
 from bln_search.storage.backups.rows import go_on_after
 from bln_search.storage.belonging import is_mark
@@ -277,6 +277,24 @@ def test_a_file_that_is_gone_is_said_and_the_rest_is_kept(world, other):
     world.restore(other, Folder(world.folder / "elsewhere"))
     assert len(world.said) == 4
     assert "is trained again" in world.said[-1]
+
+
+def test_networks_of_a_study_that_is_deleted_meanwhile_are_not_lost_ones(world, other, monkeypatch):
+    done, _, _ = fill(world)
+    copying = making._copy_files
+
+    def delete_first(*given):
+        for name in Queue(world.ledger).delete(done):
+            world.checkpoints.delete(name)
+        return copying(*given)
+
+    monkeypatch.setattr(making, "_copy_files", delete_first)
+    made = world.backup()
+    assert (len(made.manifest.absent), made.newly_absent) == (6, frozenset())
+    assert len(world.said) == 6
+    assert all("was given up while the backup was made" in line for line in world.said)
+    world.restore(other)
+    assert other.study(done).state is StudyState.COMPLETE
 
 
 def test_what_an_earlier_backup_has_sound_is_kept_when_networks_are_gone_and_outlives_that_one(world, other):

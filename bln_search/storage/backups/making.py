@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -19,7 +19,7 @@ from bln_search.core.version import VERSION
 from bln_search.storage.backups.archive import Archive, moment_of
 from bln_search.storage.backups.manifest import FORMAT, BackedFile, Manifest
 from bln_search.storage.backups.rows import copy_rows, go_on_after, last_numbers
-from bln_search.storage.engine import make_engine, rebuilding, snapshot
+from bln_search.storage.engine import make_engine, reading, rebuilding, snapshot
 from bln_search.storage.files import needed_files
 from bln_search.storage.migration import migrate, newest_revision, present_revision
 
@@ -32,7 +32,8 @@ _LEFT = timedelta(days=1)
 class Made:
     """A backup just made; of its checkpoints so many were copied now, the others lay there already.
 
-    newly_absent: checkpoints that it misses and the backup before in the same place did not.
+    newly_absent: checkpoints that it misses, that are needed to this day, and that the backup before in the same place
+    did not miss.
     """
 
     moment: str
@@ -61,6 +62,8 @@ def make_backup(
         try:
             archive.top.take(name, copy)
             files, absent, copied = _copy_files(needed, checkpoints, archive.files, say)
+            lost = _lost(engine, absent)
+            _tell(absent, lost, checkpoints, say)
             manifest = Manifest(
                 format=FORMAT,
                 bln_search=VERSION,
@@ -78,7 +81,7 @@ def make_backup(
                 archive.top.delete(f"backup-{moment}.json")  # it may be there all the same
                 archive.top.delete(name)
             raise
-    return Made(moment, manifest, copied, frozenset(absent) - missed)
+    return Made(moment, manifest, copied, lost - missed)
 
 
 def _missed_before(archive: Archive) -> frozenset[str]:
@@ -138,7 +141,6 @@ def _copy_files(
             if content is None and name in there and (content := _content(target, name, sha256)) is not None:
                 say(f"{checkpoints}/{name} is gone or damaged; the copy that an earlier backup made is kept")
             elif content is None:
-                say(f"{checkpoints}/{name} is gone or damaged: it is not in this backup")
                 absent.append(name)
                 continue
             else:
@@ -147,6 +149,22 @@ def _copy_files(
             size = len(content)
         files.append(BackedFile(name=name, size=size, sha256=sha256))
     return files, absent, copied
+
+
+def _lost(engine: Engine, absent: Sequence[str]) -> frozenset[str]:
+    """Those of them that a study needs now; one that was deleted or freed meanwhile took its files along."""
+    if not absent:
+        return frozenset()
+    with reading(engine) as session:
+        return frozenset(absent) & needed_files(session).keys()
+
+
+def _tell(absent: Sequence[str], lost: Collection[str], checkpoints: CheckpointStore, say: Say) -> None:
+    for name in absent:
+        if name in lost:
+            say(f"{checkpoints}/{name} is gone or damaged: it is not in this backup")
+        else:
+            say(f"{checkpoints}/{name} was given up while the backup was made: it is not in it")
 
 
 def _content(store: CheckpointStore, name: str, sha256: str) -> bytes | None:
