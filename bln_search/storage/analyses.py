@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from pydantic import ValidationError
-from sqlalchemy import Engine, and_, not_, or_, select
+from sqlalchemy import Engine, or_, select, update
 
 from bln_search.core.states import StudyState
 from bln_search.ranking.analysis import FORMAT, Analysis
+from bln_search.storage.attempts import LEASE
 from bln_search.storage.engine import reading, writing
-from bln_search.storage.tables import AnalysisRow, CheckpointRow, LayerSearchRow, StudyRow, TrialRow
+from bln_search.storage.tables import AnalysisRow, StudyRow
 
 _PRESENT = AnalysisRow.results == StudyRow.results, AnalysisRow.format == FORMAT
 
@@ -60,24 +61,27 @@ def results_of(engine: Engine, study_id: int) -> int:
         return session.scalar(select(StudyRow.results).where(StudyRow.id == study_id)) or 0
 
 
-def next_unanalysed(engine: Engine, before: datetime, silent_since: datetime) -> int | None:
-    """A study of a service, complete since before then, whose results nobody has worked out yet.
+def claim_analysis(engine: Engine, worker: str, now: datetime, study_id: int | None = None) -> int | None:
+    """A complete study of a service whose results nobody has worked out or is at, for this worker alone.
 
-    silent_since: one of which an unfinished per-layer search was written down after that has a worker.
+    study_id: that one or none. None where there is none. The claim holds for `LEASE` and, as that of a study that runs,
+    with every heartbeat as long again.
     """
-    searching = (
-        select(LayerSearchRow.checkpoint_id)
-        .join(CheckpointRow, CheckpointRow.id == LayerSearchRow.checkpoint_id)
-        .join(TrialRow, TrialRow.id == CheckpointRow.trial_id)
-        .where(TrialRow.study_id == StudyRow.id, LayerSearchRow.body.is_(None), LayerSearchRow.made_at > silent_since)
-    )
-    with reading(engine) as session:
-        query = (
-            select(StudyRow.id)
-            .outerjoin(AnalysisRow, AnalysisRow.study_id == StudyRow.id)
-            .where(StudyRow.state == StudyState.COMPLETE, StudyRow.owner != "", StudyRow.ended_at < before)
-            .where(or_(AnalysisRow.results.is_(None), not_(and_(*_PRESENT))), ~searching.exists())
-            .order_by(StudyRow.id)
-            .limit(1)
-        )
-        return session.scalar(query)
+    known = select(AnalysisRow.study_id).where(AnalysisRow.study_id == StudyRow.id, *_PRESENT)
+    free = or_(StudyRow.runner.is_(None), StudyRow.runner == worker, StudyRow.runner_until <= now)
+    query = select(StudyRow).where(StudyRow.state == StudyState.COMPLETE, StudyRow.owner != "", ~known.exists(), free)
+    if study_id is not None:
+        query = query.where(StudyRow.id == study_id)
+    with writing(engine) as session:
+        study = session.scalars(query.order_by(StudyRow.id).limit(1).with_for_update(skip_locked=True)).first()
+        if study is None:
+            return None
+        study.runner, study.runner_until = worker, now + LEASE
+        return study.id
+
+
+def release_analysis(engine: Engine, worker: str, study_id: int) -> None:
+    """The worker is at it no more, with or without an end; nothing where another is."""
+    with writing(engine) as session:
+        mine = StudyRow.id == study_id, StudyRow.state == StudyState.COMPLETE, StudyRow.runner == worker
+        session.execute(update(StudyRow).where(*mine).values(runner=None, runner_until=None))

@@ -57,10 +57,11 @@ _NEVER_AGAIN = {"sqlite_autoincrement": True}
 class StudyRow(Table):
     """An accepted study. `spec` is its canonical JSON, `digest` the SHA-256 of that.
 
-    `runner` is the process that runs it, until `runner_until` unless it says again that it lives; `request` is what a
-    person wants of it. `owner` is the account it belongs to; one without belongs to the command that runs it, and is in
-    no queue. `planned` counts the trials it has in the end, `results` grows with every trial that ends, `losses` counts
-    workers that died on it since then. `last_event` is the number of its newest event: it grows with whatever happens.
+    `runner` is the process that runs it, or works the results of a complete one out, until `runner_until` unless it
+    says again that it lives; `request` is what a person wants of it. `owner` is the account it belongs to; one without
+    belongs to the command that runs it, and is in no queue. `planned` counts the trials it has in the end, `results`
+    grows with every trial that ends, `losses` counts workers that died on it since then. `last_event` is the number of
+    its newest event: it grows with whatever happens.
     """
 
     __tablename__ = "study"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from datetime import timedelta
 from multiprocessing import get_context
 
 from bln_search.core.errors import DataError, ModelError
@@ -21,9 +20,6 @@ from bln_search.storage.trained import TrainedTrial, trained_trials
 
 _WRITTEN_EVERY = 20.0
 """Seconds between two times that an enumeration is written down."""
-
-SILENT = timedelta(minutes=1)
-"""Where nothing was written down for so long nobody is at it."""
 
 _SLICE = 10.0
 """Seconds that another process enumerates before it hands back what it has."""
@@ -204,8 +200,7 @@ class _Progress:
         if now - self.written >= _WRITTEN_EVERY or stop:
             self.written = now
             one, clock = self.one, self.ledger.clock()
-            at = clock - SILENT if stop else clock  # who stops leaves it to others at once
-            keep_progress(self.ledger.engine, one.id, one.checkpoint.sha256, self.asked, sums.of_all, sums.done, at)
+            keep_progress(self.ledger.engine, one.id, one.checkpoint.sha256, self.asked, sums.of_all, sums.done, clock)
             self.say(f"{one.spec.label}: {sums.done} of {sums.total} mini-batches{self._left(sums, now)}")
         if stop:
             raise StoppedError

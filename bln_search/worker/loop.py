@@ -6,7 +6,7 @@ import logging
 import signal
 import threading
 from collections.abc import Callable
-from datetime import timedelta
+from contextlib import suppress
 from types import FrameType
 
 from bln_search.core.errors import (
@@ -26,21 +26,18 @@ from bln_search.search.messages import ENDS, Message, TaskFailed
 from bln_search.search.place import Place
 from bln_search.search.preflight import check_study
 from bln_search.specs.trial import TrialSpec
-from bln_search.storage.analyses import next_unanalysed
+from bln_search.storage.analyses import claim_analysis, release_analysis
 from bln_search.storage.belonging import mark
 from bln_search.storage.ledger import Ledger
 from bln_search.storage.queue import SEEN, Queue
 from bln_search.worker.analysis import Attended, analyze
 from bln_search.worker.identity import is_alive, own_name
-from bln_search.worker.layers import SILENT, StoppedError
+from bln_search.worker.layers import StoppedError
 from bln_search.worker.run import run_study
 
 _log = logging.getLogger(__name__)
 _IDLE = 1.0
 """Seconds between two looks at an empty queue."""
-
-_HEAD_START = timedelta(minutes=2)
-"""Who has completed a study analyses it; others do that where nobody has for so long."""
 
 _AFTER_ERROR = 10.0
 """Seconds to wait where the database or the disk does not do its part."""
@@ -86,7 +83,7 @@ class Worker:
                     if study_id is not None:
                         self._carry_out(study_id)
                         self.study_id = None
-                    elif self._analyze_next():
+                    elif self._work_out():
                         continue
                     elif once:
                         return
@@ -137,19 +134,24 @@ class Worker:
         else:
             _log.info("study %d: %s", study_id, state, extra=about)
             if state is StudyState.COMPLETE:
-                self._analyze(study_id)
+                self._work_out(study_id)
             # something is left that could not be done here and now; where room lacks, the next look waits anyway
             if state is StudyState.ACCEPTED and self._has_room():
                 self.stopping.wait(_AFTER_ERROR)
 
-    def _analyze_next(self) -> bool:
-        """Work out the results of a complete study of which nobody has; False where there is none."""
-        now = self.ledger.clock()
-        study_id = next_unanalysed(self.ledger.engine, now - _HEAD_START, now - SILENT)
+    def _work_out(self, wanted: int | None = None) -> bool:
+        """The results of a complete study, of this one or of any; False where others have, or are at it."""
+        study_id = claim_analysis(self.ledger.engine, self.name, self.ledger.clock(), wanted)
         if study_id is None:
             return False
+        self.study_id = study_id
         _log.info("study %d: being analysed", study_id, extra={"study_id": study_id})
-        self._analyze(study_id)
+        try:
+            self._analyze(study_id)
+        finally:
+            self.study_id = None
+            with suppress(BlnSearchError):  # else its lease runs out
+                release_analysis(self.ledger.engine, self.name, study_id)
         return True
 
     def _analyze(self, study_id: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -11,20 +11,19 @@ from bln_search.core.errors import DataError
 from bln_search.core.records import CheckpointRecord, EvaluationKey, Probe, Snapshot
 from bln_search.core.words import PopulationEstimate, ProbeKind, Scope, Split
 from bln_search.ranking.analysis import Analysis
-from bln_search.specs.layers import LayersSpec
 from bln_search.storage.access import create_token
 from bln_search.storage.analyses import (
     analysis_made_at,
+    claim_analysis,
     find_analysis,
     keep_analysis,
-    next_unanalysed,
+    release_analysis,
     results_of,
 )
-from bln_search.storage.layers import keep_progress
+from bln_search.storage.attempts import LEASE
 from bln_search.storage.probes import keep_probes, probe_page, probes_of
 from bln_search.storage.queue import Queue
 from bln_search.storage.trained import trained_trials
-from tests.contracts.test_layer_searches import progress
 from tests.service.conftest import evaluations, finish_trial, study
 
 
@@ -34,9 +33,12 @@ def probe(kind=ProbeKind.SIZE, batch_size=4, word="TTFF", epoch=0, **more):
     return Probe(kind, epoch, key, 9, 0.5, 0.25, **more)
 
 
-def waiting(ledger, ended_before=timedelta(seconds=1), silent_since=timedelta(seconds=1)):
-    """What waits to be analysed; both as seen from now."""
-    return next_unanalysed(ledger.engine, ledger.clock() + ended_before, ledger.clock() + silent_since)
+def waiting(ledger, worker="host/9/0", study_id=None):
+    """What waits to be analysed; it goes on waiting."""
+    found = claim_analysis(ledger.engine, worker, ledger.clock(), study_id)
+    if found is not None:
+        release_analysis(ledger.engine, worker, found)
+    return found
 
 
 def complete(ledger, name="study", owner="ada"):
@@ -58,7 +60,6 @@ def test_an_analysis_is_kept_until_there_is_a_new_result(ledger):
     study_id = complete(ledger)
     assert find_analysis(ledger.engine, study_id) is None
     assert waiting(ledger) == study_id
-    assert waiting(ledger, ended_before=-timedelta(minutes=1)) is None  # its worker does it
     now = ledger.clock()
     keep_analysis(ledger.engine, study_id, results_of(ledger.engine, study_id), Analysis(reason="first"), now)
     assert find_analysis(ledger.engine, study_id).analysis == Analysis(reason="first")
@@ -71,13 +72,40 @@ def test_an_analysis_is_kept_until_there_is_a_new_result(ledger):
     assert waiting(ledger) == study_id
 
 
-def test_a_study_whose_layers_are_being_searched_has_a_worker_until_that_is_silent(ledger):
+def test_one_worker_is_at_a_study_as_long_as_it_lives(ledger):
     study_id, other = complete(ledger), complete(ledger, "other")
-    first = trained_trials(ledger.engine, study_id)[0]
-    asked = LayersSpec()
-    keep_progress(ledger.engine, first.id, first.checkpoint.sha256, asked, progress(), 3, ledger.clock())
-    assert waiting(ledger) == study_id
-    assert waiting(ledger, silent_since=-timedelta(minutes=1)) == other
+    now = ledger.clock()
+    assert claim_analysis(ledger.engine, "host/1/0", now) == study_id
+    assert claim_analysis(ledger.engine, "host/2/0", now, study_id) is None
+    assert claim_analysis(ledger.engine, "host/2/0", now) == other
+    assert claim_analysis(ledger.engine, "host/3/0", now + LEASE / 2) is None
+    release_analysis(ledger.engine, "host/3/0", study_id)  # not its own
+    ledger.clock = lambda: now + LEASE
+    ledger.heartbeat([], other, "host/2/0")
+    assert claim_analysis(ledger.engine, "host/3/0", now + LEASE) == study_id
+    assert claim_analysis(ledger.engine, "host/1/0", now + LEASE) is None
+    release_analysis(ledger.engine, "host/2/0", other)
+    assert claim_analysis(ledger.engine, "host/1/0", now + LEASE) == other
+    assert claim_analysis(ledger.engine, "host/1/0", now + LEASE) == other, "what it could not release is its own"
+
+
+def test_of_many_who_look_at_once_each_gets_a_study_of_its_own(ledger):
+    ids = {complete(ledger, f"study-{number}") for number in range(3)}
+    with ThreadPoolExecutor(6) as pool:
+        asked = [pool.submit(claim_analysis, ledger.engine, f"host/{one}/0", ledger.clock()) for one in range(6)]
+        got = [one.result() for one in asked]
+    assert {one for one in got if one is not None} == ids
+    assert got.count(None) == 3
+
+
+def test_a_claim_changes_nothing_that_people_see(ledger):
+    study_id = complete(ledger)
+    before = ledger.study(study_id)
+    claim_analysis(ledger.engine, "host/1/0", ledger.clock())
+    assert ledger.study(study_id) == before
+    ledger.delete_study(study_id)
+    release_analysis(ledger.engine, "host/1/0", study_id)
+    assert waiting(ledger) is None
 
 
 def test_an_analysis_of_a_deleted_study_is_not_written_and_goes_with_it(ledger):

@@ -94,7 +94,7 @@ def test_what_is_known_is_not_worked_out_again(done):
     kept = find_analysis(worker.ledger.engine, study_id)
     assert analyzed(worker.ledger, study_id, worker.place) == kept.analysis
     assert find_analysis(worker.ledger.engine, study_id).made_at == kept.made_at
-    assert not worker._analyze_next()
+    assert not worker._work_out()
 
 
 def test_every_probe_that_was_asked_for_is_there(done):

@@ -18,12 +18,13 @@ from bln_search.search.place import Place
 from bln_search.specs import parse_study
 from bln_search.specs.layers import LayersSpec
 from bln_search.storage.access import create_token
-from bln_search.storage.analyses import find_analysis, next_unanalysed
+from bln_search.storage.analyses import claim_analysis, find_analysis
 from bln_search.storage.layers import find_progress, is_searched, layer_searches
 from bln_search.storage.ledger import open_ledger
 from bln_search.storage.trained import stored_evaluations, trained_trials
 from bln_search.worker import analysis as worker_analysis
 from bln_search.worker import layers as worker_layers
+from bln_search.worker import loop as worker_loop
 from bln_search.worker.analysis import Attended, Searched, analyze
 from bln_search.worker.layers import StoppedError, search_layers
 from bln_search.worker.loop import Worker
@@ -103,8 +104,7 @@ def test_a_worker_searches_the_layers_of_every_network_a_study_asks_for(worked):
         assert len(one.uniform) == (16 if one.arm == "bln" else 4)
         assert len(one.rows) == (100 if one.arm == "bln" else 16)
         assert len(one.effects) == 2 * (4 if one.arm == "bln" else 2)
-    now = worker.ledger.clock()
-    assert next_unanalysed(worker.ledger.engine, now, now) is None
+    assert claim_analysis(worker.ledger.engine, "host/9/0", worker.ledger.clock()) is None
 
 
 def test_uniform_configurations_have_the_losses_that_the_leaderboard_has(worked):
@@ -219,24 +219,32 @@ def test_progress_of_another_question_is_not_gone_on_with(worked, copied, place,
     assert walked[0] == [1, 2, 3, 4, 5, 6]
 
 
+def held_until(ledger):
+    with ledger.engine.begin() as connection:
+        return connection.exec_driver_sql("SELECT runner_until FROM study").scalar_one()
+
+
 def test_a_worker_that_is_told_to_stop_leaves_the_analysis_to_the_next_one(worked, copied, place, monkeypatch):
     study_id = worked[1]
     monkeypatch.setattr(layers_of_network, "MEMORY_LIMIT", 0)
     worker = Worker(copied, place, LocalExecutor(place, 1), cap=2)
-    usual = worker_layers._Progress.keep
+    usual, meanwhile = worker_layers._Progress.keep, []
 
     def keep(self, sums):
+        meanwhile.append(claim_analysis(copied.engine, "host/9/0", copied.clock()))
+        before = held_until(copied)
+        worker_loop._Presence(worker)._beat()
+        assert held_until(copied) > before
         worker.stopping.set()
         usual(self, sums)
 
     monkeypatch.setattr(worker_layers._Progress, "keep", keep)
-    worker._analyze(study_id)
+    assert worker._work_out()
     monkeypatch.undo()
+    assert meanwhile == [None], "it is this worker's as long as it is at it"
     assert find_analysis(copied.engine, study_id) is None
     first = trained_trials(copied.engine, study_id)[0]
     assert find_progress(copied.engine, first.id, copied.study(study_id).spec.layers)[1] == 1
-    with copied.engine.begin() as connection:
-        connection.exec_driver_sql("UPDATE study SET ended_at = '2020-01-01 00:00:00'")
     Worker(copied, place, LocalExecutor(place, 1), cap=2).work(once=True)
     assert len(find_analysis(copied.engine, study_id).analysis.layers) == 2
 

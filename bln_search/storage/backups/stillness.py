@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import delete, select
+from sqlalchemy import delete, select, update
 from sqlalchemy.orm import Session
 
 from bln_search.core.states import AttemptState, Request, StudyState
@@ -21,6 +21,8 @@ def still(ledger: Ledger) -> int:
     """
     with writing(ledger.engine) as session:
         session.execute(delete(WorkerRow))
+        complete = update(StudyRow).where(StudyRow.state == StudyState.COMPLETE)
+        session.execute(complete.values(runner=None, runner_until=None))
         for study_id in _with_attempts(session):
             ledger.take_back(session, study_id)
         running = session.scalars(select(StudyRow).where(StudyRow.state == StudyState.RUNNING)).all()
