@@ -11,8 +11,9 @@ from bln_search.api.ranked import LayerPopulationsByName, RankedConfiguration
 from bln_search.core.configuration import InferenceConfiguration, Source
 from bln_search.core.errors import ModelError
 from bln_search.core.per_layer import SEPARATOR, PerLayerConfiguration
+from bln_search.evaluation.tree.stages import staged
 from bln_search.norms import Normalization
-from bln_search.norms.finding import find_norms
+from bln_search.norms.finding import evaluation_mode, find_norms
 
 Choice = RankedConfiguration | LayeredConfiguration | PerLayerConfiguration | InferenceConfiguration | str
 
@@ -21,14 +22,14 @@ def apply_configuration(network: nn.Module, choice: Choice) -> nn.Module:
     """Make `network` use `choice` in evaluation mode, and return it.
 
     choice: a row of a ranked table, with its population values; or a configuration (`"FFFF"`), for each layer its own
-    (`"TTFF.FFFF"`, in the order of the layers' names) or one for all, whose population values, where it reads any, the
-    layers already have. The state dict keeps configuration and values.
+    (`"TTFF.FFFF"`, in the order in which the network reaches them, as in tables of `search_layers`) or one for all,
+    whose population values, where it reads any, the layers already have. The state dict keeps configuration and values.
 
     Raises ModelError for a network without normalization layers, other layers than were evaluated, a configuration of
     another method, or one whose population values no layer has; the network is then as it was.
     """
     layers = find_norms(network)
-    words, populations = _words(choice, list(layers))
+    words, populations = _words(choice, network, list(layers))
     different = sorted((words.keys() | populations.keys()) - layers.keys())
     if different:
         raise ModelError(f"this is another network than was evaluated: the layer {different[0]} is not in this one")
@@ -62,7 +63,9 @@ def _missing(layer: Normalization) -> list[str] | None:
     return [str(one) for one in read if not layer.is_configured(one, sources[one])] if read else None
 
 
-def _words(choice: Choice, names: Sequence[str]) -> tuple[dict[str, InferenceConfiguration], LayerPopulationsByName]:
+def _words(
+    choice: Choice, network: nn.Module, names: Sequence[str]
+) -> tuple[dict[str, InferenceConfiguration], LayerPopulationsByName]:
     """The word of each layer, and the population values that come with them."""
     if isinstance(choice, LayeredConfiguration):
         return dict(zip(choice.layers, choice.configuration.words, strict=True)), choice.populations
@@ -76,11 +79,21 @@ def _words(choice: Choice, names: Sequence[str]) -> tuple[dict[str, InferenceCon
     parsed = _parsed(choice) if isinstance(choice, str) else choice
     if isinstance(parsed, InferenceConfiguration):
         return dict.fromkeys(names, parsed), {}
+    names = _in_order(network, names)
     if len(parsed.words) != len(names):
         raise ModelError(
             f"{parsed} has {len(parsed.words)} words, the network {len(names)} normalization layers: {', '.join(names)}"
         )
     return dict(zip(names, parsed.words, strict=True)), {}
+
+
+def _in_order(network: nn.Module, names: Sequence[str]) -> Sequence[str]:
+    """The layers in the order in which the network reaches them; as they are defined where it cannot be followed."""
+    try:
+        with evaluation_mode(network):
+            return staged(network).names
+    except ModelError:
+        return names
 
 
 def _parsed(word: str) -> PerLayerConfiguration | InferenceConfiguration:

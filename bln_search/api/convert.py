@@ -15,7 +15,17 @@ from bln_search.core.words import Semantics, chosen
 from bln_search.norms import BN, Normalization, make_norm
 from bln_search.norms.statistics import LayerPopulation, PopulationPair
 
-_OTHERS = (nn.GroupNorm, nn.SyncBatchNorm, nn.BatchNorm3d, nn.RMSNorm, nn.InstanceNorm1d, nn.InstanceNorm2d)
+_OTHERS = (
+    nn.GroupNorm,
+    nn.SyncBatchNorm,
+    nn.BatchNorm3d,
+    nn.RMSNorm,
+    nn.InstanceNorm1d,
+    nn.InstanceNorm2d,
+    nn.LazyBatchNorm1d,
+    nn.LazyBatchNorm2d,
+    nn.LazyBatchNorm3d,
+)
 _SAME: dict[type[nn.Module], Method] = {nn.BatchNorm1d: Method.BN, nn.BatchNorm2d: Method.BN, nn.LayerNorm: Method.LN}
 
 
@@ -36,8 +46,8 @@ def convert(
 
     Warns (UserWarning) of a network that was trained already, unless `same` keeps it, of normalization layers that
     stay what they are, and of forward hooks, which layers that are replaced take with them.
-    Raises ModelError where there is no such layer, or one that cannot be replaced (a subclass with a forward pass of
-    its own), ValueError for other arguments than these; the network is then untouched.
+    Raises ModelError where there is no such layer or no such method, or a layer that cannot be replaced (a subclass
+    with a forward pass of its own), ValueError for other arguments than these; the network is then untouched.
     """
     chosen(Semantics, semantics, "semantics")
     if batch_size is not None and (not isinstance(batch_size, Integral) or batch_size < 1):
@@ -57,7 +67,8 @@ def convert(
     replacement_of: dict[nn.Module, Normalization] = {}
     for name, module in found.items():
         if module not in replacement_of:
-            replacement_of[module] = _replacement(name, module, method, batch_size, semantics)
+            like = _nearest(modules, module)
+            replacement_of[module] = _replacement(name, module, like, method, batch_size, semantics)
     _share(replacement_of)
     _warn(modules, found, method)
     if "" in found:
@@ -99,8 +110,14 @@ def _warn(modules: Sequence[tuple[str, nn.Module]], found: Mapping[str, nn.Modul
 
 
 def _replacement(
-    name: str, module: nn.Module, method: Method | str, batch_size: int | None, semantics: Semantics | str
+    name: str,
+    module: nn.Module,
+    like: Tensor | None,
+    method: Method | str,
+    batch_size: int | None,
+    semantics: Semantics | str,
 ) -> Normalization:
+    """like: a tensor of the network, for the type and device of a layer that has none of its own."""
     assert isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d | nn.LayerNorm)
     kind = next(kind for kind in _SAME if isinstance(module, kind))
     if getattr(module.forward, "__func__", None) is not kind.forward:
@@ -119,16 +136,31 @@ def _replacement(
         feature_axis=axis,
         batch_size=batch_size,
     )
-    _copy_parameters(norm, module)
+    _copy_parameters(norm, module, like)
     if isinstance(norm, BN) and kept and isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
         _keep_running_statistics(norm, module)
     norm.train(module.training)
     return norm
 
 
-def _copy_parameters(norm: Normalization, module: nn.BatchNorm1d | nn.BatchNorm2d | nn.LayerNorm) -> None:
-    """γ and β as they are, on their device and of their type; ones and zeros that never train where there are none."""
-    held = next((value for value in module.state_dict().values() if value.is_floating_point()), None)
+def _nearest(modules: Sequence[tuple[str, nn.Module]], layer: nn.Module) -> Tensor | None:
+    """The parameter last defined in front of the layer, or else the first behind it; None where there is none."""
+    nearest: Tensor | None = None
+    passed = False
+    for _, module in modules:
+        passed = passed or module is layer
+        if passed and nearest is not None:
+            return nearest
+        own = [value for value in module.parameters(recurse=False) if value.is_floating_point()]
+        nearest = own[-1] if own else nearest
+    return nearest
+
+
+def _copy_parameters(
+    norm: Normalization, module: nn.BatchNorm1d | nn.BatchNorm2d | nn.LayerNorm, like: Tensor | None
+) -> None:
+    """γ and β as they are, on their device and of their type; where there are none, ones and zeros that never train."""
+    held = next((value for value in module.state_dict().values() if value.is_floating_point()), like)
     if held is not None:
         norm.to(device=held.device, dtype=held.dtype)
     for parameter, source in ((norm.weight, module.weight), (norm.bias, module.bias)):

@@ -65,6 +65,7 @@ def evaluate_configurations(
     device = next(network.parameters()).device
     every = dict(gathered or {})
     every.setdefault(PopulationEstimate.FROZEN, gather_population(network, layers, train_loader, device))
+    check_names(every, layers)
     every = {**own_estimates(layers), **every}
     populations = network_populations(layers, every, asked_correction, per_slot=per_slot)
     asked = [estimate for estimate in every if estimate is not PopulationEstimate.MEMORY]
@@ -132,6 +133,20 @@ def gather_population(
     return gathered
 
 
+def check_names(gathered: Gathered, layers: Mapping[str, Normalization]) -> None:
+    """Raise DataError where an estimate is not of these layers, or lacks one that training mini-batches reach."""
+    reached = gathered[PopulationEstimate.FROZEN].keys()
+    for estimate, moments in gathered.items():
+        different = sorted(moments.keys() - layers.keys()) or sorted(reached - moments.keys())
+        if different:
+            where = "only there" if different[0] in moments else "not there"
+            raise DataError(
+                f"gathered[{str(estimate)!r}] is not of this network's layers: {different[0]} is {where}; gather from "
+                "the very network that is evaluated, neither from one around it (DataParallel, torch.compile) nor "
+                "from one inside it"
+            )
+
+
 def split_batches(loader: Loader, device: torch.device, name: str, score: Score) -> list[MiniBatch]:
     """A split in memory, a shorter last mini-batch filled up. Raises DataError where it is empty."""
     held = list(completed(scored_pairs(loader, device, name, score)))
@@ -149,7 +164,7 @@ def _batchings(
         if not held:
             raise DataError(f"{name} yields no mini-batch")
         inputs, targets = torch.cat([x for x, _ in held]), torch.cat([y for _, y in held])
-        yield from ((size, mini_batches(inputs, targets, size)) for size in batch_sizes)
+        yield from ((size, mini_batches(inputs, targets, size)) for size in dict.fromkeys(batch_sizes))
         return
     first = next(batches, None)
     if first is None:

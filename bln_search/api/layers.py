@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from rich.console import Console
 from torch import nn
 
-from bln_search.api.evaluate import Loader, gather_population, split_batches
+from bln_search.api.evaluate import Loader, check_names, gather_population, split_batches
 from bln_search.api.layered import LayeredConfiguration
 from bln_search.core.errors import DataError
 from bln_search.core.layer_search import LayerSearchRecord
@@ -120,6 +120,7 @@ def search_layers(
     device = next(network.parameters()).device
     every = dict(gathered or {})
     every.setdefault(PopulationEstimate.FROZEN, gather_population(network, layers, train_loader, device))
+    check_names(every, layers)
     every = {**own_estimates(layers), **every}
     if wanted not in every:
         raise DataError(f"there is no population estimate {wanted}: there are {', '.join(every)}")

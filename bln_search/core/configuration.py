@@ -24,6 +24,8 @@ class Statistic(StrEnum):
     FEATURE_DEVIATION = "Std_F"
 
 
+_PLACES = {statistic: place for place, statistic in enumerate(Statistic)}
+
 BATCH_STATISTICS = (Statistic.BATCH_MEAN, Statistic.BATCH_DEVIATION)
 FEATURE_STATISTICS = (Statistic.FEATURE_MEAN, Statistic.FEATURE_DEVIATION)
 
@@ -87,8 +89,8 @@ class InferenceConfiguration:
         return self.word
 
     def source(self, statistic: Statistic) -> Source:
-        """Where `statistic` comes from."""
-        return self.sources[statistic]
+        """Where `statistic` comes from; read off the word, by whose value compiled networks tell configurations."""
+        return Source(self.word[_PLACES[statistic]])
 
     @cached_property
     def sources(self) -> dict[Statistic, Source]:

@@ -33,7 +33,8 @@ class Gatherer:
 
     The moving average with `decay` δ weighs the i-th last mini-batch by δ^i and divides by the sum of the weights.
     Mini-batches smaller than the largest are left out: an incomplete one has statistics of its own.
-    in_evaluation: fold passes in evaluation mode too, not only training steps.
+    in_evaluation: fold passes in evaluation mode too, not only training steps. seen, counted: mini-batches, and those
+    of them that are folded in.
     """
 
     def __init__(self, decay: float | None = None, *, in_evaluation: bool = False) -> None:
@@ -42,6 +43,7 @@ class Gatherer:
         self.name = ""
         self.batch_size = 0
         self.values = 0
+        self.seen = self.counted = 0
         self._weight = 0.0
         self._sum: Tensor | None = None
         self._squares: Tensor | None = None
@@ -50,11 +52,12 @@ class Gatherer:
     def update(self, statistics: list[Tensor], batch_size: int, values: int) -> None:
         """Fold in (mean, deviation, variance) of each pair, detached."""
         vector = torch.cat([value.detach().flatten() for value in statistics]).double()
+        self.seen += 1
         if batch_size < self.batch_size:
             return
         shapes = [value.shape for value in statistics]
         if self._sum is None or self._squares is None or batch_size > self.batch_size:
-            self.batch_size, self.values, self._shapes, self._weight = batch_size, values, shapes, 0.0
+            self.batch_size, self.values, self._shapes, self._weight, self.counted = batch_size, values, shapes, 0.0, 0
             self._sum, self._squares = torch.zeros_like(vector), torch.zeros_like(vector)
         if shapes != self._shapes:
             different = next((new, old) for new, old in zip(shapes, self._shapes, strict=True) if new != old)
@@ -67,6 +70,7 @@ class Gatherer:
         if self.decay is not None:
             self._sum.mul_(keep)
             self._squares.mul_(keep)
+        self.counted += 1
         self._weight = self._weight * keep + add
         self._sum.add_(vector, alpha=add)
         self._squares.addcmul_(vector, vector, value=add)

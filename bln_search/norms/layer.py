@@ -53,7 +53,12 @@ class Normalization(NormalizationBase):
         self.recording = True
 
     def forward(self, x: Tensor) -> Tensor:
-        """Normalize `x`; an input marked by the one-pass evaluation leaves under every configuration at once."""
+        """Normalize `x`; an input marked by the one-pass evaluation leaves under every configuration at once.
+
+        Statistics of half precision are computed in single precision, as torch's own layers do.
+        """
+        if x.dtype in (torch.float16, torch.bfloat16):
+            return self.forward(x.float()).to(torch.promote_types(x.dtype, self.weight.dtype))
         if isinstance(x, Examples):
             return enumerate_rows(self, x)
         axes = self.axes(x.ndim)

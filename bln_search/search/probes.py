@@ -21,7 +21,7 @@ from bln_search.search.place import Place
 from bln_search.specs.study import ProbesSpec
 from bln_search.specs.trial import TrialSpec, planned_rows
 from bln_search.training import TrainingRun
-from bln_search.training.checkpoint import load_weights, read_checkpoint, write_checkpoint
+from bln_search.training.checkpoint import copied, load_weights, read_checkpoint, weights_of, write_checkpoint
 
 
 def with_frozen(
@@ -48,7 +48,7 @@ def keep_snapshot(
 ) -> Snapshot:
     """Write the network as it is after `epoch`."""
     gathered = with_frozen(trial, run.network, run.gathered, data)
-    weights = {name: value.detach() for name, value in run.network.named_parameters()}
+    weights = weights_of(run.network)
     file, sha256 = write_checkpoint(place.checkpoints, weights, gathered, {**origin, "epoch": epoch})
     return Snapshot(epoch, file, sha256)
 
@@ -102,7 +102,7 @@ def _epochs(
 ) -> list[Probe]:
     """Every snapshot under every row, at the training mini-batch size."""
     found: list[Probe] = []
-    kept = {name: value.detach().clone() for name, value in network.named_parameters()}
+    kept = copied(weights_of(network))
     try:
         for one in snapshots:
             weights, gathered = read_checkpoint(place.checkpoints, one.file, one.sha256)

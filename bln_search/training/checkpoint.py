@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from bln_search.core.checkpoints import CheckpointStore
 from bln_search.core.errors import DataError
 from bln_search.core.words import PopulationEstimate
+from bln_search.norms import Normalization
 from bln_search.norms.finding import Gathered
 from bln_search.norms.gathering import GatheredMoments, moments_from_tensors, moments_to_tensors
 
@@ -28,7 +29,7 @@ def write_checkpoint(
 
     Raises StorageFullError where the disk is full, CheckpointStoreError where a bucket gives way.
     """
-    tensors = {_WEIGHT + name: value.cpu().contiguous() for name, value in weights.items()}
+    tensors = {_WEIGHT + name: value.detach().cpu().contiguous() for name, value in weights.items()}
     for estimate, moments in gathered.items():
         for name, value in moments_to_tensors(moments).items():
             tensors[f"{_POPULATION}{estimate}|{name}"] = value.cpu().contiguous()
@@ -69,12 +70,32 @@ def read_checkpoint(
     return weights, gathered
 
 
+def weights_of(network: nn.Module) -> dict[str, Tensor]:
+    """What makes the network answer as it does, by name: its parameters, and what other layers than ours keep in
+    buffers of their state dict, as torch's BatchNorm does its running statistics.
+
+    What our normalization layers keep in theirs is a population, which stands beside the weights.
+    """
+    found: dict[str, Tensor] = dict(network.named_parameters())
+    for place, module in network.named_modules():
+        if not isinstance(module, Normalization):
+            own = module.named_buffers(place, recurse=False)
+            passing = module._non_persistent_buffers_set
+            found |= {name: value for name, value in own if name.rpartition(".")[2] not in passing}
+    return found
+
+
+def copied(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The same values, which further training leaves alone."""
+    return {name: value.detach().clone() for name, value in weights.items()}
+
+
 def load_weights(network: nn.Module, weights: Mapping[str, Tensor]) -> None:
-    """Put `weights` into the parameters of `network`, which must be the same by name and shape."""
-    parameters = dict(network.named_parameters())
-    if parameters.keys() != weights.keys():
-        different = sorted(parameters.keys() ^ weights.keys())
+    """Put what `weights_of` found into `network`, which must be the same by name and shape."""
+    own = weights_of(network)
+    if own.keys() != weights.keys():
+        different = sorted(own.keys() ^ weights.keys())
         raise DataError(f"the checkpoint was written by another network: {different[0]} is in one of the two only")
     with torch.no_grad():
-        for name, parameter in parameters.items():
-            parameter.copy_(weights[name])
+        for name, value in own.items():
+            value.copy_(weights[name])

@@ -17,12 +17,13 @@ from bln_search.core.records import EpochRecord
 from bln_search.core.words import CheckpointRule, Correction, PopulationEstimate, Split
 from bln_search.data.prepared import PreparedData
 from bln_search.norms import Normalization
-from bln_search.norms.finding import Gathered, find_norms, network_populations, own_estimates, recording
+from bln_search.norms.finding import Gathered, find_norms, network_populations, recording
 from bln_search.norms.gathering import GatheredMoments, Gatherer, gathering
 from bln_search.norms.statistics import chosen_population
 from bln_search.specs.arm import ArmSpec
 from bln_search.specs.training import BatchOrder, TrainingSpec
 from bln_search.training.augmentation import Augmentation
+from bln_search.training.checkpoint import copied, weights_of
 from bln_search.training.optimization import make_optimizer, set_rate
 from bln_search.training.validation import validate
 
@@ -31,8 +32,8 @@ from bln_search.training.validation import validate
 class Trained:
     """What training leaves behind.
 
-    weights: the kept epoch's parameters. gathered: the population estimates that are by-products of training, as they
-    stood at the end of the kept epoch. diverged: why training was stopped, None where it was not.
+    weights: the kept epoch's, as `weights_of` finds them. gathered: the population estimates that are by-products of
+    training, as they stood at the end of the kept epoch. diverged: why training was stopped, None where it was not.
     """
 
     epochs: list[EpochRecord] = field(default_factory=list)
@@ -195,13 +196,15 @@ class TrainingRun:
     def _gathered(
         self, gatherers: dict[PopulationEstimate, dict[Normalization, Gatherer]]
     ) -> dict[PopulationEstimate, dict[str, GatheredMoments]]:
-        """What was gathered so far, by estimate and layer; the memory of MBN among it."""
-        own = own_estimates(self.layers)
-        memory = {estimate: own[estimate] for estimate in own if estimate is PopulationEstimate.MEMORY}
-        return memory | {
+        """What was gathered so far, by estimate and layer that training reached; the memory of MBN among it."""
+        own = {name: layer.own_estimates().get(PopulationEstimate.MEMORY) for name, layer in self.layers.items()}
+        memory = {name: moments for name, moments in own.items() if moments is not None}
+        found = {PopulationEstimate.MEMORY: memory} if memory else {}
+        return found | {
             estimate: {
                 name: of_layer[layer].moments(has_batch=layer.has_batch, has_feature=layer.has_feature)
                 for name, layer in self.layers.items()
+                if not of_layer[layer].empty
             }
             for estimate, of_layer in gatherers.items()
         }
@@ -231,7 +234,7 @@ class TrainingRun:
         better = record.validation_loss < self.trained.kept_validation_loss
         last = self.spec.checkpoint is CheckpointRule.LAST
         if better or last or not self.trained.weights:
-            self.trained.weights = {name: value.detach().clone() for name, value in self.network.named_parameters()}
+            self.trained.weights = copied(weights_of(self.network))
             self.trained.gathered = gathered
             self.trained.kept_epoch = record.epoch
             self.trained.kept_validation_loss = record.validation_loss

@@ -162,3 +162,32 @@ def test_a_layer_that_was_replaced_in_name_only_is_said():
     with pytest.warns(UserWarning, match="no mini-batch of train_loader reached the layer norm in evaluation mode"):
         ranked = evaluate_configurations(network, data, data)
     assert list(row_of(ranked, "TT--").populations) == ["other"]
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize(
+    "norm",
+    [nn.LayerNorm(8, elementwise_affine=False), nn.BatchNorm1d(8, affine=False, track_running_stats=False)],
+)
+def test_a_layer_without_parameters_is_of_the_type_of_the_network_around_it(norm, dtype):
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Linear(4, 8), copy.deepcopy(norm), nn.Linear(8, 2)).to(dtype)
+    x = torch.randn(6, 4).to(dtype)
+    expected = network(x)
+    ours = convert(network, method="same")
+    assert ours[1].weight.dtype == dtype
+    torch.testing.assert_close(ours(x), expected, rtol=0.02, atol=0.02)
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_and_on_its_device(place):
+    layers = [nn.Linear(4, 4), nn.Linear(4, 4)]
+    layers.insert(place, nn.LayerNorm(4, elementwise_affine=False))
+    ours = convert(nn.Sequential(*layers).to("meta"))
+    assert ours[place].weight.device.type == "meta"
+
+
+def test_a_layer_that_does_not_know_its_features_yet_is_said_to_stay():
+    network = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.LazyLinear(3), nn.LazyBatchNorm1d())
+    with pytest.warns(UserWarning, match="LazyBatchNorm1d layers of this network are not replaced"):
+        convert(network)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import partial
 
 import numpy as np
@@ -12,6 +13,7 @@ from torch.utils.data import DataLoader, TensorDataset
 import bln_search
 from bln_search.core.errors import DataError, ModelError
 from bln_search.core.per_layer import PerLayerConfiguration
+from bln_search.core.words import Split
 from bln_search.evaluation.tree.checking import plain_losses
 from bln_search.evaluation.tree.evaluator import TreeEvaluator
 from bln_search.models import MLP
@@ -135,3 +137,86 @@ def test_plain_passes_agree():
     place = ranked.record.space.index(ranked.record.space.digits(words))
     alone = float(plain_losses(tree, words, tree.batches).double().mean())
     assert ranked.record.sums.mean_loss[place] == pytest.approx(alone, rel=1e-5)
+
+
+def of_sizes(*sizes, features=6):
+    generator = torch.Generator().manual_seed(0)
+    drawn = [torch.randn(size, features, generator=generator) for size in sizes]
+    return [(x, x[:, :4].argmax(1)) for x in drawn]
+
+
+def test_a_larger_mini_batch_in_between_is_judged_by_itself():
+    mixed = of_sizes(10, 10, 20, 10)
+    ranked = bln_search.search_layers(network(), loader(60, 0), mixed)
+    uniform = {row.configuration: row.loss for row in ranked.result.uniform}
+    whole = bln_search.evaluate_configurations(network(), loader(60, 0), mixed)
+    for row in whole.board.rows:
+        loss = row.figures[Split.VALIDATION].loss.mean
+        assert uniform[str(row.configuration)] == pytest.approx(loss, rel=1e-5)
+
+
+class Pooled(torch.nn.Module):
+    """Images of any size."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.convolution, self.norm, self.last = torch.nn.Conv2d(1, 4, 3), BN(4), torch.nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.last(self.norm(self.convolution(x)).relu().mean((2, 3)))
+
+
+def test_images_of_another_size_are_judged_by_themselves():
+    train = [(torch.randn(10, 1, 8, 8), torch.randint(2, (10,))) for _ in range(3)]
+    mixed = [*train, (torch.randn(10, 1, 12, 12), torch.randint(2, (10,)))]
+    ranked = bln_search.search_layers(Pooled(), train, mixed)
+    whole = bln_search.evaluate_configurations(Pooled(), train, mixed)
+    uniform = {row.configuration: row.loss for row in ranked.result.uniform}
+    assert len(uniform) == len(whole.board.rows) == 4
+    for row in whole.board.rows:
+        loss = row.figures[Split.VALIDATION].loss.mean
+        assert uniform[str(row.configuration)] == pytest.approx(loss, rel=1e-5)
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_norms_inside_torchs_own_encoder_are_not_left_out_in_silence(alone):
+    inner = torch.nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
+    encoder = torch.nn.TransformerEncoder(inner, 1, norm=None if alone else torch.nn.LayerNorm(8))
+    model = torch.nn.Sequential(encoder, torch.nn.Flatten(), torch.nn.Linear(24, 2))
+    model = bln_search.convert(model, method="same")
+    data = [(torch.randn(10, 3, 8), torch.randint(2, (10,))) for _ in range(4)]
+    with pytest.raises(ModelError, match="cannot be cut at its normalization layers"):
+        bln_search.search_layers(model, data, data)
+
+
+def test_a_configuration_without_a_value_on_test_has_no_figure_there():
+    reference = MLP((6,), 4, partial(BLN, batch_size=30, semantics="reference"), widths=(9, 8))
+    found = 0
+    for seed in range(4):
+        torch.manual_seed(seed)
+        for layer in reference.modules():
+            if isinstance(layer, torch.nn.Linear):
+                layer.reset_parameters()
+        test = of_sizes(30, 30)
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            ranked = bln_search.search_layers(
+                reference, loader(60, seed), loader(40, 1), test_loader=test, per_slot=True
+            )
+        assert (ranked.record.test is None) == bool(said)
+        found += bool(said)
+        assert all("no figures on test, where mini-batches have 30 examples" in str(one.message) for one in said)
+    assert found
+
+
+def test_a_target_that_is_no_class_is_one_clear_error():
+    numbered_from_one = [(x, y + 1) for x, y in of_sizes(10, 10, 10)]
+    with pytest.raises(DataError, match="a target is class 4, the network has 4 outputs"):
+        bln_search.search_layers(network(), loader(60, 0), numbered_from_one)
+
+
+def test_a_network_in_bfloat16_is_searched():
+    half = [(x.bfloat16(), y) for x, y in of_sizes(10, 10, 10)]
+    ranked = bln_search.search_layers(network().bfloat16(), half, half)
+    assert len(ranked.record.outcomes) == 256

@@ -11,7 +11,7 @@ from bln_search.core.errors import DataError
 from bln_search.core.words import PopulationEstimate
 from bln_search.evaluation import gather_frozen
 from bln_search.norms import BLN
-from bln_search.training.checkpoint import load_weights, read_checkpoint, write_checkpoint
+from bln_search.training.checkpoint import copied, load_weights, read_checkpoint, weights_of, write_checkpoint
 
 
 def network():
@@ -45,3 +45,40 @@ def test_a_damaged_or_absent_file_is_named(tmp_path):
 def test_weights_of_another_network_are_refused():
     with pytest.raises(DataError, match="another network"):
         load_weights(network(), {"x": torch.zeros(1)})
+
+
+class Shifted(nn.Module):
+    """A layer of somebody else's: one buffer is of its state, one is worked out anew."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("shift", torch.randn(3))
+        self.register_buffer("passing", torch.randn(3), persistent=False)
+
+    def forward(self, x):
+        return x + self.shift
+
+
+def test_what_other_layers_keep_in_buffers_is_of_the_weights_and_what_ours_keep_is_not():
+    ours = nn.Sequential(nn.BatchNorm1d(4), nn.Linear(4, 3), Shifted(), BLN(3))
+    running = {"0.running_mean", "0.running_var", "0.num_batches_tracked"}
+    parameters = {name for name, _ in ours.named_parameters()}
+    assert weights_of(ours).keys() == parameters | running | {"2.shift"}
+    ours[3].register_buffer("own", torch.zeros(1))
+    assert "3.own" not in weights_of(ours)
+
+
+def test_a_network_with_running_statistics_of_torch_comes_back_as_it_answered(tmp_path):
+    torch.manual_seed(1)
+    ours = nn.Sequential(nn.BatchNorm1d(4), nn.Linear(4, 3), Shifted(), BLN(3))
+    for _ in range(3):
+        ours(torch.randn(10, 4) * 5 + 2)
+    kept = copied(weights_of(ours))
+    x = torch.randn(7, 4)
+    expected = ours.eval()(x)
+    name, sha = write_checkpoint(Folder(tmp_path), kept, {}, {})
+    ours.train()(torch.randn(10, 4) * 50)
+    fresh = nn.Sequential(nn.BatchNorm1d(4), nn.Linear(4, 3), Shifted(), BLN(3))
+    load_weights(fresh, read_checkpoint(Folder(tmp_path), name, sha)[0])
+    assert torch.equal(fresh.eval()(x), expected)
+    assert fresh[0].num_batches_tracked == 3

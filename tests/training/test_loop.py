@@ -19,7 +19,8 @@ from bln_search.models import build_model
 from bln_search.norms import make_norm
 from bln_search.norms.finding import find_norms
 from bln_search.specs import ArmSpec, DataSpec, TrainingSpec
-from bln_search.training import train
+from bln_search.training import TrainingRun, train
+from bln_search.training.checkpoint import copied, weights_of
 from bln_search.training.seeding import repeatable
 
 
@@ -247,3 +248,39 @@ def test_augmented_training_is_repeatable_and_different(data):
     first, again, plain = (run(data, **o)[1] for o in (options, options, {"epochs": 1}))
     assert figures(first) == figures(again)
     assert figures(first) != figures(plain)
+
+
+class Spare(nn.Module):
+    """A network with a normalization layer that it never calls."""
+
+    def __init__(self, method):
+        super().__init__()
+        self.norm, self.spare = (make_norm(method, 16, batch_size=25) for _ in range(2))
+        self.first, self.last = nn.Linear(64, 16), nn.Linear(16, 10)
+
+    def forward(self, x):
+        return self.last(self.norm(self.first(x.flatten(1))).tanh())
+
+
+@pytest.mark.parametrize(
+    ("method", "estimate"), [("bln", PopulationEstimate.EPOCH), ("bn", PopulationEstimate.MOVING), ("mbn", None)]
+)
+def test_a_layer_that_the_network_does_not_use_has_no_population_and_is_in_nobodys_way(data, method, estimate):
+    spare = Spare(method)
+    spec, arm = TrainingSpec(epochs=1), ArmSpec(method=method)
+    trained = train(spare, data, spec, arm, seed=0, estimates=() if estimate is None else (estimate,))
+    wanted = PopulationEstimate.MEMORY if estimate is None else estimate
+    assert trained.gathered[wanted].keys() == {"norm"}
+    assert trained.diverged is None
+
+
+def test_running_statistics_of_other_layers_are_kept_with_the_epoch_that_is_kept(data):
+    torch.manual_seed(0)
+    mixed = nn.Sequential(nn.Flatten(), nn.BatchNorm1d(64), nn.Linear(64, 16), make_norm("bln", 16), nn.Linear(16, 10))
+    run = TrainingRun(mixed, data, TrainingSpec(epochs=4, learning_rate=0.5), ArmSpec(method="bln"), seed=0)
+    after = {record.epoch: copied(weights_of(mixed)) for record in run.epochs()}
+    kept = after[run.trained.kept_epoch]
+    assert "1.running_var" in kept
+    assert run.trained.weights.keys() == kept.keys()
+    assert all(torch.equal(value, kept[name]) for name, value in run.trained.weights.items())
+    assert kept["1.num_batches_tracked"] == run.steps * run.trained.kept_epoch

@@ -34,8 +34,8 @@ MOST_CONFIGURATIONS = 2**24
 class TreeEvaluator:
     """A network and the mini-batches by which its per-layer configurations are judged.
 
-    batches: mini-batches of one size. folds: for each of them the fold that it belongs to; by default all to one.
-    space: a part of what can be chosen, with fewer options; by default all of it.
+    batches: mini-batches, of one size as a rule. folds: for each of them the fold that it belongs to; by default all
+    to one. space: a part of what can be chosen, with fewer options; by default all of it.
 
     space: what can be chosen. left_out: the options without a value, by choice, with their reasons.
 
@@ -180,18 +180,19 @@ class TreeEvaluator:
     @torch.no_grad()
     def _go(self, trie: Trie, places: Sequence[int], visit: Visit, *, held: bool = False) -> None:
         chosen = [self.batches[place] for place in places]
-        group = next(grouped(chosen, len(chosen)))
+        (group,) = grouped(chosen, len(chosen))
         with evaluation_mode(self.network):
             self._walk.go(group, trie, visit, self._store.of(tuple(places)) if held else None)
 
     def _together(self, places: Sequence[int]) -> Iterator[list[int]]:
-        """Neighbouring mini-batches that are walked together; one that was filled up goes alone."""
+        """Neighbouring mini-batches of one shape that are walked together; one that was filled up goes alone."""
         most = max(1, self._limit // (self._bytes[1] * len(self.space.choices[0].options)))
         waiting: list[int] = []
         for place in places:
             inputs, targets = self.batches[place]
             alone = len(targets) < len(inputs)
-            if waiting and (alone or len(waiting) == most or place != waiting[-1] + 1):
+            other = bool(waiting) and inputs.shape != self.batches[waiting[-1]][0].shape
+            if waiting and (alone or other or len(waiting) == most or place != waiting[-1] + 1):
                 yield waiting
                 waiting = []
             waiting.append(place)
@@ -232,13 +233,14 @@ class _Each:
 
     def __init__(self, configurations: int, examples: int, dtype: torch.dtype) -> None:
         shape = configurations, examples
+        self.dtype = torch.float64 if dtype == torch.float64 else torch.float32
         self.losses: NDArray[Any] = np.empty(shape, np.float64 if dtype == torch.float64 else np.float32)
         self.correct = np.empty(shape, bool)
         self.start = 0
 
     def __call__(self, ids: Ids, losses: Tensor, correct: Tensor) -> None:
         """A chunk of configurations."""
-        losses, correct = losses.reshape(len(ids), -1), correct.reshape(len(ids), -1)
+        losses, correct = losses.reshape(len(ids), -1).to(self.dtype), correct.reshape(len(ids), -1)
         span = slice(self.start, self.start + losses.shape[1])
         self.losses[ids, span] = losses.cpu().numpy()
         self.correct[ids, span] = correct.cpu().numpy()

@@ -19,11 +19,13 @@ from bln_search.norms.paired import ByClass
 def paired_cross_entropy(outputs: ByClass, targets: Tensor) -> tuple[Tensor, Tensor] | None:
     """Losses and correctness (rows, N, G) of classes `targets` (G, N); None where the parts do not allow it.
 
-    They do not in less than single precision, where logits lie further apart than exponentials reach, and where two
-    classes tie, which the usual order of classes then has to decide.
+    They do not in less than single precision, where logits lie further apart than exponentials reach, where a target is
+    none of the classes, and where two classes tie, which the usual order of classes then has to decide.
     """
     if outputs.feature.dtype not in (torch.float32, torch.float64):
         return None
+    if int(targets.max()) >= outputs.feature.shape[1]:
+        return None  # the usual way says so
     at = targets.t().contiguous()[None]
     count, feature = len(outputs.batch), outputs.feature
     parts = feature.new_empty((count + len(feature), *feature.shape[1:]))

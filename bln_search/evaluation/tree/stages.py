@@ -31,10 +31,13 @@ class StagedNetwork:
 
 
 class _Tracer(fx.Tracer):
-    """Normalization layers stay whole, and so do recurrent layers."""
+    """Normalization layers stay whole, and so do recurrent layers; torch's own modules unless they hold one of them."""
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
-        return isinstance(m, Normalization | RecurrentLayer) or super().is_leaf_module(m, module_qualified_name)
+        if isinstance(m, Normalization | RecurrentLayer):
+            return True
+        holds = any(isinstance(inner, Normalization) for inner in m.modules())
+        return not holds and super().is_leaf_module(m, module_qualified_name)
 
 
 def staged(network: nn.Module) -> StagedNetwork:
@@ -62,6 +65,8 @@ def staged(network: nn.Module) -> StagedNetwork:
     inputs = [node for node in nodes if node.op == "placeholder"]
     norms = [node for node in nodes if node.op == "call_module" and node.target in layers]
     names = [str(node.target) for node in norms]
+    if not norms:
+        raise ModelError(f"the forward pass of this {type(network).__name__} reaches none of its normalization layers")
     twice = sorted(name for name in set(names) if names.count(name) > 1)
     if twice:
         raise ModelError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -103,7 +104,7 @@ def search_network(
         sums=found,
         kept=kept,
         outcomes=tuple(outcomes[row.tobytes()] for row in kept),
-        test=None if test is None else _on_test(evaluator, test, best, best_uniform),
+        test=None if test is None else _on_test(evaluator, test, [best, best_uniform]),
     )
 
 
@@ -189,8 +190,17 @@ def _effects(
 
 
 def _on_test(
-    evaluator: TreeEvaluator, test: Sequence[MiniBatch], best: tuple[int, ...], uniform: tuple[int, ...]
-) -> tuple[tuple[float, float], tuple[float, float]]:
-    there = evaluator.again(evaluator.network, test, evaluator.populations).outcomes([best, uniform])
+    evaluator: TreeEvaluator, test: Sequence[MiniBatch], chosen: Sequence[tuple[int, ...]]
+) -> tuple[tuple[float, float], tuple[float, float]] | None:
+    """Loss and accuracy of both; warns where one has no value at the mini-batch size of these, and nothing is told."""
+    judge = evaluator.again(evaluator.network, test, evaluator.populations)
+    words = [evaluator.space.words(digits) for digits in chosen]
+    try:
+        digits = [judge.space.digits(one) for one in words]
+    except ValueError as error:
+        size = len(test[0][0])
+        warnings.warn(f"no figures on test, where mini-batches have {size} examples: {error}", stacklevel=2)
+        return None
+    there = judge.outcomes(digits)
     first, second = ((float(one.losses.mean(dtype=np.float64)), float(one.correct.mean())) for one in there)
     return first, second

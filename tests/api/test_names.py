@@ -1,0 +1,107 @@
+"""Values gathered for one network are not taken for another's, and words go to the layers that they are of."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from bln_search import apply_configuration, evaluate_configurations, search_layers
+from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.errors import DataError
+from bln_search.core.words import Correction, PopulationEstimate, Split
+from bln_search.evaluation import gather_frozen
+from bln_search.norms import BLN
+
+
+def batches(n=4, size=10, features=6):
+    generator = torch.Generator().manual_seed(0)
+    return [
+        (torch.randn(size, features, generator=generator), torch.randint(2, (size,), generator=generator))
+        for _ in range(n)
+    ]
+
+
+def network():
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Linear(6, 8), BLN(8, batch_size=10), nn.Linear(8, 8), BLN(8, batch_size=10), nn.Linear(8, 2)
+    )
+
+
+@pytest.mark.parametrize("evaluate", [evaluate_configurations, search_layers])
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda name: f"module.{name}", r"gathered\['epoch'\] is not of this network's layers: module.1 is only there"),
+        (lambda name: name if name == "1" else None, "3 is not there"),
+    ],
+)
+def test_values_under_other_names_are_refused(evaluate, change, said):
+    ours = network()
+    moments = gather_frozen(ours, (x for x, _ in batches()))
+    given = {change(name): value for name, value in moments.items() if change(name)}
+    with pytest.raises(DataError, match=said):
+        evaluate(ours, batches(), batches(), gathered={PopulationEstimate.EPOCH: given})
+
+
+def test_values_of_layers_that_only_training_reaches_are_no_mistake():
+    ours = network()
+    ours.spare = BLN(8)
+    ours.forward = lambda x: nn.Sequential.forward(ours[:5], x)
+    moments = gather_frozen(ours, (x for x, _ in batches()))
+    given = {**moments, "spare": moments["1"]}
+    with pytest.warns(UserWarning, match="no mini-batch of train_loader reached the layer spare"):
+        ranked = evaluate_configurations(ours, batches(), batches(), gathered={PopulationEstimate.EPOCH: given})
+    assert len({row.figures[Split.VALIDATION].loss.mean for row in ranked.board.rows}) > 1
+
+
+class Backwards(nn.Module):
+    """Its layers are reached in another order than they are defined in."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.n2, self.n1 = BLN(8, batch_size=10), BLN(8, batch_size=10)
+        self.first, self.second, self.last = nn.Linear(6, 8), nn.Linear(8, 8), nn.Linear(8, 2)
+
+    def forward(self, x):
+        return self.last(self.n2(self.second(self.n1(self.first(x)))))
+
+
+def test_a_printed_row_says_what_its_object_says():
+    ours = Backwards()
+    ranked = search_layers(ours, batches(), batches())
+    assert ranked.record.space.layers == ("n1", "n2")
+    by_row = [
+        {name: str(getattr(apply_configuration(ours, choice), name).configuration) for name in ("n1", "n2")}
+        for choice in (ranked.best, ranked.best.configuration, str(ranked.best.configuration), "TTFT.FTTT")
+    ]
+    assert by_row[0] == by_row[1] == by_row[2]
+    assert by_row[3] == {"n1": "TTFT", "n2": "FTTT"}
+
+
+def test_a_network_that_cannot_be_followed_has_its_layers_in_the_order_of_their_names():
+    class Branching(Backwards):
+        def forward(self, x):
+            return super().forward(x if x.sum() > 0 else -x)
+
+    ours = Branching()
+    moments = gather_frozen(ours, (x for x, _ in batches()))
+    for name in ("n1", "n2"):
+        layer = getattr(ours, name)
+        layer.configure(InferenceConfiguration("TTTT"), layer.population(moments[name], Correction.BESSEL))
+    apply_configuration(ours, "FFFT.FFTF")
+    assert [str(layer.configuration) for layer in (ours.n2, ours.n1)] == ["FFFT", "FFTF"]
+
+
+def test_one_size_asked_for_twice_is_one_row():
+    ranked = evaluate_configurations(network(), batches(), batches(), batch_sizes=[10, 10])
+    assert all(row.seeds == 1 for row in ranked.board.rows)
+
+
+def test_a_population_of_few_of_many_mini_batches_is_told():
+    sizes = [6, 7, 8, 9, 10]
+    mixed = [batch for size in sizes for batch in batches(1, size)]
+    with pytest.warns(UserWarning, match="that of 1 of 5 training mini-batches, those of 10 examples"):
+        gather_frozen(network(), (x for x, _ in mixed))
