@@ -147,7 +147,8 @@ class Settings(BaseSettings):
         try:
             room = self.room
         except OSError as error:
-            return f"how much room is left for checkpoints and results cannot be seen ({error})"
+            reason = error.strerror or type(error).__name__
+            return f"how much room is left for checkpoints and results cannot be seen ({reason})"
         return None if room >= self.free_bytes else f"only {room / 1e6:,.0f} MB are free for checkpoints and results"
 
 

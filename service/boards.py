@@ -75,6 +75,12 @@ class Boards:
                     return kept
             return self._make(key, results)
 
+    def of(self, study_id: int, results: int, on: Split | None = None) -> Board | None:
+        """The table of a study when it had so many results; None where that is not kept any more."""
+        with self._lock:
+            kept = self._kept.get((study_id, on))
+        return kept if kept is not None and kept.results == results else None
+
     def kept(self, study_id: int) -> Board | None:
         """The table that is there already, however old; None where none was made."""
         with self._lock:

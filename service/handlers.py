@@ -49,6 +49,7 @@ _KINDS: tuple[tuple[type[BlnSearchError], int, str], ...] = (
 
 _NOT_SHOWN = {
     "database": "the database cannot be used at the moment; try again",
+    "storage-full": "no room is left here: nothing was written; try again when whoever runs this service has made some",
     "checkpoints": "the checkpoints cannot be reached at the moment; try again",
 }
 """What is said instead of a message that tells of the inside; the log has that."""

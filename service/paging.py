@@ -34,14 +34,14 @@ def read_page(
         raw = json.loads(base64.b64decode(cursor.encode(), altchars=b"-_", validate=True))
         mark, values = raw["m"], raw["k"]
     except (ValueError, binascii.Error, KeyError, TypeError, RecursionError):
-        raise _refused("this is not a cursor of a list here; leave it out to start from the first page") from None
+        raise no_such_page("this is not a cursor of a list here; leave it out to start from the first page") from None
     if mark != _mark(sort, about):
-        raise _refused(
+        raise no_such_page(
             "this cursor belongs to another list, filter or order; leave it out to start from the first page"
         )
     good = isinstance(values, list) and len(values) == len(types)
     if not good or not all(_fits(value, kind) for value, kind in zip(values, types, strict=True)):
-        raise _refused("this is not a cursor of a list here; leave it out to start from the first page")
+        raise no_such_page("this is not a cursor of a list here; leave it out to start from the first page")
     return Page(limit, sort, tuple(values))
 
 
@@ -62,5 +62,6 @@ def _mark(sort: str, about: Mapping[str, Any]) -> str:
     return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
 
-def _refused(detail: str) -> RefusedError:
+def no_such_page(detail: str) -> RefusedError:
+    """What is answered to a cursor that leads nowhere, or nowhere any more."""
     return RefusedError(404, "no-such-page", detail, [Problem(("cursor",), detail)])

@@ -91,6 +91,10 @@ _EXITS: tuple[tuple[type[BlnSearchError], Exit], ...] = (
 )
 
 
+_OF_STATUS = {400: Exit.BAD_INPUT, 404: Exit.NOT_FOUND, 422: Exit.BAD_INPUT, 507: Exit.DISK_FULL}
+"""What a service's answer comes to: as if the command had found it out here."""
+
+
 def main() -> None:
     """Run the command; every error made on purpose is one clear line and an exit code, see `Exit`."""
     try:
@@ -117,6 +121,7 @@ def main() -> None:
 def _end_with(error: BlnSearchError) -> NoReturn:
     errors.print(f"[bold red]error:[/] {_escaped(str(error))}", soft_wrap=True, highlight=False)
     code = next(code for kind, code in _EXITS if isinstance(error, kind))
+    code = _OF_STATUS.get(getattr(error, "status", 0), code)  # of a service, whose client may not be installed here
     if isinstance(error, ClusterSilentError):
         _end_at_once(code)
     sys.exit(code)

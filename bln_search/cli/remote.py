@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -68,7 +69,7 @@ def _follow(client: Client, study: dict[str, Any], output: Format) -> None:
     for event in client.events(study["id"]):
         line = _said(event, labels, client, study["id"])
         if line:
-            errors.print(f"[{event['at'][11:19]}] {line}", markup=False, highlight=False, soft_wrap=True)
+            errors.print(f"[{_local(event['at'])}] {line}", markup=False, highlight=False, soft_wrap=True)
         waiting = _WAITS.get(event["kind"])
         if waiting is not None and client.study(study["id"])["state"] == waiting:
             break
@@ -82,6 +83,11 @@ def _follow(client: Client, study: dict[str, Any], output: Format) -> None:
             f"study {study['id']} is {ended['state']}: {ended['reason'] or 'some trials are left'}", markup=False
         )
         raise typer.Exit(Exit.INCOMPLETE)
+
+
+def _local(at: str) -> str:
+    """A moment as the clock here shows it."""
+    return f"{datetime.fromisoformat(at).astimezone():%Y-%m-%d %H:%M:%S %Z}"
 
 
 def _said(event: dict[str, Any], labels: dict[int, str], client: Client, study_id: int) -> str | None:

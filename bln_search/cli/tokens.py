@@ -21,7 +21,10 @@ app = typer.Typer(help="Access to a service: tokens, their scopes and their end.
 
 @app.command()
 def create(
-    account: Annotated[str, typer.Option(help="Whose studies it is for.")] = "admin",
+    account: Annotated[
+        str | None,
+        typer.Option(help="Whose studies it is for; at a service your own, else `admin`.", show_default=False),
+    ] = None,
     scope: Annotated[Scope, typer.Option(help="read, write or admin.")] = Scope.WRITE,
     label: Annotated[str, typer.Option(help="What it is for.")] = "",
     days: Annotated[int | None, typer.Option(min=1, max=3650, help="After which it ends.")] = None,
@@ -34,8 +37,10 @@ def create(
     service = named_service(database, server, settings)
     if service is not None:
         with open_client(service, token, settings) as client:
-            secret = client.create_token(account=account, scope=scope, label=label, days=days)["secret"]
+            made = client.create_token(account=account, scope=scope, label=label, days=days)
+            secret, account = made["secret"], made["account"]
     else:
+        account = "admin" if account is None else account
         expires = None if days is None else datetime.now(UTC) + timedelta(days=days)
         with closing(open_ledger(database or settings.database_url)) as ledger:
             secret, _ = create_token(ledger.engine, account, scope, label, expires_at=expires)

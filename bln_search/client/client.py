@@ -7,6 +7,7 @@ import secrets
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from http import HTTPStatus
 from types import TracebackType
 from typing import Any, Self
 
@@ -23,6 +24,9 @@ from bln_search.specs.study import StudySpec
 
 _GONE = (httpx.ConnectError, httpx.ReadError, httpx.RemoteProtocolError, httpx.WriteError)
 _PAGE = 200
+_CHANGING = (0.5, 1.0, 2.0, 4.0, 8.0)
+"""Seconds to wait before a table is read anew that changed while it was read."""
+
 _ASKED_AGAIN = 0.25
 """Seconds between two questions for an analysis."""
 
@@ -78,15 +82,18 @@ class Client:
         return self._items("/studies", filters)
 
     def study(self, study: int | str) -> dict[str, Any]:
-        """A study by number, or the newest of a name."""
+        """A study by number, or the newest of a name; what is both is the number."""
         name = str(study)
-        if isinstance(study, str):
-            for one in self.studies(name=name) if _is_name(name) else ():
-                if one["name"] == name:
-                    return self._json("GET", f"/studies/{one['id']}")
-            if not (name.isascii() and name.isdigit()):
-                raise ServiceError(f"there is no study {name!r} at {self.server} that you may see", 404)
-        return self._json("GET", f"/studies/{name}")
+        if name.isascii() and name.isdigit():
+            try:
+                return self._json("GET", f"/studies/{int(name)}")
+            except ServiceError as error:
+                if error.status != HTTPStatus.NOT_FOUND or isinstance(study, int):
+                    raise
+        for one in self.studies(name=name) if _is_name(name) else ():
+            if one["name"] == name:
+                return self._json("GET", f"/studies/{one['id']}")
+        raise ServiceError(f"there is no study {name!r} at {self.server} that you may see", 404)
 
     def trials(self, study_id: int, **filters: Any) -> Iterator[dict[str, Any]]:
         """The trials of a study, in its order. filters: state, arm, method, seed."""
@@ -102,9 +109,14 @@ class Client:
 
     def leaderboard(self, study_id: int, **filters: Any) -> Leaderboard:
         """The ranked table. filters: method, arm, batch_size, estimate, state, on, sort."""
-        while True:
+        for pause in _CHANGING:
             with suppress(_ChangedError):
                 return self._whole_leaderboard(study_id, filters)
+            time.sleep(pause)
+        raise ServiceError(
+            f"the table of study {study_id} changed {len(_CHANGING)} times while it was read: ask again later, or take "
+            f"it in one piece, as {self.server}/api/v1/studies/{study_id}/leaderboard?format=csv"
+        )
 
     def analysis(self, study_id: int, *, wait: float = 0.0) -> Analysis | None:
         """Which rows can be told apart and which one to use; None until a worker has worked that out.

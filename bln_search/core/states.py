@@ -106,7 +106,6 @@ def check_transition(present: State, following: State) -> None:
     """Raise TransitionError unless `following` may come after `present`."""
     may_follow = TRANSITIONS[type(present)][present]
     if type(following) is not type(present) or following not in may_follow:
-        allowed = ", ".join(sorted(may_follow)) or "nothing: it is final"
-        raise TransitionError(
-            f"{type(present).__name__} {present!s} cannot become {following!s}; it may become {allowed}"
-        )
+        what = type(present).__name__.removesuffix("State").lower()
+        end = f"it may become {', '.join(sorted(may_follow))}" if may_follow else "that state is final"
+        raise TransitionError(f"a {present!s} {what} cannot become {following!s}: {end}")

@@ -33,9 +33,9 @@ class Summary:
     @staticmethod
     def of(values: list[float]) -> Summary:
         """Of at least one value."""
+        if min(values) == max(values):  # no rounding of a mean makes a deviation of equal values
+            return Summary(values[0], None if len(values) < 2 else 0.0)
         mean = math.fsum(values) / len(values)
-        if len(values) < 2:
-            return Summary(mean, None)
         return Summary(mean, math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)))
 
 

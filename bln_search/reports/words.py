@@ -9,12 +9,14 @@ from bln_search.ranking.leaderboard import Summary
 
 
 def rounded(interval: Interval | None, factor: float = 1.0, digits: int = 4) -> str:
-    """The mean and half its interval, to two digits of that; digits: behind the point where there is no interval."""
+    """The mean and half its interval, to two digits of that; digits: behind the point where that is none, or zero."""
     if interval is None:
         return "–"
     mean, half = interval.mean * factor, None if interval.half is None else interval.half * factor
-    if half is None or half <= 0:
+    if half is None:
         return f"{mean:.{digits}f}"
+    if half <= 0:
+        return f"{mean:.{digits}f} ± 0"
     places = min(8, max(0, 1 - math.floor(math.log10(half))))
     return f"{mean:.{places}f} ± {half:.{places}f}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import secrets
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -19,6 +20,8 @@ from bln_search.storage.engine import glancing, reading, writing
 from bln_search.storage.tables import AccountRow, TokenRow
 
 _PREFIX = "bln_"
+_ACCOUNT = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+"""Nobody's name is empty: that stands for the studies of commands."""
 
 
 class TokenKind(StrEnum):
@@ -62,8 +65,13 @@ def create_token(
 ) -> tuple[str, TokenInfo]:
     """A new token and what is known of it; the account is made where there is none. The secret is shown only here.
 
-    parent: the token that a browser's session stands for; the session ends with it.
+    parent: the token that a browser's session stands for; the session ends with it. Raises AccessError where the
+    account cannot have that name.
     """
+    if not _ACCOUNT.fullmatch(account):
+        raise AccessError(
+            f"{account!r} is no name of an account: at most 64 small letters, digits, - and _, the first no sign"
+        )
     secret = _PREFIX + secrets.token_urlsafe(32)
     now = datetime.now(UTC)
     with writing(engine) as session:
@@ -134,9 +142,12 @@ def is_valid(engine: Engine, token_id: int) -> bool:
 
 
 def expiry(engine: Engine, token_id: int) -> datetime | None:
-    """When a token ends by itself."""
+    """When a token ends by itself; a session, the token that it stands for."""
     with reading(engine) as session:
-        return session.scalar(select(TokenRow.expires_at).where(TokenRow.id == token_id))
+        row = session.get(TokenRow, token_id)
+        if row is not None and row.parent_id is not None:
+            row = session.get(TokenRow, row.parent_id)
+        return None if row is None else row.expires_at
 
 
 def revoke_token(engine: Engine, token_id: int, account: str | None = None, scope: Scope = Scope.ADMIN) -> None:
@@ -161,7 +172,9 @@ def _valid(now: Any) -> tuple[ColumnElement[bool], ...]:
 
 
 _BEARER = select(TokenRow.id, TokenRow.account, TokenRow.scope, TokenRow.kind).where(
-    TokenRow.sha256 == bindparam("sha256"), *_valid(bindparam("now", type_=TokenRow.expires_at.type))
+    TokenRow.sha256 == bindparam("sha256"),
+    TokenRow.account != "",
+    *_valid(bindparam("now", type_=TokenRow.expires_at.type)),
 )
 """Written once: this is asked with every request."""
 

@@ -98,12 +98,13 @@ class Event:
 
 
 def study_row(session: Session, name_or_id: str) -> StudyRow | None:
-    """The study of that id, or the newest one of that name."""
-    newest = select(StudyRow).where(StudyRow.name == name_or_id).order_by(StudyRow.id.desc()).limit(1)
-    row = session.scalars(newest).one_or_none()
-    if row is None and name_or_id.isascii() and name_or_id.isdigit() and len(name_or_id) < 10:
+    """The study of that id, or the newest one of that name; what is both is the id."""
+    if name_or_id.isascii() and name_or_id.isdigit() and len(name_or_id) < 10:
         row = session.get(StudyRow, int(name_or_id))
-    return row
+        if row is not None:
+            return row
+    newest = select(StudyRow).where(StudyRow.name == name_or_id).order_by(StudyRow.id.desc()).limit(1)
+    return session.scalars(newest).one_or_none()
 
 
 def summarize(session: Session, row: StudyRow) -> StudySummary:

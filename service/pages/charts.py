@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Request
@@ -11,7 +12,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response
 from bln_search.core.words import ProbeKind, Split
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.comparison import Comparison
-from bln_search.ranking.groups import losses_by_condition
+from bln_search.ranking.groups import Condition, losses_by_condition
 from bln_search.ranking.probed import Probed, company
 from bln_search.reports.charts import Chart
 from bln_search.reports.charts.chart import condition_labels
@@ -48,9 +49,22 @@ class Question:
     def __init__(self, study: OwnStudy, context: Context, split: str, condition: int) -> None:
         self.study, self.context = study, context
         self.split = Split(split)
-        self.board: Board = context.boards.get(study.id, study.results, patient=study.goes_on)
-        self.conditions = best_points(losses_by_condition(self.board.losses[self.split]))
-        self.place = condition if condition < min(len(self.conditions), _MOST_CONDITIONS) else 0
+        self._condition = condition
+
+    @cached_property
+    def board(self) -> Board:
+        """The study's table; made only for a chart that needs it."""
+        return self.context.boards.get(self.study.id, self.study.results, patient=self.study.goes_on)
+
+    @cached_property
+    def conditions(self) -> dict[Condition, ByConfiguration]:
+        """What can be chosen, with the losses of each."""
+        return best_points(losses_by_condition(self.board.losses[self.split]))
+
+    @property
+    def place(self) -> int:
+        """Which of the conditions is chosen."""
+        return self._condition if self._condition < min(len(self.conditions), _MOST_CONDITIONS) else 0
 
     @property
     def losses(self) -> ByConfiguration:

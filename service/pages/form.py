@@ -80,7 +80,8 @@ def _shown(field: Field, value: Any) -> str | list[str]:
 
 
 def _short(value: Any) -> str:
-    return "" if isinstance(value, dict | list) else str(value)[:_LONGEST]
+    """A value in the form; half a character, which no text may hold, as a question mark."""
+    return "" if isinstance(value, dict | list) else str(value)[:_LONGEST].encode(errors="replace").decode()
 
 
 def _meant(field: Field, value: str | list[str] | None, before: Any) -> Any:

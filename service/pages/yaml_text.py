@@ -22,7 +22,7 @@ def put(text: str, place: Sequence[str], value: Any) -> str:
     wanted = _with(before, place, value)
     if wanted == before:
         return text
-    edited = _edited(text, root, place, value)
+    edited = _edited(text, root, place, value, _inside(before, place))
     try:
         if read_plain(edited)[1] == wanted:
             return edited
@@ -44,7 +44,13 @@ def _with(plain: dict[Any, Any], place: Sequence[str], value: Any) -> dict[Any, 
     return changed
 
 
-def _edited(text: str, mapping: yaml.MappingNode, place: Sequence[str], value: Any) -> str:
+def _inside(plain: Any, place: Sequence[str]) -> Any:
+    for key in place:
+        plain = plain.get(key) if isinstance(plain, dict) else None
+    return plain
+
+
+def _edited(text: str, mapping: yaml.MappingNode, place: Sequence[str], value: Any, before: Any) -> str:
     key, *rest = place
     found = next(((name, node) for name, node in mapping.value if name.value == key), None)
     if found is None:
@@ -54,13 +60,43 @@ def _edited(text: str, mapping: yaml.MappingNode, place: Sequence[str], value: A
         return text if value is None else _inserted(text, mapping, key, written)
     name, node = found
     if rest and isinstance(node, yaml.MappingNode) and not node.flow_style:
-        return _edited(text, node, rest, value)
+        if value is None and len(rest) == 1 and [one.value for one, _ in node.value] == rest:
+            return _replaced(text, name, node, {})  # the last entry goes
+        return _edited(text, node, rest, value, before)
     if rest:
         plain = read_plain(text[node.start_mark.index : node.end_mark.index])[1] if _is_flow_mapping(node) else {}
         return _replaced(text, name, node, _with(plain, rest, value))
+    return _changed(text, name, node, value, before)
+
+
+def _changed(text: str, name: yaml.Node, node: yaml.Node, value: Any, before: Any) -> str:
+    """An entry with another value, or without it."""
     if value is None:
         return _removed(text, name, node)
+    if isinstance(node, yaml.SequenceNode) and not node.flow_style and isinstance(value, list):
+        return _with_members(text, name, node, value, before)
     return _replaced(text, name, node, value)
+
+
+def _with_members(text: str, name: yaml.Node, node: yaml.SequenceNode, value: list[Any], before: list[Any]) -> str:
+    """A block list whose members keep their lines, less those that go, with a line for each that comes."""
+    stay = [place for place, member in enumerate(before) if member in value]
+    come = [member for member in value if member not in before]
+    if not stay or [before[place] for place in stay] + come != value:
+        return _replaced(text, name, node, value)
+    line = f"\n{' ' * node.start_mark.column}- "
+    last = _line_end(text, _end(node))
+    changed = text[:last] + "".join(f"{line}{_flow(member)}" for member in come) + text[last:]
+    for place in reversed(range(len(before))):
+        if place not in stay:
+            start = text.rfind("\n", 0, node.value[place].start_mark.index) + 1
+            changed = changed[:start] + changed[_line_end(text, _end(node.value[place])) + 1 :]
+    return changed
+
+
+def _line_end(text: str, index: int) -> int:
+    found = text.find("\n", index)
+    return len(text) if found < 0 else found
 
 
 def _is_flow_mapping(node: yaml.Node) -> bool:
@@ -75,8 +111,7 @@ def _replaced(text: str, name: yaml.Node, node: yaml.Node, value: Any) -> str:
 def _inserted(text: str, mapping: yaml.MappingNode, key: str, value: Any) -> str:
     """A new line behind the last one of a block mapping."""
     last = _end(mapping)
-    line_end = text.find("\n", last)
-    line_end = len(text) if line_end < 0 else line_end
+    line_end = _line_end(text, last)
     column = mapping.start_mark.column
     return f"{text[:line_end]}\n{' ' * column}{key}: {_flow(value)}{text[line_end:]}"
 

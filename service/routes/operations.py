@@ -18,7 +18,7 @@ router = APIRouter(tags=["operation"])
 
 
 @router.get("/healthz", operation_id="get_health")
-def healthz() -> Health:
+async def healthz() -> Health:
     """This process answers."""
     return Health()
 
@@ -46,6 +46,6 @@ def metrics(context: Here) -> PlainTextResponse:
 
 
 @router.get("/version", operation_id="get_version")
-def version() -> Version:
+async def version() -> Version:
     """Which version this is."""
     return Version(bln_search=VERSION, schema_revision=newest_revision())

@@ -20,7 +20,7 @@ from bln_search.storage.browse import find_checkpoint, list_curves, list_evaluat
 from bln_search.storage.files import freed_at
 from service.context import Here
 from service.etags import has_it, tagged
-from service.paging import Cursor, Limit, cursor_after, read_page
+from service.paging import Cursor, Limit, cursor_after, no_such_page, read_page
 from service.problems import RefusedError
 from service.rows import chosen_rows
 from service.schemas import Curve, Epoch, EvaluationOut, LeaderboardPage, ListPage, Trial
@@ -163,26 +163,26 @@ def leaderboard(
 ) -> Response:
     """The ranked table of configurations. Ranks are those of the whole table, whatever is filtered."""
     filters = {"method": method, "arm": arm, "batch_size": batch_size, "estimate": estimate, "state": state}
-    about = {"list": "leaderboard", "study": study.id, "results": study.results, "on": on, **filters}
-    page = read_page(cursor, limit, sort, about)
-    etag = _board_tag(
-        study.id,
-        study.revision,
-        study.results,
-        [about, sort, output, (page.limit, page.after) if output == "json" else None],
-    )
+    about = {"list": "leaderboard", "study": study.id, "on": on, **filters}
+    page = read_page(cursor, limit, sort, about, (int, int))
+    start, results = (0, study.results) if page.after is None else (int(page.after[0]), int(page.after[1]))
+    question = [about, sort, output, (page.limit, start) if output == "json" else None]
+    etag = _board_tag(study.id, study.revision, results, question)
     media_type = MEDIA_TYPES[output]
     known = b"" if has_it(request, etag) else context.boards.answer(etag)
     if known is not None:
         return tagged(request, known, etag, media_type)
-    kept = context.boards.get(study.id, study.results, None if on is None else Split(on))
+    split = None if on is None else Split(on)
+    kept = context.boards.of(study.id, results, split) if page.after is not None else None
+    if kept is None and results != study.results:
+        raise no_such_page("the study has new results since the page before; leave the cursor out to start again")
+    kept = kept or context.boards.get(study.id, study.results, split)
     board = kept.leaderboard
     rows = chosen_rows(kept, filters, sort)
     if output != "json":
         body = _WRITTEN[output](Leaderboard(board.ranked_on, tuple(rows))).encode()
         context.boards.keep_answer(etag, body)
         return tagged(request, body, etag, media_type)
-    start = 0 if page.after is None else int(page.after[0])
     shown = rows[start : start + limit]
     answer = LeaderboardPage(
         study=study.name,
@@ -191,7 +191,7 @@ def leaderboard(
         ranked_on=board.ranked_on,
         warning=board.warning,
         rows=[flat_row(row) for row in shown],
-        next_cursor=cursor_after((start + limit,), sort, about) if start + limit < len(rows) else None,
+        next_cursor=cursor_after((start + limit, kept.results), sort, about) if start + limit < len(rows) else None,
     )
     body = answer.model_dump_json().encode()
     context.boards.keep_answer(etag, body)

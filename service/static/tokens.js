@@ -16,7 +16,8 @@ form?.addEventListener("submit", async (event) => {
   try {
     const made = await (await send("/api/v1/tokens", "POST", wish)).json();
     const place = document.getElementById("secret");
-    place.textContent = `The token, shown only now: ${made.secret}`;
+    const until = made.expires_at ? `it ends ${new Date(made.expires_at).toLocaleString()}` : "it does not end by itself";
+    place.textContent = `The token, shown only now; ${until}: ${made.secret}`;
     place.hidden = false;
     form.reset();
     alarm("");

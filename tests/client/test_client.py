@@ -122,3 +122,53 @@ def test_a_stream_that_breaks_anywhere_gives_whole_events_only(events, cut):
 def test_the_end_is_told():
     lines = ["id: 1", "event: epoch", "data: {}", "", "event: end", "data: {}", ""]
     assert list(read_stream(lines)) == [{}, None]
+
+
+class Changing(Other):
+    """A table that is another one with each page."""
+
+    asked = 0
+
+    def do_GET(self):
+        type(self).asked += 1
+        first = "cursor" not in self.path
+        page = {"ranked_on": "validation", "rows": [], "next_cursor": "x"}
+        problem = {"type": "urn:bln-search:problem:no-such-page", "detail": "gone", "errors": []}
+        self.send_response(200 if first else 404)
+        self.send_header("Content-Type", "application/json" if first else "application/problem+json")
+        self.end_headers()
+        self.wfile.write(json.dumps(page if first else problem).encode())
+
+
+def test_a_table_that_changes_all_the_time_is_given_up(monkeypatch):
+    pauses = []
+    monkeypatch.setattr("bln_search.client.client.time.sleep", pauses.append)
+    told = pytest.raises(ServiceError, match="the table of study 1 changed 5 times while it was read: ask again")
+    with serving(Changing) as address, Client(address, "bln_x") as client, told:
+        client.leaderboard(1)
+    assert pauses == [0.5, 1.0, 2.0, 4.0, 8.0]
+    assert Changing.asked == 10
+
+
+class Numbers(Other):
+    """Study 5 is named `mine`; study 1 is named `5`, as another is `7`."""
+
+    def do_GET(self):
+        named = [{"id": 1, "name": "5"}, {"id": 2, "name": "7"}]
+        path = self.path.removeprefix("/api/v1").split("?")[0]
+        found = {"/studies/5": {"id": 5, "name": "mine"}, "/studies/2": named[1], "/studies": {"items": named}}.get(
+            path
+        )
+        answer = {"detail": "no such", "errors": []} if found is None else {"next_cursor": None, **found}
+        self.send_response(404 if found is None else 200)
+        self.send_header("Content-Type", "application/json" if found else "application/problem+json")
+        self.end_headers()
+        self.wfile.write(json.dumps(answer).encode())
+
+
+def test_what_is_a_number_and_a_name_is_the_number():
+    with serving(Numbers) as address, Client(address, "bln_x") as client:
+        assert client.study("5")["name"] == client.study(5)["name"] == "mine"
+        assert client.study("7")["id"] == 2
+        with pytest.raises(ServiceError):
+            client.study(7)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from bln_search.core.errors import AccessError
 from bln_search.core.words import Scope
@@ -19,8 +19,8 @@ from bln_search.storage.access import (
     tokens,
 )
 from bln_search.storage.browse import Page
-from bln_search.storage.engine import reading
-from bln_search.storage.tables import TokenRow
+from bln_search.storage.engine import reading, writing
+from bln_search.storage.tables import AccountRow, TokenRow
 
 
 def test_tokens_are_listed_newest_first_a_page_at_a_time(ledger):
@@ -84,3 +84,19 @@ def test_the_first_token_is_made_once(ledger):
     assert create_first_token(ledger.engine, "admin") is None
     revoke_token(ledger.engine, 1)
     assert create_first_token(ledger.engine, "admin") is None  # a revoked one is no reason to let somebody in
+
+
+@pytest.mark.parametrize("account", ["", " ", "Ada Lovelace", "-ada", "a" * 65, "ada\n"])
+def test_nobody_has_the_name_of_the_studies_of_commands_nor_one_the_service_refuses(ledger, account):
+    with pytest.raises(AccessError, match="is no name of an account"):
+        create_token(ledger.engine, account, Scope.WRITE)
+    assert tokens(ledger.engine, None) == []
+
+
+def test_a_token_without_an_account_that_was_made_before_opens_nothing(ledger):
+    secret, _ = create_token(ledger.engine, "ada", Scope.WRITE)
+    with writing(ledger.engine) as session:
+        session.add(AccountRow(name="", created_at=datetime.now(UTC)))
+        session.flush()
+        session.execute(update(TokenRow).values(account=""))
+    assert find_bearer(ledger.engine, secret) is None

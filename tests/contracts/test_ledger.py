@@ -341,3 +341,10 @@ def test_optuna_has_a_place_of_its_own_beside_the_ledger(ledger):
     assert ledger.study(study_id).name == "searched"
     storage.remove_session()
     storage.engine.dispose()
+
+
+def test_what_is_a_number_and_a_name_is_the_number(ledger):
+    named, other, third = (ledger.accept(STUDY.model_copy(update={"name": name})) for name in ("2", "other", "77"))
+    assert (named, other, third) == (1, 2, 3)
+    assert ledger.find_study("2").id == other
+    assert ledger.find_study("77").id == third

@@ -48,7 +48,7 @@ def test_the_verdict_comes_first(given, verdict):
 
 def test_luck_test_and_extent_are_told():
     lines = layer_lines(layer_result())
-    assert lines[1] == "On the examples that chose it, it looks 0.0100 nats better than it is."
+    assert lines[1] == "On the examples that chose it, it looks 0.0100 ± 0 nats better than it is."
     assert "the chosen ones have 0.4900, the best uniform ones 0.5000: -0.0100 nats over 10 networks" in lines[2]
     assert "65,536 configurations, all of them evaluated on each network" in lines[3]
     assert len(lines) == 4
@@ -62,7 +62,7 @@ def test_a_network_without_a_finite_loss_is_counted_and_has_no_part_in_means(wri
         made = LayerResult.model_validate_json(made.model_dump_json())
     verdict, luck, test, _ = layer_lines(made)
     assert verdict.endswith("is not known: one network has no finite loss on examples that had no part in choosing.")
-    assert luck == "On the examples that chose it, it looks 0.0100 nats better than it is."
+    assert luck == "On the examples that chose it, it looks 0.0100 ± 0 nats better than it is."
     assert test.endswith("-0.0100 nats over one network; one network has no finite loss there.")
     both = network(0, loss=math.inf, uniform_loss=math.inf, test_loss=None)
     (told, on_test, _) = layer_lines(made.model_copy(update={"networks": (both,)}))
@@ -73,7 +73,7 @@ def test_a_network_without_a_finite_loss_is_counted_and_has_no_part_in_means(wri
 
 def test_a_choice_without_luck_is_not_called_lucky():
     lucky = layer_result().model_copy(update={"networks": tuple(network(seed, apparent=0.5) for seed in (0, 1))})
-    assert "it looks no better than it is (-0.0120 nats)" in layer_lines(lucky)[1]
+    assert "it looks no better than it is (-0.0120 ± 0 nats)" in layer_lines(lucky)[1]
 
 
 def test_a_search_says_how_far_it_went_and_who_is_missing():

@@ -313,3 +313,15 @@ def test_the_link_of_the_first_start_leads_to_a_page_that_works_from_here_alone(
     assert "<script>" not in page.text
     assert nobody.get("/static/../app.py").status_code == 404
     assert nobody.get("/static/%2e%2e/app.py").status_code == 404
+
+
+def test_a_token_made_in_a_browser_lasts_as_that_behind_the_session(world):
+    for behind, longest in ((None, None), (datetime.now(UTC) + timedelta(days=30), 30)):
+        secret = create_token(world.ledger.engine, "root", Scope.ADMIN, expires_at=behind)[0]
+        browser = world.client(None, Origin="http://testserver")
+        browser.post("/api/v1/session", json={"token": secret})
+        lasting = browser.post("/api/v1/tokens", json={"scope": "write"}).json()
+        assert (lasting["expires_at"] is None) == (longest is None)
+        ninety = browser.post("/api/v1/tokens", json={"scope": "write", "days": 90}).json()
+        left = datetime.fromisoformat(ninety["expires_at"]) - datetime.now(UTC)
+        assert left.days in ((longest or 90) - 1, longest or 90)

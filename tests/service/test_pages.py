@@ -338,12 +338,42 @@ ARM = "arms:\n  - {method: bn, momentum: 0.9}\n"
         ("batch_size", "25", "  epochs: 3\n", "  epochs: 3\n  batch_size: 25\n"),
         ("title", "A: title", "  epochs: 3\n", "  epochs: 3\ntitle: 'A: title'\n"),
         ("population", ["frozen"], "  epochs: 3\n", "  epochs: 3\nevaluation: {population: [frozen]}\n"),
-        ("methods", ["bn", "ln"], ARM, "arms: [{method: bn, momentum: 0.9}, {method: ln}]\n"),
+        ("methods", ["bn", "ln"], ARM, f"{ARM}  - {{method: ln}}\n"),
+        ("methods", [], ARM, "arms: []\n"),
+        ("epochs", "", "training:\n  # how long\n  epochs: 3\n", "training: {}\n"),
     ],
 )
 def test_an_entry_of_the_form_leaves_the_rest_of_the_text_as_it_was(name, value, before, after):
     assert COMMENTED.count(before) == 1
     assert set_field(COMMENTED, name, value) == COMMENTED.replace(before, after)
+
+
+ARMS = """\
+# of the paper
+arms:  # three
+  - method: bln  # theirs
+    semantics: reference
+  # a comment of the second
+  - {method: bn}  # as usual
+  - method: ln
+    name: layers
+# the end
+seeds: [0]
+"""
+
+
+def test_members_of_a_list_keep_their_lines_and_comments():
+    fewer = set_field(ARMS, "methods", ["bln", "ln"])
+    assert fewer == ARMS.replace("  - {method: bn}  # as usual\n", "")
+    other = set_field(ARMS, "methods", ["bln", "bn", "mbn"])
+    assert other == ARMS.replace("  - method: ln\n    name: layers\n", "  - {method: mbn}\n")
+
+
+def test_half_a_character_is_a_mistake_in_a_line(client):
+    answer = client.post("/studies/new/check", json={"text": 'name: "\\ud800"\ndata: {name: digits}\n'})
+    assert answer.status_code == 200
+    assert answer.json()["fields"]["name"] == "?"
+    assert answer.json()["mistakes"]
 
 
 @given(st.sampled_from([one.name for one in FIELDS]), st.text(max_size=30))
@@ -395,7 +425,7 @@ def test_hostile_yaml_is_a_mistake_and_no_more(client, text, entry):
         (Interval(0.45678, 0.0049, 3), 100, "45.68 ± 0.49"),
         (Interval(0.45678, None, 1), 1, "0.4568"),
         (Interval(123.4, 55.0, 3), 1, "123 ± 55"),
-        (Interval(1.0, 0.0, 3), 1, "1.0000"),
+        (Interval(1.0, 0.0, 3), 1, "1.0000 ± 0"),
         (None, 1, "–"),
     ],
 )

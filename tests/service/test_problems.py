@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import text
 
+from bln_search.core.errors import StorageFullError
 from service.problems import MEDIA_TYPE
 from tests.service.conftest import World, body
 
@@ -116,6 +117,16 @@ def test_a_database_that_is_gone_is_a_problem_too(world, client):
     told = is_problem(client.get("/api/v1/studies"))
     assert told["status"] == 503
     assert "sqlite" not in json.dumps(told).lower()
+
+
+def test_a_full_disk_says_nothing_of_where_it_is(world, client, monkeypatch):
+    def full(*_given, **_how):
+        raise StorageFullError("no room left to write the database sqlite:////srv/secret/ledger.sqlite3")
+
+    monkeypatch.setattr(type(world.queue), "submit", full)
+    told = is_problem(client.post("/api/v1/studies", json=body("full")))
+    assert (told["status"], told["type"]) == (507, "urn:bln-search:problem:storage-full")
+    assert "secret" not in json.dumps(told)
 
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from sqlalchemy import event
 
+from bln_search.core.errors import UnknownStudyError
 from bln_search.core.words import Split
 from bln_search.reports.export import leaderboard_csv, row_of
 from bln_search.storage.board import study_leaderboard
@@ -177,3 +180,47 @@ def test_the_download_of_a_network_that_was_given_up_says_so(world, client):
     answer = client.get(address)
     assert answer.status_code == 404
     assert re.search(r"was given up on \d{4}-\d\d-\d\d to free room; its figures are kept$", answer.json()["detail"])
+
+
+def test_the_pages_of_a_table_are_of_one_state_while_the_study_goes_on(world, client):
+    study_id = world.queue.submit(study(seeds=(0, 1, 2)), "ada").study_id
+    world.queue.claim("host/1/0", lambda _: True, 9)
+    path = f"/api/v1/studies/{study_id}/leaderboard"
+    first, second, third = world.ledger.open_trials(study_id)
+    finish_trial(world.ledger, first)
+    page = client.get(path, params={"limit": 5}).json()
+    finish_trial(world.ledger, second)
+    rows = page["rows"]
+    while page["next_cursor"]:
+        page = client.get(path, params={"limit": 5, "cursor": page["next_cursor"]}).json()
+        rows += page["rows"]
+    assert len(rows) == 16
+    assert {row["seeds"] for row in rows} <= {0, 1}
+    page = client.get(path, params={"limit": 5}).json()
+    finish_trial(world.ledger, third)
+    client.get(path)  # somebody has the newest made
+    gone = client.get(path, params={"limit": 5, "cursor": page["next_cursor"]})
+    assert gone.status_code == 404
+    assert gone.json()["type"].endswith("no-such-page")
+    assert "new results since the page before" in gone.json()["detail"]
+
+
+def test_health_is_told_while_every_thread_waits_for_a_table(world, client, path, monkeypatch):
+    asked, go_on = threading.Semaphore(0), threading.Event()
+
+    def slow(*_given, **_how):
+        asked.release()
+        assert go_on.wait(60)
+        raise UnknownStudyError("gone")
+
+    monkeypatch.setattr(type(world.context.boards), "get", slow)
+    with client, ThreadPoolExecutor(12) as pool:  # one application, started once
+        waiting = [pool.submit(client.get, f"{path}/leaderboard", params={"limit": n + 1}) for n in range(12)]
+        for _ in range(8):
+            assert asked.acquire(timeout=60)
+        try:
+            assert client.get("/healthz").status_code == 200
+            assert client.get("/version").status_code == 200
+        finally:
+            go_on.set()
+        assert {one.result().status_code for one in waiting} == {404}
