@@ -37,7 +37,7 @@ def _one_pass() -> list[Row]:
     by = found["by_semantics"]
     what = (
         "Sixteen configurations in one pass against one after another, LeNet, CIFAR-10 shapes, mini-batches of "
-        f"{found['batch_size']}, {found['examples']:,} examples, two threads"
+        f"{found['batch_size']}, {found['examples']:,} examples, two threads (pairs: {found['pairs']})"
     )
     single = _spread(by["reference"]["cost_in_single_evaluations"])
     exact, close = found["max_relative_difference_float64"], found["max_relative_difference"]
@@ -63,7 +63,7 @@ def _one_pass() -> list[Row]:
 def _training() -> list[Row]:
     whole = read_result("training")
     assert whole is not None
-    spread, what = whole["result"]["spread"], "Training over a bare PyTorch loop"
+    spread, what = whole["result"]["spread"], f"Training over a bare PyTorch loop (pairs: {whole['result']['pairs']})"
     return [
         Row(what, _percent(spread["frozen"]), "training", alone=what),
         Row("with the `epoch` estimate folded along the way", _percent(spread["epoch"]), "training"),
@@ -88,7 +88,10 @@ def _orchestration() -> list[Row]:
         ]
     if (whole := read_result("versus_grid")) is not None:
         found, file = whole["result"], "versus_grid"
-        what = "Sixteen configurations × three seeds, the same table, against training each cell anew"
+        what = (
+            "Sixteen configurations × three seeds, the same table, against training each cell anew "
+            f"(pairs: {found['pairs']})"
+        )
         for other, name in (("Ray Tune `grid_search`", "ray_tune"), ("Optuna `GridSampler`", "optuna")):
             figure = f"{_spread(found[f'versus_{name}_spread'])} times faster"
             rows.append(Row(f"{what}: {other}", figure, file, alone=f"{what}: {other}"))
@@ -116,8 +119,11 @@ def _recurrent() -> list[Row]:
         return []
     found, file = whole["result"], "imdb"
     by, trained = found["by_semantics"]["reference"], found["training"]
-    what = f"LSTM on reviews of 80 words, mini-batches of {found['batch_size']}, two threads"
-    step = "A training step with recurrent dropout over one with `torch.nn.LSTM` without it, both with torch's Adam"
+    what = f"LSTM on reviews of 80 words, mini-batches of {found['batch_size']}, two threads (pairs: {found['pairs']})"
+    step = (
+        "A training step with recurrent dropout over one with `torch.nn.LSTM` without it, both with torch's Adam "
+        f"(pairs: {found['pairs']})"
+    )
     return [
         Row(
             f"{what}: sixteen configurations on {found['examples']:,} reviews in one pass, in single evaluations",
@@ -161,11 +167,12 @@ def _pages() -> list[Row]:
     if (whole := read_result("pages")) is None:
         return []
     found, file = whole["result"], "pages"
-    what = f"a study of {found['trials']:,} trials and {found['evaluations']:,} evaluations, in Chromium"
+    of = f"{found['trials']:,} trials and {found['evaluations']:,} evaluations"
+    what = f"a study of {of}, in Chromium (runs: {found['runs']})"
     seconds = f"{found['live_seconds']:.0f} s with {found['live_events']} events"
     return [
         Row(
-            f"First paint of the pages, {what}, median, smallest and largest",
+            f"First paint of the pages, {what}",
             f"{_spread(found['first_paint_spread'])} ms",
             file,
         ),

@@ -60,8 +60,7 @@ def _head(more: str = "") -> list[str]:
     assert enumerated is not None
     hardware = f"{enumerated['provenance']['hardware']}, torch {enumerated['provenance']['versions']['torch']}"
     return [
-        f"On {hardware}; medians of {enumerated['result']['pairs']} pairs where no other number is given, smallest and "
-        f"largest in brackets{more}.",
+        f"On {hardware}; medians, smallest and largest in brackets{more}.",
         "",
         "| what | figure | file |",
         "| --- | --- | --- |",

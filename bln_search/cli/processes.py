@@ -28,6 +28,7 @@ from bln_search.cli.studies import (
     GpusOption,
     RayAddressOption,
     WorkersOption,
+    check_ray_options,
     make_executor,
 )
 from bln_search.core.errors import MissingPackageError
@@ -100,6 +101,7 @@ def worker(
 
     SIGTERM hands the study under way back, with all that is finished; a second one ends at once.
     """
+    check_ray_options(executor, ray_address, gpus_per_trial)
     settings = load_settings()
     _start_logs(settings, role="worker")
     from bln_search.worker.loop import Worker

@@ -103,10 +103,9 @@ def run(
 
     Interrupted at any moment, the same command goes on: what is finished is kept.
     """
+    check_ray_options(executor, ray_address, gpus_per_trial)
     study = load_study(file)
     settings = load_settings()
-    if executor is ExecutorName.LOCAL and (ray_address or gpus_per_trial is not None):
-        raise typer.BadParameter("it belongs to --executor ray", param_hint="--ray-address, --gpus-per-trial")
     from bln_search.search.preflight import check_study
     from bln_search.worker import run_study
     from bln_search.worker.analysis import Attended, analyzed
@@ -133,6 +132,12 @@ def _say(remarks: Iterable[str]) -> None:
     """What one should know of the data, on standard error."""
     for remark in remarks:
         errors.print(remark, markup=False, highlight=False, soft_wrap=True)
+
+
+def check_ray_options(name: ExecutorName, ray_address: str | None, gpus_per_trial: float | None) -> None:
+    """Raise BadParameter for an option of Ray where Ray is not asked for: trials would run elsewhere than was meant."""
+    if name is not ExecutorName.RAY and (ray_address or gpus_per_trial is not None):
+        raise typer.BadParameter("it belongs to --executor ray", param_hint="--ray-address, --gpus-per-trial")
 
 
 def make_executor(

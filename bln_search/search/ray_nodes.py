@@ -110,6 +110,11 @@ class Cluster:
         most = max(node.cpus for node in self.nodes)
         if cpus > most:
             raise ClusterError(f"a trial asks for {cpus:g} CPUs, no node of the Ray cluster has more than {most:g}")
+        if not self.room(cpus, gpus):
+            raise ClusterError(
+                f"a trial asks for {cpus:g} CPUs and {gpus:g} GPUs, and no node of the Ray cluster has both: start one "
+                "with cores and a GPU"
+            )
 
 
 def _carried(node: Node, cpus: float, gpus: float) -> int:

@@ -93,6 +93,11 @@ class RayExecutor:
 
     def _check_room(self, cluster: Cluster) -> None:
         cluster.check_room(min(float(self.threads), cluster.cpus), self.gpus)
+        if self.gpus and self.place.device == "cpu":
+            raise ClusterError(
+                f"a trial would reserve {self.gpus:g} GPUs and train on the CPU: this machine chooses the device, and "
+                "has none; start this process where a GPU is, or leave --gpus-per-trial out"
+            )
 
     @property
     def threads(self) -> int:

@@ -48,3 +48,10 @@ def test_one_of_this_machine_is_here_until_it_is_silent(queue):
     queue.clock = lambda: now() - SEEN - timedelta(seconds=1)
     queue.sign_in(name, "cpu", "0")
     assert call("--here") == (1, "")
+
+
+@pytest.mark.parametrize("option", [("--ray-address", "127.0.0.1:1"), ("--gpus-per-trial", "1")])
+def test_an_option_of_ray_without_ray_is_a_mistake(option):
+    done = CliRunner().invoke(app, ["worker", "--once", *option])
+    assert done.exit_code == 2
+    assert "--executor ray" in done.stderr
