@@ -24,8 +24,8 @@ from bln_search.specs.study import StudySpec
 
 _GONE = (httpx.ConnectError, httpx.ReadError, httpx.RemoteProtocolError, httpx.WriteError)
 _PAGE = 200
-_CHANGING = (0.5, 1.0, 2.0, 4.0, 8.0)
-"""Seconds to wait before a table is read anew that changed while it was read."""
+_CHANGING = (0.0, 0.5, 1.0, 2.0, 4.0)
+"""Seconds to wait before a table is read, and read anew as it changed meanwhile."""
 
 _ASKED_AGAIN = 0.25
 """Seconds between two questions for an analysis."""
@@ -110,9 +110,9 @@ class Client:
     def leaderboard(self, study_id: int, **filters: Any) -> Leaderboard:
         """The ranked table. filters: method, arm, batch_size, estimate, state, on, sort."""
         for pause in _CHANGING:
+            time.sleep(pause)
             with suppress(_ChangedError):
                 return self._whole_leaderboard(study_id, filters)
-            time.sleep(pause)
         raise ServiceError(
             f"the table of study {study_id} changed {len(_CHANGING)} times while it was read: ask again later, or take "
             f"it in one piece, as {self.server}/api/v1/studies/{study_id}/leaderboard?format=csv"

@@ -165,7 +165,7 @@ def leaderboard(
     filters = {"method": method, "arm": arm, "batch_size": batch_size, "estimate": estimate, "state": state}
     about = {"list": "leaderboard", "study": study.id, "on": on, **filters}
     page = read_page(cursor, limit, sort, about, (int, int))
-    start, results = (0, study.results) if page.after is None else (int(page.after[0]), int(page.after[1]))
+    start, results = (0, study.results) if page.after is None else (max(0, int(page.after[0])), int(page.after[1]))
     question = [about, sort, output, (page.limit, start) if output == "json" else None]
     etag = _board_tag(study.id, study.revision, results, question)
     media_type = MEDIA_TYPES[output]
