@@ -45,7 +45,7 @@ def test_tables_and_sentences(call):
         "FFFF.FFFF.FFFF.FFTF",
         "TTTT in all layers",
         "Per-layer is better by 0.0120 [0.0040, 0.0200] nats on examples that had no part in choosing",
-        "it looks 0.0100 nats better than it is",
+        "it looks 0.0100 ± 0 nats better than it is",
         f"Left out in all 4 choices: TTTT ({REASON}).",
         "-0.030 ± 0.015 •",
     ):

@@ -42,7 +42,7 @@ CARRIED_OUT = {
 PLAIN = {"export", "cat", "pip", "sqlite3", "rsync", "install", "openssl", "chmod", "echo", "printf", "git", "sudo"}
 """Commands of the system, about which nothing here can be wrong but their names."""
 
-LANGUAGES = {"python", "yaml", "bash", "toml", "text"}
+LANGUAGES = {"python", "yaml", "bash", "toml", "sql", "text"}
 PATHS = json.loads((ROOT / "openapi.json").read_text())["paths"]
 MAKE = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 PLUGINS = tomllib.loads(blocks(TEXTS["plugins.md"], "toml")[0].text)["project"]["entry-points"]

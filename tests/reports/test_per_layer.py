@@ -49,7 +49,7 @@ def test_the_verdict_comes_first(given, verdict):
 def test_luck_test_and_extent_are_told():
     lines = layer_lines(layer_result())
     assert lines[1] == "On the examples that chose it, it looks 0.0100 ± 0 nats better than it is."
-    assert "the chosen ones have 0.4900, the best uniform ones 0.5000: -0.0100 nats over 10 networks" in lines[2]
+    assert "the chosen ones have 0.4900, the best uniform ones 0.5000: -0.0100 ± 0 nats over 10 networks" in lines[2]
     assert "65,536 configurations, all of them evaluated on each network" in lines[3]
     assert len(lines) == 4
 
@@ -62,7 +62,7 @@ def test_a_network_without_a_finite_loss_is_counted_and_has_no_part_in_means(wri
         made = LayerResult.model_validate_json(made.model_dump_json())
     verdict, luck, test, _ = layer_lines(made)
     assert verdict.endswith("is not known: one network has no finite loss on examples that had no part in choosing.")
-    assert luck == "On the examples that chose it, it looks 0.0100 ± 0 nats better than it is."
+    assert luck == "On the examples that chose it, it looks 0.0100 nats better than it is."
     assert test.endswith("-0.0100 nats over one network; one network has no finite loss there.")
     both = network(0, loss=math.inf, uniform_loss=math.inf, test_loss=None)
     (told, on_test, _) = layer_lines(made.model_copy(update={"networks": (both,)}))
