@@ -68,6 +68,9 @@ class Source(StrEnum):
     ABSENT = "-"
 
 
+_SOURCES = {str(source): source for source in Source}
+
+
 @dataclass(frozen=True, order=True)
 class InferenceConfiguration:
     """One source for each of the four statistics."""
@@ -90,7 +93,7 @@ class InferenceConfiguration:
 
     def source(self, statistic: Statistic) -> Source:
         """Where `statistic` comes from; read off the word, by whose value compiled networks tell configurations."""
-        return Source(self.word[_PLACES[statistic]])
+        return _SOURCES[self.word[_PLACES[statistic]]]
 
     @cached_property
     def sources(self) -> dict[Statistic, Source]:
