@@ -141,13 +141,15 @@ def _service() -> list[Row]:
     rows = []
     if (whole := read_result("service")) is not None:
         found, file = whole["result"], "service"
-        what = f"{found['rows']:,} evaluations, {found['clients']} clients without a pause, 95th percentile"
+        many = f"{found['clients']} clients without a pause"
+        what = f"{found['rows']:,} evaluations, {many}, 95th percentile (rounds: {found['rounds']})"
+        over = f"Half a minute of study through the service, over `run` (pairs: {found['pairs']})"
         table, listed = "Ranked table over HTTP", f"List of {found['studies']} studies over HTTP"
         rows += [
             Row(f"{table}, {what}", f"{_spread(found['leaderboard_p95_spread'])} ms", file, alone=f"{table}, {what}"),
             Row(f"{listed}, {what}", f"{_spread(found['studies_p95_spread'])} ms", file),
             Row("Start of the service", f"{found['start_seconds']:.2f} s", file),
-            Row("Half a minute of study through the service, over `run`", _percent(found["overhead_spread"]), file),
+            Row(over, _percent(found["overhead_spread"]), file),
         ]
     if (whole := read_result("service_chaos")) is not None:
         parts = [whole["result"][kind] for kind in ("sqlite", "postgres")]

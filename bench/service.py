@@ -216,6 +216,7 @@ def run(database: str | None, rows: int, seconds: float, rounds: int) -> dict[st
         "rows": len(numbers) * SEEDS * 2 * len(WORDS) * 2,
         "studies": len(numbers),
         "clients": CLIENTS,
+        "rounds": rounds,
         "errors": errors,
         "start_seconds": started,
     }
@@ -312,7 +313,8 @@ def main() -> None:
     options = parser.parse_args()
     rows, seconds, rounds = (20_000, 3.0, 2) if options.quick else (100_000, 8.0, options.rounds)
     result = run(options.database, rows, seconds, rounds)
-    result["overhead_spread"] = overhead(20 if options.quick else 200, 1 if options.quick else 2)
+    result["pairs"] = 1 if options.quick else 2
+    result["overhead_spread"] = overhead(20 if options.quick else 200, result["pairs"])
     result["overhead"] = result["overhead_spread"]["median"]
     for name in ("leaderboard", "studies"):
         low, high = (result[f"{name}_p95_spread"][part] for part in ("min", "max"))
