@@ -8,7 +8,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, field_validator
 
 from bln_search.core.states import EvaluationState, Request, StudyState, TrialState
-from bln_search.core.words import PopulationEstimate, Scope, Split
+from bln_search.core.words import NAME, PopulationEstimate, Scope, Split
 from bln_search.specs.base import writable
 
 Item = TypeVar("Item")
@@ -19,7 +19,7 @@ def _whole(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
+Name = Annotated[str, StringConstraints(pattern=NAME)]
 
 
 _PLAIN = Field(json_schema_extra={"pattern": "^[^\\u0000]*$"})

@@ -63,10 +63,7 @@ def evaluate_configurations(
         raise ValueError(f"batch_sizes is a list of whole numbers of at least 1, as in [1, 25], not {batch_sizes!r}")
     layers = find_norms(network)
     device = next(network.parameters()).device
-    every = dict(gathered or {})
-    every.setdefault(PopulationEstimate.FROZEN, gather_population(network, layers, train_loader, device))
-    check_names(every, layers)
-    every = {**own_estimates(layers), **every}
+    every = every_estimate(network, layers, train_loader, device, gathered)
     populations = network_populations(layers, every, asked_correction, per_slot=per_slot)
     asked = [estimate for estimate in every if estimate is not PopulationEstimate.MEMORY]
     rows = [
@@ -109,7 +106,24 @@ def _are_sizes(sizes: Sequence[int]) -> bool:
     return listed and all(isinstance(size, Integral) and size >= 1 for size in sizes)
 
 
-def gather_population(
+def every_estimate(
+    network: nn.Module,
+    layers: Mapping[str, Normalization],
+    loader: Loader,
+    device: torch.device,
+    gathered: Gathered | None,
+) -> dict[PopulationEstimate, Mapping[str, GatheredMoments]]:
+    """What the layers have gathered by themselves, what was handed in, and the `frozen` population where it was not.
+
+    Raises DataError where what was handed in is not of these layers.
+    """
+    given = dict(gathered or {})
+    given.setdefault(PopulationEstimate.FROZEN, _gather_population(network, layers, loader, device))
+    _check_names(given, layers)
+    return {**own_estimates(layers), **given}
+
+
+def _gather_population(
     network: nn.Module, layers: Mapping[str, Normalization], loader: Loader, device: torch.device
 ) -> dict[str, GatheredMoments]:
     """The `frozen` population over training mini-batches; layers without a batch_size take that of the first.
@@ -128,12 +142,12 @@ def gather_population(
         warnings.warn(
             f"no mini-batch of train_loader reached the layer {missed[0]} in evaluation mode: its configuration makes "
             "no difference here. If it should, the network calls another module than this one, as one kept in a list",
-            stacklevel=3,
+            stacklevel=4,
         )
     return gathered
 
 
-def check_names(gathered: Gathered, layers: Mapping[str, Normalization]) -> None:
+def _check_names(gathered: Gathered, layers: Mapping[str, Normalization]) -> None:
     """Raise DataError where an estimate is not of these layers, or lacks one that training mini-batches reach."""
     reached = gathered[PopulationEstimate.FROZEN].keys()
     for estimate, moments in gathered.items():

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from rich.console import Console
 from torch import nn
 
-from bln_search.api.evaluate import Loader, check_names, gather_population, split_batches
+from bln_search.api.evaluate import Loader, every_estimate, split_batches
 from bln_search.api.layered import LayeredConfiguration
 from bln_search.core.errors import DataError
 from bln_search.core.layer_search import LayerSearchRecord
@@ -21,7 +21,7 @@ from bln_search.evaluation.memory import MEMORY_LIMIT
 from bln_search.evaluation.scoring import Score, cross_entropy
 from bln_search.evaluation.tree.asked import Asked
 from bln_search.evaluation.tree.evaluator import TreeEvaluator
-from bln_search.norms.finding import find_norms, network_populations, own_estimates
+from bln_search.norms.finding import find_norms, network_populations
 from bln_search.norms.gathering import GatheredMoments
 from bln_search.norms.statistics import LayerPopulation, chosen_population
 from bln_search.ranking.paired.layers import layer_result
@@ -118,10 +118,7 @@ def search_layers(
     spec = _spec(chosen(LayerSearch, search, "search"), wanted, groups, given)
     layers = find_norms(network)
     device = next(network.parameters()).device
-    every = dict(gathered or {})
-    every.setdefault(PopulationEstimate.FROZEN, gather_population(network, layers, train_loader, device))
-    check_names(every, layers)
-    every = {**own_estimates(layers), **every}
+    every = every_estimate(network, layers, train_loader, device, gathered)
     if wanted not in every:
         raise DataError(f"there is no population estimate {wanted}: there are {', '.join(every)}")
     populations = network_populations(layers, every, asked_correction, per_slot=per_slot)

@@ -108,4 +108,4 @@ def check_transition(present: State, following: State) -> None:
     if type(following) is not type(present) or following not in may_follow:
         what = type(present).__name__.removesuffix("State").lower()
         end = f"it may become {', '.join(sorted(may_follow))}" if may_follow else "that state is final"
-        raise TransitionError(f"a {present!s} {what} cannot become {following!s}: {end}")
+        raise TransitionError(f"this {what} is {present!s} and cannot become {following!s}: {end}")

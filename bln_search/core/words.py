@@ -1,9 +1,12 @@
-"""Closed sets of words that appear alike in study files, tables, URLs and code."""
+"""Closed sets of words that appear alike in study files, tables, URLs and code, and what names may be."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 from typing import TypeVar
+
+NAME = r"^[a-z0-9][a-z0-9_-]{0,63}$"
+"""What a study or an account may be called."""
 
 Word = TypeVar("Word", bound=StrEnum)
 

@@ -95,8 +95,8 @@ class RayExecutor:
         cluster.check_room(min(float(self.threads), cluster.cpus), self.gpus)
         if self.gpus and self.place.device == "cpu":
             raise ClusterError(
-                f"a trial would reserve {self.gpus:g} GPUs and train on the CPU: this machine chooses the device, and "
-                "has none; start this process where a GPU is, or leave --gpus-per-trial out"
+                f"a trial would reserve {self.gpus:g} GPUs and train on the CPU, the device of this process: start it "
+                "where a GPU is, or leave --gpus-per-trial out"
             )
 
     @property

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from bln_search.core.registered import WORDS
-from bln_search.core.words import Correction, PopulationEstimate, Split
+from bln_search.core.words import NAME, Correction, PopulationEstimate, Split
 from bln_search.specs.arm import ArmSpec, asked_for
 from bln_search.specs.base import Spec, check_writable, each_once
 from bln_search.specs.data import DataSpec, Standardization
@@ -124,7 +124,7 @@ class StudySpec(Spec):
 
     added_later = frozenset({"space", "search", "probes", "layers"})
 
-    name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")
+    name: str = Field(pattern=NAME)
     title: str = Field(default="", max_length=300)
     data: DataSpec
     model: ModelSpec

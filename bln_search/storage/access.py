@@ -14,14 +14,12 @@ from sqlalchemy import ColumnElement, Engine, bindparam, delete, or_, select, up
 from sqlalchemy.orm import Session
 
 from bln_search.core.errors import AccessError
-from bln_search.core.words import Scope
+from bln_search.core.words import NAME, Scope
 from bln_search.storage.browse import Page
 from bln_search.storage.engine import glancing, reading, writing
 from bln_search.storage.tables import AccountRow, TokenRow
 
 _PREFIX = "bln_"
-_ACCOUNT = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
-"""Nobody's name is empty: that stands for the studies of commands."""
 
 
 class TokenKind(StrEnum):
@@ -68,7 +66,7 @@ def create_token(
     parent: the token that a browser's session stands for; the session ends with it. Raises AccessError where the
     account cannot have that name.
     """
-    if not _ACCOUNT.fullmatch(account):
+    if not re.fullmatch(NAME, account):  # an empty one stands for the studies of commands
         raise AccessError(
             f"{account!r} is no name of an account: at most 64 small letters, digits, - and _, the first no sign"
         )

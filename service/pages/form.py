@@ -8,7 +8,7 @@ from typing import Any
 
 from bln_search.core.errors import SpecError
 from bln_search.specs.load import read_plain
-from service.pages.yaml_text import put
+from service.pages.yaml_text import inside, put
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def read_fields(text: str) -> dict[str, str | list[str]]:
     """What the form shows of a study's text; empty entries where the text has none, nothing where it cannot be read."""
     try:
         _, study = read_plain(text)
-        return {field.name: _shown(field, _inside(study, field.place)) for field in FIELDS}
+        return {field.name: _shown(field, inside(study, field.place)) for field in FIELDS}
     except (SpecError, ValueError):
         return {}
 
@@ -56,16 +56,9 @@ def set_field(text: str, name: str, value: str | list[str] | None) -> str:
         return text
     try:
         _, study = read_plain(text)
-        return put(text, field.place, _meant(field, value, _inside(study, field.place)))
+        return put(text, field.place, _meant(field, value, inside(study, field.place)))
     except (SpecError, ValueError):
         return text
-
-
-def _inside(study: dict[Any, Any], place: Sequence[str]) -> Any:
-    inner: Any = study
-    for key in place:
-        inner = inner.get(key) if isinstance(inner, dict) else None
-    return inner
 
 
 def _shown(field: Field, value: Any) -> str | list[str]:

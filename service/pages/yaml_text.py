@@ -22,7 +22,7 @@ def put(text: str, place: Sequence[str], value: Any) -> str:
     wanted = _with(before, place, value)
     if wanted == before:
         return text
-    edited = _edited(text, root, place, value, _inside(before, place))
+    edited = _edited(text, root, place, value, inside(before, place))
     try:
         if read_plain(edited)[1] == wanted:
             return edited
@@ -44,7 +44,8 @@ def _with(plain: dict[Any, Any], place: Sequence[str], value: Any) -> dict[Any, 
     return changed
 
 
-def _inside(plain: Any, place: Sequence[str]) -> Any:
+def inside(plain: Any, place: Sequence[str]) -> Any:
+    """What stands at `place`; None where nothing does."""
     for key in place:
         plain = plain.get(key) if isinstance(plain, dict) else None
     return plain

@@ -234,7 +234,7 @@ class _Each:
     def __init__(self, configurations: int, examples: int, dtype: torch.dtype) -> None:
         shape = configurations, examples
         self.dtype = torch.float64 if dtype == torch.float64 else torch.float32
-        self.losses: NDArray[Any] = np.empty(shape, np.float64 if dtype == torch.float64 else np.float32)
+        self.losses: NDArray[Any] = torch.empty(shape, dtype=self.dtype).numpy()
         self.correct = np.empty(shape, bool)
         self.start = 0
 
