@@ -126,6 +126,11 @@ class InferenceConfiguration:
         """
         return Source.MINI_BATCH not in (self.source(statistic) for statistic in BATCH_STATISTICS)
 
+    @property
+    def without_population(self) -> InferenceConfiguration:
+        """The same with the mini-batch in place of the population."""
+        return InferenceConfiguration(self.word.replace(Source.POPULATION, Source.MINI_BATCH))
+
     def restricted_to(self, method: Method) -> InferenceConfiguration:
         """The part of this configuration that a layer of `method` reads."""
         kept = method.statistics

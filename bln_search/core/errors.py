@@ -20,6 +20,7 @@ BlnSearchError
 ├── CheckpointStoreError a bucket of checkpoints that cannot be reached, or refuses
 ├── BackupError          a backup that cannot be made, is damaged, or cannot be put back
 ├── OutputError          a file that cannot be written where it was asked for
+├── ProcessLossError     processes for trials that this machine cannot start, or loses at once
 ├── ClusterError         a Ray cluster that cannot be reached, is too small, or is gone
 │   └── ClusterSilentError  one that was joined answers no more: nothing can be asked of Ray in this process again
 └── TransitionError      a state that cannot follow the present one
@@ -124,6 +125,10 @@ class BackupError(BlnSearchError):
 
 class OutputError(BlnSearchError):
     """A file that cannot be written where it was asked for; nothing of it was written."""
+
+
+class ProcessLossError(BlnSearchError):
+    """This machine cannot start processes for trials, or loses them at once; another machine may."""
 
 
 class ClusterError(BlnSearchError):

@@ -14,13 +14,7 @@ from bln_search.core.words import Split
 from bln_search.data.dataset import DataSet, Inputs
 from bln_search.data.splits import split_indices
 from bln_search.specs.data import DataSpec, Standardization
-
-_MORE = {
-    Split.TRAIN: ", raise data.fraction, or lower data.validation",
-    Split.VALIDATION: ", or raise data.fraction or data.validation",
-    Split.TEST: "",
-}
-"""What gives a split more examples."""
+from bln_search.specs.sizes import too_large
 
 
 @dataclass(frozen=True)
@@ -42,10 +36,7 @@ class PreparedData:
         """Raise DataError unless every split holds at least one mini-batch of this size."""
         for split, (inputs, _) in self.splits.items():
             if len(inputs) < batch_size:
-                raise DataError(
-                    f"a mini-batch of {batch_size} examples is larger than the {split} split, which has {len(inputs)}: "
-                    f"lower batch_size{_MORE[split]}"
-                )
+                raise DataError(too_large(batch_size, split, len(inputs)))
 
 
 def prepare(data: DataSet, spec: DataSpec, device: torch.device | str = "cpu") -> PreparedData:

@@ -8,6 +8,7 @@ from sklearn.model_selection import train_test_split
 
 from bln_search.core.errors import DataError
 from bln_search.specs.data import DataSpec
+from bln_search.specs.sizes import held_out
 
 Indices = NDArray[np.int64]
 
@@ -15,16 +16,12 @@ Indices = NDArray[np.int64]
 def split_indices(labels: NDArray[np.int64], spec: DataSpec) -> tuple[Indices, Indices]:
     """Positions of the training and of the validation examples among `labels`, in drawn order."""
     everything = np.arange(len(labels))
-    held_out = _count(spec.validation, len(labels))
-    training, validation = _divide(everything, labels, held_out, spec.seed, spec, "validation")
+    held = held_out(spec, len(labels))
+    training, validation = _divide(everything, labels, held, spec.seed, spec, "validation")
     if spec.fraction < 1:
         training = _subset(training, labels, spec)
         validation = _subset(validation, labels, spec)
     return training, validation
-
-
-def _count(validation: int | float, available: int) -> int:
-    return validation if isinstance(validation, int) else max(1, round(validation * available))
 
 
 def _subset(indices: Indices, labels: NDArray[np.int64], spec: DataSpec) -> Indices:

@@ -39,6 +39,9 @@ _STALE = (
     "a row of the new table"
 )
 
+_STATE_FORMAT = 2
+"""First number of a layer's extra state. Earlier states begin with a letter and do not hold `stale`."""
+
 Snapshot = tuple[InferenceConfiguration, frozenset[Statistic], bool, list[Tensor | None]]
 """What `configure` changes: configuration, which values are from the memory, whether trained since, the values."""
 
@@ -66,6 +69,8 @@ class NormalizationBase(nn.Module):
     readings: ClassVar[Mapping[Semantics, Reading]]
     dynamic_buffers: ClassVar[tuple[str, ...]] = tuple(_BUFFERS.values())
     """Buffers that have no value, and so no shape, before something is put into them."""
+    needs_own_estimate: ClassVar[bool] = True
+    """Is an estimate that layers gather by themselves of no use where a layer of this method has none?"""
 
     def __init__(
         self,
@@ -91,12 +96,18 @@ class NormalizationBase(nn.Module):
         self.configuration = mini_batch_configuration(self.method)
         self.from_memory: frozenset[Statistic] = frozenset()
         self.stale = False
+        self.replaces = False
         for name in _BUFFERS.values():
             self.register_buffer(name, None)
 
     @abstractmethod
     def factors(self, m: int) -> tuple[float, float]:
         """What the mini-batch part and the feature part are multiplied by, given the mini-batch size m."""
+
+    @property
+    def answers_as_before(self) -> bool:
+        """Does this layer answer as the one that it `replaces`, a layer of torch whose answers it was made to keep?"""
+        return False
 
     @property
     def eps(self) -> float:
@@ -112,6 +123,11 @@ class NormalizationBase(nn.Module):
     def has_feature(self) -> bool:
         """Does the method keep feature statistics?"""
         return FEATURE_STATISTICS[0] in self.method.statistics
+
+    @property
+    def statistics_dtype(self) -> torch.dtype:
+        """Of population values: that of the weights, single precision where these have less."""
+        return torch.promote_types(self.weight.dtype, torch.float32)
 
     def axes(self, ndim: int) -> Axes:
         """The axes of an input of `ndim` dimensions."""
@@ -140,6 +156,7 @@ class NormalizationBase(nn.Module):
             )
         if self.stale:
             warnings.warn(_STALE, stacklevel=2)
+        self.check_positions(value, x.shape)
         value = value.view(*value.shape, *[1] * (x.ndim - value.ndim))
         if value.shape[0] == 1:
             return value
@@ -149,6 +166,19 @@ class NormalizationBase(nn.Module):
                 f"the mini-batch at hand has {x.shape[0]} examples: use mini-batches of {value.shape[0]} at most"
             )
         return value[: x.shape[0]]
+
+    def check_positions(self, value: Tensor, shape: torch.Size) -> None:
+        """Raise ModelError where a value by position is of other positions than an input (N, ...) has."""
+        if self.reading.pools_positions or value.ndim != len(shape):
+            return
+        feature = self.axes(len(shape)).feature
+        for axis in range(1, len(shape)):
+            if axis != feature and value.shape[axis] != shape[axis]:
+                raise ModelError(
+                    f"the population has values for {value.shape[axis]} positions along axis {axis}, an input of shape "
+                    f"{tuple(shape)} has {shape[axis]}: in the reference reading inputs keep the size that the "
+                    "population was estimated with"
+                )
 
     def population(
         self, gathered: GatheredMoments, correction: Correction, *, per_slot: bool = False
@@ -197,7 +227,8 @@ class NormalizationBase(nn.Module):
     def _store(self, statistics: tuple[Statistic, Statistic], pair: PopulationPair | None) -> None:
         values = (None, None) if pair is None else (pair.mean, pair.deviation)
         for statistic, value in zip(statistics, values, strict=True):
-            setattr(self, _BUFFERS[statistic], None if value is None else value.to(self.weight, copy=True))
+            stored = None if value is None else value.to(self.weight.device, self.statistics_dtype, copy=True)
+            setattr(self, _BUFFERS[statistic], stored)
 
     def snapshot(self) -> Snapshot:
         """The present configuration and population values, for `restore`."""
@@ -216,25 +247,34 @@ class NormalizationBase(nn.Module):
     def set_own_state(self, state: list[int]) -> None:
         """What `own_state` returned."""
 
+    def upgrade_buffers(self) -> None:
+        """Bring buffers of a state dict of an earlier format to this one; called when all of it is loaded."""
+
     def get_extra_state(self) -> Tensor:
-        """The configuration as four letters, m (0 where it is not set) and the method's own numbers."""
-        return torch.tensor([*str(self.configuration).encode(), self.batch_size or 0, *self.own_state()])
+        """The format, the configuration as four letters, m (0 where it is not set), stale, the method's own numbers."""
+        letters = str(self.configuration).encode()
+        return torch.tensor([_STATE_FORMAT, *letters, self.batch_size or 0, int(self.stale), *self.own_state()])
 
     def set_extra_state(self, state: Tensor) -> None:
-        """Take configuration and m back from a state dict. Raises ModelError for one of another method."""
-        letters, batch_size, *own = bytes(state[:4].tolist()).decode(), *state[4:].tolist()
+        """Take configuration, m and stale back from a state dict. Raises ModelError for one of another method."""
+        numbers = state.tolist()
+        earlier = numbers[0] != _STATE_FORMAT
+        numbers = [*numbers[:5], 0, *numbers[5:]] if earlier else numbers[1:]
+        letters, batch_size, stale, *own = bytes(numbers[:4]).decode(), *numbers[4:]
         configuration = InferenceConfiguration(letters)
         if not configuration.fits(self.method):
             raise ModelError(f"this state says {configuration}, which is not for a {self.method} layer")
-        self.configuration, self.batch_size = configuration, batch_size or None
+        self.configuration, self.batch_size, self.stale = configuration, batch_size or None, bool(stale)
         self.set_own_state(own)
+        if earlier:
+            self.upgrade_buffers()
 
     def _load_from_state_dict(self, state_dict: Mapping[str, Any], prefix: str, *args: Any) -> None:
         held = any(key.startswith(prefix) for key in state_dict)
         for name in self.dynamic_buffers if held else ():
             value = state_dict.get(prefix + name)
-            setattr(self, name, None if value is None else self.weight.new_empty(value.shape))
-        self.stale = self.stale and not held
+            empty = None if value is None else self.weight.new_empty(value.shape, dtype=self.statistics_dtype)
+            setattr(self, name, empty)
         super()._load_from_state_dict(state_dict, prefix, *args)
 
     def extra_repr(self) -> str:

@@ -1,11 +1,12 @@
 """The outputs of a layer over inputs (N, D) under all rows, with a linear layer behind it.
 
-With c = x − μ_B, r_B = w_B/(√d·Std_B) and r_F = w_F/(√d·Std_F), both of them as in `factored`, a linear layer W gives
+With r_B = w_B/(√d·Std_B), r_F = w_F/(√d·Std_F) and the centres c of `factored`, a linear layer W gives
 
-    W(γ c r_B) + W(γ (μ_B − E_B) r_B) + Wβ + b   +   r_F·( Wγ c + Wγ μ_B − μ_F Σγ_d w_d ) + (μ_F − E_F) r_F Σγ_d w_d
+    W(γ (x − c_B) r_B) + W(γ (c_B − E_B) r_B) + Wβ + b   +   r_F·( Wγ (x − c) + Wγ c − E_F Σγ_d w_d )
 
-Here r_F is one number an example, so one product Wγc serves every feature variant; and where r_B is a population value
-it is the same for all mini-batches and goes into the weights, W·diag(γ r_B), instead of into the examples.
+Here r_F and E_F are one number an example, so one product Wγ(x − c), c any of the centres c_B, serves every feature
+variant; and where r_B is a population value it is the same for all mini-batches and goes into the weights,
+W·diag(γ r_B), instead of into the examples.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from torch.nn import functional as F
 
 from bln_search.norms.base import NormalizationBase
 from bln_search.norms.paired import ByClass, PairedSum
-from bln_search.norms.rows import LayerRows
+from bln_search.norms.rows import LayerRows, Sourced
 from bln_search.norms.variants import Measured, Variants
 
 
@@ -68,14 +69,13 @@ class DenseSum:
         of = self.variants()
         batch, feature = [beta.view(1, 1, -1)], None
         if of.batch is not None:
-            parts = [of.batch.centred * (gamma * scale) for scale in of.batch.scales]
-            batch = []
-            for variant, (scale, _) in enumerate(of.batch.variants):
-                shift = of.batch.shift(variant)
-                offset = beta if shift is None else torch.addcmul(beta, shift * of.batch.scales[scale], gamma)
-                batch.append(parts[scale] + offset)
+            batch = [
+                torch.addcmul(beta, of.batch.centred(mean), gamma * of.batch.scales[scale])
+                for (scale, _), mean in zip(of.batch.variants, of.batch.means, strict=True)
+            ]
         if of.feature is not None:
-            feature = scaled_variants(of.feature, of.feature.centred * gamma, gamma)
+            bases = {mean: of.feature.centred(mean) * gamma for mean in dict.fromkeys(of.feature.means)}
+            feature = _scaled_variants(of.feature, bases)
         return PairedSum(tuple(batch), feature, of.rows, self.x.shape[0], self.x.shape[1], self.feature_shape)
 
     def variants(self, *, samples_first: bool = False) -> DenseVariants:
@@ -155,22 +155,25 @@ class DenseLinear:
     ) -> tuple[list[Tensor], Tensor | None]:
         """The batch variants and the feature variants; `linear` puts the K outputs first or last."""
         first = linear is not F.linear
-        first = linear is not F.linear
         constant = F.linear(self.dense.layer.bias, self.weight, self.bias)
         constant = constant.view(-1, 1, 1) if first else constant
         if of.feature is None:
             assert of.batch is not None
             batch, _ = self._batch_parts(of.batch, linear, scaled, wanted=False)
             return [part + constant for part in batch], None
-        sums = scaled.sum(1)
         if of.batch is None:
-            plain = linear(of.feature.centred, scaled)
-            return [torch.zeros_like(plain)], scaled_variants(of.feature, plain, sums, constant, first=first)
+            bases = {mean: linear(of.feature.centred(mean), scaled) for mean in dict.fromkeys(of.feature.means)}
+            feature = _scaled_variants(of.feature, bases, constant, first=first)
+            return [torch.zeros_like(feature[0])], feature
         batch, product = self._batch_parts(of.batch, linear, scaled, wanted=True)
         assert product is not None
-        mean, weights = (of.feature.mean.squeeze(-1), sums.view(-1, 1, 1)) if first else (of.feature.mean, sums)
-        plain = product.add_(linear(of.batch.mean, scaled)).addcmul_(weights, mean, value=-1)
-        return batch, scaled_variants(of.feature, plain, sums, constant, first=first)
+        sums = scaled.sum(1)
+        sums = sums.view(-1, 1, 1) if first else sums
+        bases = {}
+        for mean in dict.fromkeys(of.feature.means):
+            value = of.feature.mean(mean)
+            bases[mean] = torch.addcmul(product, sums, value.squeeze(-1) if first else value, value=-1)
+        return batch, _scaled_variants(of.feature, bases, constant, first=first)
 
     def _batch_parts(
         self,
@@ -180,22 +183,28 @@ class DenseLinear:
         *,
         wanted: bool,
     ) -> tuple[list[Tensor], Tensor | None]:
-        """The batch variants behind the linear layer without its constant, and Wγc where it is wanted."""
-        axis = 2 if linear is F.linear else 0
-        folded = [scaled * scale.view(1, -1) for scale, fixed in zip(pair.scales, pair.constant, strict=True) if fixed]
-        folded += [scaled] if wanted else []
-        product = linear(pair.centred, torch.cat(folded)) if folded else None
-        products = iter(() if product is None else torch.split(product, len(scaled), axis))
-        parts = [
-            next(products) if fixed else linear(pair.centred * scale, scaled)
-            for scale, fixed in zip(pair.scales, pair.constant, strict=True)
-        ]
+        """The batch variants behind the linear layer without its constant, and Wγx where it is wanted."""
+        outputs_axis = 2 if linear is F.linear else 0
+        product: Tensor | None = None
+        parts: list[Tensor] = []
+        for factor, fixed, centre in zip(pair.scales, pair.constant, pair.centres, strict=True):
+            if not fixed:
+                parts.append(linear(pair.centred(centre) * factor, scaled))
+            elif wanted and product is None:
+                both = linear(pair.centred(centre), torch.cat([scaled * factor.view(1, -1), scaled]))
+                part, product = torch.split(both, len(scaled), outputs_axis)
+                product = product + linear(pair.mean(centre), scaled)
+                parts.append(part)
+            else:
+                parts.append(linear(pair.centred(centre), scaled * factor.view(1, -1)))
+        if wanted and product is None:
+            product = linear(pair.centred(None), scaled).add_(linear(pair.mean(None), scaled))
         variants = []
         for scale, offset in pair.variants:
             shift = pair.shift(offset)
             part = parts[scale]
             variants.append(part if shift is None else part + linear(shift * pair.scales[scale], scaled))
-        return variants, next(products, None)
+        return variants, product
 
 
 def _linear_by_class(x: Tensor, weight: Tensor) -> Tensor:
@@ -203,23 +212,18 @@ def _linear_by_class(x: Tensor, weight: Tensor) -> Tensor:
     return torch.mm(weight, x.reshape(-1, x.shape[2]).t()).view(len(weight), *x.shape[:2])
 
 
-def scaled_variants(
-    pair: Variants, part: Tensor, offset: Tensor, constant: Tensor | None = None, *, first: bool = False
+def _scaled_variants(
+    pair: Variants, bases: Mapping[Sourced, Tensor], constant: Tensor | None = None, *, first: bool = False
 ) -> Tensor:
-    """constant + part·r_F + (μ_F − E_F)·r_F·offset for every feature variant: (variants, G, N, K), or with K, N, G."""
-    out = part.new_empty((len(pair.variants), *part.shape))
-    offset = offset.view(-1, 1, 1) if first else offset
-    for variant, (scale, _) in enumerate(pair.variants):
-        factor = pair.scales[scale]
-        shift = pair.shift(variant)
-        narrow = factor.squeeze(-1) if first else factor
+    """constant + base·r_F for every feature variant, its base by its mean: (variants, G, N, K), or with K, N, G."""
+    like = next(iter(bases.values()))
+    out = like.new_empty((len(pair.variants), *like.shape))
+    for target, (scale, _), mean in zip(out, pair.variants, pair.means, strict=True):
+        factor = pair.scales[scale].squeeze(-1) if first else pair.scales[scale]
         if constant is None:
-            torch.mul(part, narrow, out=out[variant])
+            torch.mul(bases[mean], factor, out=target)
         else:
-            torch.addcmul(constant, part, narrow, out=out[variant])
-        if shift is not None:
-            added = shift * factor
-            out[variant].addcmul_(added.squeeze(-1) if first else added, offset)
+            torch.addcmul(constant, bases[mean], factor, out=target)
     return out
 
 
@@ -236,7 +240,8 @@ def _samples_first(x: Tensor) -> Callable[[int], Measured]:
         turned = x.transpose(0, 1)
         mean = x.mean(1, keepdim=True).transpose(0, 1)
         centred = torch.sub(turned, mean, out=x.new_empty(turned.shape))
-        return Measured(mean, centred, (centred * centred).mean(0, keepdim=True), x.shape[1], samples_first=True)
+        variance = (centred * centred).mean(0, keepdim=True)
+        return Measured(turned, (0,), mean, centred, variance, x.shape[1], samples_first=True)
 
     return measured
 
@@ -247,4 +252,5 @@ def _feature_statistics(x: Tensor) -> Measured:
     centred = x - mean
     variance = torch.linalg.vector_norm(centred, dim=2, keepdim=True).square_().div_(x.shape[2])
     turned = [value.transpose(0, 1).contiguous() for value in (mean, variance)]
-    return Measured(turned[0], centred.transpose(0, 1), turned[1], x.shape[1], samples_first=True)
+    samples = x.transpose(0, 1), centred.transpose(0, 1)
+    return Measured(samples[0], (2,), turned[0], samples[1], turned[1], x.shape[1], samples_first=True)

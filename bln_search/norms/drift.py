@@ -82,7 +82,7 @@ def _of_pair(
 ) -> Iterator[Drift]:
     size = pair.variance.mean()
     scale = torch.where(size > _ROUNDING * epsilon, size, torch.nan).sqrt()
-    scatters = (pair.mean_square - pair.mean**2, pair.variance + epsilon - pair.deviation**2)
+    scatters = (pair.variance_of_mean, pair.variance + epsilon - pair.deviation**2)
     means = (pair.mean, pair.deviation)
     stills = (None, None) if still is None or still.mean.shape != pair.mean.shape else (still.mean, still.deviation)
     for statistic, scatter, mean, other in zip(statistics, scatters, means, stills, strict=True):

@@ -12,7 +12,6 @@ from bln_search.norms.dense import DenseSum
 from bln_search.norms.examples import Arrangement, Examples, Pending, mark, plain
 from bln_search.norms.factored import FactoredSum
 from bln_search.norms.rows import LayerRows, PairRows, prepare_rows
-from bln_search.norms.statistics import centred_moments
 from bln_search.norms.variants import Measured, Variants
 
 
@@ -39,41 +38,39 @@ def _check_layout(x: Examples) -> None:
 
 
 def _continue_rows(layer: NormalizationBase, x: Tensor, arrangement: Arrangement, prepared: LayerRows) -> Tensor:
-    """Every row from its own input (K·G·N, ...), each part as (x − μ)·r + (μ − E)·r with μ the mini-batch's mean."""
+    """Every row from its own input (K·G·N, ...), each part as (x − E)·r with the mean E of the row."""
     axes = layer.axes(x.ndim)
-    rows = x.view(-1, arrangement.groups, arrangement.size, *x.shape[1:])
+    rows = x.reshape(-1, arrangement.groups, arrangement.size, *x.shape[1:])
     shape = axes.features_shape(layer.num_features)
     gamma, beta = layer.weight.view(shape), layer.bias.view(shape)
     batch_factor, feature_factor = layer.factors(layer.batch_size or arrangement.size)
     total: Tensor | None = None
     if prepared.batch is not None:
-        centred, shift, deviation = _row_values(layer, rows, tuple(axis + 2 for axis in axes.batch), prepared.batch)
-        scale = gamma * (batch_factor / deviation)
-        total = torch.addcmul(beta if shift is None else torch.addcmul(beta, shift, scale), centred, scale)
+        centred, deviation = _row_values(layer, rows, tuple(axis + 2 for axis in axes.batch), prepared.batch)
+        total = torch.addcmul(beta, centred, gamma * (batch_factor / deviation))
     if prepared.feature is not None:
-        centred, shift, deviation = _row_values(layer, rows, (axes.feature + 2,), prepared.feature)
-        scale = feature_factor / deviation
-        part = centred * scale if shift is None else torch.addcmul(shift * scale, centred, scale)
+        centred, deviation = _row_values(layer, rows, (axes.feature + 2,), prepared.feature)
+        part = centred.mul_(feature_factor / deviation)
         total = torch.addcmul(beta, part, gamma) if total is None else total.addcmul_(part, gamma)
     assert total is not None
-    return total.view_as(x)
+    return total.reshape(x.shape)
 
 
-def _row_values(
-    layer: NormalizationBase, rows: Tensor, axes: tuple[int, ...], pair: PairRows
-) -> tuple[Tensor, Tensor | None, Tensor]:
-    """For each row: x − μ, μ − E where a mean comes from the population, and the deviation."""
-    mean, centred, variance = centred_moments(rows, axes)
-    epsilon = layer.reading.epsilon
-    shift = None
+def _row_values(layer: NormalizationBase, rows: Tensor, axes: tuple[int, ...], pair: PairRows) -> tuple[Tensor, Tensor]:
+    """For each row: x less its mean, and the deviation."""
+    mean = rows.mean(axes, keepdim=True)
+    chosen = mean
     if pair.mean is not None and pair.mean_wanted is not None:
-        shift = torch.where(pair.mean_wanted, mean - _slots(pair.mean, rows), 0.0)
-        if layer.reading.around_chosen_mean:
-            variance = variance + shift.square()
-    deviation = torch.sqrt(variance + epsilon)
+        chosen = torch.where(pair.mean_wanted, _slots(pair.mean, rows), mean)
+    around = chosen if layer.reading.around_chosen_mean else mean
+    centred = rows - around
+    variance = (centred * centred).mean(axes, keepdim=True)
+    if around is not chosen:
+        torch.sub(rows, chosen, out=centred)
+    deviation = torch.sqrt(variance + layer.reading.epsilon)
     if pair.deviation is not None and pair.deviation_wanted is not None:
         deviation = torch.where(pair.deviation_wanted, _slots(pair.deviation, rows), deviation)
-    return centred, shift, deviation
+    return centred, deviation
 
 
 def _slots(value: Tensor, rows: Tensor) -> Tensor:
@@ -86,7 +83,7 @@ def _fan_out(
 ) -> FactoredSum | DenseSum:
     """All rows from one input (G·N, ...), as a sum of few tensors."""
     axes = layer.axes(x.ndim)
-    groups = x.view(arrangement.groups, arrangement.size, *x.shape[1:])
+    groups = x.reshape(arrangement.groups, arrangement.size, *x.shape[1:])
     if x.ndim == 2 and axes.feature == 1:
         return DenseSum(layer, groups, prepared, len(arrangement.plan.rows))
     factors = layer.factors(layer.batch_size or arrangement.size)
@@ -104,9 +101,9 @@ def _fan_out(
     positions = tuple(1 if axis == axes.feature else x.shape[axis] for axis in range(1, x.ndim))
     offset_batch = beta.view(1, 1, 1, *shape)
     return FactoredSum(
-        scaled_batch=None if batch is None else batch.centred * (gamma * batch.stacked_scales),
+        scaled_batch=None if batch is None else batch.scaled(gamma),
         offset_batch=offset_batch if batch is None else torch.addcmul(beta, batch.offsets, gamma),
-        scaled_feature=None if feature is None else (feature.centred * gamma) * feature.stacked_scales,
+        scaled_feature=None if feature is None else feature.scaled(gamma),
         offset_feature=None if feature is None else feature.offsets.expand(-1, *groups.shape[:2], *positions),
         batch_variants=((0, 0),) if batch is None else batch.variants,
         feature_variants=((0, 0),) if feature is None else feature.variants,

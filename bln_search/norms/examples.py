@@ -8,6 +8,7 @@ repeated. What computes on examples independently needs no change.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -32,6 +33,11 @@ class Row:
     configuration: InferenceConfiguration
     estimate: PopulationEstimate | None
 
+    @property
+    def label(self) -> str:
+        """As a message names it."""
+        return " ".join(str(part) for part in (self.configuration, self.estimate) if part)
+
 
 @dataclass(frozen=True)
 class EnumerationPlan:
@@ -47,11 +53,15 @@ class EnumerationPlan:
 
 @dataclass(frozen=True)
 class Arrangement:
-    """How examples lie on the first axis: K rows, each of `groups` mini-batches of `size` examples."""
+    """How examples lie on the first axis: K rows, each of `groups` mini-batches of `size` examples.
+
+    pending: sums that have not been taken yet; what they read must not be written over before.
+    """
 
     plan: EnumerationPlan
     groups: int
     size: int
+    pending: list[weakref.ref[Pending]] = field(default_factory=list, compare=False, repr=False)
 
     @property
     def examples(self) -> int:
@@ -81,6 +91,8 @@ class Examples(Tensor):
             _collect(args, marked)
             _collect(tuple(kwargs.values()), marked)
             arrangement, copies = marked[0].arrangement, max(tensor.copies for tensor in marked)
+            if _writes_in_place(func, kwargs):
+                _prepare_writing(kwargs.get("out", args[0] if args else None), arrangement, copies)
             if any(isinstance(tensor, Pending) or tensor.copies != copies for tensor in marked):
                 args = _level(args, copies)
                 kwargs = {key: _level(value, copies) for key, value in kwargs.items()}
@@ -123,6 +135,7 @@ class Pending(Examples):
         pending = Tensor._make_wrapper_subclass(Pending, shape, dtype=factored.dtype, device=factored.device)
         assert isinstance(pending, Pending)
         pending.arrangement, pending.copies, pending.factored, pending.value = arrangement, copies, factored, None
+        arrangement.pending.append(weakref.ref(pending))
         return pending
 
     @classmethod
@@ -179,6 +192,25 @@ def _stay_factored(func: Callable[..., Any], args: Sequence[Any], kwargs: Mappin
         return None
     following = args[0].factored.apply(func, args[1:], kwargs)
     return None if following is None else Pending.of(following, args[0].arrangement)
+
+
+def _writes_in_place(func: Callable[..., Any], kwargs: Mapping[str, Any]) -> bool:
+    """Does a torch function write its result into one of its arguments?"""
+    name = getattr(func, "__name__", "")
+    method = name == "__setitem__" or (name.endswith("_") and not name.endswith("__"))
+    return method or kwargs.get("inplace") is True or kwargs.get("out") is not None
+
+
+def _prepare_writing(target: Any, arrangement: Arrangement, copies: int) -> None:
+    """Take the sums that may read what is written over now, and give `target` room for all copies."""
+    for reference in arrangement.pending:
+        pending = reference()
+        if pending is not None:
+            pending.materialized()
+    arrangement.pending.clear()
+    if isinstance(target, Examples) and target.copies < copies:
+        target.data = _repeat(target, copies)
+        target.copies = copies
 
 
 def _collect(values: Sequence[Any], found: list[Examples]) -> None:

@@ -2,11 +2,12 @@
 
 With r_B = w_B/(√d·Std_B) and r_F = w_F/(√d·Std_F), the output under a row is
 
-    y = γ·(x − μ_B)·r_B + γ·(μ_B − E_B)·r_B + β  +  γ·(x − μ_F)·r_F + γ·(μ_F − E_F)·r_F
+    y = γ·(x − c_B)·r_B + γ·(c_B − E_B)·r_B + β  +  γ·(x − c_F)·r_F + γ·(c_F − E_F)·r_F
 
-with μ the mini-batch's own means, so that nothing large cancels. (x − μ)·r has one variant for each distinct deviation,
-(μ_B − E_B)·r_B has no sample axis, (μ_F − E_F)·r_F no feature axis. A linear operation behind the layer is applied to
-those few; the rows are sums on its far side.
+with c the mini-batch's own mean where r is the mini-batch's, and the population mean where r is of the population (see
+`Variants`), so that nothing large cancels. (x − c)·r has one variant for each distinct deviation, (c_B − E_B)·r_B has
+no sample axis, (c_F − E_F)·r_F no feature axis. A linear operation behind the layer is applied to those few; the rows
+are sums on its far side.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from bln_search.norms.paired import PairedSum
 class FactoredSum:
     """Parts of a sum, each with its variants on the first axis and (mini-batch, sample) on the next two.
 
-    scaled_batch: γ·(x − μ_B)·r_B, (variants, G, N, *features), or None; scaled_feature likewise.
-    offset_batch: β + γ·(μ_B − E_B)·r_B, (variants, G or 1, 1, *features).
-    offset_feature: (μ_F − E_F)·r_F, its feature axis of length one until γ is summed into it; or None.
+    scaled_batch: γ·(x − c_B)·r_B, (variants, G, N, *features), or None; scaled_feature likewise.
+    offset_batch: β + γ·(c_B − E_B)·r_B, (variants, G or 1, 1, *features).
+    offset_feature: (c_F − E_F)·r_F, its feature axis of length one until γ is summed into it; or None.
     The four index tuples say for each batch (feature) variant which scaled part and offset it takes.
     rows: for each row, its batch variant and its feature variant.
     gamma: γ in the shape of the features, None once it has been summed into `offset_feature`.

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from torch import nn
 
-from bln_search.core.configuration import InferenceConfiguration, Method, all_configurations, mini_batch_configuration
+from bln_search.core.configuration import (
+    BATCH_STATISTICS,
+    InferenceConfiguration,
+    Method,
+    Source,
+    all_configurations,
+    mini_batch_configuration,
+)
 from bln_search.core.errors import ModelError
 from bln_search.core.words import Correction, PopulationEstimate
 from bln_search.norms.base import NormalizationBase
-from bln_search.norms.examples import LayerPopulations
+from bln_search.norms.examples import LayerPopulations, Row
 from bln_search.norms.gathering import GatheredMoments
 from bln_search.norms.layer import Normalization
 
@@ -56,9 +63,10 @@ def network_populations(
         layer: {
             estimate: layer.population(moments[name], correction_of(estimate, correction), per_slot=per_slot)
             for estimate, moments in gathered.items()
+            if name in moments
         }
         for name, layer in layers.items()
-        if all(name in moments for moments in gathered.values())
+        if any(name in moments for moments in gathered.values())
     }
 
 
@@ -67,15 +75,37 @@ def correction_of(estimate: PopulationEstimate, correction: Correction) -> Corre
     return Correction.TOTAL if estimate is PopulationEstimate.MEMORY else correction
 
 
-def own_estimates(layers: Mapping[str, Normalization]) -> dict[PopulationEstimate, dict[str, GatheredMoments]]:
-    """The estimates that layers have gathered by themselves, where all of them have."""
-    of_layer = {name: layer.own_estimates() for name, layer in layers.items()}
-    shared = set.intersection(*(set(own) for own in of_layer.values()))
-    return {
-        estimate: {name: own[estimate] for name, own in of_layer.items()}
-        for estimate in PopulationEstimate
-        if estimate in shared
-    }
+def own_estimates(
+    layers: Mapping[str, Normalization], reached: Container[str] | None = None
+) -> dict[PopulationEstimate, dict[str, GatheredMoments]]:
+    """The estimates that layers have gathered by themselves, where every layer has that needs one.
+
+    reached: names of the layers that the network uses in evaluation mode; by default all.
+    """
+    used = {name: layer for name, layer in layers.items() if reached is None or name in reached}
+    of_layer = {name: layer.own_estimates() for name, layer in used.items()}
+    found = {}
+    for estimate in PopulationEstimate:
+        having = {name: own[estimate] for name, own in of_layer.items() if estimate in own}
+        if having and all(name in having or not layer.needs_own_estimate for name, layer in used.items()):
+            found[estimate] = having
+    return found
+
+
+def as_deployed(layers: Mapping[str, Normalization], reached: Container[str]) -> Row | None:
+    """The row under which a network answers as it did before its layers were converted by `same`.
+
+    Running statistics where a layer has them, else its mini-batch. None where a layer is not as it was converted: it
+    was trained further, another configuration was applied, or it is not a converted one.
+    """
+    used = [layer for name, layer in layers.items() if name in reached]
+    if not used or not all(layer.answers_as_before for layer in used):
+        return None
+    every = mini_batch_configuration(network_method(layers))
+    if not any(layer.configuration.uses_population for layer in used):
+        return Row(every, None)
+    batch = Source.POPULATION * len(BATCH_STATISTICS)
+    return Row(InferenceConfiguration(batch + every.word[len(batch) :]), PopulationEstimate.MOVING)
 
 
 @contextmanager

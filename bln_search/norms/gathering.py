@@ -31,7 +31,9 @@ class GatheredMoments:
 class Gatherer:
     """Folds one layer's mini-batch statistics in float64: a mean over all of them, or an exponential moving average.
 
-    The moving average with `decay` δ weighs the i-th last mini-batch by δ^i and divides by the sum of the weights.
+    The moving average with `decay` δ weighs the i-th last mini-batch by δ^i and divides by the sum of the weights. The
+    variance over mini-batches is updated around the mean so far (West 1979), so that it does not cancel where means
+    are far from zero.
     Mini-batches smaller than the largest are left out: an incomplete one has statistics of its own.
     in_evaluation: fold passes in evaluation mode too, not only training steps. seen, counted: mini-batches, and those
     of them that are folded in.
@@ -46,7 +48,7 @@ class Gatherer:
         self.seen = self.counted = 0
         self._weight = 0.0
         self._sum: Tensor | None = None
-        self._squares: Tensor | None = None
+        self._scatter: Tensor | None = None
         self._shapes: list[torch.Size] = []
 
     def update(self, statistics: list[Tensor], batch_size: int, values: int) -> None:
@@ -56,9 +58,9 @@ class Gatherer:
         if batch_size < self.batch_size:
             return
         shapes = [value.shape for value in statistics]
-        if self._sum is None or self._squares is None or batch_size > self.batch_size:
+        if self._sum is None or self._scatter is None or batch_size > self.batch_size:
             self.batch_size, self.values, self._shapes, self._weight, self.counted = batch_size, values, shapes, 0.0, 0
-            self._sum, self._squares = torch.zeros_like(vector), torch.zeros_like(vector)
+            self._sum, self._scatter = torch.zeros_like(vector), torch.zeros_like(vector)
         if shapes != self._shapes:
             different = next((new, old) for new, old in zip(shapes, self._shapes, strict=True) if new != old)
             raise ModelError(
@@ -67,13 +69,13 @@ class Gatherer:
                 "shape throughout, sequences padded to one length and a layer of its own for each size of image"
             )
         keep, add = (1.0, 1.0) if self.decay is None else (self.decay, 1.0 - self.decay)
-        if self.decay is not None:
-            self._sum.mul_(keep)
-            self._squares.mul_(keep)
+        before = self._weight * keep
+        if before > 0:
+            distance = vector - self._sum / self._weight
+            self._scatter.mul_(keep).addcmul_(distance, distance, value=add * before / (before + add))
         self.counted += 1
-        self._weight = self._weight * keep + add
-        self._sum.add_(vector, alpha=add)
-        self._squares.addcmul_(vector, vector, value=add)
+        self._weight = before + add
+        self._sum.mul_(keep).add_(vector, alpha=add)
 
     @property
     def empty(self) -> bool:
@@ -83,15 +85,15 @@ class Gatherer:
     def moments(self, *, has_batch: bool, has_feature: bool) -> GatheredMoments:
         """The averages so far."""
         assert self._sum is not None
-        assert self._squares is not None
+        assert self._scatter is not None
         ends = [0]
         for shape in self._shapes:
             ends.append(ends[-1] + shape.numel())
-        means, squares = self._sum / self._weight, self._squares / self._weight
+        means, variances = self._sum / self._weight, self._scatter / self._weight
         parts = [means[a:b].view(shape) for (a, b), shape in zip(pairwise(ends), self._shapes, strict=True)]
-        square_parts = [squares[a:b].view(shape) for (a, b), shape in zip(pairwise(ends), self._shapes, strict=True)]
+        spreads = [variances[a:b].view(shape) for (a, b), shape in zip(pairwise(ends), self._shapes, strict=True)]
         pairs = [
-            Moments(mean=parts[i], mean_square=square_parts[i], deviation=parts[i + 1], variance=parts[i + 2])
+            Moments(mean=parts[i], variance_of_mean=spreads[i], deviation=parts[i + 1], variance=parts[i + 2])
             for i in range(0, len(parts), 3)
         ]
         batch = pairs.pop(0) if has_batch else None
@@ -136,12 +138,15 @@ def moments_to_tensors(gathered: Mapping[str, GatheredMoments]) -> dict[str, Ten
 
 
 def moments_from_tensors(tensors: Mapping[str, Tensor]) -> dict[str, GatheredMoments]:
-    """What `moments_to_tensors` wrote."""
+    """What `moments_to_tensors` wrote; checkpoints of earlier versions hold E[μ²] in place of Var[μ]."""
 
     def pair(name: str, kind: str) -> Moments | None:
-        if f"{name}|{kind}|mean" not in tensors:
+        held = {key.rpartition("|")[2]: value for key, value in tensors.items() if key.startswith(f"{name}|{kind}|")}
+        if not held:
             return None
-        return Moments(*(tensors[f"{name}|{kind}|{part}"] for part in Moments.__dataclass_fields__))
+        if "mean_square" in held:
+            held["variance_of_mean"] = (held.pop("mean_square") - held["mean"].square()).clamp_min(0.0)
+        return Moments(**held)
 
     names = [key.removesuffix("|sizes") for key in tensors if key.endswith("|sizes")]
     sizes = {name: [int(value) for value in tensors[f"{name}|sizes"]] for name in names}

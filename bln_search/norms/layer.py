@@ -99,7 +99,8 @@ class Normalization(NormalizationBase):
         if population[1] is not None:
             deviation = population[1]
         elif population[0] is not None and self.reading.around_chosen_mean:
-            deviation = torch.sqrt(variance + (mean - population[0]).square() + self.reading.epsilon)
+            around = (x - population[0]).square().mean(axes, keepdim=True)
+            deviation = torch.sqrt(around + self.reading.epsilon)
         return (centred if population[0] is None else x - population[0]) * (factor / deviation)
 
     def training_part(

@@ -88,8 +88,9 @@ class MBN(Normalization):
             return {}
         weights, memory = self._age_weights(torch.float64), self.memory.double()
         means, variances = memory[:, 0], memory[:, 1]
-        parts = (means, means.square(), torch.sqrt(variances + self.reading.epsilon), variances)
-        moments = Moments(*(torch.tensordot(weights, part, 1) for part in parts))
+        mean = torch.tensordot(weights, means, 1)
+        parts = ((means - mean).square(), torch.sqrt(variances + self.reading.epsilon), variances)
+        moments = Moments(mean, *(torch.tensordot(weights, part, 1) for part in parts))
         return {PopulationEstimate.MEMORY: GatheredMoments(moments, None, self.batch_size or 1, self._sizes[0])}
 
     def inference_value(self, statistic: Statistic, source: Source, x: Tensor) -> Tensor | None:

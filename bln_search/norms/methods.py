@@ -8,7 +8,7 @@ from typing import Any, Unpack
 import torch
 from torch import Tensor
 
-from bln_search.core.configuration import Method
+from bln_search.core.configuration import InferenceConfiguration, Method, Statistic, mini_batch_configuration
 from bln_search.core.words import PopulationEstimate, Semantics
 from bln_search.norms.gathering import GatheredMoments
 from bln_search.norms.layer import LayerOptions, Normalization
@@ -46,13 +46,24 @@ class BN(Normalization):
 
     method = Method.BN
     readings = BN_READINGS
+    needs_own_estimate = False
+    dynamic_buffers = (*Normalization.dynamic_buffers, "running")
     running: Tensor | None
     """Moving averages of mean and corrected variance (2, d), of a layer of torch that this one replaced."""
 
     def __init__(self, num_features: int, **layer: Unpack[LayerOptions]) -> None:
         super().__init__(num_features, **layer)
-        self.register_buffer("running", None, persistent=False)
+        self.register_buffer("running", None)
         self._shape: torch.Size | None = None
+
+    @property
+    def answers_as_before(self) -> bool:
+        """By its running statistics where it has them, else by the mini-batch."""
+        if self.running is None:
+            return self.replaces and self.configuration == mini_batch_configuration(self.method)
+        mean = self.configured_value(Statistic.BATCH_MEAN)
+        held = mean is not None and torch.equal(mean.flatten(), self.running[0].to(mean.dtype))
+        return self.replaces and held and self.configuration == InferenceConfiguration("TT--")
 
     def factors(self, m: int) -> tuple[float, float]:  # noqa: ARG002 - BN does not weigh by the mini-batch size
         """The whole of the mini-batch part."""
@@ -60,10 +71,11 @@ class BN(Normalization):
 
     def own_estimates(self) -> dict[PopulationEstimate, GatheredMoments]:
         """The moving averages of the layer that this one replaced, until this one is trained."""
-        if self.running is None or self._shape is None:
+        if self.running is None:
             return {}
-        mean, variance = (value.double().view(self._shape) for value in self.running)
-        moments = Moments(mean, mean.square(), torch.sqrt(variance + self.reading.epsilon), variance)
+        shape = self._shape or (1, self.num_features)  # no pass has reached this layer yet
+        mean, variance = (value.double().view(shape) for value in self.running)
+        moments = Moments(mean, torch.zeros_like(mean), torch.sqrt(variance + self.reading.epsilon), variance)
         return {PopulationEstimate.MOVING: GatheredMoments(moments, None, self.batch_size or 1, _COUNTED)}
 
     def _record(self, statistics: list[Tensor], x: Tensor) -> None:
@@ -82,6 +94,12 @@ class LN(Normalization):
 
     method = Method.LN
     readings = BLN_READINGS
+    needs_own_estimate = False
+
+    @property
+    def answers_as_before(self) -> bool:
+        """By the features of each example."""
+        return self.replaces and self.configuration == mini_batch_configuration(self.method)
 
     def factors(self, m: int) -> tuple[float, float]:  # noqa: ARG002 - LN does not weigh by the mini-batch size
         """The whole of the feature part."""

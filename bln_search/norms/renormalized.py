@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import sqrt
 from typing import Unpack
 
 import torch
@@ -70,9 +71,13 @@ class BRN(Normalization):
         return torch.addcmul(d * factor, centred, r * factor / deviation)
 
     def remember(self, mean: Tensor, deviation: Tensor, variance: Tensor, values: int) -> None:
-        """Fold a mini-batch into the moving averages of μ, μ², σ and σ²."""
+        """Fold a mini-batch into the moving averages of μ, (μ − E[μ])², σ and σ², the second around the mean so far."""
         mean = mean.detach()
-        entry = torch.stack([mean, mean.square(), deviation.detach(), variance.detach()])
+        distance = torch.zeros_like(mean)
+        if self.moving is not None:
+            before = self._weight() * self.momentum
+            distance = (mean - self.moving[0] / self._weight()) * sqrt(before / (before + 1 - self.momentum))
+        entry = torch.stack([mean, distance.square(), deviation.detach(), variance.detach()])
         self.moving = entry * (1 - self.momentum) if self.moving is None else self.moving.lerp(entry, 1 - self.momentum)
         self._steps += 1
         self._values = values
@@ -95,3 +100,9 @@ class BRN(Normalization):
     def set_own_state(self, state: list[int]) -> None:
         """What `own_state` returned."""
         self._steps, self._values = state
+
+    def upgrade_buffers(self) -> None:
+        """Averages of earlier formats hold that of μ² in the second place."""
+        if self.moving is not None and self._steps:
+            mean, square, *others = self.moving
+            self.moving = torch.stack([mean, (square - mean.square() / self._weight()).clamp_min(0.0), *others])

@@ -22,6 +22,7 @@ Sourced = PopulationEstimate | None
 class PairRows:
     """For one pair of statistics: the source of mean and deviation in each row, and the population values by estimate.
 
+    finite: the estimates whose means are all finite, around which x may be centred for other rows too.
     The four stacked tensors hold each row's population value and whether it is wanted, with axes (row, 1, slot, ...).
     """
 
@@ -31,6 +32,7 @@ class PairRows:
     mean_wanted: Tensor | None
     deviation: Tensor | None
     deviation_wanted: Tensor | None
+    finite: frozenset[PopulationEstimate]
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,10 @@ class LayerRows:
 def prepare_rows(layer: NormalizationBase, plan: EnumerationPlan, like: Tensor) -> LayerRows:
     """What this layer needs for every mini-batch, worked out once."""
     populations = plan.populations.get(layer, {})
+    for population in populations.values():
+        for pair in (population.batch, population.feature):
+            if pair is not None:
+                layer.check_positions(pair.mean, like.shape)
     batch = feature = None
     if layer.has_batch:
         pairs = {name: value.batch for name, value in populations.items() if value.batch is not None}
@@ -69,7 +75,7 @@ def _pair_rows(
             return PopulationEstimate.MEMORY
         if source is Source.POPULATION and row.estimate is None:
             raise ModelError(f"configuration {row.configuration} reads population values, but no estimate is named")
-        return row.estimate if source is Source.POPULATION else None
+        return row.estimate if source is Source.POPULATION and row.estimate in pairs else None
 
     populations = {
         name: PopulationPair(
@@ -83,7 +89,8 @@ def _pair_rows(
     deviations = [None if deviation is None else populations[deviation].deviation for _, deviation in sources]
     mean, mean_wanted = _stacked(means)
     deviation, deviation_wanted = _stacked(deviations)
-    return PairRows(sources, populations, mean, mean_wanted, deviation, deviation_wanted)
+    finite = frozenset(name for name, pair in populations.items() if bool(pair.mean.isfinite().all()))
+    return PairRows(sources, populations, mean, mean_wanted, deviation, deviation_wanted, finite)
 
 
 def _stacked(values: list[Tensor | None]) -> tuple[Tensor | None, Tensor | None]:

@@ -16,21 +16,23 @@ from bln_search.norms.reading import Reading
 
 @dataclass(frozen=True)
 class Moments:
-    """Averages over mini-batches of a statistic μ, its square, the deviation σ (with ε) and the variance σ²."""
+    """Over mini-batches: averages of a statistic μ, its deviation σ (with ε) and variance σ², and the variance of μ."""
 
     mean: Tensor
-    mean_square: Tensor
+    variance_of_mean: Tensor
     deviation: Tensor
     variance: Tensor
 
     def averaged(self, axes: tuple[int, ...]) -> Moments:
-        """Averages over `axes` too, kept as axes of length one."""
-        return Moments(*(value.mean(axes, keepdim=True) for value in self.parts))
+        """Pooled over `axes` too, kept as axes of length one; Var[μ] by the law of total variance."""
+        mean, within, deviation, variance = (value.mean(axes, keepdim=True) for value in self.parts)
+        between = (self.mean - mean).square().mean(axes, keepdim=True)
+        return Moments(mean, within + between, deviation, variance)
 
     @property
     def parts(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """The four averages."""
-        return self.mean, self.mean_square, self.deviation, self.variance
+        """All four."""
+        return self.mean, self.variance_of_mean, self.deviation, self.variance
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,17 @@ class LayerPopulation:
         return None
 
 
+def layer_configuration(
+    configuration: InferenceConfiguration,
+    estimate: PopulationEstimate | None,
+    populations: Mapping[PopulationEstimate, LayerPopulation],
+) -> InferenceConfiguration:
+    """What a layer does under a row: where it has no such estimate it takes the mini-batch, as torch does without
+    running statistics."""
+    has_none = estimate is not None and estimate not in populations
+    return configuration.without_population if has_none else configuration
+
+
 def chosen_population(
     configuration: InferenceConfiguration,
     estimate: PopulationEstimate | None,
@@ -74,7 +87,7 @@ def chosen_population(
         return estimate
 
     if not configuration.uses_memory:
-        return None if estimate is None else populations[estimate]
+        return populations[estimate] if estimate is not None and configuration.uses_population else None
     mean, deviation = (estimate_of(statistic) for statistic in BATCH_STATISTICS)
     means = populations[mean or PopulationEstimate.MEMORY].batch
     deviations = populations[deviation or PopulationEstimate.MEMORY].batch
@@ -98,8 +111,8 @@ def population_pair(moments: Moments, count: int, reading: Reading, correction: 
     total: √(E[σ²] + Var[μ] + ε), the law of total variance.
     """
     if correction is Correction.TOTAL:
-        between = (moments.mean_square - moments.mean.square()).clamp_min(0.0)
-        return PopulationPair(moments.mean, torch.sqrt(moments.variance + between + reading.epsilon))
+        total = moments.variance + moments.variance_of_mean
+        return PopulationPair(moments.mean, torch.sqrt(total + reading.epsilon))
     if reading.averages_deviation:
         return PopulationPair(moments.mean, moments.deviation)
     if count < 2:

@@ -18,11 +18,14 @@ _T = TypeVar("_T", bound=Hashable)
 
 @dataclass(frozen=True)
 class Measured:
-    """Statistics of mini-batches: mean μ, x − μ, variance. slots: how many examples a mini-batch has.
+    """Mini-batches x and their statistics over `axes`: mean μ, x − μ, variance.
 
-    samples_first: are axes (sample, mini-batch, ...)? Otherwise they are (mini-batch, sample, ...).
+    slots: how many examples a mini-batch has. samples_first: are axes (sample, mini-batch, ...)? Otherwise they are
+    (mini-batch, sample, ...).
     """
 
+    x: Tensor
+    axes: tuple[int, ...]
     mean: Tensor
     centred: Tensor
     variance: Tensor
@@ -32,7 +35,7 @@ class Measured:
     @staticmethod
     def of(groups: Tensor, axes: tuple[int, ...]) -> Measured:
         """Of an input (G, N, ...), over `axes`."""
-        return Measured(*centred_moments(groups, axes), groups.shape[1])
+        return Measured(groups, axes, *centred_moments(groups, axes), groups.shape[1])
 
     def population(self, value: Tensor) -> Tensor:
         """A population value (slots or 1, ...) cut to the mini-batch at hand, in the shape of these statistics."""
@@ -41,36 +44,58 @@ class Measured:
 
 
 class Variants:
-    """The distinct scales r and offsets (μ − E)·r of one pair.
+    """The distinct scales r of one pair, x centred for each of them, and the shifts that are left for other means.
+
+    A scale from the population goes with x − E, E the mean of the same estimate: what is not of the mini-batch must not
+    pass through its mean, which one extreme example can move anywhere. A scale of the mini-batch goes with x less the
+    mean that it is taken around.
 
     scales: one tensor for each distinct deviation, in a shape that broadcasts against μ's. constant: for each, whether
     it is a population value, the same for all mini-batches.
-    variants: for each distinct (mean, deviation) the index of its scale and its offset.
+    variants: for each distinct (mean, deviation) the index of its scale and its own index.
     row_variant: for each row its variant.
     """
 
     def __init__(self, reading: Reading, measured: Measured, pair: PairRows, factor: float) -> None:
-        self.mean, self.centred = measured.mean, measured.centred
         self._measured, self._epsilon, self._pair = measured, reading.epsilon, pair
+        self._centred: dict[Sourced, Tensor] = {None: measured.centred}
         keys = [_deviation_key(source, around_chosen=reading.around_chosen_mean) for source in pair.sources]
         distinct_keys = _distinct(keys)
         self.scales = [factor / self._deviation(key) for key in distinct_keys]
         self.constant = [kind == "population" for kind, _ in distinct_keys]
+        self.centres: list[Sourced] = [
+            None if kind == "population" and source not in pair.finite else source for kind, source in distinct_keys
+        ]
         pairs = _distinct(zip((source[0] for source in pair.sources), keys, strict=True))
         scale_of = [distinct_keys.index(key) for _, key in pairs]
-        self._means = [source for source, _ in pairs]
+        self.means: list[Sourced] = [source for source, _ in pairs]
         self.variants = tuple((scale, offset) for offset, scale in enumerate(scale_of))
         self.row_variant = [pairs.index((source[0], key)) for source, key in zip(pair.sources, keys, strict=True)]
 
-    def shift(self, variant: int) -> Tensor | None:
-        """μ − E in a variant; None where its mean is the mini-batch's, and nothing is shifted."""
-        source = self._means[variant]
-        return None if source is None else self._shift(source)
+    def mean(self, source: Sourced) -> Tensor:
+        """The mean from a source, in a shape that broadcasts against x; None is the mini-batch."""
+        if source is None:
+            return self._measured.mean
+        return self._measured.population(self._pair.populations[source].mean)
 
-    @property
-    def stacked_scales(self) -> Tensor:
-        """(distinct deviations, G, N or 1, ...)."""
-        return torch.stack([scale.expand(self.mean.shape) for scale in self.scales])
+    def centred(self, source: Sourced) -> Tensor:
+        """x less the mean from a source."""
+        if source not in self._centred:
+            x = self._measured.x
+            self._centred[source] = torch.sub(x, self.mean(source), out=x.new_empty(x.shape))
+        return self._centred[source]
+
+    def shift(self, variant: int) -> Tensor | None:
+        """What to add to x − centre of its scale to get x − mean of the variant; None for nothing."""
+        centre, source = self.centres[self.variants[variant][0]], self.means[variant]
+        return None if source == centre else self.mean(centre) - self.mean(source)
+
+    def scaled(self, gamma: Tensor) -> Tensor:
+        """γ·(x − centre)·r for each scale: (scales, G, N, ...)."""
+        out = self._measured.x.new_empty((len(self.scales), *self._measured.x.shape))
+        for place, (scale, centre) in enumerate(zip(self.scales, self.centres, strict=True)):
+            torch.mul(self.centred(centre), gamma * scale, out=out[place])
+        return out
 
     @property
     def offsets(self) -> Tensor:
@@ -78,12 +103,9 @@ class Variants:
         found = []
         for variant, (scale, _) in enumerate(self.variants):
             shift = self.shift(variant)
-            found.append(torch.zeros_like(self.mean) if shift is None else shift * self.scales[scale])
+            offset = torch.zeros_like(self._measured.mean) if shift is None else shift * self.scales[scale]
+            found.append(offset.expand_as(self._measured.mean))
         return torch.stack(found)
-
-    def _shift(self, source: Sourced) -> Tensor:
-        assert source is not None
-        return self.mean - self._measured.population(self._pair.populations[source].mean)
 
     def _deviation(self, key: tuple[str, Sourced]) -> Tensor:
         kind, source = key
@@ -92,8 +114,10 @@ class Variants:
             deviation = self._pair.populations[source].deviation
             assert deviation is not None
             return self._measured.population(deviation)
-        around = self._measured.variance
-        return torch.sqrt((around if source is None else around + self._shift(source).square()) + self._epsilon)
+        variance = self._measured.variance
+        if source is not None:
+            variance = self.centred(source).square().mean(self._measured.axes, keepdim=True)
+        return torch.sqrt(variance + self._epsilon)
 
 
 def _deviation_key(source: tuple[Sourced, Sourced], *, around_chosen: bool) -> tuple[str, Sourced]:

@@ -24,7 +24,7 @@ def run_lstm(projected: Tensor, weight: Tensor, mask: Tensor | None) -> Tensor:
     if torch.compiler.is_exporting():
         return _traced(projected, weight, mask)
     if torch.is_grad_enabled() and (projected.requires_grad or weight.requires_grad):
-        hidden: Tensor = _Lstm.apply(projected, weight, mask)  # type: ignore[no-untyped-call]
+        hidden: Tensor = _Lstm.apply(projected, weight, mask)[0]  # type: ignore[no-untyped-call]
         return hidden
     return _inference(projected, weight, mask)
 
@@ -69,10 +69,12 @@ def _traced(projected: Tensor, weight: Tensor, mask: Tensor | None) -> Tensor:
 
 
 class _Lstm(torch.autograd.Function):
-    """`run_lstm` with its gradients."""
+    """`run_lstm` with its gradients; beside the hidden states it answers what these need."""
 
     @staticmethod
-    def forward(ctx: Any, projected: Tensor, weight: Tensor, mask: Tensor | None) -> Tensor:
+    def forward(
+        projected: Tensor, weight: Tensor, mask: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor | None]:
         steps, n, width = projected.shape
         units = width // 4
         gates = projected.clone(memory_format=torch.contiguous_format)
@@ -104,12 +106,19 @@ class _Lstm(torch.autograd.Function):
             if mask is not None:
                 torch.mul(result, mask, out=kept)
             recalled, before = kept, cell
-        ctx.save_for_backward(gates, cells, squashed, masked, weight, mask)
-        return hidden
+        return hidden, gates, cells, squashed, None if mask is None else masked
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
+        """Apart from `forward`, so that the transforms of `torch.func` take this function."""
+        _, weight, mask = inputs
+        hidden, *kept, masked = output
+        ctx.mark_non_differentiable(*kept, *(() if masked is None else (masked,)))
+        ctx.save_for_backward(*kept, hidden if masked is None else masked, weight, mask)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
+    def backward(ctx: Any, grad: Tensor, *_unused: Any) -> tuple[Tensor, Tensor, None]:
         gates, cells, squashed, masked, weight, mask = ctx.saved_tensors
         steps, n, width = gates.shape
         units = width // 4

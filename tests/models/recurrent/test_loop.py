@@ -113,3 +113,19 @@ def test_gradients_do_not_ask_for_every_part_to_need_one(frozen):
     found = torch.autograd.grad(run(*given).sum(), list(left.values()))
     for place, value in zip(left, found, strict=True):
         torch.testing.assert_close(value, expected[place], rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_the_transforms_of_torch_func_give_its_gradients(masked):
+    generator = torch.Generator().manual_seed(0)
+    projected = torch.randn(5, 3, 16, generator=generator, dtype=torch.float64)
+    weight = torch.randn(16, 4, generator=generator, dtype=torch.float64)
+    mask = torch.rand(3, 4, generator=generator, dtype=torch.float64) if masked else None
+
+    def loss(projected, weight):
+        return run_lstm(projected, weight, mask).square().sum()
+
+    leaves = [value.clone().requires_grad_() for value in (projected, weight)]
+    loss(*leaves).backward()
+    for found, leaf in zip(torch.func.grad(loss, argnums=(0, 1))(projected, weight), leaves, strict=True):
+        torch.testing.assert_close(found, leaf.grad)
