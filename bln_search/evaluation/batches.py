@@ -44,11 +44,19 @@ def mini_batches(inputs: Tensor, targets: Tensor, size: int) -> Iterator[MiniBat
 
 
 def completed(batches: Iterable[MiniBatch]) -> Iterator[MiniBatch]:
-    """The batches of a loader, a shorter one than the first filled from the first with company."""
+    """The batches of a loader, a shorter one than the first filled from the first with company.
+
+    Raises DataError for a larger one than the first: its examples would be evaluated at another mini-batch size.
+    """
     first: Tensor | None = None
     for inputs, targets in batches:
         first = inputs if first is None else first
         missing = len(first) - len(inputs)
+        if missing < 0:
+            raise DataError(
+                f"there is a mini-batch of {len(inputs)} examples behind one of {len(first)}: give mini-batches of one "
+                "inference size, of which only the last may be smaller, or batch_sizes="
+            )
         if missing > 0 and inputs.shape[1:] != first.shape[1:]:
             raise DataError(
                 f"a mini-batch of {len(inputs)} examples is to be filled up with examples of the first one, and these "

@@ -10,7 +10,7 @@ from statistics import median, quantiles
 import torch
 from torch import Tensor, nn
 
-from bln_search.evaluation.one_pass import configured
+from bln_search.evaluation.row_evaluator import configured
 from bln_search.norms.examples import Populations, Row
 from bln_search.norms.finding import evaluation_mode
 

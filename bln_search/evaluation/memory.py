@@ -51,7 +51,12 @@ def keep_freed_memory() -> None:
 
 
 def give_back_memory() -> None:
-    """Return what was freed to the system, where the C library can: a worker's heap otherwise stays at its largest."""
+    """Return what was freed to the system, where the C library can: a worker's heap otherwise stays at its largest.
+
+    What torch keeps of a GPU goes back, too, for other processes on it.
+    """
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        torch.cuda.empty_cache()
     with suppress(AttributeError, OSError):
         ctypes.CDLL(None).malloc_trim(0)
 
@@ -68,7 +73,8 @@ def _largest_activations(network: nn.Module, mini_batch: Tensor) -> tuple[int, i
             inside = module.gates if isinstance(module, RecurrentLayer) else 1  # the input's share of every gate
             largest[fanned] = max(largest[fanned], inside * output.numel() * output.element_size())
 
-    hooks = [module.register_forward_hook(look) for module in network.modules()]
+    modules = [module for module in network.modules() if not isinstance(module, torch.jit.ScriptModule)]
+    hooks = [module.register_forward_hook(look) for module in modules]
     try:
         with mini_batch_statistics(find_norms(network).values()):
             network(mini_batch.clone())

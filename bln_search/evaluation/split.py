@@ -15,7 +15,7 @@ from bln_search.evaluation.memory import MEMORY_LIMIT
 from bln_search.evaluation.one_pass import Progress, evaluate_rows
 from bln_search.evaluation.scoring import Score, cross_entropy
 from bln_search.norms.examples import Populations, Row
-from bln_search.norms.statistics import chosen_population
+from bln_search.norms.statistics import chosen_population, layer_configuration
 
 
 def evaluate_split(
@@ -55,7 +55,7 @@ def evaluate_split(
 def undefined_reason(row: Row, populations: Populations, batch_size: int) -> str | None:
     """Why `row` has no value in this network at this inference mini-batch size; None where it has one."""
     for layer, estimates in populations.items():
-        configuration = row.configuration.restricted_to(layer.method)
+        configuration = layer_configuration(row.configuration, row.estimate, estimates).restricted_to(layer.method)
         population = chosen_population(configuration, row.estimate, estimates)
         if population is None:
             continue

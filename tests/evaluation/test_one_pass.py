@@ -15,7 +15,7 @@ from bln_search.core.errors import DataError, ModelError
 from bln_search.core.words import Correction, PopulationEstimate
 from bln_search.evaluation import evaluate_rows, gather_frozen
 from bln_search.evaluation.batches import mini_batches
-from bln_search.evaluation.one_pass import configured
+from bln_search.evaluation.row_evaluator import configured, in_double
 from bln_search.norms import BLN, BN, LN, MBN, make_norm
 from bln_search.norms.examples import Row
 from bln_search.norms.finding import find_norms, network_configurations, network_populations, own_estimates
@@ -209,8 +209,12 @@ def test_layers_before_the_first_norm_run_once():
     network.features[0].register_forward_hook(lambda module, inputs, output: seen.append(len(inputs[0])))
     inputs, targets = data("lenet", n=24)
     evaluate_rows(network, mini_batches(inputs, targets, SIZE), rows_of(network), populations)
-    plain_passes = SIZE * 9  # one to measure activations, eight to check two mini-batches under three rows
-    assert sum(seen) == 24 + plain_passes
+    measured, before, during = (
+        SIZE,
+        2 * SIZE * (1 + 3),
+        24,
+    )  # checks: two mini-batches fused and under three rows, a row each
+    assert sum(seen) == 24 + measured + before + during
 
 
 def test_a_network_whose_layers_mix_examples_is_found_out():
@@ -270,13 +274,38 @@ def test_mixing_before_the_first_norm_is_found_out_too(mixing, rows, scale):
 
 
 class Chaotic(nn.Module):
-    """Example by example, but it doubles every difference fourteen times."""
+    """Example by example, but it doubles every difference so many times."""
+
+    def __init__(self, times=14):
+        super().__init__()
+        self.times = times
 
     def forward(self, x):
         y = torch.tanh(x)
-        for _ in range(14):
+        for _ in range(self.times):
             y = 1 - 2 * y * y
         return y
+
+
+def chaotic(times):
+    """A network in double precision, with inputs, targets and population values."""
+    torch.manual_seed(0)
+    parts = nn.Flatten(), nn.Linear(12, 8), BN(8), nn.Linear(8, 8), Chaotic(times), nn.Linear(8, 10)
+    network = nn.Sequential(*parts).double().eval()
+    inputs, targets = torch.randn(48, 3, 2, 2).double(), torch.randint(0, 10, (48,))
+    gathered = {PopulationEstimate.FROZEN: gather_frozen(network, inputs.split(SIZE))}
+    populations = network_populations(find_norms(network), gathered, Correction.BESSEL, per_slot=False)
+    return network, mini_batches(inputs, targets, SIZE), rows_of(network, (PopulationEstimate.FROZEN,)), populations
+
+
+def test_rounding_below_the_figures_of_a_table_is_not_called_ill_conditioned():
+    """Losses of the one pass and of plain passes differ by 1e-6 here, by rounding; a warning would be an error."""
+    evaluate_rows(*chaotic(34))
+
+
+def test_double_precision_is_not_offered_to_a_network_that_has_it():
+    with pytest.warns(UserWarning, match="ill-conditioned.*there is no higher precision"):
+        evaluate_rows(*chaotic(47))
 
 
 def test_enlarged_rounding_does_not_pass_for_mixing():
@@ -291,8 +320,12 @@ def test_enlarged_rounding_does_not_pass_for_mixing():
         per_slot=False,
     )
     rows = rows_of(network, (PopulationEstimate.FROZEN,))
-    outcomes = evaluate_rows(network, mini_batches(inputs, targets, SIZE), rows, populations)
-    assert len(outcomes) == 4
+    with pytest.warns(UserWarning, match="ill-conditioned"):
+        outcomes = evaluate_rows(network, mini_batches(inputs, targets, SIZE), rows, populations)
+    double = in_double(network, populations)
+    for row, outcome in zip(rows, outcomes, strict=True):
+        expected = alone(double[0], inputs.double(), targets, double[1], row)
+        assert np.abs(outcome.losses - expected).mean() < 1e-3
 
 
 def test_nothing_cancels_where_inputs_are_far_from_zero():

@@ -13,8 +13,8 @@ from bln_search.core.words import Correction, PopulationEstimate, ProbeKind, Spl
 from bln_search.evaluation import evaluate_split, gather_frozen
 from bln_search.evaluation.batches import mini_batches
 from bln_search.evaluation.latency import measure_latency
-from bln_search.evaluation.one_pass import configured
 from bln_search.evaluation.probing import probe_company, probe_size
+from bln_search.evaluation.row_evaluator import configured
 from bln_search.norms import BLN
 from bln_search.norms.examples import Row
 from bln_search.norms.finding import find_norms, network_populations

@@ -15,7 +15,7 @@ from bln_search.core.per_layer import ConfigurationSpace, PerLayerConfiguration
 from bln_search.core.records import Outcomes
 from bln_search.core.words import PopulationEstimate
 from bln_search.evaluation.batches import MiniBatch
-from bln_search.evaluation.one_pass import doubled, in_double
+from bln_search.evaluation.row_evaluator import doubled, in_double
 from bln_search.evaluation.scoring import scores_of
 from bln_search.evaluation.tree.asked import Asked
 from bln_search.evaluation.tree.space import row_of

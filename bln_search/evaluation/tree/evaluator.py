@@ -18,7 +18,7 @@ from bln_search.evaluation.memory import keep_freed_memory
 from bln_search.evaluation.tree.asked import Asked
 from bln_search.evaluation.tree.checking import check_walk
 from bln_search.evaluation.tree.held import Store
-from bln_search.evaluation.tree.sizes import chunk_limit, path_bytes
+from bln_search.evaluation.tree.sizes import chunk_limit, find_sizes
 from bln_search.evaluation.tree.space import find_space
 from bln_search.evaluation.tree.stages import staged
 from bln_search.evaluation.tree.sums import Sums
@@ -42,6 +42,8 @@ class TreeEvaluator:
     Raises ModelError for a network that cannot be cut at its normalization layers, DataError for no mini-batch.
     """
 
+    most = MOST_CONFIGURATIONS
+
     def __init__(
         self,
         network: nn.Module,
@@ -64,7 +66,7 @@ class TreeEvaluator:
         example = batches[0][0]
         with evaluation_mode(network):
             self.staged = staged(network)
-            self._bytes = path_bytes(self.staged, example)
+            self._sizes = find_sizes(self.staged, example)
         every, self.left_out = find_space(
             self.staged,
             populations,
@@ -83,7 +85,7 @@ class TreeEvaluator:
             populations,
             self.asked.estimate,
             score=self.asked.score,
-            bytes_of=self._bytes,
+            sizes=self._sizes,
             limit=self._limit,
             most=self.asked.memory_limit,
         )
@@ -186,7 +188,7 @@ class TreeEvaluator:
 
     def _together(self, places: Sequence[int]) -> Iterator[list[int]]:
         """Neighbouring mini-batches of one shape that are walked together; one that was filled up goes alone."""
-        most = max(1, self._limit // (self._bytes[1] * len(self.space.choices[0].options)))
+        most = max(1, self._limit // (self._sizes.path_bytes[1] * len(self.space.choices[0].options)))
         waiting: list[int] = []
         for place in places:
             inputs, targets = self.batches[place]

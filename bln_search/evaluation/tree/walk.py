@@ -7,7 +7,7 @@ bounded: a chunk for each layer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,8 @@ from bln_search.evaluation.batches import Group
 from bln_search.evaluation.scoring import Score, cross_entropy, scores_of
 from bln_search.evaluation.tree.held import Held
 from bln_search.evaluation.tree.leaf import paired_cross_entropy
+from bln_search.evaluation.tree.numbers import at, per_example
+from bln_search.evaluation.tree.sizes import Sizes
 from bln_search.evaluation.tree.space import row_of
 from bln_search.evaluation.tree.stages import StagedNetwork, is_examples
 from bln_search.evaluation.tree.trie import Trie
@@ -75,8 +77,8 @@ class Paths:
 class Walk:
     """One network under configurations of its space.
 
-    bytes_of: for each stage, what one path of one mini-batch needs behind its normalization layer. limit: bytes of a
-    chunk of paths; most: bytes that the options of a single path may take together.
+    sizes: of its stages. limit: bytes of a chunk of paths; most: bytes that the options of a single path may take
+    together.
     """
 
     def __init__(
@@ -87,13 +89,13 @@ class Walk:
         estimate: PopulationEstimate | None,
         *,
         score: Score,
-        bytes_of: Sequence[int],
+        sizes: Sizes,
         limit: int,
         most: int,
     ) -> None:
         self.network, self.space = network, space
         self.populations, self.estimate = populations, estimate
-        self.score, self.bytes_of, self.limit, self.most = score, bytes_of, limit, most
+        self.score, self.sizes, self.limit, self.most = score, sizes, limit, most
         self._plans: dict[tuple[int, tuple[int, ...]], EnumerationPlan] = {}
 
     def go(self, group: Group, trie: Trie, visit: Visit, held: Held | None = None) -> None:
@@ -103,22 +105,23 @@ class Walk:
         if start is not None:
             self._descend(start.stage, start.depth, Paths(np.zeros(1, np.int64), start.copied()), company, visit)
             return
-        root = Paths(np.zeros(1, np.int64), list(self.network.stages[0](group.inputs.clone())))
-        self._descend(1, 0, root, company, visit)
+        values = self.network.stages[0](group.inputs.clone())
+        alive = per_example(values, self.sizes.growing[0], company.examples)
+        self._descend(1, 0, Paths(np.zeros(1, np.int64), alive), company, visit)
 
     def _descend(self, stage: int, depth: int, paths: Paths, company: _Company, visit: Visit) -> None:
         """Nodes of that depth (so many choices are made) through the stages from this one on."""
         if company.held is not None and len(paths.ids) == 1:
             company.held.keep(stage, depth, company.trie, int(paths.ids[0]), paths.values)
-        choice = self.space.choice_of[stage - 1]
-        if choice < depth:  # tied to a layer before it: every path has its option already
+        choice = self.space.choice_of[self.network.layer_of[stage - 1]]
+        if choice < depth:  # tied to a layer before it, or that layer again: every path has its option already
             for part, digit in self._by_digit(paths, depth, choice, company.trie):
                 for chunk in self._chunks(part, stage, 1, company.groups):
                     self._through(stage, depth, depth, chunk, (digit,), company, visit)
             return
         for chunk in self._chunks(paths, stage, len(self._wanted(paths, depth, company.trie)), company.groups):
             wanted = self._wanted(chunk, depth, company.trie)
-            together = max(1, self.most // (company.groups * self.bytes_of[stage]))
+            together = max(1, self.most // (company.groups * self.sizes.path_bytes[stage]))
             for start in range(0, len(wanted), together):
                 rest = start + together < len(wanted)
                 rows = wanted[start : start + together]
@@ -139,7 +142,7 @@ class Walk:
         return tuple(int(digit) for digit in np.unique(np.concatenate(digits)))
 
     def _chunks(self, paths: Paths, stage: int, rows: int, groups: int) -> Iterator[Paths]:
-        step = max(1, self.limit // max(1, rows * groups * self.bytes_of[stage]))
+        step = max(1, self.limit // max(1, rows * groups * self.sizes.path_bytes[stage]))
         for start in range(0, len(paths.ids), step):
             yield paths.part(start, start + step)
 
@@ -154,17 +157,19 @@ class Walk:
         visit: Visit,
     ) -> None:
         arrangement = Arrangement(self._plan(stage, rows), len(paths.ids) * company.groups, company.size)
-        values = [mark(value, arrangement, 1) if is_examples(value) else value for value in paths.values]
+        behind = len(rows) * arrangement.examples
+        values = [mark(value, arrangement, 1) if is_examples(value) else value for value in at(paths.values, behind)]
         outputs = self.network.stages[stage](*values)
         ids, places = paths.ids, None
         if below > depth:
             options = len(self.space.choices[depth].options)
             ids, places = _children(company.trie, paths.ids, depth, rows, options)
-        if stage == len(self.network.names):
+        if stage == len(self.network.layer_of):
             scored = self._scored(outputs[0], company, len(rows) * len(paths.ids))
             visit(ids, *(company.kept(values, places) for values in scored))
             return
-        following = Paths(np.arange(len(rows) * len(paths.ids)), [_fanned(value, len(rows)) for value in outputs])
+        alive = per_example(outputs, self.sizes.growing[stage], behind)
+        following = Paths(np.arange(len(rows) * len(paths.ids)), [_fanned(value, len(rows)) for value in alive])
         if places is not None:
             following = following.chosen(places)
         self._descend(stage + 1, below, Paths(ids, following.values), company, visit)
@@ -172,8 +177,9 @@ class Walk:
     def _plan(self, stage: int, rows: tuple[int, ...]) -> EnumerationPlan:
         key = (stage, rows)
         if key not in self._plans:
-            choice = self.space.choices[self.space.choice_of[stage - 1]]
-            place = choice.layers.index(stage - 1)
+            layer = self.network.layer_of[stage - 1]
+            choice = self.space.choices[self.space.choice_of[layer]]
+            place = choice.layers.index(layer)
             words = tuple(row_of(choice.options[row][place], self.estimate) for row in rows)
             self._plans[key] = EnumerationPlan(words, self.populations)
         return self._plans[key]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bln_search.core.per_layer import ConfigurationSpace
-from bln_search.evaluation.tree.evaluator import TreeEvaluator
+from bln_search.evaluation.tree.choosing import Evaluator
 from bln_search.evaluation.tree.trie import Digits
 
 Floats = NDArray[np.float64]
@@ -29,7 +29,7 @@ class Figures(Protocol):
 class NetworkFigures:
     """From a network; what was worked out once is remembered."""
 
-    def __init__(self, evaluator: TreeEvaluator) -> None:
+    def __init__(self, evaluator: Evaluator) -> None:
         self.evaluator, self.space = evaluator, evaluator.space
         self.examples = np.array(evaluator.sizes)
         self._known: dict[bytes, tuple[Floats, NDArray[np.int64]]] = {}

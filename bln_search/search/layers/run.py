@@ -14,7 +14,7 @@ from bln_search.core.layer_search import LayerSearchRecord, LayerSums
 from bln_search.core.records import Outcomes
 from bln_search.core.words import LayerSearch
 from bln_search.evaluation.batches import MiniBatch
-from bln_search.evaluation.tree.evaluator import TreeEvaluator
+from bln_search.evaluation.tree.choosing import Evaluator
 from bln_search.evaluation.tree.sums import Sums
 from bln_search.evaluation.tree.trie import Digits
 from bln_search.search.layers.effects import flips, local_effects, marginal_effects
@@ -38,15 +38,21 @@ class Plan:
 def fold_of(batches: int, folds: int) -> list[int]:
     """For each mini-batch its fold, in turn. Raises DataError for fewer mini-batches than folds."""
     if batches < folds:
+        ways = f"lower `folds` to {batches}, or make the mini-batches smaller"
+        if batches == 1:
+            ways = (
+                "make the mini-batches smaller; where one mini-batch is all there is, as of a whole graph, choose one "
+                "configuration for all layers with evaluate_configurations, which needs no folds"
+            )
         raise DataError(
             f"{folds} folds of {batches} mini-batches: per-layer configurations need at least one mini-batch of the "
-            "validation split in each fold; lower `folds` or the mini-batch size"
+            f"validation split in each fold; {ways}"
         )
     return [place % folds for place in range(batches)]
 
 
 def search_network(
-    evaluator: TreeEvaluator,
+    evaluator: Evaluator,
     folds: Sequence[int],
     plan: Plan,
     *,
@@ -108,9 +114,7 @@ def search_network(
     )
 
 
-def _searched(
-    evaluator: TreeEvaluator, folds: Sequence[int], plan: Plan
-) -> tuple[LayerSums, list[tuple[int, ...]], float]:
+def _searched(evaluator: Evaluator, folds: Sequence[int], plan: Plan) -> tuple[LayerSums, list[tuple[int, ...]], float]:
     """Without each fold in turn, then on all examples; what one search evaluated is there for the next."""
     figures = NetworkFigures(evaluator)
     batches = range(len(folds))
@@ -132,7 +136,7 @@ def _searched(
     return sums, chosen, figures.evaluations
 
 
-def _best(evaluator: TreeEvaluator, found: LayerSums, keep: int) -> Digits:
+def _best(evaluator: Evaluator, found: LayerSums, keep: int) -> Digits:
     """The best configurations by mean loss, best first."""
     means = found.mean_loss
     finite = int(np.isfinite(means).sum())
@@ -178,7 +182,7 @@ def _pair(outcomes: Outcomes) -> tuple[NDArray[np.floating], NDArray[np.bool_]]:
 
 
 def _effects(
-    evaluator: TreeEvaluator, found: LayerSums, best: tuple[int, ...]
+    evaluator: Evaluator, found: LayerSums, best: tuple[int, ...]
 ) -> tuple[dict[tuple[str, str], float], bool]:
     space = evaluator.space
     if found.digits is None:
@@ -190,7 +194,7 @@ def _effects(
 
 
 def _on_test(
-    evaluator: TreeEvaluator, test: Sequence[MiniBatch], chosen: Sequence[tuple[int, ...]]
+    evaluator: Evaluator, test: Sequence[MiniBatch], chosen: Sequence[tuple[int, ...]]
 ) -> tuple[tuple[float, float], tuple[float, float]] | None:
     """Loss and accuracy of both; warns where one has no value at the mini-batch size of these, and nothing is told."""
     judge = evaluator.again(evaluator.network, test, evaluator.populations)

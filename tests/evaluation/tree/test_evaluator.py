@@ -14,7 +14,7 @@ from bln_search.core.per_layer import PerLayerConfiguration
 from bln_search.core.words import Correction, LayerScope, PopulationEstimate
 from bln_search.evaluation import gather_frozen
 from bln_search.evaluation.batches import mini_batches
-from bln_search.evaluation.one_pass import in_double
+from bln_search.evaluation.row_evaluator import in_double
 from bln_search.evaluation.scoring import cross_entropy
 from bln_search.evaluation.tree.asked import Asked
 from bln_search.evaluation.tree.checking import plain_losses
@@ -54,7 +54,7 @@ def test_200_random_configurations_equal_each_alone(name, semantics):
     assert_losses_as_alone(tree, drawn(tree.space, 200))
 
 
-@pytest.mark.parametrize("name", sorted(set(NETWORKS) - {"shared"}))
+@pytest.mark.parametrize("name", sorted(NETWORKS))
 @pytest.mark.parametrize("method", ["bln", "bn", "ln"])
 def test_every_network_is_followed(name, method):
     tree = evaluator(name, method=method)
@@ -265,8 +265,6 @@ def test_a_network_that_cannot_be_cut_is_refused():
 
     with pytest.raises(ModelError, match="does not branch on the values"):
         of(Branching)
-    with pytest.raises(ModelError, match=r"uses the normalization layer norm twice"):
-        evaluator("shared")
     with pytest.raises(DataError, match="no mini-batch"):
         network = build("mlp")
         TreeEvaluator(network, [], populations_of(network, "mlp"))

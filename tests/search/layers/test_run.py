@@ -208,5 +208,5 @@ def test_configurations_without_a_finite_loss_are_never_chosen(kind):
 def test_folds_take_mini_batches_in_turn_and_need_one_each():
     assert fold_of(5, 2) == [0, 1, 0, 1, 0]
     assert fold_of(3, 3) == [0, 1, 2]
-    with pytest.raises(DataError, match=r"3 folds of 2 mini-batches.*lower `folds` or the mini-batch size"):
+    with pytest.raises(DataError, match=r"3 folds of 2 mini-batches.*lower `folds` to 2, or make"):
         fold_of(2, 3)

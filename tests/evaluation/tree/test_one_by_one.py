@@ -1,0 +1,174 @@
+"""Networks that cannot be cut at their layers are evaluated by plain forward passes, one configuration at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from bln_search.core.errors import DataError, ModelError
+from bln_search.evaluation.batches import mini_batches
+from bln_search.evaluation.tree.asked import Asked
+from bln_search.evaluation.tree.choosing import find_evaluator
+from bln_search.evaluation.tree.evaluator import TreeEvaluator
+from bln_search.evaluation.tree.one_by_one import OneByOneEvaluator
+from tests.evaluation.tree.followed import Block, Tied
+from tests.evaluation.tree.test_evaluator import assert_losses_as_alone
+from tests.evaluation.tree.test_followed import SIZE, drawn, made, populations_of
+
+
+class Looping(Block):
+    """A loop over positions."""
+
+    def between(self, x):
+        return torch.stack([torch.tanh(self.middle(x[:, place])) for place in range(x.shape[1])], 1)
+
+
+class Assigning(Block):
+    """Entries are set, with the second layer first."""
+
+    def forward(self, x):
+        x = self.second(self.stem(x))
+        x[:, 0] = 0
+        return self.answered(self.first(x))
+
+
+class Branching(Block):
+    """On a value of each mini-batch."""
+
+    def between(self, x):
+        return torch.tanh(self.middle(x)) if x.abs().amax() > 0 else x
+
+
+class ByPositions(Block):
+    """Positions on the first axis between the layers, where what comes from in front of a layer meets the rest."""
+
+    def forward(self, x):
+        early = torch.tanh(self.stem(x)).transpose(0, 1)
+        x = self.first(torch.tanh(self.stem(x)))
+        crossed = nn.functional.scaled_dot_product_attention(x.transpose(0, 1), early, early)
+        return self.answered(self.second(x + crossed.transpose(0, 1)))
+
+
+NETWORKS = {"looping": Looping, "assigning": Assigning, "branching": Branching}
+
+
+def evaluator(network, n=10, folds=None, kind=OneByOneEvaluator, **asked):
+    return kind(network, list(mini_batches(*drawn(n), SIZE)), populations_of(network), Asked(**asked), folds=folds)
+
+
+def chosen(network, n=10):
+    batches = list(mini_batches(*drawn(n), SIZE))
+    return find_evaluator(network, batches, populations_of(network), Asked(), folds=[0] * len(batches))
+
+
+@pytest.mark.parametrize("method", ["bln", "bn", "ln"])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_every_configuration_has_the_losses_that_it_has_alone(name, method):
+    network = made(NETWORKS[name], method)
+    with pytest.warns(UserWarning, match=r"cannot be cut [\s\S]* evaluated one by one, by plain forward passes"):
+        found = chosen(network)
+    assert isinstance(found, OneByOneEvaluator)
+    assert_losses_as_alone(found, [found.space.at(index) for index in range(found.space.size)])
+
+
+@pytest.mark.parametrize("maker", [Block, Tied])
+def test_figures_are_those_of_the_walk(maker):
+    network = made(maker, "ln")
+    folds = [1, 0, 1]
+    plainly, tree = (evaluator(network, folds=folds, kind=kind) for kind in (OneByOneEvaluator, TreeEvaluator))
+    assert plainly.space == tree.space
+    assert (plainly.sizes, plainly.examples) == (tree.sizes, tree.examples)
+    for one, other in zip(vars(plainly.enumerate()).values(), vars(tree.enumerate()).values(), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-10)
+    digits = np.array([[0, 1], [3, 3], [0, 1]], np.uint8)
+    for one, other in zip(plainly.sums(digits, [2, 0]), tree.sums(digits, [2, 0]), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-10)
+    for one, other in zip(plainly.outcomes(digits), tree.outcomes(digits), strict=True):
+        np.testing.assert_allclose(one.losses, other.losses, rtol=1e-10)
+        np.testing.assert_array_equal(one.correct, other.correct)
+
+
+@pytest.mark.parametrize(("memory_limit", "passes"), [(2**20, 8), (200, 11), (0, 16)])
+def test_what_was_evaluated_is_kept_as_far_as_memory_goes(memory_limit, passes):
+    network = made(Looping, "ln")
+    found = evaluator(network, n=8, memory_limit=memory_limit)
+    counted = []
+    network.register_forward_hook(lambda *_: counted.append(1))
+    digits = np.array([[0, 0], [0, 1], [1, 0], [3, 3]], np.uint8)
+    found.sums(digits, [0])
+    found.outcomes(digits)
+    found.sums(digits[:2], [1])
+    found.sums(digits[2:], [1])
+    assert len(counted) == passes
+
+
+def test_an_interrupted_enumeration_goes_on_behind_its_last_mini_batch():
+    network = made(Looping, "ln")
+    whole = evaluator(network, folds=[0, 1, 0]).enumerate()
+
+    class Stopped(Exception):
+        pass
+
+    def keep(sums):
+        if sums.done == 2:
+            kept.append(sums)
+            raise Stopped
+
+    kept = []
+    with pytest.raises(Stopped):
+        evaluator(network, folds=[0, 1, 0]).enumerate(keep=keep)
+    resumed = evaluator(network, folds=[0, 1, 0]).enumerate(sums=kept[0])
+    np.testing.assert_array_equal(resumed.losses, whole.losses)
+    assert resumed.examples.tolist() == [6, 4]
+
+
+def test_layers_stand_in_the_order_in_which_they_are_reached():
+    assert evaluator(made(Assigning, "bln")).staged.names == ("second", "first")
+
+
+def test_what_the_walk_fails_on_is_evaluated_plainly():
+    network = made(ByPositions, "ln")
+    with pytest.warns(UserWarning, match=r"cannot be walked layer by layer \(ModelError: .*first axis"):
+        found = chosen(network)
+    assert_losses_as_alone(found, [found.space.at(index) for index in range(16)])
+
+
+def test_what_neither_can_evaluate_is_said():
+    class Unreached(Looping):
+        def forward(self, x):
+            return self.answered(x)
+
+    class Several(Looping):
+        def forward(self, x):
+            return super().forward(x), x
+
+    with pytest.raises(ModelError, match="reaches none of its normalization layers"):
+        OneByOneEvaluator(made(Unreached, "ln"), list(mini_batches(*drawn(8), SIZE)), {})
+    with pytest.raises(ModelError, match="returns tuple: wrap it so that it returns one tensor"):
+        evaluator(made(Several, "ln")).enumerate()
+    with pytest.raises(DataError, match="no mini-batch"):
+        OneByOneEvaluator(made(Looping, "ln"), [], {})
+
+
+def test_large_spaces_are_not_enumerated_one_by_one():
+    class Long(Looping):
+        def __init__(self, norm):
+            super().__init__(norm)
+            self.third, self.fourth = norm(6), norm(6)
+
+        def forward(self, x):
+            return super().forward(self.third(self.fourth(x)))
+
+    with pytest.raises(ModelError, match=r"65,536 per-layer configurations, more than the 4,096 .*by itself"):
+        evaluator(made(Long, "bln")).enumerate()
+
+
+def test_the_network_is_left_as_it_was():
+    network = made(Assigning, "bln").train()
+    before = {name: value.clone() for name, value in network.state_dict().items()}
+    evaluator(network).outcomes([[0, 15]])
+    assert network.training
+    assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items())
+    assert not any(module._forward_pre_hooks for module in network.modules())
