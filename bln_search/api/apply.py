@@ -12,6 +12,7 @@ from bln_search.core.configuration import InferenceConfiguration, Source
 from bln_search.core.errors import ModelError
 from bln_search.core.per_layer import SEPARATOR, PerLayerConfiguration
 from bln_search.evaluation.tree.stages import staged
+from bln_search.evaluation.tree.tracing import NotFollowedError
 from bln_search.norms import Normalization
 from bln_search.norms.finding import evaluation_mode, find_norms
 
@@ -70,7 +71,7 @@ def _words(
     if isinstance(choice, LayeredConfiguration):
         return dict(zip(choice.layers, choice.configuration.words, strict=True)), choice.populations
     if isinstance(choice, RankedConfiguration):
-        return dict.fromkeys(names, choice.configuration), choice.populations
+        return {name: choice.of_layer(name) for name in names}, choice.populations
     if not isinstance(choice, PerLayerConfiguration | InferenceConfiguration | str):
         raise ModelError(
             f"a {type(choice).__name__} is no choice: give a row of a table, as in ranked.recommended or ranked[0], "
@@ -79,7 +80,7 @@ def _words(
     parsed = _parsed(choice) if isinstance(choice, str) else choice
     if isinstance(parsed, InferenceConfiguration):
         return dict.fromkeys(names, parsed), {}
-    names = _in_order(network, names)
+    names = _in_order(network, names, parsed)
     if len(parsed.words) != len(names):
         raise ModelError(
             f"{parsed} has {len(parsed.words)} words, the network {len(names)} normalization layers: {', '.join(names)}"
@@ -87,11 +88,22 @@ def _words(
     return dict(zip(names, parsed.words, strict=True)), {}
 
 
-def _in_order(network: nn.Module, names: Sequence[str]) -> Sequence[str]:
-    """The layers in the order in which the network reaches them; as they are defined where it cannot be followed."""
+def _in_order(network: nn.Module, names: Sequence[str], words: PerLayerConfiguration) -> Sequence[str]:
+    """The layers in the order in which the network reaches them; as they are defined where all words are alike.
+
+    Raises ModelError where the order cannot be known without a forward pass, and matters.
+    """
     try:
         with evaluation_mode(network):
             return staged(network).names
+    except NotFollowedError as error:
+        if words.uniform:
+            return names
+        raise ModelError(
+            f"in which order this {type(network).__name__} reaches its normalization layers is not known, so {words} "
+            "cannot be put into them: apply what search_layers found, as in apply_configuration(network, layered.best) "
+            f"or layered.of(configuration), which name their layers ({error})"
+        ) from error
     except ModelError:
         return names
 

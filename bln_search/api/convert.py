@@ -13,6 +13,7 @@ from bln_search.core.configuration import InferenceConfiguration, Method
 from bln_search.core.errors import ModelError
 from bln_search.core.words import Semantics, chosen
 from bln_search.norms import BN, Normalization, make_norm
+from bln_search.norms.padding import ZeroPadding
 from bln_search.norms.statistics import LayerPopulation, PopulationPair
 
 _OTHERS = (
@@ -40,7 +41,7 @@ def convert(
 
     method: `bln` (train the network afterwards: BLN scales differently), or `same`: BatchNorm becomes BN and LayerNorm
     becomes LN with γ, β, ε and running statistics kept, so that a trained network answers as before and its
-    configurations can be evaluated, under its running statistics (`moving`) too where every layer has them.
+    configurations can be evaluated, among them the network as it is: under its running statistics (`moving`).
     batch_size: the training mini-batch size m of BLN's weights; by default the size at hand.
     semantics: `paper` or `reference`. A deep copy keeps the network that was given.
 
@@ -57,11 +58,7 @@ def convert(
     if not found:
         if any(isinstance(module, Normalization) for _, module in modules):
             raise ModelError("the layers of this network are converted already: go on with it as it is")
-        raise ModelError(
-            f"this {type(network).__name__} has no BatchNorm1d, BatchNorm2d or LayerNorm layer to convert"
-            f"{_left(modules, '; it has {}, which is not replaced')}: put BLN layers into it where it should be "
-            "normalized"
-        )
+        raise ModelError(_nothing(network, modules))
     if method != "same" and method not in list(Method):
         raise ModelError(f"there is no method {method!r}: choose bln, bn, ln, mbn, brn or same")
     replacement_of: dict[nn.Module, Normalization] = {}
@@ -76,20 +73,55 @@ def convert(
     for name, module in found.items():
         parent, _, attribute = name.rpartition(".")
         setattr(network.get_submodule(parent), attribute, replacement_of[module])
-    _keep_from_nesting(network)
+    _keep_from_nesting(network, keep_zeros=method == "same")
     return network
 
 
-def _keep_from_nesting(network: nn.Module) -> None:
-    """Encoders of torch hand nested tensors to layers they take for LayerNorm's; these take plain ones."""
+def _keep_from_nesting(network: nn.Module, *, keep_zeros: bool) -> None:
+    """Encoders of torch hand nested tensors to layers they take for LayerNorm's; these take plain ones.
+
+    keep_zeros: answer with zeros where there is padding, as nested tensors do.
+    """
     for encoder in network.modules():
         if isinstance(encoder, nn.TransformerEncoder):
+            if keep_zeros and encoder.use_nested_tensor:
+                zeros = ZeroPadding(getattr(encoder, "mask_check", True))
+                encoder.layers[-1].register_forward_hook(zeros, with_kwargs=True)
             encoder.use_nested_tensor = False
+
+
+def _nothing(network: nn.Module, modules: Sequence[tuple[str, nn.Module]]) -> str:
+    """Why there is no layer to convert."""
+    left = _left(modules, "; it has {}, which is not replaced")
+    if any(isinstance(module, torch.jit.ScriptModule) for _, module in modules):
+        return (
+            f"this {_kind(network)} has no layer to convert that is not compiled by torch.jit{left}: convert the "
+            "network before it is scripted or traced"
+        )
+    return (
+        f"this {_kind(network)} has no BatchNorm1d, BatchNorm2d or LayerNorm layer to convert{left}: put BLN layers "
+        "into it where it should be normalized"
+    )
+
+
+def _kind(module: nn.Module) -> str:
+    """The name of a module's class, also of one that was compiled."""
+    return str(module.original_name) if isinstance(module, torch.jit.ScriptModule) else type(module).__name__
+
+
+def _normalizes(module: nn.Module) -> bool:
+    """Is this a normalization layer that is not replaced, as far as its class or the name of its class says?"""
+    if isinstance(module, _OTHERS):
+        return True
+    if isinstance(module, (*_SAME, Normalization)) or next(module.children(), None) is not None:
+        return False
+    kind = _kind(module)
+    return "norm" in kind.lower() and not kind.startswith("_")  # a reparametrization of torch does
 
 
 def _left(modules: Sequence[tuple[str, nn.Module]], said: str) -> str:
     """The kinds of normalization layers that are not replaced, put into `said`; nothing where there are none."""
-    kinds = sorted({type(module).__name__ for _, module in modules if isinstance(module, _OTHERS)})
+    kinds = sorted({_kind(module) for _, module in modules if _normalizes(module)})
     return said.format(", ".join(kinds)) if kinds else ""
 
 
@@ -121,10 +153,7 @@ def _replacement(
     assert isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d | nn.LayerNorm)
     kind = next(kind for kind in _SAME if isinstance(module, kind))
     if getattr(module.forward, "__func__", None) is not kind.forward:
-        raise ModelError(
-            f"layer {name} is a {type(module).__name__}, whose forward pass is not that of {kind.__name__}: put a "
-            "layer of bln_search, and what else it does, in its place by hand"
-        )
+        raise ModelError(_refusal(name, type(module), kind))
     own = _SAME[kind]
     kept = method == "same"
     features, axis = _features(name, module)
@@ -139,8 +168,19 @@ def _replacement(
     _copy_parameters(norm, module, like)
     if isinstance(norm, BN) and kept and isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
         _keep_running_statistics(norm, module)
+    norm.replaces = kept
     norm.train(module.training)
     return norm
+
+
+def _refusal(name: str, found: type[nn.Module], kind: type[nn.Module]) -> str:
+    """Why a subclass is not replaced, and what to do; timm's LayerNorm computes the same, but as it chooses."""
+    is_timm = found.__module__.startswith("timm.") and found.__name__ == "LayerNorm"
+    way = "build the network with norm_layer=functools.partial(torch.nn.LayerNorm, eps=1e-6), or " if is_timm else ""
+    return (
+        f"layer {name} is a {found.__module__}.{found.__qualname__}, whose forward pass is not that of "
+        f"torch.nn.{kind.__name__}: {way}put a layer of bln_search, and what else it does, in its place by hand"
+    )
 
 
 def _nearest(modules: Sequence[tuple[str, nn.Module]], layer: nn.Module) -> Tensor | None:
@@ -184,8 +224,7 @@ def _keep_running_statistics(norm: BN, module: nn.BatchNorm1d | nn.BatchNorm2d) 
     """The moving averages of a BatchNorm as population values, and the configuration TT-- that reads them."""
     if module.running_mean is None or module.running_var is None:
         return
-    if module.num_batches_tracked:
-        norm.running = torch.stack([module.running_mean, module.running_var])
+    norm.running = torch.stack([module.running_mean, module.running_var])
     deviation = torch.sqrt(module.running_var + norm.reading.epsilon)
     pair = PopulationPair(module.running_mean.unsqueeze(0), deviation.unsqueeze(0))
     norm.configure(InferenceConfiguration("TT--"), LayerPopulation(pair, None))

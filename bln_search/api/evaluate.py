@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from bln_search.api.ranked import RankedConfigurations
+from bln_search.core.configuration import Source
 from bln_search.core.errors import DataError
 from bln_search.core.records import Evaluation, EvaluationKey, Outcomes
 from bln_search.core.words import Correction, PopulationEstimate, Split, chosen
@@ -22,7 +23,14 @@ from bln_search.evaluation.memory import MEMORY_LIMIT
 from bln_search.evaluation.scoring import Score, check_classes, cross_entropy, kind_of
 from bln_search.norms import Normalization
 from bln_search.norms.examples import Populations, Row
-from bln_search.norms.finding import Gathered, find_norms, network_configurations, network_populations, own_estimates
+from bln_search.norms.finding import (
+    Gathered,
+    as_deployed,
+    find_norms,
+    network_configurations,
+    network_populations,
+    own_estimates,
+)
 from bln_search.norms.gathering import GatheredMoments
 from bln_search.ranking.leaderboard import Scored, rank
 
@@ -46,7 +54,8 @@ def evaluate_configurations(
 ) -> RankedConfigurations:
     """Evaluate `network` under every configuration of its normalization layers, in one pass, ranked on validation.
 
-    train_loader: the training mini-batches; the population values are their means with the weights as they are.
+    train_loader: the mini-batches of the population, usually the training data; its values are their means with the
+    weights as they are. It yields inputs, alone or with targets, which are not read.
     validation_loader: decides the order. test_loader: reported beside it. Both give mini-batches of the inference
     size; a shorter last one is filled up with examples that do not count. batch_sizes: other inference mini-batch
     sizes to evaluate instead; the split is then held in memory.
@@ -55,7 +64,7 @@ def evaluate_configurations(
     one_pass=False evaluates configuration by configuration, for a network whose other layers mix examples.
     memory_limit: bytes of the largest activation of all configurations together.
 
-    Layers of BLN without a batch_size take the training mini-batch size. Otherwise the network is left as it was.
+    Layers of BLN without a batch_size take the largest training mini-batch size; else the network is left as it was.
     Raises ModelError or DataError, saying what to change, ValueError for other words or sizes than there are.
     """
     asked_correction = chosen(Correction, correction, "correction")
@@ -65,13 +74,7 @@ def evaluate_configurations(
     device = next(network.parameters()).device
     every = every_estimate(network, layers, train_loader, device, gathered)
     populations = network_populations(layers, every, asked_correction, per_slot=per_slot)
-    asked = [estimate for estimate in every if estimate is not PopulationEstimate.MEMORY]
-    rows = [
-        Row(configuration, estimate)
-        for configuration in network_configurations(layers)
-        if PopulationEstimate.MEMORY in every or not configuration.uses_memory
-        for estimate in (asked if configuration.uses_population else (None,))
-    ]
+    rows = _rows(layers, every)
     results: list[Evaluation] = []
     classes = ClassCounts()
     for split, loader in ((Split.VALIDATION, validation_loader), (Split.TEST, test_loader)):
@@ -98,7 +101,27 @@ def evaluate_configurations(
         outcomes=_outcomes(results),
         guess=classes.guess,
         per_slot=per_slot and any(layer.batch_size != 1 for layer in layers.values()),
+        deployed=as_deployed(layers, every[PopulationEstimate.FROZEN]),
     )
+
+
+def _rows(layers: Mapping[str, Normalization], every: Gathered) -> list[Row]:
+    """Every configuration, under each estimate of the statistics that it takes from the population."""
+    statistics = {
+        estimate: {statistic for name in moments for statistic in layers[name].method.statistics}
+        for estimate, moments in every.items()
+        if estimate is not PopulationEstimate.MEMORY
+    }
+    rows = []
+    for configuration in network_configurations(layers):
+        if configuration.uses_memory and PopulationEstimate.MEMORY not in every:
+            continue
+        if not configuration.uses_population:
+            rows.append(Row(configuration, None))
+            continue
+        read = {one for one, source in configuration.sources.items() if source is Source.POPULATION}
+        rows += [Row(configuration, estimate) for estimate, known in statistics.items() if read <= known]
+    return rows
 
 
 def _are_sizes(sizes: Sequence[int]) -> bool:
@@ -120,23 +143,25 @@ def every_estimate(
     given = dict(gathered or {})
     given.setdefault(PopulationEstimate.FROZEN, _gather_population(network, layers, loader, device))
     _check_names(given, layers)
-    return {**own_estimates(layers), **given}
+    return {**own_estimates(layers, given[PopulationEstimate.FROZEN]), **given}
 
 
 def _gather_population(
     network: nn.Module, layers: Mapping[str, Normalization], loader: Loader, device: torch.device
 ) -> dict[str, GatheredMoments]:
-    """The `frozen` population over training mini-batches; layers without a batch_size take that of the first.
+    """The `frozen` population over training mini-batches; layers without a batch_size take that of the largest.
 
-    Warns (UserWarning) of layers that no mini-batch reached.
+    While they have none, their weights are those of the mini-batch at hand, and smaller ones are left out. Warns
+    (UserWarning) of layers that no mini-batch reached.
     """
-    batches = _pairs(loader, device, "train_loader")
+    batches = _inputs(loader, device, "train_loader")
     first = next(batches, None)
     if first is None:
         raise DataError("train_loader yields no mini-batch: population values need at least one")
+    gathered = gather_frozen(network, chain([first], batches))
+    size = max(moments.batch_size for moments in gathered.values())
     for layer in layers.values():
-        layer.batch_size = layer.batch_size or len(first[0])
-    gathered = gather_frozen(network, (inputs for inputs, _ in chain([first], batches)))
+        layer.batch_size = layer.batch_size or size
     missed = [name for name in layers if name not in gathered]
     if missed:
         warnings.warn(
@@ -148,7 +173,12 @@ def _gather_population(
 
 
 def _check_names(gathered: Gathered, layers: Mapping[str, Normalization]) -> None:
-    """Raise DataError where an estimate is not of these layers, or lacks one that training mini-batches reach."""
+    """Raise DataError where an estimate is not of these layers, or lacks one that training mini-batches reach.
+
+    Raises ValueError for a name that is not an estimate's.
+    """
+    for name in gathered:
+        chosen(PopulationEstimate, name, "gathered: a population estimate")
     reached = gathered[PopulationEstimate.FROZEN].keys()
     for estimate, moments in gathered.items():
         different = sorted(moments.keys() - layers.keys()) or sorted(reached - moments.keys())
@@ -194,7 +224,24 @@ def scored_pairs(loader: Loader, device: torch.device, name: str, score: Score) 
         yield inputs, targets
 
 
+def _inputs(loader: Loader, device: torch.device, name: str) -> Iterator[Tensor]:
+    """Copies of the inputs of a loader, whether it has targets beside them or not."""
+    for batch in loader:
+        inputs = batch[0] if isinstance(batch, list | tuple) and len(batch) in (1, 2) else batch
+        if not isinstance(inputs, Tensor):
+            raise DataError(
+                f"{name} must yield inputs, or (inputs, targets), tensors with examples on the first axis, as a "
+                f"torch.utils.data.DataLoader does; it yields {kind_of(batch)}"
+            )
+        if not inputs.ndim:
+            raise DataError(f"{name} yields single examples: put the data set into a torch.utils.data.DataLoader")
+        if len(inputs) == 0:
+            raise DataError(f"{name} yields a mini-batch of 0 inputs")
+        yield inputs.to(device, copy=True)
+
+
 def _pairs(loader: Loader, device: torch.device, name: str) -> Iterator[MiniBatch]:
+    """Copies of what a loader yields: it may refill the same tensors while earlier ones are still held here."""
     for batch in loader:
         whole = isinstance(batch, list | tuple) and len(batch) == 2
         if not whole or not all(isinstance(part, Tensor) for part in batch):
@@ -207,14 +254,17 @@ def _pairs(loader: Loader, device: torch.device, name: str) -> Iterator[MiniBatc
             raise DataError(f"{name} yields single examples: put the data set into a torch.utils.data.DataLoader")
         if len(inputs) != len(targets) or len(inputs) == 0:
             raise DataError(f"{name} yields {len(inputs)} inputs with {len(targets)} targets")
-        yield inputs.to(device), targets.to(device)
+        yield inputs.to(device, copy=True), targets.to(device, copy=True)
 
 
 def _by_name(
     layers: Mapping[str, Normalization], every: Gathered, populations: Populations
 ) -> dict[PopulationEstimate, dict[str, Any]]:
     reached = {name: populations[layer] for name, layer in layers.items() if layer in populations}
-    return {estimate: {name: of_layer[estimate] for name, of_layer in reached.items()} for estimate in every}
+    return {
+        estimate: {name: of_layer[estimate] for name, of_layer in reached.items() if estimate in of_layer}
+        for estimate in every
+    }
 
 
 def _outcomes(results: list[Evaluation]) -> dict[EvaluationKey, Outcomes]:

@@ -20,6 +20,7 @@ from bln_search.core.words import Correction, LayerScope, LayerSearch, Populatio
 from bln_search.evaluation.memory import MEMORY_LIMIT
 from bln_search.evaluation.scoring import Score, cross_entropy
 from bln_search.evaluation.tree.asked import Asked
+from bln_search.evaluation.tree.choosing import Evaluator, find_evaluator
 from bln_search.evaluation.tree.evaluator import TreeEvaluator
 from bln_search.norms.finding import find_norms, network_populations
 from bln_search.norms.gathering import GatheredMoments
@@ -87,7 +88,7 @@ def search_layers(
     validation_loader: Loader,
     *,
     test_loader: Loader | None = None,
-    search: LayerSearch | str = LayerSearch.EXACT,
+    search: LayerSearch | str | None = None,
     groups: Mapping[str, Sequence[str]] | None = None,
     evaluations: int = 2_000,
     folds: int = 2,
@@ -105,17 +106,19 @@ def search_layers(
     Loaders, gathered, correction, per_slot and score: as of `evaluate_configurations`; the validation split is held in
     memory. test_loader: what was chosen is reported on it.
     search: `exact` tries every per-layer configuration, up to 2²⁴; `beam`, `coordinate`, `tpe`, `racing` and `random`
-    try `evaluations` each time something is chosen. groups: patterns of layer names by the name of a group whose layers
-    share a word, as in {"early": ["features.*"]}.
+    try `evaluations` each time something is chosen; by default `exact` where that can be, else `coordinate`.
+    groups: patterns of layer names by the name of a group whose layers share a word, as in {"early": ["features.*"]}.
     folds: parts of the validation split; what is chosen on the others is judged on each. keep: of so many best ones the
     outcomes of single examples are held. seed: of searches that draw. estimate: where population values come from.
 
+    Warns (UserWarning) of a network whose forward pass branches on values: its configurations are evaluated one by one,
+    `exact` then tries 4,096 at most and is the default where there are no more than `evaluations`.
     Raises ModelError or DataError, saying what to change, ValueError for other words or numbers than there are.
     """
     wanted = chosen(PopulationEstimate, estimate, "estimate")
     asked_correction = chosen(Correction, correction, "correction")
     given = {"evaluations": evaluations, "folds": folds, "keep": keep}
-    spec = _spec(chosen(LayerSearch, search, "search"), wanted, groups, given)
+    spec = _spec(None if search is None else chosen(LayerSearch, search, "search"), wanted, groups, given)
     layers = find_norms(network)
     device = next(network.parameters()).device
     every = every_estimate(network, layers, train_loader, device, gathered)
@@ -125,8 +128,13 @@ def search_layers(
     batches = split_batches(validation_loader, device, "validation_loader", score)
     parts = fold_of(len(batches), folds)
     asked = Asked(wanted, spec.scope, spec.groups or {}, score, memory_limit)
+    evaluator = find_evaluator(network, batches, populations, asked, folds=parts)
+    if search is None:
+        spec = spec.model_copy(update={"search": _default_search(evaluator, evaluations)})
+    if spec.search is not LayerSearch.EXACT:
+        _check_evaluations(evaluations, len(evaluator.space.uniform()))
     record = search_network(
-        TreeEvaluator(network, batches, populations, asked, folds=parts),
+        evaluator,
         parts,
         Plan(spec.search, evaluations, keep, Options(seed=seed)),
         test=None if test_loader is None else split_batches(test_loader, device, "test_loader", score),
@@ -139,8 +147,27 @@ def search_layers(
     )
 
 
+def _default_search(evaluator: Evaluator, evaluations: int) -> LayerSearch:
+    """All configurations where a walk can enumerate them, or plain forward passes within `evaluations`."""
+    most = evaluator.most if isinstance(evaluator, TreeEvaluator) else min(evaluator.most, evaluations)
+    return LayerSearch.EXACT if evaluator.space.size <= most else LayerSearch.COORDINATE
+
+
+def _check_evaluations(evaluations: int, uniform: int) -> None:
+    """Raise ValueError for fewer evaluations than there are configurations alike in all layers."""
+    if evaluations < uniform:
+        raise ValueError(
+            f"evaluations: must be at least {uniform}, the configurations that are alike in all layers and are tried "
+            f"first, not {evaluations}"
+        )
+
+
+_FEWEST = 16
+"""Evaluations that a study asks for at least: as many as a layer has words at most."""
+
+
 def _spec(
-    search: LayerSearch,
+    search: LayerSearch | None,
     estimate: PopulationEstimate,
     groups: Mapping[str, Sequence[str]] | None,
     numbers: Mapping[str, int],
@@ -149,10 +176,12 @@ def _spec(
     asked = {
         "scope": LayerScope.PER_LAYER if groups is None else LayerScope.GROUPS,
         "groups": None if groups is None else {name: tuple(patterns) for name, patterns in groups.items()},
-        "search": search,
+        "search": search or LayerSearch.EXACT,
         "estimate": estimate,
         **numbers,
     }
+    if isinstance(numbers["evaluations"], int) and 1 <= numbers["evaluations"] < _FEWEST:
+        asked["evaluations"] = _FEWEST  # what this network needs is known when its layers are
     try:
         return LayersSpec.model_validate(asked)
     except ValidationError as error:

@@ -15,11 +15,12 @@ from bln_search.core.errors import ModelError
 from bln_search.core.guessing import Guess
 from bln_search.core.records import EvaluationKey, Outcomes
 from bln_search.core.words import PopulationEstimate
-from bln_search.norms.statistics import LayerPopulation, chosen_population
+from bln_search.norms.examples import Row
+from bln_search.norms.statistics import LayerPopulation, chosen_population, layer_configuration
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.comparison import MOST_ROWS, Comparison
 from bln_search.ranking.doubt import Doubt, doubt_of
-from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
+from bln_search.ranking.leaderboard import Candidate, Leaderboard, LeaderboardRow
 from bln_search.ranking.paired import OutcomeTable, compare
 from bln_search.ranking.recommendation import Recommendation, recommend
 from bln_search.reports.comparison import analysis_lines, groups_of
@@ -30,15 +31,23 @@ LayerPopulationsByName = Mapping[str, LayerPopulation]
 
 @dataclass(frozen=True)
 class RankedConfiguration:
-    """A row of the table and the population values it reads, by the name of the layer."""
+    """A row of the table and the population values it reads, by the name of the layer.
+
+    without_estimate: layers that have no such population, and so take the mini-batch.
+    """
 
     row: LeaderboardRow
     populations: LayerPopulationsByName
+    without_estimate: frozenset[str] = frozenset()
 
     @property
     def configuration(self) -> InferenceConfiguration:
         """Where each statistic comes from."""
         return self.row.configuration
+
+    def of_layer(self, name: str) -> InferenceConfiguration:
+        """What the layer of that name does."""
+        return self.configuration.without_population if name in self.without_estimate else self.configuration
 
     def __str__(self) -> str:
         return f"{self.configuration}" + (f" ({self.row.estimate})" if self.row.estimate else "")
@@ -50,7 +59,8 @@ class RankedConfigurations:
 
     outcomes: per-example losses and correctness of every measured row. Rows that share a letter in the printed table
     are not told apart (`comparison`). guess: what guessing reaches on the split that decides; None where targets are
-    not classes. per_slot: population values are one for each place in the mini-batch.
+    not classes. per_slot: population values are one for each place in the mini-batch. deployed: the row under which a
+    network that `convert(method="same")` made answers as before; None for any other network.
     """
 
     board: Leaderboard
@@ -58,6 +68,7 @@ class RankedConfigurations:
     outcomes: Mapping[EvaluationKey, Outcomes]
     guess: Guess | None = None
     per_slot: bool = False
+    deployed: Row | None = None
 
     @property
     def doubt(self) -> str | None:
@@ -77,20 +88,36 @@ class RankedConfigurations:
         return self[0]
 
     @property
+    def as_is(self) -> RankedConfiguration | None:
+        """The row of the network as it was converted by `same`; None where it is another, or has no rank.
+
+        Of several mini-batch sizes the one at which it is best.
+        """
+        if self.deployed is None:
+            return None
+        key = self.deployed.configuration, self.deployed.estimate
+        rows = (one for one in self if one.row.rank is not None)
+        return next((one for one in rows if (one.configuration, one.row.estimate) == key), None)
+
+    @property
     def recommended(self) -> RankedConfiguration:
         """The row to use: of those near the lowest mean loss the cheapest whose answers do not depend on others.
 
-        Raises ModelError where nothing was measured.
+        A network as it is stays so, unless that row is significantly better. Raises ModelError where nothing was
+        measured.
         """
         recommendation = self.recommendation
         if recommendation is None:
-            return self.best
+            return self.as_is or self.best
         return next(one for one in self if one.row.candidate == recommendation.candidate)
 
     @cached_property
     def recommendation(self) -> Recommendation | None:
         """Why that row; None where fewer than two rows could be compared."""
-        return None if self.comparison is None else recommend(self.comparison, {}, per_slot=self.per_slot)
+        if self.comparison is None:
+            return None
+        as_is = None if self.as_is is None else self.as_is.row.candidate
+        return recommend(self.comparison, {}, per_slot=self.per_slot, as_is=as_is)
 
     @cached_property
     def comparison(self) -> Comparison | None:
@@ -102,28 +129,37 @@ class RankedConfigurations:
         if len(ranked) < 2:
             return None
         split = self.board.ranked_on
+        compared = self._compared(ranked)
         kept = [
             self.outcomes[EvaluationKey(configuration, estimate, batch_size, split)]
-            for _, _, configuration, estimate, batch_size in ranked[:MOST_ROWS]
+            for _, _, configuration, estimate, batch_size in compared
         ]
         if len(kept[0].losses) < 2:
             return None
         losses = np.stack([one.losses for one in kept])[None].astype(np.float32)
         table = OutcomeTable(losses, np.stack([one.correct for one in kept])[None])
-        return compare(ranked[:MOST_ROWS], table, split, left_out=len(ranked) - len(kept))
+        return compare(compared, table, split, left_out=len(ranked) - len(kept))
+
+    def _compared(self, ranked: list[Candidate]) -> list[Candidate]:
+        """The first rows of the table, and that of the network as it is."""
+        first = ranked[:MOST_ROWS]
+        as_is = None if self.as_is is None else self.as_is.row.candidate
+        return first if as_is is None or as_is in first else [*first[:-1], as_is]
 
     def __getitem__(self, place: int) -> RankedConfiguration:
         row = self.board.rows[place]
-        return RankedConfiguration(row, self._read_by(row))
-
-    def _read_by(self, row: LeaderboardRow) -> LayerPopulationsByName:
         names = dict.fromkeys(name for layers in self.populations.values() for name in layers)
-        known = {
-            name: {estimate: layers[name] for estimate, layers in self.populations.items() if name in layers}
-            for name in names
-        }
-        chosen = {name: chosen_population(row.configuration, row.estimate, known[name]) for name in names}
-        return {name: population for name, population in chosen.items() if population is not None}
+        read: dict[str, LayerPopulation] = {}
+        without = set()
+        for name in names:
+            known = {estimate: layers[name] for estimate, layers in self.populations.items() if name in layers}
+            configuration = layer_configuration(row.configuration, row.estimate, known)
+            population = chosen_population(configuration, row.estimate, known)
+            if population is not None:
+                read[name] = population
+            if configuration != row.configuration:
+                without.add(name)
+        return RankedConfiguration(row, read, frozenset(without))
 
     def __len__(self) -> int:
         return len(self.board.rows)

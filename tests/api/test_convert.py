@@ -113,7 +113,10 @@ class ChannelsFirst(nn.LayerNorm):
 @pytest.mark.parametrize("norm", [BatchNormAct, ChannelsFirst])
 def test_a_layer_that_does_more_than_normalize_is_not_replaced_in_silence(norm, method):
     network = nn.Sequential(nn.BatchNorm1d(8), norm(8))
-    with pytest.raises(ModelError, match=f"layer 1 is a {norm.__name__}, whose forward pass is not that of"):
+    with pytest.raises(
+        ModelError,
+        match=rf"layer 1 is a {norm.__module__}\.{norm.__qualname__}, whose forward pass is not that of torch\.nn\.",
+    ):
         convert(network, method=method)
     assert isinstance(network[0], nn.BatchNorm1d), "untouched"
 
@@ -191,3 +194,49 @@ def test_a_layer_that_does_not_know_its_features_yet_is_said_to_stay():
     network = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.LazyLinear(3), nn.LazyBatchNorm1d())
     with pytest.warns(UserWarning, match="LazyBatchNorm1d layers of this network are not replaced"):
         convert(network)
+
+
+class OwnRMSNorm(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(4))
+
+    def forward(self, x):
+        return x * torch.rsqrt(x.square().mean(-1, keepdim=True)) * self.weight
+
+
+class PreNorm(nn.Sequential):
+    """A wrapper, named after what it holds."""
+
+
+def test_layers_that_are_named_norms_are_named_where_they_stay():
+    reparametrized = nn.utils.parametrizations.weight_norm(nn.Linear(4, 4))
+    network = nn.Sequential(reparametrized, PreNorm(OwnRMSNorm(), nn.Linear(4, 2)))
+    with pytest.raises(ModelError, match="to convert; it has OwnRMSNorm, which is not replaced: put BLN"):
+        convert(network)
+    with pytest.warns(UserWarning, match="^OwnRMSNorm layers of this network are not replaced and stay"):
+        convert(nn.Sequential(network, nn.LayerNorm(2)), batch_size=4)
+
+
+def test_timms_layer_norm_has_a_way_out_of_its_own():
+    class LayerNorm(nn.LayerNorm):
+        def forward(self, x):
+            return super().forward(x)
+
+    LayerNorm.__module__, LayerNorm.__qualname__ = "timm.layers.norm", "LayerNorm"
+    said = r"is a timm\.layers\.norm\.LayerNorm, .*: build the network with norm_layer=functools\.partial\(torch\.nn"
+    with pytest.raises(ModelError, match=said):
+        convert(nn.Sequential(LayerNorm(4)))
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+@pytest.mark.parametrize("compiled", [torch.jit.script, lambda network: torch.jit.trace(network, torch.randn(3, 4))])
+def test_a_compiled_network_is_said_to_be_one(compiled):
+    network = compiled(nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4)).eval())
+    said = (
+        "this Sequential has no layer .* not compiled by torch.jit; it has LayerNorm, .*before it is scripted or traced"
+    )
+    with pytest.raises(ModelError, match=said):
+        convert(network)
+    with pytest.warns(UserWarning, match="^LayerNorm layers of this network are not replaced and stay"):
+        convert(nn.Sequential(network, nn.LayerNorm(4)), batch_size=4)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import copy
+import io
 import warnings
 
 import pytest
 import torch
 from torch import nn
 
-from bln_search import BLN, apply_configuration, convert, evaluate_configurations
+from bln_search import BLN, apply_configuration, convert, evaluate_configurations, search_layers
+
+pytestmark = pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 
 
 class Classifier(nn.Module):
@@ -66,3 +70,122 @@ def test_a_padding_mask_gives_no_nested_tensor():
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("error")
         assert network.encoder.eval()(x, src_key_padding_mask=mask).shape == x.shape
+
+
+class Pooling(nn.Module):
+    """Every position counts, padding too."""
+
+    def __init__(self, *, norm=False, **encoder):
+        super().__init__()
+        torch.manual_seed(0)
+        layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+        self.embed, self.head = nn.Embedding(20, 8), nn.Linear(8, 2)
+        self.encoder = nn.TransformerEncoder(layer, 2, nn.LayerNorm(8) if norm else None, **encoder)
+
+    def forward(self, tokens):
+        return self.head(self.encoder(self.embed(tokens), src_key_padding_mask=tokens == 0).mean(1))
+
+
+def tokens(aligned=True, seed=0):
+    found = torch.randint(1, 20, (10, 7), generator=torch.Generator().manual_seed(seed))
+    found[::2, 5:] = 0
+    found[1, 3:] = 0
+    if not aligned:
+        found[4, 1] = 0
+    return found
+
+
+def both(network):
+    """A network with random norms in evaluation mode, as torch has it and converted."""
+    for module in network.modules():
+        if isinstance(module, nn.LayerNorm):
+            nn.init.normal_(module.weight)
+            nn.init.normal_(module.bias)
+    network = network.double().eval()
+    return network, convert(copy.deepcopy(network), method="same")
+
+
+@pytest.mark.parametrize("norm", [False, True])
+@pytest.mark.parametrize("aligned", [True, False])
+@pytest.mark.parametrize("encoder", [{}, {"enable_nested_tensor": False}, {"mask_check": True}])
+def test_padding_is_answered_as_before_in_every_mode(norm, aligned, encoder):
+    plain, converted = both(Pooling(norm=norm, **encoder))
+    x = tokens(aligned)
+
+    def assert_as_before():
+        torch.testing.assert_close(converted(x), plain(x), rtol=1e-10, atol=1e-10)
+
+    with torch.no_grad():
+        assert_as_before()
+        zeros = converted(x)
+        torch.backends.mha.set_fastpath_enabled(False)
+        try:
+            assert_as_before()
+            left = converted(x)
+        finally:
+            torch.backends.mha.set_fastpath_enabled(True)
+    assert torch.equal(zeros, left) == (not aligned or "enable_nested_tensor" in encoder)
+    assert_as_before()
+    for network in (plain, converted):
+        network.requires_grad_(False)
+    assert_as_before()
+
+
+@pytest.mark.parametrize("mask", [torch.zeros(7, 7, dtype=torch.bool), torch.zeros(7, 7, dtype=torch.double)])
+def test_padding_beside_a_mask_is_left_as_before(mask):
+    plain, converted = both(Pooling())
+    x = plain.embed(tokens())
+    with torch.no_grad():
+        padding = tokens() == 0 if mask.dtype == torch.bool else (tokens() == 0).double() * -1e9
+        expected = plain.encoder(x, mask, src_key_padding_mask=padding)
+        torch.testing.assert_close(converted.encoder(x, mask, src_key_padding_mask=padding), expected)
+        padded = x
+        for layer in converted.encoder.layers:
+            padded = layer(padded, src_key_padding_mask=padding)
+        assert padded.abs().amin() > 0, "a layer that is called by others puts no zeros"
+
+
+def saved(network):
+    file = io.BytesIO()
+    torch.save(network, file)
+    file.seek(0)
+    return torch.load(file, weights_only=False)
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, saved])
+def test_copies_put_the_same_zeros(copied):
+    plain, converted = both(Pooling(norm=True))
+    again = copied(converted)
+    fresh = both(Pooling(norm=True))[1]
+    fresh.load_state_dict(converted.state_dict())
+    with torch.no_grad():
+        for network in (again, fresh):
+            torch.testing.assert_close(network(tokens()), plain(tokens()), rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("mask_check", [True, False])
+def test_an_exported_network_answers_as_that_of_torch(mask_check):
+    plain, converted = both(Pooling(norm=True, mask_check=mask_check))
+    x = tokens()
+    with torch.no_grad():
+        exported = torch.export.export(converted, (x,)).module()(x)
+        if mask_check:  # torch puts no zeros where it exports
+            torch.testing.assert_close(exported, torch.export.export(plain, (x,)).module()(x), rtol=1e-10, atol=1e-10)
+        else:
+            torch.testing.assert_close(exported, plain(x), rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("aligned", [0, 1, 2, 3])
+def test_zeros_are_put_in_one_pass_and_layer_by_layer_too(aligned):
+    """Mini-batches of which some have their padding in the middle: these have no zeros."""
+    network = both(Pooling(norm=True))[1]
+    data = [(tokens(place >= aligned, place), torch.arange(10) % 2) for place in range(4)]
+    rows = evaluate_configurations(network, data, data)
+    losses = {str(one.configuration): one.row.figures["validation"].loss.mean for one in rows}
+    searched = search_layers(network, data, data)
+    assert {row.configuration: row.loss for row in searched.result.uniform} == pytest.approx(losses, rel=1e-8)
+    with torch.no_grad():
+        for one in rows:
+            apply_configuration(network, one)
+            alone = torch.cat([nn.functional.cross_entropy(network(x), y, reduction="none") for x, y in data]).mean()
+            assert losses[str(one.configuration)] == pytest.approx(float(alone), rel=1e-8)

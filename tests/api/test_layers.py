@@ -97,8 +97,10 @@ def test_layers_can_be_tied_and_words_written():
 def test_what_cannot_be_done_is_said():
     with pytest.raises(DataError, match="validation_loader yields no mini-batch"):
         bln_search.search_layers(network(), loader(60, 0), [])
-    with pytest.raises(DataError, match="2 folds of 1 mini-batches"):
+    with pytest.raises(DataError, match=r"2 folds of 1 mini-batches.*; make the .*with evaluate_configurations"):
         bln_search.search_layers(network(), loader(60, 0), loader(10, 1))
+    with pytest.raises(DataError, match=r"5 folds of 3 mini-batches.*; lower `folds` to 3, or make"):
+        bln_search.search_layers(network(), loader(60, 0), loader(30, 1), folds=5)
     with pytest.raises(DataError, match="no population estimate epoch: there are frozen"):
         bln_search.search_layers(network(), loader(60, 0), loader(40, 1), estimate="epoch")
 
@@ -145,14 +147,11 @@ def of_sizes(*sizes, features=6):
     return [(x, x[:, :4].argmax(1)) for x in drawn]
 
 
-def test_a_larger_mini_batch_in_between_is_judged_by_itself():
-    mixed = of_sizes(10, 10, 20, 10)
-    ranked = bln_search.search_layers(network(), loader(60, 0), mixed)
-    uniform = {row.configuration: row.loss for row in ranked.result.uniform}
-    whole = bln_search.evaluate_configurations(network(), loader(60, 0), mixed)
-    for row in whole.board.rows:
-        loss = row.figures[Split.VALIDATION].loss.mean
-        assert uniform[str(row.configuration)] == pytest.approx(loss, rel=1e-5)
+@pytest.mark.parametrize("judge", [bln_search.search_layers, bln_search.evaluate_configurations])
+def test_a_larger_mini_batch_in_between_is_refused(judge):
+    """Its examples would be reported at the size of the first."""
+    with pytest.raises(DataError, match="20 examples behind one of 10"):
+        judge(network(), loader(60, 0), of_sizes(10, 10, 20, 10))
 
 
 class Pooled(torch.nn.Module):
@@ -180,14 +179,20 @@ def test_images_of_another_size_are_judged_by_themselves():
 
 
 @pytest.mark.parametrize("alone", [False, True])
-def test_norms_inside_torchs_own_encoder_are_not_left_out_in_silence(alone):
+def test_norms_inside_torchs_own_encoder_have_their_words(alone):
+    torch.manual_seed(0)
     inner = torch.nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
     encoder = torch.nn.TransformerEncoder(inner, 1, norm=None if alone else torch.nn.LayerNorm(8))
     model = torch.nn.Sequential(encoder, torch.nn.Flatten(), torch.nn.Linear(24, 2))
     model = bln_search.convert(model, method="same")
     data = [(torch.randn(10, 3, 8), torch.randint(2, (10,))) for _ in range(4)]
-    with pytest.raises(ModelError, match="cannot be cut at its normalization layers"):
-        bln_search.search_layers(model, data, data)
+    ranked = bln_search.search_layers(model, data, data)
+    norms = ["0.layers.0.norm1", "0.layers.0.norm2", *([] if alone else ["0.norm"])]
+    assert list(ranked.record.space.layers) == norms
+    whole = bln_search.evaluate_configurations(model, data, data)
+    uniform = {row.configuration: row.loss for row in ranked.result.uniform}
+    for row in whole.board.rows:
+        assert uniform[str(row.configuration)] == pytest.approx(row.figures[Split.VALIDATION].loss.mean, rel=1e-5)
 
 
 def test_a_configuration_without_a_value_on_test_has_no_figure_there():
@@ -220,3 +225,63 @@ def test_a_network_in_bfloat16_is_searched():
     half = [(x.bfloat16(), y) for x, y in of_sizes(10, 10, 10)]
     ranked = bln_search.search_layers(network().bfloat16(), half, half)
     assert len(ranked.record.outcomes) == 256
+
+
+def test_evaluations_are_at_least_the_words_there_are():
+    four = bln_search.convert(torch.nn.Sequential(*normed(3)), method="same")
+    found = bln_search.search_layers(four, loader(60, 0), loader(40, 1), search="coordinate", evaluations=4)
+    assert found.record.evaluations == pytest.approx(4)
+    with pytest.raises(ValueError, match="evaluations: must be at least 4, the configurations that are alike in all"):
+        bln_search.search_layers(four, loader(60, 0), loader(40, 1), search="beam", evaluations=3)
+    with pytest.raises(ValueError, match="at least 16, the configurations"):
+        bln_search.search_layers(network(), loader(60, 0), loader(40, 1), search="tpe", evaluations=15)
+    for nonsense in (0, -1, 1_000_001, "many"):
+        with pytest.raises(ValueError, match="evaluations: must be"):
+            bln_search.search_layers(four, loader(60, 0), loader(40, 1), search="beam", evaluations=nonsense)
+
+
+def normed(layers, norm=torch.nn.BatchNorm1d):
+    torch.manual_seed(0)
+    for _ in range(layers):
+        yield from (torch.nn.Linear(6, 6), norm(6), torch.nn.Tanh())
+
+
+class Branching(torch.nn.Sequential):
+    def forward(self, x):
+        return super().forward(x if x.sum() != 0 else -x)
+
+
+@pytest.mark.parametrize(
+    ("kind", "layers", "method", "evaluations", "expected"),
+    [
+        (torch.nn.Sequential, 5, "same", 64, "exact"),
+        (torch.nn.Sequential, 7, "bln", 40, "coordinate"),
+        (Branching, 3, "same", 64, "exact"),
+        (Branching, 3, "same", 63, "coordinate"),
+    ],
+)
+def test_all_are_tried_where_they_can_be_by_default(kind, layers, method, evaluations, expected):
+    model = bln_search.convert(kind(*normed(layers)), method=method, batch_size=SIZE)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        found = bln_search.search_layers(model, loader(60, 0), loader(40, 1), evaluations=evaluations)
+    assert found.result.search == expected
+    assert [str(one.message).endswith("takes longer") for one in said] == [True] * (kind is Branching)
+
+
+@pytest.mark.parametrize("search", ["exact", "beam", "coordinate", "tpe", "racing", "random"])
+def test_a_network_that_branches_is_searched_as_any_other(search):
+    walked, branching = (
+        bln_search.convert(kind(*normed(2)), method="same") for kind in (torch.nn.Sequential, Branching)
+    )
+    how = {"search": search, "evaluations": 16, "test_loader": loader(30, 2)}
+    expected = bln_search.search_layers(walked, loader(60, 0), loader(45, 1), **how)
+    with pytest.warns(UserWarning, match="evaluated one by one"):
+        found = bln_search.search_layers(branching, loader(60, 0), loader(45, 1), **how)
+    assert [row.configuration for row in found.result.rows] == [row.configuration for row in expected.result.rows]
+    np.testing.assert_allclose(found.record.confirmed.losses, expected.record.confirmed.losses, rtol=1e-5)
+    np.testing.assert_allclose(found.record.test, expected.record.test, rtol=1e-5)
+    bln_search.apply_configuration(branching, found.best)
+    bln_search.apply_configuration(branching, "FF--.FF--")
+    with pytest.raises(ModelError, match=r"FF--\.TF-- cannot be put into them: apply what search_layers found"):
+        bln_search.apply_configuration(branching, "FF--.TF--")

@@ -7,8 +7,10 @@ import torch
 from torch import nn
 
 from bln_search import apply_configuration, evaluate_configurations, search_layers
+from bln_search.api.layered import LayeredConfiguration
 from bln_search.core.configuration import InferenceConfiguration
-from bln_search.core.errors import DataError
+from bln_search.core.errors import DataError, ModelError
+from bln_search.core.per_layer import PerLayerConfiguration
 from bln_search.core.words import Correction, PopulationEstimate, Split
 from bln_search.evaluation import gather_frozen
 from bln_search.norms import BLN
@@ -81,7 +83,7 @@ def test_a_printed_row_says_what_its_object_says():
     assert by_row[3] == {"n1": "TTFT", "n2": "FTTT"}
 
 
-def test_a_network_that_cannot_be_followed_has_its_layers_in_the_order_of_their_names():
+def test_different_words_of_a_network_that_cannot_be_followed_come_with_the_names_of_their_layers():
     class Branching(Backwards):
         def forward(self, x):
             return super().forward(x if x.sum() > 0 else -x)
@@ -91,8 +93,13 @@ def test_a_network_that_cannot_be_followed_has_its_layers_in_the_order_of_their_
     for name in ("n1", "n2"):
         layer = getattr(ours, name)
         layer.configure(InferenceConfiguration("TTTT"), layer.population(moments[name], Correction.BESSEL))
-    apply_configuration(ours, "FFFT.FFTF")
-    assert [str(layer.configuration) for layer in (ours.n2, ours.n1)] == ["FFFT", "FFTF"]
+    with pytest.raises(ModelError, match=r"in which order this Branching .* FFFT\.FFTF cannot be put into them"):
+        apply_configuration(ours, "FFFT.FFTF")
+    apply_configuration(ours, "FFTF.FFTF")
+    assert [str(layer.configuration) for layer in (ours.n2, ours.n1)] == ["FFTF", "FFTF"]
+    words = PerLayerConfiguration.parse("FFFT.FFTF")
+    apply_configuration(ours, LayeredConfiguration(words, ("n1", "n2"), {}))
+    assert [str(layer.configuration) for layer in (ours.n2, ours.n1)] == ["FFTF", "FFFT"]
 
 
 def test_one_size_asked_for_twice_is_one_row():

@@ -1,0 +1,146 @@
+"""A network that `convert(method="same")` made is a row of its own table, and is given up only for a better one."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import bln_search
+from bln_search.core.words import Split
+
+
+def batches(seed, count=10, size=20, shift=0.0):
+    generator = torch.Generator().manual_seed(seed)
+    weights = torch.randn(12, generator=torch.Generator().manual_seed(0))
+    found = []
+    for _ in range(count):
+        x = torch.randn(size, 12, generator=generator)
+        found.append((x * (1 + shift) + shift, (x @ weights > 0).long()))
+    return found
+
+
+class TwoHeads(nn.Module):
+    """The second head answers in training only."""
+
+    def __init__(self, norm):
+        super().__init__()
+        self.first, self.norm, self.head = nn.Linear(12, 16), norm, nn.Linear(16, 2)
+        self.helper = nn.Sequential(nn.BatchNorm1d(16), nn.Linear(16, 2))
+
+    def forward(self, x):
+        y = self.norm(self.first(x)).relu()
+        return self.head(y) + self.helper(y) if self.training else self.head(y)
+
+
+NETWORKS = {
+    "batch norm": lambda: nn.Sequential(nn.Linear(12, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 2)),
+    "batch and layer norm": lambda: nn.Sequential(
+        nn.Linear(12, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 16), nn.LayerNorm(16), nn.Linear(16, 2)
+    ),
+    "a head that evaluation does not reach": lambda: TwoHeads(nn.BatchNorm1d(16)),
+    "layer norm": lambda: nn.Sequential(nn.Linear(12, 16), nn.LayerNorm(16), nn.ReLU(), nn.Linear(16, 2)),
+    "one without running statistics": lambda: nn.Sequential(
+        nn.Linear(12, 16),
+        nn.BatchNorm1d(16),
+        nn.Linear(16, 16),
+        nn.BatchNorm1d(16, track_running_stats=False),
+        nn.Linear(16, 2),
+    ),
+    "no running statistics": lambda: nn.Sequential(
+        nn.Linear(12, 16), nn.BatchNorm1d(16, track_running_stats=False), nn.Linear(16, 2)
+    ),
+    "running statistics before any training": lambda: nn.Sequential(
+        nn.Linear(12, 16), nn.BatchNorm1d(16), nn.Linear(16, 2)
+    ),
+}
+
+
+def trained(name, epochs=1):
+    torch.manual_seed(0)
+    network = NETWORKS[name]()
+    if "before" in name:
+        return network.eval()
+    optimizer = torch.optim.SGD(network.parameters(), 0.1)
+    for x, y in batches(1) * epochs:
+        F.cross_entropy(network(x), y).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return network.eval()
+
+
+@torch.no_grad()
+def losses(network, validation):
+    return torch.cat([F.cross_entropy(network(x), y, reduction="none") for x, y in validation]).numpy()
+
+
+def evaluated(network, train, validation, **options):
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*reached the layer helper")
+        return bln_search.evaluate_configurations(network, train, validation, **options)
+
+
+@pytest.mark.parametrize("one_pass", [True, False])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_row_of_the_network_as_it_is_has_its_losses(name, one_pass):
+    network, validation = trained(name), batches(2)
+    expected = losses(network, validation)
+    converted = bln_search.convert(copy.deepcopy(network), method="same")
+    ranked = evaluated(converted, batches(1), validation, one_pass=one_pass)
+    assert ranked.as_is is not None
+    key = next(key for key in ranked.outcomes if (key.configuration, key.estimate) == _key(ranked.as_is))
+    np.testing.assert_allclose(ranked.outcomes[key].losses, expected, rtol=1e-4, atol=1e-6)
+    bln_search.apply_configuration(converted, next(one for one in ranked if str(one) != str(ranked.as_is)))
+    bln_search.apply_configuration(converted, ranked.as_is)
+    np.testing.assert_allclose(losses(converted.eval(), validation), expected, rtol=1e-4, atol=1e-6)
+
+
+def _key(row):
+    return row.configuration, row.row.estimate
+
+
+def test_it_is_kept_where_no_row_is_significantly_better():
+    network = bln_search.convert(trained("batch and layer norm", epochs=5), method="same")
+    ranked = evaluated(network, batches(1), batches(4, count=3))
+    assert str(ranked.as_is) == "TTFF (moving)"
+    assert str(ranked.recommended) == str(ranked.as_is)
+    assert ranked.recommendation.baseline.gain == 0
+    assert ranked.as_is.row.rank > 1  # or the rule had nothing to do
+
+
+def test_another_is_recommended_under_a_shift_that_it_does_not_stand():
+    network = bln_search.convert(trained("batch norm"), method="same")
+    ranked = evaluated(network, batches(1), batches(2, count=30, shift=3.0))
+    baseline = ranked.recommendation.baseline
+    figures = {str(one): one.row.figures[Split.VALIDATION].loss.mean for one in ranked}
+    assert str(ranked.recommended) != str(ranked.as_is)
+    assert baseline.gain == pytest.approx(figures[str(ranked.as_is)] - figures[str(ranked.recommended)], rel=1e-4)
+    assert 0 < baseline.low < baseline.gain < baseline.high
+
+
+def test_of_several_sizes_it_is_one_row_each():
+    network = bln_search.convert(trained("batch norm"), method="same")
+    ranked = evaluated(network, batches(1), batches(2), batch_sizes=[4, 20])
+    own = [one for one in ranked if _key(one) == _key(ranked.as_is)]
+    assert {one.row.batch_size for one in own} == {4, 20}
+    assert len({one.row.figures[Split.VALIDATION].loss.mean for one in own}) == 1
+
+
+@pytest.mark.parametrize("change", ["trained", "other row", "not converted"])
+def test_a_network_that_is_another_by_now_has_no_such_row(change):
+    name = "layer norm" if change == "not converted" else "batch norm"
+    network = bln_search.convert(trained(name), method="bln" if change == "not converted" else "same")
+    if change == "trained":
+        network.train()(batches(3)[0][0])
+        network.eval()
+    ranked = evaluated(network, batches(1), batches(2))
+    if change == "other row":
+        bln_search.apply_configuration(network, next(one for one in ranked if str(one) == "TT-- (frozen)"))
+        ranked = evaluated(network, batches(1), batches(2))
+    assert ranked.as_is is None
+    assert ranked.recommendation.baseline is None
