@@ -10,7 +10,7 @@ from bln_search.ranking.per_layer import LayerResult
 from bln_search.ranking.recommendation import Recommendation
 from bln_search.ranking.selection import Selection
 
-FORMAT = 3
+FORMAT = 4
 """Of what is kept; another version's is worked out anew."""
 
 

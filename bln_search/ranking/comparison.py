@@ -73,7 +73,10 @@ class ComparedRow(Kept):
 
 
 class FriedmanTest(Kept):
-    """Do rows rank differently over seeds? Mean ranks further apart than the critical difference do (Nemenyi)."""
+    """Do rows rank differently over seeds? Mean ranks further apart than the critical difference do (Nemenyi).
+
+    Examples are not drawn anew: what it finds may be so on these examples only.
+    """
 
     statistic: float
     p: float
@@ -83,8 +86,8 @@ class FriedmanTest(Kept):
 class Comparison(Kept):
     """Rows of one table compared on one split, best first.
 
-    left_out: rows of the table that were not compared. optimism: by how much the best row's mean loss is too low for
-    having been chosen. draws, flips: of the bootstrap and of the permutation test.
+    left_out: rows of the table that were not compared. optimism: by how much the best row's mean loss is optimistic
+    because it was selected for it (selection bias). draws, flips: of the bootstrap and of the permutation test.
     """
 
     split: Split

@@ -16,7 +16,7 @@ METRICS = ("loss", "accuracy")
 _SWITCHES = 4
 
 
-class SwitchEffect(Kept):
+class ConditionEffect(Kept):
     """The metric with the switches at T less that at F (see `effects`), with its 95 % interval over seeds."""
 
     switches: str
@@ -34,7 +34,7 @@ class ConditionEffects(Kept):
     batch_size: int
     split: Split
     metric: str
-    effects: tuple[SwitchEffect, ...]
+    effects: tuple[ConditionEffect, ...]
 
 
 class VarianceShares(Kept):
@@ -71,7 +71,7 @@ def condition_effects(figures: Mapping[tuple[Split, str], Figures]) -> tuple[Con
             every = effects(values, order=_SWITCHES)
             if every is not None:
                 sizes = tuple(
-                    SwitchEffect(switches=one.name, mean=one.size.mean, low=one.size.low, high=one.size.high)
+                    ConditionEffect(switches=one.name, mean=one.size.mean, low=one.size.low, high=one.size.high)
                     for one in every
                 )
                 about = {name: getattr(condition, name) for name in ("arm", "point", "estimate", "batch_size")}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -102,7 +103,8 @@ def rank(scored: Iterable[Scored], ranked_on: Split = Split.VALIDATION, seeds: i
 
     seeds: how many each candidate must have; by default as many as the candidate that has most. One that is undefined
     or diverged under any seed on `ranked_on`, or lacks seeds, is not ranked and stands behind the others with its
-    reason. What happened on other splits has no say.
+    reason. What happened on other splits has no say. Raises ValueError for two evaluations of one candidate under the
+    same seed on the same split.
     """
     candidates: dict[Candidate, list[Scored]] = {}
     for one in scored:
@@ -118,6 +120,7 @@ def rank(scored: Iterable[Scored], ranked_on: Split = Split.VALIDATION, seeds: i
 def _row(candidate: Candidate, members: list[Scored], ranked_on: Split, wanted: int) -> LeaderboardRow:
     by_split: dict[Split, list[Evaluation]] = {}
     deciding = set()
+    _check_seeds(members)
     for one in members:
         split = one.evaluation.key.split
         by_split.setdefault(split, []).append(one.evaluation)
@@ -137,6 +140,18 @@ def _row(candidate: Candidate, members: list[Scored], ranked_on: Split, wanted: 
     arm, point, configuration, estimate, batch_size = candidate
     seeds = len({one.seed for one in members})
     return LeaderboardRow(None, arm, configuration, estimate, batch_size, worst.state, seeds, figures, reason, point)
+
+
+def _check_seeds(members: list[Scored]) -> None:
+    """Two evaluations under one seed are no two seeds: their mean and deviation would be neither's."""
+    counts = Counter((one.seed, one.evaluation.key.split) for one in members)
+    (seed, split), count = counts.most_common(1)[0]
+    if count > 1:
+        key = members[0].evaluation.key
+        raise ValueError(
+            f"{members[0].arm} {key.configuration} at mini-batches of {key.batch_size} has {count} evaluations under "
+            f"seed {seed} on {split}: give each seed once"
+        )
 
 
 def _figures(evaluations: list[Evaluation]) -> SplitFigures | None:

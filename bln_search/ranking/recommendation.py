@@ -41,6 +41,34 @@ class Alternative(Kept):
         return _named(self)
 
 
+class Baseline(Kept):
+    """The row of a network as it is, which is given up only for one that is significantly better.
+
+    gain: by how much the mean loss of the row to use is lower; low, high: the 95 % interval of that; all 0 where the
+    network is to stay as it is. significantly_better: how many rows are (5 %, Holm).
+    """
+
+    configuration: str
+    estimate: PopulationEstimate | None
+    gain: float
+    low: float
+    high: float
+    significantly_better: int = 0
+
+    @property
+    def words(self) -> str:
+        """One sentence."""
+        name = " ".join(part for part in (self.configuration, self.estimate) if part)
+        if self.gain == 0:
+            if self.significantly_better:
+                return "This is the network as it is: it is near the lowest mean loss."
+            return "This is the network as it is: no configuration is significantly better (5 %, Holm)."
+        return (
+            f"Its mean loss is {self.gain:.4f} lower than that of the network as it is, {name} "
+            f"(95 % confidence interval {self.low:.4f} to {self.high:.4f})."
+        )
+
+
 class Recommendation(Kept):
     """The row to use.
 
@@ -50,7 +78,7 @@ class Recommendation(Kept):
     first_share: how often it comes first when seeds and examples are drawn anew. loss (nats), accuracy (fraction):
     means over seeds. loss_above_best: by how much its mean loss is above that of the best row; loss_to_best: the upper
     end of the 95 % interval of that; both 0 for the best row itself. alternative: None where it is deterministic
-    itself, or no row is.
+    itself, or no row is. baseline: None where no row is that of a network as it is.
     """
 
     arm: str
@@ -71,6 +99,7 @@ class Recommendation(Kept):
     loss_to_best: float
     alternative: Alternative | None
     confidence: Confidence
+    baseline: Baseline | None = None
 
     @property
     def candidate(self) -> Candidate:
@@ -80,7 +109,8 @@ class Recommendation(Kept):
     @property
     def words(self) -> str:
         """In a few sentences."""
-        said = f"Use {_named(self)}.", self._why, self._sizes, self._given_away, self._sure, self._otherwise
+        changed = self.baseline.words if self.baseline is not None and self.baseline.gain != 0 else ""
+        said = f"Use {_named(self)}.", self._why, changed, self._sizes, self._given_away, self._sure, self._otherwise
         return " ".join(one for one in said if one)
 
     @property
@@ -89,6 +119,8 @@ class Recommendation(Kept):
 
     @property
     def _why(self) -> str:
+        if self.baseline is not None and self.baseline.gain == 0:
+            return self.baseline.words
         if self.confidence is Confidence.CLEAR:
             return "It is the best row."
         if self._is_best:
@@ -146,17 +178,23 @@ def computed_statistics(configuration: InferenceConfiguration) -> int:
 
 
 def recommend(
-    comparison: Comparison, at_sizes: Mapping[int, Mapping[Candidate, Losses]], *, per_slot: bool = False
+    comparison: Comparison,
+    at_sizes: Mapping[int, Mapping[Candidate, Losses]],
+    *,
+    per_slot: bool = False,
+    as_is: Candidate | None = None,
 ) -> Recommendation:
     """Of the rows near the best one (`near_best`) the deterministic and cheapest, among those that of lowest mean loss.
 
     at_sizes: losses by seed of every row at other inference mini-batch sizes, on the same split or another on which
     nothing was chosen; keys name the row with that size. per_slot: the population has a value for each place in the
-    mini-batch, so that an answer that reads it depends on the place.
+    mini-batch, so that an answer that reads it depends on the place. as_is: a row that is kept unless the other one is
+    significantly better.
     """
     group = comparison.sharing_first
     near = near_best(comparison)
     chosen = min(near, key=lambda row: _preference(row, per_slot=per_slot))
+    chosen, baseline = _unless_as_is(comparison, chosen, as_is)
     best = comparison.rows[0]
     pair = None if chosen == best else comparison.pair(0, comparison.rows.index(chosen))
     clear = len(group) == 1 and not comparison.left_out and not comparison.too_varied
@@ -180,7 +218,33 @@ def recommend(
         loss_to_best=0.0 if pair is None else -pair.loss.low,
         alternative=None if free else _alternative(comparison, per_slot=per_slot),
         confidence=Confidence.ONE_SEED if comparison.seeds == 1 else (Confidence.CLEAR if clear else Confidence.SHARED),
+        baseline=baseline,
     )
+
+
+def _unless_as_is(
+    comparison: Comparison, chosen: ComparedRow, as_is: Candidate | None
+) -> tuple[ComparedRow, Baseline | None]:
+    """The row of the network as it is where the chosen one is not significantly better, and how the two compare."""
+    own = next((row for row in comparison.rows if row.candidate == as_is), None)
+    if own is None:
+        return chosen, None
+    first, second = comparison.rows.index(chosen), comparison.rows.index(own)
+    pair = comparison.pair(first, second) if first < second else None
+    above = [comparison.pair(place, second) for place in range(second)]
+    better = sum(one is not None and one.apart for one in above)
+    if pair is None or not pair.apart:
+        kept = Baseline(configuration=own.configuration, estimate=own.estimate, gain=0, low=0, high=0)
+        return own, kept.model_copy(update={"significantly_better": better})
+    gain = Baseline(
+        configuration=own.configuration,
+        estimate=own.estimate,
+        gain=-pair.loss.mean,
+        low=-pair.loss.high,
+        high=-pair.loss.low,
+        significantly_better=better,
+    )
+    return chosen, gain
 
 
 def is_deterministic(row: ComparedRow, *, per_slot: bool) -> bool:

@@ -1,7 +1,8 @@
 """Student's t distribution for whole degrees of freedom, where SciPy is not: the service stays small without it.
 
 Source: the closed forms of the distribution function for whole degrees of freedom, a finite sum of powers of a cosine
-(Abramowitz & Stegun 1964, 26.7.3 and 26.7.4).
+(Abramowitz & Stegun 1964, 26.7.3 and 26.7.4). Far out, where 1 less that sum has no digits left, the power series of
+the incomplete beta function (26.5.4), all of whose terms are positive.
 """
 
 from __future__ import annotations
@@ -10,6 +11,12 @@ import math
 from functools import lru_cache
 
 _HALVINGS = 200
+
+_EPSILON = 1e-17
+"""Terms that are smaller than this share of a sum add nothing to it."""
+
+_FAR = 1e-3
+"""Below it p is computed from the series of the tail."""
 
 
 def two_sided_p(t: float, degrees: int) -> float:
@@ -26,7 +33,21 @@ def two_sided_p(t: float, degrees: int) -> float:
         total += term
         term *= cosine * cosine * (k + 1) / (k + 2)
     within = (angle + sine * total) * 2 / math.pi if degrees % 2 else sine * total
-    return min(1.0, max(0.0, 1 - within))
+    return min(1.0, 1 - within) if within < 1 - _FAR else _tail(abs(t), degrees)
+
+
+def _tail(t: float, degrees: int) -> float:
+    """I_x(a, 1/2) with x = degrees/(degrees + t²) and a = degrees/2, as x^a/B(a, 1/2)·Σ (1/2)_n/n!·x^n/(a + n)."""
+    half = degrees / 2
+    ratio = t / math.sqrt(degrees)
+    x = 1 / (1 + ratio * ratio)
+    total, coefficient, n = 0.0, 1.0, 0
+    while (term := coefficient / (half + n)) > total * _EPSILON:
+        total += term
+        coefficient *= x * (n + 0.5) / (n + 1)
+        n += 1
+    log_beta = math.lgamma(half) + math.lgamma(0.5) - math.lgamma(half + 0.5)
+    return total * math.exp(-degrees * math.log(math.hypot(1, ratio)) - log_beta)
 
 
 @lru_cache(maxsize=1024)

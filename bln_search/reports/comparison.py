@@ -69,7 +69,8 @@ def analysis_lines(analysis: Analysis, *, alone: bool = False) -> list[str]:
     lines.append(_told_apart(found))
     if found.friedman is not None:
         lines.append(
-            f"Friedman over {found.seeds} seeds: chi² = {found.friedman.statistic:.1f}, p = {found.friedman.p:.2g}; "
+            f"Friedman over {found.seeds} seeds, for these {found.examples} examples only: "
+            f"chi² = {found.friedman.statistic:.1f}, p = {found.friedman.p:.2g}; "
             f"mean ranks further apart than {found.friedman.critical_difference:.2f} differ (Nemenyi, 5 %)."
         )
     lines += [_shares_line(one) for one in analysis.shares if (one.split, one.metric) == (found.split, "loss")]
@@ -111,10 +112,10 @@ def _shares_line(one: VarianceShares) -> str:
 def selection_line(one: Selection, found: Comparison) -> str:
     """What choosing the row of lowest loss cost."""
     about = "at least" if found.left_out else "about"
-    luck = f", too low by {about} {found.optimism:.4f} for having been chosen" if found.optimism >= 0.00005 else ""
     best = found.rows[0]
+    bias = f", optimistic by {about} {found.optimism:.4f} (selection bias)," if found.optimism >= 0.00005 else ""
     name = " ".join(part for part in (best.arm, best.configuration, best.estimate) if part)
     return (
-        f"The row of lowest {one.chosen_on} loss, {name} ({one.loss:.4f}{luck}), has {one.loss_there:.4f} on "
-        f"{one.reported_on} and place {one.place_there} of {one.of} there, {one.regret:.4f} above the best."
+        f"The row of lowest {one.chosen_on} loss, {name}, has {one.loss:.4f} there{bias} and {one.loss_there:.4f} on "
+        f"{one.reported_on}: place {one.place_there} of {one.of}, {one.regret:.4f} above the best."
     )

@@ -21,6 +21,23 @@ def test_two_sided_p_is_scipys(t, degrees):
     assert two_sided_p(t, degrees) == pytest.approx(2 * stats.t.sf(abs(t), degrees), abs=1e-12)
 
 
+@pytest.mark.parametrize("degrees", [1, 2, 3, 4, 9, 50, 299, 10_000])
+@pytest.mark.parametrize("t", [3.5, 6.0, 20.0, 200.0, 1e5, 1e9])
+def test_two_sided_p_far_out_is_scipys(t, degrees):
+    """To 1e-300, behind which SciPy's is 0."""
+    assert two_sided_p(t, degrees) == pytest.approx(2 * stats.t.sf(t, degrees), rel=1e-9, abs=1e-300)
+
+
+@pytest.mark.parametrize("t", [200.0, 1e9, 1e200])
+def test_two_sided_p_of_one_degree_is_that_of_the_cauchy_distribution(t):
+    assert two_sided_p(t, 1) == pytest.approx(2 / math.pi * math.atan(1 / t), rel=1e-12)
+
+
+@pytest.mark.parametrize("degrees", [1, 2, 9])
+def test_p_of_an_infinite_t_is_zero(degrees):
+    assert two_sided_p(math.inf, degrees) == 0
+
+
 @given(st.sampled_from([0.5, 0.9, 0.95, 0.99, 0.999]), st.integers(1, 300))
 def test_quantile_is_scipys(level, degrees):
     assert quantile(level, degrees) == pytest.approx(stats.t.ppf(0.5 + level / 2, degrees), rel=1e-9)

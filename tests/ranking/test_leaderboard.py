@@ -56,6 +56,13 @@ def test_test_figures_never_decide_unless_asked():
     assert "optimistic" in on_test.warning
 
 
+@pytest.mark.parametrize("second", [measured("FFFF", 2.0, seed=3), without("FFFF", EvaluationState.DIVERGED, seed=3)])
+def test_the_same_seed_twice_is_refused(second):
+    scored = [measured("FFFF", 1.0, seed=3), measured("FFFF", 1.0, seed=4), second]
+    with pytest.raises(ValueError, match="FFFF at mini-batches of 25 has 2 evaluations under seed 3 on validation"):
+        rank(scored)
+
+
 def test_mean_and_deviation_over_seeds():
     losses = [1.0, 1.5, 3.0]
     board = rank([measured("FFFF", loss, seed=seed) for seed, loss in enumerate(losses)])

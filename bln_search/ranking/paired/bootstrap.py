@@ -87,15 +87,3 @@ def shares_of_first(found: Replicates) -> Floats:
     lowest = found.drawn == found.drawn.min(axis=1, keepdims=True)
     shares: Floats = (lowest / lowest.sum(axis=1, keepdims=True)).mean(axis=0)
     return shares
-
-
-def optimism(found: Replicates) -> float:
-    """By how much the mean loss of the row chosen as best is too low for having been chosen (Efron & Tibshirani 1993).
-
-    In each draw: the loss in the data of the row that is best in the draw, less its loss in the draw; averaged, less
-    the same for all rows, which is chance and not choice.
-    """
-    winners = found.drawn.argmin(axis=1)
-    lines = np.arange(len(winners))
-    gaps = found.observed[winners] - found.drawn[lines, winners]
-    return float(gaps.mean() - (found.observed - found.drawn.mean(axis=0)).mean())

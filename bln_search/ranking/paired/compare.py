@@ -11,16 +11,10 @@ from bln_search.ranking.comparison import ComparedPair, ComparedRow, Comparison,
 from bln_search.ranking.interval import ALPHA, holm
 from bln_search.ranking.leaderboard import Candidate
 from bln_search.ranking.letters import letters, rank_intervals
-from bln_search.ranking.paired.bootstrap import (
-    REPLICATES,
-    Replicates,
-    intervals,
-    optimism,
-    replicates,
-    shares_of_first,
-)
+from bln_search.ranking.paired.bootstrap import REPLICATES, Replicates, intervals, replicates, shares_of_first
 from bln_search.ranking.paired.crossed import crossed_differences
 from bln_search.ranking.paired.friedman import MeanRanks, friedman
+from bln_search.ranking.paired.selection_bias import selection_bias
 from bln_search.ranking.paired.table import Floats, OutcomeTable
 from bln_search.ranking.paired.within import FLIPS, within_seeds
 
@@ -66,7 +60,7 @@ def compare(
         friedman=None
         if ranked is None
         else FriedmanTest(statistic=ranked.statistic, p=ranked.p, critical_difference=ranked.critical_difference),
-        optimism=optimism(found["loss"]),
+        optimism=selection_bias(table, random=random),
         draws=REPLICATES,
         flips=FLIPS,
     )

@@ -137,8 +137,9 @@ def critical_difference_chart(comparison: Comparison) -> Chart | None:
         {"row": label, "mean_rank": rank, "critical_difference": test.critical_difference} for rank, label in ranked
     ]
     about = (
-        f"Friedman over {comparison.seeds} seeds: p = {test.p:.2g}. Orange lines join rows whose mean ranks are less "
-        f"than the critical difference of {test.critical_difference:.2f} apart (Nemenyi, 5 %)."
+        f"Friedman over {comparison.seeds} seeds, for these {comparison.examples} examples only: p = {test.p:.2g}. "
+        "Orange lines join rows whose mean ranks are less than the critical difference of "
+        f"{test.critical_difference:.2f} apart (Nemenyi, 5 %)."
     )
     return Chart("Critical difference of mean ranks", about, figure, rows)
 

@@ -1,0 +1,139 @@
+"""Reported selection bias against the true one, in simulated studies of eight rows and 120 examples.
+
+Reported: the mean of `selection_bias` over the studies of a case. True: how far the lowest of the eight means is below
+the expected loss of its row, on average over many more draws of the means. Effects of seeds are normal; those of
+examples, and the rest, are exponential.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.reporting import arguments, finish, spread
+from bln_search.ranking.paired import OutcomeTable
+from bln_search.ranking.paired.selection_bias import selection_bias
+
+EXAMPLES = 120
+SEEDS = (1, 2, 3, 5, 10)
+EQUAL, AHEAD = "equal", "one 0.05 ahead"
+LOSSES = {
+    EQUAL: (0.0,) * 8,
+    "in four groups": (0.0, 0.0, 0.0, 0.1, 0.1, 0.3, 0.3, 1.0),
+    AHEAD: (0.0, *(0.05,) * 7),
+    "one 0.5 ahead": (0.0, *(0.5,) * 7),
+}
+"""True mean losses of the rows."""
+
+
+@dataclass(frozen=True)
+class Effects:
+    """Standard deviations of what seed and row, example and row, and all three do to a loss."""
+
+    seed: float
+    example: float
+    rest: float
+
+
+EFFECTS = (Effects(0.0, 0.3, 0.2), Effects(0.05, 0.3, 0.2), Effects(0.05, 0.0, 0.2), Effects(0.05, 0.3, 0.0))
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean with its standard error."""
+
+    mean: float
+    error: float
+
+
+def reported(
+    losses: tuple[float, ...], seeds: int, effects: Effects, *, studies: int, draws: int, random: int = 0
+) -> Estimate:
+    """Selection bias as a study reports it. random: seed of studies and draws."""
+    rng = np.random.default_rng([random, seeds])
+    tables = (_study(rng, losses, seeds, effects) for _ in range(studies))
+    return _estimate(np.array([selection_bias(table, draws=draws, random=place) for place, table in enumerate(tables)]))
+
+
+def true(losses: tuple[float, ...], seeds: int, effects: Effects, *, studies: int, random: int = 1) -> Estimate:
+    """Selection bias as it is: expected loss of the row of lowest mean, less that mean.
+
+    Means are drawn from their own distribution: n exponential values have a gamma distributed sum. The mean error of
+    all rows, whose expectation is 0, is subtracted to reduce the variance.
+    """
+    rng = np.random.default_rng([random, seeds])
+    shape, cells = (studies, len(losses)), seeds * EXAMPLES
+    errors = effects.seed * rng.normal(size=shape) / np.sqrt(seeds)
+    errors += effects.example * (rng.gamma(EXAMPLES, size=shape) / EXAMPLES - 1)
+    errors += effects.rest * (rng.gamma(cells, size=shape) / cells - 1)
+    winners = (errors + np.array(losses)).argmin(axis=1)
+    return _estimate(errors.mean(axis=1) - errors[np.arange(studies), winners])
+
+
+def _study(rng: np.random.Generator, losses: tuple[float, ...], seeds: int, effects: Effects) -> OutcomeTable:
+    rows = len(losses)
+    made = (
+        rng.exponential(size=EXAMPLES)
+        + effects.seed * rng.normal(size=(seeds, rows, 1))
+        + effects.example * (rng.exponential(size=(rows, EXAMPLES)) - 1)
+        + effects.rest * (rng.exponential(size=(seeds, rows, EXAMPLES)) - 1)
+        + np.array(losses)[:, None]
+    )
+    return OutcomeTable(made.astype(np.float32), made < 1)
+
+
+def _estimate(values: NDArray[np.float64]) -> Estimate:
+    return Estimate(float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values))))
+
+
+def cases(*, studies: int, draws: int) -> list[dict[str, Any]]:
+    """Every case with what is reported and what is true."""
+    found = []
+    for (name, losses), seeds, effects in itertools.product(LOSSES.items(), SEEDS, EFFECTS):
+        if seeds == 1 and effects.seed > 0:
+            continue  # of seeds, one network says nothing
+        said = reported(losses, seeds, effects, studies=studies, draws=draws)
+        is_true = true(losses, seeds, effects, studies=100 * studies)
+        found.append(
+            {"rows": name, "seeds": seeds, "effects": asdict(effects), "said": asdict(said), "true": asdict(is_true)}
+        )
+        print(
+            f"{name:15} {seeds:2} seeds, {effects}: reported {said.mean:.4f} ± {said.error:.4f}, "
+            f"true {is_true.mean:.4f} ± {is_true.error:.4f}"
+        )
+    return found
+
+
+def main() -> None:
+    options = arguments(__doc__ or "").parse_args()
+    studies, draws = (300, 400) if options.quick else (1_000, 2_000)
+    found = cases(studies=studies, draws=draws)
+    equal = [one for one in found if one["rows"] == EQUAL]
+    ahead = [one for one in found if one["rows"] == AHEAD]
+    ratios = [one["said"]["mean"] / one["true"]["mean"] for one in equal]
+    excess = [
+        (one["said"]["mean"] - one["true"]["mean"]) / other["true"]["mean"]
+        for one, other in zip(ahead, equal, strict=True)
+    ]
+    finish(
+        "selection_bias",
+        {
+            "ratio_of_equal_rows": spread(ratios),
+            "excess_of_one_ahead": spread(excess),
+            "equal_cases": len(equal),
+            "studies": studies,
+            "draws": draws,
+            "rows": len(LOSSES[EQUAL]),
+            "examples": EXAMPLES,
+            "cases": found,
+        },
+        save=options.save,
+    )
+
+
+if __name__ == "__main__":
+    main()
