@@ -3,6 +3,7 @@
 At random moments, drawn from the seed, one of them is killed with SIGKILL and started again after 0, 5 or 20 seconds.
 Studies are sent in over HTTP all the while, by a client that asks until it is answered. Progress must never go back,
 and every ranked table must be, byte by byte, that of a run nobody disturbed. First over SQLite, then over Postgres.
+With --forkservers only the helper processes that start a worker's trials are killed, each as it starts some.
 """
 
 from __future__ import annotations
@@ -11,11 +12,14 @@ import json
 import os
 import random
 import re
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +33,11 @@ from bench.chaos import CELLS, STUDY
 from bench.reporting import arguments, finish
 from bln_search.client import Client, ServiceError
 from bln_search.core.words import Scope
+from bln_search.specs import parse_study
 from bln_search.storage.access import create_token
 from bln_search.storage.ledger import open_ledger
+from bln_search.storage.queries import events
+from bln_search.storage.queue import Queue
 
 DOWN = (0, 5, 20)
 PORT = 8765
@@ -214,14 +221,69 @@ def _tables(parts: Parts, secret: str, sent: list[int]) -> list[tuple[str, int, 
     return tables
 
 
+def forkserver_series(kills: int, drawn: random.Random) -> dict[str, Any]:
+    """So many kills of the worker's forkserver, each soon after it has begun, over a queue of studies."""
+    with tempfile.TemporaryDirectory() as name:
+        parts = Parts(Path(name), "sqlite")
+        ledger = open_ledger(parts.url)
+        create_token(ledger.engine, "chaos", Scope.WRITE)
+        queue, spec = Queue(ledger), yaml.safe_load(STUDY)
+        ids = [
+            queue.submit(parse_study(yaml.safe_dump({**spec, "name": f"chaos{number}"})), "chaos").study_id
+            for number in range(max(2, kills // 5))
+        ]
+        parts.start("worker")
+        end = time.monotonic() + _PATIENCE * 20
+        try:
+            killed = _kill_forkservers(parts.running["worker"], kills, drawn)
+            while (states := {one: str(ledger.study(one).state) for one in ids}) and time.monotonic() < end:
+                if not {"accepted", "running"} & set(states.values()):
+                    break
+                time.sleep(0.5)
+        finally:
+            ended = parts.revive()
+            parts.stop()
+        kinds = Counter(event.kind for one in ids for event in events(ledger.engine, one))
+        ledger.close()
+    told = {kind: kinds[kind] for kind in ("attempt_started", "attempt_failed", "attempt_lost", "worker_error")}
+    return {"kills": killed, "ended_by_themselves": ended, "studies": dict(Counter(states.values())), **told}
+
+
+def _kill_forkservers(worker: psutil.Popen, kills: int, drawn: random.Random) -> int:
+    """Kill each forkserver within two seconds of its beginning; returns how many were killed before none came."""
+    killed: set[int] = set()
+    end = time.monotonic() + _PATIENCE
+    while len(killed) < kills and time.monotonic() < end:
+        for one in worker.children():
+            if one.pid not in killed and _is_forkserver(one):
+                time.sleep(drawn.uniform(0, 2))
+                with suppress(psutil.NoSuchProcess):
+                    one.send_signal(drawn.choice((signal.SIGTERM, signal.SIGKILL)))
+                killed.add(one.pid)
+                end = time.monotonic() + _PATIENCE
+        time.sleep(0.01)
+    return len(killed)
+
+
+def _is_forkserver(process: psutil.Process) -> bool:
+    try:
+        return "forkserver" in " ".join(process.cmdline())
+    except psutil.Error:  # it has ended meanwhile
+        return False
+
+
 def main() -> None:
     parser = arguments(__doc__ or "")
     parser.add_argument("--kills", type=int, default=50, help="over each database")
     parser.add_argument("--seed", type=int, default=2026, help="of moments, victims and pauses")
     parser.add_argument("--kind", choices=("sqlite", "postgres"), help="only this database")
+    parser.add_argument("--forkservers", action="store_true", help="kill only the helpers that start trials; not saved")
     options = parser.parse_args()
     kills = 6 if options.quick else options.kills
     drawn = random.Random(options.seed)
+    if options.forkservers:
+        finish("service_chaos", {"seed": options.seed, "forkservers": forkserver_series(kills, drawn)}, save=False)
+        return
     kinds = (options.kind,) if options.kind else ("sqlite", "postgres")
     result: dict[str, Any] = {"seed": options.seed}
     for kind in kinds:

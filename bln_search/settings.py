@@ -69,6 +69,13 @@ class Settings(BaseSettings):
         default=("localhost", "127.0.0.1", "[::1]"), description="names the service answers to, as a JSON list"
     )
     largest_body: int = Field(default=1_000_000, ge=1000, description="bytes of a request")
+    header_seconds: float = Field(
+        default=10.0, gt=0, description="time in which the headers of a request must arrive, from its connection"
+    )
+    body_seconds: float = Field(default=30.0, gt=0, description="time in which the body of a request must arrive")
+    most_connections: int | None = Field(
+        default=None, ge=8, description="connections at once; by default what the limit on open files allows"
+    )
     most_trials: int = Field(default=2_000, ge=1, description="trials of a study sent in")
     most_epochs: int = Field(default=100_000, ge=1, description="epochs of all trials of a study sent in")
     most_evaluations: int = Field(default=500_000, ge=1, description="evaluations of each split of a study sent in")

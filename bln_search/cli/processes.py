@@ -9,7 +9,6 @@ import socket
 import sys
 import threading
 from contextlib import ExitStack, closing
-from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
@@ -37,6 +36,7 @@ from bln_search.core.logs import configure_logs
 from bln_search.core.urls import without_password
 from bln_search.settings import Settings, load_settings, settings_file
 from bln_search.storage.browse import workers_seen
+from bln_search.storage.clock import DatabaseClock
 from bln_search.storage.engine import make_engine
 from bln_search.storage.ledger import open_ledger
 
@@ -106,7 +106,7 @@ def worker(
     _start_logs(settings, role="worker")
     from bln_search.worker.loop import Worker
 
-    place = make_place(settings, data, device)
+    place = make_place(settings, data, device, elsewhere=executor is ExecutorName.RAY)
     if with_parent:
         threading.Thread(target=_end_with_parent, daemon=True, name="parent").start()
     with ExitStack() as stack:
@@ -124,7 +124,7 @@ def workers(
     """List the workers that were heard of in the last half minute."""
     engine = make_engine(database or load_settings().database_url)
     try:
-        seen = workers_seen(engine, datetime.now(UTC))
+        seen = workers_seen(engine, DatabaseClock(engine)())
     finally:
         engine.dispose()
     own = f"{socket.gethostname()}/"

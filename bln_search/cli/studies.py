@@ -110,7 +110,7 @@ def run(
     from bln_search.worker import run_study
     from bln_search.worker.analysis import Attended, analyzed
 
-    place = make_place(settings, data, device)
+    place = make_place(settings, data, device, elsewhere=executor is ExecutorName.RAY)
     _say(check_study(study, place))
     with ExitStack() as stack:
         chosen = stack.enter_context(make_executor(executor, place, workers, ray_address, gpus_per_trial))

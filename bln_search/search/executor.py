@@ -63,11 +63,37 @@ def _lacking(error: CheckpointStoreError | DataAbsentError) -> TaskFailed:
     return TaskFailed(FailureClass.INFRASTRUCTURE, str(error), store_gone=True)
 
 
+_NO_MEMORY = (
+    "DefaultCPUAllocator",
+    "CUDA out of memory",
+    "CUDA error: out of memory",
+    "CUBLAS_STATUS_ALLOC_FAILED",
+    "CUDNN_STATUS_ALLOC_FAILED",
+)
+"""What torch, or a library under it, says in a plain RuntimeError where it cannot allocate."""
+
+_CUDNN = "CUDNN_STATUS_INTERNAL_ERROR"
+"""What cuDNN says of many things, of memory that it could not have among them."""
+
+_SCARCE = 0.05
+"""Part of a GPU's memory that is free, below which cuDNN's error is put down to it."""
+
+
 def _no_memory(error: Exception) -> bool:
-    """torch says on CPU that it cannot allocate by a plain RuntimeError."""
-    return isinstance(error, RuntimeError) and "DefaultCPUAllocator" in str(error)
+    if not isinstance(error, RuntimeError):
+        return False
+    text = str(error)
+    return any(known in text for known in _NO_MEMORY) or (_CUDNN in text and _memory_is_scarce())
+
+
+def _memory_is_scarce() -> bool:
+    """Of the current GPU; what torch keeps for itself counts as taken."""
+    if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        return False
+    free, total = torch.cuda.mem_get_info()
+    return free < _SCARCE * total
 
 
 def _accelerator_gave_way(error: Exception) -> bool:
     kinds = tuple(kind for kind in (getattr(torch, "AcceleratorError", None),) if kind is not None)
-    return isinstance(error, kinds)
+    return isinstance(error, kinds) or (isinstance(error, RuntimeError) and _CUDNN in str(error))

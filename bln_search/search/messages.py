@@ -25,6 +25,7 @@ class Task:
 
     prunable: whether it waits after each epoch for a verdict. memory_limit: bytes of the largest activation of all
     configurations together in evaluation; None for the usual. measured: objectives to measure beyond losses.
+    alone: it ran out of memory in training, and no other trial runs beside it now.
     """
 
     token: int
@@ -33,6 +34,7 @@ class Task:
     prunable: bool = False
     memory_limit: int | None = None
     measured: tuple[Objective, ...] = ()
+    alone: bool = False
 
 
 class Verdict(StrEnum):
@@ -92,7 +94,8 @@ class TaskFailed:
     """The attempt ended without a result.
 
     data_absent: the data are not on the machine that tried. process_spoilt: whatever the same process does next fails,
-    too; it ends.
+    too; it ends. process_lost: the process could not be started, or was lost through no fault of the trial: this is not
+    counted as one of the trial's attempts.
     """
 
     failure: FailureClass
@@ -101,6 +104,7 @@ class TaskFailed:
     store_gone: bool = False
     data_absent: bool = False
     process_spoilt: bool = False
+    process_lost: bool = False
 
 
 Message = EpochDone | Progressed | TrainingDone | TrainingDiverged | TrainingPruned | EvaluationDone | TaskFailed

@@ -12,7 +12,7 @@ from bln_search.core.registered import MODELS, pair_problem
 from bln_search.core.words import Split
 from bln_search.data.catalog import find_entry
 from bln_search.data.prepared import PreparedData
-from bln_search.evaluation.one_pass import check_independence
+from bln_search.evaluation.independence import check_independence
 from bln_search.models.factory import check_model
 from bln_search.norms.finding import find_norms
 from bln_search.search.layers.network import check_layers

@@ -9,6 +9,8 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+import torch
+
 from bln_search.core.records import EpochRecord
 from bln_search.search.executor import failed
 from bln_search.search.messages import ENDS, Message, Task
@@ -39,6 +41,12 @@ def _spare_the_collector() -> None:
     gc.freeze()
 
 
+def limit_gpu_memory(task: Task, gpus: float) -> None:
+    """A trial with a part of a GPU takes that part of its memory at most; one that runs alone takes what there is."""
+    if 0 < gpus < 1:
+        torch.cuda.set_per_process_memory_fraction(1.0 if task.alone else gpus)
+
+
 Steps = Generator[EpochRecord | None, None, None]
 
 
@@ -66,6 +74,7 @@ class TaskTrainable(tune.Trainable):
         self.tasks += 1
         self.task, self.place, self.steps, self.messages = config["task"], config["place"], None, []
         self.spoilt: Exception | None = None
+        limit_gpu_memory(self.task, config.get("gpus", 0))
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         """The next task, in the same process."""
@@ -124,16 +133,18 @@ class _Unwritten:
 class TaskSearcher(_Unwritten, Searcher):
     """Hands tasks to Tune."""
 
-    def __init__(self, place: Place, next_task: Callable[[], Task | None], busy: Callable[[], bool]) -> None:
+    def __init__(
+        self, place: Place, next_task: Callable[[], Task | None], busy: Callable[[], bool], gpus: float = 0
+    ) -> None:
         super().__init__(metric="done", mode="max")
-        self.place, self.next_task, self.busy = place, next_task, busy
+        self.place, self.next_task, self.busy, self.gpus = place, next_task, busy, gpus
 
     def suggest(self, trial_id: str) -> Any:  # noqa: ARG002
         """The next task; None where there is none now, FINISHED where there will be none."""
         task = self.next_task()
         if task is None:
             return None if self.busy() else Searcher.FINISHED
-        return {"task": task, "place": self.place}
+        return {"task": task, "place": self.place, "gpus": self.gpus}
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:  # noqa: FBT001, FBT002
         """Nothing: the callback hears of it."""

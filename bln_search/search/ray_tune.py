@@ -95,8 +95,8 @@ class RayExecutor:
         cluster.check_room(min(float(self.threads), cluster.cpus), self.gpus)
         if self.gpus and self.place.device == "cpu":
             raise ClusterError(
-                f"a trial would reserve {self.gpus:g} GPUs and train on the CPU, the device of this process: start it "
-                "where a GPU is, or leave --gpus-per-trial out"
+                f"a trial would reserve {self.gpus:g} GPUs and train on the CPU, the device of this process: give "
+                "--device cuda, or leave --gpus-per-trial out"
             )
 
     @property
@@ -143,7 +143,7 @@ class _TuneRun:
         resources = {"cpu": self.share, **({"gpu": self.executor.gpus} if self.executor.gpus else {})}
         storage = tempfile.mkdtemp(prefix="tune", dir=own_folder())
         tuner = make_tuner(
-            TaskSearcher(self.executor.place, self._next, self._waits),
+            TaskSearcher(self.executor.place, self._next, self._waits, self.executor.gpus),
             TaskScheduler(self._hear),
             TaskCallback(self._pulse, self._started, self._hear, self._lost),
             resources=resources,

@@ -6,6 +6,8 @@ import os
 from math import ceil
 from pathlib import Path
 
+import torch
+
 _GROUPS = Path("/sys/fs/cgroup")
 
 
@@ -36,6 +38,12 @@ def _own_group() -> str:
     except OSError:
         return ""
     return next((line.removeprefix("0::") for line in lines if line.startswith("0::")), "")
+
+
+def gpus_of(device: str) -> list[str]:
+    """The devices that `device` stands for: `cuda` for every GPU that torch sees, anything else for itself."""
+    count = torch.cuda.device_count() if device == "cuda" else 0
+    return [f"cuda:{index}" for index in range(count)] if count > 1 else [device]
 
 
 def choose_workers(device: str, trials: int, available: int) -> int:

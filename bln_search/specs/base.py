@@ -14,7 +14,7 @@ def writable(text: str) -> str:
     return text
 
 
-_MOST_VALUES = 50_000
+MOST_VALUES = 50_000
 """Keys and values in a study."""
 
 
@@ -27,8 +27,8 @@ def check_writable(value: object) -> None:
             writable(one)
         inner = [*one, *one.values()] if isinstance(one, dict) else one if isinstance(one, list | tuple) else ()
         seen += len(inner)
-        if seen > _MOST_VALUES:
-            raise ValueError(f"there are more than {_MOST_VALUES:,} keys and values in it: a study needs far fewer")
+        if seen > MOST_VALUES:
+            raise ValueError(f"there are more than {MOST_VALUES:,} keys and values in it: a study needs far fewer")
         waiting += inner
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +10,23 @@ import yaml
 from pydantic import ValidationError
 
 from bln_search.core.errors import SpecError
-from bln_search.specs.problems import Problem, name_problems, problems_of, space_problems, unread_name_problems
+from bln_search.specs.base import MOST_VALUES
+from bln_search.specs.problems import (
+    Problem,
+    name_problems,
+    problems_of,
+    size_problems,
+    space_problems,
+    unread_name_problems,
+)
 from bln_search.specs.study import StudySpec
 
 _LARGEST_FILE = 1_000_000
+_DEEPEST = 50
+"""Levels of a YAML text."""
+
+_SCANNERS: tuple[type[Any], ...] = (*([yaml.CSafeLoader] if yaml.__with_libyaml__ else []), yaml.SafeLoader)
+"""The fast one first. The other for what that cannot read: the two do not take quite the same texts."""
 
 
 def load_study(path: Path) -> StudySpec:
@@ -36,26 +49,27 @@ def parse_study(text: str, *, source: str = "study") -> StudySpec:
     try:
         study = StudySpec.model_validate(value)
     except ValidationError as error:
-        found = [*problems_of(error.errors(), value), *unread_name_problems(value)]
-        raise SpecError(source, list(dict.fromkeys(_with_line(problem, node) for problem in found))) from None
-    problems = [_with_line(problem, node) for problem in (*name_problems(study), *space_problems(study))]
-    if problems:
-        raise SpecError(source, problems)
+        mistakes = [*problems_of(error.errors(), value), *unread_name_problems(value)]
+        raise SpecError(source, list(dict.fromkeys(_with_line(problem, node) for problem in mistakes))) from None
+    found = [*name_problems(study), *space_problems(study)] or size_problems(study)
+    if found:
+        raise SpecError(source, [_with_line(problem, node) for problem in found])
     return study
 
 
 def read_plain(text: str, *, source: str = "study") -> tuple[yaml.MappingNode, dict[Any, Any]]:
     """The YAML of a study as it stands, and its plain values. Raises SpecError for what is no such YAML.
 
-    Aliases, keys that stand twice and values of other kinds than JSON's are refused.
+    Aliases, keys that stand twice, values of other kinds than JSON's, and texts that are larger or nested more deeply
+    than any study is are refused.
     """
+    if len(text) > _LARGEST_FILE:
+        raise SpecError(source, [f"this has {len(text):,} characters; a study has {_LARGEST_FILE:,} at most"])
+    _check_shape(text, source)
     node = _compose(text, source)
     if node is None:
         raise SpecError(source, ["the file is empty; a study needs at least name, data, model and arms"])
-    try:
-        value = _Reader(source).value(node)
-    except RecursionError:
-        raise SpecError(source, ["this is nested too deeply for a study"]) from None
+    value = _Reader(source).value(node)
     if not isinstance(node, yaml.MappingNode):
         raise SpecError(source, ["a study file is a list of `key: value` lines, starting with `name:`"])
     return node, value
@@ -66,6 +80,35 @@ def _with_line(problem: Problem, root: yaml.Node) -> str:
     return f"line {_line(root, problem.place)}: {path + ': ' if path else ''}{problem.message}"
 
 
+def _check_shape(text: str, source: str) -> None:
+    """Before anything is made of it: what is nested deeply, or has very many values, takes seconds and more."""
+    for scanner in _SCANNERS:
+        try:
+            problem = _wrong_shape(yaml.parse(text, Loader=scanner))
+        except (yaml.YAMLError, UnicodeError):
+            continue  # the other one, or whatever composes it, says where
+        if problem is not None:
+            raise SpecError(source, [problem])
+        return
+
+
+def _wrong_shape(events: Iterable[yaml.Event]) -> str | None:
+    depth = values = 0
+    for event in events:
+        values += isinstance(event, yaml.NodeEvent)
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > _DEEPEST:
+            assert event.start_mark is not None
+            where = f"line {event.start_mark.line + 1}"
+            return f"{where}: this is nested more than {_DEEPEST} levels deep; a study needs far fewer"
+        if values > MOST_VALUES:
+            return f"there are more than {MOST_VALUES:,} keys and values in it: a study needs far fewer"
+    return None
+
+
 def _compose(text: str, source: str) -> yaml.Node | None:
     try:
         return yaml.compose(text, Loader=yaml.SafeLoader)
@@ -73,7 +116,7 @@ def _compose(text: str, source: str) -> yaml.Node | None:
         mark = error.problem_mark or error.context_mark
         where = f"line {mark.line + 1}: " if mark else ""
         raise SpecError(source, [f"{where}this is not YAML: {error.problem or error.context}"]) from None
-    except (yaml.YAMLError, RecursionError) as error:
+    except yaml.YAMLError as error:
         raise SpecError(source, [f"this is not YAML: {str(error).splitlines()[0]}"]) from None
 
 

@@ -17,6 +17,7 @@ from bln_search.specs.base import Spec
 from bln_search.specs.data import DataSpec
 from bln_search.specs.layers import LayersSpec
 from bln_search.specs.search import SearchSpec
+from bln_search.specs.sizes import oversized
 from bln_search.specs.study import EvaluationSpec, ModelSpec, ProbesSpec, RankingSpec, StudySpec
 from bln_search.specs.training import TrainingSpec
 from bln_search.specs.trial import border_trials, trials_of
@@ -76,6 +77,11 @@ def space_problems(study: StudySpec) -> list[Problem]:
     except SpecError as error:
         return [Problem(("space",), problem, whole=True) for problem in error.problems]
     return []
+
+
+def size_problems(study: StudySpec) -> list[Problem]:
+    """Mini-batches that a split does not hold, where the sizes of the data set are known; none of a wrong space."""
+    return [Problem(place, message) for place, message in oversized(study)]
 
 
 def _problem(details: ErrorDetails, value: object) -> Problem:

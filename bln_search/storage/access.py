@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -132,11 +133,11 @@ def tokens(engine: Engine, account: str | None, page: Page | None = None) -> lis
         return [_info(row) for row in session.scalars(rows)]
 
 
-def is_valid(engine: Engine, token_id: int) -> bool:
-    """Does a token that was accepted before still hold?"""
-    with reading(engine) as session:
-        held = select(TokenRow.id).where(TokenRow.id == token_id, *_valid(datetime.now(UTC)))
-        return session.scalar(held) is not None
+def valid_tokens(engine: Engine, token_ids: Iterable[int]) -> set[int]:
+    """Those of the tokens, accepted before, that still hold."""
+    held = select(TokenRow.id).where(TokenRow.id.in_(list(token_ids)), *_valid(datetime.now(UTC)))
+    with glancing(engine) as connection:
+        return set(connection.scalars(held))
 
 
 def expiry(engine: Engine, token_id: int) -> datetime | None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from sqlalchemy import Engine, delete, func, select, update
 from sqlalchemy.orm import Session
@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 from bln_search.core.errors import StaleAttemptError, StudyBusyError
 from bln_search.core.records import CheckpointRecord, EpochRecord, Evaluation, Probe
 from bln_search.core.states import ENDED, AttemptState, FailureClass, TrialState, check_transition
+from bln_search.storage.clock import Clock, DatabaseClock, time_within
 from bln_search.storage.engine import writing
 from bln_search.storage.events import append_event, append_events
 from bln_search.storage.packing import pack
@@ -25,9 +26,14 @@ LEASE = timedelta(seconds=30)
 class Attempts:
     """The half of the ledger that those write to who train and evaluate."""
 
-    def __init__(self, engine: Engine, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+    def __init__(self, engine: Engine, clock: Clock | None = None) -> None:
+        """clock: by which leases are counted and events dated; by default the database's."""
         self.engine = engine
-        self.clock = clock
+        self.clock = clock or DatabaseClock(engine)
+
+    def now(self, session: Session) -> datetime:
+        """The time by the ledger's clock, within a transaction."""
+        return time_within(self.clock, session)
 
     def claim(self, trial_id: int, worker: str) -> int:
         """Start an attempt at a trial; its token goes with every report. Raises StudyBusyError where it is taken."""
@@ -40,7 +46,7 @@ class Attempts:
                 )
             self._move_trial(session, trial, TrialState.RUNNING)
             number = session.scalar(select(func.count()).where(AttemptRow.trial_id == trial_id)) or 0
-            now = self.clock()
+            now = self.now(session)
             attempt = AttemptRow(
                 trial_id=trial_id,
                 number=number + 1,
@@ -58,13 +64,14 @@ class Attempts:
     def heartbeat(self, tokens: list[int], study_id: int | None = None, runner: str | None = None) -> None:
         """Say that these attempts are alive, and who runs their study."""
         with writing(self.engine) as session:
+            now = self.now(session)
             if study_id is not None:
                 mine = update(StudyRow).where(StudyRow.id == study_id, StudyRow.runner == runner)
-                session.execute(mine.values(runner_until=self.clock() + LEASE))
+                session.execute(mine.values(runner_until=now + LEASE))
             session.execute(
                 update(AttemptRow)
                 .where(AttemptRow.id.in_(tokens), AttemptRow.state == AttemptState.RUNNING)
-                .values(heartbeat_at=self.clock(), lease_until=self.clock() + LEASE)
+                .values(heartbeat_at=now, lease_until=now + LEASE)
             )
 
     def record_epochs(self, token: int, records: Sequence[EpochRecord]) -> None:
@@ -72,18 +79,19 @@ class Attempts:
         with writing(self.engine) as session:
             _, trial = self._live(session, token)
             data = [{"attempt": token, **asdict(record)} for record in records]
-            append_events(session, trial.study_id, self.clock(), "epoch", data, trial.id)
+            append_events(session, trial.study_id, self.now(session), "epoch", data, trial.id)
 
     def record_checkpoint(self, token: int, record: CheckpointRecord) -> None:
         """The trial's network is trained and on disk; it takes the place of an earlier one that was lost."""
         with writing(self.engine) as session:
             _, trial = self._live(session, token)
             session.execute(delete(CheckpointRow).where(CheckpointRow.trial_id == trial.id))
-            row = new_checkpoint(record, trial.id, self.clock())
+            now = self.now(session)
+            row = new_checkpoint(record, trial.id, now)
             session.add(row)
             session.flush()
             session.add_all(new_snapshots(record, row.id))
-            append_event(session, trial.study_id, self.clock(), "trained", {"epoch": record.epoch}, trial.id)
+            append_event(session, trial.study_id, now, "trained", {"epoch": record.epoch}, trial.id)
 
     def record_evaluations(self, token: int, evaluations: tuple[Evaluation, ...], probes: Sequence[Probe] = ()) -> None:
         """Every evaluation and probe of the trial, all or nothing; the trial is finished."""
@@ -101,9 +109,8 @@ class Attempts:
             session.add_all(new_probe(one, checkpoint.id) for one in probes)
             self._end_attempt(session, attempt, AttemptState.SUCCEEDED)
             self._move_trial(session, trial, TrialState.FINISHED)
-            append_event(
-                session, trial.study_id, self.clock(), "trial_finished", {"evaluations": len(evaluations)}, trial.id
-            )
+            data = {"evaluations": len(evaluations)}
+            append_event(session, trial.study_id, self.now(session), "trial_finished", data, trial.id)
 
     def record_divergence(self, token: int, reason: str) -> None:
         """Training diverged; that is the trial's result."""
@@ -112,7 +119,7 @@ class Attempts:
             self._end_attempt(session, attempt, AttemptState.SUCCEEDED, reason=reason)
             self._move_trial(session, trial, TrialState.DIVERGED)
             trial.reason = reason
-            append_event(session, trial.study_id, self.clock(), "trial_diverged", {"reason": reason}, trial.id)
+            append_event(session, trial.study_id, self.now(session), "trial_diverged", {"reason": reason}, trial.id)
 
     def record_pruned(self, token: int, epoch: int) -> None:
         """The pruner stopped the trial after an epoch; that is its result."""
@@ -122,7 +129,7 @@ class Attempts:
             self._end_attempt(session, attempt, AttemptState.SUCCEEDED, reason=reason)
             self._move_trial(session, trial, TrialState.PRUNED)
             trial.reason = reason
-            append_event(session, trial.study_id, self.clock(), "trial_pruned", {"epoch": epoch}, trial.id)
+            append_event(session, trial.study_id, self.now(session), "trial_pruned", {"epoch": epoch}, trial.id)
 
     def record_failure(self, token: int, failure: FailureClass, reason: str, *, again: bool) -> None:
         """The attempt ended without a result; `again` leaves the trial open for another."""
@@ -132,7 +139,7 @@ class Attempts:
             self._move_trial(session, trial, self._open_state(session, trial) if again else TrialState.FAILED)
             trial.reason = reason
             data = {"failure": failure.value, "reason": reason, "again": again}
-            append_event(session, trial.study_id, self.clock(), "attempt_failed", data, trial.id)
+            append_event(session, trial.study_id, self.now(session), "attempt_failed", data, trial.id)
 
     def release(self, tokens: list[int]) -> None:
         """Give the trials of these attempts back: the run was stopped."""
@@ -144,14 +151,14 @@ class Attempts:
                     continue
                 self._end_attempt(session, attempt, AttemptState.LOST, reason="the run was stopped")
                 self._move_trial(session, trial, self._open_state(session, trial))
-                append_event(session, trial.study_id, self.clock(), "attempt_released", {}, trial.id)
+                append_event(session, trial.study_id, self.now(session), "attempt_released", {}, trial.id)
 
     def take_back(self, session: Session, study_id: int) -> None:
         """Open the trials again whose attempts are gone; they are refused from now on."""
         for attempt, trial in self._running(session, study_id):
             self._end_attempt(session, attempt, AttemptState.LOST)
             self._move_trial(session, trial, self._open_state(session, trial))
-            append_event(session, study_id, self.clock(), "attempt_lost", {"attempt": attempt.number}, trial.id)
+            append_event(session, study_id, self.now(session), "attempt_lost", {"attempt": attempt.number}, trial.id)
 
     def _live(self, session: Session, token: int) -> tuple[AttemptRow, TrialRow]:
         """The running attempt of this token and its trial. Raises StaleAttemptError where it runs no more."""
@@ -182,7 +189,7 @@ class Attempts:
     ) -> None:
         check_transition(AttemptState(attempt.state), state)
         attempt.state, attempt.failure, attempt.reason = state, failure, reason
-        attempt.ended_at = self.clock()
+        attempt.ended_at = self.now(session)
         session.flush()
 
     def _move_trial(self, session: Session, trial: TrialRow, state: TrialState) -> None:

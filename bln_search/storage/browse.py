@@ -130,6 +130,13 @@ def study_standing(engine: Engine, study_id: int) -> tuple[str, int, int, str, s
         return None if found is None else (found.owner, found.revision, found.results, found.state, found.name)
 
 
+def newest_events(engine: Engine, study_ids: Iterable[int]) -> dict[int, tuple[int, str]]:
+    """Of each study that is there: the number of its last event, and its state."""
+    wanted = select(StudyRow.id, StudyRow.last_event, StudyRow.state).where(StudyRow.id.in_(list(study_ids)))
+    with glancing(engine) as connection:
+        return {row.id: (row.last_event, row.state) for row in connection.execute(wanted)}
+
+
 TRIAL_SORTS: Mapping[str, InstrumentedAttribute[Any]] = {"position": TrialRow.position}
 
 

@@ -111,7 +111,7 @@ def remove_freed(ledger: Ledger, checkpoints: CheckpointStore, names: Iterable[s
 def _is_young(ledger: Ledger, checkpoints: CheckpointStore, name: str) -> bool:
     """May a trial under way have written it, whose row is still to come?"""
     with reading(ledger.engine) as session:
-        oldest: datetime | None = session.scalar(_oldest_under_way(ledger.clock()))
+        oldest: datetime | None = session.scalar(_oldest_under_way(ledger.now(session)))
     found = None if oldest is None else checkpoints.find(name)
     return oldest is not None and found is not None and found.written_at > oldest - _SKEW
 
@@ -213,4 +213,4 @@ def give_up(ledger: Ledger, spare: Iterable[Spare]) -> None:
             with writing(ledger.engine) as session:
                 study = session.get(StudyRow, one.study_id, with_for_update=True)
                 if study is not None and study.state == StudyState.COMPLETE:
-                    free_files(session, one.study_id, one.files, ledger.clock())
+                    free_files(session, one.study_id, one.files, ledger.now(session))

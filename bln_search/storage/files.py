@@ -8,12 +8,17 @@ from datetime import datetime
 from sqlalchemy import Connection, Engine, select
 from sqlalchemy.orm import Session
 
-from bln_search.storage.engine import reading
+from bln_search.storage.engine import reading, writing
 from bln_search.storage.events import append_event
-from bln_search.storage.tables import CheckpointRow, EventRow, SnapshotRow, TrialRow
+from bln_search.storage.ledger import Ledger
+from bln_search.storage.tables import CheckpointRow, EventRow, SnapshotRow, StudyRow, TrialRow
 
 WEIGHTS_FREED = "weights_freed"
 """The event of a study whose networks, or some of them, were given up; its data has their `files`."""
+
+
+CHECKPOINT_DAMAGED = "checkpoint_damaged"
+"""The event of a study where the content of a file is not what was written; its data has the `file`."""
 
 
 def needed_files(session: Session | Connection, without: Collection[tuple[int, str]] = ()) -> dict[str, str]:
@@ -53,3 +58,14 @@ def freed_at(engine: Engine, study_id: int, file: str) -> datetime | None:
 def free_files(session: Session, study_id: int, files: Iterable[str], now: datetime) -> None:
     """Write down that a study gives these files up."""
     append_event(session, study_id, now, WEIGHTS_FREED, {"files": sorted(files)})
+
+
+def record_damage(ledger: Ledger, study_id: int, trial_id: int, file: str) -> None:
+    """Write down, once for each network, that its file is damaged; nothing where the study is gone."""
+    known = select(EventRow.id).where(
+        EventRow.study_id == study_id, EventRow.trial_id == trial_id, EventRow.kind == CHECKPOINT_DAMAGED
+    )
+    with writing(ledger.engine) as session:
+        if session.get(StudyRow, study_id, with_for_update=True) is None or session.scalar(known.limit(1)) is not None:
+            return
+        append_event(session, study_id, ledger.now(session), CHECKPOINT_DAMAGED, {"file": file}, trial_id)

@@ -12,7 +12,7 @@ from bln_search.core.states import ENDED, Request, StudyState, TrialState
 from bln_search.specs.study import StudySpec
 from bln_search.specs.trial import TrialSpec
 from bln_search.storage.attempts import LEASE, Attempts
-from bln_search.storage.engine import make_engine, reading, writing
+from bln_search.storage.engine import check_before_writing, make_engine, reading, writing
 from bln_search.storage.events import append_event
 from bln_search.storage.migration import check_revision, migrate
 from bln_search.storage.queries import OpenTrial, StudySummary, open_trials, study_row, summaries, summarize
@@ -20,14 +20,20 @@ from bln_search.storage.rows import new_trials
 from bln_search.storage.standing import accept_study, move_study
 from bln_search.storage.tables import CheckpointRow, SnapshotRow, StudyRow, TrialRow
 
-_OPEN = (StudyState.ACCEPTED, StudyState.RUNNING)
+OPEN = (StudyState.ACCEPTED, StudyState.RUNNING)
+"""A study in one of these waits for a worker, or has one."""
 
 
 def open_ledger(url: str) -> Ledger:
-    """The ledger in the database at `url`, its tables created or brought up to date first."""
+    """The ledger in the database at `url`, its tables created or brought up to date first.
+
+    Whatever writes over its engine raises SchemaChangedError, and writes nothing, once the database was upgraded to
+    another version.
+    """
     engine = make_engine(url)
     try:
         migrate(engine)
+        check_before_writing(engine, check_revision)
     except BaseException:
         engine.dispose()
         raise
@@ -44,7 +50,7 @@ class Ledger(Attempts):
     def accept(self, study: StudySpec) -> int:
         """Write the study and its trials down, all or nothing; the same study again gives the same id."""
         with writing(self.engine) as session:
-            return accept_study(session, study, self.clock())[0]
+            return accept_study(session, study, self.now(session))[0]
 
     def add_point(self, study_id: int, trials: Sequence[TrialSpec]) -> list[OpenTrial] | None:
         """Write down the trials of a point just suggested by a sampler; None where one of them is there already."""
@@ -60,13 +66,13 @@ class Ledger(Attempts):
             session.add_all(rows)
             session.flush()
             data = {"parameters": trials[0].parameters, "arm": trials[0].arm.label}
-            append_event(session, study_id, self.clock(), "point_added", data)
+            append_event(session, study_id, self.now(session), "point_added", data)
             return [OpenTrial(row.id, trial, None) for row, trial in zip(rows, trials, strict=True)]
 
     def record_search_end(self, study_id: int, arm: str, reason: str) -> None:
         """The search of an arm has ended with fewer points than it was to have."""
         with writing(self.engine) as session:
-            append_event(session, study_id, self.clock(), "search_ended", {"arm": arm, "reason": reason})
+            append_event(session, study_id, self.now(session), "search_ended", {"arm": arm, "reason": reason})
 
     def study(self, study_id: int) -> StudySummary:
         """The study of that id. Raises UnknownStudyError where there is none, or none any more."""
@@ -110,12 +116,13 @@ class Ledger(Attempts):
         """
         with writing(self.engine) as session:
             study = session.get_one(StudyRow, study_id, with_for_update=True)
+            now = self.now(session)
             held = study.runner is not None and study.runner != runner and study.runner_until is not None
-            if held and is_alive(str(study.runner)) and study.runner_until > self.clock():  # type: ignore[operator]
+            if held and is_alive(str(study.runner)) and study.runner_until > now:  # type: ignore[operator]
                 raise StudyBusyError(f"this study is being run by {study.runner}: wait for it, or stop it first")
-            study.runner, study.runner_until = runner, self.clock() + LEASE
+            study.runner, study.runner_until = runner, now + LEASE
             for attempt, trial in self._running(session, study_id):
-                if is_alive(attempt.worker) and attempt.lease_until > self.clock():
+                if is_alive(attempt.worker) and attempt.lease_until > now:
                     raise StudyBusyError(
                         f"this study is being run by {attempt.worker} (trial {trial.arm} seed {trial.seed}, last heard "
                         f"of at {attempt.heartbeat_at:%H:%M:%S} UTC): wait for it, or stop it first"
@@ -126,7 +133,7 @@ class Ledger(Attempts):
                 self._move_trial(session, trial, self._open_state(session, trial))
                 trial.reason = None
             if study.state != StudyState.COMPLETE and not (study.owner and study.state == StudyState.RUNNING):
-                move_study(session, study, StudyState.RUNNING, self.clock())
+                move_study(session, study, StudyState.RUNNING, now)
                 study.request = study.reason = None
 
     def end_study(
@@ -149,7 +156,7 @@ class Ledger(Attempts):
             study.request = None
             study.reason = reason or (self._first_failure(session, study_id) if state is StudyState.FAILED else None)
             if study.state != state:
-                move_study(session, study, state, self.clock())
+                move_study(session, study, state, self.now(session))
             return state
 
     @staticmethod
@@ -162,12 +169,12 @@ class Ledger(Attempts):
         """It cannot succeed, whoever tries; nothing is left running. Also of one that `runner` has just handed back."""
         with writing(self.engine) as session:
             study = session.get(StudyRow, study_id, with_for_update=True)
-            if study is None or study.runner not in (runner, None) or study.state not in _OPEN:
+            if study is None or study.runner not in (runner, None) or study.state not in OPEN:
                 return  # another process has taken over
             self.take_back(session, study_id)
             study.runner = study.runner_until = study.request = None
             study.reason = reason
-            move_study(session, study, StudyState.FAILED, self.clock())
+            move_study(session, study, StudyState.FAILED, self.now(session))
 
     def check_schema(self) -> None:
         """Raise SchemaChangedError where the database was upgraded since it was opened."""
@@ -201,7 +208,7 @@ class Ledger(Attempts):
             if study is None:
                 raise UnknownStudyError(f"there is no study {study_id}")
             running = study.state == StudyState.RUNNING
-            if running and (study.owner or (study.runner_until is not None and study.runner_until > self.clock())):
+            if running and (study.owner or (study.runner_until is not None and study.runner_until > self.now(session))):
                 raise StudyBusyError("the study is running: cancel it, or stop its command, and delete it then")
             files = select(CheckpointRow.file).join(TrialRow, TrialRow.id == CheckpointRow.trial_id)
             on_the_way = select(SnapshotRow.file).join(CheckpointRow, CheckpointRow.id == SnapshotRow.checkpoint_id)

@@ -27,7 +27,7 @@ class LedgerFigures:
     """The ledger in numbers. They tell of nobody's studies.
 
     waiting: studies in the queue; oldest_waiting: when the one that waits longest came into it, None where none waits.
-    busy: workers seen that run a study. size: bytes.
+    busy: workers seen that run a study. size: bytes. at: when all this was so, by the database's clock.
     """
 
     waiting: int
@@ -35,12 +35,13 @@ class LedgerFigures:
     workers: int
     busy: int
     size: int
+    at: datetime
 
 
 def ledger_figures(engine: Engine, now: datetime) -> LedgerFigures:
     """All of it as it is at one moment; quick whatever the size of the ledger."""
     with reading(engine) as session:
-        return LedgerFigures(*_queue(session), *_workers(session, now), _size(session))
+        return LedgerFigures(*_queue(session), *_workers(session, now), _size(session), now)
 
 
 def records_by_state(engine: Engine) -> dict[str, dict[str, int]]:

@@ -14,6 +14,7 @@ from bln_search.core.errors import KeyReusedError, StudyBusyError, StudyChangedE
 from bln_search.core.states import Request, StudyState, check_transition
 from bln_search.specs.study import StudySpec
 from bln_search.storage.attempts import LEASE
+from bln_search.storage.clock import time_within
 from bln_search.storage.engine import reading, writing
 from bln_search.storage.events import append_event
 from bln_search.storage.ledger import Ledger
@@ -43,6 +44,10 @@ class Queue:
         self.engine = ledger.engine
         self.clock = ledger.clock
 
+    def now(self, session: Session) -> datetime:
+        """The time by the queue's clock, within a transaction."""
+        return time_within(self.clock, session)
+
     def submit(self, study: StudySpec, owner: str, key: str | None = None, most: int | None = None) -> Submission:
         """Write the study down for a worker to take; the same study of the same owner is the same study.
 
@@ -69,7 +74,7 @@ class Queue:
                 if known.digest != study.digest:
                     raise KeyReusedError("this idempotency key was sent before with another study: use a new key")
                 return Submission(known.study_id, new=False)
-            study_id, new = accept_study(session, study, self.clock(), owner)
+            study_id, new = accept_study(session, study, self.now(session), owner)
             if new:
                 self._check_open(session, owner, most)
             if key is not None:
@@ -87,9 +92,10 @@ class Queue:
             study = self._next(session, cap)
             if study is None:
                 return None
-            session.get_one(AccountRow, study.owner).claimed_at = self.clock()
-            study.runner, study.runner_until = worker, self.clock() + LEASE
-            move_study(session, study, StudyState.RUNNING, self.clock())
+            now = self.now(session)
+            session.get_one(AccountRow, study.owner).claimed_at = now
+            study.runner, study.runner_until = worker, now + LEASE
+            move_study(session, study, StudyState.RUNNING, now)
             return study.id
 
     def _next(self, session: Session, cap: int) -> StudyRow | None:
@@ -129,9 +135,11 @@ class Queue:
         """
         with writing(self.engine) as session:
             rows = select(StudyRow).where(StudyRow.state == StudyState.RUNNING, StudyRow.owner != "")
-            for study in session.scalars(rows.with_for_update(skip_locked=True)).all():
+            running = session.scalars(rows.with_for_update(skip_locked=True)).all()
+            now = self.now(session)
+            for study in running:
                 until = study.runner_until
-                lives = study.runner and until is not None and until > self.clock() and is_alive(study.runner)
+                lives = study.runner and until is not None and until > now and is_alive(study.runner)
                 if lives and study.runner != worker:
                     continue
                 self.ledger.take_back(session, study.id)
@@ -144,7 +152,7 @@ class Queue:
                 elif study.losses >= _LOSSES:
                     state = StudyState.FAILED
                     study.reason = f"{study.losses} workers died on this study, one after another, without a result"
-                move_study(session, study, state, self.clock())
+                move_study(session, study, state, now)
 
     def request(self, study_id: int, request: Request) -> None:
         """Pause or cancel a study: at once where nobody runs it, else whoever does sees to it. Again is no error."""
@@ -155,11 +163,11 @@ class Queue:
                 return
             check_transition(StudyState(study.state), state)
             if study.state != StudyState.RUNNING:
-                move_study(session, study, state, self.clock())
+                move_study(session, study, state, self.now(session))
             elif study.request != request:
                 study.request = request
                 study.revision += 1
-                append_event(session, study_id, self.clock(), f"{request}_requested", {})
+                append_event(session, study_id, self.now(session), f"{request}_requested", {})
 
     def resume(self, study_id: int, most: int | None = None) -> None:
         """Put a study back into the queue, failed trials included; take a request back that was not seen to yet.
@@ -171,7 +179,7 @@ class Queue:
             if study.state == StudyState.RUNNING and study.request is not None:
                 study.request = None
                 study.revision += 1
-                append_event(session, study_id, self.clock(), "request_withdrawn", {})
+                append_event(session, study_id, self.now(session), "request_withdrawn", {})
             elif not study.owner:
                 raise StudyBusyError(
                     "this study belongs to a command, not to the queue: `bln-search run` goes on with it"
@@ -180,7 +188,7 @@ class Queue:
                 check_transition(StudyState(study.state), StudyState.ACCEPTED)
                 paused = study.state == StudyState.PAUSED
                 study.reason, study.losses = None, 0
-                move_study(session, study, StudyState.ACCEPTED, self.clock())
+                move_study(session, study, StudyState.ACCEPTED, self.now(session))
                 self._check_open(session, study.owner, None if paused else most)
 
     def change(self, study_id: int, changes: dict[str, str | int], revision: int | None = None) -> None:
@@ -200,7 +208,7 @@ class Queue:
                 setattr(study, name, value)
             if real:
                 study.revision += 1
-                append_event(session, study_id, self.clock(), "study_changed", {"fields": sorted(real)})
+                append_event(session, study_id, self.now(session), "study_changed", {"fields": sorted(real)})
 
     def delete(self, study_id: int) -> list[str]:
         """Remove a study that nobody runs, with all it holds; returns the checkpoint files that are free now."""
@@ -221,7 +229,7 @@ class Queue:
     def sign_in(self, worker: str, device: str, version: str) -> None:
         """A worker says that it is there, every few seconds; those long silent are forgotten."""
         with writing(self.engine) as session:
-            now = self.clock()
+            now = self.now(session)
             row = session.get(WorkerRow, worker)
             if row is None:
                 session.add(WorkerRow(name=worker, started_at=now, heartbeat_at=now, device=device, version=version))

@@ -81,6 +81,7 @@ def analyze(
     where a search of layers was asked to stop: it goes on from there another time.
     """
     results = results_of(ledger.engine, study_id)
+    place = None if place is None else place.here
     try:
         if place is not None:
             searched = _search_layers(ledger, study_id, place, attended or Attended())

@@ -30,6 +30,7 @@ from bln_search.storage.analyses import claim_analysis, release_analysis
 from bln_search.storage.belonging import mark
 from bln_search.storage.ledger import Ledger
 from bln_search.storage.queue import SEEN, Queue
+from bln_search.storage.worker_errors import record_worker_error
 from bln_search.worker.analysis import Attended, analyze
 from bln_search.worker.identity import is_alive, own_name
 from bln_search.worker.layers import StoppedError
@@ -40,7 +41,13 @@ _IDLE = 1.0
 """Seconds between two looks at an empty queue."""
 
 _AFTER_ERROR = 10.0
-"""Seconds to wait where the database or the disk does not do its part."""
+"""Seconds to wait where the database or the disk does not do its part, or after an error that nobody foresaw."""
+
+_ERRORS = 2
+"""Errors nobody foresaw, without a trial ended in between, after which a study counts as failed."""
+
+_MACHINE_ERRORS = 5
+"""As many of errors that speak of the machine, like the workers that may die on a study."""
 
 
 class Worker:
@@ -130,7 +137,7 @@ class Worker:
             raise
         except Exception as error:  # noqa: BLE001 - one bad study must not end the worker
             _log.exception("study %d: unforeseen", study_id, extra=about)
-            self.ledger.fail_study(study_id, self.name, f"{type(error).__name__}: {error}")
+            self._give_up(study_id, error)
         else:
             _log.info("study %d: %s", study_id, state, extra=about)
             if state is StudyState.COMPLETE:
@@ -164,6 +171,15 @@ class Worker:
             _log.info("study %d: another worker goes on with its analysis", study_id, extra={"study_id": study_id})
         except UnknownStudyError:
             _log.info("study %d: deleted before it was analysed", study_id, extra={"study_id": study_id})
+
+    def _give_up(self, study_id: int, error: Exception) -> None:
+        """Hand the study back after an error nobody foresaw, for another try; it has failed where there were enough."""
+        machine = isinstance(error, OSError | EOFError | MemoryError)
+        reason = f"{type(error).__name__}: {error}"
+        most = _MACHINE_ERRORS if machine else _ERRORS
+        if not record_worker_error(self.ledger, study_id, self.name, reason, most):
+            self._hand_back(study_id)
+        self.stopping.wait(_AFTER_ERROR)
 
     def _hand_back(self, study_id: int) -> None:
         try:

@@ -49,6 +49,11 @@ _LOOK = 0.5
 _WRITE = 0.5
 """Seconds after which epochs are written down at the latest."""
 
+_TOO_LARGE = (
+    "in training, with no other trial of this run beside it: lower training.batch_size or the model's widths, or take "
+    "a device with more memory"
+)
+
 _TRIES = 3
 """Attempts at a trial in one run when the machinery fails or memory runs out."""
 
@@ -126,6 +131,9 @@ class _Run:
         self.worker = own_name()
         self.points: Points | None = None
         self.waiting: deque[OpenTrial] = deque()
+        self.alone: deque[OpenTrial] = deque()
+        self.alone_token: int | None = None
+        self.evaluating: set[int] = set()
         self.trial_of: dict[int, int] = {}
         self.tries: dict[int, int] = {}
         self.memory_limits: dict[int, int] = {}
@@ -179,14 +187,16 @@ class _Run:
         None where there is none, or no room for what it would write.
         """
         assert self.points is not None
-        if self.lacking_room() is not None:
+        if self.lacking_room() is not None or self.alone_token in self.trial_of:
             return None
         if not self.waiting:
             self.waiting.extend(self.points.suggest())
-        if not self.waiting:
+        alone = not self.waiting
+        trial = self._next_trial()
+        if trial is None:
             return None
-        trial = self.waiting.popleft()
         token = self.ledger.claim(trial.id, self.worker)
+        self.alone_token = token if alone else None
         self.trial_of[token] = trial.id
         self.tries[trial.id] = self.tries.get(trial.id, 0) + 1
         return Task(
@@ -196,7 +206,14 @@ class _Run:
             prunable=self.points.prunable,
             memory_limit=self.memory_limits.get(trial.id),
             measured=self.points.measured,
+            alone=alone,
         )
+
+    def _next_trial(self) -> OpenTrial | None:
+        """One that waits; else, once none is under way, one that ran out of memory in training beside others."""
+        if self.waiting:
+            return self.waiting.popleft()
+        return self.alone.popleft() if self.alone and not self.trial_of else None
 
     def report(self, task: Task, message: Message) -> Verdict:
         """Write a message down, then show it."""
@@ -221,6 +238,7 @@ class _Run:
         match message:
             case TrainingDone(checkpoint):
                 self.ledger.record_checkpoint(token, checkpoint)
+                self.evaluating.add(token)
             case EvaluationDone(evaluations, probes):
                 self.ledger.record_evaluations(token, evaluations, probes)
                 self.trial_of.pop(token)
@@ -247,12 +265,21 @@ class _Run:
         if message.data_absent:  # a machine that fails at once would be handed every trial there is
             raise DataAbsentError(message.reason)
         trial_id = self.trial_of.pop(task.token)
+        self.tries[trial_id] -= message.process_lost
         again = message.failure is not FailureClass.USER_ERROR and self.tries[trial_id] < _TRIES
-        if message.failure is FailureClass.OUT_OF_MEMORY:
+        waiting, reason = self.alone if task.alone else self.waiting, message.reason
+        if message.failure is FailureClass.OUT_OF_MEMORY and self._evaluates(task):
             self.memory_limits[trial_id] = (task.memory_limit or MEMORY_LIMIT) // 2
-        self.ledger.record_failure(task.token, message.failure, message.reason, again=again)
+        elif message.failure is FailureClass.OUT_OF_MEMORY:
+            waiting, again = self.alone, again and not task.alone
+            reason = f"{reason} ({_TOO_LARGE})" if task.alone else reason
+        self.ledger.record_failure(task.token, message.failure, reason, again=again)
         if again:
-            self.waiting.append(self.ledger.open_trial(trial_id))
+            waiting.append(self.ledger.open_trial(trial_id))
+
+    def _evaluates(self, task: Task) -> bool:
+        """Was the task's network trained already? Evaluation can do with less memory, training cannot."""
+        return task.checkpoint is not None or task.token in self.evaluating
 
 
 @contextmanager

@@ -132,7 +132,7 @@ def test_options_stand_in_for_what_the_study_says(home, call):
         (("layered", "--estimate", "epoch"), 2, "the arm ln has no estimate `epoch`: it has frozen"),
         (("layered", "--search", "best"), 2, "--search"),
         (("layered", "--evaluations", "3"), 2, "16"),
-        (("layered", "--folds", "1"), 2, "should be greater than or equal to 2"),
+        (("layered", "--folds", "1"), 2, "Invalid value for '--folds'"),
         (("layered", "--folds", "9"), 3, "2 of 2 networks were not searched: ln seed 0: 9 folds of 3 mini-batches"),
         (("layered", "--group", "a=encoder.*"), 3, "the pattern 'encoder.*' of the group 'a' fits no normalization"),
     ],

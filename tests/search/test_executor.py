@@ -23,6 +23,15 @@ from bln_search.search.workers import choose_workers, quota
             FailureClass.OUT_OF_MEMORY,
             False,
         ),
+        (RuntimeError("CUDA out of memory. Tried to allocate"), FailureClass.OUT_OF_MEMORY, False),
+        (torch.AcceleratorError("CUDA error: out of memory"), FailureClass.OUT_OF_MEMORY, False),
+        (
+            RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+            FailureClass.OUT_OF_MEMORY,
+            False,
+        ),
+        (RuntimeError("cuDNN error: CUDNN_STATUS_ALLOC_FAILED"), FailureClass.OUT_OF_MEMORY, False),
+        (RuntimeError("cuDNN error: CUDNN_STATUS_INTERNAL_ERROR"), FailureClass.INFRASTRUCTURE, False),
         (OSError(errno.EIO, "input/output error"), FailureClass.INFRASTRUCTURE, False),
         (ConnectionResetError(), FailureClass.INFRASTRUCTURE, False),
         (torch.AcceleratorError("CUDA error: an illegal memory access"), FailureClass.INFRASTRUCTURE, False),
@@ -46,6 +55,15 @@ def test_only_an_accelerator_spoils_the_process_for_what_comes_next():
     assert failed(torch.AcceleratorError("CUDA error: an illegal memory access")).process_spoilt
     assert not failed(torch.OutOfMemoryError("CUDA out of memory")).process_spoilt
     assert not failed(OSError(errno.EIO, "input/output error")).process_spoilt
+
+
+@pytest.mark.parametrize(("free", "failure"), [(1, FailureClass.OUT_OF_MEMORY), (50, FailureClass.INFRASTRUCTURE)])
+def test_cudnn_errors_are_put_down_to_memory_where_that_is_scarce(monkeypatch, free, failure):
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (free, 100))
+    message = failed(RuntimeError("cuDNN error: CUDNN_STATUS_INTERNAL_ERROR"))
+    assert message.failure is failure
+    assert message.process_spoilt == (failure is FailureClass.INFRASTRUCTURE)
 
 
 def test_a_real_allocation_that_cannot_be_is_out_of_memory():

@@ -29,6 +29,17 @@ def steps(messages, error):
     return run_task
 
 
+@pytest.mark.parametrize(
+    ("gpus", "alone", "fractions"), [(0, False, []), (1, False, []), (0.25, False, [0.25]), (0.25, True, [1.0])]
+)
+def test_a_part_of_a_gpu_is_a_part_of_its_memory_unless_the_trial_runs_alone(monkeypatch, gpus, alone, fractions):
+    given = []
+    monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", given.append)
+    made = object.__new__(ray_parts.TaskTrainable)
+    made._take({"task": Task(1, None, alone=alone), "place": None, "gpus": gpus})
+    assert given == fractions
+
+
 def test_what_spoils_a_process_is_raised_behind_all_it_said(trainable, monkeypatch):
     """Tune ends a process that raises, and uses one again that does not."""
     monkeypatch.setattr(ray_parts, "run_task", steps([SAID], torch.AcceleratorError("CUDA error")))

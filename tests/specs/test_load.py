@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bln_search.core.errors import SpecError
-from bln_search.specs import load_study, parse_study
+from bln_search.specs import load, load_study, parse_study
 from tests.conftest import ROOT
 
 GOOD = """name: study
@@ -68,7 +68,8 @@ def test_what_is_held_out_is_a_number_or_a_fraction_and_said_in_one_sentence(val
 
 @pytest.mark.parametrize(("value", "read"), [("0.2", 0.2), ("300", 300), ("1.0", 1), ("1e3", 1000)])
 def test_what_is_held_out_may_be_written_either_way(value, read):
-    assert parse_study(GOOD.replace("name: digits", f"name: digits, validation: {value}")).data.validation == read
+    text = GOOD.replace("name: digits", f"name: digits, validation: {value}") + "\ntraining: {batch_size: 1}\n"
+    assert parse_study(text).data.validation == read
 
 
 def test_an_arms_population_names_an_estimate_once():
@@ -118,8 +119,35 @@ def test_a_file_that_is_missing_or_too_large_is_one_clear_error(tmp_path):
         load_study(tmp_path / "bytes.yaml")
 
 
-def test_deeply_nested_input_is_an_error_not_a_crash():
-    assert problems("a: " + "[" * 5000)
+DEEP = {
+    "brackets": "name: x\na: " + "[" * 50_000,
+    "closed brackets": "name: x\na: " + "[" * 500 + "]" * 500,
+    "braces": "name: x\na: " + "{b: " * 5_000,
+    "dashes": "\n" + "- " * 5_000,
+    "keys": "name: x\n" + "? " * 5_000,
+    "what only one parser reads": "%YAML 1.3\n--- " + "[" * 5_000,
+}
+
+
+@pytest.mark.parametrize("scanners", [load._SCANNERS, load._SCANNERS[-1:]])
+@pytest.mark.parametrize("text", DEEP.values(), ids=DEEP)
+def test_deeply_nested_text_is_refused_before_anything_is_made_of_it(monkeypatch, text, scanners):
+    monkeypatch.setattr(load, "_SCANNERS", scanners)
+    monkeypatch.setattr(load, "_compose", None)
+    (problem,) = problems(text)
+    assert problem == "line 2: this is nested more than 50 levels deep; a study needs far fewer"
+
+
+def test_brackets_that_are_text_are_no_nesting():
+    assert parse_study(GOOD + 'title: "' + "[" * 60 + '"').title == "[" * 60
+
+
+def test_a_text_with_very_many_values_is_refused_before_anything_is_made_of_it(monkeypatch):
+    monkeypatch.setattr(load, "_compose", None)
+    assert problems("seeds: [" + "0, " * 50_000 + "]") == [
+        "there are more than 50,000 keys and values in it: a study needs far fewer"
+    ]
+    assert "1,000,001 characters" in problems("#" * 1_000_001)[0]
 
 
 @given(st.text(max_size=200))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import create_engine, text
 
 from bln_search.core.errors import LedgerError, StorageFullError
 from bln_search.storage.engine import make_engine, writing
@@ -29,7 +29,9 @@ def test_a_url_that_leads_nowhere_is_one_clear_error(tmp_path, make_url, message
 
 def test_a_postgres_that_does_not_answer_is_given_up_unless_the_url_says_how_long(monkeypatch):
     given = []
-    monkeypatch.setattr("bln_search.storage.engine.create_engine", lambda _url, **options: given.append(options))
+    monkeypatch.setattr(
+        "bln_search.storage.engine.create_engine", lambda _url, **options: given.append(options) or create_engine(_url)
+    )
     make_engine("postgresql+psycopg://host/name")
     make_engine("postgresql+psycopg://host/name?connect_timeout=99")
     assert given[0]["connect_args"] == {"connect_timeout": 10, "tcp_user_timeout": 30_000}

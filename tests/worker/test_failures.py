@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 
 from bln_search.core.errors import DataAbsentError
+from bln_search.core.records import CheckpointRecord
 from bln_search.core.states import FailureClass, StudyState, TrialState
 from bln_search.evaluation.memory import MEMORY_LIMIT
-from bln_search.search.messages import TaskFailed, TrainingDiverged
+from bln_search.search.messages import TaskFailed, TrainingDiverged, TrainingDone
+from bln_search.specs import parse_study
 from bln_search.storage import queries
 from bln_search.worker import run_study
-from tests.worker.test_run import Watcher, ledger, study  # noqa: F401 - fixtures
+from tests.worker.test_run import STUDY, Watcher, ledger, study  # noqa: F401 - fixtures
 
 
 class Scripted:
@@ -23,7 +25,9 @@ class Scripted:
     def run(self, next_task, report, pulse, trials=1):
         while (task := next_task()) is not None:
             self.tasks.append(task)
-            report(task, self.messages.pop(0) if self.messages else TrainingDiverged("scripted"))
+            said = self.messages.pop(0) if self.messages else TrainingDiverged("scripted")
+            for message in said if isinstance(said, tuple) else (said,):
+                report(task, message)
             pulse([])
 
 
@@ -31,10 +35,13 @@ def failures(ledger, study_id):  # noqa: F811
     return [event.data for event in queries.events(ledger.engine, study_id) if event.kind == "attempt_failed"]
 
 
-def test_out_of_memory_is_tried_again_with_half_the_chunk(ledger):  # noqa: F811
+FULL = TaskFailed(FailureClass.OUT_OF_MEMORY, "out of memory")
+TRAINED = TrainingDone(CheckpointRecord("file", "0" * 64, 2, "FFFF", 0.5, {}))
+
+
+def test_out_of_memory_in_evaluation_is_tried_again_with_half_the_chunk(ledger):  # noqa: F811
     study_id = ledger.accept(study())
-    full = TaskFailed(FailureClass.OUT_OF_MEMORY, "out of memory")
-    executor = Scripted(full, TrainingDiverged("scripted"), full)
+    executor = Scripted((TRAINED, FULL), TrainingDiverged("scripted"), FULL)
     assert run_study(ledger, study_id, executor, Watcher()) is StudyState.COMPLETE
     first = executor.tasks[0].trial.key
     assert [task.memory_limit for task in executor.tasks if task.trial.key == first] == [
@@ -43,6 +50,47 @@ def test_out_of_memory_is_tried_again_with_half_the_chunk(ledger):  # noqa: F811
         MEMORY_LIMIT // 4,
     ]
     assert [task.memory_limit for task in executor.tasks if task.trial.key != first] == [None]
+
+
+class SideBySide:
+    """Two trials at a time; those of the first seed run out of memory as often as it is told."""
+
+    def __init__(self, times):
+        self.times = times
+        self.begun = []
+
+    def run(self, next_task, report, pulse, trials=1):
+        live = []
+        while True:
+            while len(live) < 2 and (task := next_task()) is not None:
+                live.append(task)
+                self.begun.append((task.trial.seed, task.alone, len(live), task.memory_limit))
+            if not live:
+                return
+            task = live.pop(0)
+            full = task.trial.seed == 0 and self.times > 0
+            self.times -= full
+            report(task, FULL if full else TrainingDiverged("scripted"))
+            pulse([task.token for task in live])
+
+
+def test_out_of_memory_in_training_is_tried_again_alone(ledger):  # noqa: F811
+    study_id = ledger.accept(parse_study(STUDY.replace("LR", "0.002").replace("[0, 1]", "[0, 1, 2, 3]")))
+    executor = SideBySide(1)
+    assert run_study(ledger, study_id, executor, Watcher()) is StudyState.COMPLETE
+    assert [seed for seed, _, _, _ in executor.begun] == [0, 1, 2, 3, 0]
+    assert executor.begun[-1] == (0, True, 1, None)  # and evaluates in as much memory as others
+    assert not any(alone for _, alone, _, _ in executor.begun[:-1])
+
+
+def test_out_of_memory_in_training_alone_says_what_would_help(ledger):  # noqa: F811
+    study_id = ledger.accept(study())
+    executor = SideBySide(2)
+    assert run_study(ledger, study_id, executor, Watcher()) is StudyState.FAILED
+    assert [seed for seed, _, _, _ in executor.begun] == [0, 1, 0]
+    first, second = failures(ledger, study_id)
+    assert (first["again"], second["again"]) == (True, False)
+    assert "with no other trial of this run beside it: lower training.batch_size" in second["reason"]
 
 
 def test_the_machinery_is_given_three_tries_and_a_user_error_one(ledger):  # noqa: F811
@@ -59,6 +107,14 @@ def test_the_machinery_is_given_three_tries_and_a_user_error_one(ledger):  # noq
         ("infrastructure", False),
     ]
     assert ledger.find_study("small").trials == {TrialState.FAILED: 2}
+
+
+def test_a_process_that_was_lost_costs_no_attempt(ledger):  # noqa: F811
+    study_id = ledger.accept(study())
+    lost = TaskFailed(FailureClass.INFRASTRUCTURE, "EOFError", process_lost=True)
+    executor = Scripted(*[lost] * 7)
+    assert run_study(ledger, study_id, executor, Watcher()) is StudyState.COMPLETE
+    assert [one["again"] for one in failures(ledger, study_id)] == [True] * 7
 
 
 def test_a_machine_without_the_data_costs_no_trial(ledger):  # noqa: F811

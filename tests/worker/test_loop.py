@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import pytest
+from sqlalchemy import func, select
 
 from bln_search.core.checkpoints import Folder
 from bln_search.core.errors import ClusterError
-from bln_search.core.states import StudyState
+from bln_search.core.states import Request, StudyState
 from bln_search.core.words import Scope
+from bln_search.search import local, process_losses
 from bln_search.search.local import LocalExecutor
 from bln_search.search.place import Place
 from bln_search.specs import parse_study
+from bln_search.storage import queries
 from bln_search.storage.access import create_token
 from bln_search.storage.browse import find_study_line, workers_seen
+from bln_search.storage.engine import reading
 from bln_search.storage.ledger import open_ledger
 from bln_search.storage.queue import Queue
+from bln_search.storage.tables import AttemptRow
+from bln_search.worker import loop
 from bln_search.worker.loop import Worker
 from tests.data.reviews import made_up, write_lines
 
@@ -30,6 +36,12 @@ training: {epochs: 1, batch_size: BATCH}
 
 def study(name, data="digits", batch="25"):
     return parse_study(STUDY.replace("NAME", name).replace("DATA", data).replace("BATCH", batch))
+
+
+def accepted_earlier():
+    """A study of an earlier version, which took mini-batches that are larger than a split."""
+    one = study("bad")
+    return one.model_copy(update={"training": one.training.model_copy(update={"batch_size": 1000})})
 
 
 @pytest.fixture
@@ -53,11 +65,11 @@ def test_what_waits_is_carried_out_until_nothing_waits(worker):
 
 
 @pytest.mark.parametrize(
-    ("how", "reason"),
-    [({"data": "cifar10"}, "give the folder that holds it"), ({"batch": "1000"}, "mini-batch")],
+    ("wrong", "reason"),
+    [(study("bad", data="cifar10"), "give the folder that holds it"), (accepted_earlier(), "mini-batch")],
 )
-def test_a_study_that_cannot_be_run_fails_with_its_reason_and_the_next_is_run(worker, how, reason):
-    bad = worker.queue.submit(study("bad", **how), "ada").study_id
+def test_a_study_that_cannot_be_run_fails_with_its_reason_and_the_next_is_run(worker, wrong, reason):
+    bad = worker.queue.submit(wrong, "ada").study_id
     good = worker.queue.submit(study("good"), "ada").study_id
     worker.work(once=True)
     assert line(worker, bad).state == StudyState.FAILED
@@ -77,18 +89,106 @@ def test_what_one_should_know_of_the_data_is_said_once(worker, tmp_path, caplog)
         assert caplog.messages.count(remark) == 1
 
 
-def test_an_error_nobody_foresaw_fails_the_study_and_not_the_worker(worker, caplog):
-    class Broken:
-        def run(self, *_arguments):
-            raise ZeroDivisionError("oh")
+class Broken:
+    """An executor that fails with these errors in turn, and then works."""
 
-    study_id = worker.queue.submit(study("a"), "ada").study_id
-    worker.executor = Broken()
+    def __init__(self, executor, *errors):
+        self.executor, self.errors = executor, list(errors)
+
+    def run(self, *arguments):
+        if self.errors:
+            raise self.errors.pop(0)
+        self.executor.run(*arguments)
+
+
+def errors_seen(worker, study_id):
+    events = queries.events(worker.ledger.engine, study_id)
+    return [event.data["reason"] for event in events if event.kind == "worker_error"]
+
+
+class TestAnErrorNobodyForesaw:
+    @pytest.fixture(autouse=True)
+    def _no_waiting(self, monkeypatch):
+        monkeypatch.setattr(loop, "_AFTER_ERROR", 0.0)
+
+    def test_gives_the_study_a_second_try(self, worker):
+        study_id = worker.queue.submit(study("a"), "ada").study_id
+        worker.executor = Broken(worker.executor, ZeroDivisionError("oh"))
+        worker.work(once=True)
+        assert line(worker, study_id).state == StudyState.COMPLETE
+        assert errors_seen(worker, study_id) == ["ZeroDivisionError: oh"]
+
+    def test_fails_the_study_at_the_second_and_not_the_worker(self, worker, caplog):
+        bad = worker.queue.submit(study("a"), "ada").study_id
+        worker.executor = Broken(worker.executor, *[ZeroDivisionError("oh")] * 2)
+        good = worker.queue.submit(study("b"), "ada").study_id
+        worker.queue.change(bad, {"priority": 1})
+        worker.work(once=True)
+        assert line(worker, bad).state == StudyState.FAILED
+        assert line(worker, bad).reason == "ZeroDivisionError: oh"
+        assert line(worker, bad).trials == {"waiting": 1}
+        assert line(worker, good).state == StudyState.COMPLETE
+        assert any(record.exc_info for record in caplog.records)
+
+    def test_is_counted_over_workers(self, worker):
+        study_id = worker.queue.submit(study("a"), "ada").study_id
+        for _ in range(2):
+            another = Worker(worker.ledger, worker.place, Broken(None, ZeroDivisionError("oh")), cap=2)
+            assert another.queue.claim(another.name, lambda _: True, 1) == study_id
+            another._carry_out(study_id)
+        assert line(worker, study_id).state == StudyState.FAILED
+
+    def test_counts_anew_once_a_person_resumed_the_study(self, worker):
+        study_id = worker.queue.submit(study("a"), "ada").study_id
+        executor, worker.executor = worker.executor, Broken(None, *[ZeroDivisionError("oh")] * 2)
+        worker.work(once=True)
+        worker.queue.resume(study_id)
+        worker.executor = Broken(executor, ZeroDivisionError("oh"))
+        worker.work(once=True)
+        assert line(worker, study_id).state == StudyState.COMPLETE
+
+    def test_that_speaks_of_the_machine_fails_no_study_before_the_fifth(self, worker):
+        study_id = worker.queue.submit(study("a"), "ada").study_id
+        executor = worker.executor
+        worker.executor = Broken(executor, *[EOFError("unexpected EOF")] * 4)
+        worker.work(once=True)
+        assert line(worker, study_id).state == StudyState.COMPLETE
+        other = worker.queue.submit(study("b"), "ada").study_id
+        worker.executor = Broken(executor, *[OSError(24, "Too many open files")] * 5)
+        worker.work(once=True)
+        assert line(worker, other).state == StudyState.FAILED
+
+    def test_leaves_a_requested_pause_in_force(self, worker):
+        study_id = worker.queue.submit(study("a"), "ada").study_id
+
+        class PausedMeanwhile:
+            def run(self, *_arguments):
+                worker.queue.request(study_id, Request.PAUSE)
+                raise ZeroDivisionError("oh")
+
+        worker.executor = PausedMeanwhile()
+        worker.work(once=True)
+        assert line(worker, study_id).state == StudyState.PAUSED
+
+
+def test_a_machine_that_starts_no_process_fails_no_study(worker, monkeypatch):
+    """One sick worker must not fail the queue."""
+    monkeypatch.setattr(loop, "_AFTER_ERROR", 0.0)
+    monkeypatch.setattr(process_losses, "PAUSES", (0.0, 0.0))
+    ids = [worker.queue.submit(study(name), "ada").study_id for name in ("a", "b")]
+    start, failures = local._CONTEXT.Process.start, iter(range(20))
+
+    def start_sometimes(process):
+        if next(failures, None) is not None:
+            raise EOFError("unexpected EOF")
+        start(process)
+
+    monkeypatch.setattr(local._CONTEXT.Process, "start", start_sometimes)
     worker.work(once=True)
-    assert line(worker, study_id).state == StudyState.FAILED
-    assert line(worker, study_id).reason == "ZeroDivisionError: oh"
-    assert line(worker, study_id).trials == {"waiting": 1}
-    assert any(record.exc_info for record in caplog.records)
+    assert [line(worker, one).state for one in ids] == [StudyState.COMPLETE] * 2
+    with reading(worker.ledger.engine) as session:
+        states = session.execute(select(AttemptRow.state, func.count()).group_by(AttemptRow.state)).all()
+    assert dict(map(tuple, states)) == {"failed": 20, "succeeded": 2}  # none is left live
 
 
 def test_without_its_cluster_it_hands_the_study_back_and_ends(worker):

@@ -103,8 +103,9 @@ def test_a_worker_killed_is_noticed_at_once_and_its_trial_tried_again(executor, 
 
 
 def test_what_cannot_succeed_is_tried_once(executor, ledger):  # noqa: F811
-    spec = parse_study(STUDY.replace("epochs: 2, learning_rate: LR", "epochs: 2, batch_size: 1500"))
-    study_id = ledger.accept(spec)
+    spec = parse_study(STUDY.replace("LR", "0.002"))  # accepted by an earlier version with a larger mini-batch
+    training = spec.training.model_copy(update={"batch_size": 1500})
+    study_id = ledger.accept(spec.model_copy(update={"training": training}))
     watcher = Watcher()
     assert run_study(ledger, study_id, executor, watcher) is StudyState.FAILED
     failures = [message for _, message in watcher.messages if isinstance(message, TaskFailed)]

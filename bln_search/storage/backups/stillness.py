@@ -27,10 +27,10 @@ def still(ledger: Ledger) -> int:
             ledger.take_back(session, study_id)
         running = session.scalars(select(StudyRow).where(StudyRow.state == StudyState.RUNNING)).all()
         for study in running:
-            append_event(session, study.id, ledger.clock(), "study_restored", {})
+            append_event(session, study.id, ledger.now(session), "study_restored", {})
             state = _following(study)
             study.runner = study.runner_until = study.request = None
-            move_study(session, study, state, ledger.clock())
+            move_study(session, study, state, ledger.now(session))
         return len(running)
 
 

@@ -1,0 +1,152 @@
+"""A Postgres that cannot be written to, ends connections or holds locks: a clear error, and work goes on afterwards."""
+
+from __future__ import annotations
+
+import pytest
+from sqlalchemy import create_engine, text
+from sqlalchemy.engine import make_url
+
+from bln_search.core.checkpoints import Folder
+from bln_search.core.errors import LedgerError
+from bln_search.core.states import StudyState
+from bln_search.core.words import Scope
+from bln_search.search.local import LocalExecutor
+from bln_search.search.place import Place
+from bln_search.storage import engine as engine_module
+from bln_search.storage.engine import make_engine, reading, rebuilding, writing
+from bln_search.storage.ledger import open_ledger
+from bln_search.worker import loop
+from bln_search.worker.loop import Worker
+from tests.contracts.conftest import execute
+from tests.service.conftest import World, body
+
+SMALL = {"training": {"epochs": 1}, "seeds": [0]}
+
+
+@pytest.fixture
+def kind():
+    return "postgres"
+
+
+class Postgres:
+    """A database that an administrator can make read-only."""
+
+    def __init__(self, server, url):
+        self.server, self.url = server, url
+        self.name = make_url(url).database
+
+    def end_connections(self):
+        execute(
+            self.server,
+            f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{self.name}'",
+        )
+
+    def make_read_only(self):
+        execute(self.server, f"ALTER DATABASE {self.name} SET default_transaction_read_only = on")
+        self.end_connections()
+
+    def make_writable(self):
+        """Without ending connections: a server that was promoted does not end them either."""
+        execute(self.server, f"ALTER DATABASE {self.name} RESET default_transaction_read_only")
+
+
+@pytest.fixture
+def database(postgres, url):
+    return Postgres(postgres, url)
+
+
+@pytest.fixture
+def world(tmp_path, database):
+    made = World(tmp_path / "home", database.url)
+    yield made
+    made.ledger.close()
+
+
+def is_unavailable(answer):
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.headers["retry-after"]
+    assert answer.json()["type"] == "urn:bln-search:problem:database"
+    return answer.status_code == 503
+
+
+def test_a_read_only_database_can_be_read_and_refuses_writes_as_unavailable(world, database):
+    client = world.client()
+    sent = client.post("/api/v1/studies", json=body())
+    assert sent.status_code == 201
+    path = f"/api/v1/studies/{sent.json()['id']}"
+    database.make_read_only()
+    assert client.get("/api/v1/studies").status_code == 200
+    assert is_unavailable(client.post("/api/v1/studies", json=body("other")))
+    assert is_unavailable(client.patch(path, json={"notes": "mine"}))
+    assert is_unavailable(client.post("/api/v1/session", json={"token": world.secrets["ada", Scope.WRITE]}))
+    database.make_writable()
+    assert client.post("/api/v1/studies", json=body("other")).status_code == 201
+
+
+def test_a_worker_waits_for_a_read_only_database_and_goes_on(world, database, tmp_path, monkeypatch):
+    monkeypatch.setattr(loop, "_AFTER_ERROR", 0.05)
+    study_id = world.client().post("/api/v1/studies", json=body(**SMALL)).json()["id"]
+    place = Place(tmp_path / "data", tmp_path / "cache", Folder(tmp_path / "checkpoints"))
+    ledger = open_ledger(database.url)
+    worker = Worker(ledger, place, LocalExecutor(place, 1), cap=2)
+    refused = []
+
+    def look():
+        """Called before each study is taken: makes the database writable when it has refused three times."""
+        refused.append(None)
+        if len(refused) == 4:
+            database.make_writable()
+
+    worker.lacking_room = look
+    database.make_read_only()
+    worker.work(once=True)
+    assert len(refused) > 4
+    assert ledger.study(study_id).state is StudyState.COMPLETE
+    ledger.close()
+
+
+def test_connections_that_an_administrator_ends_under_a_transaction_are_a_clear_error(database):
+    engine = make_engine(database.url)
+    with pytest.raises(LedgerError, match="cannot be used: "), writing(engine) as session:
+        session.execute(text("SELECT 1"))
+        database.end_connections()
+        session.execute(text("SELECT 1"))
+    with reading(engine) as session:
+        assert session.scalar(text("SELECT 1")) == 1
+    engine.dispose()
+
+
+def test_a_table_that_is_locked_holds_no_request_for_long(world, database, monkeypatch):
+    monkeypatch.setattr(engine_module, "_LOCK_SECONDS", 0.1)
+    world.ledger.engine.dispose()  # connections made from now on wait so long
+    client, other = world.client(), create_engine(database.url)
+    with other.begin() as connection:
+        connection.execute(text("LOCK TABLE study IN ACCESS EXCLUSIVE MODE"))
+        assert is_unavailable(client.get("/api/v1/studies"))
+        assert is_unavailable(client.post("/api/v1/studies", json=body()))
+    assert client.post("/api/v1/studies", json=body()).status_code == 201
+    other.dispose()
+
+
+def test_whoever_rebuilds_tables_waits_for_locks_as_long_as_it_takes(database):
+    limit = text("SHOW lock_timeout")
+    engine = make_engine(database.url)
+    for _ in range(2):
+        with rebuilding(engine) as connection:
+            assert connection.scalar(limit) == "0"
+        with reading(engine) as session:
+            assert session.scalar(limit) == "10s"
+    engine.dispose()
+    given = make_engine(f"{database.url}&options=-c%20lock_timeout%3D7s")
+    with reading(given) as session:
+        assert session.scalar(limit) == "7s"
+    given.dispose()
+
+
+@pytest.mark.parametrize("state", ["08006", "25006", "53300", "55P03", "57P01", "57P03", "57014"])
+def test_every_state_of_a_server_that_cannot_do_its_part_is_a_clear_error(database, state):
+    engine = make_engine(database.url)
+    fail = f"DO $$ BEGIN RAISE EXCEPTION 'because' USING ERRCODE = '{state}'; END $$"
+    with pytest.raises(LedgerError, match="cannot be used: because"), writing(engine) as session:
+        session.execute(text(fail))
+    engine.dispose()

@@ -1,0 +1,67 @@
+"""Mini-batches that a split does not hold are refused where the sizes of the data are known."""
+
+from __future__ import annotations
+
+import pytest
+
+from bln_search.core.errors import SpecError
+from bln_search.core.words import Split
+from bln_search.data import load_data
+from bln_search.data.prepared import prepare
+from bln_search.specs import parse_study
+from bln_search.specs.data import DataSpec
+from bln_search.specs.sizes import EXAMPLES, oversized, split_sizes
+
+STUDY = """
+name: study
+data: {name: digits, fraction: 0.2, validation: 200}
+model: {name: mlp}
+arms: [{method: bln}]
+"""  # 247 examples for training, 40 for validation, 360 for testing
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{}, {"validation": 200}, {"validation": 0.37, "fraction": 0.31}, {"fraction": 0.123, "stratified": False}],
+)
+def test_the_sizes_are_those_of_the_data(given, tmp_path):
+    spec = DataSpec(name="digits", **given)
+    data = prepare(load_data("digits", tmp_path, tmp_path), spec)
+    assert split_sizes(spec) == {split: len(inputs) for split, (inputs, _) in data.splits.items()}
+
+
+@pytest.mark.parametrize("name", ["cifar10", "mnist"])
+def test_the_published_sizes_are_those_of_the_files(name, real_data, tmp_path):
+    data = load_data(name, real_data, tmp_path)
+    assert EXAMPLES[name] == {Split.TRAIN: len(data.train_labels), Split.TEST: len(data.test_labels)}
+
+
+@pytest.mark.parametrize(
+    ("more", "place", "message"),
+    [
+        ("training: {batch_size: 41}", "training.batch_size", "41 examples is larger than the validation split"),
+        ("training: {batch_size: 248}", "training.batch_size", "248 examples is larger than the train split"),
+        (
+            "evaluation: {batch_sizes: [40, 41]}",
+            "evaluation.batch_sizes",
+            "larger than the validation split, which has 40",
+        ),
+        ("probes: {batch_sizes: [1, 300]}", "probes.batch_sizes", "300 examples is larger than the train split"),
+        ("space: {training.batch_size: {kind: choice, values: [25, 50]}}", "space", "50 examples is larger than"),
+    ],
+)
+def test_one_that_is_larger_is_refused_with_its_place(more, place, message):
+    with pytest.raises(SpecError, match=message) as refused:
+        parse_study(STUDY + more)
+    assert place in refused.value.problems[0]
+    assert len(refused.value.problems) == 1
+
+
+def test_the_largest_that_fits_is_taken():
+    more = "training: {batch_size: 40}\nevaluation: {batch_sizes: [1, 40]}\nprobes: {batch_sizes: [40]}"
+    assert list(oversized(parse_study(STUDY + more))) == []
+
+
+def test_data_of_unknown_size_are_left_to_the_worker(monkeypatch):
+    monkeypatch.delitem(EXAMPLES, "digits")
+    assert parse_study(STUDY + "training: {batch_size: 5000}").training.batch_size == 5000

@@ -1,0 +1,59 @@
+"""The forkserver, which starts the processes of trials, is killed again and again while it starts them."""
+
+from __future__ import annotations
+
+import random
+import signal
+import threading
+from multiprocessing import forkserver
+
+import psutil
+import pytest
+
+from bln_search.core.states import StudyState
+from bln_search.search import local
+from bln_search.storage.browse import find_study_line
+from bln_search.worker import loop
+from tests.worker.test_loop import study, worker  # noqa: F401 - a fixture
+
+KILLS = 10
+STUDIES = 4
+
+
+class Killer:
+    """Kills each forkserver soon after it has begun, until there were enough."""
+
+    def __init__(self, kills, seed):
+        self.left, self.drawn = kills, random.Random(seed)
+        self.over = threading.Event()
+        self.thread = threading.Thread(target=self._kill)
+
+    def _kill(self):
+        killed = None
+        while self.left and not self.over.wait(0.01):
+            pid = forkserver._forkserver._forkserver_pid
+            if pid in (None, killed):
+                continue
+            self.over.wait(self.drawn.uniform(0, 1))
+            psutil.Process(pid).send_signal(self.drawn.choice([signal.SIGTERM, signal.SIGKILL]))
+            killed, self.left = pid, self.left - 1
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_error):
+        self.over.set()
+        self.thread.join()
+        forkserver._forkserver._stop()  # the one killed last has ended before the next test starts a process
+
+
+@pytest.mark.skipif(local._METHOD != "forkserver", reason="processes are not started by a forkserver here")
+def test_no_study_fails_however_often_it_dies(worker, monkeypatch):  # noqa: F811
+    monkeypatch.setattr(loop, "_AFTER_ERROR", 0.1)
+    ids = [worker.queue.submit(study(f"s{number}"), "ada").study_id for number in range(STUDIES)]
+    forkserver._forkserver._stop()  # one of an earlier test is not killed as it starts
+    with Killer(KILLS, seed=7003) as killer:
+        worker.work(once=True)
+    assert killer.left == 0
+    assert [find_study_line(worker.ledger.engine, one)[0].state for one in ids] == [StudyState.COMPLETE] * STUDIES
