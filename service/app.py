@@ -16,6 +16,7 @@ from service.analyses import Analyses
 from service.boards import Boards
 from service.collector import LedgerCollector
 from service.context import Context
+from service.feed import Feed
 from service.gate import API, Gate
 from service.handlers import install_handlers
 from service.limits import Rates
@@ -24,6 +25,7 @@ from service.openapi import describe
 from service.pages import access, charts, compare, configuration, layers, leaderboard, new, study
 from service.pages import studies as study_list
 from service.pages.assets import Assets
+from service.readiness import cached_readiness
 from service.routes import analysis, configurations, events, operations, per_layer, results, studies, tokens
 
 _THREADS = 8
@@ -43,7 +45,7 @@ def make_app(context: Context | None) -> FastAPI:
         to_thread.current_default_thread_limiter().total_tokens = _THREADS
         yield
         if context is not None:
-            context.closing = True
+            context.feed.closing = True
 
     app = FastAPI(
         title="bln-search",
@@ -81,4 +83,6 @@ def make_context(settings: Settings, ledger: Ledger) -> Context:
         analyses=Analyses(ledger.engine),
         rates=Rates(settings.requests_a_minute),
         metrics=Metrics(LedgerCollector(ledger.engine, settings)),
+        feed=Feed(ledger.engine),
+        readiness=cached_readiness(ledger.engine),
     )

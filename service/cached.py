@@ -38,6 +38,11 @@ class Cached(Generic[T]):
         finally:
             self._lock.release()
 
+    def fresh(self) -> T | None:
+        """The value where it was made within `seconds`, without waiting for anything; else None."""
+        made = self._made
+        return made[1] if made is not None and self._is_fresh(made) else None
+
     def _is_fresh(self, made: tuple[float, T | None]) -> bool:
         return self._age(made) < self._seconds
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import UTC, datetime
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -15,6 +14,7 @@ from bln_search.core.checkpoints import Folder
 from bln_search.core.errors import BlnSearchError
 from bln_search.settings import Settings
 from bln_search.storage.belonging import is_mark
+from bln_search.storage.clock import DatabaseClock
 from bln_search.storage.monitoring import LedgerFigures, ledger_figures, records_by_state
 from service.cached import Cached, T
 
@@ -73,12 +73,12 @@ def _read(read: Callable[[], T]) -> T | None:
 
 
 def _read_ledger(engine: Engine) -> LedgerFigures | None:
-    return _read(lambda: ledger_figures(engine, datetime.now(UTC)))
+    return _read(lambda: ledger_figures(engine, DatabaseClock(engine)()))
 
 
 def _of_ledger(figures: LedgerFigures) -> Iterator[Metric]:
     since = figures.oldest_waiting
-    waited = 0.0 if since is None else max(0.0, (datetime.now(UTC) - since).total_seconds())
+    waited = 0.0 if since is None else max(0.0, (figures.at - since).total_seconds())
     yield _gauge("database_bytes", "size of the database", figures.size)
     yield _gauge("queue_studies", "studies that wait for a worker", figures.waiting)
     yield _gauge("queue_oldest_seconds", "how long the one that waits longest has waited", waited)

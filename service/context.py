@@ -14,8 +14,11 @@ from bln_search.storage.ledger import Ledger
 from bln_search.storage.queue import Queue
 from service.analyses import Analyses
 from service.boards import Boards
+from service.cached import Cached
+from service.feed import Feed
 from service.limits import Rates
 from service.metrics import Metrics
+from service.schemas import Readiness
 
 
 @dataclass
@@ -29,8 +32,9 @@ class Context:
     analyses: Analyses
     rates: Rates
     metrics: Metrics
+    feed: Feed
+    readiness: Cached[Readiness]
     streams: Counter[str] = field(default_factory=Counter)
-    closing: bool = False
 
     @property
     def engine(self) -> Engine:

@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
-from collections.abc import MutableMapping
+from collections.abc import AsyncIterator, Callable, MutableMapping
+from contextlib import asynccontextmanager
 from typing import Any
 
 from fastapi import Request
 from starlette.datastructures import MutableHeaders
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.context import Context
 from service.handlers import crashed, problem_response
+from service.pace import SLOWED, Pace
 from service.problems import RefusedError
 from service.requests import new_request_id
 
 _log = logging.getLogger("service.access")
 API = "/api/v1"
 """Where the REST API begins."""
+
+MOST_UNANSWERED = 32
+"""Requests at once whose answer has not begun; more would wait for a second or longer, and hold up everything else."""
+
+_ALWAYS_ADMITTED = ("/healthz", "/metrics", "/readyz", "/version")
+"""What says how the service is doing; none of it takes a thread of other requests."""
+
+_OPEN_A_SECOND = 100
+"""Of these requests: so many a second are answered at once, the others a moment later."""
 
 _HEADERS = {
     "Content-Security-Policy": "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'",
@@ -36,6 +49,8 @@ class Gate:
     def __init__(self, app: ASGIApp, context: Context) -> None:
         self.app = app
         self.context = context
+        self._unanswered = 0
+        self._pace = Pace(_OPEN_A_SECOND)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
@@ -47,15 +62,13 @@ class Gate:
         passing = _Passing(scope, send)
         start = time.perf_counter()
         try:
-            refusal = self._refusal(request)
-            body = b"" if refusal else await _read(receive, self.context.settings.largest_body)
-            if body is None:
-                most = self.context.settings.largest_body
-                refusal = RefusedError(413, "too-large", f"the body is larger than {most:,} bytes")
-            if refusal is not None:
-                await problem_response(request, refusal)(scope, receive, passing.send)
-            else:
-                await self.app(scope, _replay(body or b"", receive), passing.send)
+            body = await self._checked_body(request, receive)
+            async with self._admitted(request, passing):
+                await self.app(scope, _replay(body, receive), passing.send)
+        except RefusedError as refusal:  # the application answers its own
+            await problem_response(request, refusal)(scope, receive, passing.send)
+        except ClientDisconnect:
+            pass  # half a request is none: nothing was done, and nobody waits for an answer
         except Exception as error:  # noqa: BLE001 - whatever it was, the caller gets an answer and the log the reason
             answer = crashed(request, error)
             if passing.status is None:
@@ -63,16 +76,44 @@ class Gate:
         finally:
             self._note(scope, passing.status or 0, time.perf_counter() - start)
 
-    def _refusal(self, request: Request) -> RefusedError | None:
+    async def _checked_body(self, request: Request, receive: Receive) -> bytes:
+        """The body of a request for this service. Raises RefusedError, or ClientDisconnect where not all of it came."""
+        if len(request.headers.getlist("host")) > 1:
+            raise RefusedError(400, "host", "there is more than one Host header")
         host = request.headers.get("host", "")
         name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
         hosts = {one.lower() for one in self.context.settings.hosts}
         if "*" not in hosts and name.lower() not in hosts:
-            return RefusedError(400, "host", "this service does not answer to that host name")
+            raise RefusedError(400, "host", "this service does not answer to that host name")
         length = request.headers.get("content-length", "0")
         if not length.isascii() or not length.isdigit():
-            return RefusedError(400, "not-http", "Content-Length is not a number")
-        return None
+            raise RefusedError(400, "not-http", "Content-Length is not a number")
+        return await _read(receive, self.context.settings.largest_body)
+
+    @asynccontextmanager
+    async def _admitted(self, request: Request, passing: _Passing) -> AsyncIterator[None]:
+        """A request is worked on until its answer begins. Raises RefusedError (503) where too many are."""
+        if request.scope["path"] in _ALWAYS_ADMITTED:
+            await self._pace.keep()
+            yield
+            return
+        if self._unanswered >= MOST_UNANSWERED:
+            await asyncio.sleep(SLOWED)
+            detail = "too many requests wait for an answer; try again"
+            raise RefusedError(503, "busy", detail, headers={"Retry-After": "1"})
+        self._unanswered += 1
+        waits = True
+
+        def release() -> None:
+            nonlocal waits
+            self._unanswered -= waits
+            waits = False
+
+        passing.on_start = release
+        try:
+            yield
+        finally:
+            release()
 
     def _note(self, scope: Scope, status: int, seconds: float) -> None:
         template = _template(scope)
@@ -111,10 +152,12 @@ class _Passing:
     def __init__(self, scope: Scope, send: Send) -> None:
         self.scope, self._send = scope, send
         self.status: int | None = None
+        self.on_start: Callable[[], None] = lambda: None
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
+            self.on_start()
             headers = MutableHeaders(scope=message)
             headers["X-Request-Id"] = self.scope["state"]["request_id"]
             for name, value in _HEADERS.items():
@@ -123,17 +166,17 @@ class _Passing:
         await self._send(message)
 
 
-async def _read(receive: Receive, most: int) -> bytes | None:
-    """The whole body; None where it is too large."""
+async def _read(receive: Receive, most: int) -> bytes:
+    """The whole body. Raises RefusedError (413) where it is too large, ClientDisconnect where the rest never comes."""
     parts: list[bytes] = []
     size = 0
     while True:
         message = await receive()
         if message["type"] != "http.request":
-            return b""
+            raise ClientDisconnect
         size += len(message.get("body", b""))
         if size > most:
-            return None
+            raise RefusedError(413, "too-large", f"the body is larger than {most:,} bytes")
         parts.append(message.get("body", b""))
         if not message.get("more_body", False):
             return b"".join(parts)

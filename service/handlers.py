@@ -18,6 +18,7 @@ from bln_search.core.errors import (
     CheckpointStoreError,
     KeyReusedError,
     LedgerError,
+    SchemaChangedError,
     SpecError,
     StorageFullError,
     StudyBusyError,
@@ -41,6 +42,7 @@ _KINDS: tuple[tuple[type[BlnSearchError], int, str], ...] = (
     (KeyReusedError, 422, "key-reused"),
     (SpecError, 422, "invalid"),
     (StorageFullError, 507, "storage-full"),
+    (SchemaChangedError, 503, "upgraded"),
     (LedgerError, 503, "database"),
     (CheckpointStoreError, 503, "checkpoints"),
     (BlnSearchError, 500, "error"),
@@ -49,6 +51,8 @@ _KINDS: tuple[tuple[type[BlnSearchError], int, str], ...] = (
 
 _NOT_SHOWN = {
     "database": "the database cannot be used at the moment; try again",
+    "upgraded": "the database was upgraded under this service: nothing can be changed before it is restarted with that "
+    "version of bln-search",
     "storage-full": "no room is left here: nothing was written; try again when whoever runs this service has made some",
     "checkpoints": "the checkpoints cannot be reached at the moment; try again",
 }

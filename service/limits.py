@@ -7,7 +7,7 @@ from threading import Lock
 
 from bln_search.settings import Settings
 from bln_search.specs.plan import Plan, plan_study
-from bln_search.specs.problems import Problem, name_problems, space_problems
+from bln_search.specs.problems import Problem, name_problems, size_problems, space_problems
 from bln_search.specs.study import StudySpec
 from bln_search.specs.trial import written_trials
 from service.problems import RefusedError, invalid_body
@@ -45,7 +45,7 @@ def checked_plan(study: StudySpec, settings: Settings) -> Plan:
     """The plan of a study that may be sent in. Raises RefusedError (422) with every reason why it may not."""
     problems = name_problems(study)
     if not problems and written_trials(study) <= settings.most_trials:
-        problems = space_problems(study)
+        problems = space_problems(study) or size_problems(study)
     elif not problems:
         problems = [_too_many("seeds", _TRIALS, written_trials(study), settings.most_trials)]
     if problems:

@@ -9,17 +9,10 @@ from sqlalchemy import Engine
 from bln_search.core.words import Split
 from bln_search.specs.data import DataSpec
 from bln_search.specs.plan import Plan
+from bln_search.specs.sizes import EXAMPLES, held_out
 from bln_search.specs.study import StudySpec
 from bln_search.storage.browse import seconds_an_epoch
 from service.schemas import PlanOut, UndefinedEvaluation
-
-_EXAMPLES = {
-    "cifar10": {Split.TRAIN: 50_000, Split.TEST: 10_000},
-    "digits": {Split.TRAIN: 1_437, Split.TEST: 360},
-    "imdb": {Split.TRAIN: 25_000, Split.TEST: 25_000},
-    "mnist": {Split.TRAIN: 60_000, Split.TEST: 10_000},
-}
-"""Examples of the built-in data sets, as published."""
 
 _BYTES = 4 + 1 / 8
 """Of an example's outcome: its loss, and one bit for whether it was right."""
@@ -49,8 +42,8 @@ def plan_view(study: StudySpec, plan: Plan, engine: Engine) -> PlanOut:
 
 
 def _bytes(data: DataSpec, evaluations: int) -> int | None:
-    known = _EXAMPLES.get(data.name)
+    known = EXAMPLES.get(data.name)
     if known is None:
         return None
-    held = data.validation if isinstance(data.validation, int) else round(data.validation * known[Split.TRAIN])
+    held = held_out(data, known[Split.TRAIN])
     return round(evaluations * (held * data.fraction + known[Split.TEST]) * _BYTES)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 from urllib.parse import urlsplit
 
-from fastapi import Depends, Request
+from fastapi import Depends, Path, Request
 from fastapi.security import APIKeyCookie, HTTPAuthorizationCredentials, HTTPBearer
 
 from bln_search.core.states import StudyState
@@ -90,7 +90,9 @@ def visible_owner(bearer: Bearer) -> str | None:
 class OwnStudy:
     """A study that the caller may see: its number, name, revision, results, state."""
 
-    def __init__(self, study_id: int, context: Here, bearer: Reader) -> None:
+    def __init__(
+        self, study_id: Annotated[int, Path(description="`id` of a study")], context: Here, bearer: Reader
+    ) -> None:
         found = study_standing(context.engine, study_id) if 0 < study_id < 2**31 else None
         owner = visible_owner(bearer)
         if found is None or (owner is not None and found[0] != owner):

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from ipaddress import ip_address
 from types import FrameType
@@ -23,6 +23,7 @@ from bln_search.settings import Settings
 from bln_search.storage.access import create_first_token
 from bln_search.storage.ledger import open_ledger
 from service.app import make_app, make_context
+from service.connections import ConnectionLimits, default_connections, limited_connection
 from service.context import Context
 
 _log = logging.getLogger(__name__)
@@ -43,7 +44,9 @@ def serve_forever(settings: Settings, host: str, port: int, *, with_worker: bool
     with closing(open_ledger(settings.database_url)) as ledger, closing(_listen(host, port)) as listener:
         address = f"http://{_shown(host)}:{listener.getsockname()[1]}"
         names = (*settings.hosts, _shown(host), *_HERE)
-        settings = settings.model_copy(update={"hosts": tuple(one.lower() for one in names)})
+        connections = settings.most_connections or default_connections()
+        known = {"hosts": tuple(one.lower() for one in names), "most_connections": connections}
+        settings = settings.model_copy(update=known)
         context = make_context(settings, ledger)
         _greet(context, address, secretly=not _is_loopback(host))
         beside = _WorkerBeside(settings) if with_worker else None
@@ -115,14 +118,29 @@ class _Server(uvicorn.Server):
                 timeout_graceful_shutdown=10,
                 proxy_headers=False,
                 lifespan="on",
+                http=limited_connection(_limits(context.settings), _counted(context)),
+                ws="none",  # an upgrade would leave the limits behind
             )
         )
         self.context = context
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """SIGTERM or Ctrl-C."""
-        self.context.closing = True
+        self.context.feed.closing = True
         super().handle_exit(sig, frame)
+
+
+def _limits(settings: Settings) -> ConnectionLimits:
+    return ConnectionLimits(
+        connections=settings.most_connections or default_connections(),
+        header_seconds=settings.header_seconds,
+        body_seconds=settings.body_seconds,
+        largest_body=settings.largest_body,
+    )
+
+
+def _counted(context: Context) -> Callable[[int], None]:
+    return lambda status: context.metrics.answered("other", "unknown", status, 0.0)
 
 
 @contextmanager

@@ -73,6 +73,6 @@ def settings(request: Request, context: Here, admin: Admin) -> HTMLResponse:
         "settings.html",
         visitor=visitor_of(admin),
         settings=shown,
-        workers=workers_seen(context.engine, datetime.now(UTC)),
+        workers=workers_seen(context.engine, context.ledger.clock()),
         revision=present_revision(context.engine),
     )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Annotated
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel
 
 from bln_search.core.version import VERSION
@@ -71,7 +72,7 @@ def analysis(request: Request, study: Seen, context: Here) -> Response:
 def probes(
     study: Seen,
     context: Here,
-    kind: ProbeKind | None = None,
+    kind: Annotated[ProbeKind | None, Query(description="only this kind")] = None,
     arm: ArmFilter = None,
     limit: Limit = 50,
     cursor: Cursor = None,

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import time
 from collections.abc import AsyncIterator
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Query, Request
+from fastapi import APIRouter, Header, Query
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from starlette.concurrency import run_in_threadpool
+from starlette.types import Receive, Scope, Send
 
-from bln_search.core.states import StudyState
-from bln_search.storage.access import is_valid
-from bln_search.storage.browse import list_events, study_standing
+from bln_search.storage.browse import list_events
 from bln_search.storage.tables import EventRow
 from service.context import Context, Here
 from service.problems import RefusedError
@@ -23,16 +20,12 @@ from service.security import OwnStudy, Seen
 from service.views import event_view
 
 router = APIRouter(prefix="/studies/{study_id:number}", tags=["events"])
-_POLL = 0.25
 _KEEP_ALIVE = 10.0
-_CHECK = 2.0
-"""Seconds after which a stream notices that its token has ended."""
+"""Seconds of silence after which a stream says that it is there."""
 
 _STREAMS = 64
 """Streams of one account."""
 
-_AT_ONCE = 200
-_OVER = (StudyState.COMPLETE, StudyState.CANCELLED, StudyState.FAILED)
 _LARGEST = 2**31 - 1
 
 
@@ -43,7 +36,6 @@ _LARGEST = 2**31 - 1
     responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
 )
 async def events(
-    request: Request,
     study: Seen,
     context: Here,
     after: Annotated[int, Query(ge=0, le=_LARGEST, description="only events with higher numbers")] = 0,
@@ -59,57 +51,59 @@ async def events(
     if accept is not None and "text/event-stream" in accept:
         given = last_event_id if last_event_id and last_event_id.isascii() and last_event_id.isdigit() else None
         start = after if given is None else min(int(given), _LARGEST)
-        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        _count_streams(context, study.bearer.account)
-        stream = _stream(request, context, study, start)
-        return StreamingResponse(stream, media_type="text/event-stream", headers=headers)
+        _count_stream(context, study.bearer.account)
+        return _EventStream(context, study.bearer.account, _texts(context, study, start))
     rows = await run_in_threadpool(list_events, context.engine, study.id, after, limit)
     shown = EventList(events=[event_view(row) for row in rows], last=rows[-1].number if rows else after)
     return JSONResponse(shown.model_dump(mode="json"), headers={"Cache-Control": "no-store"})
 
 
-def _count_streams(context: Context, account: str) -> None:
-    """Raise RefusedError (429) where the account has too many streams open."""
+class _EventStream(StreamingResponse):
+    """A stream that counts among its account's until it ends."""
+
+    def __init__(self, context: Context, account: str, content: AsyncIterator[str]) -> None:
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        super().__init__(content, media_type="text/event-stream", headers=headers)
+        self.context, self.account = context, account
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self.context.streams[self.account] -= 1
+
+
+def _count_stream(context: Context, account: str) -> None:
+    """One more. Raises RefusedError where the account (429), or the service (503), has too many open."""
     if context.streams[account] >= _STREAMS:
         detail = f"{_STREAMS} streams are open already; close one"
         raise RefusedError(429, "too-many-streams", detail, headers={"Retry-After": "5"})
+    connections = context.settings.most_connections
+    if connections is not None and context.streams.total() >= connections // 2:
+        detail = "half of the connections of this service are streams already; try again"
+        raise RefusedError(503, "busy", detail, headers={"Retry-After": "5"})
+    context.streams[account] += 1
 
 
-async def _stream(request: Request, context: Context, study: OwnStudy, last: int) -> AsyncIterator[str]:
-    """What happens, while the client is there and its token holds."""
-    context.streams[study.bearer.account] += 1
-    try:
-        async for text in _texts(request, context, study, last):
-            yield text
-    finally:
-        context.streams[study.bearer.account] -= 1
-
-
-async def _texts(request: Request, context: Context, study: OwnStudy, last: int) -> AsyncIterator[str]:
-    """Everything after `last`, then what is new, until the study is over or the client gone."""
+async def _texts(context: Context, study: OwnStudy, last: int) -> AsyncIterator[str]:
+    """Everything after `last`, then what is new, until the study is over or its reader may not read on."""
     yield "retry: 1000\n\n"
-    study_id = study.id
-    spoke = checked = time.monotonic()
-    while not context.closing and not await request.is_disconnected():
-        if time.monotonic() - checked > _CHECK:
-            checked = time.monotonic()
-            if not await run_in_threadpool(is_valid, context.engine, study.bearer.token_id):
+    with context.feed.follow(study.id, study.bearer.token_id) as follower:
+        while True:
+            await follower.wait(last, _KEEP_ALIVE)
+            if follower.cut:
                 return
-        found = await run_in_threadpool(study_standing, context.engine, study_id)
-        rows = await run_in_threadpool(list_events, context.engine, study_id, last, _AT_ONCE)
-        for row in rows:
-            yield _written(row)
-            last = row.number
-        if rows:
-            spoke = time.monotonic()
-            continue
-        if found is None or found[3] in _OVER:
-            yield "event: end\ndata: {}\n\n"
-            return
-        if time.monotonic() - spoke > _KEEP_ALIVE:
+            rows = await context.feed.events(study.id, last) if follower.newest > last else ()
+            for row in rows:
+                yield _written(row)
+                last = row.number
+            if rows:
+                continue
+            if follower.over:
+                yield "event: end\ndata: {}\n\n"
+                return
             yield ": still here\n\n"
-            spoke = time.monotonic()
-        await asyncio.sleep(_POLL)
 
 
 def _written(row: EventRow) -> str:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import pathlib
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import FileResponse
 
-from bln_search.core.checkpoints import Folder
 from bln_search.core.configuration import Method
 from bln_search.core.states import EvaluationState, TrialState
 from bln_search.core.version import VERSION
@@ -18,9 +18,11 @@ from bln_search.reports.export import flat_row, leaderboard_csv
 from bln_search.reports.publication import leaderboard_latex, leaderboard_markdown
 from bln_search.storage.browse import find_checkpoint, list_curves, list_evaluations, list_trials
 from bln_search.storage.files import freed_at
+from service.checkpoint_files import checked_file
 from service.context import Here
 from service.etags import has_it, tagged
 from service.paging import Cursor, Limit, cursor_after, no_such_page, read_page
+from service.problems import MEDIA_TYPE as PROBLEM
 from service.problems import RefusedError
 from service.rows import chosen_rows
 from service.schemas import Curve, Epoch, EvaluationOut, LeaderboardPage, ListPage, Trial
@@ -36,7 +38,11 @@ MEDIA_TYPES = {
 }
 _WRITTEN = {"csv": leaderboard_csv, "latex": leaderboard_latex, "markdown": leaderboard_markdown}
 ArmFilter = Annotated[str | None, Query(max_length=32, pattern="^[a-z0-9_-]*$", description="label of an arm")]
-SeedFilter = Annotated[int | None, Query(ge=0, lt=2**32)]
+SeedFilter = Annotated[int | None, Query(ge=0, lt=2**32, description="seed of the trial")]
+MethodFilter = Annotated[Method | None, Query(description="normalization of the arm")]
+BatchSizeFilter = Annotated[int | None, Query(ge=1, le=1_000_000, description="mini-batch size at inference")]
+EstimateFilter = Annotated[PopulationEstimate | None, Query(description="how population statistics were estimated")]
+EvaluationStateFilter = Annotated[EvaluationState | None, Query(description="measured, undefined or diverged")]
 PositionSort = Annotated[str, Query(pattern="^-?position$", description="place in the study; a minus turns it round")]
 BoardSort = Annotated[
     str,
@@ -51,9 +57,9 @@ BoardSort = Annotated[
 def trials(
     study: Seen,
     context: Here,
-    state: Annotated[TrialState | None, Query()] = None,
+    state: Annotated[TrialState | None, Query(description="only this state")] = None,
     arm: ArmFilter = None,
-    method: Annotated[Method | None, Query()] = None,
+    method: MethodFilter = None,
     seed: SeedFilter = None,
     sort: PositionSort = "position",
     limit: Limit = 50,
@@ -76,10 +82,10 @@ def evaluations(
     arm: ArmFilter = None,
     seed: SeedFilter = None,
     configuration: Annotated[str | None, Query(pattern="^[MTF-]{4}$", description="four letters, like TTFF")] = None,
-    estimate: Annotated[PopulationEstimate | None, Query()] = None,
-    batch_size: Annotated[int | None, Query(ge=1, le=1_000_000)] = None,
-    split: Annotated[Split | None, Query()] = None,
-    state: Annotated[EvaluationState | None, Query()] = None,
+    estimate: EstimateFilter = None,
+    batch_size: BatchSizeFilter = None,
+    split: Annotated[Split | None, Query(description="only this split")] = None,
+    state: EvaluationStateFilter = None,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> ListPage[EvaluationOut]:
@@ -145,11 +151,11 @@ def leaderboard(
     request: Request,
     study: Seen,
     context: Here,
-    method: Annotated[Method | None, Query()] = None,
+    method: MethodFilter = None,
     arm: ArmFilter = None,
-    batch_size: Annotated[int | None, Query(ge=1, le=1_000_000)] = None,
-    estimate: Annotated[PopulationEstimate | None, Query()] = None,
-    state: Annotated[EvaluationState | None, Query()] = None,
+    batch_size: BatchSizeFilter = None,
+    estimate: EstimateFilter = None,
+    state: EvaluationStateFilter = None,
     on: Annotated[
         Literal["validation", "test"] | None, Query(description="split that decides; by default the study's")
     ] = None,
@@ -212,26 +218,30 @@ def _board_tag(study_id: int, revision: int, results: int, question: list[Any]) 
         200: {
             "description": "the weights as safetensors",
             "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
-        }
+        },
+        502: {
+            "description": "the file is damaged",
+            "content": {PROBLEM: {"schema": {"$ref": "#/components/schemas/ProblemDocument"}}},
+        },
     },
 )
-def checkpoint(study: Seen, checkpoint_id: int, context: Here) -> Response:
+def checkpoint(
+    study: Seen, checkpoint_id: Annotated[int, Path(description="`checkpoint.id` of a trial")], context: Here
+) -> Response:
     """The trained network as a file: safetensors, with the population statistics."""
     found = find_checkpoint(context.engine, study.id, checkpoint_id) if 0 < checkpoint_id < 2**31 else None
     if found is None:
         raise RefusedError(404, "not-found", f"study {study.id} has no checkpoint {checkpoint_id}")
-    store = context.settings.checkpoint_store
-    headers = {"ETag": f'"{found.sha256}"'}
-    if isinstance(store, Folder) and store.has(found.file):
-        path = store.path / found.file
-        return FileResponse(path, filename=found.file, media_type="application/octet-stream", headers=headers)
     try:
-        content = store.read(found.file)
+        file = checked_file(context.settings.checkpoint_store, context.ledger, study.id, found)
     except FileNotFoundError:
         freed = freed_at(context.engine, study.id, found.file)
         why = "is not where checkpoints are kept"
         if freed is not None:
             why = f"was given up on {freed:%Y-%m-%d} to free room; its figures are kept"
         raise RefusedError(404, "file-gone", f"the file {found.file} {why}") from None
+    headers = {"ETag": f'"{found.sha256}"'}
+    if isinstance(file, pathlib.Path):
+        return FileResponse(file, filename=found.file, media_type="application/octet-stream", headers=headers)
     headers["Content-Disposition"] = f'attachment; filename="{found.file}"'
-    return Response(content, media_type="application/octet-stream", headers=headers)
+    return Response(file, media_type="application/octet-stream", headers=headers)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Annotated
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Path, Request, Response
 from sqlalchemy import Engine
 
 from bln_search.core.words import Scope
@@ -61,7 +62,7 @@ def create(wish: TokenWish, context: Here, writer: Writer) -> NewToken:
 
 
 @router.delete("/tokens/{token_id:number}", status_code=204, operation_id="revoke_token")
-def revoke(token_id: int, context: Here, writer: Writer) -> None:
+def revoke(token_id: Annotated[int, Path(description="`id` of a token")], context: Here, writer: Writer) -> None:
     """End a token, and the browser sessions that came from it, at once."""
     if not 0 < token_id < 2**31:
         raise RefusedError(404, "not-found", f"there is no token {token_id}")

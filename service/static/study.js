@@ -8,7 +8,7 @@ const KINDS = [
   "study_accepted", "study_running", "study_paused", "study_complete", "study_interrupted", "study_cancelled",
   "study_failed", "study_changed", "pause_requested", "cancel_requested", "request_withdrawn", "point_added", "search_ended",
   "attempt_started", "attempt_failed", "attempt_lost", "attempt_released", "epoch", "trained", "trial_finished",
-  "trial_diverged", "trial_pruned", "study_restored", "weights_freed",
+  "trial_diverged", "trial_pruned", "study_restored", "weights_freed", "worker_error", "checkpoint_damaged",
 ];
 const KEPT = 200;
 const root = document.getElementById("study");

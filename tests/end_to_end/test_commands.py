@@ -205,7 +205,16 @@ def test_a_searched_study_is_shown_before_and_after_it_has_points(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", ["unknown data", "unknown model", "wrong option", "unknown key", "measurements wanted of words"]
+    "name",
+    [
+        "unknown data",
+        "unknown model",
+        "wrong option",
+        "unknown key",
+        "measurements wanted of words",
+        "batch larger than data",
+        "inference batch larger than data",
+    ],
 )
 def test_validate_finds_it_too(name, tmp_path):
     text, code, message = BAD[name]

@@ -9,7 +9,7 @@ import sys
 import pytest
 import yaml
 
-from bench import conclusions, curves, figures, growing, layer_page
+from bench import conclusions, curves, figures, growing, layer_page, zoo_page
 from bench.experiments import EXPERIMENTS
 from tests.conftest import ROOT
 from tests.end_to_end.commands import call
@@ -94,3 +94,9 @@ def test_every_figure_about_growth_comes_from_its_file():
     page = growing.PAGE.read_text(encoding="utf-8")
     shown = page.split(growing.OPEN)[1].split(growing.CLOSE)[0]
     assert shown == growing.block(), "run python -m bench.growing --write"
+
+
+def test_every_figure_about_networks_of_libraries_comes_from_its_file():
+    page = zoo_page.PAGE.read_text(encoding="utf-8")
+    shown = page.split(zoo_page.OPEN)[1].split(zoo_page.CLOSE)[0]
+    assert shown == zoo_page.block(), "run python -m bench.zoo_page --write"

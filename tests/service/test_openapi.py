@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 from service.document import document
@@ -27,6 +28,40 @@ def test_every_operation_has_a_name_and_says_how_it_fails(world):
                 if status >= "400" and not (status == "503" and operation["operationId"] == "get_readiness"):
                     assert list(answer["content"]) == ["application/problem+json"]
     assert len(names) == len(set(names))
+
+
+def test_every_operation_says_what_it_is_and_who_may(world):
+    told = describe(world.app)
+    tags = {one["name"]: one["description"] for one in told["tags"]}
+    assert told["components"]["securitySchemes"]["token"]["scheme"] == "bearer"
+    assert {"token": []} in told["security"]
+    assert told["servers"]
+    for path, methods in told["paths"].items():
+        for operation in methods.values():
+            assert re.fullmatch("[a-z]+(_[a-z]+)+", operation["operationId"])
+            assert operation["summary"] == operation["operationId"].replace("_", " ").capitalize()
+            assert all(tags[tag] for tag in operation["tags"])
+            assert all(one["description"] for one in operation.get("parameters", [])), path
+            is_open = path in ("/healthz", "/readyz", "/metrics", "/version") or operation["operationId"] == "sign_in"
+            assert (operation["security"] == []) is is_open
+
+
+def test_schemas_are_as_generators_of_code_want_them(world):
+    """Names without modules, each title once, no default that is an object."""
+    schemas = describe(world.app)["components"]["schemas"]
+    titles = [schema["title"] for schema in schemas.values() if "title" in schema]
+    assert len(titles) == len(set(titles))
+    for name, schema in schemas.items():
+        assert "__" not in name
+        for field in schema.get("properties", {}).values():
+            assert not isinstance(field.get("default"), dict), name
+            assert ("oneOf" in field) <= ("discriminator" in field), name
+
+
+def test_a_default_that_is_an_object_stands_in_the_text(world):
+    training = describe(world.app)["components"]["schemas"]["TrainingSpec"]["properties"]
+    assert training["schedule"]["description"] == 'by default {"kind": "constant"}'
+    assert training["epochs"]["default"] == 15
 
 
 def test_nothing_that_callers_rely_on_went_away():

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from sqlalchemy import text
 
 from bln_search.core.errors import StorageFullError
+from bln_search.core.words import Scope
 from service.problems import MEDIA_TYPE
 from tests.service.conftest import World, body
 
@@ -117,6 +118,29 @@ def test_a_database_that_is_gone_is_a_problem_too(world, client):
     told = is_problem(client.get("/api/v1/studies"))
     assert told["status"] == 503
     assert "sqlite" not in json.dumps(told).lower()
+
+
+def test_once_the_database_was_upgraded_nothing_is_written_any_more(world, client):
+    path = f"/api/v1/studies/{client.post('/api/v1/studies', json=body()).json()['id']}"
+    with world.ledger.engine.begin() as connection:
+        before = connection.exec_driver_sql("SELECT version_num FROM bln_search_version").scalar_one()
+        connection.exec_driver_sql("UPDATE bln_search_version SET version_num = '9999'")
+    for answer in (
+        client.post("/api/v1/studies", json=body("other")),
+        client.patch(path, json={"notes": "mine"}),
+        client.post(f"{path}/pause"),
+        client.delete(path),
+        client.post("/api/v1/tokens", json={"label": "new"}),
+        client.post("/api/v1/session", json={"token": world.secrets["ada", Scope.WRITE]}),
+    ):
+        told = is_problem(answer)
+        assert (told["status"], told["type"]) == (503, "urn:bln-search:problem:upgraded")
+        assert "restarted" in told["detail"]
+        assert answer.headers["retry-after"]
+    assert [one["name"] for one in client.get("/api/v1/studies").json()["items"]] == ["study"]
+    with world.ledger.engine.begin() as connection:
+        connection.exec_driver_sql(f"UPDATE bln_search_version SET version_num = '{before}'")
+    assert client.post("/api/v1/studies", json=body("other")).status_code == 201
 
 
 def test_a_full_disk_says_nothing_of_where_it_is(world, client, monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import re
 import threading
@@ -14,6 +15,7 @@ from sqlalchemy import event
 from bln_search.core.errors import UnknownStudyError
 from bln_search.core.words import Split
 from bln_search.reports.export import leaderboard_csv, row_of
+from bln_search.storage import queries
 from bln_search.storage.board import study_leaderboard
 from bln_search.storage.engine import writing
 from bln_search.storage.files import free_files
@@ -180,6 +182,51 @@ def test_the_download_of_a_network_that_was_given_up_says_so(world, client):
     answer = client.get(address)
     assert answer.status_code == 404
     assert re.search(r"was given up on \d{4}-\d\d-\d\d to free room; its figures are kept$", answer.json()["detail"])
+
+
+class TestTheDownloadOfANetwork:
+    """Weights whose row has their real digest, in a folder."""
+
+    CONTENT = bytes(range(256)) * 16
+
+    @pytest.fixture(params=["folder", "no folder"])
+    def address(self, request, world, client, monkeypatch):
+        study_id = world.complete()
+        (trial, _) = client.get(f"/api/v1/studies/{study_id}/trials").json()["items"]
+        self.study, self.name = f"/api/v1/studies/{study_id}", trial["checkpoint"]["file"]
+        self.digest = hashlib.sha256(self.CONTENT).hexdigest()
+        with world.ledger.engine.begin() as connection:
+            connection.exec_driver_sql(f"UPDATE checkpoint SET sha256 = '{self.digest}' WHERE file = '{self.name}'")
+        self.store = world.settings.checkpoint_store
+        self.store.write(self.name, self.CONTENT)
+        if request.param == "no folder":
+            monkeypatch.setattr("service.checkpoint_files.Folder", type(None))  # as a bucket is read
+        return f"{self.study}/checkpoints/{trial['checkpoint']['id']}"
+
+    def test_is_the_file_under_its_digest(self, client, address):
+        for _ in range(2):
+            answer = client.get(address)
+            assert (answer.status_code, answer.content) == (200, self.CONTENT)
+            assert answer.headers["etag"] == f'"{self.digest}"'
+            assert self.name in answer.headers["content-disposition"]
+
+    @pytest.mark.parametrize("looked_at_before", [False, True])
+    def test_that_is_damaged_is_refused_logged_and_an_event(self, world, client, address, caplog, looked_at_before):
+        if looked_at_before:
+            assert client.get(address).status_code == 200
+        damaged = bytearray(self.CONTENT)
+        damaged[1000] ^= 1
+        self.store.write(self.name, bytes(damaged))
+        for _ in range(2):
+            answer = client.get(address)
+            assert answer.status_code == 502
+            assert answer.json()["type"] == "urn:bln-search:problem:damaged"
+            assert "etag" not in answer.headers
+        assert f"checkpoint {self.name} is damaged" in caplog.text
+        kinds = [one.kind for one in queries.events(world.ledger.engine, int(self.study.rpartition("/")[2]))]
+        assert kinds.count("checkpoint_damaged") == 1
+        self.store.write(self.name, self.CONTENT)
+        assert client.get(address).status_code == 200
 
 
 def test_the_pages_of_a_table_are_of_one_state_while_the_study_goes_on(world, client):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from datetime import UTC, datetime, timedelta
 
@@ -337,10 +338,29 @@ def test_deleting_removes_files_nobody_else_has(world, client):
     file = world.settings.checkpoint_store.path / trial["checkpoint"]["file"]
     file.parent.mkdir(parents=True)
     file.write_bytes(b"weights")
+    with world.ledger.engine.begin() as connection:
+        digest = hashlib.sha256(b"weights").hexdigest()
+        connection.exec_driver_sql(f"UPDATE checkpoint SET sha256 = '{digest}' WHERE file = '{file.name}'")
     answer = client.get(f"{STUDIES}/{study_id}/checkpoints/{trial['checkpoint']['id']}")
     assert answer.content == b"weights"
     assert client.delete(f"{STUDIES}/{study_id}").status_code == 204
     assert not file.exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "pointer"),
+    [
+        ({"training": {"batch_size": 200}}, "/training/batch_size"),
+        ({"evaluation": {"batch_sizes": [25, 200]}}, "/evaluation/batch_sizes/1"),
+        ({"probes": {"batch_sizes": [200]}}, "/probes/batch_sizes/0"),
+    ],
+)
+def test_a_mini_batch_that_no_split_holds_is_refused_when_it_is_sent_in(client, given, pointer):
+    for path in (STUDIES, f"{STUDIES}/validate"):
+        answer = client.post(path, json=body("large", **given))
+        assert answer.status_code == 422
+        assert [one["pointer"] for one in answer.json()["errors"]] == [pointer]
+        assert "larger than the validation split, which has 144" in answer.json()["errors"][0]["detail"]
 
 
 def test_limits_hold_per_owner_and_for_the_disk(world, client):

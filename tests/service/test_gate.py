@@ -1,0 +1,53 @@
+"""What is refused before the application sees it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from bln_search.core.words import Scope
+
+
+def asked(world, messages, *, method="GET", path="/healthz", headers=()):
+    """What the application sends in answer to messages of the server."""
+    given, sent = iter(messages), []
+
+    async def receive():
+        return next(given)
+
+    async def send(message):
+        sent.append(message)
+
+    scope = {
+        "type": "http",
+        "http_version": "1.1",
+        "method": method,
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "root_path": "",
+        "scheme": "http",
+        "headers": [(b"host", b"testserver"), *headers],
+        "client": ("127.0.0.1", 1),
+        "server": ("testserver", 80),
+    }
+    asyncio.run(world.app(scope, receive, send))
+    return sent
+
+
+@pytest.mark.parametrize("before", [[], [{"type": "http.request", "body": b"{", "more_body": True}]])
+def test_a_request_that_is_cut_off_is_not_carried_out(world, before):
+    study_id = world.complete()
+    bearer = (b"authorization", f"Bearer {world.secrets['ada', Scope.WRITE]}".encode())
+    path = f"/api/v1/studies/{study_id}"
+    messages = [*before, {"type": "http.disconnect"}]
+    assert asked(world, messages, method="DELETE", path=path, headers=[bearer]) == []
+    assert world.client().get(path).status_code == 200
+
+
+def test_two_hosts_are_refused(world):
+    whole = {"type": "http.request", "body": b"", "more_body": False}
+    for host in (b"evil", b"testserver"):
+        start, _ = asked(world, [whole], headers=[(b"host", host)])
+        assert start["status"] == 400

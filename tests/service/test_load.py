@@ -1,0 +1,93 @@
+"""More requests than the service can work on, on a real server: it says so at once, and stays there."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+
+import httpx
+import pytest
+
+from bln_search.core.words import Scope
+from bln_search.storage.access import create_token
+from bln_search.storage.ledger import open_ledger
+from service.gate import MOST_UNANSWERED
+from tests.end_to_end.service import Service, until
+
+pytestmark = pytest.mark.xdist_group("service")
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    made = Service(tmp_path_factory.mktemp("load") / "home", "--no-worker").start()
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def client(service):
+    limits = httpx.Limits(max_connections=None)
+    headers = {"Authorization": f"Bearer {service.token}"}
+    with httpx.Client(base_url=service.address, headers=headers, limits=limits, timeout=60) as made:
+        yield made
+
+
+def test_requests_beyond_a_bound_are_told_to_come_back(service, client):
+    """Writers wait for a lock that this test holds: the answers of the first come when it is released."""
+    with (
+        closing(sqlite3.connect(service.home / "ledger.sqlite3", isolation_level=None)) as ledger,
+        ThreadPoolExecutor(MOST_UNANSWERED + 20) as pool,
+    ):
+        ledger.execute("BEGIN IMMEDIATE")
+        refused = threading.Semaphore(0)
+
+        def post(_number):
+            answer = client.post("/api/v1/tokens", json={})
+            if answer.status_code == 503:
+                refused.release()
+            return answer
+
+        answers = [pool.submit(post, number) for number in range(MOST_UNANSWERED + 10)]
+        for _ in range(10):
+            assert refused.acquire(timeout=20)
+        for path in ("/healthz", "/version", "/metrics"):
+            assert client.get(path, timeout=10).status_code == 200
+        assert client.get("/readyz", timeout=10).json()["detail"] == "no worker was seen in the last half minute"
+        shed = client.get("/api/v1/studies")
+        assert (shed.status_code, shed.headers["retry-after"]) == (503, "1")
+        assert shed.json()["type"] == "urn:bln-search:problem:busy"
+        ledger.execute("ROLLBACK")
+        assert Counter(one.result().status_code for one in answers) == {201: MOST_UNANSWERED, 503: 10}
+    assert client.get("/api/v1/studies").status_code == 200
+
+
+def test_an_account_has_no_more_streams_than_it_may_however_fast_it_opens_them(service, client):
+    study = {"name": "s", "data": {"name": "digits"}, "model": {"name": "mlp"}, "arms": [{"method": "bln"}]}
+    with closing(open_ledger(f"sqlite:///{service.home / 'ledger.sqlite3'}")) as ledger:
+        secret, _ = create_token(ledger.engine, "ada", Scope.WRITE)
+    headers = {"Authorization": f"Bearer {secret}"}
+    number = client.post("/api/v1/studies", json=study, headers=headers).json()["id"]
+    ended, answered = threading.Event(), threading.Semaphore(0)
+
+    def follow(_number):
+        asked = {**headers, "Accept": "text/event-stream"}
+        status = 503
+        while status == 503:  # too many are being opened
+            with client.stream("GET", f"/api/v1/studies/{number}/events", headers=asked) as stream:
+                status = stream.status_code
+                if status != 503:
+                    answered.release()
+                if status == 200:
+                    ended.wait(60)
+        return status
+
+    with ThreadPoolExecutor(150) as pool:
+        statuses = [pool.submit(follow, one) for one in range(150)]
+        for _ in statuses:
+            assert answered.acquire(timeout=60)
+        ended.set()
+        assert Counter(one.result() for one in statuses) == {200: 64, 429: 86}
+    until(lambda: client.get(f"/api/v1/studies/{number}/events", headers=headers).status_code == 200, 10)
