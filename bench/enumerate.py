@@ -20,7 +20,7 @@ from bln_search.core.configuration import Method, all_configurations
 from bln_search.core.words import Correction, PopulationEstimate, Semantics
 from bln_search.evaluation import evaluate_rows, gather_frozen
 from bln_search.evaluation.batches import mini_batches
-from bln_search.evaluation.one_pass import configured
+from bln_search.evaluation.row_evaluator import configured
 from bln_search.models import MLP, LeNet
 from bln_search.norms import BLN
 from bln_search.norms.examples import Populations, Row

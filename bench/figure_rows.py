@@ -43,9 +43,10 @@ def _one_pass() -> list[Row]:
     exact, close = found["max_relative_difference_float64"], found["max_relative_difference"]
     precision = "Largest relative difference of the losses, LeNet, MLP and a residual network"
     speed = {reading: f"{_spread(by[reading]['speedup'])} times faster" for reading in ("reference", "paper")}
-    on_gpu = (
-        "not measured" if gpu is None else f"{gpu['result']['speedup']:.2f} times ({gpu['provenance']['hardware']})"
-    )
+    on_gpu = "not measured"
+    if gpu is not None:
+        spread = _spread(gpu["result"]["by_semantics"]["reference"]["speedup"])
+        on_gpu = f"{spread} times faster ({gpu['provenance']['hardware']})"
     return [
         Row(f"{what}, reference reading", speed["reference"], file),
         Row(f"{what}, paper reading", speed["paper"], file, alone=f"{what}, paper reading"),
@@ -192,12 +193,22 @@ def _pages() -> list[Row]:
 
 
 def _statistics() -> list[Row]:
-    """That of the comparison of rows."""
-    if (whole := read_result("statistics")) is None:
-        return []
-    found = whole["result"]
-    what = f"{found['pairs']} pairs of rows compared, {found['seeds']} seeds, {found['examples']:,} examples, one core"
-    return [Row(f"{what}, {found['runs']} runs", f"{_spread(found['spread'])} s", "statistics")]
+    """Those of the comparison of rows."""
+    rows = []
+    if (whole := read_result("statistics")) is not None:
+        found, file = whole["result"], "statistics"
+        of = f"{found['seeds']} seeds, {found['examples']:,} examples, one core, {found['runs']} runs"
+        rows.append(Row(f"{found['pairs']} pairs of rows compared, {of}", f"{_spread(found['spread'])} s", file))
+    if (whole := read_result("selection_bias")) is not None:
+        found, file = whole["result"], "selection_bias"
+        of = f"{found['rows']} equal rows, {found['examples']} examples, 1 to 10 seeds"
+        many = f"{found['studies']:,} simulated studies in each of {found['equal_cases']} cases"
+        ahead = "in shares of that of equal rows, where one row is ahead by about its standard error"
+        rows += [
+            Row(f"Reported over true selection bias, {of}, {many}", _spread(found["ratio_of_equal_rows"]), file),
+            Row(f"Reported less true selection bias, {ahead}", _spread(found["excess_of_one_ahead"]), file),
+        ]
+    return rows
 
 
 def _spread(values: dict[str, float]) -> str:

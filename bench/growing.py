@@ -16,9 +16,9 @@ PAGE = Path(__file__).parents[1] / "docs" / "growing.md"
 OPEN, CLOSE = "<!-- growth -->\n", "<!-- /growth -->"
 FILE = RESULTS / "growth.json"
 MINUTE = 60.0
-LOOKS, SIGNS, CLAIMS, WRITES, POLLS = 2.0, 0.27, 1.0, 2.0, 4.0
+LOOKS, SIGNS, CLAIMS, WRITES = 2.0, 0.27, 1.0, 2.0
 """How often a second a busy worker looks whether it shall stop, and says that it lives; how often an idle one asks for
-a study; how often at most the epochs of a running trial are written down; how often a stream of events is read."""
+a study; how often at most the epochs of a running trial are written down."""
 
 _SIDE_BY_SIDE = 8
 _NAMES = {"sqlite": "SQLite", "postgres": "Postgres"}
@@ -87,7 +87,6 @@ _ACTS = {
     "look": "looks whether to stop",
     "append": "writes one epoch down",
     "append_twenty": "writes twenty epochs down, one transaction",
-    "poll": "a stream of events looks for new ones",
 }
 
 
@@ -114,7 +113,6 @@ def _reckoned(found: dict[str, Any]) -> str:
     rows = [
         ("idle workers", [rate["claim"] / CLAIMS for rate in rates], "one question a second"),
         (busy, [1 / _seconds_a_second(rate) for rate in rates], "two looks, the epochs, signs of life now and then"),
-        ("open streams of events", [rate["poll"] / POLLS for rate in rates], "four looks a second"),
         (
             driver,
             [_fed(found, kind) for kind in found["a_second"]],

@@ -22,7 +22,6 @@ from bln_search.core.states import EvaluationState
 from bln_search.core.words import PopulationEstimate, Split
 from bln_search.specs import parse_study
 from bln_search.storage.board import study_leaderboard
-from bln_search.storage.browse import list_events, study_standing
 from bln_search.storage.engine import make_engine, writing
 from bln_search.storage.ledger import Ledger, open_ledger
 from bln_search.storage.monitoring import ledger_figures
@@ -157,13 +156,8 @@ class Speaker:
         """Twenty of them, in one transaction."""
         self.ledger.record_epochs(self.token, [EpochRecord(1, 0.5, 0.5, 0.6, 0.5, 0.05)] * 20)
 
-    def poll(self) -> None:
-        """A reader of the stream of events, who has read all there is."""
-        study_standing(self.ledger.engine, self.study_id)
-        list_events(self.ledger.engine, self.study_id, 2**31 - 1, 200)
 
-
-ACTS = ("heartbeat", "claim", "look", "append", "append_twenty", "poll")
+ACTS = ("heartbeat", "claim", "look", "append", "append_twenty")
 
 
 def speak(speaker: tuple[str, int, int, int], seconds: float, together: Any, ends: Any) -> None:

@@ -90,7 +90,7 @@ def _walk() -> list[str]:
     if gpu is not None:
         on_gpu = (
             f"On {gpu['provenance']['hardware']}, {gpu['result']['examples']:,} examples: "
-            f"{gpu['result']['seconds']:.1f} s, {gpu['result']['speedup']:,.0f} times faster."
+            f"{gpu['result']['seconds']:.2g} s, {gpu['result']['speedup']:,.0f} times faster."
         )
     return [
         *lines,
