@@ -38,7 +38,7 @@ dist: $(READY)  ## wheel and source distribution in dist/
 	$(BIN)/python -m build --no-isolation
 
 openapi: $(READY)  ## write the description of the API anew
-	$(BIN)/python -m service.document > openapi.json
+	$(BIN)/python -m service.export_openapi > openapi.json
 
 serve: $(READY)  ## the service with its worker on http://127.0.0.1:8000
 	$(BIN)/bln-search serve

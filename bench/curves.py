@@ -18,10 +18,10 @@ from plotly import graph_objects as go
 from bench.experiments import finished_study
 from bench.pictures import draw
 from bench.reporting import RESULTS, provenance, read_result
-from bln_search.core.words import PopulationEstimate, Split
+from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.ranking.comparison import ComparedRow
-from bln_search.ranking.interval import interval_of
 from bln_search.ranking.leaderboard import Candidate, rank
+from bln_search.ranking.statistics.intervals import interval_of
 from bln_search.settings import load_settings
 from bln_search.storage.board import study_leaderboard
 from bln_search.storage.browse import Page, list_curves

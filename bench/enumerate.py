@@ -17,14 +17,14 @@ from torch.nn import functional as F
 
 from bench.reporting import arguments, finish, spread
 from bln_search.core.configuration import Method, all_configurations
-from bln_search.core.words import Correction, PopulationEstimate, Semantics
+from bln_search.core.enums import Correction, PopulationEstimate, Semantics
 from bln_search.evaluation import evaluate_rows, gather_frozen
 from bln_search.evaluation.batches import mini_batches
 from bln_search.evaluation.row_evaluator import configured
 from bln_search.models import MLP, LeNet
 from bln_search.norms import BLN
-from bln_search.norms.examples import Populations, Row
-from bln_search.norms.finding import find_norms, network_populations
+from bln_search.norms.network_layers import find_norms, network_populations
+from bln_search.norms.row_tensor import Populations, Row
 
 BATCH = 25
 ROWS = tuple(

@@ -23,10 +23,10 @@ from bench.reporting import arguments, finish, spread
 from bench.service import WORDS
 from bln_search.core.checkpoints import Folder
 from bln_search.core.states import StudyState
-from bln_search.search.executor import Executor
-from bln_search.search.local import LocalExecutor
-from bln_search.search.messages import EvaluationDone, Message
-from bln_search.search.place import Place
+from bln_search.execution.environment import Place
+from bln_search.execution.executors.base import Executor
+from bln_search.execution.executors.local import LocalExecutor
+from bln_search.execution.messages import EvaluationDone, Message
 from bln_search.specs import TrialSpec, parse_study
 from bln_search.storage.ledger import open_ledger
 from bln_search.worker import run_study
@@ -77,7 +77,7 @@ def driven(workers: int, trials: int, rounds: int, *, on_ray: bool) -> dict[str,
             home = Path(folder)
             place = Place(home / "data", home / "cache", Folder(home / "checkpoints"))
             if on_ray:
-                from bln_search.search.ray_tune import RayExecutor
+                from bln_search.execution.executors.ray.executor import RayExecutor
 
                 with RayExecutor(place, workers) as executor:
                     found.append(instant_trials(place, executor, trials))

@@ -17,9 +17,9 @@ from sqlalchemy import insert
 from bench.reporting import spread
 from bench.service import WORDS, evaluations
 from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.records import CheckpointRecord, EpochRecord, Evaluation, EvaluationKey, Outcomes
 from bln_search.core.states import EvaluationState
-from bln_search.core.words import PopulationEstimate, Split
 from bln_search.specs import parse_study
 from bln_search.storage.board import study_leaderboard
 from bln_search.storage.engine import make_engine, writing

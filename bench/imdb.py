@@ -20,15 +20,15 @@ from torch.nn import functional as F
 
 from bench.enumerate import BATCH, ROWS, fused, single, timed
 from bench.reporting import arguments, finish, spread
-from bln_search.core.words import Correction, PopulationEstimate, Semantics
+from bln_search.core.enums import Correction, PopulationEstimate, Semantics
 from bln_search.evaluation import gather_frozen
 from bln_search.evaluation.batches import mini_batches
 from bln_search.models import build_model
 from bln_search.models.recurrent import LSTM
 from bln_search.norms import BLN
-from bln_search.norms.examples import Populations
-from bln_search.norms.finding import find_norms, network_populations
-from bln_search.training.rows import RowAdam
+from bln_search.norms.network_layers import find_norms, network_populations
+from bln_search.norms.row_tensor import Populations
+from bln_search.training.sparse_adam import RowAdam
 
 LENGTH, VOCABULARY = 80, 20_003
 _SINGLES = (0, 15)

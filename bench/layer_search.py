@@ -15,20 +15,20 @@ from typing import Any
 import numpy as np
 
 from bench.reporting import arguments, finish, spread
-from bln_search.cli.place import make_place
-from bln_search.core.layer_search import LayerSearchRecord
-from bln_search.core.words import LayerSearch, Split
+from bln_search.cli.environment import make_place
+from bln_search.core.enums import LayerSearch, Split
+from bln_search.core.layer_search_record import LayerSearchRecord
 from bln_search.evaluation.batches import mini_batches
-from bln_search.evaluation.tree.asked import Asked
-from bln_search.evaluation.tree.evaluator import TreeEvaluator
-from bln_search.norms.finding import find_norms, network_populations
+from bln_search.evaluation.tree.options import Asked
+from bln_search.evaluation.tree.tree_evaluator import TreeEvaluator
+from bln_search.execution.environment import Place
+from bln_search.execution.loaded_network import restored
+from bln_search.norms.network_layers import find_norms, network_populations
 from bln_search.ranking.paired import OutcomeTable
-from bln_search.ranking.paired.crossed import crossed_differences
-from bln_search.search.layers.figures import TableFigures
-from bln_search.search.layers.judge import Judge, Step
+from bln_search.ranking.paired.crossed_anova import crossed_differences
+from bln_search.search.layers.loss_source import TableFigures
+from bln_search.search.layers.objective import Judge, Step
 from bln_search.search.layers.strategies import Options, search
-from bln_search.search.place import Place
-from bln_search.search.restored import restored
 from bln_search.settings import load_settings
 from bln_search.storage.layers import layer_searches
 from bln_search.storage.ledger import Ledger, open_ledger

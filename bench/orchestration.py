@@ -27,7 +27,7 @@ from bench.reporting import arguments, finish, run_apart, spread
 from bln_search.core.checkpoints import Folder
 from bln_search.data import load_data
 from bln_search.data.prepared import PreparedData, prepare
-from bln_search.search.trial import build_network
+from bln_search.execution.trial import build_network
 from bln_search.specs import StudySpec, TrialSpec, parse_study, trials_of
 from bln_search.training import TrainingRun
 
@@ -95,9 +95,9 @@ def run_bare(epochs: int, trials: int) -> dict[str, Any]:
 
 def run_ours(epochs: int, trials: int) -> dict[str, Any]:
     """The study through our executor on Ray Tune, ledger and evaluation included."""
-    from bln_search.search.messages import EvaluationDone, Message
-    from bln_search.search.place import Place
-    from bln_search.search.ray_tune import RayExecutor
+    from bln_search.execution.environment import Place
+    from bln_search.execution.executors.ray.executor import RayExecutor
+    from bln_search.execution.messages import EvaluationDone, Message
     from bln_search.storage.ledger import open_ledger
     from bln_search.worker import run_study
 

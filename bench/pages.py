@@ -23,8 +23,8 @@ from sqlalchemy import insert, update
 from bench.browser import FLAGS, find_chromium
 from bench.reporting import arguments, finish, spread
 from bench.service import evaluation, served
+from bln_search.core.enums import Scope
 from bln_search.core.records import EpochRecord
-from bln_search.core.words import Scope
 from bln_search.settings import Settings
 from bln_search.specs import parse_study
 from bln_search.storage.access import create_token

@@ -19,12 +19,12 @@ from torch.nn import functional as F
 
 from bench.enumerate import BATCH, prepared, timed
 from bench.reporting import arguments, finish, spread
+from bln_search.core.enums import Semantics
 from bln_search.core.per_layer import ConfigurationSpace, PerLayerConfiguration
-from bln_search.core.words import Semantics
 from bln_search.evaluation.batches import mini_batches
-from bln_search.evaluation.tree.checking import configured_layers, plain_losses
-from bln_search.evaluation.tree.evaluator import TreeEvaluator
-from bln_search.norms.finding import evaluation_mode
+from bln_search.evaluation.tree.tree_evaluator import TreeEvaluator
+from bln_search.evaluation.tree.verification import configured_layers, plain_losses
+from bln_search.norms.network_layers import evaluation_mode
 
 SINGLES = 240
 """Configurations measured one by one."""

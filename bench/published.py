@@ -21,12 +21,12 @@ from scipy import stats
 from bench.experiments import EXPERIMENTS, Experiment, finished_study
 from bench.reporting import arguments, finish, provenance, read_result
 from bln_search.core.configuration import InferenceConfiguration
-from bln_search.core.words import PopulationEstimate, Split
+from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.ranking.comparison import Comparison
-from bln_search.ranking.effects import effects
-from bln_search.ranking.groups import Losses, losses_by_candidate
-from bln_search.ranking.interval import interval_of
+from bln_search.ranking.grouping import Losses, losses_by_candidate
 from bln_search.ranking.leaderboard import Candidate, rank
+from bln_search.ranking.statistics.factorial_effects import effects
+from bln_search.ranking.statistics.intervals import interval_of
 from bln_search.settings import load_settings
 from bln_search.storage.board import study_leaderboard
 from bln_search.storage.evaluations import RecordedEvaluation, evaluations, scores

@@ -14,9 +14,9 @@ from typing import Any
 from bench.reporting import arguments, finish, spread
 from bln_search.core.checkpoints import Folder
 from bln_search.core.states import TrialState
-from bln_search.search.local import LocalExecutor
-from bln_search.search.messages import Message
-from bln_search.search.place import Place
+from bln_search.execution.environment import Place
+from bln_search.execution.executors.local import LocalExecutor
+from bln_search.execution.messages import Message
 from bln_search.specs import StudySpec, TrialSpec, load_study
 from bln_search.specs.search import Pruner, Sampler
 from bln_search.storage.ledger import open_ledger

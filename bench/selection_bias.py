@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from bench.reporting import arguments, finish, spread
 from bln_search.ranking.paired import OutcomeTable
-from bln_search.ranking.paired.selection_bias import selection_bias
+from bln_search.ranking.paired.bootstrap_selection_bias import selection_bias
 
 EXAMPLES = 120
 SEEDS = (1, 2, 3, 5, 10)

@@ -30,7 +30,7 @@ from sqlalchemy import insert
 from bench.reporting import arguments, finish, spread
 from bln_search.client import Client
 from bln_search.core.configuration import Method, all_configurations
-from bln_search.core.words import Scope
+from bln_search.core.enums import Scope
 from bln_search.settings import Settings
 from bln_search.specs import parse_study
 from bln_search.storage.access import create_token

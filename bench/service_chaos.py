@@ -32,7 +32,7 @@ from sqlalchemy.engine import make_url
 from bench.chaos import CELLS, STUDY
 from bench.reporting import arguments, finish
 from bln_search.client import Client, ServiceError
-from bln_search.core.words import Scope
+from bln_search.core.enums import Scope
 from bln_search.specs import parse_study
 from bln_search.storage.access import create_token
 from bln_search.storage.ledger import open_ledger

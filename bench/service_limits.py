@@ -31,7 +31,7 @@ from typing import Any
 
 from bench.reporting import arguments, finish
 from bench.service import fill, served
-from bln_search.core.words import Scope
+from bln_search.core.enums import Scope
 from bln_search.settings import Settings
 from bln_search.storage.access import create_token
 from bln_search.storage.ledger import open_ledger

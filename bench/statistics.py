@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from bench.reporting import arguments, finish, spread
 from bln_search.core.configuration import Method, all_configurations
-from bln_search.core.words import PopulationEstimate, Split
+from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.ranking.leaderboard import Candidate
 from bln_search.ranking.paired import OutcomeTable, compare
 

@@ -9,7 +9,7 @@ import json
 from typing import Any
 
 from bench.reporting import RESULTS, arguments, provenance
-from bln_search.core.words import Split
+from bln_search.core.enums import Split
 from bln_search.reports.export import flat_row
 from bln_search.settings import load_settings
 from bln_search.specs.space import point_label

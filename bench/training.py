@@ -14,7 +14,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from bench.reporting import arguments, finish, spread
-from bln_search.core.words import PopulationEstimate, Split
+from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.data.prepared import PreparedData
 from bln_search.models import build_model
 from bln_search.norms import BLN

@@ -28,12 +28,12 @@ import torch
 from bench.orchestration import CORES, prepared
 from bench.reporting import arguments, finish, run_apart, spread
 from bln_search.core.configuration import InferenceConfiguration, Method, all_configurations
-from bln_search.core.words import Correction, PopulationEstimate, Split
+from bln_search.core.enums import Correction, PopulationEstimate, Split
 from bln_search.data.prepared import PreparedData
 from bln_search.evaluation import gather_frozen
 from bln_search.evaluation.batches import mini_batches
-from bln_search.norms.finding import find_norms, network_populations
-from bln_search.search.trial import build_network
+from bln_search.execution.trial import build_network
+from bln_search.norms.network_layers import find_norms, network_populations
 from bln_search.specs import TrialSpec, parse_study, trials_of
 from bln_search.training import TrainingRun
 from bln_search.training.checkpoint import load_weights

@@ -39,7 +39,7 @@ from bench.zoo_networks import NETWORKS, Examples, Subject, images, labeled_pixe
 from bln_search.api.apply import Choice, apply_configuration
 from bln_search.api.convert import convert
 from bln_search.api.evaluate import evaluate_configurations
-from bln_search.api.layers import search_layers
+from bln_search.api.layer_search import search_layers
 from bln_search.api.ranked import RankedConfiguration, RankedConfigurations
 from bln_search.core.records import EvaluationKey
 

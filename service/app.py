@@ -13,14 +13,14 @@ from bln_search.settings import Settings
 from bln_search.storage.ledger import Ledger
 from bln_search.storage.queue import Queue
 from service.analyses import Analyses
-from service.boards import Boards
 from service.collector import LedgerCollector
 from service.context import Context
 from service.feed import Feed
-from service.gate import API, Gate
 from service.handlers import install_handlers
+from service.leaderboard_cache import Boards
 from service.limits import Rates
 from service.metrics import Metrics
+from service.middleware import API, Gate
 from service.openapi import describe
 from service.pages import access, charts, compare, configuration, layers, leaderboard, new, study
 from service.pages import studies as study_list

@@ -16,7 +16,7 @@ from bln_search.settings import Settings
 from bln_search.storage.belonging import is_mark
 from bln_search.storage.clock import DatabaseClock
 from bln_search.storage.monitoring import LedgerFigures, ledger_figures, records_by_state
-from service.cached import Cached, T
+from service.ttl_cache import Cached, T
 
 _log = logging.getLogger(__name__)
 _FRESH = 5.0

@@ -13,12 +13,12 @@ from bln_search.settings import Settings
 from bln_search.storage.ledger import Ledger
 from bln_search.storage.queue import Queue
 from service.analyses import Analyses
-from service.boards import Boards
-from service.cached import Cached
 from service.feed import Feed
+from service.leaderboard_cache import Boards
 from service.limits import Rates
 from service.metrics import Metrics
 from service.schemas import Readiness
+from service.ttl_cache import Cached
 
 
 @dataclass

@@ -26,7 +26,7 @@ from bln_search.core.errors import (
     TransitionError,
     UnknownStudyError,
 )
-from service.pages.refusal import refusal_page, wants_page
+from service.pages.error_page import refusal_page, wants_page
 from service.problems import MEDIA_TYPE, ProblemDocument, ProblemError, RefusedError, invalid_request
 from service.requests import request_id
 

@@ -6,7 +6,7 @@ import json
 
 from sqlalchemy import Engine
 
-from bln_search.core.words import Split
+from bln_search.core.enums import Split
 from bln_search.specs.data import DataSpec
 from bln_search.specs.plan import Plan
 from bln_search.specs.sizes import EXAMPLES, held_out

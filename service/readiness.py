@@ -8,8 +8,8 @@ from bln_search.core.errors import BlnSearchError
 from bln_search.storage.browse import workers_seen
 from bln_search.storage.clock import DatabaseClock
 from bln_search.storage.migration import newest_revision, present_revision
-from service.cached import Cached
 from service.schemas import Readiness
+from service.ttl_cache import Cached
 
 _FRESH = 1.0
 """Seconds for which an answer is given out again: anybody may ask, without a token."""

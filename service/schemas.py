@@ -7,8 +7,8 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, field_validator
 
+from bln_search.core.enums import NAME, PopulationEstimate, Scope, Split
 from bln_search.core.states import EvaluationState, Request, StudyState, TrialState
-from bln_search.core.words import NAME, PopulationEstimate, Scope, Split
 from bln_search.specs.base import writable
 
 Item = TypeVar("Item")

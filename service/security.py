@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 from fastapi import Depends, Path, Request
 from fastapi.security import APIKeyCookie, HTTPAuthorizationCredentials, HTTPBearer
 
+from bln_search.core.enums import Scope
 from bln_search.core.states import StudyState
-from bln_search.core.words import Scope
 from bln_search.storage.access import Bearer, TokenKind, find_bearer
 from bln_search.storage.browse import study_standing
 from service.context import Context, Here

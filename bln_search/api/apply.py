@@ -11,10 +11,10 @@ from bln_search.api.ranked import LayerPopulationsByName, RankedConfiguration
 from bln_search.core.configuration import InferenceConfiguration, Source
 from bln_search.core.errors import ModelError
 from bln_search.core.per_layer import SEPARATOR, PerLayerConfiguration
-from bln_search.evaluation.tree.stages import staged
+from bln_search.evaluation.tree.segments import staged
 from bln_search.evaluation.tree.tracing import NotFollowedError
 from bln_search.norms import Normalization
-from bln_search.norms.finding import evaluation_mode, find_norms
+from bln_search.norms.network_layers import evaluation_mode, find_norms
 
 Choice = RankedConfiguration | LayeredConfiguration | PerLayerConfiguration | InferenceConfiguration | str
 

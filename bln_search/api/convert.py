@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from bln_search.core.configuration import InferenceConfiguration, Method
+from bln_search.core.enums import Semantics, chosen
 from bln_search.core.errors import ModelError
-from bln_search.core.words import Semantics, chosen
 from bln_search.norms import BN, Normalization, make_norm
 from bln_search.norms.padding import ZeroPadding
 from bln_search.norms.statistics import LayerPopulation, PopulationPair

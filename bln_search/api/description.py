@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from bln_search.core.configuration import Method
-from bln_search.core.words import PopulationEstimate, Semantics
+from bln_search.core.enums import PopulationEstimate, Semantics
 from bln_search.specs.arm import ConfigurationWord
 from bln_search.specs.data import Standardization
 

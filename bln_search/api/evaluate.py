@@ -13,17 +13,17 @@ from torch import Tensor, nn
 
 from bln_search.api.ranked import RankedConfigurations
 from bln_search.core.configuration import Source
+from bln_search.core.enums import Correction, PopulationEstimate, Split, chosen
 from bln_search.core.errors import DataError
 from bln_search.core.records import Evaluation, EvaluationKey, Outcomes
-from bln_search.core.words import Correction, PopulationEstimate, Split, chosen
 from bln_search.evaluation import evaluate_split, gather_frozen
 from bln_search.evaluation.batches import MiniBatch, completed, mini_batches
-from bln_search.evaluation.guessing import ClassCounts
+from bln_search.evaluation.class_counts import ClassCounts
 from bln_search.evaluation.memory import MEMORY_LIMIT
 from bln_search.evaluation.scoring import Score, check_classes, cross_entropy, kind_of
 from bln_search.norms import Normalization
-from bln_search.norms.examples import Populations, Row
-from bln_search.norms.finding import (
+from bln_search.norms.moment_collection import GatheredMoments
+from bln_search.norms.network_layers import (
     Gathered,
     as_deployed,
     find_norms,
@@ -31,7 +31,7 @@ from bln_search.norms.finding import (
     network_populations,
     own_estimates,
 )
-from bln_search.norms.gathering import GatheredMoments
+from bln_search.norms.row_tensor import Populations, Row
 from bln_search.ranking.leaderboard import Scored, rank
 
 Loader = Iterable[Any]
@@ -59,7 +59,7 @@ def evaluate_configurations(
     validation_loader: decides the order. test_loader: reported beside it. Both give mini-batches of the inference
     size; a shorter last one is filled up with examples that do not count. batch_sizes: other inference mini-batch
     sizes to evaluate instead; the split is then held in memory.
-    gathered: further population estimates, as `bln_search.norms.gathering` collects them during training.
+    gathered: further population estimates, as `bln_search.norms.moment_collection` collects them during training.
     score: from outputs and targets to per-example losses and correctness; by default softmax cross-entropy.
     one_pass=False evaluates configuration by configuration, for a network whose other layers mix examples.
     memory_limit: bytes of the largest activation of all configurations together.

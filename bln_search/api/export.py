@@ -10,12 +10,12 @@ import torch
 from safetensors.torch import save
 from torch import Tensor
 
-from bln_search.api.card import card
 from bln_search.api.description import Description
+from bln_search.api.export_check import Parity, compare
 from bln_search.api.exported import CONFIGURATION, WEIGHTS, ExportedNetwork, load
 from bln_search.api.folder import check_target, unfinished
-from bln_search.api.parity import Parity, compare
-from bln_search.api.programs import (
+from bln_search.api.model_card import card
+from bln_search.api.runtimes import (
     ONNX_PROGRAM,
     TORCH_PROGRAM,
     Program,
@@ -24,7 +24,7 @@ from bln_search.api.programs import (
     read_torch_program,
     write_programs,
 )
-from bln_search.api.restored import TrainedRow, fold_exported, restore
+from bln_search.api.trained_export import TrainedRow, fold_exported, restore
 from bln_search.core.checkpoints import CheckpointStore
 from bln_search.core.errors import ExportError
 from bln_search.data import DataSet

@@ -20,7 +20,7 @@ from bln_search.api.description import FORMAT, Description
 from bln_search.core.errors import DataError
 from bln_search.models import build_model
 from bln_search.norms import make_norm
-from bln_search.norms.finding import find_norms
+from bln_search.norms.network_layers import find_norms
 
 WEIGHTS, CONFIGURATION = "model.safetensors", "configuration.json"
 

@@ -10,19 +10,19 @@ from functools import cached_property
 import numpy as np
 from rich.console import Console
 
+from bln_search.core.class_prior import Guess
 from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.enums import PopulationEstimate
 from bln_search.core.errors import ModelError
-from bln_search.core.guessing import Guess
 from bln_search.core.records import EvaluationKey, Outcomes
-from bln_search.core.words import PopulationEstimate
-from bln_search.norms.examples import Row
+from bln_search.norms.row_tensor import Row
 from bln_search.norms.statistics import LayerPopulation, chosen_population, layer_configuration
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.comparison import MOST_ROWS, Comparison
-from bln_search.ranking.doubt import Doubt, doubt_of
 from bln_search.ranking.leaderboard import Candidate, Leaderboard, LeaderboardRow
 from bln_search.ranking.paired import OutcomeTable, compare
-from bln_search.ranking.recommendation import Recommendation, recommend
+from bln_search.ranking.selection.baseline_check import Doubt, doubt_of
+from bln_search.ranking.selection.recommendation import Recommendation, recommend
 from bln_search.reports.comparison import analysis_lines, groups_of
 from bln_search.reports.table import leaderboard_table, reasons
 

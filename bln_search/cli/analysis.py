@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from bln_search.cli.exits import Exit
+from bln_search.cli.environment import make_place
+from bln_search.cli.exit_codes import Exit
 from bln_search.cli.output import Format, errors, results
-from bln_search.cli.place import make_place
 from bln_search.cli.sources import DatabaseOption, ServerOption, StudyArgument, TokenOption, open_source
 from bln_search.cli.studies import DataOption, DeviceOption, FormatOption
 from bln_search.ranking.analysis import Analysis
@@ -80,7 +80,7 @@ def probe(
     Sizes give loss and accuracy in mini-batches of other sizes, reshuffles how much answers depend on the company.
     """
     from bln_search.worker.analysis import analyze as analyze_again
-    from bln_search.worker.probing import probe_study
+    from bln_search.worker.probe_study import probe_study
 
     sizes = _sizes(batch_sizes)
     if sizes is None and not reshuffles:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from bln_search.cli.exits import Exit
+from bln_search.cli.exit_codes import Exit
 from bln_search.cli.output import errors, plain_places, results
 from bln_search.cli.sources import DatabaseOption
 from bln_search.settings import load_settings

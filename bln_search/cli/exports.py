@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bln_search.cli.exits import keeping_nothing
+from bln_search.cli.exit_codes import keeping_nothing
 from bln_search.cli.output import Format, errors, results
 from bln_search.cli.sources import DatabaseOption, LedgerSource, StudyArgument
 from bln_search.cli.studies import DataOption, FormatOption
 from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.errors import ExportError
 from bln_search.core.records import Evaluation
 from bln_search.core.states import EvaluationState
-from bln_search.core.words import PopulationEstimate, Split
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
 from bln_search.settings import load_settings
 from bln_search.storage.board import study_leaderboard

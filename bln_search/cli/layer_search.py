@@ -8,14 +8,14 @@ from typing import Annotated
 import typer
 from pydantic import ValidationError
 
+from bln_search.cli.environment import make_place
 from bln_search.cli.output import errors
-from bln_search.cli.place import make_place
 from bln_search.cli.sources import DatabaseOption, StudyArgument
 from bln_search.cli.studies import DataOption, DeviceOption, WorkersOption
+from bln_search.core.enums import LayerScope, LayerSearch, PopulationEstimate
 from bln_search.core.errors import DataError, ModelError
-from bln_search.core.words import LayerScope, LayerSearch, PopulationEstimate
 from bln_search.settings import load_settings
-from bln_search.specs.layers import LayersSpec
+from bln_search.specs.layer_search import LayersSpec
 from bln_search.specs.study import StudySpec
 from bln_search.storage.ledger import open_ledger
 
@@ -50,7 +50,7 @@ def search_layers(
     Interrupted at any moment, the same command goes on: what is finished is kept. `bln-search layers` shows the result.
     """
     from bln_search.worker.analysis import Searched, analyze
-    from bln_search.worker.layers import search_layers as search_networks
+    from bln_search.worker.layer_search import search_layers as search_networks
 
     settings = load_settings()
     with closing(open_ledger(database or settings.database_url)) as ledger:

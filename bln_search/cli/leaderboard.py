@@ -13,9 +13,9 @@ from rich.console import Console
 
 from bln_search.cli.output import BoardFormat, Format, ToOption, check_target, errors, give, results
 from bln_search.cli.sources import DatabaseOption, ServerOption, Source, StudyArgument, TokenOption, open_source
+from bln_search.core.enums import Split
 from bln_search.core.errors import MissingPackageError
 from bln_search.core.states import StudyState
-from bln_search.core.words import Split
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.leaderboard import Leaderboard
 from bln_search.reports.comparison import analysis_lines, groups_of

@@ -19,8 +19,8 @@ from bln_search.cli import (
     database,
     exports,
     layer_search,
-    layers,
     leaderboard,
+    per_layer,
     processes,
     publish,
     reevaluation,
@@ -28,8 +28,8 @@ from bln_search.cli import (
     studies,
     tokens,
 )
-from bln_search.cli.exits import Exit, Stopped
-from bln_search.cli.missing import missing_package
+from bln_search.cli.exit_codes import Exit, Stopped
+from bln_search.cli.extras import missing_package
 from bln_search.cli.output import errors
 from bln_search.core.errors import (
     BlnSearchError,
@@ -55,7 +55,7 @@ app.add_typer(tokens.app, name="token")
 studies.register(app)
 analysis.register(app)
 layer_search.register(app)
-layers.register(app)
+per_layer.register(app)
 leaderboard.register(app)
 publish.register(app)
 exports.register(app)

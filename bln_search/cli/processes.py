@@ -14,10 +14,10 @@ from typing import Annotated
 import typer
 from pydantic import SecretStr
 
-from bln_search.cli.exits import Exit
-from bln_search.cli.missing import missing_for_training
+from bln_search.cli.environment import make_place
+from bln_search.cli.exit_codes import Exit
+from bln_search.cli.extras import missing_for_training
 from bln_search.cli.output import errors, results
-from bln_search.cli.place import make_place
 from bln_search.cli.sources import DatabaseOption
 from bln_search.cli.studies import (
     DataOption,

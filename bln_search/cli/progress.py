@@ -19,7 +19,7 @@ from rich.progress import (
 from bln_search.cli.output import errors
 
 if TYPE_CHECKING:
-    from bln_search.search.messages import Message
+    from bln_search.execution.messages import Message
     from bln_search.specs.trial import TrialSpec
 
 
@@ -59,7 +59,7 @@ class TerminalProgress:
 
     def heard(self, trial: TrialSpec, message: Message) -> None:
         """Move the trial's bar."""
-        from bln_search.search.messages import ENDS, Progressed, TaskFailed
+        from bln_search.execution.messages import ENDS, Progressed, TaskFailed
 
         if isinstance(message, Progressed):
             self._move(trial.label, message.phase, message.done, message.total)
@@ -107,7 +107,7 @@ class PlainProgress:
 
     def heard(self, trial: TrialSpec, message: Message) -> None:
         """Say what is new."""
-        from bln_search.search.messages import ENDS, Progressed
+        from bln_search.execution.messages import ENDS, Progressed
 
         if isinstance(message, Progressed) and self.phases.get(trial.label) != message.phase:
             self.phases[trial.label] = message.phase
@@ -127,7 +127,7 @@ class PlainProgress:
 
 
 def _outcome(message: Message) -> str:
-    from bln_search.search.messages import TaskFailed, TrainingDiverged, TrainingPruned
+    from bln_search.execution.messages import TaskFailed, TrainingDiverged, TrainingPruned
 
     if isinstance(message, TrainingPruned):
         return f"pruned after epoch {message.epoch}"

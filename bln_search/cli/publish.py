@@ -22,7 +22,7 @@ from bln_search.cli.sources import (
 from bln_search.core.errors import MissingPackageError
 from bln_search.ranking.leaderboard import rank
 from bln_search.reports.charts.curves import TrialCurve
-from bln_search.reports.machine import this_machine
+from bln_search.reports.environment_info import this_machine
 from bln_search.reports.manifest import manifest, manifest_json
 from bln_search.reports.page import Material
 from bln_search.settings import load_settings

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from bln_search.cli.exits import Exit, keeping_nothing
+from bln_search.cli.exit_codes import Exit, keeping_nothing
 from bln_search.cli.output import Format, errors, results
 from bln_search.cli.sources import DatabaseOption, StudyArgument
 from bln_search.cli.studies import DataOption, FormatOption, print_rows
@@ -21,8 +21,8 @@ from bln_search.storage.ledger import Ledger, open_ledger
 from bln_search.storage.trained import TrialResult, stored_evaluations, trial_results
 
 if TYPE_CHECKING:
-    from bln_search.search.place import Place
-    from bln_search.search.reevaluation import Compared
+    from bln_search.execution.environment import Place
+    from bln_search.execution.reevaluation import Compared
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def reevaluate(
     Nothing is written. Exit code 0 only where everything is identical.
     """
     settings = load_settings()
-    from bln_search.search.place import Place
+    from bln_search.execution.environment import Place
 
     place = Place(data=data or settings.data_folder, cache=settings.cache, checkpoints=settings.checkpoint_store)
     with keeping_nothing(), closing(open_ledger(database or settings.database_url)) as ledger:
@@ -93,8 +93,8 @@ def reevaluate(
 
 def _check_data(trial: TrialResult, place: Place) -> None:
     """Raise DataError where the study's data are not here: that is one error, and no trial's fault."""
-    from bln_search.search.place import prepared_data
-    from bln_search.search.reevaluation import circumstances
+    from bln_search.execution.environment import prepared_data
+    from bln_search.execution.reevaluation import circumstances
 
     assert trial.checkpoint is not None
     prepared_data(trial.spec.data, place.data, place.cache, circumstances(trial.checkpoint).device)
@@ -102,7 +102,7 @@ def _check_data(trial: TrialResult, place: Place) -> None:
 
 def _again(ledger: Ledger, trial: TrialResult, place: Place) -> TrialLine:
     """One trial; its stored evaluations are read now, and forgotten with the next one."""
-    from bln_search.search.reevaluation import circumstances, compare, evaluate_again
+    from bln_search.execution.reevaluation import circumstances, compare, evaluate_again
 
     assert trial.checkpoint is not None
     where = circumstances(trial.checkpoint)
@@ -117,7 +117,7 @@ def _again(ledger: Ledger, trial: TrialResult, place: Place) -> TrialLine:
 
 
 def _line(label: str, compared: Sequence[Compared], changed: str | None) -> TrialLine:
-    from bln_search.search.reevaluation import Verdict, worst
+    from bln_search.execution.reevaluation import Verdict, worst
 
     counted = {verdict: sum(one.verdict is verdict for one in compared) for verdict in Verdict}
     differing = [one for one in compared if one.verdict is not Verdict.IDENTICAL]
@@ -166,7 +166,7 @@ def _summary(lines: Sequence[TrialLine], without: int) -> dict[str, int | float 
 
 
 def _told_summary(summary: dict[str, int | float | None]) -> str:
-    from bln_search.search.reevaluation import TOLERANCE
+    from bln_search.execution.reevaluation import TOLERANCE
 
     text = f"{summary['compared']} evaluations compared, {summary['identical']} identical"
     if summary["close"]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bln_search.cli.exits import Exit
+from bln_search.cli.exit_codes import Exit
 from bln_search.cli.leaderboard import print_leaderboard
 from bln_search.cli.output import Format, errors, results
 from bln_search.cli.sources import ServerOption, ServiceSource, StudyArgument, TokenOption, open_client

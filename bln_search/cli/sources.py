@@ -11,10 +11,10 @@ from urllib.parse import urlsplit
 
 import typer
 
+from bln_search.core.enums import Split
 from bln_search.core.errors import MissingPackageError
 from bln_search.core.records import CheckpointRecord
 from bln_search.core.states import ENDED, StudyState, TrialState
-from bln_search.core.words import Split
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.leaderboard import Leaderboard
 from bln_search.settings import Settings, load_settings

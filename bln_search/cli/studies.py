@@ -14,10 +14,10 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from bln_search.cli.exits import Exit
+from bln_search.cli.environment import make_place
+from bln_search.cli.exit_codes import Exit
 from bln_search.cli.leaderboard import print_leaderboard
 from bln_search.cli.output import Format, errors, results
-from bln_search.cli.place import make_place
 from bln_search.cli.progress import PlainProgress, TerminalProgress
 from bln_search.cli.sources import (
     DatabaseOption,
@@ -28,7 +28,7 @@ from bln_search.cli.sources import (
     open_source,
     study_line,
 )
-from bln_search.core.registered import plugin_models
+from bln_search.core.registry import plugin_models
 from bln_search.core.states import StudyState, TrialState
 from bln_search.settings import load_settings
 from bln_search.specs import load_study, planned_rows, trials_of
@@ -38,8 +38,8 @@ from bln_search.storage.ledger import Ledger, open_ledger
 from bln_search.storage.queries import trials
 
 if TYPE_CHECKING:
-    from bln_search.search.executor import Executor
-    from bln_search.search.place import Place
+    from bln_search.execution.environment import Place
+    from bln_search.execution.executors.base import Executor
 
 
 class ExecutorName(StrEnum):
@@ -145,10 +145,10 @@ def make_executor(
 ) -> AbstractContextManager[Executor]:
     """The executor of that name, ready; a cluster that is not there, or too small, is an error now."""
     if name is ExecutorName.RAY:
-        from bln_search.search.ray_tune import RayExecutor
+        from bln_search.execution.executors.ray.executor import RayExecutor
 
         return RayExecutor(place, workers, address=ray_address, gpus_per_trial=gpus_per_trial)
-    from bln_search.search.local import LocalExecutor
+    from bln_search.execution.executors.local import LocalExecutor
 
     return nullcontext(LocalExecutor(place, workers))
 

@@ -10,8 +10,8 @@ import typer
 
 from bln_search.cli.output import errors, results
 from bln_search.cli.sources import DatabaseOption, ServerOption, TokenOption, named_service, open_client
+from bln_search.core.enums import Scope
 from bln_search.core.urls import without_password
-from bln_search.core.words import Scope
 from bln_search.settings import load_settings
 from bln_search.storage.access import create_token, revoke_token, tokens
 from bln_search.storage.ledger import open_ledger

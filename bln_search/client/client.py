@@ -15,8 +15,8 @@ import httpx
 
 from bln_search.client.errors import ServiceError
 from bln_search.client.stream import read_stream
+from bln_search.core.enums import Split
 from bln_search.core.version import VERSION
-from bln_search.core.words import Split
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.leaderboard import Leaderboard
 from bln_search.reports.export import row_of

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.enums import PopulationEstimate, ProbeKind, Split
 from bln_search.core.states import EvaluationState
-from bln_search.core.words import PopulationEstimate, ProbeKind, Split
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from bln_search.core.errors import DataError
-from bln_search.core.registered import data_problem, plugin_data_sets
+from bln_search.core.registry import data_problem, plugin_data_sets
 from bln_search.data import cifar10, digits, imdb, mnist
 from bln_search.data.cache import read_cache, write_cache
 from bln_search.data.dataset import DataSet

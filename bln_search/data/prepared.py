@@ -9,8 +9,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from bln_search.core.enums import Split
 from bln_search.core.errors import DataError
-from bln_search.core.words import Split
 from bln_search.data.dataset import DataSet, Inputs
 from bln_search.data.splits import split_indices
 from bln_search.specs.data import DataSpec, Standardization

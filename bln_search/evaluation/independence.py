@@ -12,9 +12,9 @@ from bln_search.core.errors import BlnSearchError, ModelError
 from bln_search.evaluation.agreement import epsilon_of, is_rounding, losses_apart, outputs_apart
 from bln_search.evaluation.batches import Group, MiniBatch
 from bln_search.evaluation.row_evaluator import RowEvaluator, doubled
-from bln_search.norms.examples import Row
-from bln_search.norms.finding import evaluation_mode, find_norms, network_configurations
+from bln_search.norms.network_layers import evaluation_mode, find_norms, network_configurations
 from bln_search.norms.precision import full_precision
+from bln_search.norms.row_tensor import Row
 
 OTHERWISE = "evaluate with one_pass=False"
 

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from bln_search.evaluation.row_evaluator import configured
-from bln_search.norms.examples import Populations, Row
-from bln_search.norms.finding import evaluation_mode
+from bln_search.norms.network_layers import evaluation_mode
+from bln_search.norms.row_tensor import Populations, Row
 
 _WARM_UP = 3
 

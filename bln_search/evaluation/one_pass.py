@@ -18,9 +18,9 @@ from bln_search.evaluation.memory import MEMORY_LIMIT, choose_chunking, keep_fre
 from bln_search.evaluation.row_evaluator import RowEvaluator, Scores
 from bln_search.evaluation.scoring import Score, cross_entropy
 from bln_search.evaluation.spot_checks import SpotChecks
-from bln_search.norms.examples import Populations, Row
-from bln_search.norms.finding import evaluation_mode, find_norms
+from bln_search.norms.network_layers import evaluation_mode, find_norms
 from bln_search.norms.precision import full_precision
+from bln_search.norms.row_tensor import Populations, Row
 
 _CHECKED = 8
 """Examples of each of two mini-batches that are compared with plain passes before the pass."""

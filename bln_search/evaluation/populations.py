@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from bln_search.core.errors import DataError
-from bln_search.norms.finding import evaluation_mode, find_norms, mini_batch_statistics
-from bln_search.norms.gathering import GatheredMoments, Gatherer, gathering
+from bln_search.norms.moment_collection import GatheredMoments, Gatherer, gathering
+from bln_search.norms.network_layers import evaluation_mode, find_norms, mini_batch_statistics
 
 
 @torch.no_grad()

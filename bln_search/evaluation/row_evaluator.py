@@ -14,8 +14,8 @@ from bln_search.evaluation.batches import Group, MiniBatch
 from bln_search.evaluation.memory import Chunking
 from bln_search.evaluation.scoring import Score, cross_entropy, scores_of
 from bln_search.norms.base import NormalizationBase
-from bln_search.norms.examples import Arrangement, EnumerationPlan, Examples, Populations, Row, mark, plain
-from bln_search.norms.finding import find_norms
+from bln_search.norms.network_layers import find_norms
+from bln_search.norms.row_tensor import Arrangement, EnumerationPlan, Examples, Populations, Row, mark, plain
 from bln_search.norms.statistics import chosen_population, layer_configuration
 
 Scores = tuple[Tensor, Tensor]

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Sequence
 from torch import nn
 
 from bln_search.core.configuration import FEATURE_STATISTICS, Source
+from bln_search.core.enums import Split
 from bln_search.core.records import Evaluation, EvaluationKey
-from bln_search.core.undefined import more_than_slots
-from bln_search.core.words import Split
+from bln_search.core.undefined_reasons import more_than_slots
 from bln_search.evaluation.batches import MiniBatch
 from bln_search.evaluation.memory import MEMORY_LIMIT
 from bln_search.evaluation.one_pass import Progress, evaluate_rows
 from bln_search.evaluation.scoring import Score, cross_entropy
-from bln_search.norms.examples import Populations, Row
+from bln_search.norms.row_tensor import Populations, Row
 from bln_search.norms.statistics import chosen_population, layer_configuration
 
 

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from bln_search.core.errors import ModelError
-from bln_search.core.registered import READERS, model_problem, plugin_models
+from bln_search.core.registry import READERS, model_problem, plugin_models
 from bln_search.models.convolutional import LeNet
 from bln_search.models.dense import MLP
 from bln_search.models.initialization import initialize

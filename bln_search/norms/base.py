@@ -20,11 +20,11 @@ from bln_search.core.configuration import (
     Statistic,
     mini_batch_configuration,
 )
+from bln_search.core.enums import Correction, Semantics
 from bln_search.core.errors import ModelError
-from bln_search.core.words import Correction, Semantics
 from bln_search.norms.axes import Axes, find_axes
-from bln_search.norms.gathering import GatheredMoments
-from bln_search.norms.reading import Reading
+from bln_search.norms.formula_variant import Reading
+from bln_search.norms.moment_collection import GatheredMoments
 from bln_search.norms.statistics import LayerPopulation, PopulationPair, population_pair
 
 _BUFFERS = {

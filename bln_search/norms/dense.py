@@ -20,8 +20,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from bln_search.norms.base import NormalizationBase
-from bln_search.norms.paired import ByClass, PairedSum
-from bln_search.norms.rows import LayerRows, Sourced
+from bln_search.norms.pair_sources import ByClass, PairedSum
+from bln_search.norms.row_sources import LayerRows, Sourced
 from bln_search.norms.variants import Measured, Variants
 
 

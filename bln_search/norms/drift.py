@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from bln_search.core.configuration import BATCH_STATISTICS, FEATURE_STATISTICS
+from bln_search.core.enums import PopulationEstimate
 from bln_search.core.records import Drift
-from bln_search.core.words import PopulationEstimate
-from bln_search.norms.finding import Gathered
 from bln_search.norms.layer import Normalization
+from bln_search.norms.network_layers import Gathered
 from bln_search.norms.statistics import Moments
 
 _ROUNDING = 1e-6

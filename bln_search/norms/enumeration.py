@@ -9,9 +9,9 @@ from bln_search.core.errors import ModelError
 from bln_search.norms.axes import check_features
 from bln_search.norms.base import NormalizationBase
 from bln_search.norms.dense import DenseSum
-from bln_search.norms.examples import Arrangement, Examples, Pending, mark, plain
 from bln_search.norms.factored import FactoredSum
-from bln_search.norms.rows import LayerRows, PairRows, prepare_rows
+from bln_search.norms.row_sources import LayerRows, PairRows, prepare_rows
+from bln_search.norms.row_tensor import Arrangement, Examples, Pending, mark, plain
 from bln_search.norms.variants import Measured, Variants
 
 

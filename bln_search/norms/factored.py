@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from bln_search.norms.paired import PairedSum
+from bln_search.norms.pair_sources import PairedSum
 
 
 @dataclass(frozen=True)

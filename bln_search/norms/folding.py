@@ -23,8 +23,8 @@ from torch import Tensor, nn
 
 from bln_search.core.configuration import BATCH_STATISTICS, FEATURE_STATISTICS, Source, Statistic
 from bln_search.core.errors import ModelError
-from bln_search.norms.finding import find_norms
 from bln_search.norms.layer import Normalization
+from bln_search.norms.network_layers import find_norms
 
 
 class AffineStep(nn.Module):

@@ -14,12 +14,12 @@ from bln_search.core.configuration import (
     Statistic,
     mini_batch_configuration,
 )
-from bln_search.core.words import PopulationEstimate, Semantics
+from bln_search.core.enums import PopulationEstimate, Semantics
 from bln_search.norms.axes import check_features
 from bln_search.norms.base import NormalizationBase
 from bln_search.norms.enumeration import enumerate_rows
-from bln_search.norms.examples import Examples
-from bln_search.norms.gathering import GatheredMoments, Gatherer
+from bln_search.norms.moment_collection import GatheredMoments, Gatherer
+from bln_search.norms.row_tensor import Examples
 from bln_search.norms.statistics import centred_moments
 
 

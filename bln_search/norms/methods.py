@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 
 from bln_search.core.configuration import InferenceConfiguration, Method, Statistic, mini_batch_configuration
-from bln_search.core.words import PopulationEstimate, Semantics
-from bln_search.norms.gathering import GatheredMoments
+from bln_search.core.enums import PopulationEstimate, Semantics
+from bln_search.norms.brn import BRN
+from bln_search.norms.formula_variant import BLN_READINGS, BN_READINGS, WEIGHT_EPSILON
 from bln_search.norms.layer import LayerOptions, Normalization
-from bln_search.norms.memorized import MBN
-from bln_search.norms.reading import BLN_READINGS, BN_READINGS, WEIGHT_EPSILON
-from bln_search.norms.renormalized import BRN
+from bln_search.norms.mbn import MBN
+from bln_search.norms.moment_collection import GatheredMoments
 from bln_search.norms.statistics import Moments
 
 _COUNTED = 2**62

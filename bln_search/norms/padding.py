@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 
-from bln_search.norms.examples import Examples
+from bln_search.norms.row_tensor import Examples
 
 _FROM_ENCODER = {"src_mask", "is_causal", "src_key_padding_mask"}
 """The keywords with which an encoder calls its layers; a layer that is called by others leaves padding as it is."""

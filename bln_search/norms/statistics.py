@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from bln_search.core.configuration import BATCH_STATISTICS, InferenceConfiguration, Source, Statistic
-from bln_search.core.undefined import BESSEL
-from bln_search.core.words import Correction, PopulationEstimate
-from bln_search.norms.reading import Reading
+from bln_search.core.enums import Correction, PopulationEstimate
+from bln_search.core.undefined_reasons import BESSEL
+from bln_search.norms.formula_variant import Reading
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from bln_search.norms.reading import Reading
-from bln_search.norms.rows import PairRows, Sourced
+from bln_search.norms.formula_variant import Reading
+from bln_search.norms.row_sources import PairRows, Sourced
 from bln_search.norms.statistics import centred_moments
 
 _T = TypeVar("_T", bound=Hashable)

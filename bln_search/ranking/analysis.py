@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from bln_search.ranking.comparison import Comparison
-from bln_search.ranking.doubt import Doubt
-from bln_search.ranking.factors import ConditionEffects, VarianceShares
-from bln_search.ranking.kept import Kept
 from bln_search.ranking.per_layer import LayerResult
-from bln_search.ranking.recommendation import Recommendation
-from bln_search.ranking.selection import Selection
+from bln_search.ranking.selection.baseline_check import Doubt
+from bln_search.ranking.selection.recommendation import Recommendation
+from bln_search.ranking.selection.selection_bias import Selection
+from bln_search.ranking.stored_model import Kept
+from bln_search.ranking.study_effects import ConditionEffects, VarianceShares
 
 FORMAT = 4
 """Of what is kept; another version's is worked out anew."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from bln_search.core.configuration import InferenceConfiguration
-from bln_search.core.words import PopulationEstimate, Split
-from bln_search.ranking.interval import ALPHA
-from bln_search.ranking.kept import Kept
+from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.ranking.leaderboard import Candidate
+from bln_search.ranking.statistics.intervals import ALPHA
+from bln_search.ranking.stored_model import Kept
 
 MOST_ROWS = 40
 """Rows that are compared with one another: the best so many."""

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from bln_search.core.words import LayerScope, LayerSearch, PopulationEstimate
-from bln_search.ranking.interval import ALPHA
-from bln_search.ranking.kept import Kept
+from bln_search.core.enums import LayerScope, LayerSearch, PopulationEstimate
+from bln_search.ranking.statistics.intervals import ALPHA
+from bln_search.ranking.stored_model import Kept
 
 
 def _read(value: Any) -> Any:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from rich.table import Table
 from rich.text import Text
 
-from bln_search.core.words import Split
+from bln_search.core.enums import Split
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.comparison import ComparedPair, ComparedRow, Comparison
-from bln_search.ranking.factors import VarianceShares
-from bln_search.ranking.interval import ALPHA
 from bln_search.ranking.leaderboard import RANKED_ON_TEST, Candidate
-from bln_search.ranking.selection import Selection
+from bln_search.ranking.selection.selection_bias import Selection
+from bln_search.ranking.statistics.intervals import ALPHA
+from bln_search.ranking.study_effects import VarianceShares
 from bln_search.specs.space import written_label
 
 

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from bln_search.core.configuration import InferenceConfiguration, Statistic
+from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.states import EvaluationState
-from bln_search.core.words import PopulationEstimate, Split
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow, SplitFigures, Summary
 
 COLUMNS = (

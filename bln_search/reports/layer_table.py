@@ -8,8 +8,8 @@ from rich.text import Text
 
 from bln_search.core.per_layer import SEPARATOR
 from bln_search.ranking.per_layer import LayerResult, LayerRow
+from bln_search.reports.formatting import rounded
 from bln_search.reports.per_layer import accuracy_of, loss_of
-from bln_search.reports.words import rounded
 
 _WORDS_A_LINE = 12
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from bln_search.core.records import CheckpointRecord, without_drift
-from bln_search.reports.facts import StudyFacts, TrialFacts
+from bln_search.reports.protocols import StudyFacts, TrialFacts
 
 FORMAT = 1
 """Raised whenever a key changes its meaning or is taken away."""

@@ -6,10 +6,10 @@ import math
 import statistics
 from collections.abc import Iterable, Sequence
 
-from bln_search.core.words import LayerScope, LayerSearch
-from bln_search.ranking.interval import Interval, interval_of
+from bln_search.core.enums import LayerScope, LayerSearch
 from bln_search.ranking.per_layer import ConfirmedDifference, LayerResult, LayerRow, NetworkChoice
-from bln_search.reports.words import rounded, signed
+from bln_search.ranking.statistics.intervals import Interval, interval_of
+from bln_search.reports.formatting import rounded, signed
 from bln_search.specs.space import written_label
 
 _SEARCHES = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bln_search.core.configuration import Statistic
-from bln_search.core.words import Split
+from bln_search.core.enums import Split
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow, Summary
 
 _FIGURES = tuple((split, metric) for split in (Split.VALIDATION, Split.TEST) for metric in ("loss", "accuracy"))

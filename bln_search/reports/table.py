@@ -9,8 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from bln_search.core.configuration import Source, Statistic
+from bln_search.core.enums import Split
 from bln_search.core.states import EvaluationState
-from bln_search.core.words import Split
 from bln_search.ranking.comparison import ComparedRow
 from bln_search.ranking.leaderboard import Candidate, Leaderboard, LeaderboardRow, SplitFigures, Summary
 

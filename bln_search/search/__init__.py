@@ -1,1 +1,1 @@
-"""Trials carried out: what to run next, where, and what comes back. Knows nothing of the database."""
+"""Search: points suggested by Optuna, per-layer configurations, and checks before a study starts."""

@@ -7,18 +7,18 @@ from math import ceil
 import torch
 from torch import nn
 
+from bln_search.core.enums import Split
 from bln_search.core.errors import ModelError
-from bln_search.core.registered import MODELS, pair_problem
-from bln_search.core.words import Split
+from bln_search.core.registry import MODELS, pair_problem
 from bln_search.data.catalog import find_entry
 from bln_search.data.prepared import PreparedData
 from bln_search.evaluation.independence import check_independence
+from bln_search.execution.environment import Place, prepared_data
+from bln_search.execution.trial import build_network
 from bln_search.models.factory import check_model
-from bln_search.norms.finding import find_norms
-from bln_search.search.layers.network import check_layers
-from bln_search.search.layers.run import fold_of
-from bln_search.search.place import Place, prepared_data
-from bln_search.search.trial import build_network
+from bln_search.norms.network_layers import find_norms
+from bln_search.search.layers.search import fold_of
+from bln_search.search.layers.trial_search import check_layers
 from bln_search.specs.study import StudySpec
 from bln_search.specs.trial import border_trials
 from bln_search.training.augmentation import Augmentation

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, PlainSerializer, field_validator, model_validator
 
 from bln_search.core.configuration import InferenceConfiguration, Method, paper_configuration
-from bln_search.core.words import PopulationEstimate, Semantics
+from bln_search.core.enums import PopulationEstimate, Semantics
 from bln_search.specs.base import Spec, each_once
 from bln_search.specs.schedule import Constant, Ramp, Schedule, Steps
 

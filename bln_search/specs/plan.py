@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bln_search.core.configuration import FEATURE_STATISTICS, InferenceConfiguration, Method, Source, Statistic
-from bln_search.core.undefined import BESSEL, more_than_slots
-from bln_search.core.words import Correction, PopulationEstimate
+from bln_search.core.enums import Correction, PopulationEstimate
+from bln_search.core.undefined_reasons import BESSEL, more_than_slots
 from bln_search.specs.study import StudySpec
 from bln_search.specs.trial import TrialSpec, border_trials, planned_rows, resolve, trials_of
 

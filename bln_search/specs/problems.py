@@ -11,11 +11,11 @@ from typing import Any
 from pydantic_core import ErrorDetails
 
 from bln_search.core.errors import SpecError
-from bln_search.core.registered import data_problem, model_problem, pair_problem
+from bln_search.core.registry import data_problem, model_problem, pair_problem
 from bln_search.specs.arm import ArmSpec
 from bln_search.specs.base import Spec
 from bln_search.specs.data import DataSpec
-from bln_search.specs.layers import LayersSpec
+from bln_search.specs.layer_search import LayersSpec
 from bln_search.specs.search import SearchSpec
 from bln_search.specs.sizes import oversized
 from bln_search.specs.study import EvaluationSpec, ModelSpec, ProbesSpec, RankingSpec, StudySpec

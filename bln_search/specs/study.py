@@ -9,12 +9,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from bln_search.core.registered import WORDS
-from bln_search.core.words import NAME, Correction, PopulationEstimate, Split
+from bln_search.core.enums import NAME, Correction, PopulationEstimate, Split
+from bln_search.core.registry import WORDS
 from bln_search.specs.arm import ArmSpec, asked_for
 from bln_search.specs.base import Spec, check_writable, each_once
 from bln_search.specs.data import DataSpec, Standardization
-from bln_search.specs.layers import LayersSpec
+from bln_search.specs.layer_search import LayersSpec
 from bln_search.specs.search import Sampler, SearchSpec, wanted_points
 from bln_search.specs.space import SECTIONS, ChoiceDimension, Space
 from bln_search.specs.training import TrainingSpec

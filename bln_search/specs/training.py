@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from bln_search.core.words import CheckpointRule
+from bln_search.core.enums import CheckpointRule
 from bln_search.specs.base import Spec
 
 Positive = Annotated[float, Field(gt=0)]

@@ -9,8 +9,8 @@ from typing import Any
 from pydantic import Field, JsonValue, ValidationError
 
 from bln_search.core.configuration import InferenceConfiguration, all_configurations
+from bln_search.core.enums import PopulationEstimate
 from bln_search.core.errors import SpecError
-from bln_search.core.words import PopulationEstimate
 from bln_search.specs.arm import ArmSpec
 from bln_search.specs.base import Spec
 from bln_search.specs.data import DataSpec

@@ -14,8 +14,8 @@ from typing import Any
 from sqlalchemy import ColumnElement, Engine, bindparam, delete, or_, select, update
 from sqlalchemy.orm import Session
 
+from bln_search.core.enums import NAME, Scope
 from bln_search.core.errors import AccessError
-from bln_search.core.words import NAME, Scope
 from bln_search.storage.browse import Page
 from bln_search.storage.engine import glancing, reading, writing
 from bln_search.storage.tables import AccountRow, TokenRow

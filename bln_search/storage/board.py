@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import Engine
 
-from bln_search.core.words import Split
+from bln_search.core.enums import Split
 from bln_search.ranking.leaderboard import Leaderboard, rank
 from bln_search.specs.study import StudySpec
 from bln_search.storage.evaluations import scores

@@ -13,9 +13,9 @@ from sqlalchemy import ColumnElement, Engine, select
 from sqlalchemy.orm import Session
 
 from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.records import Evaluation, EvaluationKey
 from bln_search.core.states import EvaluationState, TrialState
-from bln_search.core.words import PopulationEstimate, Split
 from bln_search.ranking.leaderboard import Scored
 from bln_search.specs.trial import TrialSpec, planned_rows
 from bln_search.storage.engine import reading

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.errors import DamagedRecordError, LedgerError
-from bln_search.core.layer_search import LayerSearchRecord, LayerSums
+from bln_search.core.layer_search_record import LayerSearchRecord, LayerSums
 from bln_search.core.per_layer import Choice, ConfigurationSpace
 from bln_search.core.records import Outcomes
 

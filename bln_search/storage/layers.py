@@ -13,8 +13,8 @@ from sqlalchemy import Engine, select
 from sqlalchemy.orm import Session
 
 from bln_search.core.errors import DamagedRecordError, DataError
-from bln_search.core.layer_search import LayerSearchRecord, LayerSums
-from bln_search.specs.layers import LayersSpec
+from bln_search.core.layer_search_record import LayerSearchRecord, LayerSums
+from bln_search.specs.layer_search import LayersSpec
 from bln_search.storage.engine import reading, writing
 from bln_search.storage.evaluations import written_point
 from bln_search.storage.layer_records import pack_outcomes, pack_sums, read_record, unpack_sums, write_body

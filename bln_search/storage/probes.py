@@ -8,10 +8,10 @@ from typing import Any
 from sqlalchemy import Engine, Row, Select, delete, select
 
 from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.enums import PopulationEstimate, ProbeKind, Split
 from bln_search.core.errors import DataError
 from bln_search.core.records import EvaluationKey, Probe
-from bln_search.core.words import PopulationEstimate, ProbeKind, Split
-from bln_search.ranking.probed import Probed
+from bln_search.ranking.probe_results import Probed
 from bln_search.storage.engine import reading, writing
 from bln_search.storage.evaluations import written_point
 from bln_search.storage.rows import new_probe

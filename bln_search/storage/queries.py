@@ -9,9 +9,9 @@ from typing import Any
 from sqlalchemy import Engine, func, select
 from sqlalchemy.orm import Session
 
+from bln_search.core.enums import Split
 from bln_search.core.records import CheckpointRecord, Outcomes, Snapshot, without_drift
 from bln_search.core.states import StudyState, TrialState
-from bln_search.core.words import Split
 from bln_search.specs.search import Objective
 from bln_search.specs.space import point_label
 from bln_search.specs.study import StudySpec

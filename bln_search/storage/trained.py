@@ -8,9 +8,9 @@ from datetime import datetime
 from sqlalchemy import Engine, select
 
 from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.records import CheckpointRecord, Evaluation, EvaluationKey
 from bln_search.core.states import EvaluationState, TrialState
-from bln_search.core.words import PopulationEstimate, Split
 from bln_search.specs.trial import TrialSpec
 from bln_search.storage.engine import reading
 from bln_search.storage.evaluations import written_point

@@ -13,11 +13,11 @@ from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from bln_search.core.checkpoints import CheckpointStore
+from bln_search.core.enums import PopulationEstimate
 from bln_search.core.errors import DataError
-from bln_search.core.words import PopulationEstimate
 from bln_search.norms import Normalization
-from bln_search.norms.finding import Gathered
-from bln_search.norms.gathering import GatheredMoments, moments_from_tensors, moments_to_tensors
+from bln_search.norms.moment_collection import GatheredMoments, moments_from_tensors, moments_to_tensors
+from bln_search.norms.network_layers import Gathered
 
 _WEIGHT, _POPULATION = "weight|", "population|"
 

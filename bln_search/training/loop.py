@@ -12,13 +12,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from bln_search.core.enums import CheckpointRule, Correction, PopulationEstimate, Split
 from bln_search.core.errors import ModelError
 from bln_search.core.records import EpochRecord
-from bln_search.core.words import CheckpointRule, Correction, PopulationEstimate, Split
 from bln_search.data.prepared import PreparedData
 from bln_search.norms import Normalization
-from bln_search.norms.finding import Gathered, find_norms, network_populations, recording
-from bln_search.norms.gathering import GatheredMoments, Gatherer, gathering
+from bln_search.norms.moment_collection import GatheredMoments, Gatherer, gathering
+from bln_search.norms.network_layers import Gathered, find_norms, network_populations, recording
 from bln_search.norms.statistics import chosen_population
 from bln_search.specs.arm import ArmSpec
 from bln_search.specs.training import BatchOrder, TrainingSpec

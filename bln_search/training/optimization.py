@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from bln_search.specs.training import TrainingSpec
-from bln_search.training.rows import EPSILON, RowAdam, has_embedding
+from bln_search.training.sparse_adam import EPSILON, RowAdam, has_embedding
 
 
 def make_optimizer(network: nn.Module, spec: TrainingSpec) -> torch.optim.Optimizer:

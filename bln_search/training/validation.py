@@ -7,8 +7,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from bln_search.core.configuration import InferenceConfiguration
-from bln_search.core.words import PopulationEstimate
-from bln_search.norms.examples import Arrangement, EnumerationPlan, Populations, Row, mark, plain
+from bln_search.core.enums import PopulationEstimate
+from bln_search.norms.row_tensor import Arrangement, EnumerationPlan, Populations, Row, mark, plain
 
 _EXAMPLES_AT_ONCE = 256
 

@@ -10,28 +10,28 @@ from dataclasses import dataclass
 import numpy as np
 from sqlalchemy import Engine
 
+from bln_search.core.enums import ProbeKind, Split
 from bln_search.core.errors import BlnSearchError, DamagedRecordError, LedgerError, StorageFullError
 from bln_search.core.states import StudyState
-from bln_search.core.words import ProbeKind, Split
+from bln_search.execution.environment import Place
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.comparison import MOST_ROWS, Comparison
-from bln_search.ranking.factors import condition_effects, figures_by_row, variance_shares
-from bln_search.ranking.groups import Losses
+from bln_search.ranking.grouping import Losses
 from bln_search.ranking.leaderboard import Candidate, Leaderboard, rank
 from bln_search.ranking.paired import OutcomeTable, compare
-from bln_search.ranking.recommendation import Recommendation, recommend
-from bln_search.ranking.selection import selection
-from bln_search.search.place import Place
+from bln_search.ranking.selection.recommendation import Recommendation, recommend
+from bln_search.ranking.selection.selection_bias import selection
+from bln_search.ranking.study_effects import condition_effects, figures_by_row, variance_shares
 from bln_search.specs.study import StudySpec
 from bln_search.storage.analyses import find_analysis, keep_analysis, results_of
 from bln_search.storage.evaluations import RecordedEvaluation, evaluations
 from bln_search.storage.ledger import Ledger
 from bln_search.storage.outcomes import outcomes_of
 from bln_search.storage.probes import probes_of
-from bln_search.worker.doubt import study_doubt
+from bln_search.worker.baseline_check import study_doubt
 from bln_search.worker.latencies import latencies
 from bln_search.worker.layer_results import layer_results
-from bln_search.worker.layers import StoppedError, search_layers
+from bln_search.worker.layer_search import StoppedError, search_layers
 
 _log = logging.getLogger(__name__)
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from bln_search.core.words import Split
+from bln_search.core.enums import Split
 from bln_search.evaluation.latency import Latency, measure_latency
 from bln_search.evaluation.split import undefined_reason
-from bln_search.norms.examples import Row
-from bln_search.norms.finding import find_norms, network_populations
+from bln_search.execution.environment import Place
+from bln_search.execution.loaded_network import restored
+from bln_search.norms.network_layers import find_norms, network_populations
+from bln_search.norms.row_tensor import Row
 from bln_search.ranking.analysis import MeasuredLatency
-from bln_search.ranking.recommendation import Recommendation
-from bln_search.search.place import Place
-from bln_search.search.restored import restored
+from bln_search.ranking.selection.recommendation import Recommendation
 from bln_search.specs.trial import planned_rows
 from bln_search.storage.ledger import Ledger
 from bln_search.storage.trained import trained_trials

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from bln_search.ranking.paired.layers import latest, layer_result
+from bln_search.ranking.paired.per_layer_tests import latest, layer_result
 from bln_search.ranking.per_layer import LayerResult
 from bln_search.storage.layers import StoredLayerSearch, layer_searches
 from bln_search.storage.ledger import Ledger

@@ -21,9 +21,9 @@ from bln_search.core.errors import (
 )
 from bln_search.core.states import StudyState
 from bln_search.core.version import VERSION
-from bln_search.search.executor import Executor
-from bln_search.search.messages import ENDS, Message, TaskFailed
-from bln_search.search.place import Place
+from bln_search.execution.environment import Place
+from bln_search.execution.executors.base import Executor
+from bln_search.execution.messages import ENDS, Message, TaskFailed
 from bln_search.search.preflight import check_study
 from bln_search.specs.trial import TrialSpec
 from bln_search.storage.analyses import claim_analysis, release_analysis
@@ -33,7 +33,7 @@ from bln_search.storage.queue import SEEN, Queue
 from bln_search.storage.worker_errors import record_worker_error
 from bln_search.worker.analysis import Attended, analyze
 from bln_search.worker.identity import is_alive, own_name
-from bln_search.worker.layers import StoppedError
+from bln_search.worker.layer_search import StoppedError
 from bln_search.worker.run import run_study
 
 _log = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from itertools import repeat
 
 from bln_search.core.errors import SpecError
 from bln_search.core.records import EpochRecord
-from bln_search.search.suggest import Suggester
+from bln_search.search.optuna.sampler import Suggester
 from bln_search.specs.search import Objective, Pruner, wanted_points
 from bln_search.specs.space import Point, finite_values, grid, grid_size
 from bln_search.specs.study import StudySpec

@@ -19,8 +19,8 @@ from bln_search.core.errors import (
 from bln_search.core.records import EpochRecord
 from bln_search.core.states import FailureClass, StudyState
 from bln_search.evaluation.memory import MEMORY_LIMIT
-from bln_search.search.executor import Executor
-from bln_search.search.messages import (
+from bln_search.execution.executors.base import Executor
+from bln_search.execution.messages import (
     ENDS,
     EpochDone,
     EvaluationDone,

@@ -8,15 +8,15 @@ from typing import Annotated
 from fastapi import APIRouter, Cookie, Request
 from fastapi.responses import HTMLResponse
 
+from bln_search.core.enums import Scope
 from bln_search.core.urls import without_password
-from bln_search.core.words import Scope
 from bln_search.settings import SECRETS
 from bln_search.storage.access import TokenKind, find_bearer
 from bln_search.storage.browse import workers_seen
 from bln_search.storage.migration import present_revision
 from service.context import Here
 from service.pages.render import page
-from service.pages.visitor import visitor_of
+from service.pages.viewer import visitor_of
 from service.paging import Cursor
 from service.routes.tokens import token_page
 from service.security import COOKIE, Admin, Reader, count_wrong, visible_owner

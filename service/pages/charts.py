@@ -9,11 +9,11 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 
-from bln_search.core.words import ProbeKind, Split
+from bln_search.core.enums import ProbeKind, Split
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.comparison import Comparison
-from bln_search.ranking.groups import Condition, losses_by_condition
-from bln_search.ranking.probed import Probed, company
+from bln_search.ranking.grouping import Condition, losses_by_condition
+from bln_search.ranking.probe_results import Probed, company
 from bln_search.reports.charts import Chart
 from bln_search.reports.charts.chart import condition_labels
 from bln_search.reports.charts.comparison import critical_difference_chart, differences_chart
@@ -29,10 +29,10 @@ from bln_search.specs.space import point_label
 from bln_search.storage.browse import Page, find_study_line, list_curves
 from bln_search.storage.overview import drifts, inference_seconds
 from bln_search.storage.probes import probes_of
-from service.boards import Board
 from service.context import Context, Here
+from service.leaderboard_cache import Board
 from service.pages.render import page
-from service.pages.visitor import visitor_of
+from service.pages.viewer import visitor_of
 from service.problems import RefusedError
 from service.security import OwnStudy, Seen
 

@@ -8,19 +8,19 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 
-from bln_search.core.words import Split
-from bln_search.ranking.differences import match
-from bln_search.ranking.groups import losses_by_condition
+from bln_search.core.enums import Split
+from bln_search.ranking.grouping import losses_by_condition
+from bln_search.ranking.selection.cross_study import match
 from bln_search.reports.charts import Chart
 from bln_search.reports.charts.chart import condition_label, distinct
 from bln_search.reports.charts.configurations import ranks_under
 from bln_search.storage.access import Bearer
 from bln_search.storage.browse import Page, StudyLine, list_studies
-from service.boards import Board
 from service.context import Context, Here
+from service.leaderboard_cache import Board
 from service.pages.charts import drawn
 from service.pages.render import page
-from service.pages.visitor import visitor_of
+from service.pages.viewer import visitor_of
 from service.problems import RefusedError
 from service.security import OwnStudy, Reader, visible_owner
 

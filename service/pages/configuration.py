@@ -9,17 +9,17 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
 from bln_search.core.configuration import InferenceConfiguration, Method, all_configurations
-from bln_search.core.words import PopulationEstimate
-from bln_search.ranking.groups import losses_by_condition
+from bln_search.core.enums import PopulationEstimate
+from bln_search.ranking.grouping import losses_by_condition
 from bln_search.reports.charts.chart import condition_labels
 from bln_search.reports.comparison import groups_of
 from bln_search.specs.space import written_label
 from bln_search.storage.overview import checkpoints_of
-from service.boards import Board
 from service.context import Here
+from service.leaderboard_cache import Board
 from service.pages.leaderboard import shown_row
 from service.pages.render import page
-from service.pages.visitor import visitor_of
+from service.pages.viewer import visitor_of
 from service.problems import RefusedError
 from service.routes.results import ArmFilter
 from service.security import Reader, Seen

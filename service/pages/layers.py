@@ -16,7 +16,7 @@ from bln_search.storage.browse import find_study_line
 from service.context import Context, Here
 from service.pages.charts import drawn
 from service.pages.render import page
-from service.pages.visitor import visitor_of
+from service.pages.viewer import visitor_of
 from service.problems import RefusedError
 from service.security import OwnStudy, Seen
 

@@ -10,20 +10,20 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
 from bln_search.core.configuration import Method
+from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.states import EvaluationState
-from bln_search.core.words import PopulationEstimate, Split
 from bln_search.ranking.comparison import ComparedRow
-from bln_search.ranking.interval import Interval
 from bln_search.ranking.leaderboard import Candidate, LeaderboardRow
+from bln_search.ranking.statistics.intervals import Interval
 from bln_search.reports.comparison import analysis_lines, groups_of
-from bln_search.reports.words import over_seeds
-from service.boards import Board
+from bln_search.reports.formatting import over_seeds
 from service.context import Here
+from service.leaderboard_cache import Board
+from service.leaderboard_filters import chosen_rows
 from service.pages.render import page
-from service.pages.visitor import visitor_of
+from service.pages.viewer import visitor_of
 from service.paging import Cursor, cursor_after, read_page
 from service.routes.results import ArmFilter, BoardSort
-from service.rows import chosen_rows
 from service.security import Seen
 
 router = APIRouter(prefix="/studies/{study_id:number}", include_in_schema=False)

@@ -11,16 +11,16 @@ from fastapi.responses import HTMLResponse
 from pydantic import BaseModel, ConfigDict, StringConstraints
 
 from bln_search.core.configuration import Method
+from bln_search.core.enums import PopulationEstimate
 from bln_search.core.errors import SpecError
-from bln_search.core.registered import data_sets, models
-from bln_search.core.words import PopulationEstimate
+from bln_search.core.registry import data_sets, models
 from bln_search.settings import Settings
 from bln_search.specs.load import parse_study
 from service.context import Here
 from service.limits import checked_plan
 from service.pages.form import FIELDS, read_fields, set_field
 from service.pages.render import page
-from service.pages.visitor import visitor_of
+from service.pages.viewer import visitor_of
 from service.plan import plan_view
 from service.problems import RefusedError
 from service.schemas import PlanOut

@@ -14,9 +14,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from bln_search.core.version import VERSION
-from bln_search.reports.words import rounded, signed
+from bln_search.reports.formatting import rounded, signed
 from bln_search.specs.space import written_label
-from service.pages import words
+from service.pages import labels
 from service.pages.assets import assets_version, plotly_version
 
 TEMPLATES = Path(__file__).parents[1] / "templates"
@@ -42,9 +42,9 @@ def environment() -> Environment:
     made.filters |= {
         "rounded": rounded,
         "signed": signed,
-        "duration": words.duration,
-        "switches": words.switches,
-        "computed": words.computed,
+        "duration": labels.duration,
+        "switches": labels.switches,
+        "computed": labels.computed,
         "parameters": written_label,
         "time": _time,
     }
@@ -52,7 +52,7 @@ def environment() -> Environment:
         "version": VERSION,
         "assets": assets_version(),
         "plotly": plotly_version(),
-        "marks": words.STATE_MARKS,
+        "marks": labels.STATE_MARKS,
         "address": address,
     }
     return made
@@ -80,4 +80,4 @@ def _time(at: datetime | None) -> Markup:
     if at is None:
         return Markup("–")
     written = at.astimezone(UTC)
-    return Markup('<time datetime="{}">{}</time>').format(written.isoformat(), words.moment(written))
+    return Markup('<time datetime="{}">{}</time>').format(written.isoformat(), labels.moment(written))

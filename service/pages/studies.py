@@ -9,12 +9,12 @@ from fastapi.responses import HTMLResponse
 
 from bln_search.core.states import StudyState
 from bln_search.reports.comparison import groups_of
-from bln_search.reports.words import over_seeds
+from bln_search.reports.formatting import over_seeds
 from bln_search.storage.browse import list_studies
 from bln_search.storage.overview import count_studies
 from service.context import Here
 from service.pages.render import fragment, page
-from service.pages.visitor import visitor_of
+from service.pages.viewer import visitor_of
 from service.paging import Cursor, cursor_after, read_page
 from service.routes.studies import SORT_KEYS, StudySort
 from service.security import Reader, visible_owner

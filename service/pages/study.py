@@ -17,7 +17,7 @@ from bln_search.storage.overview import Cell, cells, last_events, states_by_arm,
 from service.context import Context, Here
 from service.pages.leaderboard import shown_row
 from service.pages.render import fragment, page
-from service.pages.visitor import visitor_of
+from service.pages.viewer import visitor_of
 from service.problems import RefusedError
 from service.security import OwnStudy, Seen
 from service.views import event_view, study_view

@@ -1,5 +1,5 @@
 """What each address does."""
 
-from service import numbers
+from service import url_converters
 
-__all__ = ["numbers"]
+__all__ = ["url_converters"]

@@ -8,8 +8,8 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel
 
+from bln_search.core.enums import PopulationEstimate, ProbeKind, Split
 from bln_search.core.version import VERSION
-from bln_search.core.words import PopulationEstimate, ProbeKind, Split
 from bln_search.ranking.analysis import Analysis
 from bln_search.reports.comparison import analysis_lines
 from bln_search.storage.analyses import analysis_made_at

@@ -10,9 +10,9 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import FileResponse
 
 from bln_search.core.configuration import Method
+from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.states import EvaluationState, TrialState
 from bln_search.core.version import VERSION
-from bln_search.core.words import PopulationEstimate, Split
 from bln_search.ranking.leaderboard import Leaderboard
 from bln_search.reports.export import flat_row, leaderboard_csv
 from bln_search.reports.publication import leaderboard_latex, leaderboard_markdown
@@ -21,10 +21,10 @@ from bln_search.storage.files import freed_at
 from service.checkpoint_files import checked_file
 from service.context import Here
 from service.etags import has_it, tagged
+from service.leaderboard_filters import chosen_rows
 from service.paging import Cursor, Limit, cursor_after, no_such_page, read_page
 from service.problems import MEDIA_TYPE as PROBLEM
 from service.problems import RefusedError
-from service.rows import chosen_rows
 from service.schemas import Curve, Epoch, EvaluationOut, LeaderboardPage, ListPage, Trial
 from service.security import Seen
 from service.views import evaluation_view, trial_view

@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Request, Response
 from sqlalchemy import Engine
 
-from bln_search.core.words import Scope
+from bln_search.core.enums import Scope
 from bln_search.storage.access import (
     TokenInfo,
     TokenKind,

@@ -14,9 +14,9 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import bln_search
 from bln_search import InferenceConfiguration
+from bln_search.core.enums import Split
 from bln_search.core.errors import DataError, ModelError
 from bln_search.core.states import EvaluationState
-from bln_search.core.words import Split
 
 
 def loader(n=50, size=10, seed=0):

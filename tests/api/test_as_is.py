@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import bln_search
-from bln_search.core.words import Split
+from bln_search.core.enums import Split
 
 
 def batches(seed, count=10, size=20, shift=0.0):

@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from bln_search import apply_configuration, convert, evaluate_configurations
+from bln_search.core.enums import Split
 from bln_search.core.errors import ModelError
-from bln_search.core.words import Split
 
 
 def trained():

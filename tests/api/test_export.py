@@ -12,12 +12,12 @@ import torch
 from torch.nn import functional as F
 
 import bln_search
-from bln_search.api import export, export_network, folder, programs
+from bln_search.api import export, export_network, folder, runtimes
 from bln_search.core.checkpoints import Folder
 from bln_search.core.errors import DataError, ExportError, MissingPackageError, StorageFullError
 from bln_search.data import DataSet
 from bln_search.evaluation.batches import mini_batches
-from bln_search.norms.finding import find_norms
+from bln_search.norms.network_layers import find_norms
 from tests.api.trained import DIGITS, enlarged, row_of, train
 
 NETWORKS = {
@@ -289,7 +289,7 @@ def test_a_damaged_checkpoint_is_not_exported(tmp_path, networks):
 
 def test_a_missing_package_names_its_extra_before_anything_is_written(networks, tmp_path, monkeypatch):
     checkpoints, trained, data = networks("mlp paper")
-    monkeypatch.setattr(programs, "find_spec", lambda name: None if name == "onnxscript" else object())
+    monkeypatch.setattr(runtimes, "find_spec", lambda name: None if name == "onnxscript" else object())
     with pytest.raises(MissingPackageError, match=r"onnxscript is not installed.*bln-search\[export\]"):
         export_network(row_of(trained, "FFFF")[0], checkpoints, data, tmp_path / "out")
     assert not (tmp_path / "out").exists()

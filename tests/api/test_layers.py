@@ -11,14 +11,14 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 import bln_search
+from bln_search.core.enums import Split
 from bln_search.core.errors import DataError, ModelError
 from bln_search.core.per_layer import PerLayerConfiguration
-from bln_search.core.words import Split
-from bln_search.evaluation.tree.checking import plain_losses
-from bln_search.evaluation.tree.evaluator import TreeEvaluator
+from bln_search.evaluation.tree.tree_evaluator import TreeEvaluator
+from bln_search.evaluation.tree.verification import plain_losses
 from bln_search.models import MLP
 from bln_search.norms import BLN, BN
-from bln_search.norms.finding import evaluation_mode
+from bln_search.norms.network_layers import evaluation_mode
 
 SIZE = 10
 

@@ -9,9 +9,9 @@ from torch import nn
 from bln_search import apply_configuration, evaluate_configurations, search_layers
 from bln_search.api.layered import LayeredConfiguration
 from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.enums import Correction, PopulationEstimate, Split
 from bln_search.core.errors import DataError, ModelError
 from bln_search.core.per_layer import PerLayerConfiguration
-from bln_search.core.words import Correction, PopulationEstimate, Split
 from bln_search.evaluation import gather_frozen
 from bln_search.norms import BLN
 

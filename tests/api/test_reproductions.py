@@ -12,10 +12,10 @@ from torch import nn
 from torch.nn import functional as F
 
 import bln_search
+from bln_search.core.enums import Correction, PopulationEstimate, Split
 from bln_search.core.errors import DataError, ModelError
-from bln_search.core.words import Correction, PopulationEstimate, Split
 from bln_search.norms import BN, BRN, MBN
-from bln_search.norms.gathering import gathering, moments_from_tensors, moments_to_tensors
+from bln_search.norms.moment_collection import gathering, moments_from_tensors, moments_to_tensors
 
 torch.manual_seed(5)
 X, Y = torch.randn(60, 7), torch.randint(0, 4, (60,))

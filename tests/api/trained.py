@@ -10,11 +10,11 @@ from bln_search.api import TrainedRow
 from bln_search.api.description import Figure, Figures
 from bln_search.core.checkpoints import Folder
 from bln_search.core.configuration import InferenceConfiguration
-from bln_search.core.words import Split
+from bln_search.core.enums import Split
 from bln_search.data import load_data
-from bln_search.search import place as places
-from bln_search.search.messages import EvaluationDone, Task, TrainingDone
-from bln_search.search.trial import run_task
+from bln_search.execution import environment as places
+from bln_search.execution.messages import EvaluationDone, Task, TrainingDone
+from bln_search.execution.trial import run_task
 from bln_search.specs import parse_study, trials_of
 
 STUDY = """

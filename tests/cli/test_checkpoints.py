@@ -8,8 +8,8 @@ from contextlib import closing
 
 import pytest
 
+from bln_search.core.enums import Scope
 from bln_search.core.states import StudyState
-from bln_search.core.words import Scope
 from bln_search.storage.access import create_token
 from bln_search.storage.ledger import open_ledger
 from bln_search.storage.queue import Queue

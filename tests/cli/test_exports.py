@@ -11,9 +11,9 @@ import typer
 from bln_search.cli import exports, main, reevaluation
 from bln_search.cli.exports import choose_row
 from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.errors import ExportError
 from bln_search.core.records import Evaluation, EvaluationKey, Outcomes
-from bln_search.core.words import PopulationEstimate, Split
 from bln_search.ranking.leaderboard import Scored, rank
 
 FROZEN, EPOCH = PopulationEstimate.FROZEN, PopulationEstimate.EPOCH

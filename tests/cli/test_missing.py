@@ -10,7 +10,7 @@ from importlib.metadata import packages_distributions
 
 import pytest
 
-from bln_search.cli.missing import EXTRAS, missing_for_training, missing_package
+from bln_search.cli.extras import EXTRAS, missing_for_training, missing_package
 from tests.conftest import ROOT
 
 PROGRAM = """
@@ -60,5 +60,5 @@ def test_a_package_of_nobody_is_no_error_of_ours():
 
 def test_what_is_missing_for_training_is_found_without_importing_anything(monkeypatch):
     assert missing_for_training() is None
-    monkeypatch.setattr("bln_search.cli.missing.find_spec", lambda name: None if name == "torch" else object())
+    monkeypatch.setattr("bln_search.cli.extras.find_spec", lambda name: None if name == "torch" else object())
     assert "torch is not installed" in str(missing_for_training())

@@ -11,9 +11,9 @@ import pytest
 
 from bln_search.cli import main
 from bln_search.core.checkpoints import Folder
-from bln_search.core.words import LayerSearch
-from bln_search.search.local import LocalExecutor
-from bln_search.search.place import Place
+from bln_search.core.enums import LayerSearch
+from bln_search.execution.environment import Place
+from bln_search.execution.executors.local import LocalExecutor
 from bln_search.specs import parse_study
 from bln_search.storage.analyses import find_analysis
 from bln_search.storage.layers import layer_searches

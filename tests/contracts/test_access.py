@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import select, update
 
+from bln_search.core.enums import Scope
 from bln_search.core.errors import AccessError
-from bln_search.core.words import Scope
 from bln_search.storage.access import (
     TokenKind,
     create_first_token,

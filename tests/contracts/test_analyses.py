@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.enums import PopulationEstimate, ProbeKind, Scope, Split
 from bln_search.core.errors import DataError
 from bln_search.core.records import CheckpointRecord, EvaluationKey, Probe, Snapshot
-from bln_search.core.words import PopulationEstimate, ProbeKind, Scope, Split
 from bln_search.ranking.analysis import Analysis
 from bln_search.storage.access import create_token
 from bln_search.storage.analyses import (

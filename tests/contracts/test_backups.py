@@ -12,10 +12,10 @@ import pytest
 from sqlalchemy import insert, select, text
 
 from bln_search.core.checkpoints import Bucket, Folder, checkpoint_store
+from bln_search.core.enums import Scope
 from bln_search.core.errors import BackupError, LedgerError, StaleAttemptError
 from bln_search.core.records import CheckpointRecord, EpochRecord, Snapshot
 from bln_search.core.states import Request, StudyState, TrialState
-from bln_search.core.words import Scope
 from bln_search.ranking.analysis import Analysis
 from bln_search.storage import queries
 from bln_search.storage.access import create_token, revoke_token, tokens

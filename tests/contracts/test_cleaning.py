@@ -13,12 +13,12 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from bln_search.core.checkpoints import Folder, checkpoint_store
+from bln_search.core.enums import Scope
 from bln_search.core.errors import CheckpointStoreError, LedgerError
 from bln_search.core.records import CheckpointRecord, Snapshot
 from bln_search.core.states import TrialState
-from bln_search.core.words import Scope
 from bln_search.ranking.analysis import Analysis
-from bln_search.ranking.recommendation import Confidence, Recommendation
+from bln_search.ranking.selection.recommendation import Confidence, Recommendation
 from bln_search.storage import queries
 from bln_search.storage.access import create_token
 from bln_search.storage.analyses import keep_analysis, results_of

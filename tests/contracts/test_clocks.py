@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import select
 
+from bln_search.core.enums import Scope
 from bln_search.core.states import StudyState
-from bln_search.core.words import Scope
 from bln_search.specs import parse_study
 from bln_search.storage.access import create_token
 from bln_search.storage.analyses import claim_analysis

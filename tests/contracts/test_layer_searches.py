@@ -9,12 +9,12 @@ import pytest
 from alembic import command
 from sqlalchemy import func, inspect, select, update
 
+from bln_search.core.enums import LayerSearch
 from bln_search.core.errors import DataError, LedgerError
-from bln_search.core.layer_search import LayerSums
+from bln_search.core.layer_search_record import LayerSums
 from bln_search.core.records import CheckpointRecord
 from bln_search.core.states import TrialState
-from bln_search.core.words import LayerSearch
-from bln_search.specs.layers import LayersSpec
+from bln_search.specs.layer_search import LayersSpec
 from bln_search.storage import queries
 from bln_search.storage.engine import reading, rebuilding, writing
 from bln_search.storage.layers import find_progress, is_searched, keep_progress, keep_search, layer_searches

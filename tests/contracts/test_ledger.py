@@ -11,10 +11,10 @@ import pytest
 from sqlalchemy import func, select
 
 from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.errors import StaleAttemptError, StudyBusyError, UnknownStudyError
 from bln_search.core.records import CheckpointRecord, EpochRecord, Evaluation, EvaluationKey, Outcomes
 from bln_search.core.states import AttemptState, EvaluationState, FailureClass, StudyState, TrialState
-from bln_search.core.words import PopulationEstimate, Split
 from bln_search.specs import parse_study, planned_rows
 from bln_search.specs.search import Objective
 from bln_search.specs.trial import resolve

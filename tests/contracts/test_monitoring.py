@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
+from bln_search.core.enums import Scope
 from bln_search.core.states import AttemptState, EvaluationState, Request, StudyState, TrialState
-from bln_search.core.words import Scope
 from bln_search.storage.access import create_token
 from bln_search.storage.monitoring import ledger_figures, records_by_state
 from bln_search.storage.queue import SEEN, Queue

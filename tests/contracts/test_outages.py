@@ -7,11 +7,11 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.engine import make_url
 
 from bln_search.core.checkpoints import Folder
+from bln_search.core.enums import Scope
 from bln_search.core.errors import LedgerError
 from bln_search.core.states import StudyState
-from bln_search.core.words import Scope
-from bln_search.search.local import LocalExecutor
-from bln_search.search.place import Place
+from bln_search.execution.environment import Place
+from bln_search.execution.executors.local import LocalExecutor
 from bln_search.storage import engine as engine_module
 from bln_search.storage.engine import make_engine, reading, rebuilding, writing
 from bln_search.storage.ledger import open_ledger

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bln_search.core.words import Scope
+from bln_search.core.enums import Scope
 from tests.service.conftest import World, study
 
 NAMES = (

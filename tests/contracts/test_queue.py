@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from bln_search.core.enums import Scope
 from bln_search.core.errors import (
     KeyReusedError,
     StudyBusyError,
@@ -18,7 +19,6 @@ from bln_search.core.errors import (
     UnknownStudyError,
 )
 from bln_search.core.states import Request, StudyState, TrialState
-from bln_search.core.words import Scope
 from bln_search.specs import parse_study
 from bln_search.storage import queries
 from bln_search.storage.access import create_token

@@ -12,8 +12,8 @@ from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor, 
 import pytest
 from sqlalchemy import Engine
 
+from bln_search.core.enums import Scope
 from bln_search.core.records import EpochRecord
-from bln_search.core.words import Scope
 from bln_search.specs import parse_study
 from bln_search.storage import queries
 from bln_search.storage.access import create_token

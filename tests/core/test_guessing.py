@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import entropy
 
-from bln_search.core.guessing import guess_of
+from bln_search.core.class_prior import guess_of
 
 
 @given(st.lists(st.integers(0, 10**9), min_size=2, max_size=20).filter(lambda found: np.count_nonzero(found) > 1))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.enums import Split
 from bln_search.core.records import Evaluation, EvaluationKey, Outcomes
 from bln_search.core.states import EvaluationState
-from bln_search.core.words import Split
 
 KEY = EvaluationKey(InferenceConfiguration("FFFF"), None, 25, Split.TEST)
 

@@ -9,30 +9,28 @@ import pytest
 import torch
 from torch import nn
 
-from bln_search.core import registered
+from bln_search.core import registry
 from bln_search.core.errors import DataError, ModelError
 from bln_search.data.catalog import CATALOG, find_entry
 from bln_search.models.factory import MODELS, build_model
 
 
 def test_the_names_are_those_of_what_is_built_in():
-    assert set(registered.MODELS) == set(MODELS)
-    assert set(registered.DATA_SETS) == set(CATALOG)
+    assert set(registry.MODELS) == set(MODELS)
+    assert set(registry.DATA_SETS) == set(CATALOG)
     told_apart = {"blocks", "cell"}  # ResNets by the one, recurrent networks by the other
     given = {"input_shape", "classes", "norm", "vocabulary", *told_apart}
     for name, factory in MODELS.items():
-        assert set(signature(factory).parameters) - given == registered.MODELS[name], name
+        assert set(signature(factory).parameters) - given == registry.MODELS[name], name
 
 
 def test_words_are_for_networks_that_take_a_vocabulary():
-    assert {name for name in MODELS if "vocabulary" in signature(MODELS[name]).parameters} == registered.READERS
-    assert set(registered.DATA_SETS) >= registered.WORDS
-    assert registered.pair_problem("lstm", "imdb") is None
-    assert registered.pair_problem("lstm", "digits") is None
-    assert registered.pair_problem("nin", "imdb").startswith(
-        "the model nin takes measurements, imdb holds words: choose"
-    )
-    assert registered.pair_problem("of-a-package", "imdb") is None
+    assert {name for name in MODELS if "vocabulary" in signature(MODELS[name]).parameters} == registry.READERS
+    assert set(registry.DATA_SETS) >= registry.WORDS
+    assert registry.pair_problem("lstm", "imdb") is None
+    assert registry.pair_problem("lstm", "digits") is None
+    assert registry.pair_problem("nin", "imdb").startswith("the model nin takes measurements, imdb holds words: choose")
+    assert registry.pair_problem("of-a-package", "imdb") is None
 
 
 class Plugin(nn.Module):
@@ -52,11 +50,11 @@ def plugins(monkeypatch):
         return EntryPoint(name, f"{__name__}:{value}", "bln_search.models")
 
     monkeypatch.setattr(
-        registered, "plugin_models", lambda: {"own": point("own", "Plugin"), "bad": point("bad", "Nothing")}
+        registry, "plugin_models", lambda: {"own": point("own", "Plugin"), "bad": point("bad", "Nothing")}
     )
-    monkeypatch.setattr(registered, "plugin_data_sets", lambda: {"bad": point("bad", "Plugin")})
+    monkeypatch.setattr(registry, "plugin_data_sets", lambda: {"bad": point("bad", "Plugin")})
     for module in ("bln_search.models.factory.plugin_models", "bln_search.data.catalog.plugin_data_sets"):
-        monkeypatch.setattr(module, getattr(registered, module.rsplit(".", 1)[1]))
+        monkeypatch.setattr(module, getattr(registry, module.rsplit(".", 1)[1]))
 
 
 def test_an_installed_package_adds_a_model(plugins):

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 
+from bln_search.core.enums import Split
 from bln_search.core.errors import ChecksumError, DataError
-from bln_search.core.words import Split
 from bln_search.data import load_data
 from bln_search.data.catalog import CATALOG
 from bln_search.data.imdb import ARCHIVE, LENGTH, REMARKS, WORDS, find_reviews

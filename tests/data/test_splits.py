@@ -8,8 +8,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bln_search.core.enums import Split
 from bln_search.core.errors import DataError
-from bln_search.core.words import Split
 from bln_search.data.dataset import DataSet
 from bln_search.data.prepared import Standardizer, fit_standardization, prepare
 from bln_search.data.splits import split_indices

@@ -9,7 +9,7 @@ import tomllib
 import pytest
 import yaml
 
-from bln_search.core import registered
+from bln_search.core import registry
 from bln_search.search.preflight import check_names
 from bln_search.specs import parse_study
 from bln_search.specs.study import StudySpec
@@ -77,8 +77,8 @@ def test_the_other_python_blocks_have_a_test_of_their_own():
 def test_studies_and_their_sections_are_valid(name, monkeypatch):
     """A block without a name is one or more sections, checked in a small study. Plugins have a test of their own."""
     if name == "plugins.md":  # what its package would add
-        monkeypatch.setattr(registered, "plugin_models", lambda: PLUGINS["bln_search.models"])
-        monkeypatch.setattr(registered, "plugin_data_sets", lambda: PLUGINS["bln_search.data_sets"])
+        monkeypatch.setattr(registry, "plugin_models", lambda: PLUGINS["bln_search.models"])
+        monkeypatch.setattr(registry, "plugin_data_sets", lambda: PLUGINS["bln_search.data_sets"])
     for block in blocks(TEXTS[name], "yaml"):
         given = yaml.safe_load(block.text)
         if "name" in given:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 
-from bln_search.cli.exits import Exit
+from bln_search.cli.exit_codes import Exit
 from bln_search.settings import Settings
 from tests.docs.pages import COMMAND, PAGES, blocks, find_verb, shell_lines, written
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from bln_search.core.configuration import Method, Source, all_configurations
-from bln_search.ranking.recommendation import computed_statistics
+from bln_search.ranking.selection.recommendation import computed_statistics
 from tests.docs.pages import PAGES, written
 
 PAGE = written(PAGES["configurations.md"])

@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 
-from bln_search.core.registered import MODELS
+from bln_search.core.registry import MODELS
 from bln_search.specs import parse_study
 from tests.conftest import ROOT
 

@@ -11,12 +11,12 @@ import pytest
 import yaml
 from pydantic import BaseModel
 
-from bln_search.core.registered import DATA_SETS, MODELS
-from bln_search.core.words import PopulationEstimate, Split
+from bln_search.core.enums import PopulationEstimate, Split
+from bln_search.core.registry import DATA_SETS, MODELS
 from bln_search.models.factory import MODELS as FACTORIES
 from bln_search.specs.arm import ArmSpec
 from bln_search.specs.data import DataSpec
-from bln_search.specs.layers import LayersSpec
+from bln_search.specs.layer_search import LayersSpec
 from bln_search.specs.schedule import Constant, Ramp, Steps
 from bln_search.specs.search import SearchSpec
 from bln_search.specs.space import ChoiceDimension, FloatDimension, IntDimension, ScheduleDimension

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from bln_search.client import Client
-from bln_search.core.words import Scope
+from bln_search.core.enums import Scope
 from bln_search.storage.access import create_token
 from bln_search.storage.analyses import keep_analysis, results_of
 from bln_search.storage.ledger import open_ledger

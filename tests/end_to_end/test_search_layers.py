@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from bln_search.core.checkpoints import Folder
-from bln_search.core.words import LayerSearch
+from bln_search.core.enums import LayerSearch
 from bln_search.storage.analyses import find_analysis
 from bln_search.storage.layers import find_progress, is_searched, layer_searches
 from bln_search.storage.ledger import open_ledger
@@ -29,8 +29,8 @@ seeds: [0]
 layers: {}
 """
 SLOWLY = """
-import bln_search.worker.layers as layers
-import bln_search.search.layers.network as network
+import bln_search.worker.layer_search as layers
+import bln_search.search.layers.trial_search as network
 layers._WRITTEN_EVERY, network.MEMORY_LIMIT = 0.0, 2**13
 from bln_search.cli.main import main
 main()
@@ -108,7 +108,7 @@ def test_killed_in_mid_enumeration_the_same_command_goes_on_and_finds_the_same(r
     assert again.returncode == 0, said
     assert "ln seed 0: layers searched" not in said.splitlines()[0]
     assert said.startswith(f"bln seed 0: {done + 1} of 8 mini-batches")
-    monkeypatch.setattr("bln_search.search.layers.network.MEMORY_LIMIT", 2**13)
+    monkeypatch.setattr("bln_search.search.layers.trial_search.MEMORY_LIMIT", 2**13)
     uninterrupted(whole)
     for one, other in zip(found(killed)[0], found(whole)[0], strict=True):
         assert (one.arm, one.seed, one.spec) == (other.arm, other.seed, other.spec)
@@ -117,8 +117,8 @@ def test_killed_in_mid_enumeration_the_same_command_goes_on_and_finds_the_same(r
 
 
 def uninterrupted(home):
-    from bln_search.search.place import Place
-    from bln_search.worker.layers import search_layers
+    from bln_search.execution.environment import Place
+    from bln_search.worker.layer_search import search_layers
 
     ledger = opened(home)
     place = Place(home / "data", home / "cache", Folder(home / "checkpoints"))

@@ -9,13 +9,13 @@ import pytest
 import torch
 from torch import nn
 
+from bln_search.core.enums import Correction, PopulationEstimate
 from bln_search.core.errors import ModelError
-from bln_search.core.words import Correction, PopulationEstimate
 from bln_search.evaluation import evaluate_rows, gather_frozen
 from bln_search.evaluation.batches import mini_batches
-from bln_search.evaluation.tree.evaluator import TreeEvaluator
+from bln_search.evaluation.tree.tree_evaluator import TreeEvaluator
 from bln_search.norms import BLN
-from bln_search.norms.finding import find_norms, network_populations
+from bln_search.norms.network_layers import find_norms, network_populations
 from bln_search.norms.precision import full_precision
 from tests.evaluation.networks import NETWORKS
 from tests.evaluation.test_one_pass import SIZE, build, data, populations_of, rows_of

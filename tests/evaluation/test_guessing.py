@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bln_search.evaluation.guessing import ClassCounts
+from bln_search.evaluation.class_counts import ClassCounts
 from bln_search.evaluation.scoring import cross_entropy
 
 

@@ -11,14 +11,14 @@ from torch import nn
 from torch.nn import functional as F
 
 from bln_search.core.configuration import InferenceConfiguration, Method
+from bln_search.core.enums import Correction, PopulationEstimate
 from bln_search.core.errors import DataError, ModelError
-from bln_search.core.words import Correction, PopulationEstimate
 from bln_search.evaluation import evaluate_rows, gather_frozen
 from bln_search.evaluation.batches import mini_batches
 from bln_search.evaluation.row_evaluator import configured, in_double
 from bln_search.norms import BLN, BN, LN, MBN, make_norm
-from bln_search.norms.examples import Row
-from bln_search.norms.finding import find_norms, network_configurations, network_populations, own_estimates
+from bln_search.norms.network_layers import find_norms, network_configurations, network_populations, own_estimates
+from bln_search.norms.row_tensor import Row
 from tests.evaluation.networks import NETWORKS, input_size
 
 SIZE = 6

@@ -9,15 +9,15 @@ from torch import nn
 from torch.nn import functional as F
 
 from bln_search.core.configuration import Method, all_configurations
-from bln_search.core.words import Correction, PopulationEstimate, ProbeKind, Split
+from bln_search.core.enums import Correction, PopulationEstimate, ProbeKind, Split
 from bln_search.evaluation import evaluate_split, gather_frozen
 from bln_search.evaluation.batches import mini_batches
 from bln_search.evaluation.latency import measure_latency
-from bln_search.evaluation.probing import probe_company, probe_size
+from bln_search.evaluation.probe_evaluation import probe_company, probe_size
 from bln_search.evaluation.row_evaluator import configured
 from bln_search.norms import BLN
-from bln_search.norms.examples import Row
-from bln_search.norms.finding import find_norms, network_populations
+from bln_search.norms.network_layers import find_norms, network_populations
+from bln_search.norms.row_tensor import Row
 
 SIZE, N = 10, 83
 

@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from bln_search import evaluate_configurations
-from bln_search.core.words import Correction, PopulationEstimate
+from bln_search.core.enums import Correction, PopulationEstimate
 from bln_search.evaluation import evaluate_rows, gather_frozen
 from bln_search.evaluation.batches import mini_batches
 from bln_search.models import build_model
 from bln_search.norms import make_norm
-from bln_search.norms.finding import find_norms, network_populations, own_estimates
+from bln_search.norms.network_layers import find_norms, network_populations, own_estimates
 from tests.evaluation.test_one_pass import SIZE, rows_of
 
 STEPS, WORDS = 4, 9

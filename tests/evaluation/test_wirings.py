@@ -14,13 +14,13 @@ import torch
 
 import bln_search
 from bln_search.api.evaluate import every_estimate, split_batches
+from bln_search.core.enums import Correction
 from bln_search.core.errors import ModelError
-from bln_search.core.words import Correction
 from bln_search.evaluation.scoring import cross_entropy
-from bln_search.evaluation.tree.asked import Asked
-from bln_search.evaluation.tree.evaluator import TreeEvaluator
+from bln_search.evaluation.tree.options import Asked
+from bln_search.evaluation.tree.tree_evaluator import TreeEvaluator
 from bln_search.norms import make_norm
-from bln_search.norms.finding import find_norms, network_populations
+from bln_search.norms.network_layers import find_norms, network_populations
 from tests.evaluation.oracle import SOURCES, Oracle, OracleNorm, cut, filled
 from tests.evaluation.wirings import CLASSES, WIRINGS, Wiring
 from tests.norms import oracle as loops

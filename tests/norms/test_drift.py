@@ -8,11 +8,11 @@ import torch
 from torch import nn
 
 from bln_search.core.configuration import Method
-from bln_search.core.words import PopulationEstimate
+from bln_search.core.enums import PopulationEstimate
 from bln_search.evaluation import gather_frozen
 from bln_search.norms import make_norm
 from bln_search.norms.drift import drifts
-from bln_search.norms.finding import find_norms
+from bln_search.norms.network_layers import find_norms
 
 
 def found(method, *sets, shape=(7, 5)):

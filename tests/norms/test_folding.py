@@ -8,11 +8,11 @@ from torch import nn
 
 import bln_search
 from bln_search.core.configuration import InferenceConfiguration, Method, all_configurations
+from bln_search.core.enums import Correction, PopulationEstimate
 from bln_search.core.errors import ModelError
-from bln_search.core.words import Correction, PopulationEstimate
 from bln_search.norms import make_norm
 from bln_search.norms.folding import AffineStep, fold, fold_network, why_not_folded
-from bln_search.norms.gathering import gathering
+from bln_search.norms.moment_collection import gathering
 
 SHAPES = {"(N, D)": (5, 4), "(N, T, D)": (5, 3, 4), "(N, C, H, W)": (5, 4, 2, 3)}
 FIXED = {"bln": "TTTT", "bn": "TT--", "brn": "TT--", "ln": "--TT", "mbn": "MM--"}

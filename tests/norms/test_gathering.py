@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.enums import Correction
 from bln_search.core.errors import ModelError
-from bln_search.core.words import Correction
 from bln_search.norms import BLN
-from bln_search.norms.gathering import gathering, moments_from_tensors, moments_to_tensors
+from bln_search.norms.moment_collection import gathering, moments_from_tensors, moments_to_tensors
 
 
 def gather(layer, batches, decay=None):

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bln_search.core.configuration import Method, all_configurations
+from bln_search.core.enums import Correction
 from bln_search.core.errors import ModelError
-from bln_search.core.words import Correction
 from bln_search.norms import BLN, BN, LN, make_norm
-from bln_search.norms.gathering import gathering
+from bln_search.norms.moment_collection import gathering
 from tests.norms import oracle
 
 METHODS = ["bn", "ln", "bln"]

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bln_search.core.configuration import Method, all_configurations
+from bln_search.core.enums import Correction, PopulationEstimate
 from bln_search.core.errors import ModelError
-from bln_search.core.words import Correction, PopulationEstimate
 from bln_search.norms import BN, MBN
-from bln_search.norms.finding import recording
-from bln_search.norms.gathering import gathering
+from bln_search.norms.moment_collection import gathering
+from bln_search.norms.network_layers import recording
 from bln_search.norms.statistics import chosen_population
 from tests.norms.oracle import from_rows, to_rows
 

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.enums import Correction, PopulationEstimate
 from bln_search.core.errors import ModelError
-from bln_search.core.words import Correction, PopulationEstimate
 from bln_search.norms import BN, BRN
-from bln_search.norms.finding import recording
+from bln_search.norms.network_layers import recording
 
 EPSILON = 1e-4
 SHAPES = {"(N, D)": (6, 3), "(N, C, H, W)": (4, 3, 2, 2)}

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrizations
 
 from bln_search.core.configuration import InferenceConfiguration
-from bln_search.core.words import Correction
+from bln_search.core.enums import Correction
 from bln_search.norms import make_norm
-from bln_search.norms.gathering import gathering
+from bln_search.norms.moment_collection import gathering
 
 EXAMPLES, INPUTS, NEURONS, PAST = 6, 4, 5, 3
 TINY = 1e-14

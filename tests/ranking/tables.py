@@ -8,11 +8,11 @@ import numpy as np
 from scipy import stats
 
 from bln_search.core.configuration import Method, all_configurations
-from bln_search.core.words import PopulationEstimate
+from bln_search.core.enums import PopulationEstimate
 from bln_search.ranking.comparison import ALPHA
-from bln_search.ranking.interval import holm
 from bln_search.ranking.paired import OutcomeTable
-from bln_search.ranking.paired.crossed import crossed_differences
+from bln_search.ranking.paired.crossed_anova import crossed_differences
+from bln_search.ranking.statistics.intervals import holm
 
 REPETITIONS = int(os.environ.get("BLN_SEARCH_REPETITIONS", "300"))
 """Of every simulation: 1000 before a release."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from bln_search.core.enums import Split
 from bln_search.core.errors import DataError
-from bln_search.core.words import Split
 from bln_search.ranking.comparison import Comparison
-from bln_search.ranking.interval import holm
-from bln_search.ranking.letters import letters, rank_intervals
 from bln_search.ranking.paired import OutcomeTable, compare
-from bln_search.ranking.paired.within import wilcoxon
+from bln_search.ranking.paired.per_seed_tests import wilcoxon
+from bln_search.ranking.statistics.intervals import holm
+from bln_search.ranking.statistics.letter_display import letters, rank_intervals
 from tests.ranking.tables import CANDIDATES, draw
 
 

@@ -9,14 +9,14 @@ import pytest
 from scipy import stats
 
 from bln_search.core.configuration import InferenceConfiguration, Method, all_configurations
+from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.records import Evaluation, EvaluationKey
 from bln_search.core.states import EvaluationState
-from bln_search.core.words import PopulationEstimate, Split
-from bln_search.ranking.differences import match
-from bln_search.ranking.effects import effects
-from bln_search.ranking.groups import Condition, losses_by_candidate, losses_by_condition
+from bln_search.ranking.grouping import Condition, losses_by_candidate, losses_by_condition
 from bln_search.ranking.leaderboard import Scored
-from bln_search.ranking.ties import sharing_first
+from bln_search.ranking.selection.cross_study import match
+from bln_search.ranking.selection.seed_t_test import sharing_first
+from bln_search.ranking.statistics.factorial_effects import effects
 
 FROZEN = PopulationEstimate.FROZEN
 BLN = all_configurations(Method.BLN)

@@ -14,7 +14,7 @@ from statsmodels.formula.api import ols
 from statsmodels.stats.anova import anova_lm
 
 from bln_search.ranking.paired import OutcomeTable
-from bln_search.ranking.paired.crossed import _reach, _tested, crossed_differences
+from bln_search.ranking.paired.crossed_anova import _reach, _tested, crossed_differences
 from tests.ranking.tables import draw
 
 MODELS = {
@@ -83,7 +83,7 @@ def test_a_row_far_from_all_others_has_no_part_in_what_is_said_of_them(far, at):
 def test_many_pairs_of_many_examples_are_those_of_each_pair_alone(monkeypatch):
     made = draw(np.random.default_rng(0), seeds=3, rows=5, of_seed=0.5)
     whole = crossed_differences(made, "loss")
-    monkeypatch.setattr("bln_search.ranking.paired.crossed._AT_ONCE", 1)
+    monkeypatch.setattr("bln_search.ranking.paired.crossed_anova._AT_ONCE", 1)
     alone = crossed_differences(made, "loss")
     np.testing.assert_array_equal(alone.mean, whole.mean)
     np.testing.assert_allclose(alone.p, whole.p, rtol=1e-12)

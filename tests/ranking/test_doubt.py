@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from bln_search.core.class_prior import Guess
 from bln_search.core.configuration import InferenceConfiguration
-from bln_search.core.guessing import Guess
+from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.records import Evaluation, EvaluationKey
 from bln_search.core.states import EvaluationState
-from bln_search.core.words import PopulationEstimate, Split
-from bln_search.ranking.doubt import Doubt, doubt_of
 from bln_search.ranking.leaderboard import Scored, rank
+from bln_search.ranking.selection.baseline_check import Doubt, doubt_of
 
 GUESS = Guess(loss=0.7, accuracy=0.5)
 

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from bln_search.core.configuration import Method, Statistic, all_configurations
-from bln_search.ranking.effects import effects
+from bln_search.ranking.statistics.factorial_effects import effects
 
 BLN = all_configurations(Method.BLN)
 SUBSETS = [one for count in (1, 2, 3, 4) for one in itertools.combinations(range(4), count)]

@@ -10,12 +10,12 @@ from functools import cache
 import numpy as np
 import pytest
 
-from bln_search.ranking.interval import holm, paired_p
-from bln_search.ranking.letters import letters
 from bln_search.ranking.paired import OutcomeTable
 from bln_search.ranking.paired.bootstrap import intervals, replicates
-from bln_search.ranking.paired.crossed import crossed_differences
+from bln_search.ranking.paired.crossed_anova import crossed_differences
 from bln_search.ranking.paired.friedman import friedman
+from bln_search.ranking.statistics.intervals import holm, paired_p
+from bln_search.ranking.statistics.letter_display import letters
 from tests.ranking.tables import REPETITIONS, band, draw, told_apart
 
 ALPHA = 0.05

@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 
 from bln_search.ranking.paired import OutcomeTable
-from bln_search.ranking.paired.crossed import crossed_differences
-from bln_search.ranking.paired.within import mcnemar, permutation, wilcoxon
+from bln_search.ranking.paired.crossed_anova import crossed_differences
+from bln_search.ranking.paired.per_seed_tests import mcnemar, permutation, wilcoxon
 from tests.ranking.tables import REPETITIONS, band, draw
 
 ALPHA = 0.05

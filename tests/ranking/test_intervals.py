@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from bln_search.ranking.interval import holm, interval_of, paired_p, welch
-from bln_search.ranking.student import quantile, two_sided_p
+from bln_search.ranking.statistics.intervals import holm, interval_of, paired_p, welch
+from bln_search.ranking.statistics.student_t import quantile, two_sided_p
 
 NUMBERS = st.floats(-1e3, 1e3, allow_nan=False).map(lambda value: round(value, 4))
 

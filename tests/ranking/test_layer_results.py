@@ -9,14 +9,14 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
+from bln_search.core.enums import LayerScope, LayerSearch, PopulationEstimate
 from bln_search.core.records import Outcomes
-from bln_search.core.words import LayerScope, LayerSearch, PopulationEstimate
 from bln_search.ranking.analysis import Analysis
-from bln_search.ranking.interval import interval_of
 from bln_search.ranking.paired import OutcomeTable
-from bln_search.ranking.paired.crossed import crossed_differences
-from bln_search.ranking.paired.layers import confirmed_difference, layer_result
-from bln_search.specs.layers import LayersSpec
+from bln_search.ranking.paired.crossed_anova import crossed_differences
+from bln_search.ranking.paired.per_layer_tests import confirmed_difference, layer_result
+from bln_search.ranking.statistics.intervals import interval_of
+from bln_search.specs.layer_search import LayersSpec
 from bln_search.storage.layers import StoredLayerSearch
 from tests.search.layers.tables import choice, plain_space, space_of
 from tests.storage.searches import made_up

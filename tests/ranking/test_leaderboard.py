@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bln_search.core.configuration import InferenceConfiguration, Method, all_configurations
+from bln_search.core.enums import Split
 from bln_search.core.records import Evaluation, EvaluationKey
 from bln_search.core.states import EvaluationState
-from bln_search.core.words import Split
 from bln_search.ranking.leaderboard import Scored, rank
 
 WORDS = [str(c) for c in all_configurations(Method.BLN)]

@@ -8,7 +8,7 @@ import networkx as nx
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bln_search.ranking.letters import letter_groups, letters, rank_intervals
+from bln_search.ranking.statistics.letter_display import letter_groups, letters, rank_intervals
 
 
 @st.composite

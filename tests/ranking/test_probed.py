@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.enums import PopulationEstimate, ProbeKind, Split
 from bln_search.core.records import EvaluationKey, Probe
-from bln_search.core.words import PopulationEstimate, ProbeKind, Split
-from bln_search.ranking.interval import interval_of
-from bln_search.ranking.probed import Crossing, Probed, company, crossings, curves
+from bln_search.ranking.probe_results import Crossing, Probed, company, crossings, curves
+from bln_search.ranking.statistics.intervals import interval_of
 
 FROZEN = PopulationEstimate.FROZEN
 T, F = ("bln", "", "TTTT", "frozen"), ("bln", "", "FFFF", "")

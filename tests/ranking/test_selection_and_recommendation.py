@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.records import Evaluation, EvaluationKey
 from bln_search.core.states import EvaluationState
-from bln_search.core.words import PopulationEstimate, Split
 from bln_search.ranking.comparison import ComparedPair, ComparedRow, Comparison, Difference
 from bln_search.ranking.leaderboard import Scored, rank
 from bln_search.ranking.paired import OutcomeTable, compare
-from bln_search.ranking.recommendation import Confidence, recommend
-from bln_search.ranking.selection import selection
+from bln_search.ranking.selection.recommendation import Confidence, recommend
+from bln_search.ranking.selection.selection_bias import selection
 
 FROZEN = PopulationEstimate.FROZEN
 

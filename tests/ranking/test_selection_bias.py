@@ -13,7 +13,7 @@ from scipy import stats
 
 from bench.selection_bias import AHEAD, EFFECTS, EQUAL, LOSSES, SEEDS, reported, true
 from bln_search.ranking.paired import OutcomeTable
-from bln_search.ranking.paired.selection_bias import selection_bias
+from bln_search.ranking.paired.bootstrap_selection_bias import selection_bias
 from tests.ranking.tables import draw
 
 CASES = [(seeds, effects) for seeds in SEEDS for effects in EFFECTS if seeds > 1 or effects.seed == 0]

@@ -11,8 +11,8 @@ from statsmodels.formula.api import ols
 from statsmodels.stats.anova import anova_lm
 
 from bln_search.core.configuration import InferenceConfiguration, Method, Statistic, all_configurations
-from bln_search.core.words import PopulationEstimate
-from bln_search.ranking.shares import REST, TOGETHER, shares
+from bln_search.core.enums import PopulationEstimate
+from bln_search.ranking.statistics.eta_squared import REST, TOGETHER, shares
 
 ESTIMATES = (PopulationEstimate.FROZEN, PopulationEstimate.EPOCH)
 

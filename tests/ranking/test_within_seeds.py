@@ -12,7 +12,7 @@ from scipy import stats
 from statsmodels.stats.contingency_tables import mcnemar as of_statsmodels
 
 from bln_search.ranking.paired import OutcomeTable
-from bln_search.ranking.paired.within import FLIPS, mcnemar, permutation, wilcoxon, within_seeds
+from bln_search.ranking.paired.per_seed_tests import FLIPS, mcnemar, permutation, wilcoxon, within_seeds
 from tests.ranking.tables import draw
 
 

@@ -13,7 +13,7 @@ from bln_search.core.version import VERSION
 from bln_search.settings import Settings
 from bln_search.storage.ledger import open_ledger
 from service.app import make_app, make_context
-from service.document import document
+from service.export_openapi import document
 from tests.conftest import ROOT
 from tests.end_to_end.commands import call
 

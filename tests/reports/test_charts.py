@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from bln_search.core.configuration import InferenceConfiguration, Method, all_configurations
+from bln_search.core.enums import PopulationEstimate
 from bln_search.core.records import Drift
-from bln_search.core.words import PopulationEstimate
-from bln_search.ranking.groups import Condition
-from bln_search.ranking.importance import importances
+from bln_search.ranking.grouping import Condition
+from bln_search.ranking.statistics.importance import importances
 from bln_search.reports.charts.conditions import best_points, point_results
 from bln_search.reports.charts.configurations import effects_chart, heat_map, rank_chart
 from bln_search.reports.charts.curves import ERROR, TrialCurve, curves_chart

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bln_search.core.words import Split
+from bln_search.core.enums import Split
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.paired import compare
-from bln_search.ranking.selection import Selection
+from bln_search.ranking.selection.selection_bias import Selection
 from bln_search.reports.charts.comparison import critical_difference_chart
 from bln_search.reports.comparison import analysis_lines
 from tests.ranking.tables import CANDIDATES, draw

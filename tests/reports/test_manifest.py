@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from bln_search.core.states import TrialState
-from bln_search.reports.machine import git_revision, this_machine
+from bln_search.reports.environment_info import git_revision, this_machine
 from bln_search.reports.manifest import manifest, manifest_json
 from tests.reports.studies import START, study, trial
 

@@ -11,17 +11,17 @@ import numpy as np
 import pytest
 
 from bln_search.core.configuration import Method, all_configurations
+from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.records import Drift, Evaluation, EvaluationKey
 from bln_search.core.states import EvaluationState, TrialState
-from bln_search.core.words import PopulationEstimate, Split
 from bln_search.ranking.leaderboard import Scored
 from bln_search.reports.charts.chart import Chart
 from bln_search.reports.charts.curves import TrialCurve
 from bln_search.reports.manifest import manifest
 from bln_search.reports.page import SECTIONS, Material, Section
-from bln_search.reports.page.asked import spec_yaml
 from bln_search.reports.page.blocks import MOST_ROWS, Paragraph, Picture
 from bln_search.reports.page.html import study_page
+from bln_search.reports.page.specification import spec_yaml
 from bln_search.specs import parse_study
 from tests.reports.studies import START, study, trial
 

@@ -9,7 +9,7 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from bln_search.core.words import Split
+from bln_search.core.enums import Split
 from bln_search.reports.export import COLUMNS, leaderboard_csv
 from bln_search.reports.parquet import leaderboard_parquet
 from tests.reports.test_reports import board

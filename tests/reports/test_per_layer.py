@@ -9,7 +9,7 @@ import math
 
 import pytest
 
-from bln_search.core.words import LayerScope, LayerSearch
+from bln_search.core.enums import LayerScope, LayerSearch
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.per_layer import LayerChoice, LayerResult
 from bln_search.reports.charts.per_layer import MARK, layer_switches_chart

@@ -9,9 +9,9 @@ import subprocess
 import pytest
 
 from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.records import Evaluation, EvaluationKey
 from bln_search.core.states import EvaluationState
-from bln_search.core.words import PopulationEstimate, Split
 from bln_search.ranking.leaderboard import Leaderboard, Scored, rank
 from bln_search.reports.publication import leaderboard_latex, leaderboard_markdown
 from tests.reports.test_reports import board as make_board

@@ -9,9 +9,9 @@ import json
 from rich.console import Console
 
 from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.records import Evaluation, EvaluationKey
 from bln_search.core.states import EvaluationState
-from bln_search.core.words import PopulationEstimate, Split
 from bln_search.ranking.leaderboard import Scored, rank
 from bln_search.reports import leaderboard_csv, leaderboard_json, leaderboard_table
 from bln_search.reports.export import COLUMNS

@@ -9,8 +9,8 @@ import torch
 
 from bln_search.core.errors import DataAbsentError, DataError, ModelError, StorageFullError
 from bln_search.core.states import FailureClass
-from bln_search.search.executor import failed
-from bln_search.search.workers import choose_workers, quota
+from bln_search.execution.executors.base import failed
+from bln_search.execution.executors.cpu_limits import choose_workers, quota
 
 
 @pytest.mark.parametrize(

@@ -16,11 +16,11 @@ import torch
 from bln_search.core.checkpoints import Folder
 from bln_search.core.errors import ProcessLossError
 from bln_search.core.states import FailureClass
-from bln_search.search import local, process_losses
-from bln_search.search.local import LocalExecutor
-from bln_search.search.messages import Task, TaskFailed, TrainingDiverged, Verdict
-from bln_search.search.place import Place
-from bln_search.search.workers import gpus_of
+from bln_search.execution.environment import Place
+from bln_search.execution.executors import local, process_losses
+from bln_search.execution.executors.cpu_limits import gpus_of
+from bln_search.execution.executors.local import LocalExecutor
+from bln_search.execution.messages import Task, TaskFailed, TrainingDiverged, Verdict
 
 
 def fails(connection, place):

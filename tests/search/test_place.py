@@ -7,7 +7,7 @@ import torch
 
 from bln_search.core.checkpoints import Folder
 from bln_search.core.errors import ModelError
-from bln_search.search.place import Place, choose_device
+from bln_search.execution.environment import Place, choose_device
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from torch import nn
 
 from bln_search.core.checkpoints import Folder
 from bln_search.core.errors import ModelError, SpecError
-from bln_search.search.place import Place
+from bln_search.execution.environment import Place
 from bln_search.search.preflight import check_names, check_study
 from bln_search.specs import StudySpec, parse_study
 from tests.data.reviews import made_up, write_lines
@@ -68,7 +68,7 @@ class Mixing(nn.Module):
 @pytest.mark.parametrize("method", ["bn", "ln", "bln", "mbn", "brn"])
 def test_a_model_of_a_package_that_mixes_examples_is_refused_before_it_is_trained(method, place, monkeypatch):
     point = EntryPoint("mixing", "tests.search.test_preflight:Mixing", "bln_search.models")
-    monkeypatch.setattr("bln_search.core.registered.plugin_models", lambda: {"mixing": point})
+    monkeypatch.setattr("bln_search.core.registry.plugin_models", lambda: {"mixing": point})
     monkeypatch.setattr("bln_search.models.factory.plugin_models", lambda: {"mixing": point})
     text = STUDY.replace("imdb", "digits").replace("bln", method)
     assert check_study(parse_study(text.replace("MODEL", "{name: mixing, widths: [4, 1]}")), place) == ()

@@ -6,9 +6,9 @@ import pytest
 
 from bln_search.core.checkpoints import Folder
 from bln_search.core.errors import ClusterError
-from bln_search.search.place import Place
-from bln_search.search.ray_nodes import Cluster, Node
-from bln_search.search.ray_tune import RayExecutor, cpu_share
+from bln_search.execution.environment import Place
+from bln_search.execution.executors.ray.executor import RayExecutor, cpu_share
+from bln_search.execution.executors.ray.nodes import Cluster, Node
 
 
 def test_two_nodes_with_a_gpu_each_carry_no_trial_that_wants_two():

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 
 from bln_search.core.errors import LedgerError
 from bln_search.core.states import TrialState
-from bln_search.search.suggest import Suggester
+from bln_search.search.optuna.sampler import Suggester
 from bln_search.specs.search import Objective, Pruner, Sampler, SearchSpec
 from bln_search.specs.space import Space
 

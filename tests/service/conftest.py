@@ -7,8 +7,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 from bln_search.core.configuration import Method, all_configurations
+from bln_search.core.enums import PopulationEstimate, Scope, Split
 from bln_search.core.records import CheckpointRecord, EpochRecord, Evaluation, EvaluationKey, Outcomes
-from bln_search.core.words import PopulationEstimate, Scope, Split
 from bln_search.settings import Settings
 from bln_search.specs import parse_study
 from bln_search.storage.access import create_token

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from bln_search.core.words import Scope
+from bln_search.core.enums import Scope
 from bln_search.storage.access import create_token
 from service.openapi import describe
 from service.security import COOKIE

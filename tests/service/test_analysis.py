@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bln_search.core.words import ProbeKind, Scope
+from bln_search.core.enums import ProbeKind, Scope
 from bln_search.storage.analyses import keep_analysis, results_of
 from bln_search.storage.trained import trained_trials
 from bln_search.worker.analysis import analyze

@@ -10,7 +10,7 @@ import pytest
 from anyio import to_thread
 from sqlalchemy import event, text
 
-from bln_search.core.words import Scope
+from bln_search.core.enums import Scope
 from bln_search.storage.access import find_bearer, revoke_token
 from service.feed import Feed
 from service.problems import RefusedError

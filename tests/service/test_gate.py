@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from bln_search.core.words import Scope
+from bln_search.core.enums import Scope
 
 
 def asked(world, messages, *, method="GET", path="/healthz", headers=()):

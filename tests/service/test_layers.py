@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from bln_search.core.words import LayerSearch, Scope
+from bln_search.core.enums import LayerSearch, Scope
 from bln_search.ranking.analysis import Analysis
 from bln_search.storage.analyses import keep_analysis, results_of
 from tests.ranking.layers import REASON, layer_result

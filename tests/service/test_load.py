@@ -11,10 +11,10 @@ from contextlib import closing
 import httpx
 import pytest
 
-from bln_search.core.words import Scope
+from bln_search.core.enums import Scope
 from bln_search.storage.access import create_token
 from bln_search.storage.ledger import open_ledger
-from service.gate import MOST_UNANSWERED
+from service.middleware import MOST_UNANSWERED
 from tests.end_to_end.service import Service, until
 
 pytestmark = pytest.mark.xdist_group("service")

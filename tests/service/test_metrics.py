@@ -15,8 +15,8 @@ from bln_search.core.errors import LedgerError
 from bln_search.settings import Settings
 from bln_search.storage.belonging import mark
 from bln_search.storage.engine import make_engine
-from service.cached import Cached
 from service.collector import checkpoints_held, disk_with_least_room
+from service.ttl_cache import Cached
 from tests.service.conftest import study
 
 
@@ -167,7 +167,7 @@ def test_a_database_in_disorder_is_down_and_the_page_is_there(client, monkeypatc
 
 def test_what_is_kept_is_made_anew_after_its_time(monkeypatch):
     now = [100.0]
-    monkeypatch.setattr("service.cached.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("service.ttl_cache.time.monotonic", lambda: now[0])
     numbers = iter(range(9))
     kept = Cached(lambda: next(numbers), seconds=5)
     assert (kept(), kept()) == (0, 0)

@@ -6,7 +6,7 @@ import json
 import re
 from pathlib import Path
 
-from service.document import document
+from service.export_openapi import document
 from service.openapi import describe
 
 ROOT = Path(__file__).parents[2]

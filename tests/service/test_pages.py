@@ -12,14 +12,14 @@ from pydantic import SecretStr
 from sqlalchemy import update
 
 from bln_search.core.configuration import InferenceConfiguration
-from bln_search.core.words import Scope
-from bln_search.ranking.interval import Interval
-from bln_search.reports.words import rounded
+from bln_search.core.enums import Scope
+from bln_search.ranking.statistics.intervals import Interval
+from bln_search.reports.formatting import rounded
 from bln_search.specs import parse_study
 from bln_search.storage.engine import writing
 from bln_search.storage.tables import StudyRow
 from bln_search.worker.analysis import analyze
-from service.pages import words
+from service.pages import labels
 from service.pages.form import FIELDS, read_fields, set_field
 from tests.service.conftest import finish_trial, study
 
@@ -438,9 +438,9 @@ def test_numbers_are_rounded_to_their_uncertainty(interval, factor, expected):
     [(None, "unknown"), (0.4, "0 s"), (59.6, "1 min"), (61, "1 min 1 s"), (3600, "1 h"), (90_000, "1 d 1 h")],
 )
 def test_lengths_of_time_have_two_units(seconds, expected):
-    assert words.duration(seconds) == expected
+    assert labels.duration(seconds) == expected
 
 
 def test_switches():
-    assert [letter for letter, _, _ in words.switches(InferenceConfiguration("TF--"))] == ["T", "F", "-", "-"]
-    assert words.computed(InferenceConfiguration("TFFF")) == 3
+    assert [letter for letter, _, _ in labels.switches(InferenceConfiguration("TF--"))] == ["T", "F", "-", "-"]
+    assert labels.computed(InferenceConfiguration("TFFF")) == 3

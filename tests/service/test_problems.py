@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import text
 
+from bln_search.core.enums import Scope
 from bln_search.core.errors import StorageFullError
-from bln_search.core.words import Scope
 from service.problems import MEDIA_TYPE
 from tests.service.conftest import World, body
 

@@ -12,8 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from sqlalchemy import event
 
+from bln_search.core.enums import Split
 from bln_search.core.errors import UnknownStudyError
-from bln_search.core.words import Split
 from bln_search.reports.export import leaderboard_csv, row_of
 from bln_search.storage import queries
 from bln_search.storage.board import study_leaderboard

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import update
 
 from bln_search.core.records import CheckpointRecord
-from bln_search.core.registered import DATA_SETS
+from bln_search.core.registry import DATA_SETS
 from bln_search.core.states import FailureClass, StudyState
 from bln_search.storage.browse import find_study_line
 from bln_search.storage.engine import writing

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from bln_search.core.enums import Split
 from bln_search.core.errors import SpecError
-from bln_search.core.words import Split
 from bln_search.data import load_data
 from bln_search.data.prepared import prepare
 from bln_search.specs import parse_study

@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 
-from bln_search.core.layer_search import LayerSearchRecord, LayerSums
+from bln_search.core.layer_search_record import LayerSearchRecord, LayerSums
 from bln_search.core.records import Outcomes
 from tests.search.layers.tables import plain_space
 

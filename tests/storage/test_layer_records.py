@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 
 from bln_search.core.errors import LedgerError
-from bln_search.core.layer_search import LayerSums
+from bln_search.core.layer_search_record import LayerSums
 from bln_search.core.per_layer import ConfigurationSpace
 from bln_search.core.records import Outcomes
 from bln_search.storage.layer_records import (

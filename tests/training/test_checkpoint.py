@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 from bln_search.core.checkpoints import Folder
+from bln_search.core.enums import PopulationEstimate
 from bln_search.core.errors import DataError
-from bln_search.core.words import PopulationEstimate
 from bln_search.evaluation import gather_frozen
 from bln_search.norms import BLN
 from bln_search.training.checkpoint import copied, load_weights, read_checkpoint, weights_of, write_checkpoint

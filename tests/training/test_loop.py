@@ -11,13 +11,13 @@ from torch import nn
 from torch.nn import functional as F
 
 from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.errors import DataError, ModelError
-from bln_search.core.words import PopulationEstimate, Split
 from bln_search.data import load_data
 from bln_search.data.prepared import prepare
 from bln_search.models import build_model
 from bln_search.norms import make_norm
-from bln_search.norms.finding import find_norms
+from bln_search.norms.network_layers import find_norms
 from bln_search.specs import ArmSpec, DataSpec, TrainingSpec
 from bln_search.training import TrainingRun, train
 from bln_search.training.checkpoint import copied, weights_of

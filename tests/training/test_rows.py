@@ -10,9 +10,9 @@ from torch import nn
 
 from bln_search.core.errors import ModelError
 from bln_search.specs.training import TrainingSpec
-from bln_search.training import rows
+from bln_search.training import sparse_adam
 from bln_search.training.optimization import make_optimizer
-from bln_search.training.rows import RowAdam
+from bln_search.training.sparse_adam import RowAdam
 
 RATE = 0.01
 
@@ -102,9 +102,9 @@ def test_any_order_of_words_gives_the_weights_of_dense_adam(seed, per_step, word
 def test_forgetting_too_early_would_show():
     """The tolerance of the tests above is tight enough to see rows that rest after ten steps."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rows, "_REMEMBERED", 10)
-        patch.setattr(rows, "_EVERY", 4)
-        patch.setattr(rows, "_START", (-10, 0, -1))
+        patch.setattr(sparse_adam, "_REMEMBERED", 10)
+        patch.setattr(sparse_adam, "_EVERY", 4)
+        patch.setattr(sparse_adam, "_START", (-10, 0, -1))
         with pytest.raises(AssertionError):
             assert_same(drawn(300, 2, 300))
 

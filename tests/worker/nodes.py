@@ -11,7 +11,7 @@ from contextlib import suppress
 
 import psutil
 
-from bln_search.search.ray_environment import own_folder, prepare_environment
+from bln_search.execution.executors.ray.environment import own_folder, prepare_environment
 
 prepare_environment()  # the token of this process is that of the cluster
 

@@ -9,11 +9,11 @@ import pytest
 from scipy.stats import entropy
 
 from bln_search.core.checkpoints import Folder
+from bln_search.core.enums import ProbeKind, Scope, Split
 from bln_search.core.errors import DataError
-from bln_search.core.words import ProbeKind, Scope, Split
+from bln_search.execution.environment import Place, prepared_data
+from bln_search.execution.executors.local import LocalExecutor
 from bln_search.reports.comparison import analysis_lines
-from bln_search.search.local import LocalExecutor
-from bln_search.search.place import Place, prepared_data
 from bln_search.specs import parse_study
 from bln_search.specs.data import DataSpec
 from bln_search.specs.study import ProbesSpec
@@ -25,9 +25,9 @@ from bln_search.storage.outcomes import outcomes_of
 from bln_search.storage.probes import probes_of
 from bln_search.storage.trained import trained_trials
 from bln_search.worker.analysis import _has_places, analyze, analyzed
-from bln_search.worker.doubt import study_doubt
+from bln_search.worker.baseline_check import study_doubt
 from bln_search.worker.loop import Worker
-from bln_search.worker.probing import probe_study
+from bln_search.worker.probe_study import probe_study
 
 STUDY = """
 name: probed

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from bln_search.core.states import StudyState
-from bln_search.search import local
+from bln_search.execution.executors import local
 from bln_search.storage.browse import find_study_line
 from bln_search.worker import loop
 from tests.worker.test_loop import study, worker  # noqa: F401 - a fixture

@@ -10,23 +10,23 @@ import numpy as np
 import pytest
 
 from bln_search.core.checkpoints import Folder
+from bln_search.core.enums import LayerScope, LayerSearch, PopulationEstimate, Scope
 from bln_search.core.errors import DataError, ModelError, UnknownStudyError
-from bln_search.core.words import LayerScope, LayerSearch, PopulationEstimate, Scope
-from bln_search.search.layers import network as layers_of_network
-from bln_search.search.local import LocalExecutor
-from bln_search.search.place import Place
+from bln_search.execution.environment import Place
+from bln_search.execution.executors.local import LocalExecutor
+from bln_search.search.layers import trial_search as layers_of_network
 from bln_search.specs import parse_study
-from bln_search.specs.layers import LayersSpec
+from bln_search.specs.layer_search import LayersSpec
 from bln_search.storage.access import create_token
 from bln_search.storage.analyses import claim_analysis, find_analysis
 from bln_search.storage.layers import find_progress, is_searched, layer_searches
 from bln_search.storage.ledger import open_ledger
 from bln_search.storage.trained import stored_evaluations, trained_trials
 from bln_search.worker import analysis as worker_analysis
-from bln_search.worker import layers as worker_layers
+from bln_search.worker import layer_search as worker_layers
 from bln_search.worker import loop as worker_loop
 from bln_search.worker.analysis import Attended, Searched, analyze
-from bln_search.worker.layers import StoppedError, search_layers
+from bln_search.worker.layer_search import StoppedError, search_layers
 from bln_search.worker.loop import Worker
 from tests.storage.searches import assert_same
 

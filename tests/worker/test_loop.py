@@ -6,12 +6,12 @@ import pytest
 from sqlalchemy import func, select
 
 from bln_search.core.checkpoints import Folder
+from bln_search.core.enums import Scope
 from bln_search.core.errors import ClusterError
 from bln_search.core.states import Request, StudyState
-from bln_search.core.words import Scope
-from bln_search.search import local, process_losses
-from bln_search.search.local import LocalExecutor
-from bln_search.search.place import Place
+from bln_search.execution.environment import Place
+from bln_search.execution.executors import local, process_losses
+from bln_search.execution.executors.local import LocalExecutor
 from bln_search.specs import parse_study
 from bln_search.storage import queries
 from bln_search.storage.access import create_token

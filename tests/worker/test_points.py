@@ -7,7 +7,7 @@ import pytest
 from bln_search.core.errors import LedgerError, SpecError, StudyBusyError
 from bln_search.core.records import EpochRecord
 from bln_search.core.states import StudyState
-from bln_search.search.messages import EpochDone, TrainingDiverged, TrainingPruned, Verdict
+from bln_search.execution.messages import EpochDone, TrainingDiverged, TrainingPruned, Verdict
 from bln_search.specs import parse_study
 from bln_search.storage import queries
 from bln_search.storage.browse import list_events
@@ -122,7 +122,7 @@ class Stuck:
 def test_a_sampler_that_insists_on_what_is_refused_does_not_end_the_study(ledger, monkeypatch):  # noqa: F811
     spec = parse_study(f"{HEAD}space: {{{SOME_REFUSED}, {RATE}}}\nsearch: {{sampler: gp, trials: 6, startup: 2}}\n")
     study_id = ledger.accept(spec)
-    monkeypatch.setattr("bln_search.search.suggest.make_sampler", lambda *_: Stuck())
+    monkeypatch.setattr("bln_search.search.optuna.sampler.make_sampler", lambda *_: Stuck())
     executor = Scripted()
     assert run_study(ledger, study_id, executor, Watcher()) is StudyState.COMPLETE
     assert len(executor.tasks) == 6

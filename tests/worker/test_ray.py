@@ -14,9 +14,9 @@ import pytest
 from bln_search.core.checkpoints import Folder
 from bln_search.core.errors import ClusterError, DataAbsentError
 from bln_search.core.states import FailureClass, StudyState, TrialState
-from bln_search.search.local import LocalExecutor
-from bln_search.search.messages import Progressed, TaskFailed
-from bln_search.search.ray_tune import RayExecutor
+from bln_search.execution.executors.local import LocalExecutor
+from bln_search.execution.executors.ray.executor import RayExecutor
+from bln_search.execution.messages import Progressed, TaskFailed
 from bln_search.specs import parse_study
 from bln_search.storage.evaluations import evaluations
 from bln_search.storage.ledger import open_ledger
@@ -33,7 +33,7 @@ LONG = STUDY.replace("LR", "0.002").replace("epochs: 2", "epochs: 120").replace(
 @pytest.fixture(scope="module")
 def executor(tmp_path_factory):
     """One cluster for all that leave it as it was."""
-    from bln_search.search.place import Place
+    from bln_search.execution.environment import Place
 
     folder = tmp_path_factory.mktemp("ray")
     with RayExecutor(Place(folder / "data", folder / "cache", Folder(folder / "checkpoints")), 2) as opened:
@@ -178,7 +178,7 @@ def test_the_last_one_asks_for_room_then_loses_its_cluster(executor, ledger):  #
 
 @pytest.mark.parametrize("address", ["nowhere", "127.0.0.1:1", "127.0.0.1:99999", "host:port"])
 def test_a_cluster_that_cannot_be_reached_is_an_error_within_seconds(address, place):  # noqa: F811
-    from bln_search.search.ray_cluster import _join
+    from bln_search.execution.executors.ray.cluster import _join
 
     start = time.monotonic()
     with pytest.raises(ClusterError, match=r"not the address of a Ray cluster|no Ray cluster at"):
@@ -187,11 +187,11 @@ def test_a_cluster_that_cannot_be_reached_is_an_error_within_seconds(address, pl
 
 
 def test_something_else_that_listens_is_no_cluster(monkeypatch):
-    from bln_search.search import ray_cluster
+    from bln_search.execution.executors.ray import cluster
 
-    monkeypatch.setattr(ray_cluster, "_PATIENCE", 4.0)
+    monkeypatch.setattr(cluster, "_PATIENCE", 4.0)
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
         with pytest.raises(ClusterError, match=r"does not answer like a Ray cluster|refuses"):
-            ray_cluster._join(f"127.0.0.1:{listener.getsockname()[1]}")
+            cluster._join(f"127.0.0.1:{listener.getsockname()[1]}")

@@ -13,13 +13,13 @@ import pytest
 from sqlalchemy import select
 
 from bln_search.core.checkpoints import Folder
+from bln_search.core.enums import Scope
 from bln_search.core.errors import ClusterError
 from bln_search.core.states import AttemptState, FailureClass, StudyState, TrialState
-from bln_search.core.words import Scope
-from bln_search.search.local import LocalExecutor
-from bln_search.search.messages import EvaluationDone
-from bln_search.search.place import Place
-from bln_search.search.ray_tune import RayExecutor
+from bln_search.execution.environment import Place
+from bln_search.execution.executors.local import LocalExecutor
+from bln_search.execution.executors.ray.executor import RayExecutor
+from bln_search.execution.messages import EvaluationDone
 from bln_search.specs import parse_study
 from bln_search.storage.access import create_token
 from bln_search.storage.engine import reading
@@ -103,7 +103,7 @@ class Log(logging.Handler):
 @pytest.fixture
 def log():
     """The executor's log."""
-    logger, handler = logging.getLogger("bln_search.search.ray_tune"), Log()
+    logger, handler = logging.getLogger("bln_search.execution.executors.ray.executor"), Log()
     before = logger.level
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)

@@ -10,11 +10,11 @@ import time
 import pytest
 
 from bln_search.core.checkpoints import Folder
+from bln_search.core.enums import Scope
 from bln_search.core.states import StudyState
-from bln_search.core.words import Scope
-from bln_search.search.local import LocalExecutor
-from bln_search.search.messages import TrainingDone
-from bln_search.search.place import Place
+from bln_search.execution.environment import Place
+from bln_search.execution.executors.local import LocalExecutor
+from bln_search.execution.messages import TrainingDone
 from bln_search.settings import Settings
 from bln_search.specs import parse_study
 from bln_search.storage import queries

@@ -12,9 +12,9 @@ from bln_search.core.checkpoints import Folder
 from bln_search.core.errors import StorageFullError
 from bln_search.core.records import CheckpointRecord
 from bln_search.core.states import FailureClass, StudyState, TrialState
-from bln_search.search.local import LocalExecutor
-from bln_search.search.messages import EvaluationDone, Progressed, TaskFailed
-from bln_search.search.place import Place
+from bln_search.execution.environment import Place
+from bln_search.execution.executors.local import LocalExecutor
+from bln_search.execution.messages import EvaluationDone, Progressed, TaskFailed
 from bln_search.specs import parse_study
 from bln_search.storage import queries
 from bln_search.storage.evaluations import evaluations

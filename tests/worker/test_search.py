@@ -9,8 +9,8 @@ import optuna
 import pytest
 
 from bln_search.core.states import StudyState, TrialState
-from bln_search.search.local import LocalExecutor
-from bln_search.search.messages import EpochDone, TrainingPruned
+from bln_search.execution.executors.local import LocalExecutor
+from bln_search.execution.messages import EpochDone, TrainingPruned
 from bln_search.specs import parse_study
 from bln_search.storage import queries
 from bln_search.storage.sampler import sampler_url

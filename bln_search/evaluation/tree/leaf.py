@@ -13,7 +13,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from bln_search.norms.paired import ByClass
+from bln_search.norms.pair_sources import ByClass
 
 
 def paired_cross_entropy(outputs: ByClass, targets: Tensor) -> tuple[Tensor, Tensor] | None:

@@ -7,14 +7,14 @@ from fnmatch import fnmatchcase
 from math import prod
 
 from bln_search.core.configuration import InferenceConfiguration, all_configurations
+from bln_search.core.enums import LayerScope, PopulationEstimate
 from bln_search.core.errors import ModelError
 from bln_search.core.per_layer import Choice, ConfigurationSpace
-from bln_search.core.words import LayerScope, PopulationEstimate
 from bln_search.evaluation.split import undefined_reason
-from bln_search.evaluation.tree.stages import StagedNetwork
+from bln_search.evaluation.tree.segments import StagedNetwork
 from bln_search.norms import Normalization
-from bln_search.norms.examples import Populations, Row
-from bln_search.norms.finding import network_method
+from bln_search.norms.network_layers import network_method
+from bln_search.norms.row_tensor import Populations, Row
 
 LeftOut = Mapping[str, Mapping[str, str]]
 """For each choice, the options without a value, each with its reason."""

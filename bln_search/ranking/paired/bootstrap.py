@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from bln_search.ranking.interval import LEVEL
-from bln_search.ranking.paired.crossed import Differences
+from bln_search.ranking.paired.crossed_anova import Differences
 from bln_search.ranking.paired.table import Floats, OutcomeTable
+from bln_search.ranking.statistics.intervals import LEVEL
 
 REPLICATES = 2_000
 

@@ -6,17 +6,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bln_search.core.words import Split
+from bln_search.core.enums import Split
 from bln_search.ranking.comparison import ComparedPair, ComparedRow, Comparison, Difference, FriedmanTest
-from bln_search.ranking.interval import ALPHA, holm
 from bln_search.ranking.leaderboard import Candidate
-from bln_search.ranking.letters import letters, rank_intervals
 from bln_search.ranking.paired.bootstrap import REPLICATES, Replicates, intervals, replicates, shares_of_first
-from bln_search.ranking.paired.crossed import crossed_differences
+from bln_search.ranking.paired.bootstrap_selection_bias import selection_bias
+from bln_search.ranking.paired.crossed_anova import crossed_differences
 from bln_search.ranking.paired.friedman import MeanRanks, friedman
-from bln_search.ranking.paired.selection_bias import selection_bias
+from bln_search.ranking.paired.per_seed_tests import FLIPS, within_seeds
 from bln_search.ranking.paired.table import Floats, OutcomeTable
-from bln_search.ranking.paired.within import FLIPS, within_seeds
+from bln_search.ranking.statistics.intervals import ALPHA, holm
+from bln_search.ranking.statistics.letter_display import letters, rank_intervals
 
 _METRICS = "loss", "accuracy"
 

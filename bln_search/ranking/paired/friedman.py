@@ -8,8 +8,8 @@ from functools import lru_cache
 import numpy as np
 from scipy import stats
 
-from bln_search.ranking.interval import ALPHA
 from bln_search.ranking.paired.table import Floats
+from bln_search.ranking.statistics.intervals import ALPHA
 
 
 @dataclass(frozen=True)

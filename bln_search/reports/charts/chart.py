@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bln_search.core.configuration import InferenceConfiguration
-from bln_search.ranking.groups import Condition
+from bln_search.ranking.grouping import Condition
 from bln_search.specs.space import written_label
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C6D1F", "#999999")

@@ -6,7 +6,7 @@ import json
 import statistics
 from collections.abc import Mapping
 
-from bln_search.ranking.groups import Condition, Losses
+from bln_search.ranking.grouping import Condition, Losses
 from bln_search.ranking.leaderboard import Candidate
 from bln_search.reports.charts.chart import Chart
 from bln_search.reports.charts.configurations import ByConfiguration, rank_chart

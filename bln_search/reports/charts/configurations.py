@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from bln_search.core.configuration import InferenceConfiguration
-from bln_search.ranking.effects import effects
-from bln_search.ranking.groups import Condition, Losses
+from bln_search.ranking.grouping import Condition, Losses
+from bln_search.ranking.statistics.factorial_effects import effects
 from bln_search.reports.charts.chart import (
     COLOURS,
     DASHES,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bln_search.ranking.interval import interval_of
+from bln_search.ranking.statistics.intervals import interval_of
 from bln_search.reports.charts.chart import Chart, clear, colour, layout
 
 _USUAL, _BEYOND = 0.9, 2.0

@@ -8,7 +8,7 @@ from typing import Any
 
 from bln_search.core.configuration import Statistic
 from bln_search.core.records import Drift
-from bln_search.ranking.interval import Interval, interval_of
+from bln_search.ranking.statistics.intervals import Interval, interval_of
 from bln_search.reports.charts.chart import SYMBOLS, Chart, colour, layout
 
 _STILL = "frozen"

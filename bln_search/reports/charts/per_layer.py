@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from bln_search.core.configuration import Statistic
-from bln_search.ranking.interval import Interval
 from bln_search.ranking.per_layer import LayerResult, SwitchEffect
+from bln_search.ranking.statistics.intervals import Interval
 from bln_search.reports.charts.chart import COLOURS, Chart, layout
+from bln_search.reports.formatting import signed
 from bln_search.reports.per_layer import effects_heading
-from bln_search.reports.words import signed
 
 MARK = "•"
 """Of an effect whose interval excludes 0."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from bln_search.core.words import ProbeKind
+from bln_search.core.enums import ProbeKind
 from bln_search.ranking.analysis import MeasuredLatency
 from bln_search.ranking.leaderboard import Candidate
-from bln_search.ranking.probed import AxisPoint, Company, Line, Probed, crossings, curves
+from bln_search.ranking.probe_results import AxisPoint, Company, Line, Probed, crossings, curves
 from bln_search.reports.charts.chart import COLOURS, DASHES, SYMBOLS, Chart, colour, layout, word_order
 
 _AXES = {

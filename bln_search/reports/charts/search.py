@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bln_search.ranking.importance import importances
+from bln_search.ranking.statistics.importance import importances
 from bln_search.reports.charts.chart import COLOURS, Chart, layout
 
 _MOST_LINES = 150

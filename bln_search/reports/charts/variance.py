@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bln_search.ranking.factors import VarianceShares
+from bln_search.ranking.study_effects import VarianceShares
 from bln_search.reports.charts.chart import Chart, colour, layout
 
 

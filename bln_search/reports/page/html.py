@@ -17,7 +17,7 @@ from markupsafe import Markup
 from bln_search.core.errors import MissingPackageError
 from bln_search.core.version import VERSION
 from bln_search.reports.page.blocks import SOURCES, Picture, Section
-from bln_search.reports.page.material import Material
+from bln_search.reports.page.context import Material
 from bln_search.reports.page.sections import SECTIONS
 
 _TEMPLATES = Path(__file__).parents[1] / "templates"

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 
 from bln_search.core.per_layer import SEPARATOR
-from bln_search.ranking.interval import Interval
 from bln_search.ranking.per_layer import LayerResult, LayerRow, NetworkChoice, SwitchEffect
+from bln_search.ranking.statistics.intervals import Interval
 from bln_search.reports.charts.per_layer import (
     MARK,
     effect_grid,
@@ -15,8 +15,9 @@ from bln_search.reports.charts.per_layer import (
     layer_switches_chart,
     switches_of,
 )
+from bln_search.reports.formatting import rounded, signed
 from bln_search.reports.page.blocks import Block, Column, Kind, Paragraph, Picture, Row, Section, Table
-from bln_search.reports.page.material import Material
+from bln_search.reports.page.context import Material
 from bln_search.reports.per_layer import (
     accuracy_of,
     effects_heading,
@@ -25,7 +26,6 @@ from bln_search.reports.per_layer import (
     loss_of,
     result_label,
 )
-from bln_search.reports.words import rounded, signed
 
 _MOST_RESULTS = 6
 """Arms and points on the page."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from bln_search.core.words import Split
+from bln_search.core.enums import Split
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
+from bln_search.reports.formatting import over_seeds, rounded
 from bln_search.reports.page.blocks import SWITCHES, Block, Column, Kind, Paragraph, Row, Section, Table, switch_cells
-from bln_search.reports.page.material import Material
-from bln_search.reports.words import over_seeds, rounded
+from bln_search.reports.page.context import Material
 
 _FIGURES = tuple((split, metric) for split in (Split.VALIDATION, Split.TEST) for metric in ("loss", "accuracy"))
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from bln_search.reports.page.asked import asked
 from bln_search.reports.page.blocks import Section
-from bln_search.reports.page.material import Material
-from bln_search.reports.page.meaning import meaning, probes
-from bln_search.reports.page.origin import again, manifest, trials
+from bln_search.reports.page.charts import charts, layers
+from bln_search.reports.page.context import Material
+from bln_search.reports.page.interpretation import meaning, probes
 from bln_search.reports.page.per_layer import per_layer
-from bln_search.reports.page.pictures import charts, layers
+from bln_search.reports.page.provenance import again, manifest, trials
 from bln_search.reports.page.ranking import ranking
+from bln_search.reports.page.specification import asked
 
 SECTIONS: tuple[Callable[[Material], Section | None], ...] = (
     ranking,

@@ -8,7 +8,7 @@ import numpy as np
 
 from bln_search.core.configuration import Statistic
 from bln_search.core.per_layer import Choice, ConfigurationSpace
-from bln_search.search.layers.figures import Floats
+from bln_search.search.layers.loss_source import Floats
 
 Effects = Mapping[tuple[str, str], float]
 """Loss with the switch at T less that at F, by choice and statistic; a switch without such a pair is not there."""

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from bln_search.evaluation.tree.trie import Digits
-from bln_search.ranking.interval import ALPHA
-from bln_search.search.layers.figures import Floats
-from bln_search.search.layers.judge import Judge
+from bln_search.ranking.statistics.intervals import ALPHA
+from bln_search.search.layers.loss_source import Floats
+from bln_search.search.layers.objective import Judge
 
 _CANDIDATES = 48
 _SURVIVORS = 8

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bln_search.core.words import LayerSearch
+from bln_search.core.enums import LayerSearch
 from bln_search.evaluation.tree.trie import Digits
-from bln_search.search.layers.judge import BudgetSpentError, Judge
+from bln_search.search.layers.objective import BudgetSpentError, Judge
 from bln_search.search.layers.racing import racing
 from bln_search.search.layers.tpe import tpe
 

@@ -6,7 +6,7 @@ import numpy as np
 import optuna
 from optuna.distributions import CategoricalDistribution
 
-from bln_search.search.layers.judge import Judge
+from bln_search.search.layers.objective import Judge
 
 _TOGETHER = 8
 """Configurations asked for at once; those that wait count as bad ones meanwhile (constant liar)."""

@@ -9,19 +9,19 @@ import pytest
 import torch
 from torch import nn
 
+from bln_search.core.enums import Correction, LayerScope, PopulationEstimate
 from bln_search.core.errors import DataError, ModelError
 from bln_search.core.per_layer import PerLayerConfiguration
-from bln_search.core.words import Correction, LayerScope, PopulationEstimate
 from bln_search.evaluation import gather_frozen
 from bln_search.evaluation.batches import mini_batches
 from bln_search.evaluation.row_evaluator import in_double
 from bln_search.evaluation.scoring import cross_entropy
-from bln_search.evaluation.tree.asked import Asked
-from bln_search.evaluation.tree.checking import plain_losses
-from bln_search.evaluation.tree.evaluator import TreeEvaluator
+from bln_search.evaluation.tree.options import Asked
+from bln_search.evaluation.tree.tree_evaluator import TreeEvaluator
+from bln_search.evaluation.tree.verification import plain_losses
 from bln_search.models import MLP, LeNet, ResNet
 from bln_search.norms import BLN, BN, LN, make_norm
-from bln_search.norms.finding import find_norms, network_populations, own_estimates
+from bln_search.norms.network_layers import find_norms, network_populations, own_estimates
 from tests.evaluation.networks import NETWORKS, Residual
 from tests.evaluation.test_one_pass import SIZE, build, data, populations_of
 

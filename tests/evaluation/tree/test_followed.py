@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from bln_search.core.words import Correction, PopulationEstimate
+from bln_search.core.enums import Correction, PopulationEstimate
 from bln_search.evaluation import gather_frozen
 from bln_search.evaluation.batches import mini_batches
-from bln_search.evaluation.tree.asked import Asked
-from bln_search.evaluation.tree.evaluator import TreeEvaluator
+from bln_search.evaluation.tree.options import Asked
+from bln_search.evaluation.tree.tree_evaluator import TreeEvaluator
 from bln_search.norms import make_norm
-from bln_search.norms.finding import find_norms, network_populations
+from bln_search.norms.network_layers import find_norms, network_populations
 from tests.evaluation.tree.followed import FOLLOWED, D
 from tests.evaluation.tree.test_evaluator import assert_losses_as_alone
 

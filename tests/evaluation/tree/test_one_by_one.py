@@ -9,10 +9,10 @@ from torch import nn
 
 from bln_search.core.errors import DataError, ModelError
 from bln_search.evaluation.batches import mini_batches
-from bln_search.evaluation.tree.asked import Asked
-from bln_search.evaluation.tree.choosing import find_evaluator
-from bln_search.evaluation.tree.evaluator import TreeEvaluator
-from bln_search.evaluation.tree.one_by_one import OneByOneEvaluator
+from bln_search.evaluation.tree.evaluators import find_evaluator
+from bln_search.evaluation.tree.options import Asked
+from bln_search.evaluation.tree.plain_evaluator import OneByOneEvaluator
+from bln_search.evaluation.tree.tree_evaluator import TreeEvaluator
 from tests.evaluation.tree.followed import Block, Tied
 from tests.evaluation.tree.test_evaluator import assert_losses_as_alone
 from tests.evaluation.tree.test_followed import SIZE, drawn, made, populations_of

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from bln_search.core.enums import Correction
 from bln_search.core.errors import ModelError
-from bln_search.core.words import Correction
 from bln_search.evaluation.batches import mini_batches
-from bln_search.evaluation.tree.evaluator import TreeEvaluator
-from bln_search.norms.finding import find_norms, network_populations
+from bln_search.evaluation.tree.tree_evaluator import TreeEvaluator
+from bln_search.norms.network_layers import find_norms, network_populations
 from tests.evaluation.test_one_pass import SIZE
 from tests.evaluation.test_recurrent import WORDS, build, data, gathered_by
 from tests.evaluation.tree.test_evaluator import assert_losses_as_alone, drawn

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bln_search.core.configuration import InferenceConfiguration, Method, all_configurations
+from bln_search.core.enums import Correction, PopulationEstimate
 from bln_search.core.errors import ModelError
-from bln_search.core.words import Correction, PopulationEstimate
 from bln_search.evaluation import gather_frozen
 from bln_search.norms import LN
-from bln_search.norms.finding import find_norms, network_populations
+from bln_search.norms.network_layers import find_norms, network_populations
 from tests.models.recurrent import oracle
 from tests.models.recurrent.layers import (
     NORMALIZED,

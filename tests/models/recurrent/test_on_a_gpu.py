@@ -9,8 +9,8 @@ from torch.nn import functional as F
 from bln_search.models import build_model
 from bln_search.models.recurrent import LSTM
 from bln_search.norms import BLN
-from bln_search.training.rows import RowAdam
 from bln_search.training.seeding import repeatable
+from bln_search.training.sparse_adam import RowAdam
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
 

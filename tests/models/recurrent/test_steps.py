@@ -12,13 +12,13 @@ from torch import nn
 from bln_search import apply_configuration, convert
 from bln_search.core.checkpoints import Folder
 from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.enums import Correction, PopulationEstimate
 from bln_search.core.errors import ModelError
-from bln_search.core.words import Correction, PopulationEstimate
 from bln_search.evaluation import gather_frozen
 from bln_search.evaluation.row_evaluator import in_double
 from bln_search.models.recurrent import StepNorms
 from bln_search.norms import BLN, BN, LN, make_norm
-from bln_search.norms.finding import find_norms, network_populations
+from bln_search.norms.network_layers import find_norms, network_populations
 from bln_search.training.checkpoint import load_weights, read_checkpoint, write_checkpoint
 
 FEATURES, STEPS = 3, 4

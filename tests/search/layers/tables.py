@@ -6,7 +6,7 @@ import numpy as np
 
 from bln_search.core.configuration import Method, all_configurations
 from bln_search.core.per_layer import Choice, ConfigurationSpace
-from bln_search.search.layers.figures import TableFigures
+from bln_search.search.layers.loss_source import TableFigures
 
 
 def choice(name, layers, method="bln", keep=None):

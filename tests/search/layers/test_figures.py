@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from bln_search.evaluation.tree.trie import every_configuration
-from bln_search.search.layers.figures import NetworkFigures, TableFigures
+from bln_search.search.layers.loss_source import NetworkFigures, TableFigures
 from tests.evaluation.tree.test_evaluator import drawn, evaluator
 from tests.search.layers.tables import additive, figures_of, plain_space
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bln_search.search.layers.judge import BudgetSpentError, Judge
+from bln_search.search.layers.objective import BudgetSpentError, Judge
 from tests.search.layers.tables import additive, figures_of, plain_space
 
 SPACE = plain_space(2)

@@ -6,7 +6,7 @@ import pytest
 
 from bln_search.core.checkpoints import Folder
 from bln_search.core.errors import DataError, ModelError
-from bln_search.search.place import Place
+from bln_search.execution.environment import Place
 from bln_search.search.preflight import check_study
 from bln_search.specs import parse_study
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bln_search.ranking.interval import ALPHA
-from bln_search.search.layers.judge import Judge
+from bln_search.ranking.statistics.intervals import ALPHA
+from bln_search.search.layers.objective import Judge
 from bln_search.search.layers.racing import _kept, _schedule, race
 from tests.search.layers.tables import additive, figures_of, plain_space
 

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 
+from bln_search.core.enums import LayerScope, LayerSearch, PopulationEstimate
 from bln_search.core.errors import DataError, ModelError
-from bln_search.core.words import LayerScope, LayerSearch, PopulationEstimate
 from bln_search.evaluation.batches import mini_batches
-from bln_search.evaluation.tree.evaluator import TreeEvaluator
-from bln_search.evaluation.tree.sums import Sums
+from bln_search.evaluation.tree.running_sums import Sums
+from bln_search.evaluation.tree.tree_evaluator import TreeEvaluator
 from bln_search.evaluation.tree.trie import every_configuration
-from bln_search.search.layers.run import Plan, fold_of, search_network
+from bln_search.search.layers.search import Plan, fold_of, search_network
 from bln_search.search.layers.strategies import Options
 from tests.evaluation.test_one_pass import SIZE, data
 from tests.evaluation.tree.test_evaluator import evaluator

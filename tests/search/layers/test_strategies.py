@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bln_search.core.words import LayerSearch
-from bln_search.search.layers.judge import Judge
+from bln_search.core.enums import LayerSearch
+from bln_search.search.layers.objective import Judge
 from bln_search.search.layers.strategies import Options, search
 from tests.search.layers.tables import additive, choice, figures_of, plain_space, space_of
 

@@ -1,0 +1,168 @@
+"""A trained network made ready to be taken along: restored, configured, described, folded where that is possible."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import dataclass
+from importlib.metadata import version
+
+from torch import nn
+
+from bln_search.api.description import (
+    FORMAT,
+    Description,
+    Figures,
+    ModelDescription,
+    NormalizationDescription,
+    Origin,
+    RowDescription,
+)
+from bln_search.api.exported import ExportedNetwork, StandardizedInputs, empty_network
+from bln_search.core.checkpoints import CheckpointStore
+from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.enums import PopulationEstimate
+from bln_search.core.errors import ExportError
+from bln_search.core.records import CheckpointRecord
+from bln_search.core.version import VERSION
+from bln_search.data import DataSet
+from bln_search.data.prepared import fit_standardization
+from bln_search.evaluation.split import undefined_reason
+from bln_search.norms import make_norm
+from bln_search.norms.folding import fold_network, why_not_folded
+from bln_search.norms.network_layers import Gathered, find_norms, network_populations
+from bln_search.norms.row_tensor import Row
+from bln_search.norms.statistics import chosen_population
+from bln_search.specs.trial import TrialSpec
+from bln_search.training.checkpoint import load_weights, read_checkpoint
+
+_PACKAGES = ("torch", "numpy", "safetensors", "onnx", "onnxruntime", "onnxscript")
+
+
+@dataclass(frozen=True)
+class TrainedRow:
+    """A checkpoint under a row of its study's ranked table. batch_size: the inference mini-batch size of the row."""
+
+    study: str
+    study_digest: str
+    trial: TrialSpec
+    checkpoint: CheckpointRecord
+    configuration: InferenceConfiguration
+    estimate: PopulationEstimate | None
+    batch_size: int
+    figures: Figures
+
+    @property
+    def label(self) -> str:
+        """The row for people."""
+        estimate = [self.estimate.value] if self.estimate else []
+        return " ".join([self.trial.label, str(self.configuration), *estimate, f"at {self.batch_size}"])
+
+
+def restore(row: TrainedRow, checkpoints: CheckpointStore, data: DataSet) -> tuple[Description, ExportedNetwork]:
+    """The network of the checkpoint under the row's configuration, in evaluation mode; and what it is.
+
+    Raises DataError for a checkpoint that is absent or damaged, CheckpointStoreError where it cannot be fetched,
+    ExportError where the row is undefined or the network reads words.
+    """
+    if data.vocabulary is not None:
+        raise ExportError(
+            f"{row.label} cannot be exported: networks on words are not, and {data.name} holds words; what is exported "
+            "takes measurements"
+        )
+    weights, gathered = read_checkpoint(checkpoints, row.checkpoint.file, row.checkpoint.sha256)
+    described = _describe(row, data)
+    network = empty_network(described).eval()
+    load_weights(network, weights)
+    slots = _configure(network, row, gathered)
+    fitted = fit_standardization(data, row.trial.data)
+    exported = ExportedNetwork(StandardizedInputs(fitted.mean, fitted.deviation), network).eval()
+    bounded = described.row.model_copy(update={"largest_batch_size": slots if slots > 1 else None})
+    return described.model_copy(update={"row": bounded}), exported
+
+
+def fold_exported(exported: ExportedNetwork) -> tuple[ExportedNetwork | None, str | None]:
+    """The same with affine steps for normalization layers; or None and why not."""
+    reasons = [why_not_folded(layer) for layer in find_norms(exported.network).values()]
+    why_not = next((reason for reason in reasons if reason is not None), None)
+    if why_not is not None:
+        return None, why_not
+    return ExportedNetwork(exported.standardization, fold_network(exported.network)).eval(), None
+
+
+def _configure(network: nn.Module, row: TrainedRow, gathered: Gathered) -> int:
+    """Put configuration and population values in; returns how many slots the values have that are read."""
+    layers = find_norms(network)
+    evaluation = row.trial.evaluation
+    populations = network_populations(layers, gathered, evaluation.correction, per_slot=evaluation.per_slot)
+    reason = undefined_reason(Row(row.configuration, row.estimate), populations, row.batch_size)
+    if reason is not None:
+        raise ExportError(f"{row.label} has no value, there is nothing to export: {reason}")
+    slots = 1
+    for layer in layers.values():
+        known = populations.get(layer)
+        values = None if known is None else chosen_population(row.configuration, row.estimate, known)
+        layer.configure(row.configuration, values)
+        layer.drop_unread()
+        for statistic in layer.method.statistics:
+            value = layer.configured_value(statistic)
+            slots = slots if value is None else max(slots, value.shape[0])
+    return slots
+
+
+def _describe(row: TrainedRow, data: DataSet) -> Description:
+    """Everything but what the network must be made for."""
+    trial, arm = row.trial, row.trial.arm
+    return Description(
+        format=FORMAT,
+        model=ModelDescription(
+            name=trial.model.name,
+            options=trial.model.model_dump(mode="json", exclude={"name"}, exclude_none=True),
+            input_shape=data.input_shape,
+            classes=len(data.classes),
+            class_names=data.classes,
+        ),
+        normalization=NormalizationDescription(
+            method=arm.method,
+            semantics=arm.semantics,
+            epsilon=make_norm(arm.method, 1, semantics=arm.semantics, epsilon=arm.epsilon).reading.epsilon,
+            batch_size=trial.training.batch_size,
+            options=arm.norm_options,
+            correction=trial.evaluation.correction,
+            per_slot=trial.evaluation.per_slot,
+        ),
+        row=RowDescription(
+            configuration=row.configuration,
+            estimate=row.estimate,
+            batch_size=row.batch_size,
+            deterministic=row.configuration.deterministic,
+            largest_batch_size=None,
+        ),
+        standardization=trial.data.standardization,
+        folded=False,
+        not_folded_because=None,
+        figures=row.figures,
+        origin=_origin(row),
+        versions={
+            "bln_search": VERSION,
+            "python": platform.python_version(),
+            **{package: version(package) for package in _PACKAGES},
+        },
+        files={},
+    )
+
+
+def _origin(row: TrainedRow) -> Origin:
+    trial, checkpoint = row.trial, row.checkpoint
+    return Origin(
+        study=row.study,
+        study_digest=row.study_digest,
+        trial=trial.key,
+        arm=trial.arm.label,
+        parameters=trial.parameters,
+        seed=trial.seed,
+        epoch=checkpoint.epoch,
+        judged_under=checkpoint.judged_under,
+        checkpoint_sha256=checkpoint.sha256,
+        data=trial.data.model_dump(mode="json"),
+        trained_with=checkpoint.provenance,
+    )

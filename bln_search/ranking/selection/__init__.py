@@ -1,0 +1,1 @@
+"""Which row to use: the recommended one, those near it, and what the selection costs."""

@@ -1,0 +1,1 @@
+"""Intervals, effects and displays of differences, computed without SciPy."""

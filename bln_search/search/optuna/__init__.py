@@ -1,0 +1,1 @@
+"""Points of a study's space suggested by Optuna."""
