@@ -25,7 +25,7 @@ browser:
 	fi; \
 	echo "no Chromium here and it cannot be installed: the pages are not tried in a browser"
 
-check: $(READY)  ## format, lint, types, floors
+check: $(READY)  ## format, lint, types, architecture
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
