@@ -4,18 +4,22 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 NAME   ?= enumerate
+PYTEST  = PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist loadgroup  # compiled tests are kept between runs
 
 .DEFAULT_GOAL := help
-.PHONY: help run test browser check docs dist format openapi serve bench clean
+.PHONY: help run test test-slow browser check docs dist format openapi serve bench clean
 
 help:  ## list these targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
 
 run: $(READY)  ## train the quickstart study and print its ranked table
 	$(BIN)/bln-search run studies/quickstart.yaml
 
-test: $(READY) browser  ## run every test
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+test: $(READY) browser  ## tests of every promise, six minutes on two cores
+	$(PYTEST) -m "not slow"
+
+test-slow: $(READY) browser  ## the rest: full simulations and grids, packages, earlier versions
+	$(PYTEST) -m slow
 
 browser:
 	@for name in chromium chromium-browser google-chrome google-chrome-stable; do command -v $$name >/dev/null && exit 0; done; \

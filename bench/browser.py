@@ -1,4 +1,4 @@
-"""Where Chromium is on this machine, and how it is started without a screen."""
+"""Path and flags of Chromium without a display."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable
 
 
 def find_chromium() -> str | None:
-    """Its path; the one that BLN_CHROMIUM names comes first."""
+    """Return the path of Chromium; the environment variable BLN_CHROMIUM has precedence."""
     return os.environ.get("BLN_CHROMIUM") or next((found for found in map(shutil.which, _NAMES) if found), None)

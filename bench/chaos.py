@@ -1,8 +1,8 @@
-"""A study on handwritten digits whose processes are killed again and again, and the same command run again.
+"""Fault injection: processes of a study are killed repeatedly, and the same command resumes it.
 
 Each run takes a fresh database. At random moments, drawn from the seed, the driver, a worker or (with Ray) the raylet
 is killed with SIGKILL; whenever the command has ended without being done it is started again, until it says it is done.
-Then every cell must be there once, and the leaderboard must be, byte by byte, that of a run nobody disturbed.
+Then every cell must be there once, and the leaderboard must be, byte by byte, that of an undisturbed run.
 Executors take turns: local, ray, local, ...
 """
 
@@ -35,15 +35,15 @@ training: {epochs: 12, batch_size: 25}
 seeds: [0, 1]
 """
 CELLS = 2 * 2 * 16 + 2 * 2 * 9
-"""Seeds × splits × configurations of each arm."""
+"""Evaluations: seeds × splits × configurations of each arm."""
 
 _COMMAND = "import sys; from bln_search.cli.main import main; main()"
 _KILLS = 3
-"""Kills of a run at most, so that it ends."""
+"""Largest number of kills of a run, so that it ends."""
 
 
 class Run:
-    """One study in a folder of its own."""
+    """A study in a separate folder."""
 
     def __init__(self, folder: Path, executor: str) -> None:
         self.folder, self.executor = folder, executor
@@ -56,7 +56,7 @@ class Run:
         }
 
     def start(self) -> subprocess.Popen[str]:
-        """The command, in a process group of its own."""
+        """Start the command in a separate process group."""
         return subprocess.Popen(
             [sys.executable, "-c", _COMMAND, "run", str(self.study), "--format", "csv", "--executor", self.executor],
             env=self.environment,
@@ -67,7 +67,7 @@ class Run:
         )
 
     def cells(self) -> Counter[tuple[Any, ...]]:
-        """How often each cell stands in the database."""
+        """Return how often each evaluation is in the database."""
         with sqlite3.connect(self.folder / "home" / "ledger.sqlite3") as database:
             rows = database.execute(
                 "SELECT t.arm, t.seed, e.configuration, e.estimate, e.batch_size, e.split FROM evaluation e"
@@ -77,7 +77,7 @@ class Run:
 
 
 def victims(driver: psutil.Process) -> dict[str, list[psutil.Process]]:
-    """What may be killed of a running command, by kind."""
+    """Return the processes of a running command that may be killed, by kind."""
     found: dict[str, list[psutil.Process]] = {"driver": [driver]}
     for child in driver.children(recursive=True):
         with suppress(psutil.Error):
@@ -90,7 +90,7 @@ def victims(driver: psutil.Process) -> dict[str, list[psutil.Process]]:
 
 
 def disturbed(run: Run, draw: random.Random, kills: int = _KILLS) -> tuple[str, Counter[str]]:
-    """The final leaderboard of a run that is disturbed, and what was killed."""
+    """Return the final leaderboard of a disturbed run, and the kills by kind."""
     killed: Counter[str] = Counter()
     for _ in range(20):
         command = run.start()

@@ -18,17 +18,17 @@ from torch.nn import functional as F
 from bench.reporting import arguments, finish, spread
 from bln_search.core.configuration import Method, all_configurations
 from bln_search.core.enums import Correction, PopulationEstimate, Semantics
-from bln_search.evaluation import evaluate_rows, gather_frozen
+from bln_search.evaluation import collect_frozen_moments, evaluate_rows
 from bln_search.evaluation.batches import mini_batches
-from bln_search.evaluation.row_evaluator import configured
+from bln_search.evaluation.row_evaluator import configured_row
 from bln_search.models import MLP, LeNet
 from bln_search.norms import BLN
 from bln_search.norms.network_layers import find_norms, network_populations
-from bln_search.norms.row_tensor import Populations, Row
+from bln_search.norms.row_tensor import Populations, RowSpec
 
 BATCH = 25
 ROWS = tuple(
-    Row(configuration, PopulationEstimate.FROZEN if configuration.uses_population else None)
+    RowSpec(configuration, PopulationEstimate.FROZEN if configuration.uses_population else None)
     for configuration in all_configurations(Method.BLN)
 )
 
@@ -44,7 +44,7 @@ class Residual(nn.Module):
         self.head = nn.Linear(8, 10)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits."""
+        """Return logits."""
         x = self.stem(x)
         x = x + self.first(x)
         x = x + self.second(x)
@@ -62,29 +62,29 @@ NETWORKS: dict[str, Callable[[Callable[[int], nn.Module]], nn.Module]] = {
 def prepared(
     name: str, semantics: Semantics, dtype: torch.dtype, device: str, examples: int
 ) -> tuple[nn.Module, Tensor, Tensor, Populations]:
-    """A network with random weights, random data of the shape of CIFAR-10, and frozen population values."""
+    """Return a network with random weights, random data with the shape of CIFAR-10, and frozen population values."""
     torch.manual_seed(0)
     norm = partial(BLN, semantics=semantics, batch_size=BATCH)
     network = NETWORKS[name](norm).to(device, dtype).eval()
     inputs = torch.randn(examples, 3, 32, 32, dtype=dtype, device=device)
     targets = torch.randint(0, 10, (examples,), device=device)
     sample = (x for x, _ in mini_batches(inputs[:500], targets[:500], BATCH))
-    gathered = {PopulationEstimate.FROZEN: gather_frozen(network, sample)}
+    gathered = {PopulationEstimate.FROZEN: collect_frozen_moments(network, sample)}
     populations = network_populations(find_norms(network), gathered, Correction.BESSEL, per_slot=False)
     return network, inputs, targets, populations
 
 
 def fused(network: nn.Module, inputs: Tensor, targets: Tensor, populations: Populations) -> list[float]:
-    """Mean losses of all rows, in one pass."""
+    """Return mean losses of all rows, in one pass."""
     outcomes = evaluate_rows(network, mini_batches(inputs, targets, BATCH), ROWS, populations)
     return [float(outcome.losses.mean(dtype="float64")) for outcome in outcomes]
 
 
 @torch.inference_mode()
-def single(network: nn.Module, inputs: Tensor, targets: Tensor, populations: Populations, row: Row) -> float:
-    """Mean loss of one row, by plain forward passes."""
+def single(network: nn.Module, inputs: Tensor, targets: Tensor, populations: Populations, row: RowSpec) -> float:
+    """Return the mean loss of one row by plain forward passes."""
     total = torch.zeros((), dtype=torch.float64, device=inputs.device)
-    with configured(row, populations):
+    with configured_row(row, populations):
         for start in range(0, len(inputs), BATCH):
             x, y = inputs[start : start + BATCH], targets[start : start + BATCH]
             total += F.cross_entropy(network(x), y, reduction="sum")
@@ -92,7 +92,7 @@ def single(network: nn.Module, inputs: Tensor, targets: Tensor, populations: Pop
 
 
 def timed(work: Callable[[], object], device: str) -> float:
-    """Seconds of one call."""
+    """Return the seconds of one call."""
     if device != "cpu":
         torch.cuda.synchronize()
     start = time.perf_counter()
@@ -103,7 +103,7 @@ def timed(work: Callable[[], object], device: str) -> float:
 
 
 def largest_difference(dtype: torch.dtype, device: str) -> float:
-    """The largest relative difference of mean losses, fused against plain, over networks, readings and rows."""
+    """Return the largest relative difference of mean losses, one pass against plain, over all networks and rows."""
     worst = 0.0
     for name in NETWORKS:
         for semantics in Semantics:

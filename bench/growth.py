@@ -1,4 +1,4 @@
-"""How things grow: trials, rows, workers, events. What one core, one database and one driver bear.
+"""Scaling with trials, rows, workers and events: capacity of one core, one database and one driver.
 
 trials: seconds of wall time and of the driver's processor a trial, over trials that train for an instant; the first
 of each run are left out, as their processes start. rows: the ranked table of one study of so many evaluations, out of
@@ -6,7 +6,7 @@ SQLite. results: what one trial leaves in the database, 32 evaluations with the 
 workers, events: how often a second processes that do nothing else speak to the database, all of them together, on
 this machine, which they share with it. Rates are medians of rounds with the smallest and the largest.
 
-`python -m bench.growing` reckons from these how many workers or readers one database bears.
+`python -m bench.documents.growing` reckons from these how many workers or readers one database bears.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from bench.reporting import arguments, finish, spread
 from bench.service import WORDS
 from bln_search.core.checkpoints import Folder
 from bln_search.core.states import StudyState
-from bln_search.execution.environment import Place
+from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.executors.base import Executor
 from bln_search.execution.executors.local import LocalExecutor
 from bln_search.execution.messages import EvaluationDone, Message
@@ -42,40 +42,40 @@ seeds: [{seeds}]
 
 
 class Ends:
-    """When each trial has ended, and the processor seconds of this process by then."""
+    """Records the end of each trial and the processor seconds of this process."""
 
     def __init__(self) -> None:
         self.moments: list[tuple[float, float]] = []
 
-    def planned(self, trials: int) -> None:
-        """Nothing to say."""
+    def on_start(self, trials: int) -> None:
+        """Do nothing."""
 
-    def heard(self, trial: TrialSpec, message: Message) -> None:  # noqa: ARG002
-        """Note when a trial ends."""
+    def on_message(self, trial: TrialSpec, message: Message) -> None:  # noqa: ARG002
+        """Record the end of a trial."""
         if isinstance(message, EvaluationDone):
             self.moments.append((time.monotonic(), time.process_time()))
 
 
-def instant_trials(place: Place, executor: Executor, trials: int) -> tuple[float, float]:
-    """Seconds a trial of wall time and of the driver's processor, from the first quarter of them to the last."""
+def instant_trials(place: ExecutionEnvironment, executor: Executor, trials: int) -> tuple[float, float]:
+    """Return wall and processor seconds per trial, from the first quarter of the trials to the last."""
     study = parse_study(STUDY.format(seeds=", ".join(str(seed) for seed in range(trials))))
     place.cache.parent.mkdir(parents=True, exist_ok=True)
     with closing(open_ledger(f"sqlite:///{place.cache.parent / 'ledger.sqlite3'}")) as ledger:
         ends = Ends()
-        state = run_study(ledger, ledger.accept(study), executor, ends)
-        assert state is StudyState.COMPLETE, ledger.find_study("instant")
+        state = run_study(ledger, ledger.studies.accept(study), executor, ends)
+        assert state is StudyState.COMPLETE, ledger.studies.find("instant")
     first, last = ends.moments[trials // 4], ends.moments[-1]
     done = trials - 1 - trials // 4
     return (last[0] - first[0]) / done, (last[1] - first[1]) / done
 
 
 def driven(workers: int, trials: int, rounds: int, *, on_ray: bool) -> dict[str, Any]:
-    """The same over several studies, one after another."""
+    """Return the same over several studies, one after another."""
     found = []
     for _ in range(rounds):
         with tempfile.TemporaryDirectory() as folder:
             home = Path(folder)
-            place = Place(home / "data", home / "cache", Folder(home / "checkpoints"))
+            place = ExecutionEnvironment(home / "data", home / "cache", Folder(home / "checkpoints"))
             if on_ray:
                 from bln_search.execution.executors.ray.executor import RayExecutor
 
@@ -88,7 +88,7 @@ def driven(workers: int, trials: int, rounds: int, *, on_ray: bool) -> dict[str,
 
 
 def trials_of(quick: bool) -> dict[str, Any]:  # noqa: FBT001 - of the command line
-    """Every executor and number of trials side by side."""
+    """Measure every executor and number of parallel trials."""
     trials, rounds = (24, 1) if quick else (96, 3)
     found: dict[str, Any] = {}
     for name, workers, on_ray in (("local 1", 1, False), ("local 2", 2, False), ("ray 2", 2, True)):
@@ -99,7 +99,7 @@ def trials_of(quick: bool) -> dict[str, Any]:  # noqa: FBT001 - of the command l
 
 
 def rows_of(quick: bool) -> list[dict[str, Any]]:  # noqa: FBT001 - of the command line
-    """Ranked tables of larger and larger studies."""
+    """Measure the leaderboard of studies of increasing size."""
     found = []
     for count in (1_000, 10_000) if quick else (1_000, 10_000, 100_000, 800_000):
         found.append(table_of(count, 2 if quick else 3))
@@ -111,14 +111,14 @@ def rows_of(quick: bool) -> list[dict[str, Any]]:  # noqa: FBT001 - of the comma
 
 
 def spoken_of(quick: bool) -> dict[str, Any]:  # noqa: FBT001 - of the command line
-    """How often a second each database hears what workers and readers say."""
+    """Measure the operations per second of each database by workers and readers."""
     seconds, rounds = (0.5, 1) if quick else (1.5, 3)
     found: dict[str, Any] = {kind: {} for kind in KINDS}
     for kind in KINDS:
         for processes in (1, 4) if quick else (1, 8):
             found[kind][str(processes)] = by = rates(kind, processes, seconds, rounds)
-            told = ", ".join(f"{act} {one['median']:.0f}" for act, one in by.items())
-            print(f"{kind}, {processes} processes, a second: {told}", flush=True)
+            text = ", ".join(f"{act} {one['median']:.0f}" for act, one in by.items())
+            print(f"{kind}, {processes} processes, a second: {text}", flush=True)
     return found
 
 

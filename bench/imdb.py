@@ -1,10 +1,10 @@
-"""The recurrent network of the BLN paper: all configurations in one pass, and what a training step costs.
+"""The recurrent network of the BLN paper: all configurations in one pass, and the cost of a training step.
 
-Words of the shape of IMDB (25,000 test reviews of 80 marks, mini-batches of 25), two threads. Evaluation: the sixteen
-configurations in one pass against plain evaluations one after another, each pair in the same process; measured are
-the first and the last of the sixteen, since all take about the same time. Training: a whole step (forward, backward,
-Adam) of our network with both dropouts against the same network with torch.nn.LSTM, which has no recurrent dropout,
-under torch's own Adam; and the recurrent layers alone.
+Token ids with the shape of IMDB (25,000 test reviews of 80 tokens, mini-batches of 25), two threads. Evaluation: the
+sixteen configurations in one pass against plain evaluations one after another, each pair in the same process; only the
+first and the last of the sixteen are measured, since all take about the same time. Training: a whole step (forward,
+backward, Adam) of our network with both dropouts against the same network with torch.nn.LSTM, which has no recurrent
+dropout, under torch's own Adam; and the recurrent layers alone.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from torch.nn import functional as F
 from bench.enumerate import BATCH, ROWS, fused, single, timed
 from bench.reporting import arguments, finish, spread
 from bln_search.core.enums import Correction, PopulationEstimate, Semantics
-from bln_search.evaluation import gather_frozen
+from bln_search.evaluation import collect_frozen_moments
 from bln_search.evaluation.batches import mini_batches
 from bln_search.models import build_model
 from bln_search.models.recurrent import LSTM
 from bln_search.norms import BLN
 from bln_search.norms.network_layers import find_norms, network_populations
 from bln_search.norms.row_tensor import Populations
-from bln_search.training.sparse_adam import RowAdam
+from bln_search.training.sparse_adam import SparseRowAdam
 
 LENGTH, VOCABULARY = 80, 20_003
 _SINGLES = (0, 15)
@@ -37,20 +37,20 @@ _BATCHES = 160
 
 
 class TorchLSTM(nn.Module):
-    """torch's LSTM with an input of the same sizes: every hidden state, (N, T, units)."""
+    """torch's LSTM with the same input sizes: every hidden state, (N, T, units)."""
 
     def __init__(self, ours: LSTM) -> None:
         super().__init__()
         self.lstm = nn.LSTM(ours.inputs, ours.units, batch_first=True)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Every hidden state."""
+        """Return every hidden state."""
         states: Tensor = self.lstm(x)[0]
         return states
 
 
 def network_of(semantics: Semantics, device: str, *, ours: bool = True) -> nn.Module:
-    """The paper's network with random weights; with torch's LSTM layers in place of ours."""
+    """Return the paper's network with random weights; optionally with torch's LSTM layers."""
     norm = partial(BLN, semantics=semantics, batch_size=BATCH)
     network = build_model("lstm", (LENGTH,), 2, norm, seed=0, vocabulary=VOCABULARY)
     if not ours:
@@ -59,19 +59,19 @@ def network_of(semantics: Semantics, device: str, *, ours: bool = True) -> nn.Mo
 
 
 def prepared(semantics: Semantics, device: str, examples: int) -> tuple[nn.Module, Tensor, Tensor, Populations]:
-    """Network, marks, classes and frozen population values."""
+    """Return network, token ids, classes and frozen population values."""
     torch.manual_seed(0)
     network = network_of(semantics, device).eval()
     inputs = torch.randint(0, VOCABULARY, (examples, LENGTH), device=device)
     targets = torch.randint(0, 2, (examples,), device=device)
     sample = (x for x, _ in mini_batches(inputs[:500], targets[:500], BATCH))
-    gathered = {PopulationEstimate.FROZEN: gather_frozen(network, sample)}
+    gathered = {PopulationEstimate.FROZEN: collect_frozen_moments(network, sample)}
     populations = network_populations(find_norms(network), gathered, Correction.BESSEL, per_slot=False)
     return network, inputs, targets, populations
 
 
 def evaluation(semantics: Semantics, device: str, examples: int, pairs: int) -> dict[str, object]:
-    """One pass against single evaluations; the largest relative difference of mean losses."""
+    """Measure one pass against single evaluations, and the largest relative difference of mean losses."""
     network, inputs, targets, populations = prepared(semantics, device, examples)
     one = partial(single, network, inputs, targets, populations)
     few = inputs[:500], targets[:500]
@@ -97,7 +97,7 @@ def evaluation(semantics: Semantics, device: str, examples: int, pairs: int) -> 
 def step_of(
     network: nn.Module, optimizer: torch.optim.Optimizer, batches: list[Tensor], y: Tensor
 ) -> Callable[[], None]:
-    """One step of training, on the next mini-batch."""
+    """Run one training step on the next mini-batch."""
     following = cycle(batches)
 
     def step() -> None:
@@ -110,7 +110,7 @@ def step_of(
 
 
 def layers_of(network: nn.Module, x: Tensor) -> Callable[[], None]:
-    """Forward and backward through the recurrent layers alone."""
+    """Run forward and backward through the recurrent layers alone."""
 
     def step() -> None:
         out = x
@@ -123,9 +123,9 @@ def layers_of(network: nn.Module, x: Tensor) -> Callable[[], None]:
 
 
 def training(device: str, pairs: int) -> dict[str, object]:
-    """Our step over torch's: whole steps with torch's Adam, whole steps as they run, recurrent layers alone."""
+    """Measure our step over torch's: whole steps with torch's Adam, whole steps as they run, recurrent layers alone."""
     torch.manual_seed(0)
-    frequent = 1 / torch.arange(1, VOCABULARY + 1, dtype=torch.float64)  # words are about as frequent (Zipf)
+    frequent = 1 / torch.arange(1, VOCABULARY + 1, dtype=torch.float64)  # word frequencies follow Zipf's law
     marks = torch.multinomial(frequent, _BATCHES * BATCH * LENGTH, replacement=True).to(device)
     x = list(marks.view(_BATCHES, BATCH, LENGTH).unbind())
     y = torch.randint(0, 2, (BATCH,), device=device)
@@ -135,11 +135,11 @@ def training(device: str, pairs: int) -> dict[str, object]:
     steps = {
         "ours": step_of(ours, adam(ours.parameters()), x, y),
         "torch": step_of(theirs, adam(theirs.parameters()), x, y),
-        "ours_row_adam": step_of(whole, RowAdam(whole, _RATE), x, y),
+        "ours_row_adam": step_of(whole, SparseRowAdam(whole, _RATE), x, y),
         "layers_ours": layers_of(ours, embedded),
         "layers_torch": layers_of(theirs, embedded),
     }
-    for _ in range(_BATCHES):  # an epoch of 20 % of the reviews: after it most rows are under way
+    for _ in range(_BATCHES):  # an epoch of 20 % of the reviews: after it most rows have a gradient
         timed(steps["ours_row_adam"], device)
     for step in steps.values():
         timed(step, device)

@@ -1,4 +1,4 @@
-"""How many evaluations searches need to find what the enumeration of all per-layer configurations found.
+"""Evaluations that searches need to find the optimum of the enumeration of all per-layer configurations.
 
 The networks of `bln_cifar10_20pct_per_layer` (LeNet, BLN, CIFAR-10 20 %, m = 25): one after the other is enumerated on
 its 1,000 validation examples, and beam, coordinate, tpe, racing and random search look for the best in that table, with
@@ -14,51 +14,45 @@ from typing import Any
 
 import numpy as np
 
+from bench.loss_table import TableLossSource
 from bench.reporting import arguments, finish, spread
-from bln_search.cli.environment import make_place
+from bln_search.cli.environment import make_environment
 from bln_search.core.enums import LayerSearch, Split
 from bln_search.core.layer_search_record import LayerSearchRecord
 from bln_search.evaluation.batches import mini_batches
-from bln_search.evaluation.tree.options import Asked
+from bln_search.evaluation.tree.space import TreeOptions
 from bln_search.evaluation.tree.tree_evaluator import TreeEvaluator
-from bln_search.execution.environment import Place
-from bln_search.execution.loaded_network import restored
-from bln_search.norms.network_layers import find_norms, network_populations
+from bln_search.execution.environment import ExecutionEnvironment
+from bln_search.execution.loaded_network import load_trained_network
 from bln_search.ranking.paired import OutcomeTable
 from bln_search.ranking.paired.crossed_anova import crossed_differences
-from bln_search.search.layers.loss_source import TableFigures
-from bln_search.search.layers.objective import Judge, Step
+from bln_search.search.layers.objective import BudgetedObjective, Improvement
 from bln_search.search.layers.strategies import Options, search
 from bln_search.settings import load_settings
-from bln_search.storage.layers import layer_searches
+from bln_search.specs.records import TrialRecord
 from bln_search.storage.ledger import Ledger, open_ledger
-from bln_search.storage.trained import TrainedTrial, trained_trials
 
 STUDY = "bln_cifar10_20pct_per_layer"
 SEARCHES = (LayerSearch.BEAM, LayerSearch.COORDINATE, LayerSearch.TPE, LayerSearch.RACING, LayerSearch.RANDOM)
 BUDGET = 1_310
-"""Two of a hundred of 65,536."""
+"""Two hundredths of 65,536."""
 
 CHECKPOINTS = tuple(sorted({round(10 ** (1.2 + 0.05 * step)) for step in range(39)} | {BUDGET}))
-"""Numbers of evaluations at which the curve is drawn."""
+"""Numbers of evaluations of the curve."""
 
 
-def table_of(one: TrainedTrial, place: Place) -> TableFigures:
-    """Every configuration's sum of losses in each validation mini-batch."""
-    with restored(one.spec, one.checkpoint, place) as found:
-        batches = list(mini_batches(*found.data.splits[Split.VALIDATION], one.spec.training.batch_size))
-        evaluation = one.spec.evaluation
-        populations = network_populations(
-            find_norms(found.network), found.gathered, evaluation.correction, per_slot=evaluation.per_slot
-        )
-        asked = Asked(estimate=one.spec.estimates[0])
-        tree = TreeEvaluator(found.network, batches, populations, asked, folds=range(len(batches)))
+def table_of(one: TrialRecord, place: ExecutionEnvironment) -> TableLossSource:
+    """Return every configuration's sum of losses in each validation mini-batch."""
+    with load_trained_network(one.spec, one.require_checkpoint(), place) as loaded:
+        batches = list(mini_batches(*loaded.data.splits[Split.VALIDATION], one.spec.training.batch_size))
+        asked = TreeOptions(estimate=one.spec.estimates[0])
+        tree = TreeEvaluator(loaded.network, batches, loaded.populations, asked, folds=range(len(batches)))
         sums = tree.enumerate()
-    return TableFigures(tree.space, sums.losses, sums.examples)
+    return TableLossSource(tree.space, sums.losses, sums.examples)
 
 
 def tie_group(record: LayerSearchRecord) -> set[tuple[int, ...]]:
-    """The best configuration and those that are not told from it (two-sided p at 5 %, Holm over a thousand)."""
+    """Return the best configuration and those not significantly different (two-sided, 5 %, Holm over a thousand)."""
     losses = np.stack([one.losses for one in record.outcomes]).astype(np.float32)
     tied = {tuple(int(digit) for digit in record.kept[0])}
     count = len(losses) - 1
@@ -75,32 +69,32 @@ def tie_group(record: LayerSearchRecord) -> set[tuple[int, ...]]:
     return tied | {tuple(int(digit) for digit in record.kept[place]) for place in kept}
 
 
-def reached_at(steps: list[Step], wanted: set[tuple[int, ...]], spent: float) -> float | None:
-    """Evaluations after which the best so far is one of these and stays one."""
-    inside = [step.digits in wanted for step in steps]
+def reached_at(improvements: list[Improvement], wanted: set[tuple[int, ...]], spent: float) -> float | None:
+    """Return the evaluations after which the best so far is one of these and remains one."""
+    inside = [improvement.digits in wanted for improvement in improvements]
     if not inside or not inside[-1]:
         return None
     first = len(inside)
     while first and inside[first - 1]:
         first -= 1
-    return min(steps[first].evaluations, spent)
+    return min(improvements[first].evaluations, spent)
 
 
-def runs_of(figures: TableFigures, record: LayerSearchRecord, seeds: int) -> dict[str, list[dict[str, Any]]]:
-    """Each search with each seed on one network."""
+def runs_of(source: TableLossSource, record: LayerSearchRecord, seeds: int) -> dict[str, list[dict[str, Any]]]:
+    """Run each search with each seed on one network."""
     best, tied = {record.best}, tie_group(record)
     truth = float(record.sums.mean_loss.min())
     found: dict[str, list[dict[str, Any]]] = {str(kind): [] for kind in SEARCHES}
     for kind in SEARCHES:
         for seed in range(seeds):
-            judge = Judge(figures, range(len(figures.examples)), BUDGET)
-            search(kind, judge, Options(seed=seed))
+            objective = BudgetedObjective(source, range(len(source.examples)), BUDGET)
+            search(kind, objective, Options(seed=seed))
             found[str(kind)].append(
                 {
-                    "best": reached_at(judge.steps, best, judge.spent),
-                    "tied": reached_at(judge.steps, tied, judge.spent),
-                    "spent": judge.spent,
-                    "regret": judge.best.loss - truth,
+                    "best": reached_at(objective.improvements, best, objective.spent),
+                    "tied": reached_at(objective.improvements, tied, objective.spent),
+                    "spent": objective.spent,
+                    "regret": objective.best.loss - truth,
                 }
             )
     return found
@@ -114,7 +108,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=2, help="random seeds on each network")
     options = parser.parse_args()
     settings = load_settings()
-    place = make_place(settings, options.data)
+    place = make_environment(settings, options.data)
     with closing(open_ledger(options.database or settings.database_url)) as ledger:
         networks = _networks(ledger, options.study)
         runs: dict[str, list[dict[str, Any]]] = {str(kind): [] for kind in SEARCHES}
@@ -139,10 +133,10 @@ def main() -> None:
     finish("layer_search", result, save=options.save)
 
 
-def _networks(ledger: Ledger, name: str) -> list[tuple[TrainedTrial, LayerSearchRecord]]:
-    study = ledger.find_study(name)
-    records = {(one.arm, one.seed): one.record for one in layer_searches(ledger.engine, study.id)}
-    return [(one, records[one.arm, one.seed]) for one in trained_trials(ledger.engine, study.id, "bln")]
+def _networks(ledger: Ledger, name: str) -> list[tuple[TrialRecord, LayerSearchRecord]]:
+    study = ledger.studies.find(name)
+    records = {(one.arm, one.seed): one.record for one in ledger.layer_searches.iterate(study.id)}
+    return [(one, records[one.arm, one.seed]) for one in ledger.trials.list_trained(study.id, "bln")]
 
 
 def _summary(found: list[dict[str, Any]]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What it costs to carry trials out: ours through Ray Tune, the bare training in two processes, plain Ray Tune.
+"""Overhead of the executor: ours on Ray Tune, the bare training in two processes, and plain Ray Tune.
 
 Sixty-four trials of about a second each on two cores, each of the three in a process tree of its own, one after
 another, several times. The bare training is the training loop alone: no evaluation, no checkpoint, no database. Plain
@@ -27,7 +27,7 @@ from bench.reporting import arguments, finish, run_apart, spread
 from bln_search.core.checkpoints import Folder
 from bln_search.data import load_data
 from bln_search.data.prepared import PreparedData, prepare
-from bln_search.execution.trial import build_network
+from bln_search.execution.loaded_network import build_network
 from bln_search.specs import StudySpec, TrialSpec, parse_study, trials_of
 from bln_search.training import TrainingRun
 
@@ -43,25 +43,25 @@ CORES = 2
 
 
 def study(epochs: int, trials: int) -> StudySpec:
-    """So many trials of so many epochs."""
+    """Return a study with a number of trials and epochs."""
     return parse_study(STUDY.format(epochs=epochs, seeds=", ".join(str(seed) for seed in range(trials))))
 
 
 def train_bare(trial: TrialSpec, data: PreparedData) -> float:
-    """The training alone; its last validation loss."""
+    """Train without anything else; return the last validation loss."""
     torch.manual_seed(trial.seed)
     run = TrainingRun(build_network(trial, data), data, trial.training, trial.arm, seed=trial.seed)
     return [record.validation_loss for record in run.epochs()][-1]
 
 
 def prepared(trial: TrialSpec) -> PreparedData:
-    """The data, with one thread to compute on it."""
+    """Return the data; torch uses one thread."""
     torch.set_num_threads(1)
     return prepare(load_data(trial.data.name, Path(), None), trial.data)
 
 
 def calibrated(seconds: float) -> int:
-    """Epochs that take so long."""
+    """Return the number of epochs that take this long."""
     (trial,) = trials_of(study(20, 1))
     data = prepared(trial)
     train_bare(trial, data)
@@ -71,7 +71,7 @@ def calibrated(seconds: float) -> int:
 
 
 def bare_share(trials: list[TrialSpec], ends: Any) -> None:
-    """One of the bare processes: its trials one after another."""
+    """Run trials one after another in one process."""
     data = prepared(trials[0])
     for trial in trials:
         train_bare(trial, data)
@@ -79,7 +79,7 @@ def bare_share(trials: list[TrialSpec], ends: Any) -> None:
 
 
 def run_bare(epochs: int, trials: int) -> dict[str, Any]:
-    """Two processes, half of the trials each."""
+    """Run half of the trials in each of two processes."""
     start = time.monotonic()
     every = list(trials_of(study(epochs, trials)))
     context = get_context("spawn")
@@ -94,8 +94,8 @@ def run_bare(epochs: int, trials: int) -> dict[str, Any]:
 
 
 def run_ours(epochs: int, trials: int) -> dict[str, Any]:
-    """The study through our executor on Ray Tune, ledger and evaluation included."""
-    from bln_search.execution.environment import Place
+    """Run the study with our executor on Ray Tune, ledger and evaluation included."""
+    from bln_search.execution.environment import ExecutionEnvironment
     from bln_search.execution.executors.ray.executor import RayExecutor
     from bln_search.execution.messages import EvaluationDone, Message
     from bln_search.storage.ledger import open_ledger
@@ -105,28 +105,28 @@ def run_ours(epochs: int, trials: int) -> dict[str, Any]:
     start = time.monotonic()
 
     class Watcher:
-        def planned(self, trials: int) -> None:
-            """Nothing to say."""
+        def on_start(self, trials: int) -> None:
+            """Do nothing."""
 
-        def heard(self, trial: TrialSpec, message: Message) -> None:  # noqa: ARG002
-            """Note when a trial ends."""
+        def on_message(self, trial: TrialSpec, message: Message) -> None:  # noqa: ARG002
+            """Record the end of a trial."""
             if isinstance(message, EvaluationDone):
                 ends.append(time.monotonic() - start)
 
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
-        place = Place(home / "data", home / "cache", Folder(home / "checkpoints"))
+        place = ExecutionEnvironment(home / "data", home / "cache", Folder(home / "checkpoints"))
         ledger = open_ledger(f"sqlite:///{home / 'ledger.sqlite3'}")
         with RayExecutor(place, CORES) as executor:
             up = time.monotonic() - start
-            run_study(ledger, ledger.accept(study(epochs, trials)), executor, Watcher())
+            run_study(ledger, ledger.studies.accept(study(epochs, trials)), executor, Watcher())
             seconds = time.monotonic() - start - up
         ledger.close()
     return {"ends": ends, "seconds": seconds, "start": up}
 
 
 def run_tune(epochs: int, trials: int) -> dict[str, Any]:
-    """Plain Ray Tune as its documentation has it: a function, a grid of seeds, defaults."""
+    """Run plain Ray Tune as in its documentation: a function, a grid of seeds, defaults."""
     import ray
     from ray import tune
 
@@ -152,13 +152,13 @@ KINDS = {"bare": run_bare, "ours": run_ours, "tune": run_tune}
 
 
 def measured(kind: str, epochs: int, trials: int) -> dict[str, Any]:
-    """One of the three in a process tree of its own; `whole` is what it took from outside."""
+    """Run one of the three in a separate process tree; `whole` is its wall time."""
     whole, result = run_apart("bench.orchestration", kind, epochs=epochs, trials=trials)
     return {**result, "whole": whole}
 
 
 def seconds_a_trial(ends: list[float]) -> float:
-    """Once all workers are at it: from the second end to the last."""
+    """Return seconds per trial while all workers are busy: from the second end to the last."""
     return (ends[-1] - ends[CORES - 1]) * CORES / (len(ends) - CORES)
 
 

@@ -1,4 +1,4 @@
-"""The pages with a large study: 12,600 trials and 100,640 evaluations, in a real Chromium.
+"""The web interface with a large study: 12,600 trials and 100,640 evaluations, in Chromium.
 
 First paint: the browser's own first-contentful-paint, for the page of the study and for the list of studies. The
 leaderboard is usable once its document is there, laid out and answers a script; it is measured against a service that
@@ -27,17 +27,15 @@ from bln_search.core.enums import Scope
 from bln_search.core.records import EpochRecord
 from bln_search.settings import Settings
 from bln_search.specs import parse_study
-from bln_search.storage.access import create_token
-from bln_search.storage.engine import writing
+from bln_search.storage.engine import write_session
 from bln_search.storage.events import append_events
 from bln_search.storage.ledger import Ledger, open_ledger
-from bln_search.storage.queue import Queue
 from bln_search.storage.tables import CheckpointRow, EvaluationRow, StudyRow, TrialRow
 
 SEEDS, DECAYS = 5, 40
 EPOCHS = 5
 OPEN = 20
-"""Trials that are left to report while somebody looks."""
+"""Trials that report while the page is open."""
 
 RUNNER = "bench/1/0"
 STUDY = """
@@ -56,14 +54,14 @@ PAINT = "() => performance.getEntriesByName('first-contentful-paint')[0]?.startT
 
 
 def fill(ledger: Ledger, trials: int) -> int:
-    """A study that runs, all but a few of its trials finished; its number."""
+    """Create a running study with all but a few trials finished; return its id."""
     rates = [round(0.001 * 1.05**place, 6) for place in range(trials // SEEDS // DECAYS)]
     decays = [round(1e-3 * 1.1**place, 8) for place in range(DECAYS)]
-    study_id = Queue(ledger).submit(parse_study(STUDY.format(rates=rates, decays=decays)), "bench").study_id
-    ledger.start_study(study_id, lambda _: True, RUNNER)
-    done = [trial.id for trial in ledger.open_trials(study_id)][:-OPEN]
-    drawn, now = random.Random(0), ledger.clock()
-    with writing(ledger.engine) as session:
+    study_id = ledger.queue.submit(parse_study(STUDY.format(rates=rates, decays=decays)), "bench").study_id
+    ledger.studies.start(study_id, lambda _: True, RUNNER)
+    done = [trial.id for trial in ledger.trials.list_open(study_id)][:-OPEN]
+    drawn, now = random.Random(0), ledger.now()
+    with write_session(ledger.database.engine) as session:
         session.execute(insert(CheckpointRow), [_checkpoint(trial_id, now) for trial_id in done])
         session.execute(insert(EvaluationRow), [row for trial_id in done for row in _evaluations(trial_id, drawn)])
         session.execute(update(TrialRow).where(TrialRow.id.in_(done)).values(state="finished"))
@@ -96,30 +94,30 @@ def _epoch(epoch: int, drawn: random.Random) -> dict[str, float]:
 
 
 class Reports(threading.Thread):
-    """Trials that report twenty epochs a second and diverge in the end, each after its share of the time."""
+    """Report twenty epochs a second; each trial diverges after its share of the time."""
 
     def __init__(self, ledger: Ledger, study_id: int, seconds: float) -> None:
         super().__init__()
         self.ledger, self.study_id, self.seconds = ledger, study_id, seconds
 
     def run(self) -> None:
-        """Until the time is over."""
+        """Report until the end of the measurement."""
         end = time.monotonic() + self.seconds
-        trials = iter(self.ledger.open_trials(self.study_id))
+        trials = iter(self.ledger.trials.list_open(self.study_id))
         token, epoch, switch = 0, 0, 0.0
         while time.monotonic() < end:
             if time.monotonic() >= switch:
                 if token:
-                    self.ledger.record_divergence(token, "the benchmark has enough of it")
-                token, epoch = self.ledger.claim(next(trials).id, RUNNER), 0
+                    self.ledger.attempts.record_divergence(token, "the benchmark has enough of it")
+                token, epoch = self.ledger.attempts.claim_trial(next(trials).id, RUNNER), 0
                 switch = time.monotonic() + self.seconds / (OPEN - 2)
             epoch += 1
-            self.ledger.record_epochs(token, [EpochRecord(epoch, 0.5, 0.5, 0.6, 0.5, 0.05)])
+            self.ledger.attempts.record_epochs(token, [EpochRecord(epoch, 0.5, 0.5, 0.6, 0.5, 0.05)])
             time.sleep(0.05)
 
 
 def paints(browser: Browser, address: str, secret: str, paths: list[str], runs: int) -> dict[str, list[float]]:
-    """Milliseconds until something is seen, by path; a fresh browser each time."""
+    """Return the first contentful paint in milliseconds by path, with a new browser each time."""
     found: dict[str, list[float]] = {path: [] for path in paths}
     for _ in range(runs):
         for path in paths:
@@ -133,7 +131,7 @@ def paints(browser: Browser, address: str, secret: str, paths: list[str], runs: 
 
 
 def usable(browser: Browser, address: str, secret: str, path: str) -> float:
-    """Milliseconds from asking for the leaderboard until it is laid out and answers."""
+    """Return the milliseconds from the request of the leaderboard until it is laid out and interactive."""
     page = _signed_in(browser, address, secret)
     start = time.perf_counter()
     page.goto(address + path)
@@ -151,7 +149,7 @@ def _signed_in(browser: Browser, address: str, secret: str) -> Any:
 
 
 def live_share(browser: Browser, address: str, secret: str, study_id: int, reports: Reports) -> tuple[float, int]:
-    """Processor seconds of the browser a second, and how many events it was told of."""
+    """Return processor seconds per second of the browser, and the number of events it received."""
     page = _signed_in(browser, address, secret)
     page.goto(f"{address}/studies/{study_id}")
     page.wait_for_timeout(4000)
@@ -162,13 +160,13 @@ def live_share(browser: Browser, address: str, secret: str, study_id: int, repor
     share = (_processor_seconds() - used) / (time.monotonic() - start)
     reports.join()
     page.wait_for_timeout(2000)
-    told = int(page.evaluate("() => document.querySelector('#log li:last-child').value")) - before
+    events = int(page.evaluate("() => document.querySelector('#log li:last-child').value")) - before
     page.context.close()
-    return share, told
+    return share, events
 
 
 def _processor_seconds() -> float:
-    """Of every process of the browser."""
+    """Return the processor seconds of all processes of the browser."""
     total = 0.0
     for process in psutil.Process().children(recursive=True):
         try:
@@ -181,13 +179,13 @@ def _processor_seconds() -> float:
 
 
 def run(trials: int, runs: int, seconds: float) -> dict[str, Any]:
-    """Every figure."""
+    """Return all measurements."""
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as play:
         home = Path(folder)
         url = Settings(home=home).database_url
         ledger = open_ledger(url)
         study_id = fill(ledger, trials)
-        secret, _ = create_token(ledger.engine, "bench", Scope.READ)
+        secret, _ = ledger.tokens.create("bench", Scope.READ)
         board = f"/studies/{study_id}/leaderboard"
         browser = play.chromium.launch(executable_path=find_chromium(), args=list(FLAGS))
         cold, warm = [], []

@@ -1,8 +1,8 @@
-"""All 65,536 per-layer configurations of a LeNet in one walk, against evaluating them one by one.
+"""All 65,536 per-layer configurations of a LeNet in one tree traversal, against evaluating them one by one.
 
-LeNet, CIFAR-10 shapes, mini-batches of 25, two threads. In one process: the walk over every configuration, and between
-its runs plain forward passes of configurations drawn at random, whose median stands for all of them. Equality is
-checked in float64 and float32 on LeNet, an MLP and a residual network. Levels: the last layers free, one to four.
+LeNet, CIFAR-10 shapes, mini-batches of 25, two threads. In one process: the traversal of every configuration, and
+between its runs plain forward passes of configurations drawn at random, whose median stands for all of them. Equality
+is checked in float64 and float32 on LeNet, an MLP and a residual network. Levels: the last layers free, one to four.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from bln_search.core.enums import Semantics
 from bln_search.core.per_layer import ConfigurationSpace, PerLayerConfiguration
 from bln_search.evaluation.batches import mini_batches
 from bln_search.evaluation.tree.tree_evaluator import TreeEvaluator
-from bln_search.evaluation.tree.verification import configured_layers, plain_losses
+from bln_search.evaluation.tree.verification import configured_layers, plain_pass_losses
 from bln_search.norms.network_layers import evaluation_mode
 
 SINGLES = 240
@@ -31,18 +31,18 @@ SINGLES = 240
 
 
 def evaluator(name: str, semantics: Semantics, dtype: torch.dtype, device: str, examples: int) -> TreeEvaluator:
-    """A network with random weights, random data of the shape of CIFAR-10, and frozen population values."""
+    """Return a network with random weights, random data with the shape of CIFAR-10, and frozen population values."""
     network, inputs, targets, populations = prepared(name, semantics, dtype, device, examples)
     return TreeEvaluator(network, list(mini_batches(inputs, targets, BATCH)), populations)
 
 
 @torch.inference_mode()
 def single(tree: TreeEvaluator, configuration: PerLayerConfiguration) -> float:
-    """Mean loss under one configuration as anyone would write it: a loop over the mini-batches."""
+    """Return the mean loss under one configuration by a plain loop over the mini-batches."""
     total = torch.zeros((), dtype=torch.float64, device=tree.batches[0][0].device)
     with (
         evaluation_mode(tree.network),
-        configured_layers(tree.staged, configuration, tree.populations, tree.asked.estimate),
+        configured_layers(tree.segmented, configuration, tree.populations, tree.options.estimate),
     ):
         for inputs, targets in tree.batches:
             total += F.cross_entropy(tree.network(inputs), targets, reduction="sum")
@@ -50,20 +50,20 @@ def single(tree: TreeEvaluator, configuration: PerLayerConfiguration) -> float:
 
 
 def largest_difference(dtype: torch.dtype, device: str, count: int) -> float:
-    """The largest relative difference of mean losses, walk against plain passes, over networks and readings."""
+    """Return the largest relative difference of mean losses, traversal against plain passes, over all networks."""
     worst, draw = 0.0, np.random.default_rng(0)
     for name in ("lenet", "mlp", "residual"):
         for semantics in Semantics:
             tree = evaluator(name, semantics, dtype, device, 50)
             digits = np.stack([draw.integers(radix, size=count) for radix in tree.space.radices], 1).astype(np.uint8)
             for row, outcome in zip(digits, tree.outcomes(digits), strict=True):
-                alone = float(plain_losses(tree, tree.space.words(row), tree.batches).double().mean())
+                alone = float(plain_pass_losses(tree, tree.space.configuration(row), tree.batches).double().mean())
                 worst = max(worst, abs(float(outcome.losses.mean(dtype="float64")) - alone) / abs(alone))
     return worst
 
 
 def levels(tree: TreeEvaluator, device: str, runs: int) -> dict[str, dict[str, float]]:
-    """Seconds for a configuration with the last layers free, the ones before at their first option."""
+    """Return seconds per configuration with the last layers free and the others at their first option."""
     choices, found = tree.space.choices, {}
     for free in range(1, len(choices) + 1):
         fixed = len(choices) - free
@@ -77,17 +77,17 @@ def levels(tree: TreeEvaluator, device: str, runs: int) -> dict[str, dict[str, f
 
 
 def measured(semantics: Semantics, device: str, examples: int, runs: int) -> dict[str, Any]:
-    """Walks and single evaluations in turn."""
+    """Measure traversals and single evaluations alternately."""
     tree = evaluator("lenet", semantics, torch.float32, device, examples)
     draw = np.random.default_rng(1)
     timed(tree.enumerate, device)
-    timed(partial(single, tree, tree.space.words(tree.space.at(0))), device)
+    timed(partial(single, tree, tree.space.configuration(tree.space.digits_at(0))), device)
     seconds, alone, speedups = [], [], []
     for _ in range(runs):
         seconds.append(timed(tree.enumerate, device))
         beside = []
         for _ in range(SINGLES // runs):
-            configuration = tree.space.words(tree.space.at(int(draw.integers(tree.space.size))))
+            configuration = tree.space.configuration(tree.space.digits_at(int(draw.integers(tree.space.size))))
             beside.append(timed(partial(single, tree, configuration), device))
         speedups.append(statistics.median(beside) * tree.space.size / seconds[-1])
         alone += beside

@@ -1,4 +1,4 @@
-"""What every benchmark shares: its arguments, its spread, its provenance, its last line."""
+"""Arguments, spread, provenance and output of all benchmarks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RESULTS = Path(__file__).parent / "results"
 
 
 def arguments(about: str) -> argparse.ArgumentParser:
-    """--quick, --save and --device."""
+    """Return a parser with --quick, --save and --device."""
     parser = argparse.ArgumentParser(description=about)
     parser.add_argument("--quick", action="store_true", help="about a minute")
     parser.add_argument("--save", action="store_true", help="write the result with its provenance to bench/results")
@@ -31,7 +31,7 @@ def arguments(about: str) -> argparse.ArgumentParser:
 
 
 def run_apart(module: str, kind: str, **options: object) -> tuple[float, dict[str, Any]]:
-    """`python -m MODULE --kind KIND` in a process tree of its own: wall time, and the JSON of its last line."""
+    """Run `python -m MODULE --kind KIND` in a separate process tree; return wall time and the JSON of its last line."""
     command = [sys.executable, "-m", module, "--kind", kind]
     for name, value in options.items():
         command += [f"--{name}", str(value)]
@@ -44,12 +44,12 @@ def run_apart(module: str, kind: str, **options: object) -> tuple[float, dict[st
 
 
 def spread(values: list[float]) -> dict[str, float]:
-    """Median, smallest and largest."""
+    """Return median, minimum and maximum."""
     return {"median": statistics.median(values), "min": min(values), "max": max(values)}
 
 
 def provenance(device: str = "cpu") -> dict[str, Any]:
-    """When, on what and with which versions something was measured."""
+    """Return date, hardware and versions of a measurement."""
     hardware = _processor() if device == "cpu" else torch.cuda.get_device_name(device)
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -72,7 +72,7 @@ def finish(name: str, result: dict[str, Any], *, save: bool, device: str = "cpu"
 
 
 def read_result(name: str) -> dict[str, Any] | None:
-    """What a benchmark or study left in bench/results, where it was run."""
+    """Return a file of bench/results; None if it does not exist."""
     path = RESULTS / f"{name}.json"
     if not path.is_file():
         return None

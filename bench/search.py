@@ -14,38 +14,37 @@ from typing import Any
 from bench.reporting import arguments, finish, spread
 from bln_search.core.checkpoints import Folder
 from bln_search.core.states import TrialState
-from bln_search.execution.environment import Place
+from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.executors.local import LocalExecutor
 from bln_search.execution.messages import Message
 from bln_search.specs import StudySpec, TrialSpec, load_study
 from bln_search.specs.search import Pruner, Sampler
 from bln_search.storage.ledger import open_ledger
-from bln_search.storage.queries import points
 from bln_search.worker import run_study
 
 STUDY = Path(__file__).parents[1] / "studies" / "mbn_lambda_tpe_small.yaml"
 
 
 class Silent:
-    """Nobody watches."""
+    """A watcher that does nothing."""
 
-    def planned(self, trials: int) -> None:
+    def on_start(self, trials: int) -> None:
         """Nothing to say."""
 
-    def heard(self, trial: TrialSpec, message: Message) -> None:
+    def on_message(self, trial: TrialSpec, message: Message) -> None:
         """Nothing to say."""
 
 
 def searched(study: StudySpec) -> dict[str, Any]:
-    """The best validation loss of a search, its trials and epochs, and how long it took."""
+    """Return the best validation loss of a search, its trials and epochs, and its duration."""
     start = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
-        place = Place(home / "data", home / "cache", Folder(home / "checkpoints"))
+        place = ExecutionEnvironment(home / "data", home / "cache", Folder(home / "checkpoints"))
         ledger = open_ledger(f"sqlite:///{home / 'ledger.sqlite3'}")
-        study_id = ledger.accept(study)
+        study_id = ledger.studies.accept(study)
         run_study(ledger, study_id, LocalExecutor(place), Silent())
-        trials = [trial for point in points(ledger.engine, study_id) for trial in point]
+        trials = [trial for point in ledger.trials.list_points(study_id) for trial in point]
         ledger.close()
     finished = [min(trial.losses.values()) for trial in trials if trial.state is TrialState.FINISHED]
     return {

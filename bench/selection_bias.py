@@ -27,12 +27,12 @@ LOSSES = {
     AHEAD: (0.0, *(0.05,) * 7),
     "one 0.5 ahead": (0.0, *(0.5,) * 7),
 }
-"""True mean losses of the rows."""
+"""Expected losses of the rows."""
 
 
 @dataclass(frozen=True)
 class Effects:
-    """Standard deviations of what seed and row, example and row, and all three do to a loss."""
+    """Standard deviations of the interactions seed × row, example × row, and seed × example × row."""
 
     seed: float
     example: float
@@ -44,7 +44,7 @@ EFFECTS = (Effects(0.0, 0.3, 0.2), Effects(0.05, 0.3, 0.2), Effects(0.05, 0.0, 0
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean with its standard error."""
+    """Return a mean with its standard error."""
 
     mean: float
     error: float
@@ -53,14 +53,14 @@ class Estimate:
 def reported(
     losses: tuple[float, ...], seeds: int, effects: Effects, *, studies: int, draws: int, random: int = 0
 ) -> Estimate:
-    """Selection bias as a study reports it. random: seed of studies and draws."""
+    """Return the selection bias that a study reports. random: seed of studies and draws."""
     rng = np.random.default_rng([random, seeds])
     tables = (_study(rng, losses, seeds, effects) for _ in range(studies))
     return _estimate(np.array([selection_bias(table, draws=draws, random=place) for place, table in enumerate(tables)]))
 
 
 def true(losses: tuple[float, ...], seeds: int, effects: Effects, *, studies: int, random: int = 1) -> Estimate:
-    """Selection bias as it is: expected loss of the row of lowest mean, less that mean.
+    """Return the true selection bias: expected loss of the row with the lowest mean, minus that mean.
 
     Means are drawn from their own distribution: n exponential values have a gamma distributed sum. The mean error of
     all rows, whose expectation is 0, is subtracted to reduce the variance.
@@ -91,11 +91,11 @@ def _estimate(values: NDArray[np.float64]) -> Estimate:
 
 
 def cases(*, studies: int, draws: int) -> list[dict[str, Any]]:
-    """Every case with what is reported and what is true."""
+    """Return all cases with reported and true selection bias."""
     found = []
     for (name, losses), seeds, effects in itertools.product(LOSSES.items(), SEEDS, EFFECTS):
         if seeds == 1 and effects.seed > 0:
-            continue  # of seeds, one network says nothing
+            continue  # one network contains no information about seeds
         said = reported(losses, seeds, effects, studies=studies, draws=draws)
         is_true = true(losses, seeds, effects, studies=100 * studies)
         found.append(

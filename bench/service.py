@@ -1,4 +1,4 @@
-"""How fast the service answers: 100,000 evaluations in one database, 16 clients that ask again at once.
+"""Latency of the service: 100,000 evaluations in one database, 16 clients without pauses.
 
 The service and its clients share this machine. Every client asks for the first page of a ranked table of a study drawn
 at random (no ETag is sent, nothing is answered with 304), then all of them for the list of studies. Milliseconds from
@@ -33,10 +33,8 @@ from bln_search.core.configuration import Method, all_configurations
 from bln_search.core.enums import Scope
 from bln_search.settings import Settings
 from bln_search.specs import parse_study
-from bln_search.storage.access import create_token
-from bln_search.storage.engine import writing
+from bln_search.storage.engine import write_session
 from bln_search.storage.ledger import Ledger, open_ledger
-from bln_search.storage.queue import Queue
 from bln_search.storage.tables import CheckpointRow, EvaluationRow
 
 STUDY = """
@@ -53,18 +51,18 @@ WORDS = [str(configuration) for configuration in all_configurations(Method.BLN)]
 
 
 def fill(ledger: Ledger, rows: int) -> list[int]:
-    """Studies with so many evaluations in all; their numbers."""
-    queue = Queue(ledger)
+    """Create studies with this total number of evaluations; return their ids."""
+    queue = ledger.queue
     drawn = random.Random(0)
     each = SEEDS * 2 * len(WORDS) * 2
     numbers = []
     for number in range(-(-rows // each)):
         study = parse_study(STUDY.format(number=number, seeds=", ".join(str(seed) for seed in range(SEEDS))))
         study_id = queue.submit(study, "bench").study_id
-        ledger.start_study(study_id, lambda _: True, "bench/1/0")
-        trials = ledger.open_trials(study_id)
-        with writing(ledger.engine) as session:
-            now = ledger.clock()
+        ledger.studies.start(study_id, lambda _: True, "bench/1/0")
+        trials = ledger.trials.list_open(study_id)
+        with write_session(ledger.database.engine) as session:
+            now = ledger.now()
             for trial in trials:
                 row = CheckpointRow(
                     trial_id=trial.id,
@@ -80,21 +78,21 @@ def fill(ledger: Ledger, rows: int) -> list[int]:
                 session.flush()
                 session.execute(insert(EvaluationRow), list(evaluations(row.id, drawn)))
         for trial in trials:
-            ledger.record_divergence(ledger.claim(trial.id, "bench/1/0"), "ended")
-        ledger.end_study(study_id, runner="bench/1/0")
+            ledger.attempts.record_divergence(ledger.attempts.claim_trial(trial.id, "bench/1/0"), "ended")
+        ledger.studies.finish(study_id, runner="bench/1/0")
         numbers.append(study_id)
     return numbers
 
 
 def evaluations(checkpoint_id: int, drawn: random.Random) -> Iterator[dict[str, Any]]:
-    """One network under every configuration on both splits."""
+    """Return the evaluations of a network under every configuration on both splits."""
     for word in WORDS:
         for split in ("validation", "test"):
             yield evaluation(checkpoint_id, word, split, drawn.random(), drawn.random())
 
 
 def evaluation(checkpoint_id: int, word: str, split: str, loss: float, accuracy: float) -> dict[str, Any]:
-    """The row of a measured one."""
+    """Return the database row of a measured evaluation."""
     return {
         "checkpoint_id": checkpoint_id,
         "configuration": word,
@@ -111,7 +109,7 @@ def evaluation(checkpoint_id: int, word: str, split: str, loss: float, accuracy:
 
 @contextmanager
 def served(home: Path, database: str) -> Iterator[tuple[str, int]]:
-    """The service as a process of its own, without a worker; host and port."""
+    """Run the service without a worker in a separate process; yield host and port."""
     environment = {"BLN_SEARCH_HOME": str(home), "BLN_SEARCH_DATABASE": database}
     quiet = {"BLN_SEARCH_REQUESTS_A_MINUTE": "100000000", "PYTHONPATH": ":".join(sys.path)}
     with (home / "service.log").open("wb") as log:
@@ -134,7 +132,7 @@ def served(home: Path, database: str) -> Iterator[tuple[str, int]]:
 
 
 def clients(host: str, port: int, secret: str, paths: list[str], seconds: float, ends: Any) -> None:
-    """Sixteen threads, each with one connection."""
+    """Send requests from sixteen threads, each with one connection."""
     times: list[float] = []
     errors: list[int] = []
     until = time.monotonic() + seconds
@@ -159,7 +157,7 @@ def one_client(
     times: list[float],
     errors: list[int],
 ) -> None:
-    """One after another, at once."""
+    """Send requests one after another without pauses."""
     drawn = random.Random(number)
     connection = http.client.HTTPConnection(host, port, timeout=30)
     while time.monotonic() < until:
@@ -174,7 +172,7 @@ def one_client(
 
 
 def measured(place: tuple[str, int], secret: str, paths: list[str], seconds: float) -> tuple[list[float], list[int]]:
-    """Times and errors of sixteen clients, which live in a process of their own."""
+    """Return latencies and errors of sixteen clients, which run in a separate process."""
     context = get_context("spawn")
     ends = context.Queue()
     process = context.Process(target=clients, args=(*place, secret, paths, seconds, ends))
@@ -185,13 +183,13 @@ def measured(place: tuple[str, int], secret: str, paths: list[str], seconds: flo
 
 
 def run(database: str | None, rows: int, seconds: float, rounds: int) -> dict[str, Any]:
-    """The figures of one database."""
+    """Return the measurements for one database."""
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         url = database or Settings(home=home).database_url
         ledger = open_ledger(url)
         numbers = fill(ledger, rows)
-        secret, _ = create_token(ledger.engine, "bench", Scope.READ)
+        secret, _ = ledger.tokens.create("bench", Scope.READ)
         ledger.close()
         start = time.monotonic()
         with served(home, url) as place:
@@ -233,7 +231,7 @@ seeds: [0, 1, 2, 3]
 
 
 def overhead(epochs: int, pairs: int) -> dict[str, float]:
-    """Wall time of a study through the service, from sending it in to its end, over `bln-search run`, minus one.
+    """Wall time of a study through the service, from submission to completion, over `bln-search run`, minus one.
 
     From the moment the ledger accepted the study to its end, as the ledger has it: in the queue until the worker looks,
     data, trials, evaluations. The start of Python and of torch is in neither.
@@ -253,7 +251,7 @@ def _environment(home: Path) -> dict[str, str]:
 
 
 def _alone(folder: Path, epochs: int) -> float:
-    """Seconds from the acceptance of the study by the command to its end."""
+    """Return the seconds from acceptance to completion with `bln-search run`."""
     file = folder / "minute.yaml"
     file.write_text(STUDY_OF_A_MINUTE.format(epochs=epochs))
     words = [sys.executable, "-c", _PROGRAM, "run", str(file), "--format", "csv"]
@@ -262,7 +260,7 @@ def _alone(folder: Path, epochs: int) -> float:
 
 
 def _through(folder: Path, epochs: int) -> float:
-    """The same through a service whose worker waits for it."""
+    """Return the same for a service with an idle worker."""
     with (folder / "service.log").open("wb") as log:
         process = subprocess.Popen(
             [sys.executable, "-c", _PROGRAM, "serve", "--port", "0"],
@@ -297,9 +295,9 @@ def _ready(address: str) -> bool:
 
 
 def _seconds(home: Path) -> float:
-    """From acceptance to completion."""
+    """Return the seconds from acceptance to completion."""
     ledger = open_ledger(Settings(home=home).database_url)
-    (study,) = ledger.studies()
+    (study,) = ledger.studies.list_studies()
     ledger.close()
     assert study.ended_at is not None
     return (study.ended_at - study.created_at).total_seconds()

@@ -1,8 +1,8 @@
-"""A service whose processes are killed again and again: the service, the worker with its trials, Postgres.
+"""Fault injection: the processes of a service are killed repeatedly: web process, worker with its trials, Postgres.
 
 At random moments, drawn from the seed, one of them is killed with SIGKILL and started again after 0, 5 or 20 seconds.
 Studies are sent in over HTTP all the while, by a client that asks until it is answered. Progress must never go back,
-and every ranked table must be, byte by byte, that of a run nobody disturbed. First over SQLite, then over Postgres.
+and every ranked table must be, byte by byte, that of an undisturbed run. First over SQLite, then over Postgres.
 With --forkservers only the helper processes that start a worker's trials are killed, each as it starts some.
 """
 
@@ -34,10 +34,7 @@ from bench.reporting import arguments, finish
 from bln_search.client import Client, ServiceError
 from bln_search.core.enums import Scope
 from bln_search.specs import parse_study
-from bln_search.storage.access import create_token
 from bln_search.storage.ledger import open_ledger
-from bln_search.storage.queries import events
-from bln_search.storage.queue import Queue
 
 DOWN = (0, 5, 20)
 PORT = 8765
@@ -46,7 +43,7 @@ _PATIENCE = 180.0
 
 
 class Parts:
-    """The processes of a service, each of which can be killed and started again."""
+    """The processes of a service; each can be killed and restarted."""
 
     def __init__(self, folder: Path, kind: str) -> None:
         self.folder = folder
@@ -63,14 +60,14 @@ class Parts:
 
     @property
     def url(self) -> str:
-        """The database."""
+        """URL of the database."""
         if self.postgres is None:
             return f"sqlite:///{self.folder / 'ledger.sqlite3'}"
         uri = make_url(self.postgres.get_uri()).set(drivername="postgresql+psycopg")
         return uri.render_as_string(hide_password=False)
 
     def start(self, name: str) -> None:
-        """Start one of them."""
+        """Start a process."""
         if name == "postgres":
             assert self.postgres is not None
             self.postgres.ensure_postgres_running()
@@ -82,7 +79,7 @@ class Parts:
             )
 
     def kill(self, name: str) -> None:
-        """Kill it with all its children; nothing of it is left."""
+        """Kill a process and all its children."""
         if name == "postgres":
             assert self.postgres is not None
             top = psutil.Process(self.postgres.get_pid())
@@ -97,14 +94,14 @@ class Parts:
         psutil.wait_procs(every, 10)
 
     def revive(self) -> int:
-        """Start what has ended by itself, as an operator's supervisor would; how many that were."""
+        """Restart processes that have ended by themselves, as a supervisor would; return their number."""
         ended = [name for name, process in self.running.items() if process.poll() is not None]
         for name in ended:
             self.start(name)
         return len(ended)
 
     def stop(self) -> None:
-        """End everything."""
+        """Stop all processes."""
         for process in self.running.values():
             process.terminate()
         for process in self.running.values():
@@ -114,7 +111,7 @@ class Parts:
 
 
 class Progress:
-    """Asks all the while how far every study is; what goes back is noted."""
+    """Polls the progress of every study and records decreases."""
 
     def __init__(self, secret: str) -> None:
         self.secret = secret
@@ -143,7 +140,7 @@ class Progress:
 
 
 def undisturbed(folder: Path) -> str:
-    """The ranked table of a run nobody disturbs."""
+    """Return the leaderboard of an undisturbed run."""
     file = folder / "chaos.yaml"
     file.write_text(STUDY)
     home = {"BLN_SEARCH_HOME": str(folder / "alone"), "BLN_SEARCH_CACHE": str(folder / "cache")}
@@ -153,13 +150,13 @@ def undisturbed(folder: Path) -> str:
 
 
 def series(kind: str, kills: int, drawn: random.Random) -> dict[str, Any]:
-    """So many kills over one database."""
+    """Run one database with a number of kills."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         wanted = undisturbed(folder)
         parts = Parts(folder, kind)
         ledger = open_ledger(parts.url)
-        secret, _ = create_token(ledger.engine, "chaos", Scope.WRITE)
+        secret, _ = ledger.tokens.create("chaos", Scope.WRITE)
         ledger.close()
         for one in ("service", "worker"):
             parts.start(one)
@@ -175,12 +172,12 @@ def series(kind: str, kills: int, drawn: random.Random) -> dict[str, Any]:
     differing = sum(table != wanted for table, _, _ in tables)
     lost = sum(cells < CELLS for _, cells, _ in tables)
     duplicated = sum(cells > distinct for _, cells, distinct in tables)
-    told = {"studies": len(tables), "lost": lost, "duplicated": duplicated, "differing": differing}
-    return {**found["counts"], **told, "went_back": len(progress.back), "looks": progress.looks}
+    counts = {"studies": len(tables), "lost": lost, "duplicated": duplicated, "differing": differing}
+    return {**found["counts"], **counts, "went_back": len(progress.back), "looks": progress.looks}
 
 
 def _disturb(parts: Parts, kills: int, drawn: random.Random, secret: str) -> dict[str, Any]:
-    """Send studies in, and kill."""
+    """Submit studies and kill processes."""
     counts = dict.fromkeys(parts.names, 0)
     revived = 0
     sent: list[int] = []
@@ -200,7 +197,7 @@ def _disturb(parts: Parts, kills: int, drawn: random.Random, secret: str) -> dic
 
 
 def _tables(parts: Parts, secret: str, sent: list[int]) -> list[tuple[str, int, int]]:
-    """Of every study, once it is complete: its table, its cells, and how many of them are distinct."""
+    """Return for every completed study its leaderboard, its number of evaluations, and how many are distinct."""
     tables = []
     end = time.monotonic() + _PATIENCE * 2
     with Client(f"http://127.0.0.1:{PORT}", secret, patience=_PATIENCE) as client:
@@ -222,12 +219,12 @@ def _tables(parts: Parts, secret: str, sent: list[int]) -> list[tuple[str, int, 
 
 
 def forkserver_series(kills: int, drawn: random.Random) -> dict[str, Any]:
-    """So many kills of the worker's forkserver, each soon after it has begun, over a queue of studies."""
+    """Kill the worker's forkserver repeatedly, soon after each start, while a queue of studies runs."""
     with tempfile.TemporaryDirectory() as name:
         parts = Parts(Path(name), "sqlite")
         ledger = open_ledger(parts.url)
-        create_token(ledger.engine, "chaos", Scope.WRITE)
-        queue, spec = Queue(ledger), yaml.safe_load(STUDY)
+        ledger.tokens.create("chaos", Scope.WRITE)
+        queue, spec = ledger.queue, yaml.safe_load(STUDY)
         ids = [
             queue.submit(parse_study(yaml.safe_dump({**spec, "name": f"chaos{number}"})), "chaos").study_id
             for number in range(max(2, kills // 5))
@@ -236,21 +233,21 @@ def forkserver_series(kills: int, drawn: random.Random) -> dict[str, Any]:
         end = time.monotonic() + _PATIENCE * 20
         try:
             killed = _kill_forkservers(parts.running["worker"], kills, drawn)
-            while (states := {one: str(ledger.study(one).state) for one in ids}) and time.monotonic() < end:
+            while (states := {one: str(ledger.studies.get(one).state) for one in ids}) and time.monotonic() < end:
                 if not {"accepted", "running"} & set(states.values()):
                     break
                 time.sleep(0.5)
         finally:
             ended = parts.revive()
             parts.stop()
-        kinds = Counter(event.kind for one in ids for event in events(ledger.engine, one))
+        kinds = Counter(event.kind for one in ids for event in ledger.events.list_events(one))
         ledger.close()
-    told = {kind: kinds[kind] for kind in ("attempt_started", "attempt_failed", "attempt_lost", "worker_error")}
-    return {"kills": killed, "ended_by_themselves": ended, "studies": dict(Counter(states.values())), **told}
+    counts = {kind: kinds[kind] for kind in ("attempt_started", "attempt_failed", "attempt_lost", "worker_error")}
+    return {"kills": killed, "ended_by_themselves": ended, "studies": dict(Counter(states.values())), **counts}
 
 
 def _kill_forkservers(worker: psutil.Popen, kills: int, drawn: random.Random) -> int:
-    """Kill each forkserver within two seconds of its beginning; returns how many were killed before none came."""
+    """Kill each forkserver within two seconds of its start; return the number of kills until none started."""
     killed: set[int] = set()
     end = time.monotonic() + _PATIENCE
     while len(killed) < kills and time.monotonic() < end:

@@ -1,4 +1,4 @@
-"""Whether the service goes on answering under loads that no client should make: `/healthz`, meanwhile, in milliseconds.
+"""Latency of `/healthz` in milliseconds while the service is overloaded or attacked.
 
 - endless header: four connections send one header without end, and begin again when they are cut off;
 - half open: 300 connections with half a request each, opened again when they are closed; with 256 open files, and with
@@ -33,7 +33,6 @@ from bench.reporting import arguments, finish
 from bench.service import fill, served
 from bln_search.core.enums import Scope
 from bln_search.settings import Settings
-from bln_search.storage.access import create_token
 from bln_search.storage.ledger import open_ledger
 
 Place = tuple[str, int]
@@ -48,7 +47,7 @@ _PATIENCE = 60.0
 
 
 def endless_header(place: Place, until: float, _secret: str, _paths: list[str]) -> Counter[str]:
-    """Four connections that send a header without end."""
+    """Send endless headers on four connections."""
     counted: Counter[str] = Counter()
 
     def send() -> None:
@@ -66,7 +65,7 @@ def endless_header(place: Place, until: float, _secret: str, _paths: list[str]) 
 
 
 def half_open(place: Place, until: float, _secret: str, _paths: list[str]) -> Counter[str]:
-    """Connections with half a request."""
+    """Open connections with half a request."""
     held: list[socket.socket] = []
     counted: Counter[str] = Counter()
     while time.monotonic() < until:
@@ -86,7 +85,7 @@ def half_open(place: Place, until: float, _secret: str, _paths: list[str]) -> Co
 
 
 def clients(place: Place, until: float, secret: str, paths: list[str]) -> Counter[str]:
-    """Half of the clients; the other half is another process."""
+    """Run half of the clients; another process runs the other half."""
     counted: Counter[str] = Counter()
     slowest = [0.0]
 
@@ -123,7 +122,7 @@ LOADS: dict[str, tuple[Callable[..., Counter[str]], int]] = {
     "half_open": (half_open, 1),
     "clients": (clients, PROCESSES),
 }
-"""What makes the load, and in how many processes."""
+"""Function that makes the load, and its number of processes."""
 
 
 def _load(name: str, place: Place, seconds: float, secret: str, paths: list[str], ends: Any) -> None:
@@ -132,7 +131,7 @@ def _load(name: str, place: Place, seconds: float, secret: str, paths: list[str]
 
 
 def under_load(name: str, place: Place, seconds: float, secret: str, paths: list[str]) -> dict[str, Any]:
-    """Health checks while the load lasts, and what became of the load."""
+    """Return latencies of health checks during the load, and the outcome of the load."""
     context = get_context("spawn")
     ends = context.Queue()
     number = LOADS[name][1]
@@ -154,7 +153,7 @@ def under_load(name: str, place: Place, seconds: float, secret: str, paths: list
 
 
 def health_checks(place: Place, until: float) -> tuple[list[float], int]:
-    """Milliseconds of each, and how many had no good answer."""
+    """Return latencies in milliseconds and the number of failed checks."""
     times: list[float] = []
     failed = 0
     while time.monotonic() < until:
@@ -171,14 +170,14 @@ def health_checks(place: Place, until: float) -> tuple[list[float], int]:
 
 
 def summary(times: list[float]) -> dict[str, Any]:
-    """Median, 99th percentile and largest."""
+    """Return median, 99th percentile and maximum."""
     p99 = statistics.quantiles(times, n=100, method="inclusive")[-1] if len(times) > 1 else times[0]
     return {"p50_ms": statistics.median(times), "p99_ms": p99, "max_ms": max(times), "checks": len(times)}
 
 
 @contextmanager
 def open_files(most: int | None) -> Iterator[None]:
-    """Processes begun meanwhile may have so many files open."""
+    """Limit the number of open files of processes that are started inside the block."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     if most is not None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, before[1]))
@@ -189,13 +188,13 @@ def open_files(most: int | None) -> Iterator[None]:
 
 
 def run(rows: int, seconds: float) -> dict[str, Any]:
-    """The figures of every load, each against a service just started."""
+    """Return the measurements of every load, each with a newly started service."""
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         url = Settings(home=home).database_url
         with closing(open_ledger(url)) as ledger:
             numbers = fill(ledger, rows)
-            secret, _ = create_token(ledger.engine, "bench", Scope.READ)
+            secret, _ = ledger.tokens.create("bench", Scope.READ)
         paths = ["/api/v1/studies", *(f"/api/v1/studies/{number}/leaderboard" for number in numbers)]
         found = {}
         for name, files in (("endless_header", None), ("half_open", FEW_FILES), ("half_open", None), ("clients", None)):

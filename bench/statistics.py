@@ -1,7 +1,7 @@
 """Sixteen rows compared with one another: 120 pairs, ten seeds, 10,000 examples, on one core.
 
 Everything that `compare` does is in it: bootstrap, crossed analysis, McNemar, Wilcoxon, sign flips, Friedman, letters.
-The losses are made up: an example costs all rows alike, and rows, seeds and chance add to that.
+The losses are simulated: an effect of the example that all rows share, plus effects of rows and seeds, plus noise.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from threadpoolctl import threadpool_limits
 from bench.reporting import arguments, finish, spread
 from bln_search.core.configuration import Method, all_configurations
 from bln_search.core.enums import PopulationEstimate, Split
-from bln_search.ranking.leaderboard import Candidate
+from bln_search.core.records import RowKey
 from bln_search.ranking.paired import OutcomeTable, compare
 
-CANDIDATES: list[Candidate] = [
-    ("bln", "", configuration, PopulationEstimate.FROZEN if configuration.uses_population else None, 25)
+ROWS: list[RowKey] = [
+    RowKey("bln", "", configuration, PopulationEstimate.FROZEN if configuration.uses_population else None, 25)
     for configuration in all_configurations(Method.BLN)
 ]
 
 
 def made(seeds: int, examples: int) -> OutcomeTable:
-    """Losses (S, 16, N) as of a network that is right on most examples; differences of rows are small beside them."""
+    """Return losses (S, 16, N) of a network with high accuracy; rows differ little compared with examples."""
     rng = np.random.default_rng(0)
-    rows = len(CANDIDATES)
+    rows = len(ROWS)
     margin = (
         rng.normal(2.0, 1.5, examples)
         + rng.normal(0.0, 0.1, (seeds, rows, 1))
@@ -46,10 +46,10 @@ def main() -> None:
     seconds, processor = [], []
     pairs = letters = 0
     with threadpool_limits(1):
-        compare(CANDIDATES, table, Split.VALIDATION)
+        compare(ROWS, table, Split.VALIDATION)
         for _ in range(runs):
             wall, busy = time.perf_counter(), time.process_time()
-            found = compare(CANDIDATES, table, Split.VALIDATION)
+            found = compare(ROWS, table, Split.VALIDATION)
             seconds.append(time.perf_counter() - wall)
             processor.append(time.process_time() - busy)
             pairs, letters = len(found.pairs), len(set("".join(row.letters or "" for row in found.rows)))

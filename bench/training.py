@@ -1,4 +1,4 @@
-"""What the training loop costs over a bare PyTorch loop: LeNet with BLN, mini-batches of 25, one thread.
+"""Overhead of the training loop over a bare PyTorch loop: LeNet with BLN, mini-batches of 25, one thread.
 
 Both train the same network on the same mini-batches and validate once an epoch; ours also folds the `epoch` population
 estimate, keeps the best weights and records losses. The two run in turn, in pairs.
@@ -25,12 +25,12 @@ BATCH = 25
 
 
 def network() -> nn.Module:
-    """A fresh LeNet."""
+    """Return a newly initialized LeNet."""
     return build_model("lenet", (3, 32, 32), 10, partial(BLN, batch_size=BATCH), seed=0)
 
 
 def random_data(examples: int) -> PreparedData:
-    """Random data of the shape of CIFAR-10."""
+    """Return random data with the shape of CIFAR-10."""
     torch.manual_seed(0)
     sizes = {Split.TRAIN: examples, Split.VALIDATION: examples // 9, Split.TEST: BATCH}
     splits = {split: (torch.randn(n, 3, 32, 32), torch.randint(0, 10, (n,))) for split, n in sizes.items()}
@@ -38,7 +38,7 @@ def random_data(examples: int) -> PreparedData:
 
 
 def ours(data: PreparedData, epochs: int, estimates: tuple[PopulationEstimate, ...]) -> float:
-    """Seconds of our loop."""
+    """Return the seconds of our loop."""
     spec = TrainingSpec(epochs=epochs, batch_size=BATCH)
     fresh = network()
     start = time.perf_counter()
@@ -47,7 +47,7 @@ def ours(data: PreparedData, epochs: int, estimates: tuple[PopulationEstimate, .
 
 
 def bare(data: PreparedData, epochs: int) -> float:
-    """Seconds of the loop one would write by hand."""
+    """Return the seconds of a minimal PyTorch loop."""
     fresh = network()
     (inputs, targets), (validation, labels) = data.splits[Split.TRAIN], data.splits[Split.VALIDATION]
     optimizer = torch.optim.Adam(fresh.parameters(), lr=0.002, fused=True)

@@ -1,10 +1,10 @@
-"""The ranked table of sixteen configurations over three seeds: ours against what people do today.
+"""The leaderboard of sixteen configurations over three seeds: ours against common practice.
 
-Today: a grid of configuration × seed, each cell trained anew and evaluated under its configuration, as a Ray Tune
-`grid_search` with Tune's defaults, and as an Optuna study with a GridSampler in two processes on one SQLite storage.
-Ours: three trainings, each network evaluated under all sixteen in one pass, local executor. Same data, network,
-training loop and seeds; all three give the same table (`max_relative_difference` of the mean losses). Wall times are of
-whole process trees, one after another on the same machine.
+Common practice: a grid of configuration × seed, each cell trained anew and evaluated under its configuration, as a Ray
+Tune `grid_search` with Tune's defaults, and as an Optuna study with a GridSampler in two processes on one SQLite
+storage. Ours: three trainings, each network evaluated under all sixteen in one pass, local executor. Same data,
+network, training loop and seeds; all three give the same table (`max_relative_difference` of the mean losses). Wall
+times are of whole process trees, one after another on the same machine.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from bench.reporting import arguments, finish, run_apart, spread
 from bln_search.core.configuration import InferenceConfiguration, Method, all_configurations
 from bln_search.core.enums import Correction, PopulationEstimate, Split
 from bln_search.data.prepared import PreparedData
-from bln_search.evaluation import gather_frozen
+from bln_search.evaluation import collect_frozen_moments
 from bln_search.evaluation.batches import mini_batches
-from bln_search.execution.trial import build_network
+from bln_search.execution.loaded_network import build_network
 from bln_search.norms.network_layers import find_norms, network_populations
 from bln_search.specs import TrialSpec, parse_study, trials_of
 from bln_search.training import TrainingRun
@@ -51,7 +51,7 @@ SEEDS = (0, 1, 2)
 
 
 def cell(epochs: int, word: str, seed: int) -> dict[str, float]:
-    """One cell of the grid: train, estimate the population, evaluate the validation split under one configuration."""
+    """Compute one cell of the grid: train, estimate the population, evaluate the validation split."""
     trial = next(one for one in trials_of(parse_study(STUDY.format(epochs=epochs))) if one.seed == seed)
     data = prepared(trial)
     network, trained = _trained(trial, data)
@@ -61,7 +61,7 @@ def cell(epochs: int, word: str, seed: int) -> dict[str, float]:
     inputs, targets = data.splits[Split.TRAIN]
     complete = len(inputs) // size * size
     batches = (x for x, _ in mini_batches(inputs[:complete], targets[:complete], size))
-    gathered = {PopulationEstimate.FROZEN: gather_frozen(network, batches)}
+    gathered = {PopulationEstimate.FROZEN: collect_frozen_moments(network, batches)}
     populations = network_populations(layers, gathered, Correction.BESSEL, per_slot=False)
     for layer, estimates in populations.items():
         layer.configure(InferenceConfiguration(word), estimates[PopulationEstimate.FROZEN])
@@ -85,7 +85,7 @@ def _trained(trial: TrialSpec, data: PreparedData) -> tuple[torch.nn.Module, dic
 
 
 def run_ours(epochs: int, folder: Path) -> dict[str, float]:
-    """The command, as a user calls it."""
+    """Run the command as a user does."""
     path = folder / "versus_grid.yaml"
     path.write_text(STUDY.format(epochs=epochs))
     code = "import sys; from bln_search.cli.main import main; main()"
@@ -102,7 +102,7 @@ def run_ours(epochs: int, folder: Path) -> dict[str, float]:
 
 
 def run_tune(epochs: int, folder: Path) -> dict[str, float]:
-    """A grid search with Ray Tune's defaults."""
+    """Run a grid search with Ray Tune's defaults."""
     import ray
     from ray import tune
 
@@ -125,7 +125,7 @@ def run_tune(epochs: int, folder: Path) -> dict[str, float]:
 
 
 def optuna_share(epochs: int, url: str) -> None:
-    """One of the processes of the Optuna study."""
+    """Run one process of the Optuna study."""
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -140,7 +140,7 @@ def optuna_share(epochs: int, url: str) -> None:
 
 
 def run_optuna(epochs: int, folder: Path) -> dict[str, float]:
-    """A GridSampler in two processes."""
+    """Run a GridSampler in two processes."""
     import optuna
 
     url = f"sqlite:///{folder / 'optuna.sqlite3'}"
@@ -168,7 +168,7 @@ KINDS = {"ours": run_ours, "tune": run_tune, "optuna": run_optuna}
 
 
 def calibrated(seconds: float) -> int:
-    """Epochs that take so long on one core."""
+    """Return the number of epochs that take this long on one core."""
     trial = trials_of(parse_study(STUDY.format(epochs=10)))[0]
     data = prepared(trial)
     _trained(trial, data)

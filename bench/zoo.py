@@ -53,7 +53,7 @@ MORE, MORE_SEQUENCES = 16, 384
 of sequences are faster."""
 
 EVALUATIONS = 24
-"""Of each step of the per-layer search."""
+"""Evaluations of each step of the per-layer search."""
 
 QUICK = ("ViT, small", "GRU with LN and BN", "ShuffleNetV2 ×0.5")
 ALSO_BLN = ("ResNet-18", "Swin, small", "MaxViT, small", "GRU with LN and BN", "TransformerEncoder, padding")
@@ -63,7 +63,7 @@ Losses = NDArray[np.floating[Any]]
 
 @dataclass(frozen=True)
 class Setting:
-    """A network as it is evaluated. pixels: a side of an image. batch_size: in training and inference."""
+    """Setting of a network. pixels: side of an image. batch_size: in training and inference."""
 
     network: str
     method: str
@@ -85,13 +85,13 @@ class Prepared:
     changed: float | None
 
     def in_double(self) -> Prepared:
-        """A copy that computes in double precision from the weights and statistics of this one."""
+        """Return a copy in double precision."""
         validation = [(cast(x, torch.float64), y) for x, y in self.validation]
         return Prepared(deepcopy(self.network).double(), self.training, validation, self.layers, self.changed)
 
 
 def settings(*, quick: bool) -> Iterator[Setting]:
-    """What is measured: small mini-batches of small images, larger ones, and some networks converted to BLN."""
+    """Return the settings: small mini-batches of small images, larger ones, and networks converted to BLN."""
     for network in QUICK if quick else NETWORKS:
         yield Setting(network, "same", 4, 32)
         yield Setting(network, "same", 8, 64)
@@ -100,7 +100,7 @@ def settings(*, quick: bool) -> Iterator[Setting]:
 
 
 def prepared(setting: Setting, dtype: torch.dtype) -> Prepared:
-    """Built, passed through in training mode, converted; with training and validation data."""
+    """Build a network, run it in training mode and convert it; return it with training and validation data."""
     torch.manual_seed(0)
     subject = NETWORKS[setting.network]
     network = subject.make(setting.pixels).to(dtype)
@@ -129,7 +129,7 @@ def scale_head(network: nn.Module, inputs: Tensor) -> None:
 
 
 def converted(network: nn.Module, setting: Setting) -> None:
-    """In place; that a network with running statistics should be trained anew as BLN is known here."""
+    """Convert a network in place. Ignores the warning that converted networks with running statistics need training."""
     with warnings.catch_warnings():
         if setting.method == "bln":
             warnings.simplefilter("ignore", UserWarning)
@@ -137,45 +137,45 @@ def converted(network: nn.Module, setting: Setting) -> None:
 
 
 def kinds(network: nn.Module) -> str:
-    """How many normalization layers of which kind."""
+    """Return the number of normalization layers by kind."""
     names = {nn.BatchNorm1d: "BN", nn.BatchNorm2d: "BN", nn.LayerNorm: "LN"}
     found = Counter(names[type(module)] for module in network.modules() if type(module) in names)
     return " + ".join(f"{count} {name}" for name, count in sorted(found.items()))
 
 
 def drawn(subject: Subject, setting: Setting, batches: int, dtype: torch.dtype) -> list[Examples]:
-    """Mini-batches of random examples."""
+    """Return mini-batches of random examples."""
     inputs, targets = subject.draw(setting.batch_size * batches, setting.pixels)
     size = setting.batch_size
     return list(zip(torch.split(cast(inputs, dtype), size), torch.split(targets, size), strict=True))
 
 
 def cast(inputs: Tensor, dtype: torch.dtype) -> Tensor:
-    """Measurements in another precision; token ids as they are."""
+    """Return inputs in another precision; token ids are unchanged."""
     return inputs.to(dtype) if inputs.is_floating_point() else inputs
 
 
 def losses_of(outputs: Tensor, targets: Tensor) -> Tensor:
-    """Cross-entropy (n,), the mean over pixels where each has a class."""
+    """Return the cross-entropy (n,); the mean over pixels if each has a class."""
     return F.cross_entropy(outputs, targets, reduction="none").reshape(len(targets), -1).mean(1)
 
 
 def score(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-    """The same with correctness: are most pixels right?"""
+    """Return losses and correctness: most pixels are right."""
     right = (outputs.argmax(1) == targets).reshape(len(targets), -1)
     return losses_of(outputs, targets), right.double().mean(1) > 0.5
 
 
 @torch.no_grad()
 def plain_losses(network: nn.Module, choice: Choice, batches: Iterable[Examples]) -> Losses:
-    """Losses of single examples under one configuration as anyone would compute them; `network` keeps it."""
+    """Return losses of single examples under one configuration by a plain loop; `network` keeps the configuration."""
     apply_configuration(network, choice).eval()
     found: Losses = torch.cat([losses_of(network(x), y) for x, y in batches]).numpy()
     return found
 
 
 def relative(found: Losses, expected: Losses) -> float:
-    """The largest |found - expected| / (1 + |expected|); values that are equal, or both NaN, do not differ."""
+    """Return the largest |found - expected| / (1 + |expected|); equal values, and two NaN, do not differ."""
     a, b = np.asarray(found, np.float64), np.asarray(expected, np.float64)
     same = (a == b) | (np.isnan(a) & np.isnan(b))
     with np.errstate(invalid="ignore"):
@@ -184,7 +184,7 @@ def relative(found: Losses, expected: Losses) -> float:
 
 @contextmanager
 def noted() -> Iterator[list[str]]:
-    """The warnings given while this context is open, known when it is closed."""
+    """Collect the warnings inside the block."""
     said: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -196,18 +196,18 @@ _LABEL = re.compile(r"([TFM-]{4})(?: (frozen|epoch|moving|memory))?")
 
 
 def ill_conditioned(said: Iterable[str]) -> set[str]:
-    """The rows that warnings name as ill-conditioned, as in `TF-- moving`."""
+    """Return the rows that warnings call ill-conditioned, as in `TF-- moving`."""
     texts = [text for text in said if text.startswith("ill-conditioned")]
     return {" ".join(filter(None, found)) for text in texts for found in _LABEL.findall(text)}
 
 
 def one_pass(subject: Prepared, batches: Sequence[Examples]) -> RankedConfigurations:
-    """The ranked table."""
+    """Return the leaderboard."""
     return evaluate_configurations(subject.network, subject.training, batches, score=score)
 
 
 def losses_in(ranked: RankedConfigurations, choice: RankedConfiguration) -> Losses:
-    """Losses of single examples under a row of the table."""
+    """Return losses of single examples under a row of the leaderboard."""
     row = choice.row
     key = EvaluationKey(row.configuration, row.estimate, row.batch_size, ranked.board.ranked_on)
     return ranked.outcomes[key].losses
@@ -216,7 +216,7 @@ def losses_in(ranked: RankedConfigurations, choice: RankedConfiguration) -> Loss
 def compare_rows(subject: Prepared, rounding: Iterable[str] = ()) -> dict[str, Any]:
     """Rows of the table of the one pass against the plain loop.
 
-    rounding: rows that are known to be ill-conditioned; they and those found are told apart from the others.
+    rounding: rows that are known to be ill-conditioned; they and those found are distinguished from the others.
     """
     with noted() as said:
         ranked = one_pass(subject, subject.validation)
@@ -236,7 +236,7 @@ def compare_rows(subject: Prepared, rounding: Iterable[str] = ()) -> dict[str, A
 
 
 def compare_search(subject: Prepared) -> dict[str, Any]:
-    """The best per-layer configuration of a short search against the plain loop."""
+    """Compare the best per-layer configuration of a short search with the plain loop."""
     batches = subject.validation[:SHORT]
     with noted() as said:
         layered = search_layers(
@@ -251,7 +251,7 @@ def compare_search(subject: Prepared) -> dict[str, Any]:
 
 
 def times(subject: Prepared, batches: Sequence[Examples]) -> dict[str, Any]:
-    """Processor time of the plain loop over the one pass, without and with what the one pass needs once.
+    """Return the processor time of the plain loop over the one pass, without and with its one-time cost.
 
     ratio: over further mini-batches. whole: over all of these mini-batches, as the function is called.
     """
@@ -266,13 +266,13 @@ def times(subject: Prepared, batches: Sequence[Examples]) -> dict[str, Any]:
 
 
 def plain_loop(network: nn.Module, ranked: RankedConfigurations, batches: Sequence[Examples]) -> None:
-    """All rows one after another."""
+    """Evaluate all rows one after another."""
     for choice in ranked:
         plain_losses(network, choice, batches)
 
 
 def timed(work: partial[Any]) -> tuple[float, Any]:
-    """Seconds of processor time, and what the call gives; its warnings are those of the comparison before."""
+    """Return processor seconds and result of a call; its warnings were checked before."""
     start = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
@@ -281,14 +281,14 @@ def timed(work: partial[Any]) -> tuple[float, Any]:
 
 
 def described(setting: Setting) -> dict[str, Any]:
-    """What was evaluated; sequences have no pixels."""
+    """Describe a setting; sequences have no pixels."""
     subject = NETWORKS[setting.network]
     pixels = setting.pixels if subject.draw in (images, labeled_pixels) else None
     return {**vars(setting), "pixels": pixels, "library": subject.library}
 
 
 def measured(setting: Setting) -> dict[str, Any]:
-    """All figures of a setting."""
+    """Return all measurements of a setting."""
     torch.set_num_threads(1)
     single, double = (prepared(setting, dtype) for dtype in (torch.float32, torch.float64))
     double = replace(double, validation=double.validation[:SHORT])  # double precision is slow
@@ -311,15 +311,15 @@ def measured(setting: Setting) -> dict[str, Any]:
 
 
 def attempted(setting: Setting) -> dict[str, Any]:
-    """The same; where a network is refused or fails, what is said of it."""
+    """Return the same, or the error if the network is rejected or fails."""
     try:
         return measured(setting)
     except Exception as error:  # noqa: BLE001 - whatever goes wrong with a network is a result of this benchmark
         return {**described(setting), "failed": f"{type(error).__name__}: {error}"}
 
 
-def told(entry: dict[str, Any]) -> str:
-    """A line of the table that is printed."""
+def summary_line(entry: dict[str, Any]) -> str:
+    """Return a line of the printed table."""
     start = f"{entry['network']:27} {entry['method']:5} m {entry['batch_size']}  "
     if "failed" in entry:
         return f"{start}{entry['failed']}"
@@ -334,7 +334,7 @@ def told(entry: dict[str, Any]) -> str:
 
 
 def summary(entries: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """What is said of all networks together."""
+    """Return the summary of all networks."""
     done = [entry for entry in entries if "failed" not in entry]
     searched = {
         dtype: [entry["search"][dtype] for entry in done if dtype in entry["search"]]
@@ -361,7 +361,7 @@ def main() -> None:
     print("double precision; ill-conditioned rows; per-layer search; times faster than the plain loop")
     with ProcessPoolExecutor(PROCESSES, mp_context=multiprocessing.get_context("spawn")) as pool:
         for entry in pool.map(attempted, settings(quick=options.quick)):
-            print(told(entry), flush=True)
+            print(summary_line(entry), flush=True)
             entries.append(entry)
     sizes = {"batches": BATCHES, "short_batches": SHORT, "evaluations": EVALUATIONS}
     versions = {name: version(name) for name in ("torchvision", "segmentation-models-pytorch")}

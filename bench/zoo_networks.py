@@ -1,4 +1,4 @@
-"""Networks of real libraries for `bench.zoo`: random weights, small inputs, everything from fixed seeds."""
+"""Networks of third-party libraries for `bench.zoo`: random weights, small inputs, fixed seeds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 CLASSES = 10
-"""Of every network."""
+"""Classes of every network."""
 
 LENGTH, FEATURES, TOKENS = 12, 8, 50
 """Positions of a sequence, measurements at each, and token ids; 0 is padding."""
@@ -35,7 +35,7 @@ class Recurrent(nn.Module):
 
 
 class Padded(nn.Module):
-    """torch's TransformerEncoder over token ids with padding, its answers averaged over all positions."""
+    """torch's TransformerEncoder over token ids with padding; its outputs are averaged over all positions."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -22,16 +22,17 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
 from bln_search.core.checkpoints import CheckpointStore, Folder, checkpoint_store
+from bln_search.core.disk import low_disk_reason
 from bln_search.core.errors import SpecError
 
 SECRETS = ("token", "database")
-"""Settings whose value is shown to nobody."""
+"""Settings whose values are never shown."""
 
 
 def settings_file() -> Path:
-    """The file of settings: BLN_SEARCH_SETTINGS, or settings.toml in the user's folder for such files."""
-    given = os.environ.get("BLN_SEARCH_SETTINGS")
-    return Path(given) if given else user_config_path("bln-search") / "settings.toml"
+    """The settings file: BLN_SEARCH_SETTINGS, or settings.toml in the user's configuration folder."""
+    path = os.environ.get("BLN_SEARCH_SETTINGS")
+    return Path(path) if path else user_config_path("bln-search") / "settings.toml"
 
 
 class Settings(BaseSettings):
@@ -110,61 +111,51 @@ class Settings(BaseSettings):
 
     @property
     def data_folder(self) -> Path:
-        """Where data sets are looked for."""
+        """The folder of data sets."""
         return self.data or self.home / "data"
 
     @property
     def studies_folder(self) -> Path | None:
-        """Where the study files are that the pages offer, if anywhere."""
+        """The folder of the study files that the pages offer; None if it does not exist."""
         folder = self.studies or Path("studies")
         return folder if folder.is_dir() else None
 
     @property
     def database_url(self) -> str:
-        """The database. Raises SpecError where the file with its password cannot be used."""
+        """The database URL. Raises SpecError if the password file cannot be used."""
         url = self.database or f"sqlite:///{self.home / 'ledger.sqlite3'}"
         return url if self.database_password_file is None else _with_password(url, self.database_password_file)
 
     @property
     def token_file(self) -> Path:
-        """Where the first token of a service is left for the commands of the same user."""
+        """The file with the first token of a service, for the commands of the same user."""
         return self.home / "token"
 
     @property
     def checkpoint_store(self) -> CheckpointStore:
-        """Where trained networks are kept."""
+        """The store of trained networks."""
         return checkpoint_store(self.checkpoints or self.home / "checkpoints")
 
     @property
-    def room(self) -> int:
-        """Bytes left for database and checkpoints, where that can be known: the least."""
-        return min(Folder(folder).free_bytes() for folder in self.folders)
-
-    @property
     def folders(self) -> list[Path]:
-        """Where this machine keeps what must have room: home, checkpoints unless in a bucket, an SQLite database."""
+        """The folders of this machine that results are written to: home, checkpoints and an SQLite database."""
         store, url = self.checkpoint_store, self.database or ""
-        kept = [store.path] if isinstance(store, Folder) else []
-        own = [Path(url.removeprefix("sqlite:///")).parent] if url.startswith("sqlite:///") else []
-        return [self.home, *kept, *own]
+        checkpoints = [store.path] if isinstance(store, Folder) else []
+        database = [Path(url.removeprefix("sqlite:///")).parent] if url.startswith("sqlite:///") else []
+        return [self.home, *checkpoints, *database]
 
     @property
-    def lacking_room(self) -> str | None:
-        """Why nothing more is begun: too little room is left, or nobody can tell; None where there is enough."""
-        try:
-            room = self.room
-        except OSError as error:
-            reason = error.strerror or type(error).__name__
-            return f"how much room is left for checkpoints and results cannot be seen ({reason})"
-        return None if room >= self.free_bytes else f"only {room / 1e6:,.0f} MB are free for checkpoints and results"
+    def low_disk_reason(self) -> str | None:
+        """Why no further work may start; None if enough disk space is free."""
+        return low_disk_reason(self.folders, self.free_bytes)
 
 
 def _with_password(url: str, file: Path) -> str:
-    """The URL with the password in the file. One with a password of its own, or without a user, stays as it is."""
+    """Put the password of the file into the URL, unless the URL has a password or no user."""
     try:
         parsed = make_url(url)
     except (ArgumentError, ValueError):
-        return url  # whoever opens it says what is wrong with it
+        return url  # opening the database reports the error
     if parsed.username is None or parsed.password is not None:
         return url
     source = "BLN_SEARCH_DATABASE_PASSWORD_FILE"
@@ -178,10 +169,10 @@ def _with_password(url: str, file: Path) -> str:
 
 
 def load_settings() -> Settings:
-    """The settings from environment and file. Raises SpecError naming every one that cannot be used."""
-    given = os.environ.get("BLN_SEARCH_SETTINGS")
-    if given and not Path(given).is_file():
-        raise SpecError("environment", [f"BLN_SEARCH_SETTINGS: there is no file {given}"])
+    """The settings from environment and file. Raises SpecError with every invalid setting."""
+    path = os.environ.get("BLN_SEARCH_SETTINGS")
+    if path and not Path(path).is_file():
+        raise SpecError("environment", [f"BLN_SEARCH_SETTINGS: there is no file {path}"])
     try:
         return Settings()
     except (tomllib.TOMLDecodeError, OSError, UnicodeDecodeError) as error:
@@ -189,22 +180,24 @@ def load_settings() -> Settings:
     except SettingsError as error:
         raise SpecError("environment", [f"{error}: write a list as JSON"]) from None
     except ValidationError as error:
-        raise _unusable(error) from None
+        raise _invalid_settings(error) from None
 
 
-def _unusable(error: ValidationError) -> SpecError:
-    """Every setting that cannot be used, where it was set, without the value of what is a secret or may be one."""
-    here = {name.upper() for name in os.environ}
-    found: dict[bool, list[str]] = {True: [], False: []}
+def _invalid_settings(error: ValidationError) -> SpecError:
+    """Every invalid setting with its source, without the values of settings that are or may be secret."""
+    environment_names = {name.upper() for name in os.environ}
+    problems: dict[bool, list[str]] = {True: [], False: []}
     for details in error.errors():
         key = str(details["loc"][0])
         variable = f"BLN_SEARCH_{key.upper()}"
-        found[variable in here].append(f"{variable if variable in here else key}: {_wrong(key, details)}")
-    places = [place for place, given in (("environment", True), (str(settings_file()), False)) if found[given]]
-    return SpecError(" and ".join(places), found[True] + found[False])
+        in_environment = variable in environment_names
+        problems[in_environment].append(f"{variable if in_environment else key}: {_problem(key, details)}")
+    sources = (("environment", True), (str(settings_file()), False))
+    invalid_sources = [source for source, in_environment in sources if problems[in_environment]]
+    return SpecError(" and ".join(invalid_sources), problems[True] + problems[False])
 
 
-def _wrong(key: str, details: ErrorDetails) -> str:
+def _problem(key: str, details: ErrorDetails) -> str:
     if details["type"] == "extra_forbidden":
         near = get_close_matches(key, Settings.model_fields, n=1)
         return "there is no such setting" + (f"; did you mean {near[0]}?" if near else "")

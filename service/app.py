@@ -1,4 +1,4 @@
-"""The application, put together."""
+"""The application: its routes, middleware and context."""
 
 from __future__ import annotations
 
@@ -11,46 +11,47 @@ from fastapi import APIRouter, FastAPI
 from bln_search.core.version import VERSION
 from bln_search.settings import Settings
 from bln_search.storage.ledger import Ledger
-from bln_search.storage.queue import Queue
-from service.analyses import Analyses
-from service.collector import LedgerCollector
+from service.caching.analysis_cache import AnalysisCache
+from service.caching.leaderboard_cache import LeaderboardCache
+from service.caching.response_cache import ResponseCache
 from service.context import Context
-from service.feed import Feed
-from service.handlers import install_handlers
-from service.leaderboard_cache import Boards
-from service.limits import Rates
-from service.metrics import Metrics
-from service.middleware import API, Gate
-from service.openapi import describe
-from service.pages import access, charts, compare, configuration, layers, leaderboard, new, study
+from service.event_feed import EventFeed
+from service.exception_handlers import add_exception_handlers
+from service.http.rate_limiter import RateLimiter
+from service.middleware import API, RequestMiddleware
+from service.monitoring.ledger_collector import LedgerCollector
+from service.monitoring.metrics import Metrics
+from service.monitoring.readiness import readiness_cache
+from service.openapi import openapi_document
+from service.pages import access, charts, compare, configuration, layers, leaderboard, study
 from service.pages import studies as study_list
-from service.pages.assets import Assets
-from service.readiness import cached_readiness
+from service.pages.editor import page as editor
+from service.pages.rendering.assets import StaticAssets
 from service.routes import analysis, configurations, events, operations, per_layer, results, studies, tokens
 
 _THREADS = 8
-"""Requests worked on at once; more would only wait for one another."""
+"""Threads that handle requests; more would only contend for the same cores and database."""
 
-_ABOUT = (
+_DESCRIPTION = (
     "Finds the inference configuration of a normalized network's statistics that works best. "
-    "Send a study in, follow it, read its ranked table. Errors are problem documents (RFC 9457)."
+    "Submit a study, follow it, read its leaderboard. Errors are problem documents (RFC 9457)."
 )
 
 
 def make_app(context: Context | None) -> FastAPI:
-    """The application; without a context it can only describe itself."""
+    """Return the application. context: None for an application that only produces its OpenAPI document."""
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         to_thread.current_default_thread_limiter().total_tokens = _THREADS
         yield
         if context is not None:
-            context.feed.closing = True
+            context.event_feed.closing = True
 
     app = FastAPI(
         title="bln-search",
         version=VERSION,
-        description=_ABOUT,
+        description=_DESCRIPTION,
         lifespan=lifespan,
         openapi_url="/api/v1/openapi.json",
         docs_url=None,
@@ -62,27 +63,27 @@ def make_app(context: Context | None) -> FastAPI:
         api.include_router(module.router)
     app.include_router(api)
     app.include_router(operations.router)
-    for page in (access, study_list, new, study, leaderboard, charts, layers, configuration, compare):
+    for page in (access, study_list, editor, study, leaderboard, charts, layers, configuration, compare):
         app.include_router(page.router)
-    app.mount("/static", Assets(), name="static")
-    install_handlers(app)
-    app.openapi = lambda: describe(app)  # type: ignore[method-assign]
+    app.mount("/static", StaticAssets(), name="static")
+    add_exception_handlers(app)
+    app.openapi = lambda: openapi_document(app)  # type: ignore[method-assign]
     if context is not None:
         app.state.context = context
-        app.add_middleware(Gate, context=context)
+        app.add_middleware(RequestMiddleware, context=context)
     return app
 
 
 def make_context(settings: Settings, ledger: Ledger) -> Context:
-    """Everything the application works with."""
+    """Return the objects that the request handlers share."""
     return Context(
         settings=settings,
         ledger=ledger,
-        queue=Queue(ledger),
-        boards=Boards(ledger.engine),
-        analyses=Analyses(ledger.engine),
-        rates=Rates(settings.requests_a_minute),
-        metrics=Metrics(LedgerCollector(ledger.engine, settings)),
-        feed=Feed(ledger.engine),
-        readiness=cached_readiness(ledger.engine),
+        leaderboards=LeaderboardCache(ledger),
+        analyses=AnalysisCache(ledger.analyses),
+        responses=ResponseCache(),
+        rate_limiter=RateLimiter(settings.requests_a_minute),
+        metrics=Metrics(LedgerCollector(ledger.monitoring, settings)),
+        event_feed=EventFeed(ledger),
+        readiness=readiness_cache(ledger),
     )

@@ -1,4 +1,4 @@
-"""What every request needs: the ledger, the queue, the settings."""
+"""Objects that the request handlers share."""
 
 from __future__ import annotations
 
@@ -7,45 +7,39 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from fastapi import Depends, Request
-from sqlalchemy import Engine
 
 from bln_search.settings import Settings
 from bln_search.storage.ledger import Ledger
-from bln_search.storage.queue import Queue
-from service.analyses import Analyses
-from service.feed import Feed
-from service.leaderboard_cache import Boards
-from service.limits import Rates
-from service.metrics import Metrics
-from service.schemas import Readiness
-from service.ttl_cache import Cached
+from service.caching.analysis_cache import AnalysisCache
+from service.caching.leaderboard_cache import LeaderboardCache
+from service.caching.response_cache import ResponseCache
+from service.caching.ttl_cache import TtlCache
+from service.event_feed import EventFeed
+from service.http.rate_limiter import RateLimiter
+from service.monitoring.metrics import Metrics
+from service.schemas.operations import Readiness
 
 
 @dataclass
 class Context:
-    """One of these for each application."""
+    """Ledger, settings and caches of one application. streams: open event streams by account."""
 
     settings: Settings
     ledger: Ledger
-    queue: Queue
-    boards: Boards
-    analyses: Analyses
-    rates: Rates
+    leaderboards: LeaderboardCache
+    analyses: AnalysisCache
+    responses: ResponseCache
+    rate_limiter: RateLimiter
     metrics: Metrics
-    feed: Feed
-    readiness: Cached[Readiness]
+    event_feed: EventFeed
+    readiness: TtlCache[Readiness]
     streams: Counter[str] = field(default_factory=Counter)
-
-    @property
-    def engine(self) -> Engine:
-        """The database."""
-        return self.ledger.engine
 
 
 async def get_context(request: Request) -> Context:
-    """The context of the application that has the request."""
+    """Return the context of the request's application."""
     context: Context = request.app.state.context
     return context
 
 
-Here = Annotated[Context, Depends(get_context)]
+ContextDep = Annotated[Context, Depends(get_context)]

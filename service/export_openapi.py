@@ -1,4 +1,4 @@
-"""Print the description of the API: `python -m service.export_openapi > openapi.json`."""
+"""Print the OpenAPI document: `python -m service.export_openapi > openapi.json`."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import json
 import sys
 
 from service.app import make_app
-from service.openapi import describe
+from service.openapi import openapi_document
 
 
-def document() -> str:
-    """The description as it is committed."""
-    return json.dumps(describe(make_app(None)), indent=1, sort_keys=True) + "\n"
+def openapi_json() -> str:
+    """Return the OpenAPI document as it is committed."""
+    return json.dumps(openapi_document(make_app(None)), indent=1, sort_keys=True) + "\n"
 
 
 if __name__ == "__main__":
-    sys.stdout.write(document())
+    sys.stdout.write(openapi_json())

@@ -1,4 +1,4 @@
-"""What every request passes on its way in and out: number, host, size, headers, log, figures."""
+"""ASGI middleware around the application: request id, host check, body limit, overload, headers, log, metrics."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.context import Context
-from service.handlers import crashed, problem_response
-from service.pace import SLOWED, Pace
-from service.problems import RefusedError
-from service.requests import new_request_id
+from service.exception_handlers import internal_error_response, problem_response
+from service.http.problems import ProblemException
+from service.http.request_ids import new_request_id
+from service.http.throttle import THROTTLE_DELAY, Throttle
 
 _log = logging.getLogger("service.access")
 API = "/api/v1"
-"""Where the REST API begins."""
+"""Path prefix of the REST API."""
 
-MOST_UNANSWERED = 32
-"""Requests at once whose answer has not begun; more would wait for a second or longer, and hold up everything else."""
+MAX_PENDING_REQUESTS = 32
+"""Requests without a response yet. More would wait for a second or longer and delay all others."""
 
-_ALWAYS_ADMITTED = ("/healthz", "/metrics", "/readyz", "/version")
-"""What says how the service is doing; none of it takes a thread of other requests."""
+_UNLIMITED_PATHS = ("/healthz", "/metrics", "/readyz", "/version")
+"""Endpoints for monitoring; they take no thread from other requests."""
 
-_OPEN_A_SECOND = 100
-"""Of these requests: so many a second are answered at once, the others a moment later."""
+_UNLIMITED_PER_SECOND = 100
+"""Requests to these paths that are answered without delay."""
 
 _HEADERS = {
     "Content-Security-Policy": "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'",
@@ -43,82 +43,94 @@ _HEADERS = {
 }
 
 
-class Gate:
-    """Wraps the application."""
+class RequestMiddleware:
+    """The outermost middleware of the application."""
 
     def __init__(self, app: ASGIApp, context: Context) -> None:
         self.app = app
         self.context = context
-        self._unanswered = 0
-        self._pace = Pace(_OPEN_A_SECOND)
+        self._pending_requests = 0
+        self._throttle = Throttle(_UNLIMITED_PER_SECOND)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Handle a request."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
         request = Request(scope)
         scope.setdefault("state", {})["request_id"] = new_request_id(request.headers.get("x-request-id"))
-        passing = _Passing(scope, send)
+        response = _ResponseInterceptor(scope, send)
         start = time.perf_counter()
         try:
-            body = await self._checked_body(request, receive)
-            async with self._admitted(request, passing):
-                await self.app(scope, _replay(body, receive), passing.send)
-        except RefusedError as refusal:  # the application answers its own
-            await problem_response(request, refusal)(scope, receive, passing.send)
+            body = await self._read_checked(request, receive)
+            async with self._admitted(request, response):
+                await self.app(scope, _buffered_receive(body, receive), response.send)
+        except ProblemException as problem:  # raised here; the application answers its own
+            await problem_response(request, problem)(scope, receive, response.send)
         except ClientDisconnect:
-            pass  # half a request is none: nothing was done, and nobody waits for an answer
-        except Exception as error:  # noqa: BLE001 - whatever it was, the caller gets an answer and the log the reason
-            answer = crashed(request, error)
-            if passing.status is None:
-                await answer(scope, receive, passing.send)
+            pass  # the request is incomplete: the application did nothing, and no client waits for a response
+        except Exception as error:  # noqa: BLE001 - the client gets a response and the log the reason, whatever it is
+            answer = internal_error_response(request, error)
+            if response.status is None:
+                await answer(scope, receive, response.send)
         finally:
-            self._note(scope, passing.status or 0, time.perf_counter() - start)
+            self._record(scope, response.status or 0, time.perf_counter() - start)
 
-    async def _checked_body(self, request: Request, receive: Receive) -> bytes:
-        """The body of a request for this service. Raises RefusedError, or ClientDisconnect where not all of it came."""
+    async def _read_checked(self, request: Request, receive: Receive) -> bytes:
+        """Check the headers and return the body.
+
+        Starlette's `TrustedHostMiddleware` splits the host at the first colon, which is wrong for `[::1]`.
+
+        Raises:
+            ProblemException: 400 for a wrong host or length, 413 for a body that is too large.
+            ClientDisconnect: The client closed the connection before the body was complete.
+        """
         if len(request.headers.getlist("host")) > 1:
-            raise RefusedError(400, "host", "there is more than one Host header")
+            raise ProblemException(400, "host", "there is more than one Host header")
         host = request.headers.get("host", "")
         name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
-        hosts = {one.lower() for one in self.context.settings.hosts}
-        if "*" not in hosts and name.lower() not in hosts:
-            raise RefusedError(400, "host", "this service does not answer to that host name")
+        allowed = {host.lower() for host in self.context.settings.hosts}
+        if "*" not in allowed and name.lower() not in allowed:
+            raise ProblemException(400, "host", "this service does not answer to that host name")
         length = request.headers.get("content-length", "0")
         if not length.isascii() or not length.isdigit():
-            raise RefusedError(400, "not-http", "Content-Length is not a number")
-        return await _read(receive, self.context.settings.largest_body)
+            raise ProblemException(400, "not-http", "Content-Length is not a number")
+        return await _read_body(receive, self.context.settings.largest_body)
 
     @asynccontextmanager
-    async def _admitted(self, request: Request, passing: _Passing) -> AsyncIterator[None]:
-        """A request is worked on until its answer begins. Raises RefusedError (503) where too many are."""
-        if request.scope["path"] in _ALWAYS_ADMITTED:
-            await self._pace.keep()
+    async def _admitted(self, request: Request, response: _ResponseInterceptor) -> AsyncIterator[None]:
+        """Count the request as pending until its response starts.
+
+        Raises:
+            ProblemException: 503 if too many requests are pending.
+        """
+        if request.scope["path"] in _UNLIMITED_PATHS:
+            await self._throttle.wait()
             yield
             return
-        if self._unanswered >= MOST_UNANSWERED:
-            await asyncio.sleep(SLOWED)
+        if self._pending_requests >= MAX_PENDING_REQUESTS:
+            await asyncio.sleep(THROTTLE_DELAY)
             detail = "too many requests wait for an answer; try again"
-            raise RefusedError(503, "busy", detail, headers={"Retry-After": "1"})
-        self._unanswered += 1
-        waits = True
+            raise ProblemException(503, "busy", detail, headers={"Retry-After": "1"})
+        self._pending_requests += 1
+        is_pending = True
 
         def release() -> None:
-            nonlocal waits
-            self._unanswered -= waits
-            waits = False
+            nonlocal is_pending
+            self._pending_requests -= is_pending
+            is_pending = False
 
-        passing.on_start = release
+        response.on_start = release
         try:
             yield
         finally:
             release()
 
-    def _note(self, scope: Scope, status: int, seconds: float) -> None:
-        template = _template(scope)
-        self.context.metrics.answered(_method(scope), template, status, seconds)
-        numbers = scope.get("path_params", {})
+    def _record(self, scope: Scope, status: int, seconds: float) -> None:
+        """Write the request to metrics and access log."""
+        template = _path_template(scope)
+        self.context.metrics.observe_request(_method(scope), template, status, seconds)
+        path_params = scope.get("path_params", {})
         _log.info(
             "%s %s %s",
             scope["method"],
@@ -127,18 +139,18 @@ class Gate:
             extra={
                 "request_id": scope["state"]["request_id"],
                 "seconds": round(seconds, 4),
-                "study_id": numbers.get("study_id"),
+                "study_id": path_params.get("study_id"),
             },
         )
 
 
-def _template(scope: MutableMapping[str, Any]) -> str:
-    """The pattern of the address, from the top of the host; of static files their folder; else `unknown`."""
-    found = getattr(scope.get("route"), "path", None)
-    if found is None:
+def _path_template(scope: MutableMapping[str, Any]) -> str:
+    """Return the route's path template from the root; for static files their mount path; else `unknown`."""
+    template = getattr(scope.get("route"), "path", None)
+    if template is None:
         return str(scope.get("root_path", "")) or "unknown"
-    within = scope["path"].startswith(f"{API}/") and not found.startswith(API)  # a route knows its own router only
-    return f"{API}{found}" if within else str(found)
+    lacks_prefix = scope["path"].startswith(f"{API}/") and not template.startswith(API)  # relative to its router
+    return f"{API}{template}" if lacks_prefix else str(template)
 
 
 def _method(scope: MutableMapping[str, Any]) -> str:
@@ -146,8 +158,8 @@ def _method(scope: MutableMapping[str, Any]) -> str:
     return scope["method"] if scope["method"] in known else "other"
 
 
-class _Passing:
-    """Adds headers to what goes out, and remembers the status."""
+class _ResponseInterceptor:
+    """Wraps `send`: adds headers to the response and records its status. on_start: called when it starts."""
 
     def __init__(self, scope: Scope, send: Send) -> None:
         self.scope, self._send = scope, send
@@ -166,31 +178,31 @@ class _Passing:
         await self._send(message)
 
 
-async def _read(receive: Receive, most: int) -> bytes:
-    """The whole body. Raises RefusedError (413) where it is too large, ClientDisconnect where the rest never comes."""
-    parts: list[bytes] = []
+async def _read_body(receive: Receive, max_bytes: int) -> bytes:
+    """Return the whole body. Raises ProblemException (413) if it is too large, ClientDisconnect if it is incomplete."""
+    chunks: list[bytes] = []
     size = 0
     while True:
         message = await receive()
         if message["type"] != "http.request":
             raise ClientDisconnect
         size += len(message.get("body", b""))
-        if size > most:
-            raise RefusedError(413, "too-large", f"the body is larger than {most:,} bytes")
-        parts.append(message.get("body", b""))
+        if size > max_bytes:
+            raise ProblemException(413, "too-large", f"the body is larger than {max_bytes:,} bytes")
+        chunks.append(message.get("body", b""))
         if not message.get("more_body", False):
-            return b"".join(parts)
+            return b"".join(chunks)
 
 
-def _replay(body: bytes, receive: Receive) -> Receive:
-    """Hand the body out once more, then whatever comes."""
-    given = False
+def _buffered_receive(body: bytes, receive: Receive) -> Receive:
+    """Return a `receive` that yields the body first, then what `receive` yields."""
+    is_sent = False
 
-    async def again() -> Message:
-        nonlocal given
-        if given:
+    async def receive_again() -> Message:
+        nonlocal is_sent
+        if is_sent:
             return await receive()
-        given = True
+        is_sent = True
         return {"type": "http.request", "body": body, "more_body": False}
 
-    return again
+    return receive_again

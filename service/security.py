@@ -1,4 +1,4 @@
-"""Who asks, and whether they may."""
+"""Authentication and authorization of requests."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from fastapi.security import APIKeyCookie, HTTPAuthorizationCredentials, HTTPBea
 
 from bln_search.core.enums import Scope
 from bln_search.core.states import StudyState
-from bln_search.storage.access import Bearer, TokenKind, find_bearer
-from bln_search.storage.browse import study_standing
-from service.context import Context, Here
-from service.problems import RefusedError
+from bln_search.storage.tokens import Bearer, TokenKind
+from service.context import Context, ContextDep
+from service.http.problems import ProblemException
 
 COOKIE = "bln_search_session"
 _SAFE = ("GET", "HEAD", "OPTIONS")
-_FAILURE = 60
-"""What a wrong token weighs among the requests of a caller: guessing is slow."""
+_FAILED_LOGIN_WEIGHT = 60
+"""Number of requests that a wrong token counts as, so that guessing is slow."""
 
 _header = HTTPBearer(auto_error=False, scheme_name="token", description="an access token: `bln-search token create`")
 _cookie = APIKeyCookie(name=COOKIE, auto_error=False, scheme_name="session", description="a browser that signed in")
@@ -26,90 +25,95 @@ _cookie = APIKeyCookie(name=COOKIE, auto_error=False, scheme_name="session", des
 
 def get_bearer(
     request: Request,
-    context: Here,
+    context: ContextDep,
     header: Annotated[HTTPAuthorizationCredentials | None, Depends(_header)],
     cookie: Annotated[str | None, Depends(_cookie)],
 ) -> Bearer:
-    """Who asks. Raises RefusedError (401) where that is not known, (403) where another site made the browser ask."""
+    """Return the bearer of the request's token or session.
+
+    Raises:
+        ProblemException: 401 without a valid token, 403 if a page of another site made the browser send the request.
+    """
     secret = header.credentials if header is not None else cookie
     if not secret:
-        raise _unknown("this needs an access token: `Authorization: Bearer ...`")
-    bearer = find_bearer(context.engine, secret)
+        raise _unauthorized("this needs an access token: `Authorization: Bearer ...`")
+    bearer = context.ledger.tokens.find_bearer(secret)
     if bearer is None or (bearer.kind is TokenKind.SESSION) != (header is None):
-        count_wrong(request, context)
-        raise _unknown("this token is unknown, revoked or expired")
-    context.rates.count(f"account {bearer.account}")
+        count_failed_login(request, context)
+        raise _unauthorized("this token is unknown, revoked or expired")
+    context.rate_limiter.count(f"account {bearer.account}")
     if header is None and request.method not in _SAFE:
         check_same_site(request)
     return bearer
 
 
-def count_wrong(request: Request, context: Context) -> None:
-    """Somebody tried a secret that is none. Raises RefusedError (429) after a few: guessing is slow."""
-    caller = request.client.host if request.client else "unknown"
-    context.rates.count(f"wrong {caller}", _FAILURE)
+def count_failed_login(request: Request, context: Context) -> None:
+    """Count a wrong token. Raises ProblemException (429) after a few, so that guessing is slow."""
+    client = request.client.host if request.client else "unknown"
+    context.rate_limiter.count(f"wrong {client}", _FAILED_LOGIN_WEIGHT)
 
 
-def _unknown(detail: str) -> RefusedError:
-    return RefusedError(401, "no-token", detail, headers={"WWW-Authenticate": "Bearer"})
+def _unauthorized(detail: str) -> ProblemException:
+    return ProblemException(401, "no-token", detail, headers={"WWW-Authenticate": "Bearer"})
 
 
 def check_same_site(request: Request) -> None:
-    """Raise RefusedError (403) where the request comes from a page of another site."""
+    """Raise ProblemException (403) if a page of another site sent the request."""
     site = request.headers.get("sec-fetch-site")
     origin = request.headers.get("origin")
     if site is not None:
-        same = site in ("same-origin", "none")
+        is_same_site = site in ("same-origin", "none")
     else:
-        same = origin is not None and urlsplit(origin).netloc == request.headers.get("host")
-    if not same:
-        raise RefusedError(403, "other-site", "a page of another site asked for this; nothing was done")
+        is_same_site = origin is not None and urlsplit(origin).netloc == request.headers.get("host")
+    if not is_same_site:
+        raise ProblemException(403, "other-site", "a page of another site sent this request; nothing was done")
 
 
 Reader = Annotated[Bearer, Depends(get_bearer)]
 
 
-def _needing(scope: Scope) -> object:
+def _require_scope(scope: Scope) -> object:
     async def check(bearer: Reader) -> Bearer:
         if not bearer.scope.allows(scope):
-            raise RefusedError(403, "scope", f"this needs a token with the scope {scope}, yours has {bearer.scope}")
+            raise ProblemException(403, "scope", f"this needs a token with the scope {scope}, yours has {bearer.scope}")
         return bearer
 
     return Depends(check)
 
 
-Writer = Annotated[Bearer, _needing(Scope.WRITE)]
-Admin = Annotated[Bearer, _needing(Scope.ADMIN)]
+Writer = Annotated[Bearer, _require_scope(Scope.WRITE)]
+Admin = Annotated[Bearer, _require_scope(Scope.ADMIN)]
 
 
 def visible_owner(bearer: Bearer) -> str | None:
-    """Whose studies somebody sees: their own, an admin everybody's (None)."""
+    """Return the account whose studies the bearer may see; None for an admin, who sees all."""
     return None if bearer.scope is Scope.ADMIN else bearer.account
 
 
-class OwnStudy:
-    """A study that the caller may see: its number, name, revision, results, state."""
+class StudyAccess:
+    """A study that the bearer may read: id, name, owner, revision, state, and number of trials with a result."""
 
     def __init__(
-        self, study_id: Annotated[int, Path(description="`id` of a study")], context: Here, bearer: Reader
+        self, study_id: Annotated[int, Path(description="`id` of a study")], context: ContextDep, bearer: Reader
     ) -> None:
-        found = study_standing(context.engine, study_id) if 0 < study_id < 2**31 else None
+        found = context.ledger.studies.find_header(study_id) if 0 < study_id < 2**31 else None
         owner = visible_owner(bearer)
-        if found is None or (owner is not None and found[0] != owner):
-            raise RefusedError(404, "not-found", f"there is no study {study_id}")
+        if found is None or (owner is not None and found.owner != owner):
+            raise ProblemException(404, "not-found", f"there is no study {study_id}")
         self.id = study_id
         self.bearer = bearer
-        self.owner, self.revision, self.results, self.state, self.name = found
+        self.owner, self.revision, self.results = found.owner, found.revision, found.results
+        self.state, self.name = found.state, found.name
 
     @property
-    def goes_on(self) -> bool:
-        """May it have more results in a moment?"""
+    def is_active(self) -> bool:
+        """Does the study wait or run, so that it may have new results soon?"""
         return self.state in (StudyState.ACCEPTED, StudyState.RUNNING)
 
 
-async def _changeable(study: Annotated[OwnStudy, Depends()], _writer: Writer) -> OwnStudy:
+async def _writable_study(study: Annotated[StudyAccess, Depends()], _writer: Writer) -> StudyAccess:
     return study
 
 
-Seen = Annotated[OwnStudy, Depends()]
-Changed = Annotated[OwnStudy, Depends(_changeable)]
+ReadableStudy = Annotated[StudyAccess, Depends()]
+WritableStudy = Annotated[StudyAccess, Depends(_writable_study)]

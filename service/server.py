@@ -1,15 +1,9 @@
-"""The service as a process: the application under uvicorn, a worker beside it."""
+"""The service as a process: the application under uvicorn, with an optional worker process."""
 
 from __future__ import annotations
 
-import logging
-import os
 import signal
 import socket
-import subprocess
-import sys
-import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from ipaddress import ip_address
@@ -20,19 +14,16 @@ from fastapi import FastAPI
 
 from bln_search.core.errors import BlnSearchError
 from bln_search.settings import Settings
-from bln_search.storage.access import create_first_token
 from bln_search.storage.ledger import open_ledger
 from service.app import make_app, make_context
-from service.connections import ConnectionLimits, default_connections, limited_connection
 from service.context import Context
+from service.http.connections import ConnectionLimits, default_connections, limited_connection
+from service.worker_process import WorkerProcess
 
-_log = logging.getLogger(__name__)
-_PATIENCE = 30.0
-"""Seconds a worker has to hand its study back."""
-
-_ACCOUNT = "admin"
-_HERE = ("localhost", "127.0.0.1", "[::1]")
-"""Names that only whoever is on this machine uses: health checks do, whatever people call the service."""
+_FIRST_ACCOUNT = "admin"
+_BACKLOG = 2048
+_LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
+"""Host names that are always allowed: health checks on this machine use them."""
 
 
 class ServiceError(BlnSearchError):
@@ -40,22 +31,32 @@ class ServiceError(BlnSearchError):
 
 
 def serve_forever(settings: Settings, host: str, port: int, *, with_worker: bool) -> None:
-    """Until SIGTERM or Ctrl-C. Raises ServiceError where the address cannot be had."""
+    """Serve until SIGTERM or Ctrl-C.
+
+    Args:
+        settings: Settings of the service.
+        host: Address to listen on.
+        port: Port; 0 for a free one.
+        with_worker: Start a worker process as well.
+
+    Raises:
+        ServiceError: The process cannot listen on the address.
+    """
     with closing(open_ledger(settings.database_url)) as ledger, closing(_listen(host, port)) as listener:
-        address = f"http://{_shown(host)}:{listener.getsockname()[1]}"
-        names = (*settings.hosts, _shown(host), *_HERE)
+        url = f"http://{_url_host(host)}:{listener.getsockname()[1]}"
+        names = (*settings.hosts, _url_host(host), *_LOOPBACK_NAMES)
         connections = settings.most_connections or default_connections()
-        known = {"hosts": tuple(one.lower() for one in names), "most_connections": connections}
-        settings = settings.model_copy(update=known)
+        resolved = {"hosts": tuple(name.lower() for name in names), "most_connections": connections}
+        settings = settings.model_copy(update=resolved)
         context = make_context(settings, ledger)
-        _greet(context, address, secretly=not _is_loopback(host))
-        beside = _WorkerBeside(settings) if with_worker else None
+        _print_url(context, url, with_token=_is_loopback(host))
+        worker = WorkerProcess(settings) if with_worker else None
         try:
-            with _signals_heeded_once():
+            with _ignore_reraised_signals():
                 _Server(make_app(context), context).run(sockets=[listener])
         finally:
-            if beside is not None:
-                beside.end()
+            if worker is not None:
+                worker.stop()
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -64,7 +65,7 @@ def _listen(host: str, port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
-        listener.listen(2048)  # who connects from now on is answered once the application is there
+        listener.listen(_BACKLOG)  # clients that connect now are answered as soon as the application runs
     except OSError as error:
         listener.close()
         raise ServiceError(
@@ -73,7 +74,7 @@ def _listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _shown(host: str) -> str:
+def _url_host(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
@@ -84,29 +85,33 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _greet(context: Context, address: str, *, secretly: bool) -> None:
-    """Where the service is; on its first start with a link that lets somebody in, left in the home as well.
+def _print_url(context: Context, url: str, *, with_token: bool) -> None:
+    """Print the URL. On the first start create a token for the first visit and write it to the home folder.
 
-    secretly: only there, as what is printed goes to a container's log, say, and the link would lead nowhere.
+    Args:
+        context: The application's context.
+        url: Address of the service.
+        with_token: Print a link that contains the token. A service for other machines must not: its standard output
+            may be a container's log, and the link would not lead to the service.
     """
-    secret = create_first_token(context.engine, _ACCOUNT)
+    secret = context.ledger.tokens.create_first(_FIRST_ACCOUNT)
     if secret is None:
-        print(f"bln-search: {address}", flush=True)
+        print(f"bln-search: {url}", flush=True)
         return
     file = context.settings.token_file
     file.parent.mkdir(parents=True, exist_ok=True)
     file.touch(mode=0o600)
     file.chmod(0o600)
     file.write_text(secret + "\n", encoding="utf-8")
-    if secretly:
-        print(f"bln-search: {address}\n  an access token for the first visit is in {file}", flush=True)
-    else:
-        print(f"bln-search: {address}/#token={secret}", flush=True)
+    if with_token:
+        print(f"bln-search: {url}/#token={secret}", flush=True)
         print(f"  shown only now; kept for your commands in {file}", flush=True)
+    else:
+        print(f"bln-search: {url}\n  an access token for the first visit is in {file}", flush=True)
 
 
 class _Server(uvicorn.Server):
-    """Says to open streams that it ends, so that they do not hold it up."""
+    """Ends open event streams when it stops, so that they do not delay the shutdown."""
 
     def __init__(self, app: FastAPI, context: Context) -> None:
         super().__init__(
@@ -118,19 +123,19 @@ class _Server(uvicorn.Server):
                 timeout_graceful_shutdown=10,
                 proxy_headers=False,
                 lifespan="on",
-                http=limited_connection(_limits(context.settings), _counted(context)),
-                ws="none",  # an upgrade would leave the limits behind
+                http=limited_connection(_connection_limits(context.settings), _count_refused(context)),
+                ws="none",  # a connection upgraded to WebSocket would bypass the limits
             )
         )
         self.context = context
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """SIGTERM or Ctrl-C."""
-        self.context.feed.closing = True
+        """Handle SIGTERM or Ctrl-C."""
+        self.context.event_feed.closing = True
         super().handle_exit(sig, frame)
 
 
-def _limits(settings: Settings) -> ConnectionLimits:
+def _connection_limits(settings: Settings) -> ConnectionLimits:
     return ConnectionLimits(
         connections=settings.most_connections or default_connections(),
         header_seconds=settings.header_seconds,
@@ -139,14 +144,14 @@ def _limits(settings: Settings) -> ConnectionLimits:
     )
 
 
-def _counted(context: Context) -> Callable[[int], None]:
-    return lambda status: context.metrics.answered("other", "unknown", status, 0.0)
+def _count_refused(context: Context) -> Callable[[int], None]:
+    return lambda status: context.metrics.observe_request("other", "unknown", status, 0.0)
 
 
 @contextmanager
-def _signals_heeded_once() -> Iterator[None]:
-    """When it has ended, uvicorn raises the signal again that ended it; this process ends in its own time."""
-    before = {number: signal.signal(number, _heeded) for number in (signal.SIGINT, signal.SIGTERM)}
+def _ignore_reraised_signals() -> Iterator[None]:
+    """Ignore the signal that uvicorn raises again after its shutdown: the worker must be stopped first."""
+    before = {number: signal.signal(number, _ignore_signal) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
@@ -154,61 +159,5 @@ def _signals_heeded_once() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _heeded(_number: int, _frame: FrameType | None) -> None:
-    """Nothing more to do."""
-
-
-def worker_environment(settings: Settings) -> dict[str, str]:
-    """That of a worker beside: the same database; a password in a file stays there, as the worker reads it, too."""
-    given = settings.database
-    return dict(os.environ) if given is None else {**os.environ, "BLN_SEARCH_DATABASE": given}
-
-
-class _WorkerBeside:
-    """A worker process that is started again when it dies, and ends with this process however that ends."""
-
-    def __init__(self, settings: Settings) -> None:
-        self.settings = settings
-        self.ending = threading.Event()
-        self.lock = threading.Lock()
-        self.process = self._start()
-        self.thread = threading.Thread(target=self._watch, daemon=True, name="worker beside")
-        self.thread.start()
-
-    def _start(self) -> subprocess.Popen[bytes]:
-        program = "from bln_search.cli.main import main; main()"
-        return subprocess.Popen(  # noqa: S603 - this program itself
-            [sys.executable, "-c", program, "worker", "--with-parent"],
-            stdin=subprocess.PIPE,
-            env=worker_environment(self.settings),
-        )
-
-    def _watch(self) -> None:
-        wait = 1.0
-        while True:
-            started = time.monotonic()
-            code = self.process.wait()
-            if self.ending.is_set():
-                return
-            wait = 1.0 if time.monotonic() - started > _PATIENCE else min(2 * wait, _PATIENCE)
-            _log.error("the worker ended with code %d; starting another in %.0f seconds", code, wait)
-            if self.ending.wait(wait):
-                return
-            with self.lock:
-                if self.ending.is_set():
-                    return
-                self.process = self._start()
-
-    def end(self) -> None:
-        """Let it hand its study back."""
-        with self.lock:
-            self.ending.set()
-        self.process.terminate()
-        try:
-            self.process.wait(_PATIENCE)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-        self.thread.join()
-        if self.process.stdin is not None:
-            self.process.stdin.close()
+def _ignore_signal(_number: int, _frame: FrameType | None) -> None:
+    """Do nothing; uvicorn has handled the signal."""

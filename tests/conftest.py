@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
 
@@ -9,9 +10,44 @@ import pytest
 import torch
 from hypothesis import settings
 
+from tests.support import scheduling, templates
+
 ROOT = Path(__file__).parents[1]
 settings.register_profile("fast", max_examples=25, deadline=None)
 settings.load_profile("fast")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """The units of work of `--dist loadgroup` are modules where there is no group."""
+    return scheduling.ModuleScheduling(config, log) if config.getvalue("dist") == "loadgroup" else None
+
+
+def pytest_collection_modifyitems(items):
+    """What takes longest comes first, so that no test process ends with it alone."""
+    items.sort(key=scheduling.rank)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_finish(session):
+    """Leave modules and tests out of every later garbage collection; see to it that groups are seen."""
+    gc.collect()
+    gc.freeze()
+    check_groups(session)
+
+
+def check_groups(session):
+    """Refuse versions of pytest and pytest-xdist that pass groups by in silence (pytest-xdist's issue 1386).
+
+    Ray clusters, browsers and kills of processes must not run beside one another.
+    """
+    if not hasattr(session.config, "workerinput"):
+        return
+    parted = [
+        item.nodeid for item in session.items if item.get_closest_marker("xdist_group") and "@" not in item.nodeid
+    ]
+    if parted:
+        raise pytest.UsageError(f"{parted[0]} is in a group that pytest-xdist does not see: take constraints.txt")
 
 
 @pytest.fixture(autouse=True)
@@ -32,6 +68,12 @@ def home(tmp_path, monkeypatch):
     monkeypatch.setenv("BLN_SEARCH_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("BLN_SEARCH_CACHE", str(tmp_path / "cache"))
     return tmp_path / "home"
+
+
+@pytest.fixture(autouse=True)
+def migrated_copies(monkeypatch):
+    """New SQLite ledgers are copies of a migrated one; processes that a test starts migrate."""
+    templates.use_copies(monkeypatch)
 
 
 def find_real_data() -> Path | None:

@@ -1,12 +1,11 @@
-"""For a researcher's own network: convert, evaluate, apply; and for a study's: export, load."""
+"""Python interface: convert, evaluate, search and configure a network; export and load a network of a study."""
 
-from bln_search.api.apply import apply_configuration
+from bln_search.api.apply import LayeredConfiguration, apply_configuration
 from bln_search.api.convert import convert
 from bln_search.api.evaluate import evaluate_configurations
 from bln_search.api.export import export_network
 from bln_search.api.exported import ExportedNetwork, load
 from bln_search.api.layer_search import RankedLayers, search_layers
-from bln_search.api.layered import LayeredConfiguration
 from bln_search.api.ranked import RankedConfiguration, RankedConfigurations
 from bln_search.api.trained_export import TrainedRow
 

@@ -1,4 +1,4 @@
-"""BatchNorm and LayerNorm layers of an existing network replaced by layers with configurations."""
+"""Replace the BatchNorm and LayerNorm layers of an existing network by layers with configurations."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from bln_search.core.configuration import InferenceConfiguration, Method
-from bln_search.core.enums import Semantics, chosen
+from bln_search.core.enums import Semantics, parse_enum
 from bln_search.core.errors import ModelError
 from bln_search.norms import BN, Normalization, make_norm
-from bln_search.norms.padding import ZeroPadding
+from bln_search.norms.padding import ZeroPaddingHook
 from bln_search.norms.statistics import LayerPopulation, PopulationPair
 
-_OTHERS = (
+_NOT_CONVERTED = (
     nn.GroupNorm,
     nn.SyncBatchNorm,
     nn.BatchNorm3d,
@@ -27,7 +27,11 @@ _OTHERS = (
     nn.LazyBatchNorm2d,
     nn.LazyBatchNorm3d,
 )
-_SAME: dict[type[nn.Module], Method] = {nn.BatchNorm1d: Method.BN, nn.BatchNorm2d: Method.BN, nn.LayerNorm: Method.LN}
+_SAME_METHOD: dict[type[nn.Module], Method] = {
+    nn.BatchNorm1d: Method.BN,
+    nn.BatchNorm2d: Method.BN,
+    nn.LayerNorm: Method.LN,
+}
 
 
 def convert(
@@ -39,26 +43,35 @@ def convert(
 ) -> nn.Module:
     """Replace every `nn.BatchNorm1d`, `nn.BatchNorm2d` and `nn.LayerNorm` of `network` in place, and return it.
 
-    method: `bln` (train the network afterwards: BLN scales differently), or `same`: BatchNorm becomes BN and LayerNorm
-    becomes LN with γ, β, ε and running statistics kept, so that a trained network answers as before and its
-    configurations can be evaluated, among them the network as it is: under its running statistics (`moving`).
-    batch_size: the training mini-batch size m of BLN's weights; by default the size at hand.
-    semantics: `paper` or `reference`. A deep copy keeps the network that was given.
+    A deep copy preserves the original network. Warns (UserWarning) if the network is trained and `method` is not
+    `same`, of normalization layers that are not replaced, and of forward hooks, which are lost with their layers.
 
-    Warns (UserWarning) of a network that was trained already, unless `same` keeps it, of normalization layers that
-    stay what they are, and of forward hooks, which layers that are replaced take with them.
-    Raises ModelError where there is no such layer or no such method, or a layer that cannot be replaced (a subclass
-    with a forward pass of its own), ValueError for other arguments than these; the network is then untouched.
+    Args:
+        network: The network; it is changed in place.
+        method: `bln`, `bn`, `ln`, `mbn` or `brn`: train the network afterwards, because the method scales differently.
+            Or `same`: BatchNorm becomes BN and LayerNorm becomes LN with their γ, β, ε and running statistics, so that
+            a trained network answers as before; its configurations, among them its running statistics (`moving`), can
+            then be evaluated.
+        batch_size: The training mini-batch size m of BLN's weights; by default the size of the present mini-batch.
+        semantics: `paper` or `reference`.
+
+    Returns:
+        The network.
+
+    Raises:
+        ModelError: There is no such layer or no such method, or a layer cannot be replaced (a subclass with another
+            forward pass). The network is unchanged.
+        ValueError: Another argument is invalid. The network is unchanged.
     """
-    chosen(Semantics, semantics, "semantics")
+    parse_enum(Semantics, semantics, "semantics")
     if batch_size is not None and (not isinstance(batch_size, Integral) or batch_size < 1):
         raise ValueError(f"batch_size is a whole number of at least 1, not {batch_size!r}")
     modules: list[tuple[str, nn.Module]] = list(network.named_modules(remove_duplicate=False))
-    found = {name: module for name, module in modules if isinstance(module, tuple(_SAME))}
+    found = {name: module for name, module in modules if isinstance(module, tuple(_SAME_METHOD))}
     if not found:
         if any(isinstance(module, Normalization) for _, module in modules):
-            raise ModelError("the layers of this network are converted already: go on with it as it is")
-        raise ModelError(_nothing(network, modules))
+            raise ModelError("the layers of this network are converted already: use it without converting it again")
+        raise ModelError(_no_layer_message(network, modules))
     if method != "same" and method not in list(Method):
         raise ModelError(f"there is no method {method!r}: choose bln, bn, ln, mbn, brn or same")
     replacement_of: dict[nn.Module, Normalization] = {}
@@ -66,67 +79,69 @@ def convert(
         if module not in replacement_of:
             like = _nearest(modules, module)
             replacement_of[module] = _replacement(name, module, like, method, batch_size, semantics)
-    _share(replacement_of)
+    _share_parameters(replacement_of)
     _warn(modules, found, method)
     if "" in found:
         return replacement_of[found[""]]
     for name, module in found.items():
         parent, _, attribute = name.rpartition(".")
         setattr(network.get_submodule(parent), attribute, replacement_of[module])
-    _keep_from_nesting(network, keep_zeros=method == "same")
+    _disable_nested_tensors(network, keep_zeros=method == "same")
     return network
 
 
-def _keep_from_nesting(network: nn.Module, *, keep_zeros: bool) -> None:
-    """Encoders of torch hand nested tensors to layers they take for LayerNorm's; these take plain ones.
+def _disable_nested_tensors(network: nn.Module, *, keep_zeros: bool) -> None:
+    """Disable nested tensors in torch's encoders, which the layers of bln-search do not accept.
 
-    keep_zeros: answer with zeros where there is padding, as nested tensors do.
+    keep_zeros: Return zeros at padding positions, as nested tensors do.
     """
     for encoder in network.modules():
         if isinstance(encoder, nn.TransformerEncoder):
             if keep_zeros and encoder.use_nested_tensor:
-                zeros = ZeroPadding(getattr(encoder, "mask_check", True))
+                zeros = ZeroPaddingHook(getattr(encoder, "mask_check", True))
                 encoder.layers[-1].register_forward_hook(zeros, with_kwargs=True)
             encoder.use_nested_tensor = False
 
 
-def _nothing(network: nn.Module, modules: Sequence[tuple[str, nn.Module]]) -> str:
+def _no_layer_message(network: nn.Module, modules: Sequence[tuple[str, nn.Module]]) -> str:
     """Why there is no layer to convert."""
-    left = _left(modules, "; it has {}, which is not replaced")
+    left = _not_replaced(modules, "; it has {}, which is not replaced")
     if any(isinstance(module, torch.jit.ScriptModule) for _, module in modules):
         return (
-            f"this {_kind(network)} has no layer to convert that is not compiled by torch.jit{left}: convert the "
+            f"this {_class_name(network)} has no layer to convert that is not compiled by torch.jit{left}: convert the "
             "network before it is scripted or traced"
         )
     return (
-        f"this {_kind(network)} has no BatchNorm1d, BatchNorm2d or LayerNorm layer to convert{left}: put BLN layers "
-        "into it where it should be normalized"
+        f"this {_class_name(network)} has no BatchNorm1d, BatchNorm2d or LayerNorm layer to convert{left}: add BLN "
+        "layers where it should be normalized"
     )
 
 
-def _kind(module: nn.Module) -> str:
-    """The name of a module's class, also of one that was compiled."""
+def _class_name(module: nn.Module) -> str:
+    """The name of a module's class, also for a module compiled by torch.jit."""
     return str(module.original_name) if isinstance(module, torch.jit.ScriptModule) else type(module).__name__
 
 
-def _normalizes(module: nn.Module) -> bool:
-    """Is this a normalization layer that is not replaced, as far as its class or the name of its class says?"""
-    if isinstance(module, _OTHERS):
+def _is_other_norm(module: nn.Module) -> bool:
+    """Is this, by its class or its class name, a normalization layer that is not replaced?"""
+    if isinstance(module, _NOT_CONVERTED):
         return True
-    if isinstance(module, (*_SAME, Normalization)) or next(module.children(), None) is not None:
+    if isinstance(module, (*_SAME_METHOD, Normalization)) or next(module.children(), None) is not None:
         return False
-    kind = _kind(module)
-    return "norm" in kind.lower() and not kind.startswith("_")  # a reparametrization of torch does
+    kind = _class_name(module)
+    return "norm" in kind.lower() and not kind.startswith(
+        "_"
+    )  # classes of torch's reparametrizations start with an underscore
 
 
-def _left(modules: Sequence[tuple[str, nn.Module]], said: str) -> str:
-    """The kinds of normalization layers that are not replaced, put into `said`; nothing where there are none."""
-    kinds = sorted({_kind(module) for _, module in modules if _normalizes(module)})
-    return said.format(", ".join(kinds)) if kinds else ""
+def _not_replaced(modules: Sequence[tuple[str, nn.Module]], template: str) -> str:
+    """The class names of normalization layers that are not replaced, in `template`; empty if there are none."""
+    kinds = sorted({_class_name(module) for _, module in modules if _is_other_norm(module)})
+    return template.format(", ".join(kinds)) if kinds else ""
 
 
 def _warn(modules: Sequence[tuple[str, nn.Module]], found: Mapping[str, nn.Module], method: Method | str) -> None:
-    left = _left(modules, "{} layers of this network are not replaced and stay as they are")
+    left = _not_replaced(modules, "{} layers of this network are not replaced and stay as they are")
     if left:
         warnings.warn(left, stacklevel=3)
     hooked = [name for name, module in found.items() if module._forward_hooks or module._forward_pre_hooks]
@@ -149,16 +164,16 @@ def _replacement(
     batch_size: int | None,
     semantics: Semantics | str,
 ) -> Normalization:
-    """like: a tensor of the network, for the type and device of a layer that has none of its own."""
+    """The layer that replaces `module`. like: a tensor with the dtype and device of a layer without parameters."""
     assert isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d | nn.LayerNorm)
-    kind = next(kind for kind in _SAME if isinstance(module, kind))
+    kind = next(kind for kind in _SAME_METHOD if isinstance(module, kind))
     if getattr(module.forward, "__func__", None) is not kind.forward:
         raise ModelError(_refusal(name, type(module), kind))
-    own = _SAME[kind]
+    same_method = _SAME_METHOD[kind]
     kept = method == "same"
     features, axis = _features(name, module)
     norm = make_norm(
-        own if kept else method,
+        same_method if kept else method,
         features,
         semantics=semantics,
         epsilon=module.eps if kept else None,
@@ -168,7 +183,7 @@ def _replacement(
     _copy_parameters(norm, module, like)
     if isinstance(norm, BN) and kept and isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
         _keep_running_statistics(norm, module)
-    norm.replaces = kept
+    norm.replaces_torch_layer = kept
     norm.train(module.training)
     return norm
 
@@ -199,10 +214,10 @@ def _nearest(modules: Sequence[tuple[str, nn.Module]], layer: nn.Module) -> Tens
 def _copy_parameters(
     norm: Normalization, module: nn.BatchNorm1d | nn.BatchNorm2d | nn.LayerNorm, like: Tensor | None
 ) -> None:
-    """γ and β as they are, on their device and of their type; where there are none, ones and zeros that never train."""
-    held = next((value for value in module.state_dict().values() if value.is_floating_point()), like)
-    if held is not None:
-        norm.to(device=held.device, dtype=held.dtype)
+    """Copy γ and β with device and dtype; without them the layer gets fixed ones and zeros."""
+    reference = next((value for value in module.state_dict().values() if value.is_floating_point()), like)
+    if reference is not None:
+        norm.to(device=reference.device, dtype=reference.dtype)
     for parameter, source in ((norm.weight, module.weight), (norm.bias, module.bias)):
         present: Tensor | None = source
         if present is not None:
@@ -210,28 +225,28 @@ def _copy_parameters(
         parameter.requires_grad_(present is not None and present.requires_grad)
 
 
-def _share(replacement_of: Mapping[nn.Module, Normalization]) -> None:
-    """Where layers had the same γ or β, as those of the time steps of a recurrent layer do, the new ones have too."""
-    made: dict[Tensor, nn.Parameter] = {}
+def _share_parameters(replacement_of: Mapping[nn.Module, Normalization]) -> None:
+    """Share γ and β between the new layers if the old ones shared them, as the time steps of a recurrent layer do."""
+    parameter_of: dict[Tensor, nn.Parameter] = {}
     for module, norm in replacement_of.items():
         for name, parameter in list(norm.named_parameters()):
             source = getattr(module, name)
             if source is not None:
-                setattr(norm, name, made.setdefault(source, parameter))
+                setattr(norm, name, parameter_of.setdefault(source, parameter))
 
 
 def _keep_running_statistics(norm: BN, module: nn.BatchNorm1d | nn.BatchNorm2d) -> None:
-    """The moving averages of a BatchNorm as population values, and the configuration TT-- that reads them."""
+    """Copy the running statistics of a BatchNorm as population values; the configuration TT-- reads them."""
     if module.running_mean is None or module.running_var is None:
         return
     norm.running = torch.stack([module.running_mean, module.running_var])
-    deviation = torch.sqrt(module.running_var + norm.reading.epsilon)
+    deviation = torch.sqrt(module.running_var + norm.formula_variant.epsilon)
     pair = PopulationPair(module.running_mean.unsqueeze(0), deviation.unsqueeze(0))
     norm.configure(InferenceConfiguration("TT--"), LayerPopulation(pair, None))
 
 
 def _features(name: str, module: nn.BatchNorm1d | nn.BatchNorm2d | nn.LayerNorm) -> tuple[int, int]:
-    """How many features the layer has, and at which axis."""
+    """The number of features of a layer, and their axis."""
     if not isinstance(module, nn.LayerNorm):
         return module.num_features, 1
     if len(module.normalized_shape) != 1:

@@ -1,4 +1,4 @@
-"""What stands in an export's configuration.json: everything that loading it needs, and where it comes from."""
+"""The schema of an export's configuration.json: what loading needs, and the origin of the network."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from bln_search.core.configuration import Method
 from bln_search.core.enums import PopulationEstimate, Semantics
-from bln_search.specs.arm import ConfigurationWord
+from bln_search.specs.arm import ConfigurationCode
 from bln_search.specs.data import Standardization
 
 FORMAT = 1
-"""Version of the folder's layout; raised when an older bln-search could not read it."""
+"""Version of the export format; incremented when an older bln-search could not read it."""
 
 
 class _Part(BaseModel):
@@ -20,7 +20,7 @@ class _Part(BaseModel):
 
 
 class ModelDescription(_Part):
-    """The network: its name, its options, the shape of one example, how many classes, and what they are called."""
+    """The model: name, options, shape of one example, number and names of the classes."""
 
     name: str
     options: dict[str, Any]
@@ -30,7 +30,7 @@ class ModelDescription(_Part):
 
 
 class NormalizationDescription(_Part):
-    """What its normalization layers are made with. batch_size: the training mini-batch size m."""
+    """Options of the normalization layers. batch_size: the training mini-batch size m."""
 
     method: Method
     semantics: Semantics
@@ -42,13 +42,14 @@ class NormalizationDescription(_Part):
 
 
 class RowDescription(_Part):
-    """The row of the ranked table.
+    """The exported row of the ranked table.
 
-    deterministic: is the answer to an example independent of the other examples of its mini-batch?
-    largest_batch_size: of mini-batches it is defined for, None without a bound.
+    Attributes:
+        deterministic: The answer to an example is independent of the other examples of its mini-batch.
+        largest_batch_size: Largest mini-batch for which the configuration is defined; None without a bound.
     """
 
-    configuration: ConfigurationWord
+    configuration: ConfigurationCode
     estimate: PopulationEstimate | None
     batch_size: int
     deterministic: bool
@@ -65,7 +66,7 @@ class Figure(_Part):
 
 
 class Figures(_Part):
-    """By split: over `seeds` seeds, and of the seed that was exported."""
+    """Figures by split: over all seeds, and of the exported seed."""
 
     seeds: int
     over_seeds: dict[str, Figure]
@@ -89,7 +90,13 @@ class Origin(_Part):
 
 
 class Description(_Part):
-    """The whole. folded: do the programs hold affine steps for normalization layers? files: SHA-256 of each."""
+    """The content of configuration.json.
+
+    Attributes:
+        folded: The programs have affine steps instead of normalization layers.
+        not_folded_because: Why they have not.
+        files: SHA-256 of each file.
+    """
 
     format: Literal[1]
     model: ModelDescription

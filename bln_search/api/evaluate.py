@@ -1,4 +1,4 @@
-"""A network and its loaders in, the ranked table out."""
+"""Evaluate a network under every configuration and rank the results."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from torch import Tensor, nn
 
 from bln_search.api.ranked import RankedConfigurations
 from bln_search.core.configuration import Source
-from bln_search.core.enums import Correction, PopulationEstimate, Split, chosen
+from bln_search.core.enums import Correction, PopulationEstimate, Split, parse_enum
 from bln_search.core.errors import DataError
 from bln_search.core.records import Evaluation, EvaluationKey, Outcomes
-from bln_search.evaluation import evaluate_split, gather_frozen
-from bln_search.evaluation.batches import MiniBatch, completed, mini_batches
+from bln_search.evaluation import collect_frozen_moments, evaluate_split
+from bln_search.evaluation.batches import MiniBatch, fill_last_batch, mini_batches
 from bln_search.evaluation.class_counts import ClassCounts
 from bln_search.evaluation.memory import MEMORY_LIMIT
-from bln_search.evaluation.scoring import Score, check_classes, cross_entropy, kind_of
+from bln_search.evaluation.scoring import Score, check_class_targets, cross_entropy, describe_type
 from bln_search.norms import Normalization
-from bln_search.norms.moment_collection import GatheredMoments
+from bln_search.norms.moment_collection import LayerMoments
 from bln_search.norms.network_layers import (
-    Gathered,
-    as_deployed,
+    MomentsByEstimate,
     find_norms,
+    layer_estimates,
     network_configurations,
     network_populations,
-    own_estimates,
+    row_before_conversion,
 )
-from bln_search.norms.row_tensor import Populations, Row
-from bln_search.ranking.leaderboard import Scored, rank
+from bln_search.norms.row_tensor import Populations, RowSpec
+from bln_search.ranking.leaderboard import TrialEvaluation, rank
 
 Loader = Iterable[Any]
 """Yields (inputs, targets): tensors whose first axis holds examples; a `DataLoader` for instance."""
@@ -45,7 +45,7 @@ def evaluate_configurations(
     *,
     test_loader: Loader | None = None,
     batch_sizes: Sequence[int] | None = None,
-    gathered: Mapping[PopulationEstimate, Mapping[str, GatheredMoments]] | None = None,
+    gathered: Mapping[PopulationEstimate, Mapping[str, LayerMoments]] | None = None,
     correction: Correction | str = Correction.BESSEL,
     per_slot: bool = False,
     score: Score = cross_entropy,
@@ -54,26 +54,35 @@ def evaluate_configurations(
 ) -> RankedConfigurations:
     """Evaluate `network` under every configuration of its normalization layers, in one pass, ranked on validation.
 
-    train_loader: the mini-batches of the population, usually the training data; its values are their means with the
-    weights as they are. It yields inputs, alone or with targets, which are not read.
-    validation_loader: decides the order. test_loader: reported beside it. Both give mini-batches of the inference
-    size; a shorter last one is filled up with examples that do not count. batch_sizes: other inference mini-batch
-    sizes to evaluate instead; the split is then held in memory.
-    gathered: further population estimates, as `bln_search.norms.moment_collection` collects them during training.
-    score: from outputs and targets to per-example losses and correctness; by default softmax cross-entropy.
-    one_pass=False evaluates configuration by configuration, for a network whose other layers mix examples.
-    memory_limit: bytes of the largest activation of all configurations together.
+    BLN layers without a batch_size get the largest training mini-batch size; otherwise the network is not changed.
 
-    Layers of BLN without a batch_size take the largest training mini-batch size; else the network is left as it was.
-    Raises ModelError or DataError, saying what to change, ValueError for other words or sizes than there are.
+    Args:
+        network: A network with normalization layers of bln-search.
+        train_loader: Mini-batches for the population values, usually the training data; the values are means over the
+            mini-batches with the present weights. It yields inputs, alone or with targets, which are not read.
+        validation_loader: Mini-batches (inputs, targets) of the inference size; their loss ranks the rows. A shorter
+            last mini-batch is filled up with examples that do not count.
+        test_loader: Mini-batches whose figures are reported too.
+        batch_sizes: Other inference mini-batch sizes; the splits are then loaded into memory.
+        gathered: Further population estimates, as `bln_search.norms.moment_collection` collects them during training.
+        correction: Correction of population deviations: `bessel` or `total`.
+        per_slot: Feature populations have a value for each slot of the mini-batch.
+        score: Maps outputs and targets to per-example losses and correctness; by default softmax cross-entropy.
+        one_pass: False evaluates one configuration after the other, for a network whose other layers mix examples.
+        memory_limit: Bytes of the largest activation of all configurations together.
+
+    Raises:
+        ModelError: The network cannot be evaluated; the message says what to change.
+        DataError: A loader yields something else than mini-batches; the message says what to change.
+        ValueError: Another argument is invalid.
     """
-    asked_correction = chosen(Correction, correction, "correction")
+    parsed_correction = parse_enum(Correction, correction, "correction")
     if batch_sizes is not None and not _are_sizes(batch_sizes):
         raise ValueError(f"batch_sizes is a list of whole numbers of at least 1, as in [1, 25], not {batch_sizes!r}")
     layers = find_norms(network)
     device = next(network.parameters()).device
     every = every_estimate(network, layers, train_loader, device, gathered)
-    populations = network_populations(layers, every, asked_correction, per_slot=per_slot)
+    populations = network_populations(layers, every, parsed_correction, per_slot=per_slot)
     rows = _rows(layers, every)
     results: list[Evaluation] = []
     classes = ClassCounts()
@@ -96,16 +105,16 @@ def evaluate_configurations(
                 memory_limit=memory_limit,
             )
     return RankedConfigurations(
-        board=rank(Scored(arm="network", seed=0, evaluation=result) for result in results),
+        board=rank(TrialEvaluation(arm="network", seed=0, evaluation=result) for result in results),
         populations=_by_name(layers, every, populations),
         outcomes=_outcomes(results),
         guess=classes.guess,
         per_slot=per_slot and any(layer.batch_size != 1 for layer in layers.values()),
-        deployed=as_deployed(layers, every[PopulationEstimate.FROZEN]),
+        deployed=row_before_conversion(layers, every[PopulationEstimate.FROZEN]),
     )
 
 
-def _rows(layers: Mapping[str, Normalization], every: Gathered) -> list[Row]:
+def _rows(layers: Mapping[str, Normalization], every: MomentsByEstimate) -> list[RowSpec]:
     """Every configuration, under each estimate of the statistics that it takes from the population."""
     statistics = {
         estimate: {statistic for name in moments for statistic in layers[name].method.statistics}
@@ -117,10 +126,10 @@ def _rows(layers: Mapping[str, Normalization], every: Gathered) -> list[Row]:
         if configuration.uses_memory and PopulationEstimate.MEMORY not in every:
             continue
         if not configuration.uses_population:
-            rows.append(Row(configuration, None))
+            rows.append(RowSpec(configuration, None))
             continue
         read = {one for one, source in configuration.sources.items() if source is Source.POPULATION}
-        rows += [Row(configuration, estimate) for estimate, known in statistics.items() if read <= known]
+        rows += [RowSpec(configuration, estimate) for estimate, known in statistics.items() if read <= known]
     return rows
 
 
@@ -134,104 +143,102 @@ def every_estimate(
     layers: Mapping[str, Normalization],
     loader: Loader,
     device: torch.device,
-    gathered: Gathered | None,
-) -> dict[PopulationEstimate, Mapping[str, GatheredMoments]]:
-    """What the layers have gathered by themselves, what was handed in, and the `frozen` population where it was not.
+    gathered: MomentsByEstimate | None,
+) -> dict[PopulationEstimate, Mapping[str, LayerMoments]]:
+    """The estimates that the layers collected, those of `gathered`, and `frozen` unless `gathered` has it.
 
-    Raises DataError where what was handed in is not of these layers.
+    Raises DataError if `gathered` belongs to other layers.
     """
-    given = dict(gathered or {})
-    given.setdefault(PopulationEstimate.FROZEN, _gather_population(network, layers, loader, device))
-    _check_names(given, layers)
-    return {**own_estimates(layers, given[PopulationEstimate.FROZEN]), **given}
+    estimates = dict(gathered or {})
+    estimates.setdefault(PopulationEstimate.FROZEN, _gather_population(network, layers, loader, device))
+    _check_names(estimates, layers)
+    return {**layer_estimates(layers, estimates[PopulationEstimate.FROZEN]), **estimates}
 
 
 def _gather_population(
     network: nn.Module, layers: Mapping[str, Normalization], loader: Loader, device: torch.device
-) -> dict[str, GatheredMoments]:
-    """The `frozen` population over training mini-batches; layers without a batch_size take that of the largest.
+) -> dict[str, LayerMoments]:
+    """The `frozen` population over training mini-batches; layers without a batch_size get the largest mini-batch size.
 
-    While they have none, their weights are those of the mini-batch at hand, and smaller ones are left out. Warns
-    (UserWarning) of layers that no mini-batch reached.
+    Without a batch_size a layer uses the weights of the present mini-batch, and smaller mini-batches are excluded.
+    Warns (UserWarning) of layers that no mini-batch reached.
     """
     batches = _inputs(loader, device, "train_loader")
     first = next(batches, None)
     if first is None:
         raise DataError("train_loader yields no mini-batch: population values need at least one")
-    gathered = gather_frozen(network, chain([first], batches))
+    gathered = collect_frozen_moments(network, chain([first], batches))
     size = max(moments.batch_size for moments in gathered.values())
     for layer in layers.values():
         layer.batch_size = layer.batch_size or size
-    missed = [name for name in layers if name not in gathered]
-    if missed:
+    unreached = [name for name in layers if name not in gathered]
+    if unreached:
         warnings.warn(
-            f"no mini-batch of train_loader reached the layer {missed[0]} in evaluation mode: its configuration makes "
-            "no difference here. If it should, the network calls another module than this one, as one kept in a list",
+            f"no mini-batch of train_loader reached the layer {unreached[0]} in evaluation mode: its configuration "
+            "makes no difference here. If it should, the network calls another module than this one, "
+            "for example one kept in a list",
             stacklevel=4,
         )
     return gathered
 
 
-def _check_names(gathered: Gathered, layers: Mapping[str, Normalization]) -> None:
-    """Raise DataError where an estimate is not of these layers, or lacks one that training mini-batches reach.
-
-    Raises ValueError for a name that is not an estimate's.
-    """
+def _check_names(gathered: MomentsByEstimate, layers: Mapping[str, Normalization]) -> None:
+    """Raise DataError if an estimate belongs to other layers or lacks a layer, ValueError for unknown estimates."""
     for name in gathered:
-        chosen(PopulationEstimate, name, "gathered: a population estimate")
+        parse_enum(PopulationEstimate, name, "gathered: a population estimate")
     reached = gathered[PopulationEstimate.FROZEN].keys()
     for estimate, moments in gathered.items():
-        different = sorted(moments.keys() - layers.keys()) or sorted(reached - moments.keys())
-        if different:
-            where = "only there" if different[0] in moments else "not there"
+        mismatched = sorted(moments.keys() - layers.keys()) or sorted(reached - moments.keys())
+        if mismatched:
+            where = "only there" if mismatched[0] in moments else "not there"
             raise DataError(
-                f"gathered[{str(estimate)!r}] is not of this network's layers: {different[0]} is {where}; gather from "
+                f"gathered[{str(estimate)!r}] is not of this network's layers: {mismatched[0]} is {where}; gather from "
                 "the very network that is evaluated, neither from one around it (DataParallel, torch.compile) nor "
                 "from one inside it"
             )
 
 
 def split_batches(loader: Loader, device: torch.device, name: str, score: Score) -> list[MiniBatch]:
-    """A split in memory, a shorter last mini-batch filled up. Raises DataError where it is empty."""
-    held = list(completed(scored_pairs(loader, device, name, score)))
-    if not held:
+    """Load a split into memory; a shorter last mini-batch is filled up. Raises DataError for an empty split."""
+    batches = list(fill_last_batch(scored_pairs(loader, device, name, score)))
+    if not batches:
         raise DataError(f"{name} yields no mini-batch")
-    return held
+    return batches
 
 
 def _batchings(
     batches: Iterator[MiniBatch], batch_sizes: Sequence[int] | None, name: str
 ) -> Iterator[tuple[int, Iterable[MiniBatch]]]:
-    """Each inference mini-batch size with its mini-batches."""
+    """Every inference mini-batch size with its mini-batches."""
     if batch_sizes is not None:
-        held = list(batches)
-        if not held:
+        loaded = list(batches)
+        if not loaded:
             raise DataError(f"{name} yields no mini-batch")
-        inputs, targets = torch.cat([x for x, _ in held]), torch.cat([y for _, y in held])
+        inputs, targets = torch.cat([x for x, _ in loaded]), torch.cat([y for _, y in loaded])
         yield from ((size, mini_batches(inputs, targets, size)) for size in dict.fromkeys(batch_sizes))
         return
     first = next(batches, None)
     if first is None:
         raise DataError(f"{name} yields no mini-batch")
-    yield len(first[0]), completed(chain([first], batches))
+    yield len(first[0]), fill_last_batch(chain([first], batches))
 
 
 def scored_pairs(loader: Loader, device: torch.device, name: str, score: Score) -> Iterator[MiniBatch]:
-    """Mini-batches whose targets can be classes, where it is cross-entropy that scores them."""
+    """Mini-batches (inputs, targets); the targets are checked to be classes if cross-entropy scores them."""
     for inputs, targets in _pairs(loader, device, name):
         if score is cross_entropy:
-            check_classes(targets, name)
+            check_class_targets(targets, name)
         yield inputs, targets
 
 
 def _inputs(loader: Loader, device: torch.device, name: str) -> Iterator[Tensor]:
-    """Copies of the inputs of a loader, whether it has targets beside them or not."""
+    """Copies of the inputs of a loader, which may yield targets too."""
     for batch in loader:
         inputs = batch[0] if isinstance(batch, list | tuple) and len(batch) in (1, 2) else batch
         if not isinstance(inputs, Tensor):
             raise DataError(
                 f"{name} must yield inputs, or (inputs, targets), tensors with examples on the first axis, as a "
-                f"torch.utils.data.DataLoader does; it yields {kind_of(batch)}"
+                f"torch.utils.data.DataLoader does; it yields {describe_type(batch)}"
             )
         if not inputs.ndim:
             raise DataError(f"{name} yields single examples: put the data set into a torch.utils.data.DataLoader")
@@ -241,13 +248,13 @@ def _inputs(loader: Loader, device: torch.device, name: str) -> Iterator[Tensor]
 
 
 def _pairs(loader: Loader, device: torch.device, name: str) -> Iterator[MiniBatch]:
-    """Copies of what a loader yields: it may refill the same tensors while earlier ones are still held here."""
+    """Copies of a loader's mini-batches, because a loader may reuse its tensors."""
     for batch in loader:
         whole = isinstance(batch, list | tuple) and len(batch) == 2
         if not whole or not all(isinstance(part, Tensor) for part in batch):
             raise DataError(
                 f"{name} must yield (inputs, targets), two tensors with examples on the first axis, as a "
-                f"torch.utils.data.DataLoader does; it yields {kind_of(batch)}"
+                f"torch.utils.data.DataLoader does; it yields {describe_type(batch)}"
             )
         inputs, targets = batch
         if not inputs.ndim or not targets.ndim:
@@ -258,7 +265,7 @@ def _pairs(loader: Loader, device: torch.device, name: str) -> Iterator[MiniBatc
 
 
 def _by_name(
-    layers: Mapping[str, Normalization], every: Gathered, populations: Populations
+    layers: Mapping[str, Normalization], every: MomentsByEstimate, populations: Populations
 ) -> dict[PopulationEstimate, dict[str, Any]]:
     reached = {name: populations[layer] for name, layer in layers.items() if layer in populations}
     return {

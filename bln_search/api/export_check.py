@@ -1,4 +1,4 @@
-"""Does every form of an exported network answer alike?"""
+"""Compare the outputs of all forms of an exported network."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import torch
 from torch import Tensor, nn
 
 from bln_search.api.runtimes import Program
-from bln_search.core.undefined_reasons import more_than_slots
+from bln_search.core.undefined_reasons import too_few_slots
 
 TOLERANCE = 1e-5
-"""Largest difference of outputs that is let pass, in units of the largest output where that is above one."""
+"""Largest accepted difference of outputs, relative to the largest output if that is above 1."""
 
 BATCH_SIZES = (1, 25, 100)
 
 
 @dataclass(frozen=True)
 class SizeParity:
-    """One mini-batch size: the largest difference from eager by form; or why the configuration is undefined there."""
+    """One mini-batch size: the largest difference from the eager network by form; or why it is undefined."""
 
     batch_size: int
     largest_output: float | None
@@ -30,14 +30,14 @@ class SizeParity:
 
     @property
     def failing(self) -> dict[str, float]:
-        """The differences beyond the tolerance, as one that is not a number always is."""
+        """The differences beyond the tolerance; NaN always is."""
         allowed = TOLERANCE * max(1.0, self.largest_output or 0.0)
         return {form: value for form, value in self.differences.items() if not value <= allowed}
 
 
 @dataclass(frozen=True)
 class Parity:
-    """Every size. inputs: what was put in, in words."""
+    """The comparison at every mini-batch size. inputs: description of the inputs."""
 
     inputs: str
     sizes: tuple[SizeParity, ...]
@@ -49,9 +49,11 @@ class Parity:
 
     @property
     def largest_difference(self) -> float:
-        """Over all sizes and forms; not a number where one of them is not."""
-        found = [difference for size in self.sizes for difference in size.differences.values()]
-        return max(found, key=lambda difference: difference if isfinite(difference) else float("inf"), default=0.0)
+        """The largest difference over all sizes and forms; NaN if one of them is NaN."""
+        differences = [difference for size in self.sizes for difference in size.differences.values()]
+        return max(
+            differences, key=lambda difference: difference if isfinite(difference) else float("inf"), default=0.0
+        )
 
     def as_json(self) -> dict[str, Any]:
         """For parity.json; a difference that is not a number is null."""
@@ -73,7 +75,7 @@ def compare(
     sizes = []
     for batch_size in BATCH_SIZES:
         if largest is not None and batch_size > largest:
-            sizes.append(SizeParity(batch_size, None, {}, more_than_slots(largest, batch_size)))
+            sizes.append(SizeParity(batch_size, None, {}, too_few_slots(largest, batch_size)))
             continue
         x = inputs[torch.arange(batch_size) % len(inputs)]
         expected = eager(x)

@@ -1,4 +1,4 @@
-"""A network taken along: raw inputs in, logits out, under one configuration."""
+"""An exported network: raw inputs in, logits out, under one configuration."""
 
 from __future__ import annotations
 
@@ -63,15 +63,19 @@ class ExportedNetwork(nn.Module):
 
 
 def load(folder: str | Path) -> ExportedNetwork:
-    """The network that `bln-search export` wrote into `folder`, in evaluation mode on the CPU.
+    """Load the network that `bln-search export` wrote into `folder`, in evaluation mode on the CPU.
 
-    It takes inputs as the data set gives them, and its layers have configuration and population values. Neither the
-    study's database nor its data are needed. Raises DataError where the folder is not an export, of another format, or
-    damaged.
+    It takes inputs as the data set provides them. Neither the study's database nor its data are needed.
+
+    Args:
+        folder: The export.
+
+    Raises:
+        DataError: The folder is not an export, has another format, or is damaged.
     """
-    place = Path(folder)
-    description = read_description(place)
-    state = _read_weights(place / WEIGHTS, description.files.get(WEIGHTS, ""))
+    path = Path(folder)
+    description = read_description(path)
+    state = _read_weights(path / WEIGHTS, description.files.get(WEIGHTS, ""))
     try:
         standardization = StandardizedInputs(
             *(state[f"standardization.{name}"].numpy() for name in ("mean", "deviation"))
@@ -79,18 +83,18 @@ def load(folder: str | Path) -> ExportedNetwork:
         exported = ExportedNetwork(standardization, empty_network(description))
         exported.load_state_dict(state)
     except (KeyError, RuntimeError) as error:
-        raise DataError(f"{place / WEIGHTS} does not belong to the network of {CONFIGURATION}: {error}") from None
+        raise DataError(f"{path / WEIGHTS} does not belong to the network of {CONFIGURATION}: {error}") from None
     for name, layer in find_norms(exported.network).items():
         if layer.configuration != description.row.configuration:
             raise DataError(
-                f"{place / CONFIGURATION} says {description.row.configuration}, the layer {name} was written under "
+                f"{path / CONFIGURATION} says {description.row.configuration}, the layer {name} was written under "
                 f"{layer.configuration}: one of the two was changed; export the study again"
             )
     return exported.eval()
 
 
 def empty_network(description: Description) -> nn.Module:
-    """The described network before its weights are put in."""
+    """Build the described network without its weights."""
     model, normalization = description.model, description.normalization
     norm = partial(
         make_norm,
@@ -104,7 +108,7 @@ def empty_network(description: Description) -> nn.Module:
 
 
 def read_description(folder: Path) -> Description:
-    """What configuration.json says. Raises DataError where it is absent, damaged, or of another format."""
+    """Read configuration.json. Raises DataError if it is missing, damaged, or of another format."""
     path = folder / CONFIGURATION
     try:
         content: Any = json.loads(path.read_bytes())

@@ -1,4 +1,4 @@
-"""A folder that is written whole or not at all."""
+"""Write a folder atomically."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bln_search.api.exported import read_description
 from bln_search.core.errors import DataError, ExportError, StorageFullError
-from bln_search.core.files import NO_ROOM
+from bln_search.core.files import DISK_FULL_ERRNOS
 
 
 def check_target(folder: Path, *, overwrite: bool) -> None:
@@ -24,38 +24,42 @@ def check_target(folder: Path, *, overwrite: bool) -> None:
     try:
         read_description(folder)
     except DataError:
-        raise ExportError(f"{folder} holds something else than an export: give an empty or a new folder") from None
+        raise ExportError(f"{folder} has other content than an export: give an empty or a new folder") from None
     if not overwrite:
-        raise ExportError(f"{folder} holds an export already: give another folder, or --overwrite to replace it")
+        raise ExportError(f"{folder} has an export already: give another folder, or --overwrite to replace it")
 
 
 @contextmanager
-def unfinished(folder: Path, *, overwrite: bool) -> Iterator[Path]:
-    """A folder to write into, beside `folder`, which it becomes when the block ends; when it fails, nothing is left.
+def atomic_folder(folder: Path, *, overwrite: bool) -> Iterator[Path]:
+    """Yield a temporary folder that becomes `folder` when the block ends without an error.
 
-    Raises StorageFullError where the disk is full, ExportError where the folder cannot be written.
+    Raises:
+        StorageFullError: The disk is full.
+        ExportError: The folder cannot be written.
     """
     target = folder.absolute()
-    beside = next(parent for parent in target.parents if parent.exists())
+    parent_folder = next(parent for parent in target.parents if parent.exists())
     try:
-        with tempfile.TemporaryDirectory(dir=beside, prefix=f".{target.name}-", ignore_cleanup_errors=True) as holder:
+        with tempfile.TemporaryDirectory(
+            dir=parent_folder, prefix=f".{target.name}-", ignore_cleanup_errors=True
+        ) as holder:
             part = Path(holder) / "part"
             part.mkdir()
             yield part
-            check_target(folder, overwrite=overwrite)  # meanwhile somebody may have written there
-            _put(part, target, Path(holder) / "before")
+            check_target(folder, overwrite=overwrite)  # another process may have written there meanwhile
+            _move_into_place(part, target, Path(holder) / "before")
     except OSError as error:
-        if error.errno in NO_ROOM:
+        if error.errno in DISK_FULL_ERRNOS:
             raise StorageFullError(
-                f"no room left to write {folder}: free some space and run the same command again; nothing was written"
+                f"no disk space left to write {folder}: free some and run the same command again; nothing was written"
             ) from None
         raise ExportError(
             f"{folder} cannot be written ({error.strerror or error}): give another folder; nothing was written"
         ) from None
 
 
-def _put(part: Path, target: Path, before: Path) -> None:
-    """Make `part` the target; what stood there goes to `before`, and comes back where that fails."""
+def _move_into_place(part: Path, target: Path, before: Path) -> None:
+    """Move `part` to the target. An existing target moves to `before`, and back if the move fails."""
     target.parent.mkdir(parents=True, exist_ok=True)
     replaced = target.exists()
     if replaced:

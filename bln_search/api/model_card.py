@@ -1,4 +1,4 @@
-"""The README of an export: what the network is, how to load it, what its figures are and where they end."""
+"""The model card of an export (README.md): the network, how to load it, its figures and their limits."""
 
 from __future__ import annotations
 
@@ -6,44 +6,38 @@ from bln_search.api.description import Description, Figure
 from bln_search.api.export_check import TOLERANCE, Parity
 from bln_search.core.configuration import Source, Statistic
 from bln_search.core.registry import MODELS
-from bln_search.specs.space import point_label
+from bln_search.specs.space import format_point
 
-_MEANING = {
-    Statistic.BATCH_MEAN: "mean over the mini-batch",
-    Statistic.BATCH_DEVIATION: "standard deviation over the mini-batch",
-    Statistic.FEATURE_MEAN: "mean over the features of an example",
-    Statistic.FEATURE_DEVIATION: "standard deviation over the features of an example",
-}
-_FROM = {
+_SOURCE_TEXTS = {
     Source.POPULATION: "population value, fixed",
     Source.MEMORY: "the memory's value at the end of training, fixed",
     Source.ABSENT: "this method does not have it",
 }
 
 
-def card(description: Description, parity: Parity) -> str:
-    """The whole of it, as Markdown."""
-    one, origin = description, description.origin
-    title = (
-        f"{one.model.name} with {one.normalization.method.upper()} on {origin.data['name']}, {one.row.configuration}"
-    )
+def model_card(export: Description, parity: Parity) -> str:
+    """The text of the model card, as Markdown."""
+    origin = export.origin
+    method = export.normalization.method.upper()
+    title = f"{export.model.name} with {method} on {origin.data['name']}, {export.row.configuration}"
     return "\n".join(
         [
             f"# {title}\n",
-            f"A network of the study `{origin.study}`, arm `{origin.arm}`{_point(one)}, trained from seed "
-            f"{origin.seed}; weights of epoch {origin.epoch}. Exported by bln-search {one.versions['bln_search']}.\n",
+            f"A network of the study `{origin.study}`, arm `{origin.arm}`{_point(export)}, trained from seed "
+            f"{origin.seed}; weights of epoch {origin.epoch}. Exported by bln-search "
+            f"{export.versions['bln_search']}.\n",
             "## Loading\n",
             _LOADING,
-            *_package(one),
-            *_inputs(one),
+            *_package(export),
+            *_inputs(export),
             "## Where its statistics come from\n",
-            *_switches(one),
+            *_switches(export),
             "## Figures\n",
-            *_figures(one),
+            *_figures(export),
             "## Do all forms answer alike?\n",
             *_parity(parity),
             "## Limits\n",
-            *_limits(one),
+            *_limits(export),
         ]
     )
 
@@ -59,28 +53,30 @@ Without bln-search: `torch.export.load("model.pt2").module()(inputs)`, or `model
 """
 
 
-def _package(one: Description) -> list[str]:
-    """What a network needs whose model is not built in."""
-    if one.model.name in MODELS:
+def _package(export: Description) -> list[str]:
+    """The package that a plugin's model needs."""
+    if export.model.name in MODELS:
         return []
-    return [f"`bln_search.load` needs the package that has the model `{one.model.name}`, too; the programs do not.\n"]
-
-
-def _point(one: Description) -> str:
-    return f" ({point_label(one.origin.parameters)})" if one.origin.parameters else ""
-
-
-def _inputs(one: Description) -> list[str]:
-    shape = ", ".join(str(extent) for extent in one.model.input_shape)
-    names = f": {', '.join(one.model.class_names)}" if one.model.class_names else ""
     return [
-        f"Inputs: float32, shape (N, {shape}), raw values; standardization (`{one.standardization}`, fitted on the "
-        f"training examples) is inside. Outputs: logits, (N, {one.model.classes}){names}.\n"
+        f"`bln_search.load` needs the package that has the model `{export.model.name}`, too; the programs do not.\n"
     ]
 
 
-def _switches(one: Description) -> list[str]:
-    word = one.row.configuration
+def _point(export: Description) -> str:
+    return f" ({format_point(export.origin.parameters)})" if export.origin.parameters else ""
+
+
+def _inputs(export: Description) -> list[str]:
+    shape = ", ".join(str(extent) for extent in export.model.input_shape)
+    names = f": {', '.join(export.model.class_names)}" if export.model.class_names else ""
+    return [
+        f"Inputs: float32, shape (N, {shape}), raw values; standardization (`{export.standardization}`, fitted on the "
+        f"training examples) is inside. Outputs: logits, (N, {export.model.classes}){names}.\n"
+    ]
+
+
+def _switches(export: Description) -> list[str]:
+    configuration = export.row.configuration
     of_batch = {
         Statistic.BATCH_MEAN: "of the mini-batch at hand",
         Statistic.BATCH_DEVIATION: "of the mini-batch at hand",
@@ -88,17 +84,18 @@ def _switches(one: Description) -> list[str]:
         Statistic.FEATURE_DEVIATION: "of the example at hand",
     }
     lines = [
-        f"- {statistic} ({_MEANING[statistic]}): {_FROM.get(word.source(statistic), of_batch[statistic])}"
+        f"- {statistic} ({statistic.description}): "
+        f"{_SOURCE_TEXTS.get(configuration.source(statistic), of_batch[statistic])}"
         for statistic in Statistic
     ]
-    if one.row.estimate is not None:
-        lines.append(f"\nPopulation estimate: `{one.row.estimate}`, correction `{one.normalization.correction}`.")
-    return [*lines, "", *_dependence(one)]
+    if export.row.estimate is not None:
+        lines.append(f"\nPopulation estimate: `{export.row.estimate}`, correction `{export.normalization.correction}`.")
+    return [*lines, "", *_dependence(export)]
 
 
-def _dependence(one: Description) -> list[str]:
-    size, largest = one.row.batch_size, one.row.largest_batch_size
-    if not one.row.deterministic:
+def _dependence(export: Description) -> list[str]:
+    size, largest = export.row.batch_size, export.row.largest_batch_size
+    if not export.row.deterministic:
         text = (
             "**The answer to an example depends on the other examples of its mini-batch.** The network runs on "
             f"mini-batches of any size; its figures hold for mini-batches of {size}, filled as a data set is read, and "
@@ -115,14 +112,14 @@ def _dependence(one: Description) -> list[str]:
         text += f" Feature values are kept one a slot: mini-batches have at most {largest} examples."
     folded = (
         "In `model.pt2` and `model.onnx` each normalization layer is one affine step y = x·scale + shift."
-        if one.folded
-        else f"Normalization layers are not folded into affine steps: {one.not_folded_because}."
+        if export.folded
+        else f"Normalization layers are not folded into affine steps: {export.not_folded_because}."
     )
     return [text + "\n", folded + "\n"]
 
 
-def _figures(one: Description) -> list[str]:
-    figures = one.figures
+def _figures(export: Description) -> list[str]:
+    figures = export.figures
     head = f"| split | loss, {figures.seeds} seeds | accuracy %, {figures.seeds} seeds | loss, this seed | accuracy % |"
     lines = [head, "| --- | --- | --- | --- | --- |"]
     for split, own in figures.this_seed.items():
@@ -130,7 +127,7 @@ def _figures(one: Description) -> list[str]:
         means = _means(over) if over else "– | –"
         lines.append(f"| {split} | {means} | {own.loss:.4f} | {100 * own.accuracy:.2f} |")
     return [*lines, "\nMean ± standard deviation over seeds; loss is cross-entropy in nats, "
-            f"mini-batches of {one.row.batch_size}.\n"]  # fmt: skip
+            f"mini-batches of {export.row.batch_size}.\n"]  # fmt: skip
 
 
 def _means(over: Figure) -> str:
@@ -152,14 +149,14 @@ def _parity(parity: Parity) -> list[str]:
     return [*lines, ""]
 
 
-def _limits(one: Description) -> list[str]:
-    data = one.origin.data
+def _limits(export: Description) -> list[str]:
+    data = export.origin.data
     part = "" if data["fraction"] == 1 else f", {100 * data['fraction']:g} % of it"
     return [
         f"- Trained on `{data['name']}`{part}; nothing is known of other data. Which row of a table is best depends on "
         "task, data and mini-batch size.",
         "- The seed exported is the best of its row on validation unless another was asked for, so its own validation "
         "figures are optimistic; those over seeds are what to expect of the row.",
-        f"- Study digest `{one.origin.study_digest}`, checkpoint SHA-256 `{one.origin.checkpoint_sha256}`.",
+        f"- Study digest `{export.origin.study_digest}`, checkpoint SHA-256 `{export.origin.checkpoint_sha256}`.",
         "",
     ]

@@ -10,21 +10,23 @@ from functools import cached_property
 import numpy as np
 from rich.console import Console
 
-from bln_search.core.class_prior import Guess
+from bln_search.core.class_prior import ClassPriorBaseline
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate
 from bln_search.core.errors import ModelError
-from bln_search.core.records import EvaluationKey, Outcomes
-from bln_search.norms.row_tensor import Row
-from bln_search.norms.statistics import LayerPopulation, chosen_population, layer_configuration
+from bln_search.core.records import EvaluationKey, Outcomes, RowKey
+from bln_search.norms.row_tensor import RowSpec
+from bln_search.norms.statistics import LayerPopulation, layer_configuration, select_population
 from bln_search.ranking.analysis import Analysis
-from bln_search.ranking.comparison import MOST_ROWS, Comparison
-from bln_search.ranking.leaderboard import Candidate, Leaderboard, LeaderboardRow
+from bln_search.ranking.comparison import MAX_COMPARED_ROWS, Comparison
+from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
 from bln_search.ranking.paired import OutcomeTable, compare
-from bln_search.ranking.selection.baseline_check import Doubt, doubt_of
+from bln_search.ranking.selection.baseline_check import NoBetterThanClassPrior, compare_with_class_prior
 from bln_search.ranking.selection.recommendation import Recommendation, recommend
-from bln_search.reports.comparison import analysis_lines, groups_of
-from bln_search.reports.table import leaderboard_table, reasons
+from bln_search.reports.formatting import compared_rows
+from bln_search.reports.sentences.analysis import analysis_sentences
+from bln_search.reports.sentences.baseline_check import baseline_warning
+from bln_search.reports.terminal.leaderboard import leaderboard_table, unranked_reasons
 
 LayerPopulationsByName = Mapping[str, LayerPopulation]
 
@@ -66,18 +68,18 @@ class RankedConfigurations:
     board: Leaderboard
     populations: Mapping[PopulationEstimate, LayerPopulationsByName]
     outcomes: Mapping[EvaluationKey, Outcomes]
-    guess: Guess | None = None
+    guess: ClassPriorBaseline | None = None
     per_slot: bool = False
-    deployed: Row | None = None
+    deployed: RowSpec | None = None
 
     @property
     def doubt(self) -> str | None:
         """Why no row is worth using: the loss of each is that of guessing, or more. None where one does better."""
-        return None if self._doubt is None else self._doubt.words
+        return None if self._no_better_than_class_prior is None else baseline_warning(self._no_better_than_class_prior)
 
     @cached_property
-    def _doubt(self) -> Doubt | None:
-        return doubt_of(self.board, self.guess)
+    def _no_better_than_class_prior(self) -> NoBetterThanClassPrior | None:
+        return compare_with_class_prior(self.board, self.guess)
 
     @property
     def best(self) -> RankedConfiguration:
@@ -109,15 +111,15 @@ class RankedConfigurations:
         recommendation = self.recommendation
         if recommendation is None:
             return self.as_is or self.best
-        return next(one for one in self if one.row.candidate == recommendation.candidate)
+        return next(one for one in self if one.row.key == recommendation.key)
 
     @cached_property
     def recommendation(self) -> Recommendation | None:
         """Why that row; None where fewer than two rows could be compared."""
         if self.comparison is None:
             return None
-        as_is = None if self.as_is is None else self.as_is.row.candidate
-        return recommend(self.comparison, {}, per_slot=self.per_slot, as_is=as_is)
+        as_is = None if self.as_is is None else self.as_is.row.key
+        return recommend(self.comparison, {}, per_slot=self.per_slot, current=as_is)
 
     @cached_property
     def comparison(self) -> Comparison | None:
@@ -125,25 +127,24 @@ class RankedConfigurations:
 
         It speaks of this network and other examples: one seed tells nothing of another.
         """
-        ranked = [row.candidate for row in self.board.rows if row.rank is not None]
+        ranked = [row.key for row in self.board.rows if row.rank is not None]
         if len(ranked) < 2:
             return None
         split = self.board.ranked_on
         compared = self._compared(ranked)
         kept = [
-            self.outcomes[EvaluationKey(configuration, estimate, batch_size, split)]
-            for _, _, configuration, estimate, batch_size in compared
+            self.outcomes[EvaluationKey(row.configuration, row.estimate, row.batch_size, split)] for row in compared
         ]
         if len(kept[0].losses) < 2:
             return None
         losses = np.stack([one.losses for one in kept])[None].astype(np.float32)
         table = OutcomeTable(losses, np.stack([one.correct for one in kept])[None])
-        return compare(compared, table, split, left_out=len(ranked) - len(kept))
+        return compare(compared, table, split, not_compared=len(ranked) - len(kept))
 
-    def _compared(self, ranked: list[Candidate]) -> list[Candidate]:
+    def _compared(self, ranked: list[RowKey]) -> list[RowKey]:
         """The first rows of the table, and that of the network as it is."""
-        first = ranked[:MOST_ROWS]
-        as_is = None if self.as_is is None else self.as_is.row.candidate
+        first = ranked[:MAX_COMPARED_ROWS]
+        as_is = None if self.as_is is None else self.as_is.row.key
         return first if as_is is None or as_is in first else [*first[:-1], as_is]
 
     def __getitem__(self, place: int) -> RankedConfiguration:
@@ -154,7 +155,7 @@ class RankedConfigurations:
         for name in names:
             known = {estimate: layers[name] for estimate, layers in self.populations.items() if name in layers}
             configuration = layer_configuration(row.configuration, row.estimate, known)
-            population = chosen_population(configuration, row.estimate, known)
+            population = select_population(configuration, row.estimate, known)
             if population is not None:
                 read[name] = population
             if configuration != row.configuration:
@@ -169,8 +170,12 @@ class RankedConfigurations:
 
     def __str__(self) -> str:
         out = io.StringIO()
-        analysis = Analysis(comparison=self.comparison, recommendation=self.recommendation, doubt=self._doubt)
-        table = leaderboard_table(self.board, groups=groups_of(analysis))
-        lines = [*reasons(self.board), *analysis_lines(analysis)]
+        analysis = Analysis(
+            comparison=self.comparison,
+            recommendation=self.recommendation,
+            no_better_than_class_prior=self._no_better_than_class_prior,
+        )
+        table = leaderboard_table(self.board, compared=compared_rows(analysis))
+        lines = [*unranked_reasons(self.board), *analysis_sentences(analysis)]
         Console(file=out, width=160).print(table, *lines, sep="\n", markup=False)
         return out.getvalue()

@@ -1,4 +1,4 @@
-"""A network as a program of its own: torch.export's, and ONNX."""
+"""Export a network as programs: torch.export and ONNX."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Program = Callable[[Tensor], Tensor]
 
 
 def check_packages() -> None:
-    """Raise MissingPackageError unless everything that exporting needs is installed."""
+    """Raise MissingPackageError unless the packages of the extra `export` are installed."""
     for package in ("onnx", "onnxruntime", "onnxscript"):
         if find_spec(package) is None:
             raise MissingPackageError(package, "export")
@@ -33,7 +33,7 @@ def write_programs(network: nn.Module, input_shape: tuple[int, ...], largest: in
 
     Raises ExportError where torch cannot follow the network.
     """
-    example = torch.zeros(2, *input_shape)  # with two examples torch assumes nothing that fails for one
+    example = torch.zeros(2, *input_shape)  # with one example torch would specialize to it
     batch = torch.export.Dim("batch", min=1, max=largest)
     with torch.no_grad(), _quiet():
         try:
@@ -61,7 +61,7 @@ def write_programs(network: nn.Module, input_shape: tuple[int, ...], largest: in
 
 
 def read_torch_program(folder: Path) -> Program:
-    """What stands in model.pt2."""
+    """Load model.pt2."""
     with _quiet():
         module = torch.export.load(folder / TORCH_PROGRAM).module()
 
@@ -74,7 +74,7 @@ def read_torch_program(folder: Path) -> Program:
 
 
 def read_onnx_program(folder: Path) -> Program:
-    """What stands in model.onnx, run by onnxruntime on the CPU."""
+    """Load model.onnx into onnxruntime on the CPU."""
     import onnxruntime  # noqa: PLC0415 - an extra that only exporting needs
 
     options = onnxruntime.SessionOptions()
@@ -92,7 +92,7 @@ def read_onnx_program(folder: Path) -> Program:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """torch warns of its own deprecations while it exports, and of torchvision, which nothing here needs."""
+    """Suppress torch's warnings of its own deprecations and of a missing torchvision."""
     logger = logging.getLogger("torch.onnx")
     before = logger.level
     logger.setLevel(logging.ERROR)

@@ -1,4 +1,4 @@
-"""A trained network made ready to be taken along: restored, configured, described, folded where that is possible."""
+"""Build the exported form of a trained network: load, configure, describe, and fold it if possible."""
 
 from __future__ import annotations
 
@@ -26,12 +26,13 @@ from bln_search.core.records import CheckpointRecord
 from bln_search.core.version import VERSION
 from bln_search.data import DataSet
 from bln_search.data.prepared import fit_standardization
+from bln_search.evaluation.populations import trial_populations
 from bln_search.evaluation.split import undefined_reason
 from bln_search.norms import make_norm
-from bln_search.norms.folding import fold_network, why_not_folded
-from bln_search.norms.network_layers import Gathered, find_norms, network_populations
-from bln_search.norms.row_tensor import Row
-from bln_search.norms.statistics import chosen_population
+from bln_search.norms.folding import fold_network, folding_obstacle
+from bln_search.norms.network_layers import MomentsByEstimate, find_norms
+from bln_search.norms.row_tensor import RowSpec
+from bln_search.norms.statistics import select_population
 from bln_search.specs.trial import TrialSpec
 from bln_search.training.checkpoint import load_weights, read_checkpoint
 
@@ -58,51 +59,50 @@ class TrainedRow:
         return " ".join([self.trial.label, str(self.configuration), *estimate, f"at {self.batch_size}"])
 
 
-def restore(row: TrainedRow, checkpoints: CheckpointStore, data: DataSet) -> tuple[Description, ExportedNetwork]:
-    """The network of the checkpoint under the row's configuration, in evaluation mode; and what it is.
+def build_export(row: TrainedRow, checkpoints: CheckpointStore, data: DataSet) -> tuple[Description, ExportedNetwork]:
+    """The network of the checkpoint under the row's configuration, in evaluation mode, with its description.
 
     Raises DataError for a checkpoint that is absent or damaged, CheckpointStoreError where it cannot be fetched,
-    ExportError where the row is undefined or the network reads words.
+    ExportError where the row is undefined or the data consist of token ids.
     """
     if data.vocabulary is not None:
         raise ExportError(
-            f"{row.label} cannot be exported: networks on words are not, and {data.name} holds words; what is exported "
-            "takes measurements"
+            f"{row.label} cannot be exported: {data.name} consists of token ids; only networks on "
+            "measurements can be exported"
         )
     weights, gathered = read_checkpoint(checkpoints, row.checkpoint.file, row.checkpoint.sha256)
-    described = _describe(row, data)
-    network = empty_network(described).eval()
+    description = _describe(row, data)
+    network = empty_network(description).eval()
     load_weights(network, weights)
     slots = _configure(network, row, gathered)
     fitted = fit_standardization(data, row.trial.data)
     exported = ExportedNetwork(StandardizedInputs(fitted.mean, fitted.deviation), network).eval()
-    bounded = described.row.model_copy(update={"largest_batch_size": slots if slots > 1 else None})
-    return described.model_copy(update={"row": bounded}), exported
+    bounded = description.row.model_copy(update={"largest_batch_size": slots if slots > 1 else None})
+    return description.model_copy(update={"row": bounded}), exported
 
 
 def fold_exported(exported: ExportedNetwork) -> tuple[ExportedNetwork | None, str | None]:
     """The same with affine steps for normalization layers; or None and why not."""
-    reasons = [why_not_folded(layer) for layer in find_norms(exported.network).values()]
-    why_not = next((reason for reason in reasons if reason is not None), None)
-    if why_not is not None:
-        return None, why_not
+    reasons = [folding_obstacle(layer) for layer in find_norms(exported.network).values()]
+    reason = next((reason for reason in reasons if reason is not None), None)
+    if reason is not None:
+        return None, reason
     return ExportedNetwork(exported.standardization, fold_network(exported.network)).eval(), None
 
 
-def _configure(network: nn.Module, row: TrainedRow, gathered: Gathered) -> int:
+def _configure(network: nn.Module, row: TrainedRow, gathered: MomentsByEstimate) -> int:
     """Put configuration and population values in; returns how many slots the values have that are read."""
     layers = find_norms(network)
-    evaluation = row.trial.evaluation
-    populations = network_populations(layers, gathered, evaluation.correction, per_slot=evaluation.per_slot)
-    reason = undefined_reason(Row(row.configuration, row.estimate), populations, row.batch_size)
+    populations = trial_populations(row.trial, network, gathered)
+    reason = undefined_reason(RowSpec(row.configuration, row.estimate), populations, row.batch_size)
     if reason is not None:
         raise ExportError(f"{row.label} has no value, there is nothing to export: {reason}")
     slots = 1
     for layer in layers.values():
         known = populations.get(layer)
-        values = None if known is None else chosen_population(row.configuration, row.estimate, known)
+        values = None if known is None else select_population(row.configuration, row.estimate, known)
         layer.configure(row.configuration, values)
-        layer.drop_unread()
+        layer.drop_unused_populations()
         for statistic in layer.method.statistics:
             value = layer.configured_value(statistic)
             slots = slots if value is None else max(slots, value.shape[0])
@@ -124,7 +124,7 @@ def _describe(row: TrainedRow, data: DataSet) -> Description:
         normalization=NormalizationDescription(
             method=arm.method,
             semantics=arm.semantics,
-            epsilon=make_norm(arm.method, 1, semantics=arm.semantics, epsilon=arm.epsilon).reading.epsilon,
+            epsilon=make_norm(arm.method, 1, semantics=arm.semantics, epsilon=arm.epsilon).formula_variant.epsilon,
             batch_size=trial.training.batch_size,
             options=arm.norm_options,
             correction=trial.evaluation.correction,

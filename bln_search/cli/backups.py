@@ -1,4 +1,4 @@
-"""The verbs that keep a copy of everything elsewhere: backup, restore."""
+"""Commands for backups: backup, restore."""
 
 from __future__ import annotations
 
@@ -8,29 +8,26 @@ from typing import Annotated
 
 import typer
 
-from bln_search.cli.exit_codes import Exit
-from bln_search.cli.output import errors, plain_places, results
-from bln_search.cli.sources import DatabaseOption
+from bln_search.cli.exit_codes import ExitCode
+from bln_search.cli.options import DatabaseOption
+from bln_search.cli.output import errors, results, translate_os_errors
 from bln_search.settings import load_settings
-from bln_search.storage.backups import Archive, Manifest, make_backup, verified
-from bln_search.storage.backups.restoring import check_target
-from bln_search.storage.backups.restoring import restore as put_back
-from bln_search.storage.engine import make_engine
-from bln_search.storage.ledger import Ledger
+from bln_search.storage.backups import Archive, Manifest, verify_backup
+from bln_search.storage.ledger import connect_ledger
 
-PlaceArgument = Annotated[
+LocationArgument = Annotated[
     str, typer.Argument(help="Folder or URL (s3://bucket/folder) of backups.", show_default=False)
 ]
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verbs to the command."""
+    """Add the commands."""
     app.command()(backup)
     app.command()(restore)
 
 
 def backup(
-    target: PlaceArgument,
+    target: LocationArgument,
     database: DatabaseOption = None,
     keep: Annotated[
         int | None, typer.Option("--keep", min=1, help="Then remove all backups there but so many, the newest.")
@@ -43,22 +40,27 @@ def backup(
     """
     settings = load_settings()
     archive = Archive(target)
-    with plain_places(), closing(Ledger(make_engine(database or settings.database_url))) as ledger:
-        made = make_backup(ledger.engine, settings.checkpoint_store, archive, settings.home, datetime.now(UTC), _say)
-        if keep is not None and not made.newly_absent:
-            archive.keep(keep, datetime.now(UTC), _say)
-    there = len(made.manifest.checkpoints) - made.copied
-    _print(f"{archive}: backup {made.moment}, {_contents(made.manifest)} ({made.copied} copied, {there} there already)")
-    if made.newly_absent:
-        _say(
-            f"{len(made.newly_absent)} networks are missing that the backup before did not miss: see that "
-            f"BLN_SEARCH_CHECKPOINTS leads to them ({settings.checkpoint_store}). No older backup was removed"
+    with translate_os_errors(), closing(connect_ledger(database or settings.database_url)) as ledger:
+        result = ledger.backups.create(
+            settings.checkpoint_store, archive, settings.home, datetime.now(UTC), _print_progress
         )
-        raise typer.Exit(Exit.FAILED)
+        if keep is not None and not result.newly_absent:
+            archive.remove_oldest(keep, datetime.now(UTC), _print_progress)
+    existing = len(result.manifest.checkpoints) - result.copied
+    _print(
+        f"{archive}: backup {result.moment}, {_contents(result.manifest)} ({result.copied} copied, {existing} there "
+        "already)"
+    )
+    if result.newly_absent:
+        _print_progress(
+            f"{len(result.newly_absent)} networks are missing that the previous backup has: check that "
+            f"BLN_SEARCH_CHECKPOINTS is their location ({settings.checkpoint_store}). No older backup was removed"
+        )
+        raise typer.Exit(ExitCode.FAILED)
 
 
 def restore(
-    source: PlaceArgument,
+    source: LocationArgument,
     database: DatabaseOption = None,
     moment: Annotated[
         str | None, typer.Option("--backup", help="Moment of the backup, as its files are named; else the newest.")
@@ -75,27 +77,36 @@ def restore(
     """
     settings = load_settings()
     archive = Archive(source)
-    manifest = archive.manifest(moment)
-    with plain_places(), closing(Ledger(make_engine(database or settings.database_url))) as ledger:
+    manifest = archive.read_manifest(moment)
+    with translate_os_errors(), closing(connect_ledger(database or settings.database_url)) as ledger:
         if not dry_run:
-            check_target(ledger.engine, ledger.clock(), overwrite=overwrite)
-        with verified(archive, manifest, settings.home, _say, without_damaged=without_damaged) as found:
-            said = f"{archive}: backup of {manifest.made_at:%Y-%m-%d %H:%M:%S} UTC, {_contents(found.manifest)}"
+            ledger.backups.check_target(overwrite=overwrite)
+        with verify_backup(
+            archive, manifest, settings.home, _print_progress, without_damaged=without_damaged
+        ) as backup_files:
+            summary = (
+                f"{archive}: backup of {manifest.made_at:%Y-%m-%d %H:%M:%S} UTC, {_contents(backup_files.manifest)}"
+            )
             if dry_run:
-                _print(f"{said}: every {'other ' if without_damaged else ''}file is what it was")
+                _print(f"{summary}: every {'other ' if without_damaged else ''}file is intact")
                 return
-            written = put_back(found, ledger.engine, settings.checkpoint_store, _say, overwrite=overwrite)
-    there = len(found.manifest.checkpoints) - written
-    _print(f"{said} ({written} written, {there} there already), restored; {found.running} studies wait to go on")
+            written = ledger.backups.restore(
+                backup_files, settings.checkpoint_store, _print_progress, overwrite=overwrite
+            )
+    existing = len(backup_files.manifest.checkpoints) - written
+    _print(
+        f"{summary} ({written} written, {existing} there already), restored; {backup_files.running} studies wait to "
+        "resume"
+    )
 
 
 def _contents(manifest: Manifest) -> str:
-    size = (manifest.database.size + sum(one.size for one in manifest.checkpoints)) / 1e6
+    size = (manifest.database.size + sum(file.size for file in manifest.checkpoints)) / 1e6
     missing = f", {len(manifest.absent)} MISSING" if manifest.absent else ""
     return f"{manifest.rows.get('study', 0)} studies, {len(manifest.checkpoints)} checkpoints{missing}, {size:,.1f} MB"
 
 
-def _say(line: str) -> None:
+def _print_progress(line: str) -> None:
     errors.print(line, markup=False, highlight=False, soft_wrap=True)
 
 

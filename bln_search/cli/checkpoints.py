@@ -1,4 +1,4 @@
-"""The verb about trained networks on the disk: clean."""
+"""Command for checkpoints: clean."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Annotated
 
 import typer
 
-from bln_search.cli.output import errors, plain_places, results
-from bln_search.cli.sources import DatabaseOption
-from bln_search.core.urls import without_password
+from bln_search.cli.options import DatabaseOption
+from bln_search.cli.output import errors, results, translate_os_errors
+from bln_search.core.urls import redact_password
 from bln_search.settings import load_settings
-from bln_search.storage.cleaning import LEAST_AGE, Left, Spare, give_up, left_over, remove, spare_networks
+from bln_search.storage.checkpoints.garbage import MIN_AGE, GarbageReport, PrunableNetworks, remove_garbage
 from bln_search.storage.ledger import open_ledger
 
 app = typer.Typer(help="Trained networks on the disk: removing those that nobody needs.", no_args_is_help=True)
 _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
 
-class Keep(StrEnum):
-    """Which networks of complete studies stay."""
+class KeepPolicy(StrEnum):
+    """Networks of complete studies that are kept."""
 
     ALL = "all"
     RECOMMENDED = "recommended"
@@ -30,7 +30,7 @@ class Keep(StrEnum):
 
 @app.callback()
 def _group() -> None:
-    """A single verb would otherwise take the name of the group."""
+    """Keep the group: Typer would otherwise replace it by its only command."""
 
 
 @app.command()
@@ -39,9 +39,9 @@ def clean(
         str, typer.Option("--older-than", help="Only files written so long ago: 90m, 12h, 7d; an hour at least.")
     ] = "1d",
     keep: Annotated[
-        Keep,
+        KeepPolicy,
         typer.Option("--keep", help="Networks of complete studies that stay: all, or those of recommended rows."),
-    ] = Keep.ALL,
+    ] = KeepPolicy.ALL,
     best: Annotated[
         int, typer.Option("--best", min=0, help="With --keep recommended: and those of so many first rows.")
     ] = 1,
@@ -54,46 +54,50 @@ def clean(
     deleted studies. With --keep recommended, complete studies give up their other networks; figures stay, and the
     recommended network is never removed.
     """
-    age = _age(older_than)
+    age = _parse_age(older_than)
     settings = load_settings()
     store = settings.checkpoint_store
     if database not in (None, settings.database_url):
         raise typer.BadParameter(
-            f"files in {store} may belong to {without_password(settings.database_url)}: set BLN_SEARCH_DATABASE to the "
-            "database and BLN_SEARCH_CHECKPOINTS to its place of checkpoints",
+            f"files in {store} may belong to {redact_password(settings.database_url)}: set BLN_SEARCH_DATABASE to the "
+            "database and BLN_SEARCH_CHECKPOINTS to the location of its checkpoints",
             param_hint="--database",
         )
-    with plain_places(), closing(open_ledger(settings.database_url)) as ledger:
-        spare = spare_networks(ledger, best) if keep is Keep.RECOMMENDED else []
-        left = left_over(ledger, store, age, spare)
+    with translate_os_errors(), closing(open_ledger(settings.database_url)) as ledger:
+        spare = ledger.pruner.list_prunable(best) if keep is KeepPolicy.RECOMMENDED else []
+        left = ledger.garbage.find_garbage(store, age, spare)
         if not dry_run:
-            give_up(ledger, spare)
-        removed, size = (len(left.files), left.size) if dry_run else remove(store, left)
-    for one in spare:
-        if one.why is not None:
-            errors.print(f"study {one.study_id} ({one.name}) keeps all: {one.why}", markup=False, soft_wrap=True)
-    results.print(_told(left, spare, removed, size, dry_run=dry_run), markup=False, highlight=False, soft_wrap=True)
+            ledger.pruner.mark_freed(spare)
+        removed, size = (len(left.files), left.size) if dry_run else remove_garbage(store, left)
+    for networks in spare:
+        if networks.reason is not None:
+            errors.print(
+                f"study {networks.study_id} ({networks.name}) keeps all networks: {networks.reason}",
+                markup=False,
+                soft_wrap=True,
+            )
+    results.print(
+        _summary_line(left, spare, removed, size, dry_run=dry_run), markup=False, highlight=False, soft_wrap=True
+    )
 
 
-def _age(written: str) -> timedelta:
-    found = re.fullmatch(r"(\d{1,6})([mhd])", written)
-    if found is None:
-        raise typer.BadParameter(f"{written!r} is no length of time: write 90m, 12h or 7d", param_hint="--older-than")
-    age = timedelta(**{_UNITS[found[2]]: int(found[1])})
-    if age < LEAST_AGE:
-        raise typer.BadParameter(
-            "younger files may belong to a trial under way: 1h at least", param_hint="--older-than"
-        )
+def _parse_age(text: str) -> timedelta:
+    match = re.fullmatch(r"(\d{1,6})([mhd])", text)
+    if match is None:
+        raise typer.BadParameter(f"{text!r} is not a duration: write 90m, 12h or 7d", param_hint="--older-than")
+    age = timedelta(**{_UNITS[match[2]]: int(match[1])})
+    if age < MIN_AGE:
+        raise typer.BadParameter("newer files may belong to a running trial: 1h at least", param_hint="--older-than")
     return age
 
 
-def _told(left: Left, spare: list[Spare], removed: int, size: int, *, dry_run: bool) -> str:
+def _summary_line(left: GarbageReport, spare: list[PrunableNetworks], removed: int, size: int, *, dry_run: bool) -> str:
     parts = [f"{removed} files {'would be ' if dry_run else ''}removed, {size / 1e6:,.1f} MB"]
-    given = sum(len(one.files) for one in spare)
-    if given:
-        parts.append(f"{given} networks {'would be ' if dry_run else ''}given up")
-    if left.young:
-        parts.append(f"{left.young} are too young to be sure")
-    if left.foreign:
-        parts.append(f"{left.foreign} are no checkpoints and stay")
+    pruned = sum(len(networks.files) for networks in spare)
+    if pruned:
+        parts.append(f"{pruned} networks {'would be ' if dry_run else ''}removed from their studies")
+    if left.too_recent:
+        parts.append(f"{left.too_recent} are too recent")
+    if left.unknown:
+        parts.append(f"{left.unknown} are unknown and kept")
     return "; ".join(parts)

@@ -1,4 +1,4 @@
-"""The verbs about data sets: list, verify, fetch."""
+"""Commands for data sets: list, verify, fetch."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
+from bln_search.cli.options import DataOption
 from bln_search.cli.output import errors, results
-from bln_search.cli.studies import DataOption
 from bln_search.core.errors import DataError
 from bln_search.settings import load_settings
 
 if TYPE_CHECKING:
     from bln_search.data import DataSet
-    from bln_search.data.catalog import Entry, Source
+    from bln_search.data.catalog import DataSource, Entry
 
 app = typer.Typer(
     help="Data sets: which there are, whether their files are whole, where to get them.", no_args_is_help=True
@@ -65,7 +65,7 @@ def verify(name: NameArgument, data: DataOption = None) -> None:
 
 
 def verify_entry(entry: Entry, folder: Path) -> None:
-    """Say what is found of a data set. Raises DataError where it is absent, damaged or not what is published."""
+    """Verify a data set and print the result. Raises DataError if it is missing, damaged or not the published one."""
     from bln_search.data.files import read_file
 
     folders = entry.folders(folder)
@@ -78,20 +78,20 @@ def verify_entry(entry: Entry, folder: Path) -> None:
     results.print(f"{entry.name}: {len(entry.files)} files verified" if entry.files else f"{entry.name} needs no files")
 
 
-def _verify_source(source: Source) -> None:
+def _verify_source(source: DataSource) -> None:
     for line in source.verify():
         _print(line)
-    found = source.decode()
-    found.check()
-    for line in (*_counted(found), *found.remarks):
-        _print(f"{found.name}: {line}")
+    data_set = source.decode()
+    data_set.check()
+    for line in (*_class_counts(data_set), *data_set.remarks):
+        _print(f"{data_set.name}: {line}")
 
 
-def _counted(found: DataSet) -> list[str]:
-    """The examples of each class in each split."""
-    splits = {"train": found.train_labels.tolist(), "test": found.test_labels.tolist()}
+def _class_counts(data_set: DataSet) -> list[str]:
+    """Return a line for each split with the number of examples of each class."""
+    splits = {"train": data_set.train_labels.tolist(), "test": data_set.test_labels.tolist()}
     return [
-        f"{split}, {', '.join(f'{labels.count(label):,} {name}' for label, name in enumerate(found.classes))}"
+        f"{split}, {', '.join(f'{labels.count(label):,} {name}' for label, name in enumerate(data_set.classes))}"
         for split, labels in splits.items()
     ]
 
@@ -109,7 +109,7 @@ def fetch(name: NameArgument, data: FetchOption = None) -> None:
 
 
 def fetch_entry(entry: Entry, folder: Path) -> None:
-    """Download what is not there or not as it should be, then verify it."""
+    """Download missing or damaged files of a data set, then verify it."""
     from bln_search.data.fetch import fetch_files
 
     with suppress(DataError):

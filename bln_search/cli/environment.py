@@ -1,26 +1,72 @@
-"""Where this machine trains and evaluates, from options and settings."""
+"""Environment and executor of trials, from options and settings."""
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import typer
+
+from bln_search.cli.options import ExecutorName
 from bln_search.settings import Settings
 
 if TYPE_CHECKING:
-    from bln_search.execution.environment import Place
+    from bln_search.execution.environment import ExecutionEnvironment
+    from bln_search.execution.executors.base import Executor
 
 
-def make_place(
+def make_environment(
     settings: Settings, data: Path | None = None, device: str | None = None, *, elsewhere: bool = False
-) -> Place:
-    """Folders and device. elsewhere: trials run on other machines. Raises ModelError for a device that is not there."""
-    from bln_search.execution.environment import Place, choose_device
+) -> ExecutionEnvironment:
+    """Return folders and device of the trials.
 
-    return Place(
+    Args:
+        settings: Used for everything without an option.
+        data: Folder of data sets.
+        device: Device; `auto` for the best one.
+        elsewhere: The trials run on other machines, so the device may be absent here.
+
+    Raises:
+        ModelError: The device does not exist.
+    """
+    from bln_search.execution.environment import ExecutionEnvironment, choose_device
+
+    return ExecutionEnvironment(
         data=data or settings.data_folder,
         cache=settings.cache,
         checkpoints=settings.checkpoint_store,
         device=choose_device(device or settings.device, elsewhere=elsewhere),
         threads=settings.threads,
     )
+
+
+def check_ray_options(name: ExecutorName, ray_address: str | None, gpus_per_trial: float | None) -> None:
+    """Raise BadParameter for an option of Ray with another executor: trials would run on the wrong machine."""
+    if name is not ExecutorName.RAY and (ray_address or gpus_per_trial is not None):
+        raise typer.BadParameter("it belongs to --executor ray", param_hint="--ray-address, --gpus-per-trial")
+
+
+def make_executor(
+    name: ExecutorName,
+    environment: ExecutionEnvironment,
+    workers: int | None,
+    ray_address: str | None,
+    gpus_per_trial: float | None,
+) -> AbstractContextManager[Executor]:
+    """Return the executor; a Ray cluster that does not exist or is too small raises an error on entering.
+
+    Args:
+        name: Kind of executor.
+        environment: Folders and device of the trials.
+        workers: Number of trials at the same time; by default one for each core or GPU.
+        ray_address: Cluster to join, `host:port`; by default a new one is started.
+        gpus_per_trial: GPUs, or the fraction of one, for each trial on Ray.
+    """
+    if name is ExecutorName.RAY:
+        from bln_search.execution.executors.ray.executor import RayExecutor
+
+        return RayExecutor(environment, workers, address=ray_address, gpus_per_trial=gpus_per_trial)
+    from bln_search.execution.executors.local import LocalExecutor
+
+    return nullcontext(LocalExecutor(environment, workers))

@@ -1,4 +1,4 @@
-"""Exit codes."""
+"""Exit codes of the command."""
 
 from __future__ import annotations
 
@@ -9,11 +9,18 @@ from enum import IntEnum
 from bln_search.cli.output import errors
 
 
-class Exit(IntEnum):
-    """What the exit code of a command says.
+class ExitCode(IntEnum):
+    """Exit code of a command.
 
-    0 done; 1 failed; 2 usage (the command line itself); 3 bad input (study file or data); 4 no such study;
-    5 finished, but some trials failed; 6 disk full; 130 interrupted.
+    Attributes:
+        DONE: The command succeeded.
+        FAILED: The command failed.
+        USAGE: The command line is wrong.
+        BAD_INPUT: A study file or data are invalid.
+        NOT_FOUND: There is no such study.
+        INCOMPLETE: The study ended, but some trials failed.
+        DISK_FULL: The disk is full.
+        INTERRUPTED: The user pressed Ctrl-C.
     """
 
     DONE = 0
@@ -26,15 +33,15 @@ class Exit(IntEnum):
     INTERRUPTED = 130
 
 
-class Stopped(SystemExit):
-    """Interrupted by Ctrl-C in a verb that has said so itself."""
+class Interrupted(SystemExit):
+    """Ctrl-C in a command that has printed its own message."""
 
 
 @contextmanager
-def keeping_nothing() -> Iterator[None]:
-    """For verbs that write nothing before they end: Ctrl-C says that, not that the command goes on."""
+def report_nothing_written() -> Iterator[None]:
+    """On Ctrl-C, report that nothing was written: for commands that write only at their end."""
     try:
         yield
     except KeyboardInterrupt:
         errors.print("interrupted; nothing was written")
-        raise Stopped(Exit.INTERRUPTED) from None
+        raise Interrupted(ExitCode.INTERRUPTED) from None

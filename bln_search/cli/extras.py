@@ -1,4 +1,4 @@
-"""Which extra brings a package that was looked for and is not installed."""
+"""Extras of this distribution, for errors about packages that are not installed."""
 
 from __future__ import annotations
 
@@ -8,20 +8,24 @@ from bln_search.core.errors import MissingPackageError
 
 EXTRAS: dict[str, frozenset[str]] = {
     "train": frozenset({"cmaes", "optuna", "pyarrow", "ray", "safetensors", "scipy", "sklearn", "torch"}),
-    "web": frozenset({"fastapi", "httptools", "jinja2", "plotly", "prometheus_client", "uvicorn", "uvloop"}),
+    "web": frozenset(
+        {"cachetools", "fastapi", "httptools", "jinja2", "plotly", "prometheus_client", "uvicorn", "uvloop"}
+    ),
     "client": frozenset({"httpx"}),
     "export": frozenset({"onnx", "onnxruntime", "onnxscript"}),
 }
-"""What each extra brings, by the names that are imported. A driver of Postgres is asked for by its URL."""
+"""Import names of the packages of each extra. The driver of Postgres is chosen by the database URL."""
 
 
 def missing_package(error: ModuleNotFoundError) -> MissingPackageError | None:
-    """The clear error where the package belongs to an extra; None where it is none of ours."""
+    """Return an error that names the extra of the package; None if the package belongs to no extra."""
     package = (error.name or "").partition(".")[0]
-    return next((MissingPackageError(package, extra) for extra, brings in EXTRAS.items() if package in brings), None)
+    return next(
+        (MissingPackageError(package, extra) for extra, packages in EXTRAS.items() if package in packages), None
+    )
 
 
-def missing_for_training() -> MissingPackageError | None:
-    """What keeps this installation from training, if anything does. Nothing is imported to find out."""
-    found = (package for package in ("torch", *sorted(EXTRAS["train"])) if find_spec(package) is None)
-    return next((MissingPackageError(package, "train") for package in found), None)
+def missing_training_package() -> MissingPackageError | None:
+    """Return an error if a package for training is not installed, else None. Imports nothing."""
+    missing = (package for package in ("torch", *sorted(EXTRAS["train"])) if find_spec(package) is None)
+    return next((MissingPackageError(package, "train") for package in missing), None)

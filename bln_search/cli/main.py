@@ -11,29 +11,25 @@ from typing import Annotated, NoReturn
 import typer
 
 from bln_search import __version__
-from bln_search.cli import (
+from bln_search.cli import backups, checkpoints, data, database, processes, tokens
+from bln_search.cli.exit_codes import ExitCode, Interrupted
+from bln_search.cli.extras import missing_package
+from bln_search.cli.output import errors
+from bln_search.cli.studies import (
     analysis,
-    backups,
-    checkpoints,
-    data,
-    database,
-    exports,
+    export,
     layer_search,
+    layers,
     leaderboard,
-    per_layer,
-    processes,
+    listing,
     publish,
     reevaluation,
     remote,
-    studies,
-    tokens,
+    run,
 )
-from bln_search.cli.exit_codes import Exit, Stopped
-from bln_search.cli.extras import missing_package
-from bln_search.cli.output import errors
 from bln_search.core.errors import (
     BlnSearchError,
-    ClusterSilentError,
+    ClusterUnresponsiveError,
     DataError,
     ModelError,
     SpecError,
@@ -52,21 +48,15 @@ app.add_typer(data.app, name="data")
 app.add_typer(database.app, name="db")
 app.add_typer(checkpoints.app, name="checkpoints")
 app.add_typer(tokens.app, name="token")
-studies.register(app)
-analysis.register(app)
-layer_search.register(app)
-per_layer.register(app)
-leaderboard.register(app)
-publish.register(app)
-exports.register(app)
-reevaluation.register(app)
-remote.register(app)
-processes.register(app)
-backups.register(app)
+for module in (
+    *(run, listing, analysis, layer_search, layers, leaderboard, publish, export, reevaluation, remote),
+    *(processes, backups),
+):
+    module.register(app)
 
 
-def _version(wanted: bool) -> None:  # noqa: FBT001 - typer calls it so
-    if wanted:
+def _print_version(requested: bool) -> None:  # noqa: FBT001 - typer calls it so
+    if requested:
         typer.echo(f"bln-search {__version__}")
         raise typer.Exit
 
@@ -74,69 +64,69 @@ def _version(wanted: bool) -> None:  # noqa: FBT001 - typer calls it so
 @app.callback()
 def _common(
     version: Annotated[  # noqa: ARG001 - its callback does the work
-        bool, typer.Option("--version", is_eager=True, callback=_version, help="Print the version and stop.")
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version and stop.")
     ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say more on standard error.")] = False,
 ) -> None:
     logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, format="%(levelname)s %(message)s")
 
 
-_EXITS: tuple[tuple[type[BlnSearchError], Exit], ...] = (
-    (SpecError, Exit.BAD_INPUT),
-    (DataError, Exit.BAD_INPUT),
-    (ModelError, Exit.BAD_INPUT),
-    (UnknownStudyError, Exit.NOT_FOUND),
-    (StorageFullError, Exit.DISK_FULL),
-    (BlnSearchError, Exit.FAILED),
+_EXIT_BY_ERROR: tuple[tuple[type[BlnSearchError], ExitCode], ...] = (
+    (SpecError, ExitCode.BAD_INPUT),
+    (DataError, ExitCode.BAD_INPUT),
+    (ModelError, ExitCode.BAD_INPUT),
+    (UnknownStudyError, ExitCode.NOT_FOUND),
+    (StorageFullError, ExitCode.DISK_FULL),
+    (BlnSearchError, ExitCode.FAILED),
 )
 
 
-_OF_STATUS = {400: Exit.BAD_INPUT, 404: Exit.NOT_FOUND, 422: Exit.BAD_INPUT, 507: Exit.DISK_FULL}
-"""What a service's answer comes to: as if the command had found it out here."""
+_EXIT_BY_STATUS = {400: ExitCode.BAD_INPUT, 404: ExitCode.NOT_FOUND, 422: ExitCode.BAD_INPUT, 507: ExitCode.DISK_FULL}
+"""Exit code by HTTP status of a service: the same as for the same error without a service."""
 
 
 def main() -> None:
-    """Run the command; every error made on purpose is one clear line and an exit code, see `Exit`."""
+    """Run the command. Print a `BlnSearchError` as one line and exit with its code, see `ExitCode`."""
     try:
         app()
     except SystemExit as end:
-        if end.code == Exit.INTERRUPTED and not isinstance(end, Stopped):
-            _say_interrupted()
+        if end.code == ExitCode.INTERRUPTED and not isinstance(end, Interrupted):
+            _print_interrupted()
         raise
     except BlnSearchError as error:
-        _end_with(error)
+        _exit_with_error(error)
     except ModuleNotFoundError as error:
-        missing = missing_package(error)
-        if missing is None:
+        package_error = missing_package(error)
+        if package_error is None:
             raise
-        _end_with(missing)
+        _exit_with_error(package_error)
     except KeyboardInterrupt:
-        _say_interrupted()
-        sys.exit(Exit.INTERRUPTED)
+        _print_interrupted()
+        sys.exit(ExitCode.INTERRUPTED)
     except BrokenPipeError:
         sys.stderr.close()
-        sys.exit(Exit.FAILED)
+        sys.exit(ExitCode.FAILED)
 
 
-def _end_with(error: BlnSearchError) -> NoReturn:
+def _exit_with_error(error: BlnSearchError) -> NoReturn:
     errors.print(f"[bold red]error:[/] {_escaped(str(error))}", soft_wrap=True, highlight=False)
-    code = next(code for kind, code in _EXITS if isinstance(error, kind))
-    code = _OF_STATUS.get(getattr(error, "status", 0), code)  # of a service, whose client may not be installed here
-    if isinstance(error, ClusterSilentError):
-        _end_at_once(code)
+    code = next(code for kind, code in _EXIT_BY_ERROR if isinstance(error, kind))
+    code = _EXIT_BY_STATUS.get(getattr(error, "status", 0), code)  # no import: the client may not be installed
+    if isinstance(error, ClusterUnresponsiveError):
+        _exit_without_cleanup(code)
     sys.exit(code)
 
 
-def _end_at_once(code: Exit) -> NoReturn:
-    """Do what is to be done at the end, but take nothing apart: Ray's threads, still there, would crash meanwhile."""
+def _exit_without_cleanup(code: ExitCode) -> NoReturn:
+    """Run the exit functions and end the process: Ray's threads would crash during the interpreter's shutdown."""
     atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
 
 
-def _say_interrupted() -> None:
-    errors.print("interrupted; what was finished is kept: the same command goes on from here", soft_wrap=True)
+def _print_interrupted() -> None:
+    errors.print("interrupted; finished trials are kept: the same command resumes", soft_wrap=True)
 
 
 def _escaped(text: str) -> str:

@@ -1,40 +1,40 @@
-"""Standard output for results, standard error for everything else, and files that somebody asked for."""
+"""Output: results on standard output, everything else on standard error, and files."""
 
 from __future__ import annotations
 
+import csv
+import json
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from bln_search.core.errors import OutputError
-from bln_search.core.files import write_whole
+from bln_search.core.files import write_atomically
 
 _PIPE_WIDTH = 160
 results = Console(width=None if sys.stdout.isatty() else max(_PIPE_WIDTH, shutil.get_terminal_size().columns))
 errors = Console(stderr=True)
-ToOption = Annotated[
-    Path | None, typer.Option("--to", help="File to write, whole or not at all.", show_default="standard output")
-]
 
 
 class Format(StrEnum):
-    """How results are printed."""
+    """Format of printed results."""
 
     TABLE = "table"
     CSV = "csv"
     JSON = "json"
 
 
-class BoardFormat(StrEnum):
-    """How a ranked table is printed or written."""
+class LeaderboardFormat(StrEnum):
+    """Format of a leaderboard."""
 
     TABLE = "table"
     CSV = "csv"
@@ -44,8 +44,8 @@ class BoardFormat(StrEnum):
     PARQUET = "parquet"
 
 
-def check_target(path: Path) -> None:
-    """Raise OutputError where `path` cannot be a file of ours: before anything is computed for it."""
+def check_output_path(path: Path) -> None:
+    """Raise OutputError if a file cannot be written to `path`; called before anything is computed for it."""
     if path.exists() and not path.is_file():
         raise OutputError(f"{path} is not a plain file: give another with --to, or redirect standard output")
     if not path.parent.is_dir():
@@ -53,31 +53,48 @@ def check_target(path: Path) -> None:
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Write a file that a person asked for, whole or not at all. Raises OutputError where it cannot be written."""
-    check_target(path)
+    """Write a file atomically. Raises OutputError if it cannot be written."""
+    check_output_path(path)
     umask = os.umask(0)
     os.umask(umask)
     try:
-        write_whole(path.resolve(), content, mode=0o666 & ~umask)
+        write_atomically(path.resolve(), content, mode=0o666 & ~umask)
     except OSError as error:
         raise OutputError(f"{path} cannot be written ({error.strerror}): give another file with --to") from None
 
 
 @contextmanager
-def plain_places() -> Iterator[None]:
-    """What the system refuses with files that are no study's is one line, too."""
+def translate_os_errors() -> Iterator[None]:
+    """Translate an OSError into an OutputError, which is printed as one line."""
     try:
         yield
     except OSError as error:
-        place = f"{error.filename}: " if error.filename else ""
-        raise OutputError(f"{place}{error.strerror or error}") from None
+        location = f"{error.filename}: " if error.filename else ""
+        raise OutputError(f"{location}{error.strerror or error}") from None
 
 
-def give(content: bytes, to: Path | None) -> None:
-    """To the file, or to standard output where none is named."""
+def write_output(content: bytes, to: Path | None) -> None:
+    """Write to a file, or to standard output if `to` is None."""
     if to is not None:
         write_file(to, content)
         return
     sys.stdout.flush()
     sys.stdout.buffer.write(content)
     sys.stdout.buffer.flush()
+
+
+def print_rows(rows: Sequence[Mapping[str, object]], columns: tuple[str, ...], output: Format) -> None:
+    """Print rows on standard output."""
+    if output is Format.JSON:
+        typer.echo(json.dumps(rows, indent=1))
+    elif output is Format.CSV:
+        writer = csv.DictWriter(sys.stdout, columns, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    else:
+        table = Table(header_style="bold")
+        for column in columns:
+            table.add_column(column)
+        for row in rows:
+            table.add_row(*(Text("" if row[column] is None else str(row[column])) for column in columns))
+        results.print(table)

@@ -1,4 +1,4 @@
-"""The verbs that stay: serve, worker. Who is there, and the settings they read."""
+"""Commands for service and worker processes: serve, worker, workers, settings."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ from typing import Annotated
 import typer
 from pydantic import SecretStr
 
-from bln_search.cli.environment import make_place
-from bln_search.cli.exit_codes import Exit
-from bln_search.cli.extras import missing_for_training
-from bln_search.cli.output import errors, results
-from bln_search.cli.sources import DatabaseOption
-from bln_search.cli.studies import (
+from bln_search.cli.environment import check_ray_options, make_environment, make_executor
+from bln_search.cli.exit_codes import ExitCode
+from bln_search.cli.extras import missing_training_package
+from bln_search.cli.options import (
+    DatabaseOption,
     DataOption,
     DeviceOption,
     ExecutorName,
@@ -27,24 +26,20 @@ from bln_search.cli.studies import (
     GpusOption,
     RayAddressOption,
     WorkersOption,
-    check_ray_options,
-    make_executor,
 )
+from bln_search.cli.output import errors, results
 from bln_search.core.errors import MissingPackageError
 from bln_search.core.log_files import LogFile
 from bln_search.core.logs import configure_logs
-from bln_search.core.urls import without_password
+from bln_search.core.urls import redact_password
 from bln_search.settings import Settings, load_settings, settings_file
-from bln_search.storage.browse import workers_seen
-from bln_search.storage.clock import DatabaseClock
-from bln_search.storage.engine import make_engine
-from bln_search.storage.ledger import open_ledger
+from bln_search.storage.ledger import connect_ledger, open_ledger
 
 _log = logging.getLogger(__name__)
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verbs to the command."""
+    """Add the commands."""
     app.command()(serve)
     app.command()(worker)
     app.command()(workers)
@@ -64,23 +59,23 @@ def serve(
         raise MissingPackageError(error.name, "web") from None
 
     settings = load_settings()
-    _start_logs(settings)
-    chosen = settings.model_copy(update={"database": database}) if database else settings
-    serve_forever(chosen, host, port, with_worker=not no_worker and _can_train())
+    _configure_logs(settings)
+    settings = settings.model_copy(update={"database": database}) if database else settings
+    serve_forever(settings, host, port, with_worker=not no_worker and _training_available())
 
 
-def _start_logs(settings: Settings, role: str | None = None) -> None:
-    """To standard error, and to a file of this kind of process: settings are the same for a service and its worker."""
+def _configure_logs(settings: Settings, role: str | None = None) -> None:
+    """Log to standard error, and to a log file for each kind of process: service and worker share their settings."""
     file = None
     if settings.log_file is not None:
         file = LogFile(settings.log_file, settings.log_file_bytes, settings.log_file_count)
-        file = file if role is None else file.of(role)
+        file = file if role is None else file.for_role(role)
     configure_logs(settings.log_format, file=file)
 
 
-def _can_train() -> bool:
-    """Whether a worker could start here; where not, the service says so once and serves without one."""
-    missing = missing_for_training()
+def _training_available() -> bool:
+    """Return whether the packages for training are installed; log a warning if they are not."""
+    missing = missing_training_package()
     if missing is not None:
         _log.warning("no worker is started beside the service: %s", missing)
     return missing is None
@@ -99,20 +94,22 @@ def worker(
 ) -> None:
     """Take studies from the queue of a database and run them, one after another.
 
-    SIGTERM hands the study under way back, with all that is finished; a second one ends at once.
+    SIGTERM releases the running study, with all that is finished; a second one ends at once.
     """
     check_ray_options(executor, ray_address, gpus_per_trial)
     settings = load_settings()
-    _start_logs(settings, role="worker")
+    _configure_logs(settings, role="worker")
     from bln_search.worker.loop import Worker
 
-    place = make_place(settings, data, device, elsewhere=executor is ExecutorName.RAY)
+    environment = make_environment(settings, data, device, elsewhere=executor is ExecutorName.RAY)
     if with_parent:
-        threading.Thread(target=_end_with_parent, daemon=True, name="parent").start()
+        threading.Thread(target=_stop_with_parent, daemon=True, name="parent").start()
     with ExitStack() as stack:
-        chosen = stack.enter_context(make_executor(executor, place, workers, ray_address, gpus_per_trial))
+        trial_executor = stack.enter_context(make_executor(executor, environment, workers, ray_address, gpus_per_trial))
         ledger = stack.enter_context(closing(open_ledger(database or settings.database_url)))
-        Worker(ledger, place, chosen, settings.running_studies, lambda: settings.lacking_room).work(once=once)
+        Worker(ledger, environment, trial_executor, settings.running_studies, lambda: settings.low_disk_reason).work(
+            once=once
+        )
 
 
 def workers(
@@ -121,25 +118,22 @@ def workers(
         bool, typer.Option("--here", help="Only those of this machine, or container; exit code 1 where none is there.")
     ] = False,
 ) -> None:
-    """List the workers that were heard of in the last half minute."""
-    engine = make_engine(database or load_settings().database_url)
-    try:
-        seen = workers_seen(engine, DatabaseClock(engine)())
-    finally:
-        engine.dispose()
-    own = f"{socket.gethostname()}/"
-    found = [one for one in seen if not here or one.name.startswith(own)]
-    for one in found:
-        line = f"{one.name}  {one.device}  {one.version}  {one.heartbeat_at:%Y-%m-%d %H:%M:%S}"
+    """List the workers with a heartbeat within 30 s."""
+    with closing(connect_ledger(database or load_settings().database_url)) as ledger:
+        seen = ledger.workers.list_live()
+    prefix = f"{socket.gethostname()}/"
+    shown = [each for each in seen if not here or each.name.startswith(prefix)]
+    for each in shown:
+        line = f"{each.name}  {each.device}  {each.version}  {each.heartbeat_at:%Y-%m-%d %H:%M:%S}"
         results.print(line, markup=False, highlight=False)
-    if here and not found:
-        errors.print("no worker of this machine was heard of in the last half minute")
-        raise typer.Exit(Exit.FAILED)
+    if here and not shown:
+        errors.print("no worker of this machine has sent a heartbeat within 30 s")
+        raise typer.Exit(ExitCode.FAILED)
 
 
-def _end_with_parent() -> None:
-    """Standard input is a pipe that whoever started this process holds; it closes however that one ends."""
-    while os.read(sys.stdin.fileno(), 1024):  # not through sys.stdin, whose lock would be in the way of an end
+def _stop_with_parent() -> None:
+    """Wait for the end of standard input, a pipe that the parent process holds, then stop as on SIGTERM."""
+    while os.read(sys.stdin.fileno(), 1024):  # sys.stdin would hold a lock during the shutdown
         pass
     os.kill(os.getpid(), signal.SIGTERM)
 
@@ -150,7 +144,7 @@ def show_settings() -> None:
     results.print(f"file: {settings_file()}{'' if settings_file().is_file() else ' (not there)'}", highlight=False)
     for name, field in Settings.model_fields.items():
         value = getattr(settings, name)
-        shown = "(secret)" if isinstance(value, SecretStr) else without_password(str(value))
+        shown = "(secret)" if isinstance(value, SecretStr) else redact_password(str(value))
         origin = "" if name in settings.model_fields_set else " (default)"
         results.print(
             f"BLN_SEARCH_{name.upper()} = {shown}{origin}\n    {field.description}", markup=False, highlight=False

@@ -1,4 +1,4 @@
-"""Where the verbs about studies read: the database here, or a service."""
+"""Sources of studies for the commands: the local database, or a service."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
 import typer
@@ -18,59 +18,44 @@ from bln_search.core.states import ENDED, StudyState, TrialState
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.leaderboard import Leaderboard
 from bln_search.settings import Settings, load_settings
-from bln_search.specs.space import point_label
+from bln_search.specs.records import StudyRecord, TrialRecord
 from bln_search.specs.study import StudySpec
-from bln_search.storage.analyses import find_analysis
-from bln_search.storage.board import study_leaderboard
-from bln_search.storage.evaluations import written_point
 from bln_search.storage.ledger import Ledger, open_ledger
-from bln_search.storage.migration import present_revision
-from bln_search.storage.queries import StudySummary, TrialSummary
-from bln_search.storage.queries import trials as trials_in
 
 if TYPE_CHECKING:
     from bln_search.client import Client
 
-DatabaseOption = Annotated[str | None, typer.Option("--database", help="Database URL. [env: BLN_SEARCH_DATABASE]")]
-ServerOption = Annotated[
-    str | None, typer.Option("--server", help="Service to ask instead of the database here. [env: BLN_SEARCH_SERVER]")
-]
-TokenOption = Annotated[
-    str | None,
-    typer.Option("--token", help="Access token of that service. [env: BLN_SEARCH_TOKEN]", show_default=False),
-]
-StudyArgument = Annotated[str, typer.Argument(help="Name or number of a study.", show_default=False)]
-HERE = "http://127.0.0.1:8000"
+DEFAULT_SERVER = "http://127.0.0.1:8000"
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
-class Source(Protocol):
-    """What can be read of studies."""
+class StudySource(Protocol):
+    """Read access to studies."""
 
-    def lines(self) -> list[dict[str, object]]:
-        """Every study in a few words, newest first."""
+    def list_studies(self) -> list[dict[str, object]]:
+        """Return the fields of every study, newest first."""
 
-    def find(self, name_or_id: str) -> StudySummary:
-        """The study of that number, or the newest of that name."""
+    def find(self, name_or_id: str) -> StudyRecord:
+        """Return the study with this number, or the newest with this name."""
 
-    def trials(self, study_id: int) -> list[TrialSummary]:
-        """Its trials."""
+    def trials(self, study_id: int) -> list[TrialRecord]:
+        """Return the trials of a study."""
 
-    def board(self, study: StudySummary, arm: str | None, on: Split | None) -> Leaderboard:
-        """Its ranked table, or an arm's rows of it: ranks are those of the whole table."""
+    def leaderboard(self, study: StudyRecord, arm: str | None, on: Split | None) -> Leaderboard:
+        """Return the leaderboard. arm: only the rows of this arm, with their ranks in the whole leaderboard."""
 
-    def analysis(self, study: StudySummary, *, anyway: bool = False) -> Analysis | None:
-        """What its results say, None where that is not worked out. anyway: of a study that is not complete, too."""
+    def analysis(self, study: StudyRecord, *, allow_incomplete: bool = False) -> Analysis | None:
+        """Return the analysis; None if there is none yet. allow_incomplete: accept a study that is not complete."""
 
-    def schema(self) -> str | None:
-        """The revision of the database's tables; None where it is not at hand."""
+    def schema_revision(self) -> str | None:
+        """Return the revision of the database schema; None if it is unknown."""
 
 
 @contextmanager
-def open_source(database: str | None, server: str | None, token: str | None) -> Iterator[Source]:
-    """The service where one is named, else the database."""
+def open_source(database: str | None, server: str | None, token: str | None) -> Iterator[StudySource]:
+    """Open the service if its address is given, else the database."""
     settings = load_settings()
-    service = named_service(database, server, settings)
+    service = service_address(database, server, settings)
     if service is not None:
         with open_client(service, token, settings) as client:
             yield ServiceSource(client)
@@ -79,10 +64,16 @@ def open_source(database: str | None, server: str | None, token: str | None) -> 
         yield LedgerSource(ledger)
 
 
-def named_service(database: str | None, server: str | None, settings: Settings) -> str | None:
-    """The service to ask: the one given, or that of the settings where no database is given; None: the database.
+def service_address(database: str | None, server: str | None, settings: Settings) -> str | None:
+    """Return the address of the service; None for the database.
 
-    Raises typer.BadParameter where both are given.
+    Args:
+        database: URL given on the command line.
+        server: Address given on the command line.
+        settings: Its server is used if neither is given.
+
+    Raises:
+        BadParameter: Both are given.
     """
     if server is not None and database is not None:
         raise typer.BadParameter("give either a database or a service", param_hint="--database, --server")
@@ -90,94 +81,94 @@ def named_service(database: str | None, server: str | None, settings: Settings) 
 
 
 def open_client(server: str | None, token: str | None, settings: Settings) -> Client:
-    """A client with the token given, the one of the environment, or the one that `serve` left in the home."""
+    """Return a client. Its token is `token`, or that of the environment, or that of `serve` in the home folder."""
     try:
         from bln_search.client import Client
     except ModuleNotFoundError as error:
         raise MissingPackageError(error.name, "client") from None
-    given = token or (settings.token.get_secret_value() if settings.token else None)
-    address = server or settings.server or HERE
-    if given is None and settings.token_file.is_file() and urlsplit(address).hostname in _LOOPBACK:
-        given = settings.token_file.read_text(encoding="utf-8").strip()  # it stays on this machine
-    return Client(address, given)
+    secret = token or (settings.token.get_secret_value() if settings.token else None)
+    address = server or settings.server or DEFAULT_SERVER
+    if secret is None and settings.token_file.is_file() and urlsplit(address).hostname in _LOOPBACK:
+        secret = settings.token_file.read_text(encoding="utf-8").strip()  # never sent to another machine
+    return Client(address, secret)
 
 
 class LedgerSource:
-    """The database here."""
+    """Studies of the local database."""
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
 
-    def lines(self) -> list[dict[str, object]]:
-        """Every study in a few words, newest first."""
-        return [study_line(study) for study in self.ledger.studies()]
+    def list_studies(self) -> list[dict[str, object]]:
+        """Return the fields of every study, newest first."""
+        return [study_fields(study) for study in self.ledger.studies.list_studies()]
 
-    def find(self, name_or_id: str) -> StudySummary:
-        """The study of that number, or the newest of that name."""
-        return self.ledger.find_study(name_or_id)
+    def find(self, name_or_id: str) -> StudyRecord:
+        """Return the study with this number, or the newest with this name."""
+        return self.ledger.studies.find(name_or_id)
 
-    def trials(self, study_id: int) -> list[TrialSummary]:
-        """Its trials."""
-        return trials_in(self.ledger.engine, study_id)
+    def trials(self, study_id: int) -> list[TrialRecord]:
+        """Return the trials of a study."""
+        return self.ledger.trials.list_trials(study_id)
 
-    def board(self, study: StudySummary, arm: str | None, on: Split | None) -> Leaderboard:
-        """Its ranked table."""
-        whole = study_leaderboard(self.ledger.engine, study.id, study.spec, on=on)
-        return whole if arm is None else replace(whole, rows=tuple(row for row in whole.rows if row.arm == arm))
+    def leaderboard(self, study: StudyRecord, arm: str | None, on: Split | None) -> Leaderboard:
+        """Return the leaderboard."""
+        board = self.ledger.results.rank_study(study.id, study.spec, on=on)
+        return board if arm is None else replace(board, rows=tuple(row for row in board.rows if row.arm == arm))
 
-    def analysis(self, study: StudySummary, *, anyway: bool = False) -> Analysis | None:
-        """What its results say; worked out now where nobody has."""
-        if study.state is not StudyState.COMPLETE and not anyway:
+    def analysis(self, study: StudyRecord, *, allow_incomplete: bool = False) -> Analysis | None:
+        """Return the analysis; compute it if it is not stored."""
+        if study.state is not StudyState.COMPLETE and not allow_incomplete:
             return None
-        kept = find_analysis(self.ledger.engine, study.id)
-        if kept is not None:
-            return kept.analysis
+        stored = self.ledger.analyses.find(study.id)
+        if stored is not None:
+            return stored.analysis
         try:
-            from bln_search.worker.analysis import analyze
+            from bln_search.worker.analysis import compute_analysis
         except ModuleNotFoundError as error:
-            if anyway:
+            if allow_incomplete:
                 raise MissingPackageError(error.name, "train") from None
             return None
-        return analyze(self.ledger, study.id, None, keep=False)
+        return compute_analysis(self.ledger, study.id, None, save=False)
 
-    def schema(self) -> str | None:
-        """The revision of the database's tables."""
-        return present_revision(self.ledger.engine)
+    def schema_revision(self) -> str | None:
+        """Return the revision of the database schema."""
+        return self.ledger.find_schema_revision()
 
 
 class ServiceSource:
-    """A service."""
+    """Studies of a service."""
 
     def __init__(self, client: Client) -> None:
         self.client = client
 
-    def lines(self) -> list[dict[str, object]]:
-        """Every study in a few words, newest first."""
-        return [_line(one) for one in self.client.studies()]
+    def list_studies(self) -> list[dict[str, object]]:
+        """Return the fields of every study, newest first."""
+        return [_study_fields_of_json(each) for each in self.client.studies()]
 
-    def find(self, name_or_id: str) -> StudySummary:
-        """The study of that number, or the newest of that name."""
-        return _summary(self.client.study(name_or_id))
+    def find(self, name_or_id: str) -> StudyRecord:
+        """Return the study with this number, or the newest with this name."""
+        return _study_of_json(self.client.study(name_or_id))
 
-    def trials(self, study_id: int) -> list[TrialSummary]:
-        """Its trials."""
-        return [_trial(one) for one in self.client.trials(study_id)]
+    def trials(self, study_id: int) -> list[TrialRecord]:
+        """Return the trials of a study."""
+        return [_trial_of_json(each) for each in self.client.trials(study_id)]
 
-    def board(self, study: StudySummary, arm: str | None, on: Split | None) -> Leaderboard:
-        """Its ranked table."""
+    def leaderboard(self, study: StudyRecord, arm: str | None, on: Split | None) -> Leaderboard:
+        """Return the leaderboard."""
         return self.client.leaderboard(study.id, arm=arm, on=None if on is None else on.value)
 
-    def analysis(self, study: StudySummary, *, anyway: bool = False) -> Analysis | None:  # noqa: ARG002
-        """What its results say, once a worker has worked it out."""
+    def analysis(self, study: StudyRecord, *, allow_incomplete: bool = False) -> Analysis | None:  # noqa: ARG002
+        """Return the analysis once a worker has computed it."""
         return self.client.analysis(study.id)
 
-    def schema(self) -> str | None:
-        """A service does not say."""
+    def schema_revision(self) -> str | None:
+        """Return None: the API does not return it."""
         return None
 
 
-def study_line(study: StudySummary) -> dict[str, object]:
-    """A study in a few words."""
+def study_fields(study: StudyRecord) -> dict[str, object]:
+    """Return the fields of a study for a list."""
     return {
         "id": study.id,
         "name": study.name,
@@ -189,7 +180,7 @@ def study_line(study: StudySummary) -> dict[str, object]:
     }
 
 
-def _line(study: dict[str, Any]) -> dict[str, object]:
+def _study_fields_of_json(study: dict[str, Any]) -> dict[str, object]:
     progress = study["progress"]
     return {
         "id": study["id"],
@@ -202,9 +193,9 @@ def _line(study: dict[str, Any]) -> dict[str, object]:
     }
 
 
-def _summary(study: dict[str, Any]) -> StudySummary:
+def _study_of_json(study: dict[str, Any]) -> StudyRecord:
     progress = study["progress"]
-    return StudySummary(
+    return StudyRecord(
         id=study["id"],
         name=study["name"],
         state=StudyState(study["state"]),
@@ -217,17 +208,17 @@ def _summary(study: dict[str, Any]) -> StudySummary:
     )
 
 
-def _trial(trial: dict[str, Any]) -> TrialSummary:
-    kept = trial["checkpoint"]
+def _trial_of_json(trial: dict[str, Any]) -> TrialRecord:
+    checkpoint = trial["checkpoint"]
     names = ("file", "sha256", "epoch", "judged_under", "validation_loss", "provenance")
-    return TrialSummary(
+    return TrialRecord(
         id=trial["id"],
+        position=trial["position"],
         arm=trial["arm"],
         method=trial["method"],
         seed=trial["seed"],
-        parameters=point_label(trial["parameters"] or {}),
+        parameters=trial["parameters"],
         state=TrialState(trial["state"]),
         reason=trial["reason"],
-        checkpoint=None if kept is None else CheckpointRecord(**{name: kept[name] for name in names}),
-        point=written_point(trial["parameters"]),
+        checkpoint=None if checkpoint is None else CheckpointRecord(**{name: checkpoint[name] for name in names}),
     )

@@ -1,4 +1,4 @@
-"""The verbs about access: token create, list, revoke. In the database here, or at a service."""
+"""Commands for access tokens of the database or a service: create, list, revoke."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Annotated
 
 import typer
 
+from bln_search.cli.options import DatabaseOption, ServerOption, TokenOption
 from bln_search.cli.output import errors, results
-from bln_search.cli.sources import DatabaseOption, ServerOption, TokenOption, named_service, open_client
+from bln_search.cli.sources import open_client, service_address
 from bln_search.core.enums import Scope
-from bln_search.core.urls import without_password
+from bln_search.core.urls import redact_password
 from bln_search.settings import load_settings
-from bln_search.storage.access import create_token, revoke_token, tokens
 from bln_search.storage.ledger import open_ledger
 
 app = typer.Typer(help="Access to a service: tokens, their scopes and their end.", no_args_is_help=True)
@@ -34,16 +34,16 @@ def create(
 ) -> None:
     """Make a token and print it; it is shown only now."""
     settings = load_settings()
-    service = named_service(database, server, settings)
+    service = service_address(database, server, settings)
     if service is not None:
         with open_client(service, token, settings) as client:
-            made = client.create_token(account=account, scope=scope, label=label, days=days)
-            secret, account = made["secret"], made["account"]
+            created = client.create_token(account=account, scope=scope, label=label, days=days)
+            secret, account = created["secret"], created["account"]
     else:
         account = "admin" if account is None else account
         expires = None if days is None else datetime.now(UTC) + timedelta(days=days)
         with closing(open_ledger(database or settings.database_url)) as ledger:
-            secret, _ = create_token(ledger.engine, account, scope, label, expires_at=expires)
+            secret, _ = ledger.tokens.create(account, scope, label, expires_at=expires)
     errors.print(f"a token {_at(service)} for {account} with the scope {scope}; it is not shown again", highlight=False)
     typer.echo(secret)
 
@@ -52,7 +52,7 @@ def create(
 def list_tokens(database: DatabaseOption = None, server: ServerOption = None, token: TokenOption = None) -> None:
     """List tokens, newest first, without their secrets."""
     settings = load_settings()
-    service = named_service(database, server, settings)
+    service = service_address(database, server, settings)
     if service is not None:
         with open_client(service, token, settings) as client:
             rows = client.tokens()
@@ -60,16 +60,18 @@ def list_tokens(database: DatabaseOption = None, server: ServerOption = None, to
         with closing(open_ledger(database or settings.database_url)) as ledger:
             rows = [
                 {
-                    **vars(one),
-                    "created_at": one.created_at.isoformat(),
-                    "expires_at": one.expires_at and str(one.expires_at),
+                    **vars(each),
+                    "created_at": each.created_at.isoformat(),
+                    "expires_at": each.expires_at and str(each.expires_at),
                 }
-                for one in tokens(ledger.engine, None)
+                for each in ledger.tokens.list_tokens(None)
             ]
-    for one in rows:
-        ends = "revoked" if one["revoked_at"] else f"until {one['expires_at'][:10]}" if one["expires_at"] else "lasting"
+    for row in rows:
+        expiry = (
+            "revoked" if row["revoked_at"] else f"until {row['expires_at'][:10]}" if row["expires_at"] else "lasting"
+        )
         line = (
-            f"{one['id']:>4}  {one['account']:<16} {one['scope']:<6} {one['created_at'][:10]}  {ends}  {one['label']}"
+            f"{row['id']:>4}  {row['account']:<16} {row['scope']:<6} {row['created_at'][:10]}  {expiry}  {row['label']}"
         )
         results.print(line.rstrip(), markup=False, highlight=False)
 
@@ -83,15 +85,15 @@ def revoke(
 ) -> None:
     """End a token, and the browser sessions that came from it, at once."""
     settings = load_settings()
-    service = named_service(database, server, settings)
+    service = service_address(database, server, settings)
     if service is not None:
         with open_client(service, token, settings) as client:
             client.revoke_token(token_id)
     else:
         with closing(open_ledger(database or settings.database_url)) as ledger:
-            revoke_token(ledger.engine, token_id)
+            ledger.tokens.revoke(token_id)
     errors.print(f"token {token_id} {_at(service)} is revoked", highlight=False)
 
 
 def _at(service: str | None) -> str:
-    return "of the database" if service is None else f"of {without_password(service)}"
+    return "of the database" if service is None else f"of {redact_password(service)}"

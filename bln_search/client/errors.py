@@ -1,4 +1,4 @@
-"""What can go wrong between here and a service."""
+"""Errors of the client."""
 
 from __future__ import annotations
 
@@ -8,7 +8,12 @@ from bln_search.core.errors import BlnSearchError
 
 
 class ServiceError(BlnSearchError):
-    """The service refused, or cannot be reached: `status` is 0 then. `problem` is its document (RFC 9457)."""
+    """The service rejected a request or cannot be reached.
+
+    Attributes:
+        status: HTTP status; 0 if the service cannot be reached.
+        problem: The problem document (RFC 9457).
+    """
 
     def __init__(self, message: str, status: int = 0, problem: dict[str, Any] | None = None) -> None:
         super().__init__(message)

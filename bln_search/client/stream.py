@@ -1,4 +1,4 @@
-"""Server-sent events, as the service sends them."""
+"""Parser of server-sent events."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def read_stream(lines: Iterable[str]) -> Iterator[dict[str, Any] | None]:
-    """The events of a stream; None where it says that it is over. One that breaks off within an event drops it."""
+    """Yield the events of a stream, and None at its end. An incomplete last event is dropped."""
     kind, data = "", ""
     for line in lines:
         name, _, value = line.partition(":")

@@ -1,1 +1,1 @@
-"""The words everybody uses: statistics, configurations, states, records, errors. Imports nothing of the other rooms."""
+"""Concepts that all packages share: configurations, states, records, errors. Imports no other package of bln_search."""

@@ -1,4 +1,4 @@
-"""What is reached without looking at an example: a network that does no better has learned nothing."""
+"""The class-prior baseline: predicting the class frequencies for every example."""
 
 from __future__ import annotations
 
@@ -8,18 +8,25 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Guess:
-    """The same answer to every example, the shares of the classes: mean loss in nats, their entropy; and accuracy."""
+class ClassPriorBaseline:
+    """Mean loss (nats; the entropy of the class frequencies) and accuracy (fraction) of the baseline."""
 
     loss: float
     accuracy: float
 
 
-def guess_of(counts: Collection[int]) -> Guess | None:
-    """Of a split with so many examples of each class; None of fewer than two classes, where it is always right."""
-    found = [count for count in counts if count]
-    if len(found) < 2:
+def class_prior_baseline(counts: Collection[int]) -> ClassPriorBaseline | None:
+    """Baseline of a split.
+
+    Args:
+        counts: Number of examples of each class.
+
+    Returns:
+        None for fewer than two classes with examples, where the baseline is always correct.
+    """
+    positive = [count for count in counts if count]
+    if len(positive) < 2:
         return None
-    total = sum(found)
-    loss = math.fsum(count * math.log(total / count) for count in found) / total
-    return Guess(loss=loss, accuracy=max(found) / total)
+    total = sum(positive)
+    loss = math.fsum(count * math.log(total / count) for count in positive) / total
+    return ClassPriorBaseline(loss=loss, accuracy=max(positive) / total)

@@ -1,8 +1,8 @@
 """The inference configuration: for each statistic of a normalization layer, where its value comes from.
 
-Written as four letters in the order E_B Std_B E_F Std_F: `T` population, `F` the mini-batch at hand, `M` the memory of
-recent training mini-batches, `-` a statistic that the method does not have. So BLN has 16 words (`TTFF`, `FTFF`, ...),
-BN and BRN four (`TT--`), LN four (`--FF`), MBN nine (`MM--`, `MT--`, ...).
+Its code has four letters in the order E_B Std_B E_F Std_F: `T` population, `F` present mini-batch, `M` memory of recent
+training mini-batches, `-` a statistic that the method does not have. So BLN has 16 codes (`TTFF`, `FTFF`, ...), BN and
+BRN four (`TT--`), LN four (`--FF`), MBN nine (`MM--`, `MT--`, ...).
 
 Sources: Ziaee & Çano 2022, Batch Layer Normalization, Algorithm 2 steps 9 and 12, Eq. 18-21; Guo et al. 2018, MBN.
 """
@@ -16,15 +16,32 @@ from itertools import product
 
 
 class Statistic(StrEnum):
-    """The four statistics of BLN, in the order a configuration names them."""
+    """The four statistics of BLN, in the order of a configuration's code."""
 
     BATCH_MEAN = "E_B"
     BATCH_DEVIATION = "Std_B"
     FEATURE_MEAN = "E_F"
     FEATURE_DEVIATION = "Std_F"
 
+    @property
+    def label(self) -> str:
+        """Its name in tables: `mini-batch mean`."""
+        return _STATISTIC_LABELS[self][0]
 
-_PLACES = {statistic: place for place, statistic in enumerate(Statistic)}
+    @property
+    def description(self) -> str:
+        """Its definition: `mean over the mini-batch`."""
+        return _STATISTIC_LABELS[self][1]
+
+
+_STATISTIC_LABELS = {
+    Statistic.BATCH_MEAN: ("mini-batch mean", "mean over the mini-batch"),
+    Statistic.BATCH_DEVIATION: ("mini-batch deviation", "standard deviation over the mini-batch"),
+    Statistic.FEATURE_MEAN: ("feature mean", "mean over the features of an example"),
+    Statistic.FEATURE_DEVIATION: ("feature deviation", "standard deviation over the features of an example"),
+}
+
+_POSITIONS = {statistic: position for position, statistic in enumerate(Statistic)}
 
 BATCH_STATISTICS = (Statistic.BATCH_MEAN, Statistic.BATCH_DEVIATION)
 FEATURE_STATISTICS = (Statistic.FEATURE_MEAN, Statistic.FEATURE_DEVIATION)
@@ -41,12 +58,12 @@ class Method(StrEnum):
 
     @property
     def statistics(self) -> tuple[Statistic, ...]:
-        """The statistics this method keeps."""
+        """The statistics of this method."""
         return _STATISTICS[self]
 
     @property
     def sources(self) -> str:
-        """The letters of the sources its statistics may have, population and memory first."""
+        """The letters of the possible sources of its statistics, population and memory first."""
         return "MTF" if self is Method.MBN else "TF"
 
 
@@ -60,13 +77,25 @@ _STATISTICS: dict[Method, tuple[Statistic, ...]] = {
 
 
 class Source(StrEnum):
-    """Where a statistic comes from at inference."""
+    """The source of a statistic at inference."""
 
     POPULATION = "T"
     MINI_BATCH = "F"
     MEMORY = "M"
     ABSENT = "-"
 
+    @property
+    def label(self) -> str:
+        """Its name: `population`."""
+        return _SOURCE_LABELS[self]
+
+
+_SOURCE_LABELS = {
+    Source.POPULATION: "population",
+    Source.MINI_BATCH: "mini-batch",
+    Source.MEMORY: "memory",
+    Source.ABSENT: "none",
+}
 
 _SOURCES = {str(source): source for source in Source}
 
@@ -78,7 +107,7 @@ class InferenceConfiguration:
     word: str
 
     def __post_init__(self) -> None:
-        """Refuse anything that is not one of the words of a method."""
+        """Raise ValueError unless `word` is the code of a configuration of some method."""
         letters = set(self.word)
         known = len(self.word) == len(Statistic) and letters <= set("MTF-")
         if not known or not any(self.fits(method) for method in Method):
@@ -92,19 +121,19 @@ class InferenceConfiguration:
         return self.word
 
     def source(self, statistic: Statistic) -> Source:
-        """Where `statistic` comes from; read off the word, by whose value compiled networks tell configurations."""
-        return _SOURCES[self.word[_PLACES[statistic]]]
+        """The source of `statistic`. Read from `word`: torch.compile guards configurations by its value."""
+        return _SOURCES[self.word[_POSITIONS[statistic]]]
 
     @cached_property
     def sources(self) -> dict[Statistic, Source]:
-        """Every statistic with its source."""
+        """The source of every statistic."""
         return {statistic: Source(letter) for statistic, letter in zip(Statistic, self.word, strict=True)}
 
     def fits(self, method: Method) -> bool:
-        """Does this configuration name the statistics of `method`, no more and no fewer, with sources it has?"""
-        kept = method.statistics
+        """Does this configuration have exactly the statistics of `method`, with sources that the method has?"""
+        statistics = method.statistics
         return all(
-            letter in (method.sources if statistic in kept else Source.ABSENT)
+            letter in (method.sources if statistic in statistics else Source.ABSENT)
             for statistic, letter in zip(Statistic, self.word, strict=True)
         )
 
@@ -122,20 +151,20 @@ class InferenceConfiguration:
     def deterministic(self) -> bool:
         """Is the answer to an example independent of the other examples of its mini-batch?
 
-        A feature statistic taken from the mini-batch is the example's own, so only the first pair counts.
+        A feature statistic of the mini-batch is computed from the example alone, so only the batch statistics matter.
         """
         return Source.MINI_BATCH not in (self.source(statistic) for statistic in BATCH_STATISTICS)
 
     @property
     def without_population(self) -> InferenceConfiguration:
-        """The same with the mini-batch in place of the population."""
+        """The same configuration with the mini-batch instead of the population."""
         return InferenceConfiguration(self.word.replace(Source.POPULATION, Source.MINI_BATCH))
 
     def restricted_to(self, method: Method) -> InferenceConfiguration:
         """The part of this configuration that a layer of `method` reads."""
-        kept = method.statistics
+        statistics = method.statistics
         return InferenceConfiguration(
-            "".join(self.sources[statistic] if statistic in kept else Source.ABSENT for statistic in Statistic)
+            "".join(self.sources[statistic] if statistic in statistics else Source.ABSENT for statistic in Statistic)
         )
 
 
@@ -146,10 +175,10 @@ def all_configurations(method: Method) -> tuple[InferenceConfiguration, ...]:
 
 
 def mini_batch_configuration(method: Method) -> InferenceConfiguration:
-    """Every statistic from the mini-batch at hand: FFFF for BLN, FF-- for BN, MBN and BRN, --FF for LN."""
+    """Every statistic from the present mini-batch: FFFF for BLN, FF-- for BN, MBN and BRN, --FF for LN."""
     return all_configurations(method)[-1]
 
 
 def paper_configuration(method: Method) -> InferenceConfiguration:
-    """The rule of the paper that a network is judged by while it trains: the memory for MBN, else the mini-batch."""
+    """The configuration of the papers that selects the epoch: the memory for MBN, otherwise the mini-batch."""
     return all_configurations(method)[0] if method is Method.MBN else mini_batch_configuration(method)

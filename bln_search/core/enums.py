@@ -1,18 +1,24 @@
-"""Closed sets of words that appear alike in study files, tables, URLs and code, and what names may be."""
+"""Enumerations whose values are the same in study files, tables, URLs and code."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 from typing import TypeVar
 
-NAME = r"^[a-z0-9][a-z0-9_-]{0,63}$"
-"""What a study or an account may be called."""
-
-Word = TypeVar("Word", bound=StrEnum)
+EnumT = TypeVar("EnumT", bound=StrEnum)
 
 
-def chosen(kind: type[Word], value: str, name: str) -> Word:
-    """The word of this kind. Raises ValueError that names the argument and what there is to choose from."""
+def parse_enum(kind: type[EnumT], value: str, name: str) -> EnumT:
+    """The member of `kind` with this value.
+
+    Args:
+        kind: The enumeration.
+        value: The value of a member.
+        name: Name of the argument, for the error.
+
+    Raises:
+        ValueError: There is no such member.
+    """
     try:
         return kind(value)
     except ValueError:
@@ -20,19 +26,19 @@ def chosen(kind: type[Word], value: str, name: str) -> Word:
 
 
 class Semantics(StrEnum):
-    """Which reading of BLN: the paper's formulas, or what the authors' published code computes."""
+    """The variant of BLN: the formulas of the paper, or those of the authors' published code."""
 
     PAPER = "paper"
     REFERENCE = "reference"
 
 
 class PopulationEstimate(StrEnum):
-    """How a population value is obtained.
+    """How a population value is estimated.
 
     frozen: mean over the training mini-batches with the final weights (BLN paper, Algorithm 2).
-    epoch: mean over the mini-batches of the checkpoint's epoch, while the weights were still moving.
-    moving: exponential moving average over the training steps, as batch normalization is usually run.
-    memory: what the memory of MBN holds (MBN paper, Eq. 6); read where a configuration says M, never asked for by name.
+    epoch: mean over the mini-batches of the checkpoint's epoch, while the weights changed.
+    moving: exponential moving average over the training steps, as is usual for batch normalization.
+    memory: the memory of MBN (MBN paper, Eq. 6); configurations with M read it, a study cannot name it.
     """
 
     FROZEN = "frozen"
@@ -42,12 +48,12 @@ class PopulationEstimate(StrEnum):
 
     @property
     def gathered_in_training(self) -> bool:
-        """Is this estimate a by-product of training?"""
+        """Is this estimate collected during training?"""
         return self is not PopulationEstimate.FROZEN
 
 
 class Correction(StrEnum):
-    """How a population deviation is made from mini-batch deviations.
+    """How a population deviation is computed from mini-batch deviations.
 
     bessel: the factor m/(m-1) of BLN's Eq. 5, 19 and 21; undefined for m = 1.
     total: the law of total variance, E[σ²] + Var[μ] over the mini-batches; defined for every m.
@@ -66,10 +72,10 @@ class Split(StrEnum):
 
 
 class ProbeKind(StrEnum):
-    """What is measured of a network beside the leaderboard, without training again.
+    """What a probe varies.
 
-    size: inference mini-batches of other sizes. epoch: the network after other epochs. reshuffled: the same examples in
-    other mini-batches. skewed: mini-batches of one class as far as they go.
+    size: the inference mini-batch size. epoch: the epoch of the weights. reshuffled: the batch composition, at random.
+    skewed: the batch composition, mini-batches of one class as far as possible.
     """
 
     SIZE = "size"
@@ -79,10 +85,7 @@ class ProbeKind(StrEnum):
 
 
 class LayerScope(StrEnum):
-    """What per-layer configurations choose.
-
-    global: one word for all normalization layers. per_layer: a word for each. groups: a word for each group of layers.
-    """
+    """Which layers share a configuration: all (global), none (per_layer), or those of a group (groups)."""
 
     GLOBAL = "global"
     PER_LAYER = "per_layer"
@@ -92,9 +95,9 @@ class LayerScope(StrEnum):
 class LayerSearch(StrEnum):
     """How per-layer configurations are searched.
 
-    exact: all of them. beam: layer by layer, the best few beginnings going on. coordinate: one layer after the other,
-    until no change helps. tpe: Optuna's tree-structured Parzen estimator. racing: many at once, dropped as soon as
-    paired tests tell them from the best. random: as many as may be, drawn evenly.
+    exact: evaluate all. beam: beam search over the layers. coordinate: coordinate descent over the layers. tpe:
+    Optuna's tree-structured Parzen estimator. racing: many at once, each dropped when a paired test shows that it is
+    worse than the best. random: drawn uniformly.
     """
 
     EXACT = "exact"
@@ -106,20 +109,20 @@ class LayerSearch(StrEnum):
 
 
 class Scope(StrEnum):
-    """What a token allows: reading one's own studies; changing them too; everything, of everybody."""
+    """What a token allows: read: read the account's own studies; write: also change them; admin: everything."""
 
     READ = "read"
     WRITE = "write"
     ADMIN = "admin"
 
-    def allows(self, wanted: Scope) -> bool:
-        """Each scope includes those before it."""
+    def allows(self, required: Scope) -> bool:
+        """Does this scope include `required`? Each scope includes the former ones."""
         order = list(Scope)
-        return order.index(self) >= order.index(wanted)
+        return order.index(self) >= order.index(required)
 
 
 class CheckpointRule(StrEnum):
-    """Which epoch's weights are kept."""
+    """Which epoch's weights become the checkpoint."""
 
     BEST_VALIDATION = "best_validation"
     LAST = "last"

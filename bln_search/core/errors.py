@@ -1,31 +1,33 @@
-"""Every error a user can meet.
+"""Every error that a user can meet.
 
 BlnSearchError
-├── SpecError            a study file that cannot be accepted
-├── DataError            a data set that is missing, corrupt or too small
-│   └── ChecksumError    a file whose content is not the published one
-├── ModelError           a network that cannot be normalized or evaluated as asked
-├── LedgerError          the database cannot do what was asked
+├── SpecError            a study file is invalid
+├── DataError            a data set is missing, corrupt or too small
+│   ├── DataUnavailableError  this machine does not have the files of a data set
+│   └── ChecksumError    the content of a file is not the published one
+├── ModelError           a network cannot be normalized or evaluated
+├── LedgerError          the database cannot do what a command needs
+│   ├── DamagedRecordError  a record cannot be decoded
 │   ├── UnknownStudyError
-│   ├── StaleAttemptError   a report that came after its lease had gone to another attempt
-│   ├── StudyBusyError      another process is running this study
-│   ├── StudyLostError      this process no longer runs the study: another does, or it was deleted
-│   ├── SchemaChangedError  the database was upgraded while this process worked with it
-│   ├── StudyChangedError   it was changed since it was read
-│   └── KeyReusedError      an idempotency key that stands for another study
-├── AccessError          a token that is not there, or not enough for what was asked
-├── MissingPackageError  a part of bln-search that was not installed
-├── ExportError          a network that cannot be taken along as asked
-├── StorageFullError     no room left to write
-├── CheckpointStoreError a bucket of checkpoints that cannot be reached, or refuses
-├── BackupError          a backup that cannot be made, is damaged, or cannot be put back
-├── OutputError          a file that cannot be written where it was asked for
-├── ProcessLossError     processes for trials that this machine cannot start, or loses at once
-├── ClusterError         a Ray cluster that cannot be reached, is too small, or is gone
-│   └── ClusterSilentError  one that was joined answers no more: nothing can be asked of Ray in this process again
-└── TransitionError      a state that cannot follow the present one
+│   ├── StaleAttemptError   a report came after its lease had passed to another attempt
+│   ├── StudyBusyError      another process runs this study
+│   ├── LeaseLostError      this process does not run the study any more: another one does, or it was deleted
+│   ├── SchemaChangedError  the database was upgraded while this process used it
+│   ├── StudyChangedError   the study has changed since it was read
+│   └── IdempotencyConflictError  an idempotency key was reused for another study
+├── AccessError          a token is unknown, or lacks the scope for a request
+├── MissingPackageError  an extra of bln-search is not installed
+├── ExportError          a network cannot be exported
+├── StorageFullError     the disk is full
+├── CheckpointStoreError a checkpoint store cannot be reached, or refuses access
+├── BackupError          a backup cannot be created or restored, or is damaged
+├── OutputError          an output file cannot be written
+├── ProcessLossError     this machine cannot start processes for trials, or loses them at once
+├── ClusterError         a Ray cluster cannot be reached, is too small, or is gone
+│   └── ClusterUnresponsiveError  a joined cluster does not respond: this process must not call Ray again
+└── TransitionError      a state cannot follow the present one
 
-Each message says what was wrong, where, and what to do about it.
+Each message says what is wrong, where, and what to do.
 """
 
 from __future__ import annotations
@@ -36,7 +38,12 @@ class BlnSearchError(Exception):
 
 
 class SpecError(BlnSearchError):
-    """A study file that cannot be accepted. `problems` holds one line each, all of them at once."""
+    """A study file is invalid.
+
+    Attributes:
+        source: The file.
+        problems: Every problem, one line each.
+    """
 
     def __init__(self, source: str, problems: list[str]) -> None:
         self.source = source
@@ -45,86 +52,86 @@ class SpecError(BlnSearchError):
 
 
 class DataError(BlnSearchError):
-    """A data set that is missing, corrupt or too small for what was asked."""
+    """A data set is missing, corrupt or too small."""
 
 
-class DataAbsentError(DataError):
-    """Files of a data set that are not on this machine, or that it cannot read: another one may have them."""
+class DataUnavailableError(DataError):
+    """This machine does not have the files of a data set, or cannot read them; another machine may."""
 
 
 class ChecksumError(DataError):
-    """A file whose content is not the published one."""
+    """The content of a file is not the published one."""
 
 
 class ModelError(BlnSearchError):
-    """A network that cannot be normalized or evaluated as asked."""
+    """A network cannot be normalized or evaluated."""
 
 
 class LedgerError(BlnSearchError):
-    """The database cannot do what was asked."""
+    """The database cannot do what a command needs."""
 
 
 class DamagedRecordError(LedgerError):
-    """A record of the database that cannot be read back; the others can."""
+    """A record of the database cannot be decoded; other records can."""
 
 
 class UnknownStudyError(LedgerError):
-    """No study of that name or number in this database."""
+    """No study of this name or number is in the database."""
 
 
 class StaleAttemptError(LedgerError):
-    """A report from an attempt that no longer holds its trial; it was refused and nothing was written."""
+    """A report came from an attempt whose lease has passed on; it was rejected and nothing was written."""
 
 
 class StudyBusyError(LedgerError):
-    """Another live process is running this study."""
+    """Another running process runs this study."""
 
 
-class StudyLostError(LedgerError):
-    """This process no longer runs the study: its lease ran out and another took it, or it was deleted."""
+class LeaseLostError(LedgerError):
+    """This process does not run the study any more: its lease expired and another took it, or it was deleted."""
 
 
 class SchemaChangedError(LedgerError):
-    """The database has tables of another version than this process knows: it must not write any more."""
+    """The database schema has another version than this process: the process must not write any more."""
 
 
 class StudyChangedError(LedgerError):
-    """The study has another revision than the one that was to be changed."""
+    """The study has another revision than the request."""
 
 
-class KeyReusedError(LedgerError):
-    """An idempotency key that was sent before, with another study."""
+class IdempotencyConflictError(LedgerError):
+    """An idempotency key was reused for another study."""
 
 
 class AccessError(BlnSearchError):
-    """A token that is not there, or that does not allow what was asked."""
+    """A token is unknown, or lacks the scope for a request."""
 
 
 class MissingPackageError(BlnSearchError):
-    """A part of bln-search whose packages were not installed."""
+    """An extra of bln-search is not installed."""
 
     def __init__(self, package: str | None, extra: str) -> None:
         super().__init__(f"{package} is not installed, which this needs: pip install 'bln-search[{extra}]'")
 
 
 class ExportError(BlnSearchError):
-    """A network that cannot be taken along as asked; nothing was written."""
+    """A network cannot be exported; nothing was written."""
 
 
 class StorageFullError(BlnSearchError):
-    """No room left on the disk; what was finished before is kept."""
+    """The disk is full; finished results are stored."""
 
 
 class CheckpointStoreError(BlnSearchError):
-    """The place of checkpoints cannot be reached or refuses what was asked; what was finished before is kept."""
+    """The checkpoint store cannot be reached or refuses access; finished results are stored."""
 
 
 class BackupError(BlnSearchError):
-    """A backup that cannot be made, is damaged, or cannot be put back; what was there is as it was."""
+    """A backup cannot be created or restored, or is damaged; existing data are unchanged."""
 
 
 class OutputError(BlnSearchError):
-    """A file that cannot be written where it was asked for; nothing of it was written."""
+    """An output file cannot be written; nothing was written."""
 
 
 class ProcessLossError(BlnSearchError):
@@ -132,12 +139,12 @@ class ProcessLossError(BlnSearchError):
 
 
 class ClusterError(BlnSearchError):
-    """A Ray cluster that cannot be reached, is too small for what was asked, or is gone."""
+    """A Ray cluster cannot be reached, is too small for a trial, or is gone."""
 
 
-class ClusterSilentError(ClusterError):
-    """A joined Ray cluster that answers no more; this process can neither leave it nor join another."""
+class ClusterUnresponsiveError(ClusterError):
+    """A joined Ray cluster does not respond; this process can neither leave it nor join another."""
 
 
 class TransitionError(BlnSearchError):
-    """A state that cannot follow the present one."""
+    """A state cannot follow the present one."""

@@ -1,4 +1,4 @@
-"""Files written whole or not at all."""
+"""Atomic file writes: a file is written completely or not at all."""
 
 from __future__ import annotations
 
@@ -13,44 +13,52 @@ from typing import IO
 
 from bln_search.core.errors import StorageFullError
 
-NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-"""Errors of a write that say: the disk, the quota or the largest file size is reached."""
+DISK_FULL_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""errno values of a write that exceeds the disk, the quota or the largest file size."""
 
 
-def write_whole(path: Path, content: bytes, *, mode: int = 0o600) -> None:
-    """Write `content` to `path`, all of it or nothing; mode: who may read it.
+def write_atomically(path: Path, content: bytes, *, mode: int = 0o600) -> None:
+    """Write `content` to `path` atomically.
 
-    Raises StorageFullError where the disk is full, OSError for what else is in the way.
+    Args:
+        path: The file; its folder is created.
+        content: The bytes to write.
+        mode: Permissions of the file.
+
+    Raises:
+        StorageFullError: The disk is full.
+        OSError: Any other error of the file system.
     """
-    with _whole(path, len(content), mode) as stream:
+    with _atomic_file(path, len(content), mode) as stream:
         stream.write(content)
 
 
-def copy_whole(source: Path, path: Path) -> None:
-    """Copy a file, all of it or nothing, without holding it in memory. Raises as `write_whole` does."""
-    with source.open("rb") as content, _whole(path, source.stat().st_size, 0o600) as stream:
+def copy_atomically(source: Path, path: Path) -> None:
+    """Copy a file atomically without loading it into memory. Raises as `write_atomically` does."""
+    with source.open("rb") as content, _atomic_file(path, source.stat().st_size, 0o600) as stream:
         shutil.copyfileobj(content, stream, 1024 * 1024)
 
 
 @contextmanager
-def _whole(path: Path, size: int, mode: int) -> Iterator[IO[bytes]]:
+def _atomic_file(path: Path, size: int, mode: int) -> Iterator[IO[bytes]]:
+    """A temporary file beside `path` that replaces it when the block ends without an error."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, unfinished = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
         try:
             with os.fdopen(descriptor, "wb") as stream:
                 yield stream
                 stream.flush()
                 os.fsync(stream.fileno())
-            Path(unfinished).chmod(mode)
-            Path(unfinished).replace(path)
+            Path(temporary).chmod(mode)
+            Path(temporary).replace(path)
         except BaseException:
-            Path(unfinished).unlink(missing_ok=True)
+            Path(temporary).unlink(missing_ok=True)
             raise
     except OSError as error:
-        if error.errno in NO_ROOM:
+        if error.errno in DISK_FULL_ERRNOS:
             raise StorageFullError(
-                f"no room left to write {path} ({size} bytes): free some space and run the same command again; "
-                "what was finished is kept"
+                f"no disk space left to write {path} ({size} bytes): free some and run the same command again; "
+                "finished results are stored"
             ) from None
         raise

@@ -1,4 +1,4 @@
-"""What a search of one network's per-layer configurations hands over: plain records and arrays."""
+"""The result of a search of one network's per-layer configurations: records and arrays."""
 
 from __future__ import annotations
 
@@ -17,10 +17,13 @@ Figures = tuple[float, float]
 
 @dataclass(frozen=True)
 class LayerSums:
-    """Sums of losses and of right answers over the examples of each fold, (folds, configurations).
+    """Sums over the examples of each fold.
 
-    digits: the configurations, (configurations, choices); None where they are all of the space, in the order of their
-    indices. examples: of each fold.
+    Attributes:
+        digits: The configurations, (configurations, choices); None for all of the space in the order of the indices.
+        losses: Sums of losses (nats), (folds, configurations).
+        correct: Numbers of correct answers, (folds, configurations).
+        examples: Number of examples, (folds,).
     """
 
     digits: NDArray[np.uint8] | None
@@ -30,37 +33,49 @@ class LayerSums:
 
     @property
     def mean_loss(self) -> NDArray[np.float64]:
-        """Over all folds, infinite where it is not a number."""
+        """Mean loss (nats) over all folds, infinite if it is not a number, (configurations,)."""
         means: NDArray[np.float64] = self.losses.sum(0) / self.examples.sum()
         return np.where(np.isnan(means), np.inf, means)
 
     @property
     def accuracy(self) -> NDArray[np.float64]:
-        """Over all folds."""
-        shares: NDArray[np.float64] = self.correct.sum(0) / self.examples.sum()
-        return shares
+        """Accuracy (fraction) over all folds, (configurations,)."""
+        accuracy: NDArray[np.float64] = self.correct.sum(0) / self.examples.sum()
+        return accuracy
 
     def without(self, fold: int) -> NDArray[np.float64]:
-        """Mean losses over the other folds, infinite where they are not a number."""
-        others = [place for place in range(len(self.examples)) if place != fold]
+        """Mean losses (nats) over the other folds, infinite if they are not a number, (configurations,)."""
+        others = [other for other in range(len(self.examples)) if other != fold]
         means = self.losses[others].sum(0) / self.examples[others].sum()
         return np.where(np.isnan(means), np.inf, means)
 
 
 @dataclass(frozen=True)
 class LayerSearchRecord:
-    """A searched network.
+    """The result of a search of one network.
 
-    left_out: options without a value, by choice, with their reasons. evaluations: configurations' worth of examples
-    that were evaluated. best, uniform: chosen on all examples. chosen, chosen_uniform: for each fold, on the others.
-    apparent: loss of the choice on the examples that chose it, of the best uniform one likewise, means over folds.
-    confirmed, confirmed_uniform: each example under what was chosen without its fold, in the order of the split.
-    effects: loss with a switch at T less that at F, by choice and statistic; marginal: over all configurations, not
-    around the best. kept, outcomes: the best configurations with each example's outcome. test: best and uniform there.
+    Attributes:
+        space: The configurations.
+        excluded: Undefined options by choice, with their reasons.
+        evaluations: Evaluated examples in units of one configuration on all examples.
+        best: The best configuration on all examples.
+        uniform: The best uniform configuration on all examples.
+        chosen: For each fold, the best configuration on the other folds.
+        chosen_uniform: For each fold, the best uniform configuration on the other folds.
+        apparent: Loss of `chosen` on the folds that chose it, mean over folds (nats).
+        apparent_uniform: The same for `chosen_uniform`.
+        confirmed: Every example under the configuration that was chosen without its fold, in the order of the split.
+        confirmed_uniform: The same for `chosen_uniform`.
+        effects: Loss with a switch at T minus loss with it at F (nats), by choice and statistic.
+        marginal: The effects are averaged over all configurations instead of local to `best`.
+        sums: Sums of every evaluated configuration.
+        kept: The best configurations, best first, (configurations, choices).
+        outcomes: Per-example outcomes of `kept`.
+        test: Figures of `best` and `uniform` on the test split.
     """
 
     space: ConfigurationSpace
-    left_out: Mapping[str, Mapping[str, str]]
+    excluded: Mapping[str, Mapping[str, str]]
     evaluations: float
     best: tuple[int, ...]
     uniform: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""How log lines look: plain for people, JSON for machines."""
+"""Format of log lines: plain text for people, JSON for machines."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from datetime import UTC, datetime
 from bln_search.core.log_files import LogFile, open_log_file
 
 _log = logging.getLogger(__name__)
-_EXTRA = ("request_id", "study_id", "trial", "seconds")
+_EXTRA_FIELDS = ("request_id", "study_id", "trial", "seconds")
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object a line, with the numbers of request, study and trial where there are any."""
+    """Formats a record as one JSON object, with the ids of request, study and trial if the record has them."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line."""
+        """The JSON object."""
         line = {
             "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
-            **{name: getattr(record, name) for name in _EXTRA if getattr(record, name, None) is not None},
+            **{name: getattr(record, name) for name in _EXTRA_FIELDS if getattr(record, name, None) is not None},
         }
         if record.exc_info:
             line["error"] = self.formatException(record.exc_info)
@@ -30,19 +30,25 @@ class JsonLines(logging.Formatter):
 
 
 def configure_logs(log_format: str, level: int = logging.INFO, file: LogFile | None = None) -> None:
-    """Every line of this process to standard error, plain or as JSON, and to a file where one is given.
+    """Log to standard error, and to a file if one is given.
 
-    Raises OutputError where that file cannot be written.
+    Args:
+        log_format: `plain` or `json`.
+        level: Least level of a record.
+        file: The log file.
+
+    Raises:
+        OutputError: The log file cannot be written.
     """
     handlers: list[logging.Handler] = [logging.StreamHandler()]
     if file is not None:
-        own = open_log_file(file)
-        handlers.append(own)
-    plain = logging.Formatter("%(asctime)s %(levelname)s %(message)s")
+        file_handler = open_log_file(file)
+        handlers.append(file_handler)
+    plain_formatter = logging.Formatter("%(asctime)s %(levelname)s %(message)s")
     for handler in handlers:
-        handler.setFormatter(JsonLines() if log_format == "json" else plain)
+        handler.setFormatter(JsonLines() if log_format == "json" else plain_formatter)
     logging.basicConfig(level=level, handlers=handlers, force=True)
     for name in ("httpx", "uvicorn.access", "alembic"):
         logging.getLogger(name).setLevel(logging.WARNING)
     if file is not None:
-        _log.info("this log is also in %s", own.baseFilename)
+        _log.info("this log is also in %s", file_handler.baseFilename)

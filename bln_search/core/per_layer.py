@@ -1,7 +1,7 @@
-"""Per-layer configurations: a word for each normalization layer, and the space of all of them.
+"""Per-layer configurations: an inference configuration for each normalization layer, and the space of all of them.
 
-Written as the words of the layers in the order in which the network reaches them, with dots between: with four BLN
-layers `TTFF.FTFF.TTTT.FFFF` is one of 16⁴ = 65,536. Layers can be tied together: then they share one choice.
+Written as the codes of the layers' configurations in the order in which the network reaches the layers, separated by
+dots: with four BLN layers `TTFF.FTFF.TTTT.FFFF` is one of 16⁴ = 65,536. Tied layers share one choice.
 """
 
 from __future__ import annotations
@@ -21,32 +21,35 @@ SEPARATOR = "."
 class PerLayerConfiguration:
     """One inference configuration for each normalization layer."""
 
-    words: tuple[InferenceConfiguration, ...]
+    configurations: tuple[InferenceConfiguration, ...]
 
     def __str__(self) -> str:
-        return SEPARATOR.join(str(word) for word in self.words)
+        return SEPARATOR.join(str(configuration) for configuration in self.configurations)
 
     @staticmethod
     def parse(text: str) -> PerLayerConfiguration:
-        """What `str` wrote. Raises ValueError, saying what is wrong."""
-        return PerLayerConfiguration(tuple(InferenceConfiguration(word) for word in text.split(SEPARATOR)))
+        """The inverse of `str`. Raises ValueError for an invalid code."""
+        return PerLayerConfiguration(tuple(InferenceConfiguration(code) for code in text.split(SEPARATOR)))
 
     @property
     def uniform(self) -> bool:
-        """Do all layers have the same word?"""
-        return len(set(self.words)) == 1
+        """Do all layers have the same configuration?"""
+        return len(set(self.configurations)) == 1
 
     @property
     def deterministic(self) -> bool:
         """Is the answer to an example independent of the other examples of its mini-batch?"""
-        return all(word.deterministic for word in self.words)
+        return all(configuration.deterministic for configuration in self.configurations)
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What is chosen once: the word of a layer, or of several that are tied together.
+    """One decision of a search: the configuration of a layer, or of several tied layers.
 
-    layers: their positions in the network. options: for each option, the word of each of these layers.
+    Attributes:
+        name: The layer or the group of layers.
+        layers: Positions of the layers in the network.
+        options: For each option, the configuration of each of these layers.
     """
 
     name: str
@@ -55,16 +58,20 @@ class Choice:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Each option in one word: for each statistic the source that a layer has which keeps it."""
-        return tuple("".join(map(max, zip(*map(str, words), strict=True))) for words in self.options)
+        """The code of each option: for each statistic the source in the layers that have this statistic."""
+        return tuple("".join(map(max, zip(*map(str, option), strict=True))) for option in self.options)
 
 
 @dataclass(frozen=True)
 class ConfigurationSpace:
-    """Every way to choose. layers: their names, in the order in which the network reaches them.
+    """All per-layer configurations of a network.
 
-    choices stand in the order of their first layers. A configuration is a tuple of digits, one option for each choice;
-    its index counts with the last choice running fastest.
+    A configuration is a tuple of digits, one option for each choice. Its index is the mixed-radix number of its digits;
+    the last choice varies fastest.
+
+    Attributes:
+        layers: Names of the layers in the order in which the network reaches them.
+        choices: The choices in the order of their first layers.
     """
 
     layers: tuple[str, ...]
@@ -77,48 +84,47 @@ class ConfigurationSpace:
 
     @property
     def size(self) -> int:
-        """How many configurations there are."""
+        """The number of configurations."""
         return prod(self.radices)
 
     @cached_property
     def choice_of(self) -> tuple[int, ...]:
-        """For each layer, the choice that decides it."""
-        found = {layer: place for place, choice in enumerate(self.choices) for layer in choice.layers}
-        return tuple(found[layer] for layer in range(len(self.layers)))
+        """For each layer the index of its choice."""
+        choice_of_layer = {layer: index for index, choice in enumerate(self.choices) for layer in choice.layers}
+        return tuple(choice_of_layer[layer] for layer in range(len(self.layers)))
 
-    def words(self, digits: Sequence[int]) -> PerLayerConfiguration:
+    def configuration(self, digits: Sequence[int]) -> PerLayerConfiguration:
         """The configuration of these digits."""
-        words: list[InferenceConfiguration | None] = [None] * len(self.layers)
+        by_layer: dict[int, InferenceConfiguration] = {}
         for choice, digit in zip(self.choices, digits, strict=True):
-            for layer, word in zip(choice.layers, choice.options[digit], strict=True):
-                words[layer] = word
-        return PerLayerConfiguration(tuple(word for word in words if word is not None))
+            by_layer.update(zip(choice.layers, choice.options[digit], strict=True))
+        return PerLayerConfiguration(tuple(by_layer[layer] for layer in range(len(self.layers))))
 
     def digits(self, configuration: PerLayerConfiguration) -> tuple[int, ...]:
-        """The digits of a configuration. Raises ValueError where the space does not hold it."""
-        if len(configuration.words) != len(self.layers):
+        """The digits of a configuration. Raises ValueError if the space does not contain it."""
+        if len(configuration.configurations) != len(self.layers):
             raise ValueError(
-                f"{configuration} has {len(configuration.words)} words, the network {len(self.layers)} normalization "
-                f"layers: {', '.join(self.layers)}"
+                f"{configuration} has configurations for {len(configuration.configurations)} layers, the network has "
+                f"{len(self.layers)} normalization layers: {', '.join(self.layers)}"
             )
         digits = []
         for choice in self.choices:
-            wanted = tuple(configuration.words[layer] for layer in choice.layers)
-            if wanted not in choice.options:
-                said = SEPARATOR.join(dict.fromkeys(str(word) for word in wanted))
-                raise ValueError(f"{choice.name} has no option {said}: it has {', '.join(choice.labels)}")
-            digits.append(choice.options.index(wanted))
+            option = tuple(configuration.configurations[layer] for layer in choice.layers)
+            if option not in choice.options:
+                code = SEPARATOR.join(dict.fromkeys(str(configuration) for configuration in option))
+                raise ValueError(f"{choice.name} has no option {code}: it has {', '.join(choice.labels)}")
+            digits.append(choice.options.index(option))
         return tuple(digits)
 
     def index(self, digits: Sequence[int]) -> int:
-        """The place of these digits among all configurations."""
+        """The index of these digits."""
         index = 0
         for digit, radix in zip(digits, self.radices, strict=True):
             index = index * radix + digit
         return index
 
-    def at(self, index: int) -> tuple[int, ...]:
-        """The digits at that place."""
+    def digits_at(self, index: int) -> tuple[int, ...]:
+        """The digits of this index."""
         digits = []
         for radix in reversed(self.radices):
             index, digit = divmod(index, radix)
@@ -126,28 +132,33 @@ class ConfigurationSpace:
         return tuple(reversed(digits))
 
     def uniform(self) -> dict[InferenceConfiguration, tuple[int, ...]]:
-        """Digits of the configurations in which all layers follow one word, by that word.
+        """Digits of the uniform configurations, by the configuration that all layers share.
 
-        A layer that keeps only some of the statistics follows the part of the word that it reads. Words of which a
-        layer has no such option are left out.
+        A layer with only some of the statistics takes the part of the configuration that it reads. A configuration is
+        missing if a layer has no such option.
         """
-        words = {str(word) for choice in self.choices for words in choice.options for word in words}
-        there = [{word[place] for word in words} for place in range(len(Statistic))]
-        letters = [[letter for letter in "MTF" if letter in found] or ["-"] for found in there]
-        found = {}
-        for word in map("".join, product(*letters)):
-            digits = [_following(choice, word) for choice in self.choices]
-            if word in _WORDS and None not in digits:
-                found[_WORDS[word]] = tuple(digit for digit in digits if digit is not None)
-        return found
+        codes = {str(configuration) for choice in self.choices for option in choice.options for configuration in option}
+        letters_present = [{code[position] for code in codes} for position in range(len(Statistic))]
+        letters = [[letter for letter in "MTF" if letter in present] or ["-"] for present in letters_present]
+        digits_by_configuration = {}
+        for code in map("".join, product(*letters)):
+            digits = [_matching_option(choice, code) for choice in self.choices]
+            if code in _CONFIGURATIONS and None not in digits:
+                digits_by_configuration[_CONFIGURATIONS[code]] = tuple(digit for digit in digits if digit is not None)
+        return digits_by_configuration
 
 
-_WORDS = {str(word): word for method in Method for word in all_configurations(method)}
+_CONFIGURATIONS = {
+    str(configuration): configuration for method in Method for configuration in all_configurations(method)
+}
 
 
-def _following(choice: Choice, word: str) -> int | None:
-    """The option of `choice` in which every layer follows `word`."""
-    for place, words in enumerate(choice.options):
-        if all(all(own in ("-", letter) for own, letter in zip(str(one), word, strict=True)) for one in words):
-            return place
+def _matching_option(choice: Choice, code: str) -> int | None:
+    """The option of `choice` in which every layer has the sources of `code`."""
+    for index, option in enumerate(choice.options):
+        if all(
+            all(source in ("-", letter) for source, letter in zip(str(configuration), code, strict=True))
+            for configuration in option
+        ):
+            return index
     return None

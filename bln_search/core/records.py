@@ -1,9 +1,11 @@
-"""What training and evaluation hand over: plain records, no torch, no database."""
+"""Records of training and evaluation, independent of torch and of the database."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,12 +28,55 @@ class Outcomes:
 
 @dataclass(frozen=True, order=True)
 class EvaluationKey:
-    """What makes an evaluation of a checkpoint unique. `estimate` is None where no population value is read."""
+    """Identifies an evaluation of a checkpoint. `estimate` is None if the configuration reads no population value."""
 
     configuration: InferenceConfiguration
     estimate: PopulationEstimate | None
     batch_size: int
     split: Split
+
+    @staticmethod
+    @lru_cache(maxsize=4096)  # few keys stand for many rows
+    def from_row(configuration: str, estimate: str, batch_size: int, split: str) -> EvaluationKey:
+        """The key of a stored evaluation or probe; `estimate` is empty where no population value is read."""
+        population = PopulationEstimate(estimate) if estimate else None
+        return EvaluationKey(InferenceConfiguration(configuration), population, batch_size, Split(split))
+
+
+class RowKey(NamedTuple):
+    """Identity of a leaderboard row: all that its evaluations share over seeds and splits.
+
+    A named tuple because a leaderboard builds and hashes one for each of up to hundreds of thousands of evaluations,
+    which takes a frozen dataclass three times as long. Use its fields by name.
+
+    Attributes:
+        arm: Label of the arm.
+        point: Point of the search space as JSON with sorted keys; empty without a space.
+        configuration: Inference configuration.
+        estimate: Population estimate; None where the configuration reads no population value.
+        batch_size: Inference mini-batch size.
+    """
+
+    arm: str
+    point: str
+    configuration: InferenceConfiguration
+    estimate: PopulationEstimate | None
+    batch_size: int
+
+    @classmethod
+    def of(cls, arm: str, point: str, key: EvaluationKey) -> RowKey:
+        """The row that an evaluation of this arm and point belongs to."""
+        return cls(arm, point, key.configuration, key.estimate, key.batch_size)
+
+    @property
+    def label(self) -> str:
+        """Arm, configuration and estimate, separated by spaces."""
+        return " ".join(part for part in (self.arm, self.configuration.word, self.estimate) if part)
+
+    @property
+    def is_deterministic(self) -> bool:
+        """Whether outputs are independent of the mini-batch."""
+        return self.configuration.deterministic
 
 
 @dataclass(frozen=True)
@@ -48,16 +93,16 @@ class Evaluation:
 
     @staticmethod
     def undefined(key: EvaluationKey, reason: str) -> Evaluation:
-        """A cell for which a formula has no value."""
+        """An evaluation for which a formula has no value."""
         return Evaluation(key, EvaluationState.UNDEFINED, n=0, reason=reason)
 
     @staticmethod
     def from_outcomes(key: EvaluationKey, outcomes: Outcomes) -> Evaluation:
-        """Mean loss and accuracy; `diverged` where a loss is not finite."""
+        """An evaluation with its mean loss and accuracy; `diverged` if a loss is not finite."""
         n = len(outcomes.losses)
-        bad = int(n - np.isfinite(outcomes.losses).sum())
-        if bad:
-            reason = f"the loss of {bad} of {n} examples is not a finite number"
+        infinite = int(n - np.isfinite(outcomes.losses).sum())
+        if infinite:
+            reason = f"the loss of {infinite} of {n} examples is not a finite number"
             return Evaluation(key, EvaluationState.DIVERGED, n=n, reason=reason, outcomes=outcomes)
         loss = float(outcomes.losses.mean(dtype=np.float64))
         return Evaluation(key, EvaluationState.MEASURED, n, loss, float(outcomes.correct.mean()), outcomes=outcomes)
@@ -76,19 +121,24 @@ class EpochRecord:
 
 
 DRIFT = "drift"
-"""Under which a checkpoint's provenance holds its Drift records."""
+"""Key of the Drift records in a checkpoint's provenance."""
 
 
 def without_drift(provenance: dict[str, Any]) -> dict[str, Any]:
-    """Where a checkpoint comes from, without the figures of every layer, which lists would be too long with."""
+    """The provenance of a checkpoint without its Drift records, which are too long for lists."""
     return {name: value for name, value in provenance.items() if name != DRIFT}
 
 
 @dataclass(frozen=True)
 class Drift:
-    """Mini-batch statistics of a layer against a population estimate, in units of the layer's deviation.
+    """Mini-batch statistics of a layer compared with a population estimate, in units of the layer's deviation.
 
-    spread: how far mini-batches scatter. shift: how far the estimate is from the `frozen` one. None: not a number.
+    Attributes:
+        layer: Name of the layer.
+        statistic: The statistic.
+        estimate: The population estimate.
+        spread: Scatter of the mini-batches around the estimate; None if it is not a number.
+        shift: Distance of the estimate from the `frozen` one; None if it is not a number.
     """
 
     layer: str
@@ -100,7 +150,7 @@ class Drift:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A network after an epoch on the way, on disk: file name under the checkpoint folder, SHA-256 of its content."""
+    """The checkpoint of a former epoch: file name in the checkpoint store, SHA-256 of its content."""
 
     epoch: int
     file: str
@@ -109,11 +159,18 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class Probe:
-    """A network under one configuration, measured beside the leaderboard; epoch: 0 for the checkpoint itself.
+    """A network under one configuration, measured besides the leaderboard.
 
-    loss (nats) and accuracy (fraction) are means over n examples and every repetition. Of `reshuffled` and `skewed`
-    mini-batches: deviation, how far an example's loss scatters over them (root of the mean variance, nats), and flips,
-    the share of examples whose prediction is another than in the order of the data.
+    Attributes:
+        kind: What was varied.
+        epoch: Epoch of the weights; 0 for the checkpoint itself.
+        key: Configuration, estimate, batch size and split.
+        n: Number of examples.
+        loss: Mean loss (nats) over the examples and all repetitions.
+        accuracy: Mean accuracy (fraction) over the examples and all repetitions.
+        deviation: Scatter of an example's loss over `reshuffled` or `skewed` mini-batches: root of the mean variance,
+            nats.
+        flips: Fraction of examples whose prediction differs from that in the order of the data.
     """
 
     kind: ProbeKind
@@ -128,7 +185,20 @@ class Probe:
 
 @dataclass(frozen=True)
 class CheckpointRecord:
-    """A trained network on disk: file name under the checkpoint folder, SHA-256 of its content, where it came from."""
+    """A trained network in the checkpoint store.
+
+    Attributes:
+        file: File name in the store.
+        sha256: SHA-256 of the file's content.
+        epoch: Epoch of the weights.
+        judged_under: Configuration that selected the epoch.
+        validation_loss: Validation loss of the epoch (nats).
+        provenance: What the weights depend on besides the specification.
+        snapshots: Checkpoints of former epochs.
+        id: Number of its row in the ledger; None before it is stored.
+        trial_id: Number of its trial; None before it is stored.
+        created_at: When it was stored; None before.
+    """
 
     file: str
     sha256: str
@@ -137,3 +207,6 @@ class CheckpointRecord:
     validation_loss: float
     provenance: dict[str, Any]
     snapshots: tuple[Snapshot, ...] = ()
+    id: int | None = field(default=None, compare=False)
+    trial_id: int | None = field(default=None, compare=False)
+    created_at: datetime | None = field(default=None, compare=False)

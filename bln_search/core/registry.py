@@ -1,7 +1,7 @@
-"""The names a study may use: what is built in, and what installed packages add through entry points.
+"""Names of models and data sets: built-in ones, and plugins of installed packages.
 
-Names only: nothing is imported here. A package adds a model with the entry point group `bln_search.models`, a data set
-with `bln_search.data_sets`.
+This module imports no model or data set. A package adds a model with the entry point group `bln_search.models`, and a
+data set with `bln_search.data_sets`.
 """
 
 from __future__ import annotations
@@ -25,42 +25,42 @@ MODELS: dict[str, frozenset[str]] = {
     "rnn": _RECURRENT,
     "vgg16": frozenset(),
 }
-"""Networks that are built in, with the options each takes."""
+"""Built-in models with their options."""
 
 DATA_SETS = ("cifar10", "digits", "imdb", "mnist")
-"""Data sets that are built in."""
+"""Built-in data sets."""
 
-WORDS = frozenset({"imdb"})
-"""Those of them that hold words."""
+TEXT_DATA_SETS = frozenset({"imdb"})
+"""Built-in data sets of token ids."""
 
-READERS = frozenset(name for name, options in MODELS.items() if "embedding" in options)
-"""Built-in networks that take words."""
+TEXT_MODELS = frozenset(name for name, options in MODELS.items() if "embedding" in options)
+"""Built-in models that take token ids."""
 
 
 @lru_cache(maxsize=1)
 def plugin_models() -> dict[str, EntryPoint]:
-    """Networks that installed packages add."""
-    return {one.name: one for one in entry_points(group="bln_search.models") if one.name not in MODELS}
+    """Models of installed packages."""
+    return {point.name: point for point in entry_points(group="bln_search.models") if point.name not in MODELS}
 
 
 @lru_cache(maxsize=1)
 def plugin_data_sets() -> dict[str, EntryPoint]:
-    """Data sets that installed packages add."""
-    return {one.name: one for one in entry_points(group="bln_search.data_sets") if one.name not in DATA_SETS}
+    """Data sets of installed packages."""
+    return {point.name: point for point in entry_points(group="bln_search.data_sets") if point.name not in DATA_SETS}
 
 
 def models() -> list[str]:
-    """Every network by name."""
+    """The names of all models."""
     return sorted({*MODELS, *plugin_models()})
 
 
 def data_sets() -> list[str]:
-    """Every data set by name."""
+    """The names of all data sets."""
     return sorted({*DATA_SETS, *plugin_data_sets()})
 
 
 def model_problem(name: str, options: set[str]) -> str | None:
-    """Why there is no such model; None where there is, as far as names tell."""
+    """Why there is no model with this name and these options; None if there is. Options of plugins are not checked."""
     if name in MODELS:
         unknown = sorted(options - MODELS[name])
         return f"the model {name} has no option {unknown[0]!r}: remove it" if unknown else None
@@ -70,14 +70,15 @@ def model_problem(name: str, options: set[str]) -> str | None:
 
 
 def data_problem(name: str) -> str | None:
-    """Why there is no such data set; None where there is."""
+    """Why there is no data set with this name; None if there is."""
     if name in DATA_SETS or name in plugin_data_sets():
         return None
     return f"there is no data set {name!r}; choose one of {', '.join(data_sets())}"
 
 
 def pair_problem(model: str, data: str) -> str | None:
-    """Why this model cannot take this data set; None where it can, as far as names tell."""
-    if data in WORDS and model in MODELS and model not in READERS:
-        return f"the model {model} takes measurements, {data} holds words: choose one of {', '.join(sorted(READERS))}"
+    """Why this model cannot take this data set; None if it can, or if one of them is not built in."""
+    if data in TEXT_DATA_SETS and model in MODELS and model not in TEXT_MODELS:
+        choice = ", ".join(sorted(TEXT_MODELS))
+        return f"the model {model} takes measurements, {data} consists of token ids: choose one of {choice}"
     return None

@@ -1,4 +1,4 @@
-"""The states of a study's records, and which may follow which: one table, in one place."""
+"""The states of studies, trials, attempts and evaluations, and the transitions between them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from bln_search.core.errors import TransitionError
 
 
 class StudyState(StrEnum):
-    """A study. A service's queue holds the accepted ones; a paused, cancelled or failed one waits for a person.
+    """The state of a study.
 
-    interrupted: a command was stopped before the study was complete. failed: what is left was tried and cannot succeed.
+    accepted: in the queue. paused, cancelled, failed: only a user's request continues it. interrupted: a command
+    stopped before the study was complete. failed: every remaining trial has failed and cannot succeed.
     """
 
     ACCEPTED = "accepted"
@@ -28,9 +29,17 @@ class Request(StrEnum):
     PAUSE = "pause"
     CANCEL = "cancel"
 
+    @property
+    def target_state(self) -> StudyState:
+        """The state of a study whose runner has carried the request out."""
+        return StudyState.PAUSED if self is Request.PAUSE else StudyState.CANCELLED
+
 
 class TrialState(StrEnum):
-    """A trial. `trained` has a checkpoint but not all its evaluations yet; `pruned` was stopped early by a pruner."""
+    """The state of a trial.
+
+    trained: it has a checkpoint but not all its evaluations yet. pruned: a pruner stopped it early.
+    """
 
     WAITING = "waiting"
     RUNNING = "running"
@@ -42,11 +51,11 @@ class TrialState(StrEnum):
 
 
 ENDED = (TrialState.FINISHED, TrialState.DIVERGED, TrialState.PRUNED)
-"""A trial in one of these has its result."""
+"""States of a trial that has its result."""
 
 
 class AttemptState(StrEnum):
-    """One try at a trial."""
+    """The state of an attempt at a trial."""
 
     RUNNING = "running"
     SUCCEEDED = "succeeded"
@@ -55,7 +64,7 @@ class AttemptState(StrEnum):
 
 
 class EvaluationState(StrEnum):
-    """measured: has figures. undefined: a formula has no value there. diverged: a loss is not a finite number."""
+    """measured: it has figures. undefined: a formula has no value. diverged: a loss is not finite."""
 
     MEASURED = "measured"
     UNDEFINED = "undefined"
@@ -106,6 +115,6 @@ def check_transition(present: State, following: State) -> None:
     """Raise TransitionError unless `following` may come after `present`."""
     may_follow = TRANSITIONS[type(present)][present]
     if type(following) is not type(present) or following not in may_follow:
-        what = type(present).__name__.removesuffix("State").lower()
+        kind = type(present).__name__.removesuffix("State").lower()
         end = f"it may become {', '.join(sorted(may_follow))}" if may_follow else "that state is final"
-        raise TransitionError(f"this {what} is {present!s} and cannot become {following!s}: {end}")
+        raise TransitionError(f"this {kind} is {present!s} and cannot become {following!s}: {end}")

@@ -1,10 +1,10 @@
-"""URLs as they may be shown."""
+"""URLs for display."""
 
 from __future__ import annotations
 
 import re
 
 
-def without_password(url: str) -> str:
-    """The same without what may be a password, whatever signs it has: `sftp://ada:***@host/kept`."""
+def redact_password(url: str) -> str:
+    """Replace the password of a URL, whatever characters it has: `sftp://ada:***@host/kept`."""
     return re.sub(r"(://[^:@/]*):.*@", r"\1:***@", url)

@@ -16,8 +16,8 @@ from bln_search.data.dataset import DataSet
 from bln_search.data.files import Archive, SourceFile, read_file
 
 
-class Source(Protocol):
-    """A data set where it was found, in one of several forms."""
+class DataSource(Protocol):
+    """A data set found on disk, in one of several file formats."""
 
     @property
     def paths(self) -> tuple[Path, ...]:
@@ -25,7 +25,7 @@ class Source(Protocol):
 
     @property
     def version(self) -> str:
-        """Changes whenever what it holds does."""
+        """Version of the content; changes whenever the content does."""
 
     def verify(self) -> tuple[str, ...]:
         """Of each path what was compared with what is published; ChecksumError where it is different."""
@@ -36,11 +36,11 @@ class Source(Protocol):
 
 @dataclass(frozen=True)
 class Entry:
-    """A data set one can name: its files as published, how they are decoded, and where they are distributed.
+    """A data set of the catalogue: its published files, their decoding, and their download URLs.
 
-    find: looks for a data set that comes in several forms in these folders; DataError where it is in none.
-    downloads: URLs of what `fetch` gets: each file packed as distributed, or the archive.
-    remarks: what one should know of the published data before believing figures of it.
+    find: finds a data set of several file formats in these folders; raises DataError where it is in none.
+    downloads: URLs that `fetch` downloads: each packed file, or the archive.
+    remarks: properties of the published data that affect results.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Entry:
     archive: Archive | None = None
     decode: Callable[[Callable[[SourceFile], bytes]], DataSet] | None = None
     downloads: tuple[str, ...] = ()
-    find: Callable[[Sequence[Path]], Source] | None = None
+    find: Callable[[Sequence[Path]], DataSource] | None = None
     remarks: tuple[str, ...] = ()
 
     @property
@@ -118,16 +118,16 @@ def load_data(name: str, data: Path, cache: Path | None = None) -> DataSet:
     entry = find_entry(name)
     if entry.find is not None:
         source = entry.find(entry.folders(data))
-        return _kept(entry, source.version, cache, source.decode)
+        return _load_or_decode(entry, source.version, cache, source.decode)
     decode = entry.decode
     if decode is None:
         return digits.decode()
-    return _kept(
+    return _load_or_decode(
         entry, entry.version, cache, lambda: decode(lambda file: read_file(file, entry.folders(data), entry.archive))
     )
 
 
-def _kept(entry: Entry, version: str, cache: Path | None, decode: Callable[[], DataSet]) -> DataSet:
+def _load_or_decode(entry: Entry, version: str, cache: Path | None, decode: Callable[[], DataSet]) -> DataSet:
     """The decoded copy in `cache`, made where there is none. Raises DataError where its arrays cannot be used."""
     cached = None if cache is None else read_cache(cache, entry.name, version, entry.classes)
     if cached is not None:

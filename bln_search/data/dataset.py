@@ -17,11 +17,13 @@ Inputs = NDArray[np.uint8] | NDArray[np.uint16] | NDArray[np.floating[Any]]
 
 @dataclass(frozen=True)
 class DataSet:
-    """Inputs as they are in the files (bytes, marks of words, or measurements in floating point) and their classes.
+    """Inputs as in the files (bytes, token ids, or floating-point measurements) and their classes.
 
-    train_inputs: (n, *input_shape); train_labels: (n,), int64; the same for test. scale: the largest input value.
-    vocabulary: inputs are marks below this number (words of a text); None where they are measurements.
-    remarks: what one should know before believing figures of this data.
+    train_inputs, test_inputs: (n, *input_shape).
+    train_labels, test_labels: (n,), int64.
+    scale: the largest input value.
+    vocabulary: number of token ids; None where inputs are measurements.
+    remarks: properties of the data that affect results.
     """
 
     name: str
@@ -35,7 +37,7 @@ class DataSet:
     remarks: tuple[str, ...] = ()
 
     def check(self) -> None:
-        """Raise DataError, naming the array, unless inputs and labels are what they are said to be above."""
+        """Raise DataError, naming the array, unless inputs and labels have the documented types and shapes."""
         for split in ("train", "test"):
             inputs, labels = getattr(self, f"{split}_inputs"), getattr(self, f"{split}_labels")
             problem = _inputs_problem(inputs, np.shape(self.train_inputs)[1:])
@@ -50,7 +52,7 @@ class DataSet:
 
     @cached_property
     def sha256(self) -> str:
-        """SHA-256 of the arrays as decoded: of each its name, type, shape and bytes."""
+        """SHA-256 of the decoded arrays: name, dtype, shape and bytes of each."""
         digest = hashlib.sha256()
         for name in ("train_inputs", "train_labels", "test_inputs", "test_labels"):
             array = np.ascontiguousarray(getattr(self, name))
@@ -61,7 +63,7 @@ class DataSet:
 
 
 def _inputs_problem(inputs: object, shape: tuple[int, ...]) -> str | None:
-    """What is wrong with the inputs of one split; None where nothing is."""
+    """Return what is wrong with the inputs of one split; None where nothing is."""
     if not isinstance(inputs, np.ndarray) or not (inputs.dtype in (np.uint8, np.uint16) or inputs.dtype.kind == "f"):
         return f"inputs are {_kind(inputs)}: uint8, uint16 or floating point is taken"
     if not len(inputs) or inputs.shape[1:] != shape:
@@ -72,7 +74,7 @@ def _inputs_problem(inputs: object, shape: tuple[int, ...]) -> str | None:
 
 
 def _labels_problem(labels: object, examples: int, classes: int) -> str | None:
-    """What is wrong with the labels of one split; None where nothing is."""
+    """Return what is wrong with the labels of one split; None where nothing is."""
     if not isinstance(labels, np.ndarray) or labels.dtype != np.int64 or labels.shape != (examples,):
         return f"labels are {_kind(labels)}: int64 of shape ({examples},) is taken, see labels.astype('int64')"
     if labels.min() < 0 or labels.max() >= classes:

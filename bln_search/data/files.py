@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from bln_search.core.errors import ChecksumError, DataAbsentError, DataError
+from bln_search.core.errors import ChecksumError, DataError, DataUnavailableError
 
 
 class Readable(Protocol):
@@ -61,8 +61,8 @@ def _loose(file: SourceFile, folders: list[Path]) -> Iterator[Path]:
 def read_file(file: SourceFile, folders: list[Path], archive: Archive | None) -> bytes:
     """The verified content of `file`, from the first place where it is as published.
 
-    Raises DataAbsentError where it is in none or cannot be read, else what is wrong with it where it was found first:
-    DataError where it is damaged, ChecksumError where it is another.
+    Raises DataUnavailableError where it is in none or cannot be read, else what is wrong with it where it was found
+    first: DataError where it is damaged, ChecksumError where it is another.
     """
     first: DataError | None = None
     for path, content in _found(file, folders, archive):
@@ -74,7 +74,7 @@ def read_file(file: SourceFile, folders: list[Path], archive: Archive | None) ->
         raise first
     looked = ", ".join(str(folder) for folder in folders)
     also = f" or the archive {archive.name}" if archive else ""
-    raise DataAbsentError(
+    raise DataUnavailableError(
         f"{file.name} (or {file.name}.gz, .xz{also}) is not in {looked}: give the folder that holds it with --data or "
         "BLN_SEARCH_DATA, or get it with `bln-search data fetch NAME`"
     )
@@ -95,7 +95,7 @@ def _found(
 def _unreadable(path: Path, error: Exception) -> DataError:
     """What to say of a file that could not be unpacked; what the system refuses is not the file's fault."""
     if isinstance(error, OSError) and error.errno is not None:
-        return DataAbsentError(f"{path} cannot be read on this machine ({error.strerror})")
+        return DataUnavailableError(f"{path} cannot be read on this machine ({error.strerror})")
     return DataError(f"{path} cannot be unpacked ({error}): the file is damaged, get it again")
 
 

@@ -1,9 +1,9 @@
-"""IMDB: the Large Movie Review Dataset (Maas et al. 2011), its labelled part, as marks of words.
+"""IMDB: the Large Movie Review Dataset (Maas et al. 2011), its labelled part, as token ids.
 
 Every form that `data.reviews` reads gives the same arrays, JSON Lines where its lines are by class and number as the
 official folder is. Words as in `data.texts`, from the 20,000 most frequent of all 25,000 training texts (also of those
-that a study holds out or leaves unused, as is usual; no label is looked at); the last 80 marks of each text; then an
-order drawn once, since the files are sorted by class.
+that a study holds out or leaves unused, as is usual; labels are not used); the last 80 token ids of each text; then a
+fixed random order, since the files are sorted by class.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from bln_search.core.errors import DataAbsentError, DataError
+from bln_search.core.errors import DataError, DataUnavailableError
 from bln_search.data.dataset import DataSet
 from bln_search.data.reviews import FOLDER, SPLITS, JsonLines, ReviewArchive, ReviewFiles, ReviewFolder, Reviews
-from bln_search.data.texts import FIRST_WORD, last_marks, vocabulary, words
+from bln_search.data.texts import FIRST_WORD, build_vocabulary, last_token_ids, tokenize
 
 CLASSES = ("negative", "positive")
 WORDS, LENGTH = 20_000, 80
@@ -34,7 +34,7 @@ REMARKS = (
 
 _PUBLISHED = 25_000
 _FORMAT = b"1"
-"""Another one whenever the same reviews are decoded in another way."""
+"""Version of the decoding; changes whenever the same reviews are decoded differently."""
 
 
 @dataclass(frozen=True)
@@ -58,14 +58,14 @@ class ReviewSource:
         return self.files.verify()
 
     def decode(self) -> DataSet:
-        """The data set; inputs (n, 80), marks below the vocabulary's size."""
+        """Return the data set; inputs (n, 80), token ids below the vocabulary's size."""
         reviews = self.files.read()
         _check_classes(reviews, self.paths)
         return _decoded(reviews)
 
 
 def find_reviews(folders: Sequence[Path], archive_md5: str = ARCHIVE_MD5) -> ReviewSource:
-    """The reviews in the first of `folders` that has them. Raises DataAbsentError where none has.
+    """The reviews in the first of `folders` that has them. Raises DataUnavailableError where none has.
 
     archive_md5: of the archive that is taken for the published one.
     """
@@ -75,7 +75,7 @@ def find_reviews(folders: Sequence[Path], archive_md5: str = ARCHIVE_MD5) -> Rev
         if found is not None:
             return ReviewSource(found)
     looked = ", ".join(str(folder) for folder in folders)
-    raise DataAbsentError(
+    raise DataUnavailableError(
         f"imdb is not in {looked}: neither train.jsonl and test.jsonl (or .gz, .xz) nor the folder {FOLDER} nor the "
         f"archive {ARCHIVE}; give the folder that holds them with --data or BLN_SEARCH_DATA, or get them with "
         "`bln-search data fetch imdb`"
@@ -92,10 +92,10 @@ def _check_classes(reviews: Reviews, paths: Sequence[Path]) -> None:
 
 
 def _decoded(reviews: Reviews) -> DataSet:
-    texts = {split: [words(text) for text, _ in reviews[split]] for split in SPLITS}
-    known = vocabulary(texts["train"], WORDS)
+    texts = {split: [tokenize(text) for text, _ in reviews[split]] for split in SPLITS}
+    vocabulary = build_vocabulary(texts["train"], WORDS)
     (train_inputs, train_labels), (test_inputs, test_labels) = (
-        _shuffled(texts[split], [label for _, label in reviews[split]], known, seed)
+        _shuffled(texts[split], [label for _, label in reviews[split]], vocabulary, seed)
         for seed, split in enumerate(SPLITS)
     )
     return DataSet(
@@ -111,16 +111,16 @@ def _decoded(reviews: Reviews) -> DataSet:
 
 
 def _shuffled(
-    texts: Sequence[Sequence[str]], labels: Sequence[int], known: Mapping[str, int], seed: int
+    texts: Sequence[Sequence[str]], labels: Sequence[int], vocabulary: Mapping[str, int], seed: int
 ) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
-    """Marks and labels in an order of their own."""
+    """Return token ids and labels in a random order."""
     order = np.random.default_rng(seed).permutation(len(labels))
-    marks = np.stack([last_marks(text, known, LENGTH) for text in texts])
-    return marks[order], np.array(labels, np.int64)[order]
+    token_ids = np.stack([last_token_ids(text, vocabulary, LENGTH) for text in texts])
+    return token_ids[order], np.array(labels, np.int64)[order]
 
 
 def _remarks(reviews: Reviews) -> Iterator[str]:
-    """What one should know of the reviews before believing figures of them."""
+    """Yield properties of the reviews that affect results."""
     texts = {split: Counter(text for text, _ in reviews[split]) for split in SPLITS}
     for split in SPLITS:
         n, different = len(reviews[split]), len(texts[split])

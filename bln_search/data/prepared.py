@@ -1,4 +1,4 @@
-"""A data set as a trial sees it: split, standardized, on the device."""
+"""A data set prepared for a trial: split, standardized, on the device."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from bln_search.core.errors import DataError
 from bln_search.data.dataset import DataSet, Inputs
 from bln_search.data.splits import split_indices
 from bln_search.specs.data import DataSpec, Standardization
-from bln_search.specs.sizes import too_large
+from bln_search.specs.sizes import batch_size_problem
 
 
 @dataclass(frozen=True)
 class PreparedData:
-    """Inputs (float32, standardized; marks as they are, int64) and targets (int64) of each split, on one device.
+    """Inputs (standardized float32, or int64 token ids) and targets (int64) of each split, on one device.
 
-    sha256: of the data set as decoded; None where nobody asked for it. vocabulary: of marks; None for measurements.
-    remarks: what one should know of the data before believing figures of it.
+    sha256: of the decoded data set; None where it was not computed.
+    vocabulary: number of token ids; None where inputs are measurements.
+    remarks: properties of the data that affect results.
     """
 
     splits: dict[Split, tuple[Tensor, Tensor]]
@@ -36,7 +37,7 @@ class PreparedData:
         """Raise DataError unless every split holds at least one mini-batch of this size."""
         for split, (inputs, _) in self.splits.items():
             if len(inputs) < batch_size:
-                raise DataError(too_large(batch_size, split, len(inputs)))
+                raise DataError(batch_size_problem(batch_size, split, len(inputs)))
 
 
 def prepare(data: DataSet, spec: DataSpec, device: torch.device | str = "cpu") -> PreparedData:
@@ -47,8 +48,8 @@ def prepare(data: DataSet, spec: DataSpec, device: torch.device | str = "cpu") -
         fitted = Standardizer(data.train_inputs[training], data.scale, spec.standardization)
 
     def tensors(inputs: Inputs, labels: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
-        seen = torch.from_numpy(inputs.astype(np.int64) if fitted is None else fitted(inputs))
-        return seen.to(device), torch.from_numpy(labels.copy()).to(device)
+        prepared = torch.from_numpy(inputs.astype(np.int64) if fitted is None else fitted(inputs))
+        return prepared.to(device), torch.from_numpy(labels.copy()).to(device)
 
     splits = {
         Split.TRAIN: tensors(data.train_inputs[training], data.train_labels[training]),
@@ -59,9 +60,9 @@ def prepare(data: DataSet, spec: DataSpec, device: torch.device | str = "cpu") -
 
 
 def fit_standardization(data: DataSet, spec: DataSpec) -> Standardizer:
-    """What `prepare` standardizes the inputs of `data` with. Raises DataError where they are marks."""
+    """Return the standardization that `prepare` uses. Raises DataError where inputs are token ids."""
     if data.vocabulary is not None:
-        raise DataError(f"{data.name} holds words, which nothing standardizes")
+        raise DataError(f"{data.name} holds token ids, which are not standardized")
     training, _ = split_indices(data.train_labels, spec)
     return Standardizer(data.train_inputs[training], data.scale, spec.standardization)
 

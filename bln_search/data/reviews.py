@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from bln_search.core.errors import ChecksumError, DataAbsentError, DataError
+from bln_search.core.errors import ChecksumError, DataError, DataUnavailableError
 
 SPLITS = ("train", "test")
 FOLDER = "aclImdb"
@@ -64,7 +64,7 @@ def _reading(path: Path) -> Iterator[None]:
         yield
     except (OSError, EOFError, lzma.LZMAError, zlib.error, tarfile.TarError) as error:
         if isinstance(error, OSError) and error.errno is not None:  # the system's refusal, not the file's fault
-            raise DataAbsentError(f"{path} cannot be read on this machine ({error.strerror})") from None
+            raise DataUnavailableError(f"{path} cannot be read on this machine ({error.strerror})") from None
         raise DataError(f"{path} cannot be read ({error}): it is damaged, get it again or remove it") from None
 
 

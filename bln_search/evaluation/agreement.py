@@ -1,4 +1,4 @@
-"""How far two computations of the same numbers are apart, and whether that is rounding."""
+"""Distance between two computations of the same values, and whether rounding explains it."""
 
 from __future__ import annotations
 
@@ -11,83 +11,97 @@ from torch import Tensor, nn
 
 from bln_search.evaluation.row_evaluator import RowEvaluator
 
-_PROBES = 3
-_ENLARGED = 64.0
-"""A difference of up to so many times what a rounding error of the inputs and weights does is rounding."""
+_PERTURBATIONS = 3
+_MAX_AMPLIFICATION = 64.0
+"""A distance of at most this multiple of the effect of rounding inputs and weights counts as rounding."""
 
-_SMALLEST = 1e-300
+_TINY = 1e-300
 
 
-def outputs_apart(fused: Tensor, plain: Tensor) -> float:
-    """The largest difference of answers (examples, ...) in units of what is allowed for each element; 1 is equal.
+def output_distance(fused: Tensor, plain: Tensor) -> float:
+    """Return the largest difference of outputs (examples, ...) in units of the tolerance; at most 1 is equal.
 
-    Allowed is √ε, by the coarser precision of the two, of the element and of the median of its place over examples: a
-    large element, as a masked logit, allows nothing to the others. Beyond that a few ε of the largest element that
-    differs at all, as it may have been part of sums that others come from. Elements that are equal, both infinite or
-    both NaN are no distance apart.
+    The tolerance of an element is √ε, ε of the coarser precision of the two, times the sum of its size and the median
+    size at its position over examples: a large element, as a masked logit, does not relax the others. It adds 4 ε of
+    the largest element that differs, which may have been part of sums behind the others. Elements that are equal, both
+    infinite or both NaN have distance 0.
+
+    Args:
+        fused: outputs of the fused pass.
+        plain: outputs of plain forward passes.
     """
     epsilon = max(epsilon_of(fused.dtype), epsilon_of(plain.dtype))
     fused, plain = _real(fused), _real(plain)
     size = plain.nan_to_num(0, 0, 0).abs()
-    middle = size.sort(0).values[len(size) // 2]  # sorting is deterministic on a GPU, the median of torch is not
-    allowed = epsilon**0.5 * (size + middle) + 4 * epsilon * torch.where(fused == plain, 0.0, size).max()
-    return _largest_ratio(fused, plain, allowed)
+    typical = size.sort(0).values[len(size) // 2]  # sorting is deterministic on a GPU, the median of torch is not
+    tolerance = epsilon**0.5 * (size + typical) + 4 * epsilon * torch.where(fused == plain, 0.0, size).max()
+    return _largest_ratio(fused, plain, tolerance)
 
 
 def epsilon_of(dtype: torch.dtype) -> float:
-    """ε of a type of numbers; of whole numbers and truth values, which have none, that of single precision."""
+    """Return the machine epsilon of a dtype; for integers and booleans that of single precision."""
     return torch.finfo(dtype if dtype.is_floating_point or dtype.is_complex else torch.float32).eps
 
 
 def _real(x: Tensor) -> Tensor:
-    """In double precision, real and imaginary parts side by side."""
+    """Convert to double precision, real and imaginary parts on a last axis."""
     return torch.view_as_real(x.to(torch.complex128)) if x.is_complex() else x.double()
 
 
-def losses_apart(fused: Tensor, plain: Tensor, epsilon: float) -> float:
-    """The same of losses: allowed is √ε of 1 + |loss|."""
+def loss_distance(fused: Tensor, plain: Tensor, tolerance: float) -> float:
+    """Return the largest difference of losses in units of tolerance·(1 + |loss|); at most 1 is equal.
+
+    Losses that are equal, both infinite or both NaN have distance 0.
+    """
     fused, plain = fused.double(), plain.double()
-    return _largest_ratio(fused, plain, epsilon**0.5 * (1 + plain.nan_to_num(0, 0, 0).abs()))
+    return _largest_ratio(fused, plain, tolerance * (1 + plain.nan_to_num(0, 0, 0).abs()))
 
 
-def _largest_ratio(one: Tensor, other: Tensor, allowed: Tensor) -> float:
-    same = (one == other) | (one.isnan() & other.isnan())
-    ratio = torch.where(same, 0.0, (one - other).abs() / allowed.clamp_min(_SMALLEST))
+def _largest_ratio(values: Tensor, expected: Tensor, tolerance: Tensor) -> float:
+    is_same = (values == expected) | (values.isnan() & expected.isnan())
+    ratio = torch.where(is_same, 0.0, (values - expected).abs() / tolerance.clamp_min(_TINY))
     return float(ratio.nan_to_num(torch.inf, torch.inf).max()) if ratio.numel() else 0.0
 
 
-def is_rounding(apart: float, evaluator: RowEvaluator, row: int, inputs: Sequence[Tensor]) -> bool:
-    """Does a rounding error of inputs and weights move plain answers about as far as `apart`?
+def is_rounding_error(distance: float, evaluator: RowEvaluator, row: int, inputs: Sequence[Tensor]) -> bool:
+    """Return whether rounding of inputs and weights changes plain outputs by about `distance`.
 
-    A network may enlarge rounding without bound: at a mini-batch deviation next to zero, or where training diverged.
+    A network may amplify rounding without bound: at a mini-batch deviation close to zero, or after divergent training.
+
+    Args:
+        distance: of fused and plain outputs, in units of the tolerance.
+        evaluator: of the network.
+        row: index of the row.
+        inputs: mini-batches.
     """
-    return apart <= _ENLARGED * _moved_by_rounding(evaluator, row, inputs)
+    return distance <= _MAX_AMPLIFICATION * _rounding_distance(evaluator, row, inputs)
 
 
-def _moved_by_rounding(evaluator: RowEvaluator, row: int, inputs: Sequence[Tensor]) -> float:
+def _rounding_distance(evaluator: RowEvaluator, row: int, inputs: Sequence[Tensor]) -> float:
+    """Return the median distance between exact outputs and outputs with rounded inputs and weights."""
     try:
-        copied = evaluator.with_network(deepcopy(evaluator.network))
-    except Exception:  # noqa: BLE001 - a network may have its own way to be copied; then nothing is known of rounding
+        perturbed = evaluator.with_network(deepcopy(evaluator.network))
+    except Exception:  # noqa: BLE001 - a network may define its own deepcopy; the effect of rounding is then unknown
         return 0.0
     generator = torch.Generator().manual_seed(0)
-    exact, again = (torch.cat([evaluator.plain_outputs(row, x) for x in inputs]) for _ in range(2))
-    if outputs_apart(again, exact) > 1:  # it draws numbers or counts: its answers move without any rounding
+    exact, repeated = (torch.cat([evaluator.plain_outputs(row, x) for x in inputs]) for _ in range(2))
+    if output_distance(repeated, exact) > 1:  # the network is random or stateful: outputs differ without rounding
         return 0.0
-    moved = []
-    for _ in range(_PROBES):
-        _round_weights(copied.network, evaluator.network, generator)
-        rounded = torch.cat([copied.plain_outputs(row, _rounded(x, generator)) for x in inputs])
-        moved.append(outputs_apart(rounded, exact))
-    return median(moved)
+    distances = []
+    for _ in range(_PERTURBATIONS):
+        _round_weights(perturbed.network, evaluator.network, generator)
+        rounded = torch.cat([perturbed.plain_outputs(row, _rounded(x, generator)) for x in inputs])
+        distances.append(output_distance(rounded, exact))
+    return median(distances)
 
 
-def _round_weights(copied: nn.Module, network: nn.Module, generator: torch.Generator) -> None:
-    for target, source in zip(copied.parameters(), network.parameters(), strict=True):
+def _round_weights(copy: nn.Module, network: nn.Module, generator: torch.Generator) -> None:
+    for target, source in zip(copy.parameters(), network.parameters(), strict=True):
         target.copy_(_rounded(source, generator))
 
 
 def _rounded(x: Tensor, generator: torch.Generator) -> Tensor:
-    """x·(1 ± ε), the signs drawn; whole numbers stay, as a float may carry an id or a flag."""
+    """Return x·(1 ± ε) with random signs; integral values are unchanged, as they may be ids or flags."""
     if not x.is_floating_point():
         return x
     signs = torch.randint(0, 2, x.shape, generator=generator) * 2 - 1

@@ -11,12 +11,12 @@ from torch import Tensor
 from bln_search.core.errors import DataError
 
 MiniBatch = tuple[Tensor, Tensor]
-"""Inputs (N, ...) and targets (n, ...), n ≤ N: inputs past the targets are company, there for the statistics only."""
+"""Inputs (N, ...) and targets (n, ...), n ≤ N: inputs without a target are fillers, used for the statistics only."""
 
 
 @dataclass(frozen=True)
-class Group:
-    """Mini-batches of one size, one behind the other: inputs (groups·size, ...), targets (≤ groups·size, ...)."""
+class BatchGroup:
+    """Concatenated mini-batches of one size: inputs (groups·size, ...), targets (≤ groups·size, ...)."""
 
     inputs: Tensor
     targets: Tensor
@@ -25,14 +25,16 @@ class Group:
 
 
 def mini_batches(inputs: Tensor, targets: Tensor, size: int) -> Iterator[MiniBatch]:
-    """Mini-batches of exactly `size` in the order of the data, every example counted once.
+    """Yield mini-batches of exactly `size` in the order of the data; every example is evaluated once.
 
-    An incomplete last one is filled with the first examples as company, so that no example is judged in a mini-batch
-    of another size.
+    An incomplete last mini-batch is filled with the first examples, so that all examples are evaluated at one size.
+
+    Raises:
+        DataError: `size` is less than 1 or larger than the data.
     """
     n = len(inputs)
     if size < 1:
-        raise DataError(f"a mini-batch has at least one example, not {size}")
+        raise DataError(f"the mini-batch size must be at least 1, not {size}")
     if n < size:
         raise DataError(f"a mini-batch of {size} examples is larger than the data, {n} examples: lower the batch size")
     for start in range(0, n, size):
@@ -43,10 +45,11 @@ def mini_batches(inputs: Tensor, targets: Tensor, size: int) -> Iterator[MiniBat
             yield torch.cat([inputs[start:], inputs[: end - n]]), targets[start:]
 
 
-def completed(batches: Iterable[MiniBatch]) -> Iterator[MiniBatch]:
-    """The batches of a loader, a shorter one than the first filled from the first with company.
+def fill_last_batch(batches: Iterable[MiniBatch]) -> Iterator[MiniBatch]:
+    """Yield the batches of a loader; a batch smaller than the first is filled with examples of the first.
 
-    Raises DataError for a larger one than the first: its examples would be evaluated at another mini-batch size.
+    Raises:
+        DataError: a batch is larger than the first, or a smaller one has another example shape.
     """
     first: Tensor | None = None
     for inputs, targets in batches:
@@ -54,36 +57,36 @@ def completed(batches: Iterable[MiniBatch]) -> Iterator[MiniBatch]:
         missing = len(first) - len(inputs)
         if missing < 0:
             raise DataError(
-                f"there is a mini-batch of {len(inputs)} examples behind one of {len(first)}: give mini-batches of one "
+                f"a mini-batch of {len(inputs)} examples follows one of {len(first)}: give mini-batches of one "
                 "inference size, of which only the last may be smaller, or batch_sizes="
             )
         if missing > 0 and inputs.shape[1:] != first.shape[1:]:
             raise DataError(
-                f"a mini-batch of {len(inputs)} examples is to be filled up with examples of the first one, and these "
-                f"have another shape, {tuple(first.shape[1:])}, not {tuple(inputs.shape[1:])}: give all of them one "
-                "shape, or mini-batches of one size only"
+                f"a mini-batch of {len(inputs)} examples of shape {tuple(inputs.shape[1:])} cannot be filled with "
+                f"examples of the first one, of shape {tuple(first.shape[1:])}: give all examples one shape, or "
+                "mini-batches of one size only"
             )
         yield (inputs, targets) if missing <= 0 else (torch.cat([inputs, first[:missing]]), targets)
 
 
-def grouped(batches: Iterable[MiniBatch], groups: int) -> Iterator[Group]:
-    """Up to `groups` neighbouring mini-batches of one shape together."""
-    waiting: list[MiniBatch] = []
+def group_batches(batches: Iterable[MiniBatch], groups: int) -> Iterator[BatchGroup]:
+    """Yield groups of up to `groups` adjacent mini-batches of one shape; one with fillers ends its group."""
+    pending: list[MiniBatch] = []
     for batch in batches:
-        if waiting and (len(waiting) == groups or batch[0].shape != waiting[0][0].shape):
-            yield _group(waiting)
-            waiting = []
-        waiting.append(batch)
+        if pending and (len(pending) == groups or batch[0].shape != pending[0][0].shape):
+            yield _group(pending)
+            pending = []
+        pending.append(batch)
         if len(batch[1]) < len(batch[0]):
-            yield _group(waiting)
-            waiting = []
-    if waiting:
-        yield _group(waiting)
+            yield _group(pending)
+            pending = []
+    if pending:
+        yield _group(pending)
 
 
-def _group(batches: list[MiniBatch]) -> Group:
+def _group(batches: list[MiniBatch]) -> BatchGroup:
     size = len(batches[0][0])
     if len(batches) == 1:
-        return Group(*batches[0], groups=1, size=size)
+        return BatchGroup(*batches[0], groups=1, size=size)
     inputs = torch.cat([inputs for inputs, _ in batches])
-    return Group(inputs, torch.cat([targets for _, targets in batches]), len(batches), size)
+    return BatchGroup(inputs, torch.cat([targets for _, targets in batches]), len(batches), size)

@@ -1,4 +1,4 @@
-"""What a network costs at inference."""
+"""Inference cost of a network: number of parameters and seconds."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from bln_search.norms.network_layers import evaluation_mode, find_norms, mini_ba
 _PASSES = 11
 
 
-def count_weights(network: nn.Module) -> int:
-    """Trained numbers."""
+def count_parameters(network: nn.Module) -> int:
+    """Return the number of parameters."""
     return sum(parameter.numel() for parameter in network.parameters())
 
 
 @torch.inference_mode()
 def inference_seconds(network: nn.Module, mini_batch: Tensor) -> float:
-    """Seconds for a thousand examples: the median of passes of one mini-batch, every statistic computed from it.
+    """Return seconds for a thousand examples: the median over forward passes with mini-batch statistics.
 
-    With one thread on CPU only while the core works on it, as other trials may share the core; else from start to end.
+    With one thread on CPU it is thread time, because other trials may share the core; otherwise wall time.
     """
-    one_core = mini_batch.device.type == "cpu" and torch.get_num_threads() == 1
-    clock = time.thread_time if one_core else time.perf_counter
+    is_single_thread = mini_batch.device.type == "cpu" and torch.get_num_threads() == 1
+    clock = time.thread_time if is_single_thread else time.perf_counter
     seconds = []
     with evaluation_mode(network), mini_batch_statistics(find_norms(network).values()):
         for _ in range(_PASSES):

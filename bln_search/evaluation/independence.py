@@ -1,4 +1,4 @@
-"""The one pass beside plain forward passes, before it begins: can it follow the network?"""
+"""Comparison of fused with plain forward passes before the one pass: whether it supports the network."""
 
 from __future__ import annotations
 
@@ -9,75 +9,93 @@ import torch
 from torch import Tensor, nn
 
 from bln_search.core.errors import BlnSearchError, ModelError
-from bln_search.evaluation.agreement import epsilon_of, is_rounding, losses_apart, outputs_apart
-from bln_search.evaluation.batches import Group, MiniBatch
-from bln_search.evaluation.row_evaluator import RowEvaluator, doubled
+from bln_search.evaluation.agreement import epsilon_of, is_rounding_error, loss_distance, output_distance
+from bln_search.evaluation.batches import BatchGroup, MiniBatch
+from bln_search.evaluation.row_evaluator import RowEvaluator, to_double
 from bln_search.norms.network_layers import evaluation_mode, find_norms, network_configurations
 from bln_search.norms.precision import full_precision
-from bln_search.norms.row_tensor import Row
+from bln_search.norms.row_tensor import RowSpec
 
-OTHERWISE = "evaluate with one_pass=False"
+PLAIN_EVALUATION_HINT = "evaluate with one_pass=False"
 
 
 @dataclass(frozen=True)
-class Pair:
-    """Two mini-batches of one shape: a layer that mixes examples would mix those of a group."""
+class BatchPair:
+    """Two mini-batches of one shape; a layer that mixes examples would mix theirs in a group."""
 
     first: MiniBatch
     second: MiniBatch
 
     @staticmethod
-    def of(first: MiniBatch, second: MiniBatch | None, examples: int | None = None) -> Pair:
-        """Those; where there is no second one like the first, examples of the first in another combination.
+    def of(first: MiniBatch, second: MiniBatch | None, examples: int | None = None) -> BatchPair:
+        """Pair two mini-batches; without a second one like the first, recombine examples of the first.
 
-        examples: so many of each are taken at most.
+        Args:
+            first: a mini-batch.
+            second: another; None where there is none.
+            examples: the maximal number of examples of each; None for all.
         """
         inputs, targets = first
         if second is None or second[0].shape != inputs.shape or len(second[1]) < len(targets):
-            places = torch.arange(len(inputs), device=inputs.device) // 2
-            second = inputs[places], targets[places[: len(targets)]]
-        return Pair((inputs[:examples], targets[:examples]), (second[0][:examples], second[1][:examples]))
+            indices = torch.arange(len(inputs), device=inputs.device) // 2
+            second = inputs[indices], targets[indices[: len(targets)]]
+        return BatchPair((inputs[:examples], targets[:examples]), (second[0][:examples], second[1][:examples]))
 
     @property
     def inputs(self) -> tuple[Tensor, Tensor]:
-        """Of both."""
+        """Inputs of both mini-batches."""
         return self.first[0], self.second[0]
 
     @property
-    def group(self) -> Group:
-        """Both together; examples without a target of their own are given that of another."""
+    def group(self) -> BatchGroup:
+        """Both as a group; filler examples of the first get the target of another example."""
         inputs, targets = self.first
         missing = len(inputs) - len(targets)
-        both = torch.cat([targets, targets[:1].expand(missing, *targets.shape[1:]), self.second[1]])
-        return Group(torch.cat(self.inputs), both, groups=2, size=len(inputs))
+        all_targets = torch.cat([targets, targets[:1].expand(missing, *targets.shape[1:]), self.second[1]])
+        return BatchGroup(torch.cat(self.inputs), all_targets, groups=2, size=len(inputs))
 
-    def in_double(self) -> Pair:
-        """In double precision."""
-        return Pair(*((doubled(inputs), targets) for inputs, targets in (self.first, self.second)))
+    def in_double_precision(self) -> BatchPair:
+        """Return both in double precision."""
+        return BatchPair(*((to_double(inputs), targets) for inputs, targets in (self.first, self.second)))
 
 
 @torch.no_grad()
 def check_independence(network: nn.Module, inputs: Tensor, other: Tensor | None = None) -> None:
-    """Raise ModelError unless the one pass can follow `network` and its other layers treat examples independently.
+    """Raise ModelError unless the one pass supports `network` and its other layers treat examples independently.
 
-    Seen by two mini-batches, (m, ...), with every statistic taken from them; without `other` by one.
+    Args:
+        network: with normalization layers.
+        inputs: of a mini-batch, (m, ...).
+        other: of another mini-batch; None where there is none.
     """
     layers = find_norms(network)
-    configurations = network_configurations(layers)
-    row = Row(next(one for one in configurations if not (one.uses_population or one.uses_memory)), None)
-    nothing = inputs.new_zeros(len(inputs), dtype=torch.int64)
-    pair = Pair.of((inputs, nothing), None if other is None else (other, nothing))
+    from_batch = next(
+        configuration
+        for configuration in network_configurations(layers)
+        if not (configuration.uses_population or configuration.uses_memory)
+    )
+    row = RowSpec(from_batch, None)
+    targets = inputs.new_zeros(len(inputs), dtype=torch.int64)
+    pair = BatchPair.of((inputs, targets), None if other is None else (other, targets))
     with full_precision(), evaluation_mode(network):
         evaluator = RowEvaluator(network, [row], {layer: {} for layer in layers.values()})
-        double = evaluator.in_double(inputs)
-        check_pair(evaluator if double is None else double, pair if double is None else pair.in_double(), scored=False)
+        double = evaluator.in_double_precision(inputs)
+        check_pair(
+            evaluator if double is None else double,
+            pair if double is None else pair.in_double_precision(),
+            scored=False,
+        )
 
 
-def check_pair(evaluator: RowEvaluator, pair: Pair, *, scored: bool = True) -> None:
-    """Raise ModelError where fused passes of two mini-batches differ from plain ones under three of the rows.
+def check_pair(evaluator: RowEvaluator, pair: BatchPair, *, scored: bool = True) -> None:
+    """Raise ModelError where fused passes of two mini-batches differ from plain ones in three of the rows.
 
-    Best in double precision, where neither rounding nor TF32 hides or feigns a difference.
-    scored: compare the losses too, as a score may look at more than one example.
+    Use double precision if possible: rounding and TF32 may hide or mimic a difference.
+
+    Args:
+        evaluator: of the network.
+        pair: two mini-batches.
+        scored: compare the losses too, as a score may depend on more than one example.
     """
     group = pair.group
     rows = sorted({0, len(evaluator.rows) // 2, len(evaluator.rows) - 1})
@@ -85,56 +103,60 @@ def check_pair(evaluator: RowEvaluator, pair: Pair, *, scored: bool = True) -> N
         expected = torch.cat([evaluator.plain_outputs(row, x) for x in pair.inputs])
         if outputs.shape != expected.shape:
             raise ModelError(
-                f"the one pass gives two mini-batches answers of shape {tuple(outputs.shape)}, plain forward passes "
-                f"{tuple(expected.shape)}: the shape of an answer must not depend on the number of examples, as with "
-                f"squeeze(); {OTHERWISE}"
+                f"the one pass returns outputs of shape {tuple(outputs.shape)} for two mini-batches, plain forward "
+                f"passes {tuple(expected.shape)}: the shape of an output must not depend on the number of examples, as "
+                f"with squeeze(); {PLAIN_EVALUATION_HINT}"
             )
-        apart = outputs_apart(outputs, expected)
-        if apart > 1 and not is_rounding(apart, evaluator, row, pair.inputs):
-            raise ModelError(difference_message(evaluator, pair, row, _largest(outputs, expected)))
-        if scored and apart <= 1:
+        distance = output_distance(outputs, expected)
+        if distance > 1 and not is_rounding_error(distance, evaluator, row, pair.inputs):
+            raise ModelError(describe_difference(evaluator, pair, row, _largest_difference(outputs, expected)))
+        if scored and distance <= 1:
             _check_score(evaluator, group, outputs)
 
 
-def _fused_outputs(evaluator: RowEvaluator, group: Group, rows: Sequence[int]) -> Tensor:
+def _fused_outputs(evaluator: RowEvaluator, group: BatchGroup, rows: Sequence[int]) -> Tensor:
     try:
         return torch.cat(list(evaluator.outputs(group, rows)))
     except BlnSearchError:
         raise
     except Exception as error:
         raise ModelError(
-            f"the one-pass evaluation cannot follow this network ({type(error).__name__}: {error}); {OTHERWISE}"
+            f"the one-pass evaluation does not support this network ({type(error).__name__}: {error}); "
+            f"{PLAIN_EVALUATION_HINT}"
         ) from error
 
 
-def _check_score(evaluator: RowEvaluator, group: Group, outputs: Tensor) -> None:
-    """Raise ModelError where examples that are scored beside others have other losses than alone."""
-    together, _ = evaluator.score_answers(outputs, group.targets)
-    alone, _ = evaluator.score_answers(outputs[: group.size], group.targets[: group.size])
-    if losses_apart(together[: group.size], alone, epsilon_of(alone.dtype)) > 1:
+def _check_score(evaluator: RowEvaluator, group: BatchGroup, outputs: Tensor) -> None:
+    """Raise ModelError where the loss of an example depends on the examples that are scored with it."""
+    together, _ = evaluator.score_outputs(outputs, group.targets)
+    alone, _ = evaluator.score_outputs(outputs[: group.size], group.targets[: group.size])
+    if loss_distance(together[: group.size], alone, epsilon_of(alone.dtype) ** 0.5) > 1:
         raise ModelError(
-            "score= gives an example another loss where other examples are scored with it, those of several "
-            f"configurations and mini-batches: let it look at one example at a time, or {OTHERWISE}"
+            "score= returns another loss for an example where examples of other configurations and mini-batches are "
+            f"scored with it: let it treat each example independently, or {PLAIN_EVALUATION_HINT}"
         )
 
 
-def difference_message(evaluator: RowEvaluator, pair: Pair, row: int, difference: float) -> str:
-    """What is said where fused and plain passes differ: by how much, and why as far as plain passes tell."""
-    said = f"under {evaluator.rows[row].configuration} the one pass differs from a plain forward pass by "
-    return f"{said}{difference:.3g}: {_cause(evaluator, pair, row)}; {OTHERWISE}"
+def describe_difference(evaluator: RowEvaluator, pair: BatchPair, row: int, difference: float) -> str:
+    """Return by how much fused and plain passes differ, and the probable cause."""
+    configuration = evaluator.rows[row].configuration
+    return (
+        f"with configuration {configuration} the one pass differs from a plain forward pass by {difference:.3g}: "
+        f"{_cause(evaluator, pair, row)}; {PLAIN_EVALUATION_HINT}"
+    )
 
 
-def _cause(evaluator: RowEvaluator, pair: Pair, row: int) -> str:
-    once, again = (evaluator.plain_outputs(row, pair.first[0]) for _ in range(2))
-    if outputs_apart(again, once) > 1:
+def _cause(evaluator: RowEvaluator, pair: BatchPair, row: int) -> str:
+    outputs, repeated = (evaluator.plain_outputs(row, pair.first[0]) for _ in range(2))
+    if output_distance(repeated, outputs) > 1:
         return (
-            "this network answers the same mini-batch differently when it is called again, as one does that counts "
+            "this network gives different outputs for the same mini-batch when it is called again, because it counts "
             "its calls, draws numbers or changes a buffer in evaluation mode"
         )
     fixed = _deterministic_row(evaluator.rows)
     if fixed is not None:
-        apart = torch.cat([evaluator.plain_outputs(fixed, x) for x in pair.inputs])
-        if outputs_apart(evaluator.plain_outputs(fixed, torch.cat(pair.inputs)), apart) <= 1:
+        separate = torch.cat([evaluator.plain_outputs(fixed, x) for x in pair.inputs])
+        if output_distance(evaluator.plain_outputs(fixed, torch.cat(pair.inputs)), separate) <= 1:
             return (
                 "its forward pass depends on values of several mini-batches or configurations at once, as in a branch "
                 "on the largest value or on the number of examples, or in an operation in place"
@@ -142,9 +164,9 @@ def _cause(evaluator: RowEvaluator, pair: Pair, row: int) -> str:
     return "a layer of this network does not treat examples independently"
 
 
-def _deterministic_row(rows: Sequence[Row]) -> int | None:
-    return next((place for place, row in enumerate(rows) if row.configuration.deterministic), None)
+def _deterministic_row(rows: Sequence[RowSpec]) -> int | None:
+    return next((index for index, row in enumerate(rows) if row.configuration.deterministic), None)
 
 
-def _largest(one: Tensor, other: Tensor) -> float:
-    return float((one.double() - other.double()).abs().max())
+def _largest_difference(values: Tensor, expected: Tensor) -> float:
+    return float((values.double() - expected.double()).abs().max())

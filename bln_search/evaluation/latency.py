@@ -1,4 +1,4 @@
-"""How long a network takes under each configuration."""
+"""Latency of a network under each configuration."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from statistics import median, quantiles
 import torch
 from torch import Tensor, nn
 
-from bln_search.evaluation.row_evaluator import configured
+from bln_search.evaluation.row_evaluator import configured_row
 from bln_search.norms.network_layers import evaluation_mode
-from bln_search.norms.row_tensor import Populations, Row
+from bln_search.norms.row_tensor import Populations, RowSpec
 
 _WARM_UP = 3
 
 
 @dataclass(frozen=True)
 class Latency:
-    """Seconds for one mini-batch of `batch_size` examples: the median of `passes`, and its quartiles."""
+    """Seconds for one mini-batch of `batch_size` examples: median and quartiles over `passes` forward passes."""
 
-    row: Row
+    row: RowSpec
     batch_size: int
     seconds: float
     lower: float
@@ -31,26 +31,33 @@ class Latency:
 
 @torch.inference_mode()
 def measure_latency(
-    network: nn.Module, mini_batch: Tensor, rows: Sequence[Row], populations: Populations, *, passes: int = 31
+    network: nn.Module, mini_batch: Tensor, rows: Sequence[RowSpec], populations: Populations, *, passes: int = 31
 ) -> list[Latency]:
-    """Time a plain forward pass of `mini_batch` under each of `rows`.
+    """Time plain forward passes of `mini_batch` under each of `rows`.
 
-    Rows take turns, so that whatever else the machine does meanwhile falls on all of them alike.
+    The rows alternate, so that other load of the machine affects all of them equally.
+
+    Args:
+        network: the network.
+        mini_batch: inputs of one mini-batch.
+        rows: the rows.
+        populations: population values of each layer under each estimate.
+        passes: number of timed passes of each row.
     """
     seconds: list[list[float]] = [[] for _ in rows]
     with evaluation_mode(network):
         for turn in range(_WARM_UP + passes):
-            for place, row in enumerate(rows):
-                with configured(row, populations):
+            for index, row in enumerate(rows):
+                with configured_row(row, populations):
                     start = time.perf_counter()
                     network(mini_batch)
                     if mini_batch.is_cuda:
                         torch.cuda.synchronize(mini_batch.device)
-                    taken = time.perf_counter() - start
+                    elapsed = time.perf_counter() - start
                 if turn >= _WARM_UP:
-                    seconds[place].append(taken)
-    found = []
+                    seconds[index].append(elapsed)
+    latencies = []
     for row, times in zip(rows, seconds, strict=True):
         lower, _, upper = quantiles(times, n=4)
-        found.append(Latency(row, len(mini_batch), median(times), lower, upper, passes))
-    return found
+        latencies.append(Latency(row, len(mini_batch), median(times), lower, upper, passes))
+    return latencies

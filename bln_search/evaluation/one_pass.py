@@ -1,4 +1,4 @@
-"""All rows of a plan in one pass over the data."""
+"""Evaluation of all rows in one pass over the data."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from torch import nn
 
 from bln_search.core.errors import DataError
 from bln_search.core.records import Outcomes
-from bln_search.evaluation.batches import Group, MiniBatch, grouped
+from bln_search.evaluation.batches import BatchGroup, MiniBatch, group_batches
 from bln_search.evaluation.conditioning import Conditioning
-from bln_search.evaluation.independence import Pair, check_pair
-from bln_search.evaluation.memory import MEMORY_LIMIT, choose_chunking, keep_freed_memory
+from bln_search.evaluation.independence import BatchPair, check_pair
+from bln_search.evaluation.memory import MEMORY_LIMIT, choose_chunking, retain_freed_memory
 from bln_search.evaluation.row_evaluator import RowEvaluator, Scores
 from bln_search.evaluation.scoring import Score, cross_entropy
 from bln_search.evaluation.spot_checks import SpotChecks
 from bln_search.norms.network_layers import evaluation_mode, find_norms
 from bln_search.norms.precision import full_precision
-from bln_search.norms.row_tensor import Populations, Row
+from bln_search.norms.row_tensor import Populations, RowSpec
 
-_CHECKED = 8
-"""Examples of each of two mini-batches that are compared with plain passes before the pass."""
+_CHECKED_EXAMPLES = 8
+"""Number of examples of each of two mini-batches that are compared with plain passes before the pass."""
 
 Progress = Callable[[int], None]
 """Called with the number of examples just finished."""
@@ -33,7 +33,7 @@ Progress = Callable[[int], None]
 def evaluate_rows(
     network: nn.Module,
     batches: Iterable[MiniBatch],
-    rows: Sequence[Row],
+    rows: Sequence[RowSpec],
     populations: Populations,
     *,
     score: Score = cross_entropy,
@@ -41,13 +41,25 @@ def evaluate_rows(
     memory_limit: int = MEMORY_LIMIT,
     progress: Progress | None = None,
 ) -> list[Outcomes]:
-    """Per-example losses and correctness of `network` under each of `rows`, in the order of the examples.
+    """Return per-example losses and correctness of `network` in each of `rows`, in the order of the examples.
 
     Layers other than the normalization layers must treat examples independently: two mini-batches are compared with
-    plain forward passes before the pass, and a sample of mini-batches and rows during it; a difference is a ModelError.
-    Rows whose losses are rounding in single precision are evaluated in double precision, with a warning (UserWarning).
-    one_pass=False evaluates row by row, for networks that the one-pass evaluation cannot follow. memory_limit: bytes of
-    the largest activation of all rows together.
+    plain forward passes before the pass, and a sample of mini-batches and rows during it. Rows whose losses are
+    rounding errors in single precision are evaluated in double precision, with a warning (UserWarning).
+
+    Args:
+        network: with normalization layers.
+        batches: mini-batches.
+        rows: the rows.
+        populations: population values of each layer under each estimate.
+        score: per-example losses and correctness from outputs and targets.
+        one_pass: False to evaluate row by row, for networks that the one pass does not support.
+        memory_limit: bytes of the largest activation of all rows together.
+        progress: called with the number of examples of each finished group.
+
+    Raises:
+        ModelError: fused and plain passes differ, or the network does not support the one pass.
+        DataError: there is no mini-batch.
     """
     find_norms(network)
     if not rows:
@@ -59,28 +71,28 @@ def evaluate_rows(
             raise DataError("there is nothing to evaluate: the data has no mini-batch")
         if not one_pass:
             evaluator = RowEvaluator(network, rows, populations, score=score)
-            return _collected(_one_by_one(evaluator, first, chain([first], iterator)), progress)
+            return _collect_outcomes(_plain_scores(evaluator, first, chain([first], iterator)), progress)
         second = next(iterator, None)
-        everything = chain([first] if second is None else [first, second], iterator)
+        all_batches = chain([first] if second is None else [first, second], iterator)
         chunking = choose_chunking(network, first[0], len(rows), memory_limit)
         evaluator = RowEvaluator(network, rows, populations, score=score, chunking=chunking)
-        groups = grouped(everything, chunking.groups)
-        return _collected(_fused(evaluator, first, second, groups), progress)
+        groups = group_batches(all_batches, chunking.groups)
+        return _collect_outcomes(_fused_scores(evaluator, first, second, groups), progress)
 
 
-def _fused(
-    evaluator: RowEvaluator, first: MiniBatch, second: MiniBatch | None, groups: Iterable[Group]
+def _fused_scores(
+    evaluator: RowEvaluator, first: MiniBatch, second: MiniBatch | None, groups: Iterable[BatchGroup]
 ) -> Iterator[Scores]:
-    """Losses and correctness (rows, examples) of each group."""
-    keep_freed_memory()
-    double = evaluator.in_double(first[0])
-    pair = Pair.of(first, second, _CHECKED)
-    check_pair(evaluator if double is None else double, pair if double is None else pair.in_double())
+    """Yield losses and correctness (rows, examples) of each group by fused passes."""
+    retain_freed_memory()
+    double = evaluator.in_double_precision(first[0])
+    pair = BatchPair.of(first, second, _CHECKED_EXAMPLES)
+    check_pair(evaluator if double is None else double, pair if double is None else pair.in_double_precision())
     conditioning = Conditioning(evaluator, double, first[0])
     checks = SpotChecks(evaluator, double, conditioning.epsilon)
-    for place, group in enumerate(groups):
+    for index, group in enumerate(groups):
         losses, correct = evaluator.scores(group)
-        if place == 0:
+        if index == 0:
             different = conditioning.compare(losses[:, : len(first[1])], first)
             for row in different:
                 checks.is_equal(group, losses, 0, row)
@@ -89,24 +101,25 @@ def _fused(
         yield conditioning.corrected(group, losses, correct)
 
 
-def _one_by_one(evaluator: RowEvaluator, first: MiniBatch, batches: Iterable[MiniBatch]) -> Iterator[Scores]:
-    conditioning = Conditioning(evaluator, evaluator.in_double(first[0]), first[0])
-    for place, batch in enumerate(batches):
-        found = [evaluator.plain_scores(row, batch) for row in range(len(evaluator.rows))]
-        losses, correct = (torch.stack(values) for values in zip(*found, strict=True))
-        if place == 0:
+def _plain_scores(evaluator: RowEvaluator, first: MiniBatch, batches: Iterable[MiniBatch]) -> Iterator[Scores]:
+    """Yield losses and correctness (rows, examples) of each mini-batch by plain forward passes."""
+    conditioning = Conditioning(evaluator, evaluator.in_double_precision(first[0]), first[0])
+    for index, batch in enumerate(batches):
+        scores = [evaluator.plain_scores(row, batch) for row in range(len(evaluator.rows))]
+        losses, correct = (torch.stack(values) for values in zip(*scores, strict=True))
+        if index == 0:
             conditioning.add(conditioning.compare_plain(losses, batch))
         yield conditioning.corrected_plain(batch, losses, correct)
 
 
-def _collected(parts: Iterable[Scores], progress: Progress | None) -> list[Outcomes]:
+def _collect_outcomes(scores: Iterable[Scores], progress: Progress | None) -> list[Outcomes]:
     losses, correct = [], []
-    for loss, right in parts:
-        losses.append((loss if loss.dtype == torch.float64 else loss.float()).cpu().numpy())
-        correct.append(right.cpu().numpy())
+    for group_losses, group_correct in scores:
+        losses.append((group_losses if group_losses.dtype == torch.float64 else group_losses.float()).cpu().numpy())
+        correct.append(group_correct.cpu().numpy())
         if progress is not None:
-            progress(loss.shape[1])
-    all_losses, all_correct = np.concatenate(losses, 1), np.concatenate(correct, 1)
+            progress(group_losses.shape[1])
     return [
-        Outcomes(np.ascontiguousarray(a), np.ascontiguousarray(b)) for a, b in zip(all_losses, all_correct, strict=True)
+        Outcomes(np.ascontiguousarray(row_losses), np.ascontiguousarray(row_correct))
+        for row_losses, row_correct in zip(np.concatenate(losses, 1), np.concatenate(correct, 1), strict=True)
     ]

@@ -1,4 +1,4 @@
-"""The `frozen` population estimate."""
+"""Population estimates of a network for its evaluation, and the `frozen` estimate."""
 
 from __future__ import annotations
 
@@ -9,45 +9,78 @@ import torch
 from torch import Tensor, nn
 
 from bln_search.core.errors import DataError
-from bln_search.norms.moment_collection import GatheredMoments, Gatherer, gathering
-from bln_search.norms.network_layers import evaluation_mode, find_norms, mini_batch_statistics
+from bln_search.norms.moment_collection import LayerMoments, MomentAccumulator, collect_moments
+from bln_search.norms.network_layers import (
+    MomentsByEstimate,
+    evaluation_mode,
+    find_norms,
+    mini_batch_statistics,
+    network_populations,
+)
+from bln_search.norms.row_tensor import Populations
+from bln_search.specs.trial import TrialSpec
+
+
+def trial_populations(trial: TrialSpec, network: nn.Module, moments: MomentsByEstimate) -> Populations:
+    """Return the population values of each layer of `network` under each estimate, as the trial's evaluation asks.
+
+    Args:
+        trial: names the correction and whether feature values are kept for each slot.
+        network: a network of the trial.
+        moments: of each layer under each estimate.
+    """
+    evaluation = trial.evaluation
+    return network_populations(find_norms(network), moments, evaluation.correction, per_slot=evaluation.per_slot)
 
 
 @torch.no_grad()
-def gather_frozen(network: nn.Module, inputs: Iterable[Tensor]) -> dict[str, GatheredMoments]:
-    """What each normalization layer sees over training mini-batches with the weights as they are.
+def collect_frozen_moments(network: nn.Module, inputs: Iterable[Tensor]) -> dict[str, LayerMoments]:
+    """Collect the moments of each normalization layer over training mini-batches with fixed weights.
 
-    The network runs in evaluation mode (no dropout), every statistic from the mini-batch, as BLN's Algorithm 2 has it.
-    Mini-batches smaller than the largest are left out, as are layers that the network does not use in evaluation. The
-    network is left as it was. Warns (UserWarning) where more mini-batches are left out than are not.
+    The network runs in evaluation mode (no dropout), with all statistics from the mini-batch, as in BLN's Algorithm 2.
+    Mini-batches smaller than the largest are excluded, and so are layers that the network does not use in evaluation
+    mode. The network is not changed. Warns (UserWarning) where most mini-batches are excluded.
+
+    Args:
+        network: the trained network.
+        inputs: inputs (m, ...) of training mini-batches.
+
+    Returns:
+        The moments of each layer by name.
+
+    Raises:
+        DataError: no mini-batch reached a normalization layer.
     """
     layers = find_norms(network)
     with (
         evaluation_mode(network),
         mini_batch_statistics(layers.values()),
-        gathering(layers.values(), in_evaluation=True) as gatherers,
+        collect_moments(layers.values(), in_evaluation=True) as accumulators,
     ):
         for name, layer in layers.items():
-            gatherers[layer].name = name
+            accumulators[layer].name = name
         for x in inputs:
             network(x.clone())
-    reached = {name: layer for name, layer in layers.items() if not gatherers[layer].empty}
+    reached = {name: layer for name, layer in layers.items() if not accumulators[layer].is_empty}
     if not reached:
         raise DataError(
-            "no training mini-batch reached a normalization layer: give at least one complete mini-batch, to a network "
-            "whose forward pass calls its layers themselves and not modules they have replaced"
+            "no training mini-batch reached a normalization layer: give at least one complete mini-batch, and a "
+            "network whose forward pass calls its present layers, not modules that they replaced"
         )
-    _warn_of_few(next(gatherers[layer] for layer in reached.values()))
+    _warn_if_most_excluded(next(accumulators[layer] for layer in reached.values()))
     return {
-        name: gatherers[layer].moments(has_batch=layer.has_batch, has_feature=layer.has_feature)
+        name: accumulators[layer].moments(
+            has_batch_statistics=layer.has_batch_statistics, has_feature_statistics=layer.has_feature_statistics
+        )
         for name, layer in reached.items()
     }
 
 
-def _warn_of_few(gatherer: Gatherer) -> None:
-    if gatherer.counted < gatherer.seen - gatherer.counted:
+def _warn_if_most_excluded(accumulator: MomentAccumulator) -> None:
+    included, seen = accumulator.batches_included, accumulator.batches_seen
+    if included < seen - included:
         warnings.warn(
-            f"the population is that of {gatherer.counted} of {gatherer.seen} training mini-batches, those of "
-            f"{gatherer.batch_size} examples: smaller ones are left out; give mini-batches of one size",
+            f"the population is estimated from {included} of {seen} training mini-batches, those of "
+            f"{accumulator.batch_size} examples; smaller ones are excluded: give mini-batches of one size",
             stacklevel=2,
         )

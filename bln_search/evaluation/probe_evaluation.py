@@ -1,4 +1,4 @@
-"""A trained network beside the leaderboard: mini-batches of other sizes, and the same examples in other company."""
+"""Probes of a trained network: other mini-batch sizes, and other compositions of the mini-batches."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from bln_search.core.records import EvaluationKey, Outcomes, Probe
 from bln_search.evaluation.batches import mini_batches
 from bln_search.evaluation.memory import MEMORY_LIMIT
 from bln_search.evaluation.one_pass import evaluate_rows
-from bln_search.evaluation.scoring import loss_and_class
+from bln_search.evaluation.scoring import loss_and_prediction
 from bln_search.evaluation.split import undefined_reason
-from bln_search.norms.row_tensor import Populations, Row
+from bln_search.norms.row_tensor import Populations, RowSpec
 
 
-def probe_size(
+def probe_batch_size(
     network: nn.Module,
     inputs: Tensor,
     targets: Tensor,
-    rows: Sequence[Row],
+    rows: Sequence[RowSpec],
     populations: Populations,
     *,
     batch_size: int,
@@ -31,23 +31,43 @@ def probe_size(
     epoch: int = 0,
     memory_limit: int = MEMORY_LIMIT,
 ) -> list[Probe]:
-    """Every row that has a value at this inference mini-batch size, on the validation split."""
-    kept = _defined(rows, populations, batch_size)
+    """Evaluate all rows that are defined at an inference mini-batch size, on the validation split.
+
+    Args:
+        network: the trained network.
+        inputs: of the validation split.
+        targets: classes of the validation split.
+        rows: the rows.
+        populations: population values of each layer under each estimate.
+        batch_size: the inference mini-batch size.
+        kind: of the probe, for the record.
+        epoch: of the weights, for the record.
+        memory_limit: bytes of the largest activation.
+    """
+    defined = _defined_rows(rows, populations, batch_size)
     batches = mini_batches(inputs, targets, batch_size)
-    outcomes = evaluate_rows(network, batches, kept, populations, score=loss_and_class, memory_limit=memory_limit)
-    answers = targets.cpu().numpy()
+    outcomes = evaluate_rows(
+        network, batches, defined, populations, score=loss_and_prediction, memory_limit=memory_limit
+    )
+    classes = targets.cpu().numpy()
     return [
-        Probe(kind, epoch, _key(row, batch_size), len(answers), *_means(one.losses, one.correct == answers))
-        for row, one in zip(kept, outcomes, strict=True)
-        if np.isfinite(one.losses).all()
+        Probe(
+            kind,
+            epoch,
+            _key(row, batch_size),
+            len(classes),
+            *_means(row_outcomes.losses, row_outcomes.correct == classes),
+        )
+        for row, row_outcomes in zip(defined, outcomes, strict=True)
+        if np.isfinite(row_outcomes.losses).all()
     ]
 
 
-def probe_company(
+def probe_batch_composition(
     network: nn.Module,
     inputs: Tensor,
     targets: Tensor,
-    rows: Sequence[Row],
+    rows: Sequence[RowSpec],
     populations: Populations,
     *,
     batch_size: int,
@@ -55,72 +75,91 @@ def probe_company(
     seed: int,
     memory_limit: int = MEMORY_LIMIT,
 ) -> list[Probe]:
-    """How much answers depend on the other examples of the mini-batch, on the validation split.
+    """Measure the dependence of predictions on the mini-batch composition, on the validation split.
 
-    The examples are put into mini-batches anew `reshuffles` times, and once so that each holds one class as far as that
-    goes. Flips are counted against the predictions in the order of the data, and averaged over the passes. seed: draws
-    the orders.
+    The examples are assigned to mini-batches in `reshuffles` random orders, and once sorted by class, so that most
+    mini-batches hold one class. Flips are changes of the predicted class relative to the order of the data, averaged
+    over the passes.
+
+    Args:
+        network: the trained network.
+        inputs: of the validation split.
+        targets: classes of the validation split.
+        rows: the rows.
+        populations: population values of each layer under each estimate.
+        batch_size: the inference mini-batch size.
+        reshuffles: number of random orders.
+        seed: of the random orders.
+        memory_limit: bytes of the largest activation.
     """
-    kept = _defined(rows, populations, batch_size)
+    defined = _defined_rows(rows, populations, batch_size)
 
-    def answer(order: Tensor) -> list[Outcomes]:
+    def evaluate_in_order(order: Tensor) -> list[Outcomes]:
         batches = mini_batches(inputs[order], targets[order], batch_size)
-        found = evaluate_rows(network, batches, kept, populations, score=loss_and_class, memory_limit=memory_limit)
-        back = torch.argsort(order).cpu().numpy()
-        return [Outcomes(one.losses[back], one.correct[back]) for one in found]
+        outcomes = evaluate_rows(
+            network, batches, defined, populations, score=loss_and_prediction, memory_limit=memory_limit
+        )
+        inverse = torch.argsort(order).cpu().numpy()
+        return [Outcomes(row.losses[inverse], row.correct[inverse]) for row in outcomes]
 
-    usual = answer(torch.arange(len(targets), device=targets.device))
-    truth = targets.cpu().numpy()
-    mixed, skewed = ([_Company(one.correct.astype(np.int64), truth) for one in usual] for _ in range(2))
+    reference = evaluate_in_order(torch.arange(len(targets), device=targets.device))
+    classes = targets.cpu().numpy()
+    reshuffled, skewed = (
+        [_CompositionStatistics(row.correct.astype(np.int64), classes) for row in reference] for _ in range(2)
+    )
     orders = _orders(targets, reshuffles, torch.Generator().manual_seed(seed))
     for turn, order in enumerate(orders):
-        for company, one in zip(mixed if turn < reshuffles else skewed, answer(order), strict=True):
-            company.add(one)
-    found = [
-        company.probe(kind, _key(row, batch_size))
-        for place, row in enumerate(kept)
-        for kind, company in ((ProbeKind.RESHUFFLED, mixed[place]), (ProbeKind.SKEWED, skewed[place]))
+        row_statistics = reshuffled if turn < reshuffles else skewed
+        for statistics, outcomes in zip(row_statistics, evaluate_in_order(order), strict=True):
+            statistics.add(outcomes)
+    probes = [
+        statistics.probe(kind, _key(row, batch_size))
+        for index, row in enumerate(defined)
+        for kind, statistics in ((ProbeKind.RESHUFFLED, reshuffled[index]), (ProbeKind.SKEWED, skewed[index]))
     ]
-    return [one for one in found if one is not None]
+    return [probe for probe in probes if probe is not None]
 
 
-class _Company:
-    """What passes in other company add up to; only sums are held. usual: classes predicted in the order of the data."""
+class _CompositionStatistics:
+    """Running statistics of one row over passes with other mini-batch compositions.
 
-    def __init__(self, usual: NDArray[np.int64], truth: NDArray[np.int64]) -> None:
-        self.usual, self.truth = usual, truth
-        self.passes, self.right, self.flips = 0, 0.0, 0.0
-        self.mean = np.zeros(len(truth))
-        self.squares = np.zeros(len(truth))
+    reference: the predicted classes in the order of the data. classes: the targets.
+    """
 
-    def add(self, one: Outcomes) -> None:
-        """One more pass; squares around the mean after Welford."""
+    def __init__(self, reference: NDArray[np.int64], classes: NDArray[np.int64]) -> None:
+        self.reference, self.classes = reference, classes
+        self.passes, self.accuracy_sum, self.flips_sum = 0, 0.0, 0.0
+        self.mean = np.zeros(len(classes))
+        self.squares = np.zeros(len(classes))
+
+    def add(self, outcomes: Outcomes) -> None:
+        """Add a pass; squared deviations from the mean by Welford's algorithm."""
         self.passes += 1
-        losses = one.losses.astype(np.float64)
-        before = losses - self.mean
-        self.mean += before / self.passes
-        self.squares += before * (losses - self.mean)
-        self.right += float((one.correct == self.truth).mean())
-        self.flips += float((one.correct != self.usual).mean())
+        losses = outcomes.losses.astype(np.float64)
+        difference = losses - self.mean
+        self.mean += difference / self.passes
+        self.squares += difference * (losses - self.mean)
+        self.accuracy_sum += float((outcomes.correct == self.classes).mean())
+        self.flips_sum += float((outcomes.correct != self.reference).mean())
 
     def probe(self, kind: ProbeKind, key: EvaluationKey) -> Probe | None:
-        """Means over the passes; None without one, or where a loss was not a finite number."""
+        """Return means over the passes; None without a pass, or where a loss is not finite."""
         if not self.passes or not np.isfinite(self.mean).all():
             return None
         deviation = float(np.sqrt(self.squares.mean() / (self.passes - 1))) if self.passes > 1 else None
-        right, flips = self.right / self.passes, self.flips / self.passes
-        return Probe(kind, 0, key, len(self.truth), float(self.mean.mean()), right, deviation, flips)
+        accuracy, flips = self.accuracy_sum / self.passes, self.flips_sum / self.passes
+        return Probe(kind, 0, key, len(self.classes), float(self.mean.mean()), accuracy, deviation, flips)
 
 
 def _orders(targets: Tensor, reshuffles: int, generator: torch.Generator) -> Iterator[Tensor]:
-    """`reshuffles` random orders, then one sorted by class, random within a class."""
+    """Yield `reshuffles` random orders, then one sorted by class, random within each class."""
     for _ in range(reshuffles):
         yield torch.randperm(len(targets), generator=generator).to(targets.device)
     mixed = torch.randperm(len(targets), generator=generator).to(targets.device)
     yield mixed[torch.argsort(targets[mixed], stable=True)]
 
 
-def _defined(rows: Sequence[Row], populations: Populations, batch_size: int) -> list[Row]:
+def _defined_rows(rows: Sequence[RowSpec], populations: Populations, batch_size: int) -> list[RowSpec]:
     return [row for row in rows if undefined_reason(row, populations, batch_size) is None]
 
 
@@ -128,5 +167,5 @@ def _means(losses: NDArray[np.floating], right: NDArray[np.bool_]) -> tuple[floa
     return float(losses.mean(dtype=np.float64)), float(right.mean())
 
 
-def _key(row: Row, batch_size: int) -> EvaluationKey:
+def _key(row: RowSpec, batch_size: int) -> EvaluationKey:
     return EvaluationKey(row.configuration, row.estimate, batch_size, Split.VALIDATION)

@@ -1,4 +1,4 @@
-"""A network under the rows of a table: plain forward passes of one row, and fused passes of many."""
+"""Evaluation of a network in the rows of a table: plain forward passes of one row, fused passes of many."""
 
 from __future__ import annotations
 
@@ -10,28 +10,42 @@ import torch
 from torch import Tensor, nn
 
 from bln_search.core.errors import ModelError
-from bln_search.evaluation.batches import Group, MiniBatch
+from bln_search.evaluation.batches import BatchGroup, MiniBatch
 from bln_search.evaluation.memory import Chunking
-from bln_search.evaluation.scoring import Score, cross_entropy, scores_of
+from bln_search.evaluation.scoring import Score, apply_score, cross_entropy
 from bln_search.norms.base import NormalizationBase
 from bln_search.norms.network_layers import find_norms
-from bln_search.norms.row_tensor import Arrangement, EnumerationPlan, Examples, Populations, Row, mark, plain
-from bln_search.norms.statistics import chosen_population, layer_configuration
+from bln_search.norms.row_tensor import (
+    BatchLayout,
+    EnumerationPlan,
+    Populations,
+    RowBatchedTensor,
+    RowSpec,
+    tag_rows,
+    untag,
+)
+from bln_search.norms.statistics import layer_configuration, select_population
 
 Scores = tuple[Tensor, Tensor]
 """Losses and correctness, each (rows, examples) or (examples,)."""
 
 
 class RowEvaluator:
-    """`network`, in evaluation mode, under `rows` with their population values.
+    """Evaluates a network in given rows. The network must be in evaluation mode.
 
-    dtype: of the answers that are scored; by default as the network gives them.
+    Args:
+        network: the network.
+        rows: the rows.
+        populations: population values of each layer under each estimate.
+        score: per-example losses and correctness from outputs and targets.
+        chunking: numbers of mini-batches and rows that are evaluated together; None for one mini-batch and all rows.
+        dtype: to which outputs are converted before they are scored; None for no conversion.
     """
 
     def __init__(
         self,
         network: nn.Module,
-        rows: Sequence[Row],
+        rows: Sequence[RowSpec],
         populations: Populations,
         *,
         score: Score = cross_entropy,
@@ -44,53 +58,56 @@ class RowEvaluator:
         self._plans: dict[tuple[int, ...], EnumerationPlan] = {}
 
     def plain_outputs(self, row: int, inputs: Tensor) -> Tensor:
-        """Answers (n, ...) of one forward pass under a row."""
-        with configured(self.rows[row], self.populations):
-            return self._answers(self.network(inputs.clone()))
+        """Return outputs (n, ...) of one forward pass in a row."""
+        with configured_row(self.rows[row], self.populations):
+            return self._checked_output(self.network(inputs.clone()))
 
     def plain_scores(self, row: int, batch: MiniBatch) -> Scores:
-        """Losses and correctness (n,) of a mini-batch by one forward pass under a row."""
+        """Return losses and correctness (n,) of a mini-batch by one forward pass in a row."""
         inputs, targets = batch
-        return self.score_answers(self.plain_outputs(row, inputs)[: len(targets)], targets)
+        return self.score_outputs(self.plain_outputs(row, inputs)[: len(targets)], targets)
 
-    def score_answers(self, outputs: Tensor, targets: Tensor) -> Scores:
-        """Losses and correctness (n,) of answers (n, ...), in the precision that is scored."""
-        answers = outputs if self.dtype is None or not outputs.is_floating_point() else outputs.to(self.dtype)
-        return scores_of(self.score, answers, targets)
+    def score_outputs(self, outputs: Tensor, targets: Tensor) -> Scores:
+        """Return losses and correctness (n,) of outputs (n, ...), converted to `dtype`."""
+        outputs = outputs if self.dtype is None or not outputs.is_floating_point() else outputs.to(self.dtype)
+        return apply_score(self.score, outputs, targets)
 
-    def outputs(self, group: Group, rows: Sequence[int] | None = None) -> Iterator[Tensor]:
-        """Answers (rows, examples with a target, ...) of fused passes, chunk after chunk of the rows; None for all."""
-        wanted = tuple(range(len(self.rows))) if rows is None else tuple(rows)
-        for start in range(0, len(wanted), self.chunking.rows):
-            yield self._fused(group, self._plan(wanted[start : start + self.chunking.rows]))
+    def outputs(self, group: BatchGroup, rows: Sequence[int] | None = None) -> Iterator[Tensor]:
+        """Yield outputs (rows, examples with a target, ...) of fused passes by chunks of rows; None for all rows."""
+        selected = tuple(range(len(self.rows))) if rows is None else tuple(rows)
+        for start in range(0, len(selected), self.chunking.rows):
+            yield self._fused_outputs(group, self._plan(selected[start : start + self.chunking.rows]))
 
-    def scores(self, group: Group, rows: Sequence[int] | None = None) -> Scores:
-        """Losses and correctness (rows, examples with a target) by fused passes; None for all rows."""
-        parts = [self._scored(outputs, group.targets) for outputs in self.outputs(group, rows)]
-        return torch.cat([losses for losses, _ in parts]), torch.cat([correct for _, correct in parts])
+    def scores(self, group: BatchGroup, rows: Sequence[int] | None = None) -> Scores:
+        """Return losses and correctness (rows, examples with a target) by fused passes; None for all rows."""
+        chunks = [self._score_rows(outputs, group.targets) for outputs in self.outputs(group, rows)]
+        return torch.cat([losses for losses, _ in chunks]), torch.cat([correct for _, correct in chunks])
 
-    def in_double(self, inputs: Tensor) -> RowEvaluator | None:
-        """The same with a copy of the network in double precision that answers `inputs`.
+    def in_double_precision(self, inputs: Tensor) -> RowEvaluator | None:
+        """Return an evaluator of a copy of the network in double precision.
 
-        None where there is no such copy, or this is one already. Answers are scored in the precision of the original,
-        which a score of the user's may expect.
+        None where the network is in double precision already or cannot be copied or run in it. Outputs are scored in
+        the precision of the original, which a user's score may expect.
+
+        Args:
+            inputs: of a mini-batch, to test the copy.
         """
         dtype = next(self.network.parameters()).dtype
-        copied = None if dtype == torch.float64 else in_double(self.network, self.populations)
+        copied = None if dtype == torch.float64 else in_double_precision(self.network, self.populations)
         if copied is None:
             return None
         rows = self.chunking.rows if self.chunking.rows == len(self.rows) else max(1, self.chunking.rows // 2)
         chunking = Chunking(groups=1, rows=rows)
         double = RowEvaluator(copied[0], self.rows, copied[1], score=self.score, chunking=chunking, dtype=dtype)
         try:
-            double.plain_outputs(0, doubled(inputs[:2]))
-        except Exception:  # noqa: BLE001 - a network may take no double precision; it is then checked in its own
+            double.plain_outputs(0, to_double(inputs[:2]))
+        except Exception:  # noqa: BLE001 - a network may not support double precision; it is then checked in its own
             return None
         return double
 
     def with_network(self, network: nn.Module) -> RowEvaluator:
-        """The same rows of a network that is a copy of this one, its layers under the same names."""
-        populations = _of_copy(self.network, network, self.populations)
+        """Return an evaluator of a copy of the network, its layers under the same names."""
+        populations = _populations_of_copy(self.network, network, self.populations)
         return RowEvaluator(network, self.rows, populations, score=self.score, chunking=self.chunking, dtype=self.dtype)
 
     def _plan(self, rows: tuple[int, ...]) -> EnumerationPlan:
@@ -98,68 +115,68 @@ class RowEvaluator:
             self._plans[rows] = EnumerationPlan(tuple(self.rows[row] for row in rows), self.populations)
         return self._plans[rows]
 
-    def _fused(self, group: Group, plan: EnumerationPlan) -> Tensor:
-        arrangement = Arrangement(plan, group.groups, group.size)
-        outputs = self._answers(self.network(mark(group.inputs.clone(), arrangement, 1)))
-        outputs = plain(outputs) if isinstance(outputs, Examples) else outputs
-        expected = len(plan.rows) * arrangement.examples
+    def _fused_outputs(self, group: BatchGroup, plan: EnumerationPlan) -> Tensor:
+        layout = BatchLayout(plan, group.groups, group.size)
+        outputs = self._checked_output(self.network(tag_rows(group.inputs.clone(), layout, 1)))
+        outputs = untag(outputs) if isinstance(outputs, RowBatchedTensor) else outputs
+        expected = len(plan.rows) * layout.examples
         if outputs.shape[0] != expected:
             raise ModelError(
-                f"the network's output has {outputs.shape[0]} entries on its first axis where {expected} examples were "
-                "under way: it must answer each example by itself; evaluate with one_pass=False"
+                f"the network's output has {outputs.shape[0]} entries on its first axis for {expected} examples: the "
+                "network must treat each example independently; evaluate with one_pass=False"
             )
-        shape = len(plan.rows), arrangement.examples, *outputs.shape[1:]
+        shape = len(plan.rows), layout.examples, *outputs.shape[1:]
         return outputs.reshape(shape)[:, : len(group.targets)]
 
     @staticmethod
-    def _answers(output: object) -> Tensor:
+    def _checked_output(output: object) -> Tensor:
         if not isinstance(output, Tensor):
             raise ModelError(
                 f"the network returns {type(output).__name__}: wrap it so that it returns one tensor, examples first"
             )
         if output.ndim == 0:
             raise ModelError(
-                "the network answers a mini-batch with a single number: examples must stay on the first axis of its "
-                "output, also where there is one of them (squeeze() drops that axis)"
+                "the network returns a single number for a mini-batch: examples must stay on the first axis of its "
+                "output, even if there is only one (squeeze() drops that axis)"
             )
         return output
 
-    def _scored(self, outputs: Tensor, targets: Tensor) -> Scores:
+    def _score_rows(self, outputs: Tensor, targets: Tensor) -> Scores:
         rows, n = outputs.shape[:2]
         repeated = targets.repeat(rows, *[1] * (targets.ndim - 1))
-        losses, correct = self.score_answers(outputs.flatten(0, 1), repeated)
+        losses, correct = self.score_outputs(outputs.flatten(0, 1), repeated)
         return losses.view(rows, n), correct.view(rows, n)
 
 
 @contextmanager
-def configured(row: Row, populations: Populations) -> Iterator[None]:
-    """Every layer under `row` while this context is open."""
-    before = {layer: layer.snapshot() for layer in populations}
+def configured_row(row: RowSpec, populations: Populations) -> Iterator[None]:
+    """Configure every layer by `row` in this context."""
+    saved = {layer: layer.layer_state() for layer in populations}
     try:
         for layer, estimates in populations.items():
-            own = layer_configuration(row.configuration, row.estimate, estimates)
-            layer.configure(own, chosen_population(own, row.estimate, estimates))
+            configuration = layer_configuration(row.configuration, row.estimate, estimates)
+            layer.configure(configuration, select_population(configuration, row.estimate, estimates))
         yield
     finally:
-        for layer, snapshot in before.items():
-            layer.restore(snapshot)
+        for layer, state in saved.items():
+            layer.restore(state)
 
 
-def in_double(network: nn.Module, populations: Populations) -> tuple[nn.Module, Populations] | None:
-    """A copy of the network in double precision, where rounding cannot pass for mixing; None where it has no copy."""
+def in_double_precision(network: nn.Module, populations: Populations) -> tuple[nn.Module, Populations] | None:
+    """Return a copy of the network and its populations in double precision; None where it cannot be copied."""
     try:
-        copied = deepcopy(network).double()
-    except Exception:  # noqa: BLE001 - a network may have its own way to be copied
+        copy = deepcopy(network).double()
+    except Exception:  # noqa: BLE001 - a network may define its own deepcopy
         return None
-    return copied, _of_copy(network, copied, populations)
+    return copy, _populations_of_copy(network, copy, populations)
 
 
-def doubled(x: Tensor) -> Tensor:
-    """Measurements in double precision; token ids as they are."""
+def to_double(x: Tensor) -> Tensor:
+    """Convert floating-point inputs to double precision; token ids are unchanged."""
     return x.double() if x.is_floating_point() else x
 
 
-def _of_copy(network: nn.Module, copied: nn.Module, populations: Populations) -> Populations:
+def _populations_of_copy(network: nn.Module, copy: nn.Module, populations: Populations) -> Populations:
     names: dict[NormalizationBase, str] = {layer: name for name, layer in find_norms(network).items()}
-    layers = find_norms(copied)
+    layers = find_norms(copy)
     return {layers[names[layer]]: values for layer, values in populations.items()}

@@ -11,13 +11,14 @@ from torch.nn import functional as F
 from bln_search.core.errors import DataError, ModelError
 
 Score = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
-"""From outputs (n, ...) and targets (n, ...): losses (n,) and correctness (n,), each example by itself."""
+"""A function from outputs (n, ...) and targets (n, ...) to losses (n,) and correctness (n,), example by example."""
 
 
 def cross_entropy(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-    """Softmax cross-entropy in nats from logits (n, classes) and classes (n,); correct where the largest logit is.
+    """Return softmax cross-entropy in nats and correctness, from logits (n, classes) and classes (n,).
 
-    Raises DataError where outputs are not logits of that shape, or a target is none of their classes.
+    Raises:
+        DataError: the outputs are not logits of that shape, or a target is out of range.
     """
     try:
         return F.cross_entropy(outputs, targets, reduction="none"), outputs.argmax(1) == targets
@@ -28,55 +29,56 @@ def cross_entropy(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         raise DataError(problem) from None
 
 
-def scores_of(score: Score, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-    """Losses and correctness (n,) of outputs (n, ...), from a score that may be anybody's.
+def apply_score(score: Score, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    """Return losses and correctness (n,) of outputs (n, ...) by a score that a user may have written.
 
-    Raises ModelError where it does not return these.
+    Raises:
+        ModelError: the score returns other types or shapes.
     """
-    given = score(outputs, targets)
-    if not isinstance(given, tuple | list) or len(given) != 2 or not all(isinstance(one, Tensor) for one in given):
+    scores = score(outputs, targets)
+    if not isinstance(scores, tuple | list) or len(scores) != 2 or not all(isinstance(x, Tensor) for x in scores):
         raise ModelError(
-            f"score must return two tensors, losses and correctness, one of each an example, not {kind_of(given)}; "
-            "where nothing is right or wrong, correctness may be torch.zeros(len(outputs))"
+            "score must return two tensors, losses and correctness, with one value for each example, not "
+            f"{describe_type(scores)}; where correctness has no meaning, return torch.zeros(len(outputs)) for it"
         )
-    losses, correct = given
+    losses, correct = scores
     n = len(outputs)
     if losses.shape != (n,) or correct.shape != (n,):
         raise ModelError(
-            f"score must return a loss and a correctness for each of the {n} answers it is given, those of several "
-            f"configurations together; it returned shapes {tuple(losses.shape)} and {tuple(correct.shape)}"
+            f"score must return one loss and one correctness for each of the {n} outputs, which are of several "
+            f"configurations; it returned shapes {tuple(losses.shape)} and {tuple(correct.shape)}"
         )
     if not correct.is_floating_point():
         return losses, correct
     if not ((correct == 0) | (correct == 1)).all():
-        raise ModelError("correctness, as score returns it, says of each answer whether it is right: bools, or 0 and 1")
+        raise ModelError("score must return correctness as bools, or as 0 and 1")
     return losses, correct.bool()
 
 
-def kind_of(value: object) -> str:
-    """The type of a value; of a tuple or list what it holds."""
+def describe_type(value: object) -> str:
+    """Return the name of a value's type; for a short tuple or list those of its items."""
     if isinstance(value, tuple | list) and len(value) < 5:
-        return f"({', '.join(type(one).__name__ for one in value)})"
+        return f"({', '.join(type(item).__name__ for item in value)})"
     return type(value).__name__
 
 
-def check_classes(targets: Tensor, loader: str) -> None:
-    """Raise DataError unless `targets` can be classes: int64, one an example, not negative."""
+def check_class_targets(targets: Tensor, loader: str) -> None:
+    """Raise DataError unless `targets` can be classes: int64, one for each example, not negative."""
     if targets.dtype != torch.int64 or targets.ndim != 1:
         raise DataError(
             f"{loader} yields targets of type {targets.dtype} and shape {tuple(targets.shape)}: classes are int64, one "
-            "an example; for other targets give a score= of your own"
+            "for each example; for other targets give your own score="
         )
     if targets.numel() and int(targets.min()) < 0:
         raise DataError(f"{loader} yields the class {int(targets.min())}: classes are numbered from 0")
 
 
 def _logits_problem(outputs: Tensor, targets: Tensor) -> str | None:
-    """Why outputs and targets do not go together; None where that is not the matter."""
+    """Return why outputs and targets do not fit; None where they do."""
     if outputs.ndim != 2 or not outputs.is_floating_point():
         return (
             f"the network gives outputs of type {outputs.dtype} and shape {tuple(outputs.shape)}: cross-entropy takes "
-            "logits of shape (examples, classes); for other outputs give a score= of your own"
+            "logits of shape (examples, classes); for other outputs give your own score="
         )
     if targets.numel() and int(targets.max()) >= outputs.shape[1]:
         return (
@@ -86,6 +88,6 @@ def _logits_problem(outputs: Tensor, targets: Tensor) -> str | None:
     return None
 
 
-def loss_and_class(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-    """The same loss, and in place of correctness the class that is predicted."""
+def loss_and_prediction(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    """Return softmax cross-entropy and, in place of correctness, the predicted class."""
     return F.cross_entropy(outputs, targets, reduction="none"), outputs.argmax(1)

@@ -1,4 +1,4 @@
-"""One split of the data under every row: measured, diverged, or undefined with its reason."""
+"""Evaluation of one split under all rows: measured, diverged, or undefined with a reason."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from torch import nn
 from bln_search.core.configuration import FEATURE_STATISTICS, Source
 from bln_search.core.enums import Split
 from bln_search.core.records import Evaluation, EvaluationKey
-from bln_search.core.undefined_reasons import more_than_slots
+from bln_search.core.undefined_reasons import too_few_slots
 from bln_search.evaluation.batches import MiniBatch
 from bln_search.evaluation.memory import MEMORY_LIMIT
 from bln_search.evaluation.one_pass import Progress, evaluate_rows
 from bln_search.evaluation.scoring import Score, cross_entropy
-from bln_search.norms.row_tensor import Populations, Row
-from bln_search.norms.statistics import chosen_population, layer_configuration
+from bln_search.norms.row_tensor import Populations, RowSpec
+from bln_search.norms.statistics import layer_configuration, select_population
 
 
 def evaluate_split(
     network: nn.Module,
     batches: Iterable[MiniBatch],
-    rows: Sequence[Row],
+    rows: Sequence[RowSpec],
     populations: Populations,
     *,
     split: Split,
@@ -31,7 +31,17 @@ def evaluate_split(
     memory_limit: int = MEMORY_LIMIT,
     progress: Progress | None = None,
 ) -> list[Evaluation]:
-    """An evaluation for each of `rows`, in their order; `batches` are mini-batches of `batch_size`."""
+    """Return one evaluation for each of `rows`, in their order.
+
+    Args:
+        network: the network.
+        batches: mini-batches of `batch_size` examples.
+        rows: the rows.
+        populations: population values of each layer under each estimate.
+        split: of the data, for the record.
+        batch_size: the inference mini-batch size.
+        score, one_pass, memory_limit, progress: see `evaluate_rows`.
+    """
     reasons = [undefined_reason(row, populations, batch_size) for row in rows]
     outcomes = iter(
         evaluate_rows(
@@ -52,18 +62,18 @@ def evaluate_split(
     return results
 
 
-def undefined_reason(row: Row, populations: Populations, batch_size: int) -> str | None:
-    """Why `row` has no value in this network at this inference mini-batch size; None where it has one."""
+def undefined_reason(row: RowSpec, populations: Populations, batch_size: int) -> str | None:
+    """Return why `row` is undefined in this network at this inference mini-batch size; None where it is defined."""
     for layer, estimates in populations.items():
         configuration = layer_configuration(row.configuration, row.estimate, estimates).restricted_to(layer.method)
-        population = chosen_population(configuration, row.estimate, estimates)
+        population = select_population(configuration, row.estimate, estimates)
         if population is None:
             continue
-        reason = population.undefined(configuration)
+        reason = population.undefined_reason(configuration)
         if reason is not None:
             return reason
-        reads_feature = Source.POPULATION in (configuration.source(statistic) for statistic in FEATURE_STATISTICS)
+        uses_feature = Source.POPULATION in (configuration.source(statistic) for statistic in FEATURE_STATISTICS)
         slots = 1 if population.feature is None else population.feature.mean.shape[0]
-        if reads_feature and slots != 1 and batch_size > slots:
-            return more_than_slots(slots, batch_size)
+        if uses_feature and slots != 1 and batch_size > slots:
+            return too_few_slots(slots, batch_size)
     return None

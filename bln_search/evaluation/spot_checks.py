@@ -1,4 +1,4 @@
-"""Rows and mini-batches drawn during the one pass and evaluated plainly as well."""
+"""Comparison of drawn rows and mini-batches with plain forward passes during the one pass."""
 
 from __future__ import annotations
 
@@ -9,82 +9,92 @@ import torch
 from torch import Tensor
 
 from bln_search.core.errors import ModelError
-from bln_search.evaluation.agreement import is_rounding, losses_apart
-from bln_search.evaluation.batches import Group, MiniBatch
-from bln_search.evaluation.conditioning import ALLOWED
-from bln_search.evaluation.independence import Pair, difference_message
-from bln_search.evaluation.row_evaluator import RowEvaluator, doubled
+from bln_search.evaluation.agreement import is_rounding_error, loss_distance
+from bln_search.evaluation.batches import BatchGroup, MiniBatch
+from bln_search.evaluation.conditioning import ROUNDING_TOLERANCE
+from bln_search.evaluation.independence import BatchPair, describe_difference
+from bln_search.evaluation.row_evaluator import RowEvaluator, to_double
 
 _FIRST = 8
-"""Mini-batches at the beginning that are all checked, each under one row."""
+"""Number of initial mini-batches that are all checked, each in one row."""
 
 _EVERY = 60
-"""One of so many mini-batches is checked from then on."""
+"""Afterwards one of this many mini-batches is checked."""
 
-_EQUAL_IN_DOUBLE = 2.0**-20
-"""Stands for ε where losses of double precision are compared: 1e-3 of 1 + |loss|."""
+_DOUBLE_TOLERANCE = 2.0**-10
+"""Allowed difference of losses in double precision: about 1e-3 of 1 + |loss|."""
 
 
 class SpotChecks:
-    """Compares fused with plain losses; the rows take turns in a drawn order.
+    """Compares fused with plain losses, the rows in turn in a random order.
 
-    epsilon: of the precision in which the network computes. double: the same network in double precision, if any.
+    Args:
+        evaluator: of the network.
+        double: of a copy in double precision; None where there is none.
+        epsilon: machine epsilon of the precision in which the network computes.
     """
 
     def __init__(self, evaluator: RowEvaluator, double: RowEvaluator | None, epsilon: float) -> None:
         self.evaluator, self.double, self.epsilon = evaluator, double, epsilon
-        self._draw = np.random.default_rng(0)
-        self._order = self._draw.permutation(len(evaluator.rows))
+        self._generator = np.random.default_rng(0)
+        self._order = self._generator.permutation(len(evaluator.rows))
         self._seen = self._checked = 0
 
-    def rounded_rows(self, group: Group, losses: Tensor) -> dict[int, str]:
-        """Check a group with its losses (rows, examples); returns rows whose losses are rounding, with their names.
+    def rounded_rows(self, group: BatchGroup, losses: Tensor) -> dict[int, str]:
+        """Check a group with losses (rows, examples); return the rows with rounding errors, with their labels.
 
-        Raises ModelError where fused and plain losses differ for another reason.
+        Raises:
+            ModelError: fused and plain losses differ for another reason.
         """
-        found: dict[int, str] = {}
-        for place in self._drawn(group):
+        rounded: dict[int, str] = {}
+        for index in self._drawn_batches(group):
             row = int(self._order[self._checked % len(self._order)])
             self._checked += 1
-            if not self.is_equal(group, losses, place, row):
-                found[row] = self.evaluator.rows[row].label
-        return found
+            if not self.is_equal(group, losses, index, row):
+                rounded[row] = self.evaluator.rows[row].label
+        return rounded
 
-    def is_equal(self, group: Group, losses: Tensor, place: int, row: int) -> bool:
-        """Are the losses of one mini-batch of a group under a row those of a plain pass? False where rounding shows.
+    def is_equal(self, group: BatchGroup, losses: Tensor, index: int, row: int) -> bool:
+        """Return whether the losses of a mini-batch equal those of a plain pass; False for rounding errors.
 
-        Raises ModelError where they differ for another reason.
+        Args:
+            group: the mini-batches.
+            losses: (rows, examples) by the fused pass.
+            index: of the mini-batch in the group.
+            row: index of the row.
+
+        Raises:
+            ModelError: they differ for another reason than rounding.
         """
-        start, end = place * group.size, (place + 1) * group.size
+        start, end = index * group.size, (index + 1) * group.size
         batch = group.inputs[start:end], group.targets[start:end]
         fused = losses[row, start : start + len(batch[1])]
         plain, _ = self.evaluator.plain_scores(row, batch)
-        if losses_apart(fused, plain, self.epsilon) <= 1:
+        if loss_distance(fused, plain, self.epsilon**0.5) <= 1:
             return True
-        self._check_rounding(group, place, batch, row, fused, plain)
-        return losses_apart(fused, plain, ALLOWED**2) <= 1
+        self._check_rounding(group, index, batch, row, fused, plain)
+        return loss_distance(fused, plain, ROUNDING_TOLERANCE) <= 1
 
-    def _drawn(self, group: Group) -> Iterator[int]:
-        for place in range(group.groups):
+    def _drawn_batches(self, group: BatchGroup) -> Iterator[int]:
+        for index in range(group.groups):
             self._seen += 1
-            if self._seen <= _FIRST or self._draw.integers(_EVERY) == 0:
-                yield place
+            if self._seen <= _FIRST or self._generator.integers(_EVERY) == 0:
+                yield index
 
     def _check_rounding(
-        self, group: Group, place: int, batch: MiniBatch, row: int, fused: Tensor, plain: Tensor
+        self, group: BatchGroup, index: int, batch: MiniBatch, row: int, fused: Tensor, plain: Tensor
     ) -> None:
         """Raise ModelError unless rounding explains the difference."""
         evaluator, epsilon = self.evaluator, self.epsilon
         if self.double is not None:
-            precise = Group(doubled(group.inputs), group.targets, group.groups, group.size)
-            start = place * group.size
-            evaluator, epsilon = self.double, _EQUAL_IN_DOUBLE
+            precise = BatchGroup(to_double(group.inputs), group.targets, group.groups, group.size)
+            start = index * group.size
+            evaluator, epsilon = self.double, torch.finfo(torch.float64).eps
             fused = evaluator.scores(precise)[0][row, start : start + len(batch[1])]
-            batch = doubled(batch[0]), batch[1]
+            batch = to_double(batch[0]), batch[1]
             plain, _ = evaluator.plain_scores(row, batch)
-            if losses_apart(fused, plain, epsilon) <= 1:
+            if loss_distance(fused, plain, _DOUBLE_TOLERANCE) <= 1:
                 return
-        apart = losses_apart(fused, plain, torch.finfo(torch.float64).eps if self.double else epsilon)
-        if not is_rounding(apart, evaluator, row, [batch[0]]):
+        if not is_rounding_error(loss_distance(fused, plain, epsilon**0.5), evaluator, row, [batch[0]]):
             difference = float((fused.double() - plain.double()).abs().max())
-            raise ModelError(difference_message(evaluator, Pair.of(batch, None), row, difference))
+            raise ModelError(describe_difference(evaluator, BatchPair.of(batch, None), row, difference))

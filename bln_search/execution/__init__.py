@@ -1,1 +1,1 @@
-"""Trials carried out: what runs one trial, where, and what comes back. Knows nothing of the database."""
+"""Execution of trials: what runs one trial, where it runs, and what it returns. Independent of the database."""

@@ -1,4 +1,4 @@
-"""Where trials run: folders and device."""
+"""The execution environment of trials: folders, checkpoint store, device and threads."""
 
 from __future__ import annotations
 
@@ -16,8 +16,16 @@ from bln_search.specs.data import DataSpec
 
 
 @dataclass(frozen=True)
-class Place:
-    """data: folder of data sets; cache: decoded ones; checkpoints: where they go; device: `cpu` or `cuda`..."""
+class ExecutionEnvironment:
+    """Where a trial runs.
+
+    Attributes:
+        data: Folder of data sets.
+        cache: Folder of decoded data sets.
+        checkpoints: Store of trained networks.
+        device: torch device name: `cpu`, `cuda`, `cuda:1`.
+        threads: CPU threads of one trial.
+    """
 
     data: Path
     cache: Path
@@ -26,18 +34,24 @@ class Place:
     threads: int = 1
 
     @property
-    def here(self) -> Place:
-        """The same for what this process computes itself: on the CPU where it has no GPU of its own."""
+    def in_this_process(self) -> ExecutionEnvironment:
+        """The same environment for work of this process: on the CPU if the device is CUDA and torch sees no GPU."""
         if self.device.startswith("cuda") and not torch.cuda.is_available():
             return replace(self, device="cpu")
         return self
 
 
 def choose_device(name: str, *, elsewhere: bool = False) -> str:
-    """`auto` is the GPU where there is one. Raises ModelError for a device that is not there.
+    """Return the device for `name`; `auto` is `cuda` if torch sees a GPU, else `cpu`.
 
-    GPUs are counted, not used: a context on one takes hundreds of megabytes of it for as long as the process lives.
-    elsewhere: trials run on other machines, whose GPUs this one need not have.
+    GPUs are counted and not initialized: a CUDA context occupies hundreds of megabytes until the process ends.
+
+    Args:
+        name: `cpu`, `cuda`, `cuda:INDEX`, another torch device, or `auto`.
+        elsewhere: Trials run on other machines, so this machine need not have the GPU.
+
+    Raises:
+        ModelError: The device does not exist on this machine.
     """
     if name == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
@@ -50,19 +64,19 @@ def choose_device(name: str, *, elsewhere: bool = False) -> str:
     except (RuntimeError, AssertionError, ValueError) as error:
         reason = str(error).splitlines()[0]
         raise ModelError(
-            f"the device {name!r} cannot be used ({reason}); use cpu, cuda, a GPU by its number like cuda:1, or auto"
+            f"the device {name!r} cannot be used ({reason}); use cpu, cuda, a GPU by its index such as cuda:1, or auto"
         ) from None
     return name
 
 
 def _check_gpu(index: int, *, elsewhere: bool) -> None:
-    """Raise ValueError where this machine does not have the GPU."""
+    """Raise ValueError if this machine has no GPU of this index."""
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if index >= count and not elsewhere:
-        raise ValueError(f"torch sees {count} GPUs on this machine, which are counted from 0")
+        raise ValueError(f"torch sees {count} GPUs on this machine; GPU indices start at 0")
 
 
 @lru_cache(maxsize=1)
 def prepared_data(spec: DataSpec, data: Path, cache: Path, device: str) -> PreparedData:
-    """The data of a study on the device, kept for the next trial of the same study."""
+    """Load and prepare a study's data on the device; the last result is cached for the next trial of the study."""
     return prepare(load_data(spec.name, data, cache), spec, device)

@@ -1,41 +1,99 @@
-"""The network of a checkpoint, with the data of its trial."""
+"""The network of a trial: built with its first weights, or loaded from its checkpoint."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 
 from torch import nn
 
 from bln_search.core.records import CheckpointRecord
 from bln_search.data.prepared import PreparedData
-from bln_search.execution.environment import Place, prepared_data
-from bln_search.execution.trial import build_network
-from bln_search.norms.network_layers import Gathered
-from bln_search.specs.trial import TrialSpec
+from bln_search.execution.environment import ExecutionEnvironment, prepared_data
+from bln_search.models import build_model
+from bln_search.norms import Normalization, make_norm
+from bln_search.norms.network_layers import MomentsByEstimate, find_norms, network_populations
+from bln_search.norms.row_tensor import Populations, RowSpec
+from bln_search.specs.trial import TrialSpec, planned_rows
 from bln_search.training.checkpoint import load_weights, read_checkpoint
 from bln_search.training.seeding import repeatable
 
 
 @dataclass(frozen=True)
-class Restored:
-    """A trained network on a device, the populations gathered with it, and the data."""
+class LoadedNetwork:
+    """The trained network of a trial on a device, with what its evaluation needs.
 
+    Attributes:
+        trial: The trial that trained it.
+        network: The network with its trained weights.
+        gathered: Moments of every layer for each population estimate.
+        data: The splits of the trial's data set.
+    """
+
+    trial: TrialSpec
     network: nn.Module
-    gathered: Gathered
+    gathered: MomentsByEstimate
     data: PreparedData
+
+    @cached_property
+    def norms(self) -> dict[str, Normalization]:
+        """The normalization layers by name."""
+        return find_norms(self.network)
+
+    @cached_property
+    def populations(self) -> Populations:
+        """The population values of every layer under every gathered estimate, with the trial's correction."""
+        return network_populations(
+            self.norms, self.gathered, self.trial.evaluation.correction, per_slot=self.trial.evaluation.per_slot
+        )
+
+    @cached_property
+    def rows(self) -> list[RowSpec]:
+        """Every configuration with every estimate that the trial evaluates."""
+        return [RowSpec(configuration, estimate) for configuration, estimate in planned_rows(self.trial)]
 
 
 @contextmanager
-def restored(trial: TrialSpec, checkpoint: CheckpointRecord, place: Place) -> Iterator[Restored]:
-    """The trial's network as its checkpoint has it; while this is open the trial's seed and the place's threads hold.
+def load_trained_network(
+    trial: TrialSpec, checkpoint: CheckpointRecord, environment: ExecutionEnvironment
+) -> Iterator[LoadedNetwork]:
+    """Load a trial's network from its checkpoint; inside the context the trial's seed and thread count apply.
 
-    Raises DataError where the file is absent, damaged or of another network, or where the data are not here.
+    Raises:
+        DataError: The file is missing, damaged or of another network, or the data set is not on this machine.
+        CheckpointStoreError: The checkpoint store cannot be reached.
     """
-    weights, gathered = read_checkpoint(place.checkpoints, checkpoint.file, checkpoint.sha256)
-    with repeatable(trial.seed, threads=place.threads):
-        data = prepared_data(trial.data, place.data, place.cache, place.device)
-        network = build_network(trial, data).to(place.device)
+    weights, gathered = read_checkpoint(environment.checkpoints, checkpoint.file, checkpoint.sha256)
+    with repeatable(trial.seed, threads=environment.threads):
+        data = prepared_data(trial.data, environment.data, environment.cache, environment.device)
+        network = build_network(trial, data).to(environment.device)
         load_weights(network, weights)
-        yield Restored(network, gathered, data)
+        yield LoadedNetwork(trial, network, gathered, data)
+
+
+def build_network(trial: TrialSpec, data: PreparedData) -> nn.Module:
+    """Build the trial's network with its first weights, which are equal for every arm of the same seed."""
+    arm = trial.arm
+
+    def norm(features: int) -> nn.Module:
+        return make_norm(
+            arm.method,
+            features,
+            semantics=arm.semantics,
+            epsilon=arm.epsilon,
+            batch_size=trial.training.batch_size,
+            **arm.norm_options,
+        )
+
+    options = trial.model.model_dump(exclude={"name"}, exclude_none=True)
+    return build_model(
+        trial.model.name,
+        data.input_shape,
+        data.classes,
+        norm,
+        seed=trial.seed,
+        options=options,
+        vocabulary=data.vocabulary,
+    )

@@ -1,4 +1,4 @@
-"""What a trial under way tells its driver."""
+"""Messages from a running trial to the driver of its study."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bln_search.specs.trial import TrialSpec
 
 
 class Phase(StrEnum):
-    """Where a trial stands."""
+    """The phase of a running trial."""
 
     TRAINING = "training"
     POPULATION = "population"
@@ -21,11 +21,17 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True)
 class Task:
-    """A trial to carry out under the attempt `token`; with a checkpoint it only needs evaluating.
+    """A trial to run.
 
-    prunable: whether it waits after each epoch for a verdict. memory_limit: bytes of the largest activation of all
-    configurations together in evaluation; None for the usual. measured: objectives to measure beyond losses.
-    alone: it ran out of memory in training, and no other trial runs beside it now.
+    Attributes:
+        token: Fencing token of the attempt.
+        trial: What to run.
+        checkpoint: The trained network, if the trial only needs its evaluation.
+        prunable: The trial waits for a PruneDecision after each epoch.
+        memory_limit: Bytes of the largest activation of all configurations together in the evaluation; None for the
+            default.
+        measured: Objectives to measure besides losses.
+        alone: The trial ran out of memory in training, so no other trial runs beside it now.
     """
 
     token: int
@@ -37,10 +43,10 @@ class Task:
     alone: bool = False
 
 
-class Verdict(StrEnum):
-    """What a driver says of a prunable trial after an epoch."""
+class PruneDecision(StrEnum):
+    """The driver's answer to an epoch of a prunable trial."""
 
-    GO_ON = "go_on"
+    CONTINUE = "continue"
     STOP = "stop"
 
 
@@ -53,7 +59,7 @@ class EpochDone:
 
 @dataclass(frozen=True)
 class Progressed:
-    """`done` of `total` steps of a phase are done (epochs of training, examples of evaluation)."""
+    """`done` of `total` steps of a phase are done: epochs of training, examples of evaluation."""
 
     phase: Phase
     done: int
@@ -62,28 +68,28 @@ class Progressed:
 
 @dataclass(frozen=True)
 class TrainingDone:
-    """The network is trained and on disk."""
+    """The network is trained and its checkpoint is stored."""
 
     checkpoint: CheckpointRecord
 
 
 @dataclass(frozen=True)
 class TrainingDiverged:
-    """The loss is not a finite number any more; that is the trial's result."""
+    """The loss is not finite; this is the result of the trial."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class TrainingPruned:
-    """Training was stopped after an epoch by a verdict; that is the trial's result."""
+    """The pruner stopped training after this epoch; this is the result of the trial."""
 
     epoch: int
 
 
 @dataclass(frozen=True)
 class EvaluationDone:
-    """Every planned evaluation, measured or with its reason, and every probe."""
+    """Every planned evaluation, measured or undefined with its reason, and every probe."""
 
     evaluations: tuple[Evaluation, ...]
     probes: tuple[Probe, ...] = ()
@@ -93,20 +99,25 @@ class EvaluationDone:
 class TaskFailed:
     """The attempt ended without a result.
 
-    data_absent: the data are not on the machine that tried. process_spoilt: whatever the same process does next fails,
-    too; it ends. process_lost: the process could not be started, or was lost through no fault of the trial: this is not
-    counted as one of the trial's attempts.
+    Attributes:
+        failure: The class that decides whether the trial is retried.
+        reason: What happened.
+        disk_full: There was no disk space left.
+        store_unavailable: The checkpoint store could not be reached.
+        data_missing: The machine of the attempt has no data set.
+        process_unusable: Every further task of the same process would fail too; the process is ended.
+        process_lost: The process did not start, or ended through no fault of the trial. The attempt does not count.
     """
 
     failure: FailureClass
     reason: str
     disk_full: bool = False
-    store_gone: bool = False
-    data_absent: bool = False
-    process_spoilt: bool = False
+    store_unavailable: bool = False
+    data_missing: bool = False
+    process_unusable: bool = False
     process_lost: bool = False
 
 
 Message = EpochDone | Progressed | TrainingDone | TrainingDiverged | TrainingPruned | EvaluationDone | TaskFailed
-ENDS = (TrainingDiverged, TrainingPruned, EvaluationDone, TaskFailed)
-"""Messages after which a task is over."""
+TERMINAL_MESSAGES = (TrainingDiverged, TrainingPruned, EvaluationDone, TaskFailed)
+"""Messages that end a task."""

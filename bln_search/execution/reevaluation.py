@@ -1,4 +1,4 @@
-"""A checkpoint evaluated again, and compared with what was stored of it."""
+"""Evaluate a checkpoint again and compare the evaluations with the stored ones."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from numpy.typing import NDArray
 
 from bln_search.core.errors import ModelError
 from bln_search.core.records import CheckpointRecord, Evaluation, EvaluationKey
-from bln_search.execution.environment import Place, choose_device
-from bln_search.execution.loaded_network import restored
+from bln_search.execution.environment import ExecutionEnvironment, choose_device
+from bln_search.execution.loaded_network import load_trained_network
 from bln_search.execution.trial import evaluate_trial
 from bln_search.specs.trial import TrialSpec
 
 TOLERANCE = 1e-4
-"""Largest difference of losses (nats; in units of the loss where that is above one) that another machine may make."""
+"""Largest accepted difference of losses on another machine: nats, relative to the loss where the loss is above 1."""
 
 
-class Verdict(StrEnum):
-    """How an evaluation compares with the stored one; `close`: within TOLERANCE, on another machine than then."""
+class ReplayVerdict(StrEnum):
+    """Result of a comparison with the stored evaluation; `close`: within TOLERANCE on another machine."""
 
     IDENTICAL = "identical"
     CLOSE = "close"
@@ -31,108 +31,137 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True)
-class Compared:
-    """One stored evaluation. difference: the largest of losses (nats), None where there is nothing to subtract."""
+class EvaluationComparison:
+    """The comparison of one evaluation with the stored one.
+
+    Attributes:
+        key: Configuration, estimate, batch size and split.
+        verdict: The result.
+        difference: Largest difference of losses (nats); None if there is nothing to subtract.
+        what: Names of the differing fields.
+    """
 
     key: EvaluationKey
-    verdict: Verdict
+    verdict: ReplayVerdict
     difference: float | None
     what: str
 
 
 @dataclass(frozen=True)
-class Circumstances:
-    """Where a trial is evaluated again; `changed` says what is not as it was, None for nothing."""
+class ReplayConditions:
+    """Device and threads of a re-evaluation; `changed` lists the differences from training, None if there are none."""
 
     device: str
     threads: int
     changed: str | None
 
 
-def circumstances(checkpoint: CheckpointRecord) -> Circumstances:
-    """Device and threads of the checkpoint's provenance; the CPU in place of a device that is not there."""
+def replay_conditions(checkpoint: CheckpointRecord) -> ReplayConditions:
+    """Device and threads of the checkpoint's provenance; the CPU if this machine lacks the device."""
     origin = checkpoint.provenance
-    then = str(origin.get("device", "cpu"))
+    trained_on = str(origin.get("device", "cpu"))
     try:
-        device = choose_device(then)
+        device = choose_device(trained_on)
     except ModelError:
         device = "cpu"
     hardware = torch.cuda.get_device_name(device) if device.startswith("cuda") else platform.processor()
-    now = {"device": device, "hardware": hardware or platform.machine(), "torch": torch.__version__}
+    present = {"device": device, "hardware": hardware or platform.machine(), "torch": torch.__version__}
     changed = [
-        f"{name} {origin.get(name)} then, {value} now" for name, value in now.items() if origin.get(name) != value
+        f"{name} {origin.get(name)} then, {value} now" for name, value in present.items() if origin.get(name) != value
     ]
-    return Circumstances(device, int(origin.get("threads", 1)), "; ".join(changed) or None)
+    return ReplayConditions(device, int(origin.get("threads", 1)), "; ".join(changed) or None)
 
 
-def evaluate_again(
-    trial: TrialSpec, checkpoint: CheckpointRecord, place: Place, where: Circumstances
+def reevaluate_trial(
+    trial: TrialSpec, checkpoint: CheckpointRecord, environment: ExecutionEnvironment, conditions: ReplayConditions
 ) -> tuple[Evaluation, ...]:
-    """Every planned evaluation of the trial from its checkpoint file, by the code that evaluates trials.
+    """Run every planned evaluation of the trial from its checkpoint, with the code that evaluates trials.
 
-    Raises DataError where the file is absent, damaged or of another network.
+    Raises:
+        DataError: The file is missing, damaged or of another network.
     """
-    here = replace(place, device=where.device, threads=where.threads)
-    with restored(trial, checkpoint, here) as found:
-        return evaluate_trial(trial, found.network, found.gathered, found.data, lambda _: None)
+    replay_environment = replace(environment, device=conditions.device, threads=conditions.threads)
+    with load_trained_network(trial, checkpoint, replay_environment) as loaded:
+        return evaluate_trial(loaded, lambda _: None)
 
 
-def compare(stored: Sequence[Evaluation], again: Iterable[Evaluation], *, same: bool) -> list[Compared]:
-    """Every stored evaluation against the one made again, bit for bit: state, reason, figures and each example.
+def compare_evaluations(
+    stored: Sequence[Evaluation], repeated: Iterable[Evaluation], *, same_conditions: bool
+) -> list[EvaluationComparison]:
+    """Compare every stored evaluation with the repeated one bit for bit: state, reason, figures and each example.
 
-    same: was it made on the same device, hardware and version of torch? Else losses within TOLERANCE are `close`.
+    Args:
+        stored: Evaluations of the ledger.
+        repeated: The same evaluations, computed again.
+        same_conditions: Both were computed on the same device, hardware and version of torch. Otherwise losses within
+            TOLERANCE are `close`.
     """
-    made = {one.key: one for one in again}
-    known = {one.key for one in stored}
-    missing = [Compared(key, Verdict.DIFFERENT, None, "not stored") for key in made if key not in known]
-    return [_compared(one, made.get(one.key), same=same) for one in stored] + missing
+    repeated_by_key = {evaluation.key: evaluation for evaluation in repeated}
+    stored_keys = {evaluation.key for evaluation in stored}
+    not_stored = [
+        EvaluationComparison(key, ReplayVerdict.DIFFERENT, None, "not stored")
+        for key in repeated_by_key
+        if key not in stored_keys
+    ]
+    compared = [
+        _compare(evaluation, repeated_by_key.get(evaluation.key), same_conditions=same_conditions)
+        for evaluation in stored
+    ]
+    return compared + not_stored
 
 
-def _compared(stored: Evaluation, again: Evaluation | None, *, same: bool) -> Compared:
-    if again is None:
-        return Compared(stored.key, Verdict.DIFFERENT, None, "not planned any more")
-    differing = [
-        name for name in ("state", "n", "loss", "accuracy", "reason") if getattr(stored, name) != getattr(again, name)
-    ] + _differing_outcomes(stored, again)
+def _compare(stored: Evaluation, repeated: Evaluation | None, *, same_conditions: bool) -> EvaluationComparison:
+    if repeated is None:
+        return EvaluationComparison(stored.key, ReplayVerdict.DIFFERENT, None, "not planned any more")
+    fields = ("state", "n", "loss", "accuracy", "reason")
+    differing = [name for name in fields if getattr(stored, name) != getattr(repeated, name)]
+    differing += _differing_outcomes(stored, repeated)
     if not differing:
-        return Compared(stored.key, Verdict.IDENTICAL, 0.0, "")
-    difference = _largest_difference(stored, again)
-    comparable = (stored.state, stored.n) == (again.state, again.n)
-    close = not same and comparable and difference is not None and difference <= TOLERANCE
-    verdict = Verdict.CLOSE if close else Verdict.DIFFERENT
-    return Compared(stored.key, verdict, difference, ", ".join(differing))
+        return EvaluationComparison(stored.key, ReplayVerdict.IDENTICAL, 0.0, "")
+    difference = _loss_difference(stored, repeated)
+    comparable = (stored.state, stored.n) == (repeated.state, repeated.n)
+    close = not same_conditions and comparable and difference is not None and difference <= TOLERANCE
+    verdict = ReplayVerdict.CLOSE if close else ReplayVerdict.DIFFERENT
+    return EvaluationComparison(stored.key, verdict, difference, ", ".join(differing))
 
 
-def _differing_outcomes(stored: Evaluation, again: Evaluation) -> list[str]:
-    """Which per-example results differ in a bit; a loss that is not a number equals itself."""
-    if stored.outcomes is None or again.outcomes is None:
-        return [] if stored.outcomes is again.outcomes else ["outcomes"]
-    kept, made = stored.outcomes, again.outcomes
-    losses = _bits(kept.losses) == _bits(made.losses)
-    correct = np.array_equal(kept.correct, made.correct)
-    return [*([] if losses else ["losses of examples"]), *([] if correct else ["correctness of examples"])]
+def _differing_outcomes(stored: Evaluation, repeated: Evaluation) -> list[str]:
+    """Names of the per-example results that differ in a bit; a NaN loss equals itself."""
+    if stored.outcomes is None or repeated.outcomes is None:
+        return [] if stored.outcomes is repeated.outcomes else ["outcomes"]
+    before, after = stored.outcomes, repeated.outcomes
+    losses_equal = _bytes(before.losses) == _bytes(after.losses)
+    correct_equal = np.array_equal(before.correct, after.correct)
+    return [
+        *([] if losses_equal else ["losses of examples"]),
+        *([] if correct_equal else ["correctness of examples"]),
+    ]
 
 
-def _bits(losses: NDArray[np.float32] | NDArray[np.float64]) -> bytes:
-    """As the ledger stores them."""
+def _bytes(losses: NDArray[np.float32] | NDArray[np.float64]) -> bytes:
+    """The losses as the ledger stores them."""
     return np.ascontiguousarray(losses, dtype="<f4").tobytes()
 
 
-def _largest_difference(stored: Evaluation, again: Evaluation) -> float | None:
-    """Of the mean loss and every example's, in units of the loss where that is above one."""
-    found = []
-    if stored.loss is not None and again.loss is not None:
-        found.append(abs(stored.loss - again.loss) / max(1.0, abs(stored.loss)))
-    if stored.outcomes is not None and again.outcomes is not None:
-        kept, made = stored.outcomes.losses.astype(np.float64), again.outcomes.losses.astype(np.float64)
-        if kept.shape == made.shape:
-            both = np.isfinite(kept) & np.isfinite(made)
-            scale = np.maximum(1.0, np.abs(kept[both]))
-            found.append(float(np.max(np.abs(kept[both] - made[both]) / scale, initial=0.0)))
-    return max(found, default=None)
+def _loss_difference(stored: Evaluation, repeated: Evaluation) -> float | None:
+    """Largest difference of the mean loss and of every example's loss, relative where the loss is above 1."""
+    differences = []
+    if stored.loss is not None and repeated.loss is not None:
+        differences.append(abs(stored.loss - repeated.loss) / max(1.0, abs(stored.loss)))
+    if stored.outcomes is not None and repeated.outcomes is not None:
+        before, after = stored.outcomes.losses.astype(np.float64), repeated.outcomes.losses.astype(np.float64)
+        if before.shape == after.shape:
+            finite = np.isfinite(before) & np.isfinite(after)
+            scale = np.maximum(1.0, np.abs(before[finite]))
+            differences.append(float(np.max(np.abs(before[finite] - after[finite]) / scale, initial=0.0)))
+    return max(differences, default=None)
 
 
-def worst(compared: Iterable[Compared]) -> float | None:
-    """The largest difference of those that are not identical; None where nothing could be subtracted."""
-    found = [one.difference for one in compared if one.verdict is not Verdict.IDENTICAL and one.difference is not None]
-    return max(found, default=None)
+def largest_loss_difference(comparisons: Iterable[EvaluationComparison]) -> float | None:
+    """The largest difference of the comparisons that are not identical; None if no losses could be subtracted."""
+    differences = [
+        comparison.difference
+        for comparison in comparisons
+        if comparison.verdict is not ReplayVerdict.IDENTICAL and comparison.difference is not None
+    ]
+    return max(differences, default=None)

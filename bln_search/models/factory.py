@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from bln_search.core.errors import ModelError
-from bln_search.core.registry import READERS, model_problem, plugin_models
+from bln_search.core.registry import TEXT_MODELS, model_problem, plugin_models
 from bln_search.models.convolutional import LeNet
 from bln_search.models.dense import MLP
 from bln_search.models.initialization import initialize
@@ -55,7 +55,7 @@ def build_model(
     given = dict(options or {})
     if vocabulary is not None:
         if not _reads_words(name):
-            choice = ", ".join(sorted(READERS))
+            choice = ", ".join(sorted(TEXT_MODELS))
             raise ModelError(f"the model {name} takes measurements, this data holds words: choose one of {choice}")
         given["vocabulary"] = vocabulary
     network = _made(name, input_shape, classes, norm, given)

@@ -1,4 +1,4 @@
-"""Which axis holds samples, which features, which positions."""
+"""Sample, feature and position axes of an input."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from bln_search.core.errors import ModelError
 
 @dataclass(frozen=True)
 class Axes:
-    """Axes of an input of `ndim` dimensions whose first axis holds samples and whose axis `feature` holds features."""
+    """Axes of an input of `ndim` dimensions: samples on axis 0, features on axis `feature`, positions on the others.
+
+    pools_positions: mini-batch statistics are averaged over positions too.
+    """
 
     ndim: int
     feature: int
@@ -20,24 +23,28 @@ class Axes:
 
     @property
     def batch(self) -> tuple[int, ...]:
-        """The axes a mini-batch statistic is averaged over."""
+        """The axes over which a mini-batch statistic is averaged."""
         if not self.pools_positions:
             return (0,)
         return tuple(axis for axis in range(self.ndim) if axis != self.feature)
 
     @property
     def slots(self) -> tuple[int, ...]:
-        """The axes a feature statistic is pooled over for its population value."""
+        """The axes over which a feature statistic is pooled for its population value."""
         return self.batch
 
     def features_shape(self, num_features: int) -> tuple[int, ...]:
-        """The shape in which a vector over features multiplies an input."""
+        """Return the shape in which a vector over features broadcasts against an input."""
         return tuple(num_features if axis == self.feature else 1 for axis in range(self.ndim))
 
 
 @lru_cache(maxsize=256)
 def find_axes(ndim: int, feature_axis: int | None, *, pools_positions: bool) -> Axes:
-    """The axes of an input; features stand at axis 1, in (N, T, D) last, unless `feature_axis` says otherwise."""
+    """Return the axes of an input: features on axis 1, in (N, T, D) on the last one, unless `feature_axis` is given.
+
+    Raises:
+        ModelError: the input does not have 2, 3 or 4 dimensions.
+    """
     if ndim not in (2, 3, 4):
         raise ModelError(
             f"a normalization layer takes inputs (N, D), (N, T, D) or (N, C, H, W), not one of {ndim} dimensions"
@@ -48,9 +55,9 @@ def find_axes(ndim: int, feature_axis: int | None, *, pools_positions: bool) -> 
 
 def check_features(x: Tensor, axes: Axes, num_features: int) -> None:
     """Raise ModelError unless the feature axis of `x` has `num_features` entries."""
-    found = x.shape[axes.feature]
-    if found != num_features:
+    size = x.shape[axes.feature]
+    if size != num_features:
         raise ModelError(
-            f"this layer normalizes {num_features} features, its input of shape {tuple(x.shape)} has {found} "
-            f"at axis {axes.feature}; give the layer num_features={found} or another feature_axis"
+            f"this layer normalizes {num_features} features, its input of shape {tuple(x.shape)} has {size} "
+            f"on axis {axes.feature}: give the layer num_features={size} or another feature_axis"
         )

@@ -1,4 +1,4 @@
-"""What a normalization layer holds: γ and β, the configuration, population values, and its state for a state dict."""
+"""State of a normalization layer: γ and β, the configuration, population values, and the entries of its state dict."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from bln_search.core.configuration import (
 from bln_search.core.enums import Correction, Semantics
 from bln_search.core.errors import ModelError
 from bln_search.norms.axes import Axes, find_axes
-from bln_search.norms.formula_variant import Reading
-from bln_search.norms.moment_collection import GatheredMoments
+from bln_search.norms.formula_variant import FormulaVariant
+from bln_search.norms.moment_collection import LayerMoments
 from bln_search.norms.statistics import LayerPopulation, PopulationPair, population_pair
 
 _BUFFERS = {
@@ -34,23 +34,24 @@ _BUFFERS = {
     Statistic.FEATURE_DEVIATION: "population_feature_deviation",
 }
 
-_STALE = (
-    "population values are read that were put in before the network was trained further: evaluate it again, and apply "
-    "a row of the new table"
+_OUTDATED_WARNING = (
+    "this layer uses population values that were set before the network was trained further: evaluate the network "
+    "again and apply a row of the new table"
 )
 
 _STATE_FORMAT = 2
-"""First number of a layer's extra state. Earlier states begin with a letter and do not hold `stale`."""
+"""First number of a layer's extra state. Earlier formats begin with a letter and lack `population_outdated`."""
 
-Snapshot = tuple[InferenceConfiguration, frozenset[Statistic], bool, list[Tensor | None]]
-"""What `configure` changes: configuration, which values are from the memory, whether trained since, the values."""
+LayerState = tuple[InferenceConfiguration, frozenset[Statistic], bool, list[Tensor | None]]
+"""State that `configure` changes: configuration, statistics from the memory, `population_outdated`, population values.
+"""
 
 
 class _Epsilon(float):
-    """ε, unequal to every number.
+    """ε that compares unequal to every number.
 
-    Where the ε of its two norms are equal, `nn.TransformerEncoderLayer` computes a LayerNorm from γ, β and ε in
-    evaluation mode and never calls them.
+    `nn.TransformerEncoderLayer` in evaluation mode bypasses its two norms where their ε are equal: it computes
+    LayerNorm from their γ, β and ε. An unequal ε makes it call the norms.
     """
 
     def __eq__(self, other: object) -> bool:
@@ -63,14 +64,14 @@ class _Epsilon(float):
 
 
 class NormalizationBase(nn.Module):
-    """A normalization layer without its computation, `Normalization`."""
+    """State and configuration of a normalization layer; `Normalization` adds the computation."""
 
     method: ClassVar[Method]
-    readings: ClassVar[Mapping[Semantics, Reading]]
+    formula_variants: ClassVar[Mapping[Semantics, FormulaVariant]]
     dynamic_buffers: ClassVar[tuple[str, ...]] = tuple(_BUFFERS.values())
-    """Buffers that have no value, and so no shape, before something is put into them."""
-    needs_own_estimate: ClassVar[bool] = True
-    """Is an estimate that layers gather by themselves of no use where a layer of this method has none?"""
+    """Buffers that are None, without a shape, until they are assigned."""
+    requires_layer_estimate: ClassVar[bool] = True
+    """Whether an estimate from the layers' own history is usable only if each layer of this method has one."""
 
     def __init__(
         self,
@@ -82,80 +83,90 @@ class NormalizationBase(nn.Module):
         batch_size: int | None = None,
     ) -> None:
         super().__init__()
-        reading = self.readings[Semantics(semantics)]
+        variant = self.formula_variants[Semantics(semantics)]
         if num_features < 1:
             raise ModelError(f"a normalization layer needs at least one feature, not {num_features}")
         if batch_size is not None and batch_size < 1:
             raise ModelError(f"the mini-batch size of a normalization layer is at least 1, not {batch_size}")
         self.num_features = num_features
-        self.reading = reading if epsilon is None else replace(reading, epsilon=epsilon)
+        self.formula_variant = variant if epsilon is None else replace(variant, epsilon=epsilon)
         self.feature_axis = feature_axis
         self.batch_size = batch_size
         self.weight = nn.Parameter(torch.ones(num_features))
         self.bias = nn.Parameter(torch.zeros(num_features))
         self.configuration = mini_batch_configuration(self.method)
         self.from_memory: frozenset[Statistic] = frozenset()
-        self.stale = False
-        self.replaces = False
+        self.population_outdated = False
+        self.replaces_torch_layer = False
         for name in _BUFFERS.values():
             self.register_buffer(name, None)
 
     @abstractmethod
-    def factors(self, m: int) -> tuple[float, float]:
-        """What the mini-batch part and the feature part are multiplied by, given the mini-batch size m."""
+    def branch_weights(self, batch_size: int) -> tuple[float, float]:
+        """Return the weights of the mini-batch branch and of the feature branch at the mini-batch size m."""
 
     @property
-    def answers_as_before(self) -> bool:
-        """Does this layer answer as the one that it `replaces`, a layer of torch whose answers it was made to keep?"""
+    def matches_replaced_layer(self) -> bool:
+        """Whether this layer gives the same outputs as the torch layer that it replaced.
+
+        Only a layer converted with preserved outputs (`replaces_torch_layer`) can match.
+        """
         return False
 
     @property
     def eps(self) -> float:
-        """ε, under the name that torch's own layers give it; to be computed with, not compared."""
-        return _Epsilon(self.reading.epsilon)
+        """ε under the name of torch's own layers; use it in computations, not in comparisons."""
+        return _Epsilon(self.formula_variant.epsilon)
 
     @property
-    def has_batch(self) -> bool:
-        """Does the method keep mini-batch statistics?"""
+    def has_batch_statistics(self) -> bool:
+        """Whether the method uses mini-batch statistics."""
         return BATCH_STATISTICS[0] in self.method.statistics
 
     @property
-    def has_feature(self) -> bool:
-        """Does the method keep feature statistics?"""
+    def has_feature_statistics(self) -> bool:
+        """Whether the method uses feature statistics."""
         return FEATURE_STATISTICS[0] in self.method.statistics
 
     @property
     def statistics_dtype(self) -> torch.dtype:
-        """Of population values: that of the weights, single precision where these have less."""
+        """The dtype of population values: that of the weights, at least single precision."""
         return torch.promote_types(self.weight.dtype, torch.float32)
 
     def axes(self, ndim: int) -> Axes:
-        """The axes of an input of `ndim` dimensions."""
-        return find_axes(ndim, self.feature_axis, pools_positions=self.reading.pools_positions)
+        """Return the axes of an input of `ndim` dimensions."""
+        return find_axes(ndim, self.feature_axis, pools_positions=self.formula_variant.pools_positions)
 
     def configured_value(self, statistic: Statistic) -> Tensor | None:
-        """What `configure` put in for `statistic`, None for nothing."""
+        """Return the value of `statistic` that `configure` set; None where none is set."""
         value: Tensor | None = getattr(self, _BUFFERS[statistic])
         return value
 
     def is_configured(self, statistic: Statistic, source: Source) -> bool:
-        """Has `configure` put in a value of `statistic` that is from `source`?"""
+        """Return whether `configure` set a value of `statistic` that comes from `source`."""
         from_memory = statistic in self.from_memory
         return getattr(self, _BUFFERS[statistic]) is not None and from_memory == (source is Source.MEMORY)
 
     def inference_value(self, statistic: Statistic, source: Source, x: Tensor) -> Tensor | None:
-        """What was put in for `statistic`, one row a slot cut to the mini-batch at hand; None for the mini-batch's."""
+        """Return the value of `statistic` at inference; None where it is computed from the mini-batch.
+
+        A value with one entry for each slot is cut to the size of the mini-batch. Warns (UserWarning) of outdated
+        population values.
+
+        Raises:
+            ModelError: the layer has no such value, or it is for smaller mini-batches or other positions than `x` has.
+        """
         if source not in (Source.POPULATION, Source.MEMORY):
             return None
         value: Tensor | None = getattr(self, _BUFFERS[statistic]) if self.is_configured(statistic, source) else None
         if value is None:
-            place = "population" if source is Source.POPULATION else "memory"
+            origin = "population" if source is Source.POPULATION else "memory"
             raise ModelError(
-                f"configuration {self.configuration} takes {statistic} from the {place}, which this layer was never "
-                "given: call apply_configuration with an estimated population, or train first"
+                f"configuration {self.configuration} takes {statistic} from the {origin}, but this layer has no such "
+                "value: call apply_configuration with an estimated population, or train first"
             )
-        if self.stale:
-            warnings.warn(_STALE, stacklevel=2)
+        if self.population_outdated:
+            warnings.warn(_OUTDATED_WARNING, stacklevel=2)
         self.check_positions(value, x.shape)
         value = value.view(*value.shape, *[1] * (x.ndim - value.ndim))
         if value.shape[0] == 1:
@@ -163,120 +174,140 @@ class NormalizationBase(nn.Module):
         if value.shape[0] < x.shape[0]:
             raise ModelError(
                 f"the population of {statistic} has one value for each of {value.shape[0]} slots of a mini-batch, "
-                f"the mini-batch at hand has {x.shape[0]} examples: use mini-batches of {value.shape[0]} at most"
+                f"the mini-batch has {x.shape[0]} examples: use mini-batches of at most {value.shape[0]}"
             )
         return value[: x.shape[0]]
 
     def check_positions(self, value: Tensor, shape: torch.Size) -> None:
-        """Raise ModelError where a value by position is of other positions than an input (N, ...) has."""
-        if self.reading.pools_positions or value.ndim != len(shape):
+        """Raise ModelError where a population value has other positions than an input of `shape` (N, ...)."""
+        if self.formula_variant.pools_positions or value.ndim != len(shape):
             return
         feature = self.axes(len(shape)).feature
         for axis in range(1, len(shape)):
             if axis != feature and value.shape[axis] != shape[axis]:
                 raise ModelError(
                     f"the population has values for {value.shape[axis]} positions along axis {axis}, an input of shape "
-                    f"{tuple(shape)} has {shape[axis]}: in the reference reading inputs keep the size that the "
-                    "population was estimated with"
+                    f"{tuple(shape)} has {shape[axis]}: with semantics `reference` all inputs must have the size that "
+                    "the population was estimated with"
                 )
 
-    def population(
-        self, gathered: GatheredMoments, correction: Correction, *, per_slot: bool = False
-    ) -> LayerPopulation:
-        """Population values from what a gatherer gathered.
+    def population(self, moments: LayerMoments, correction: Correction, *, per_slot: bool = False) -> LayerPopulation:
+        """Compute population values from moments over mini-batches.
 
-        per_slot: keep feature values one a slot of the mini-batch; otherwise pooled over slots (and, in the paper's
-        reading, over positions).
+        Args:
+            moments: averages over mini-batches.
+            correction: of the population variance.
+            per_slot: keep one feature value for each slot of the mini-batch; otherwise pool over slots and, with
+                semantics `paper`, over positions.
         """
-        count = gathered.values if self.reading.counts_positions else gathered.batch_size
+        count = moments.values_per_batch if self.formula_variant.counts_positions else moments.batch_size
         batch = feature = None
-        if gathered.batch is not None:
-            batch = population_pair(gathered.batch, count, self.reading, correction)
-        if gathered.feature is not None:
-            slots = self.axes(gathered.feature.mean.ndim).slots
-            kept = tuple(axis for axis in slots if axis != 0) if per_slot else slots
-            moments = gathered.feature.averaged(kept) if kept else gathered.feature
-            feature = population_pair(moments, gathered.batch_size, self.reading, correction)
+        if moments.batch is not None:
+            batch = population_pair(moments.batch, count, self.formula_variant, correction)
+        if moments.feature is not None:
+            slots = self.axes(moments.feature.mean.ndim).slots
+            pooled_axes = tuple(axis for axis in slots if axis != 0) if per_slot else slots
+            feature_moments = moments.feature.pooled_over(pooled_axes) if pooled_axes else moments.feature
+            feature = population_pair(feature_moments, moments.batch_size, self.formula_variant, correction)
         return LayerPopulation(batch, feature)
 
     def configure(self, configuration: InferenceConfiguration, population: LayerPopulation | None = None) -> None:
-        """Use `configuration` at inference, with the values of `population` where it says T.
+        """Use `configuration` at inference, with the values of `population` for statistics of source T.
 
-        Raises ModelError where the configuration is of another method or has no value under this population.
+        Args:
+            configuration: of this method or of one with more statistics.
+            population: population values; None to keep the present ones.
+
+        Raises:
+            ModelError: the configuration is of another method or has no value under this population.
         """
         if any(configuration.source(statistic) not in self.method.sources for statistic in self.method.statistics):
             raise ModelError(f"configuration {configuration} does not name the statistics of a {self.method} layer")
-        own = configuration.restricted_to(self.method)
-        reason = population.undefined(own) if population is not None else None
+        restricted = configuration.restricted_to(self.method)
+        reason = population.undefined_reason(restricted) if population is not None else None
         if reason is not None:
-            raise ModelError(f"configuration {configuration} has no value here: {reason}")
-        self.configuration = own
+            raise ModelError(f"configuration {configuration} has no value in this layer: {reason}")
+        self.configuration = restricted
         if population is not None:
-            own_values = frozenset(s for s in self.method.statistics if own.source(s) is not Source.POPULATION)
-            self.from_memory = own_values if own.uses_memory else frozenset()
-            self._store(BATCH_STATISTICS, population.batch)
-            self._store(FEATURE_STATISTICS, population.feature)
-            self.stale = False
+            not_population = frozenset(
+                statistic
+                for statistic in self.method.statistics
+                if restricted.source(statistic) is not Source.POPULATION
+            )
+            self.from_memory = not_population if restricted.uses_memory else frozenset()
+            self._set_buffers(BATCH_STATISTICS, population.batch)
+            self._set_buffers(FEATURE_STATISTICS, population.feature)
+            self.population_outdated = False
 
-    def drop_unread(self) -> None:
-        """Give up the population values that the configuration does not read."""
+    def drop_unused_populations(self) -> None:
+        """Delete the population values that the configuration does not use."""
         for statistic, name in _BUFFERS.items():
             if self.configuration.source(statistic) not in (Source.POPULATION, Source.MEMORY):
                 setattr(self, name, None)
 
-    def _store(self, statistics: tuple[Statistic, Statistic], pair: PopulationPair | None) -> None:
+    def _set_buffers(self, statistics: tuple[Statistic, Statistic], pair: PopulationPair | None) -> None:
         values = (None, None) if pair is None else (pair.mean, pair.deviation)
         for statistic, value in zip(statistics, values, strict=True):
-            stored = None if value is None else value.to(self.weight.device, self.statistics_dtype, copy=True)
-            setattr(self, _BUFFERS[statistic], stored)
+            buffer = None if value is None else value.to(self.weight.device, self.statistics_dtype, copy=True)
+            setattr(self, _BUFFERS[statistic], buffer)
 
-    def snapshot(self) -> Snapshot:
-        """The present configuration and population values, for `restore`."""
-        return self.configuration, self.from_memory, self.stale, [getattr(self, name) for name in _BUFFERS.values()]
+    def layer_state(self) -> LayerState:
+        """Return the configuration and the population values, for `restore`."""
+        return (
+            self.configuration,
+            self.from_memory,
+            self.population_outdated,
+            [getattr(self, name) for name in _BUFFERS.values()],
+        )
 
-    def restore(self, snapshot: Snapshot) -> None:
-        """What `snapshot` returned."""
-        self.configuration, self.from_memory, self.stale, values = snapshot
+    def restore(self, state: LayerState) -> None:
+        """Restore the state that `layer_state` returned."""
+        self.configuration, self.from_memory, self.population_outdated, values = state
         for name, value in zip(_BUFFERS.values(), values, strict=True):
             setattr(self, name, value)
 
-    def own_state(self) -> list[int]:
-        """Numbers that a method with a history needs back from a state dict."""
+    def history_state(self) -> list[int]:
+        """Return the numbers that a method with a history stores in the state dict."""
         return []
 
-    def set_own_state(self, state: list[int]) -> None:
-        """What `own_state` returned."""
+    def load_history_state(self, state: list[int]) -> None:
+        """Restore the numbers that `history_state` returned."""
 
     def upgrade_buffers(self) -> None:
-        """Bring buffers of a state dict of an earlier format to this one; called when all of it is loaded."""
+        """Convert buffers of an earlier state dict format; called after the state dict is loaded."""
 
     def get_extra_state(self) -> Tensor:
-        """The format, the configuration as four letters, m (0 where it is not set), stale, the method's own numbers."""
+        """Return format, configuration (four letters), m (0 where unset), `population_outdated`, `history_state`."""
         letters = str(self.configuration).encode()
-        return torch.tensor([_STATE_FORMAT, *letters, self.batch_size or 0, int(self.stale), *self.own_state()])
+        return torch.tensor(
+            [_STATE_FORMAT, *letters, self.batch_size or 0, int(self.population_outdated), *self.history_state()]
+        )
 
     def set_extra_state(self, state: Tensor) -> None:
-        """Take configuration, m and stale back from a state dict. Raises ModelError for one of another method."""
+        """Restore what `get_extra_state` returned. Raises ModelError for a state of another method."""
         numbers = state.tolist()
         earlier = numbers[0] != _STATE_FORMAT
         numbers = [*numbers[:5], 0, *numbers[5:]] if earlier else numbers[1:]
-        letters, batch_size, stale, *own = bytes(numbers[:4]).decode(), *numbers[4:]
+        letters, batch_size, outdated, *history = bytes(numbers[:4]).decode(), *numbers[4:]
         configuration = InferenceConfiguration(letters)
         if not configuration.fits(self.method):
-            raise ModelError(f"this state says {configuration}, which is not for a {self.method} layer")
-        self.configuration, self.batch_size, self.stale = configuration, batch_size or None, bool(stale)
-        self.set_own_state(own)
+            raise ModelError(
+                f"the state dict holds configuration {configuration}, which does not fit a {self.method} layer"
+            )
+        self.configuration, self.batch_size = configuration, batch_size or None
+        self.population_outdated = bool(outdated)
+        self.load_history_state(history)
         if earlier:
             self.upgrade_buffers()
 
     def _load_from_state_dict(self, state_dict: Mapping[str, Any], prefix: str, *args: Any) -> None:
-        held = any(key.startswith(prefix) for key in state_dict)
-        for name in self.dynamic_buffers if held else ():
+        is_in_state_dict = any(key.startswith(prefix) for key in state_dict)
+        for name in self.dynamic_buffers if is_in_state_dict else ():
             value = state_dict.get(prefix + name)
             empty = None if value is None else self.weight.new_empty(value.shape, dtype=self.statistics_dtype)
             setattr(self, name, empty)
         super()._load_from_state_dict(state_dict, prefix, *args)
 
     def extra_repr(self) -> str:
-        """What distinguishes this layer."""
-        return f"{self.num_features}, configuration={self.configuration}, epsilon={self.reading.epsilon}"
+        """Return number of features, configuration and ε."""
+        return f"{self.num_features}, configuration={self.configuration}, epsilon={self.formula_variant.epsilon}"

@@ -12,26 +12,35 @@ from torch import Tensor
 from bln_search.core.configuration import Method
 from bln_search.core.enums import PopulationEstimate
 from bln_search.core.errors import ModelError
-from bln_search.norms.formula_variant import BN_READINGS
+from bln_search.norms.formula_variant import BN_VARIANTS
 from bln_search.norms.layer import LayerOptions, Normalization
-from bln_search.norms.moment_collection import GatheredMoments
+from bln_search.norms.moment_collection import LayerMoments
 from bln_search.norms.statistics import Moments
 
 
 class BRN(Normalization):
-    """Batch normalization pulled towards its moving averages while it trains.
+    """Batch renormalization: in training, normalized values are corrected towards the moving averages.
 
     y = γ·(r·(x − μ_B)/σ_B + d) + β with r = clip(σ_B/σ, 1/r_max, r_max) and d = clip((μ_B − μ)/σ, −d_max, d_max), μ and
-    σ the moving averages before this step; r and d are constants to the gradient. r_max = 1, d_max = 0 is BN.
+    σ the moving averages before this step; r and d are constants to the gradient. r_max = 1, d_max = 0 is BN. The
+    population deviation of this method is the average of σ itself, without a correction factor. While `records_history`
+    is false, forward passes do not change the averages.
 
-    momentum: what the moving averages keep a step; their weights are normalized, so that the start does not count.
-    `r_max` and `d_max` are set before any step. While `recording` is false, passes leave the averages as they are.
-    The population deviation of this method is the average of σ itself, without a correction factor.
+    Args:
+        num_features: d, the length of the feature axis.
+        momentum: the factor of the moving averages at each step; their weights are normalized, so that the initial
+            value does not count.
+        r_max: bound on r; may be set before any step.
+        d_max: bound on d; may be set before any step.
+        layer: further arguments of `Normalization`.
+
     Source: Ioffe 2017, Algorithm 1; MBN paper (Guo et al. 2018), Eq. 3.
     """
 
     method = Method.BRN
-    readings = {semantics: replace(reading, averages_deviation=True) for semantics, reading in BN_READINGS.items()}  # noqa: RUF012
+    formula_variants = {  # noqa: RUF012
+        semantics: replace(variant, averages_deviation=True) for semantics, variant in BN_VARIANTS.items()
+    }
     dynamic_buffers = (*Normalization.dynamic_buffers, "moving")
     moving: Tensor | None
 
@@ -53,56 +62,56 @@ class BRN(Normalization):
         self.momentum, self.r_max, self.d_max = momentum, r_max, d_max
         self.register_buffer("moving", None)
         self._steps = 0
-        self._values = 0
+        self._values_per_batch = 0
 
-    def factors(self, m: int) -> tuple[float, float]:  # noqa: ARG002 - as BN
-        """The whole of the mini-batch part."""
+    def branch_weights(self, batch_size: int) -> tuple[float, float]:  # noqa: ARG002 - as BN
+        """Return weight one for the mini-batch branch."""
         return 1.0, 0.0
 
-    def training_part(
-        self, x: Tensor, mean: Tensor, centred: Tensor, variance: Tensor, deviation: Tensor, factor: float
+    def training_branch(
+        self, x: Tensor, mean: Tensor, centred: Tensor, variance: Tensor, deviation: Tensor, weight: float
     ) -> Tensor:
-        """r·(x − μ_B)/σ_B + d; without an average yet, r = 1 and d = 0."""
+        """Return r·(x − μ_B)/σ_B + d; at the first step r = 1 and d = 0."""
         if self.moving is None:
-            return super().training_part(x, mean, centred, variance, deviation, factor)
+            return super().training_branch(x, mean, centred, variance, deviation, weight)
         averages = self.moving / self._weight()
         r = (deviation.detach() / averages[2]).clamp(1 / self.r_max, self.r_max)
         d = ((mean.detach() - averages[0]) / averages[2]).clamp(-self.d_max, self.d_max)
-        return torch.addcmul(d * factor, centred, r * factor / deviation)
+        return torch.addcmul(d * weight, centred, r * weight / deviation)
 
-    def remember(self, mean: Tensor, deviation: Tensor, variance: Tensor, values: int) -> None:
-        """Fold a mini-batch into the moving averages of μ, (μ − E[μ])², σ and σ², the second around the mean so far."""
+    def update_history(self, mean: Tensor, deviation: Tensor, variance: Tensor, values_per_batch: int) -> None:
+        """Update the moving averages of μ, (μ − E[μ])² around the current average, σ and σ² with a mini-batch."""
         mean = mean.detach()
         distance = torch.zeros_like(mean)
         if self.moving is not None:
-            before = self._weight() * self.momentum
-            distance = (mean - self.moving[0] / self._weight()) * sqrt(before / (before + 1 - self.momentum))
+            old_weight = self._weight() * self.momentum
+            distance = (mean - self.moving[0] / self._weight()) * sqrt(old_weight / (old_weight + 1 - self.momentum))
         entry = torch.stack([mean, distance.square(), deviation.detach(), variance.detach()])
         self.moving = entry * (1 - self.momentum) if self.moving is None else self.moving.lerp(entry, 1 - self.momentum)
         self._steps += 1
-        self._values = values
+        self._values_per_batch = values_per_batch
 
-    def own_estimates(self) -> dict[PopulationEstimate, GatheredMoments]:
-        """The moving averages."""
+    def history_estimates(self) -> dict[PopulationEstimate, LayerMoments]:
+        """Return the moving averages."""
         if self.moving is None:
             return {}
         moments = Moments(*(self.moving.double() / self._weight()))
-        return {PopulationEstimate.MOVING: GatheredMoments(moments, None, self.batch_size or 1, self._values)}
+        return {PopulationEstimate.MOVING: LayerMoments(moments, None, self.batch_size or 1, self._values_per_batch)}
 
     def _weight(self) -> float:
-        """The sum of the weights of all mini-batches so far."""
+        """Return the sum of the weights of all mini-batches so far."""
         return 1 - self.momentum**self._steps
 
-    def own_state(self) -> list[int]:
-        """How many steps are folded into the averages, and the values of a mini-batch."""
-        return [self._steps, self._values]
+    def history_state(self) -> list[int]:
+        """Return the number of steps in the averages and the number of values in a mini-batch."""
+        return [self._steps, self._values_per_batch]
 
-    def set_own_state(self, state: list[int]) -> None:
-        """What `own_state` returned."""
-        self._steps, self._values = state
+    def load_history_state(self, state: list[int]) -> None:
+        """Restore the numbers that `history_state` returned."""
+        self._steps, self._values_per_batch = state
 
     def upgrade_buffers(self) -> None:
-        """Averages of earlier formats hold that of μ² in the second place."""
+        """Convert the second average from E[μ²], as in earlier formats, to Var[μ]."""
         if self.moving is not None and self._steps:
             mean, square, *others = self.moving
             self.moving = torch.stack([mean, (square - mean.square() / self._weight()).clamp_min(0.0), *others])

@@ -1,4 +1,4 @@
-"""A normalization layer under every row of a plan at once."""
+"""Computation of a normalization layer under all rows of a plan at once."""
 
 from __future__ import annotations
 
@@ -10,91 +10,95 @@ from bln_search.norms.axes import check_features
 from bln_search.norms.base import NormalizationBase
 from bln_search.norms.dense import DenseSum
 from bln_search.norms.factored import FactoredSum
-from bln_search.norms.row_sources import LayerRows, PairRows, prepare_rows
-from bln_search.norms.row_tensor import Arrangement, Examples, Pending, mark, plain
-from bln_search.norms.variants import Measured, Variants
+from bln_search.norms.row_sources import LayerSources, PairSources, resolve_sources
+from bln_search.norms.row_tensor import BatchLayout, LazyRowTensor, RowBatchedTensor, tag_rows, untag
+from bln_search.norms.variants import BatchMoments, ScaleOffsetVariants
 
 
-def enumerate_rows(layer: NormalizationBase, x: Examples) -> Examples:
-    """The layer's output under every row of the plan: fanned out here, or each row continued from its own input."""
+def enumerate_rows(layer: NormalizationBase, x: RowBatchedTensor) -> RowBatchedTensor:
+    """Return the layer's output under all rows: expanded from one common input, or each row from its own input."""
     axes = layer.axes(x.ndim)
     check_features(x, axes, layer.num_features)
     _check_layout(x)
-    prepared = x.arrangement.plan.prepared.get(layer)
-    if prepared is None:
-        prepared = x.arrangement.plan.prepared[layer] = prepare_rows(layer, x.arrangement.plan, x)
+    sources = x.batch_layout.plan.layer_sources.get(layer)
+    if sources is None:
+        sources = x.batch_layout.plan.layer_sources[layer] = resolve_sources(layer, x.batch_layout.plan, x)
     if x.copies == 1:
-        return Pending.of(_fan_out(layer, plain(x), x.arrangement, prepared), x.arrangement)
-    return mark(_continue_rows(layer, plain(x), x.arrangement, prepared), x.arrangement, x.copies)
+        return LazyRowTensor.of(_expand_rows(layer, untag(x), x.batch_layout, sources), x.batch_layout)
+    return tag_rows(_normalize_each_row(layer, untag(x), x.batch_layout, sources), x.batch_layout, x.copies)
 
 
-def _check_layout(x: Examples) -> None:
-    expected = x.copies * x.arrangement.examples
+def _check_layout(x: RowBatchedTensor) -> None:
+    expected = x.copies * x.batch_layout.examples
     if x.shape[0] != expected:
         raise ModelError(
-            f"a normalization layer got {x.shape[0]} examples where {expected} were under way: a layer before it moved "
-            "or merged the first axis; evaluate with one_pass=False"
+            f"a normalization layer got {x.shape[0]} examples instead of {expected}: a layer before it moved or merged "
+            "the first axis; evaluate with one_pass=False"
         )
 
 
-def _continue_rows(layer: NormalizationBase, x: Tensor, arrangement: Arrangement, prepared: LayerRows) -> Tensor:
-    """Every row from its own input (K·G·N, ...), each part as (x − E)·r with the mean E of the row."""
+def _normalize_each_row(layer: NormalizationBase, x: Tensor, layout: BatchLayout, sources: LayerSources) -> Tensor:
+    """Normalize each row from its own input (K·G·N, ...), each branch as (x − E)·r with the mean E of the row."""
     axes = layer.axes(x.ndim)
-    rows = x.reshape(-1, arrangement.groups, arrangement.size, *x.shape[1:])
+    rows = x.reshape(-1, layout.groups, layout.size, *x.shape[1:])
     shape = axes.features_shape(layer.num_features)
     gamma, beta = layer.weight.view(shape), layer.bias.view(shape)
-    batch_factor, feature_factor = layer.factors(layer.batch_size or arrangement.size)
+    batch_weight, feature_weight = layer.branch_weights(layer.batch_size or layout.size)
     total: Tensor | None = None
-    if prepared.batch is not None:
-        centred, deviation = _row_values(layer, rows, tuple(axis + 2 for axis in axes.batch), prepared.batch)
-        total = torch.addcmul(beta, centred, gamma * (batch_factor / deviation))
-    if prepared.feature is not None:
-        centred, deviation = _row_values(layer, rows, (axes.feature + 2,), prepared.feature)
-        part = centred.mul_(feature_factor / deviation)
-        total = torch.addcmul(beta, part, gamma) if total is None else total.addcmul_(part, gamma)
+    if sources.batch is not None:
+        batch_axes = tuple(axis + 2 for axis in axes.batch)
+        centred, deviation = _centred_and_deviation(layer, rows, batch_axes, sources.batch)
+        total = torch.addcmul(beta, centred, gamma * (batch_weight / deviation))
+    if sources.feature is not None:
+        centred, deviation = _centred_and_deviation(layer, rows, (axes.feature + 2,), sources.feature)
+        branch = centred.mul_(feature_weight / deviation)
+        total = torch.addcmul(beta, branch, gamma) if total is None else total.addcmul_(branch, gamma)
     assert total is not None
     return total.reshape(x.shape)
 
 
-def _row_values(layer: NormalizationBase, rows: Tensor, axes: tuple[int, ...], pair: PairRows) -> tuple[Tensor, Tensor]:
-    """For each row: x less its mean, and the deviation."""
-    mean = rows.mean(axes, keepdim=True)
-    chosen = mean
-    if pair.mean is not None and pair.mean_wanted is not None:
-        chosen = torch.where(pair.mean_wanted, _slots(pair.mean, rows), mean)
-    around = chosen if layer.reading.around_chosen_mean else mean
-    centred = rows - around
+def _centred_and_deviation(
+    layer: NormalizationBase, rows: Tensor, axes: tuple[int, ...], pair: PairSources
+) -> tuple[Tensor, Tensor]:
+    """Return x less the mean of each row, and the deviation of each row."""
+    batch_mean = rows.mean(axes, keepdim=True)
+    mean = batch_mean
+    if pair.mean is not None and pair.mean_from_population is not None:
+        mean = torch.where(pair.mean_from_population, _cut_to_slots(pair.mean, rows), batch_mean)
+    centre = mean if layer.formula_variant.around_selected_mean else batch_mean
+    centred = rows - centre
     variance = (centred * centred).mean(axes, keepdim=True)
-    if around is not chosen:
-        torch.sub(rows, chosen, out=centred)
-    deviation = torch.sqrt(variance + layer.reading.epsilon)
-    if pair.deviation is not None and pair.deviation_wanted is not None:
-        deviation = torch.where(pair.deviation_wanted, _slots(pair.deviation, rows), deviation)
+    if centre is not mean:
+        torch.sub(rows, mean, out=centred)
+    deviation = torch.sqrt(variance + layer.formula_variant.epsilon)
+    if pair.deviation is not None and pair.deviation_from_population is not None:
+        deviation = torch.where(pair.deviation_from_population, _cut_to_slots(pair.deviation, rows), deviation)
     return centred, deviation
 
 
-def _slots(value: Tensor, rows: Tensor) -> Tensor:
-    """A population value (row, 1, slot, ...) cut to the slots of the mini-batch at hand."""
+def _cut_to_slots(value: Tensor, rows: Tensor) -> Tensor:
+    """Return a population value (row, 1, slot, ...) cut to the size of the mini-batch."""
     return value if value.shape[2] == 1 else value[:, :, : rows.shape[2]]
 
 
-def _fan_out(
-    layer: NormalizationBase, x: Tensor, arrangement: Arrangement, prepared: LayerRows
+def _expand_rows(
+    layer: NormalizationBase, x: Tensor, layout: BatchLayout, sources: LayerSources
 ) -> FactoredSum | DenseSum:
-    """All rows from one input (G·N, ...), as a sum of few tensors."""
+    """Return the outputs of all rows from one input (G·N, ...), as a sum of few tensors."""
     axes = layer.axes(x.ndim)
-    groups = x.reshape(arrangement.groups, arrangement.size, *x.shape[1:])
+    groups = x.reshape(layout.groups, layout.size, *x.shape[1:])
     if x.ndim == 2 and axes.feature == 1:
-        return DenseSum(layer, groups, prepared, len(arrangement.plan.rows))
-    factors = layer.factors(layer.batch_size or arrangement.size)
+        return DenseSum(layer, groups, sources, len(layout.plan.rows))
+    batch_weight, feature_weight = layer.branch_weights(layer.batch_size or layout.size)
     batch = feature = None
-    row_batch = row_feature = [0] * len(arrangement.plan.rows)
-    if prepared.batch is not None:
-        measured = Measured.of(groups, tuple(axis + 1 for axis in axes.batch))
-        batch = Variants(layer.reading, measured, prepared.batch, factors[0])
+    row_batch = row_feature = [0] * len(layout.plan.rows)
+    if sources.batch is not None:
+        moments = BatchMoments.of(groups, tuple(axis + 1 for axis in axes.batch))
+        batch = ScaleOffsetVariants(layer.formula_variant, moments, sources.batch, batch_weight)
         row_batch = batch.row_variant
-    if prepared.feature is not None:
-        feature = Variants(layer.reading, Measured.of(groups, (axes.feature + 1,)), prepared.feature, factors[1])
+    if sources.feature is not None:
+        moments = BatchMoments.of(groups, (axes.feature + 1,))
+        feature = ScaleOffsetVariants(layer.formula_variant, moments, sources.feature, feature_weight)
         row_feature = feature.row_variant
     shape = axes.features_shape(layer.num_features)[1:]
     gamma, beta = layer.weight.view(shape), layer.bias.view(shape)
@@ -108,8 +112,8 @@ def _fan_out(
         batch_variants=((0, 0),) if batch is None else batch.variants,
         feature_variants=((0, 0),) if feature is None else feature.variants,
         rows=tuple(zip(row_batch, row_feature, strict=True)),
-        groups=arrangement.groups,
-        size=arrangement.size,
+        groups=layout.groups,
+        size=layout.size,
         feature_shape=tuple(x.shape[1:]),
         gamma=gamma,
         feature_axis=axes.feature - 1,

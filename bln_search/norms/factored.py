@@ -1,13 +1,13 @@
-"""The outputs of the first normalization layer under all rows, as a sum of few tensors.
+"""The outputs of the first normalization layer in all rows, as a sum of few tensors.
 
 With r_B = w_B/(√d·Std_B) and r_F = w_F/(√d·Std_F), the output under a row is
 
     y = γ·(x − c_B)·r_B + γ·(c_B − E_B)·r_B + β  +  γ·(x − c_F)·r_F + γ·(c_F − E_F)·r_F
 
-with c the mini-batch's own mean where r is the mini-batch's, and the population mean where r is of the population (see
-`Variants`), so that nothing large cancels. (x − c)·r has one variant for each distinct deviation, (c_B − E_B)·r_B has
-no sample axis, (c_F − E_F)·r_F no feature axis. A linear operation behind the layer is applied to those few; the rows
-are sums on its far side.
+with c the mean of the mini-batch where r is from the mini-batch, and the population mean where r is from the population
+(see `ScaleOffsetVariants`), which avoids cancellation. (x − c)·r has one variant for each distinct deviation,
+(c_B − E_B)·r_B has no sample axis, (c_F − E_F)·r_F no feature axis. A linear operation after the layer is applied to
+these few tensors; the rows are sums of its outputs.
 """
 
 from __future__ import annotations
@@ -20,20 +20,24 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from bln_search.norms.pair_sources import PairedSum
+from bln_search.norms.row_sum import RowSum
 
 
 @dataclass(frozen=True)
 class FactoredSum:
-    """Parts of a sum, each with its variants on the first axis and (mini-batch, sample) on the next two.
+    """Terms of a sum, each with its variants on the first axis and (mini-batch, sample) on the next two.
 
-    scaled_batch: γ·(x − c_B)·r_B, (variants, G, N, *features), or None; scaled_feature likewise.
+    scaled_batch: γ·(x − c_B)·r_B, (variants, G, N, *features), or None.
     offset_batch: β + γ·(c_B − E_B)·r_B, (variants, G or 1, 1, *features).
+    scaled_feature: γ·(x − c_F)·r_F, (variants, G, N, *features), or None.
     offset_feature: (c_F − E_F)·r_F, its feature axis of length one until γ is summed into it; or None.
-    The four index tuples say for each batch (feature) variant which scaled part and offset it takes.
-    rows: for each row, its batch variant and its feature variant.
-    gamma: γ in the shape of the features, None once it has been summed into `offset_feature`.
-    feature_axis: which of the axes behind the sample holds features. unflattened: the shape before a flatten, if any.
+    batch_variants, feature_variants: for each variant, the indices of its scaled term and its offset.
+    rows: for each row, the indices of its batch variant and its feature variant.
+    groups, size: number of mini-batches, and of examples in each.
+    feature_shape: shape of one example.
+    gamma: γ in the shape of the features; None once it is summed into `offset_feature`.
+    feature_axis: the feature axis among those after the sample axis.
+    unflattened: the shape before a flatten, if any.
     """
 
     scaled_batch: Tensor | None
@@ -52,16 +56,16 @@ class FactoredSum:
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of every part."""
+        """Common to all terms."""
         return self.offset_batch.dtype
 
     @property
     def device(self) -> torch.device:
-        """Of every part."""
+        """Common to all terms."""
         return self.offset_batch.device
 
     def apply(self, func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> FactoredSum | None:
-        """The sum behind a linear operation, or None where `func` is not one this form can take."""
+        """Return the sum after a linear operation; None where `func` cannot be applied term by term."""
         if self.gamma is None:
             return None
         if func in (torch.flatten, Tensor.flatten):
@@ -85,20 +89,20 @@ class FactoredSum:
     def _linear(self, weight: Tensor, bias: Tensor | None = None) -> FactoredSum | None:
         assert self.gamma is not None
         if self.unflattened is None and self.feature_axis != len(self.feature_shape) - 1:
-            return None  # the operation runs over an axis that is not the feature axis
+            return None  # the operation contracts an axis other than the feature axis
         shape = self.unflattened or self.feature_shape[-1:]
         axis = self.feature_axis if self.unflattened else 0
         gamma = self.gamma if self.unflattened else self.gamma.reshape(-1)
         folded = (weight.view(-1, *shape) * gamma).sum(axis + 1, keepdim=True).flatten(1)
-        last = self.unflattened is not None
+        is_flattened = self.unflattened is not None
 
-        def full(part: Tensor) -> Tensor:
-            return F.linear(part.flatten(1) if last else part, weight)
+        def with_features(term: Tensor) -> Tensor:
+            return F.linear(term.flatten(1) if is_flattened else term, weight)
 
-        def narrow(part: Tensor) -> Tensor:
-            return F.linear(part.flatten(1) if last else part, folded)
+        def without_features(term: Tensor) -> Tensor:
+            return F.linear(term.flatten(1) if is_flattened else term, folded)
 
-        return self._through(full, narrow, bias)
+        return self._apply_to_terms(with_features, without_features, bias)
 
     def _conv2d(
         self,
@@ -114,30 +118,33 @@ class FactoredSum:
             return None
         folded = (weight * self.gamma).sum(1, keepdim=True)
 
-        def full(part: Tensor) -> Tensor:
-            return torch.conv2d(part, weight, None, stride, padding, dilation)
+        def with_features(term: Tensor) -> Tensor:
+            return torch.conv2d(term, weight, None, stride, padding, dilation)
 
-        def narrow(part: Tensor) -> Tensor:
-            return torch.conv2d(part, folded, None, stride, padding, dilation)
+        def without_features(term: Tensor) -> Tensor:
+            return torch.conv2d(term, folded, None, stride, padding, dilation)
 
-        return self._through(full, narrow, None if bias is None else bias.view(-1, 1, 1))
+        return self._apply_to_terms(with_features, without_features, None if bias is None else bias.view(-1, 1, 1))
 
-    def _through(
-        self, full: Callable[[Tensor], Tensor], narrow: Callable[[Tensor], Tensor], bias: Tensor | None
+    def _apply_to_terms(
+        self,
+        with_features: Callable[[Tensor], Tensor],
+        without_features: Callable[[Tensor], Tensor],
+        bias: Tensor | None,
     ) -> FactoredSum:
-        """All parts through the operation: one call for those with features, one for the part without."""
+        """Apply the operation to all terms: one call for those with a feature axis, one for the term without."""
         shape = self.unflattened or self.feature_shape
-        parts = [part for part in (self.scaled_batch, self.scaled_feature) if part is not None]
-        parts.append(self.offset_batch.expand(*self.offset_batch.shape[:3], *shape))
-        flat = [part.reshape(-1, *shape) for part in parts]
-        outputs = list(torch.split(full(torch.cat(flat)), [len(part) for part in flat]))
-        outputs = [out.view(*part.shape[:3], *out.shape[1:]) for out, part in zip(outputs, parts, strict=True)]
+        terms = [term for term in (self.scaled_batch, self.scaled_feature) if term is not None]
+        terms.append(self.offset_batch.expand(*self.offset_batch.shape[:3], *shape))
+        flat = [term.reshape(-1, *shape) for term in terms]
+        outputs = list(torch.split(with_features(torch.cat(flat)), [len(term) for term in flat]))
+        outputs = [out.view(*term.shape[:3], *out.shape[1:]) for out, term in zip(outputs, terms, strict=True)]
         offset_batch = outputs.pop() if bias is None else outputs.pop() + bias
         scaled_batch = outputs.pop(0) if self.scaled_batch is not None else None
         scaled_feature = outputs.pop(0) if self.scaled_feature is not None else None
         offset_feature = self.offset_feature
         if offset_feature is not None:
-            out = narrow(offset_feature.flatten(0, 2))
+            out = without_features(offset_feature.flatten(0, 2))
             offset_feature = out.view(*offset_feature.shape[:3], *out.shape[1:])
         return replace(
             self,
@@ -151,14 +158,14 @@ class FactoredSum:
         )
 
     def materialized(self) -> Tensor:
-        """(rows·G·N, *features): the sum of every row."""
-        return self.paired().materialized().view(-1, *self.feature_shape)
+        """Return the sums of all rows, (rows·G·N, *features)."""
+        return self.row_sum().materialized().view(-1, *self.feature_shape)
 
-    def paired(self) -> PairedSum:
-        """The variants of each pair, in the shape before a flatten, if any."""
+    def row_sum(self) -> RowSum:
+        """Return the variants of each pair, in the shape before a flatten, if any."""
         shape = self.unflattened or self.feature_shape
         batch = tuple(self._batch_variant(scaled, offset) for scaled, offset in self.batch_variants)
-        return PairedSum(batch, self._feature_variants(), self.rows, self.groups, self.size, shape)
+        return RowSum(batch, self._feature_variants(), self.rows, self.groups, self.size, shape)
 
     def _batch_variant(self, scaled: int, offset: int) -> Tensor:
         if self.scaled_batch is None:

@@ -1,4 +1,4 @@
-"""A normalization layer that reads population values only, as one affine step.
+"""Folding of a normalization layer that uses population values only into one affine step.
 
 A layer computes y = γ·( w_B·(x − E_B)/Std_B + w_F·(x − E_F)/Std_F ) + β. Where E_B, Std_B, E_F and Std_F are population
 values (or MBN's memory), none of them depends on x. With r_B = w_B/Std_B and r_F = w_F/Std_F
@@ -8,10 +8,11 @@ values (or MBN's memory), none of them depends on x. With r_B = w_B/Std_B and r_
       = x·scale + shift,    scale = γ·(r_B + r_F),    shift = β − γ·(E_B·r_B + E_F·r_F).
 
 BN, BRN and MBN have the first pair only (w_B = 1, r_F = 0), LN the second (w_F = 1, r_B = 0). Scale and shift have the
-shape that γ and the values have together: one number a feature, in the reference reading also one a position.
+broadcast shape of γ and the population values: one number for each feature and, with semantics `reference`, for each
+position.
 
-Not every layer can be folded: a statistic from the mini-batch depends on x, and a population kept one value a slot of
-the mini-batch gives every slot a step of its own, whose shape would depend on the mini-batch size.
+Not every layer can be folded: a statistic of the mini-batch depends on x, and a population with one value for each slot
+of the mini-batch needs one step for each slot, so that the shape would depend on the mini-batch size.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ from bln_search.norms.network_layers import find_norms
 class AffineStep(nn.Module):
     """y = x·scale + shift.
 
-    scale, shift: what broadcasts against an input of their number of axes; further axes of the input come behind.
-    Input and output: as of the layer that was folded.
+    scale, shift: broadcast against the leading axes of the input.
+    Input and output: as in the folded layer.
     """
 
     scale: Tensor
@@ -43,55 +44,60 @@ class AffineStep(nn.Module):
         self.register_buffer("shift", shift)
 
     def forward(self, x: Tensor) -> Tensor:
-        """The affine step, of the shape of `x`."""
-        behind = [1] * (x.ndim - self.scale.ndim)
-        scale, shift = (value.view(*value.shape, *behind) for value in (self.scale, self.shift))
+        """Return x·scale + shift, of the shape of `x`."""
+        trailing = [1] * (x.ndim - self.scale.ndim)
+        scale, shift = (value.view(*value.shape, *trailing) for value in (self.scale, self.shift))
         return torch.addcmul(shift, x, scale)
 
 
-def why_not_folded(layer: Normalization) -> str | None:
-    """Why `layer` is not one affine step as it is configured; None where it is."""
+def folding_obstacle(layer: Normalization) -> str | None:
+    """Return why `layer` in its configuration is not one affine step; None where it is one."""
     sources = {statistic: layer.configuration.source(statistic) for statistic in layer.method.statistics}
-    taken = [statistic.value for statistic, source in sources.items() if source is Source.MINI_BATCH]
-    if taken:
-        return f"configuration {layer.configuration} takes {', '.join(taken)} from the mini-batch"
+    from_batch = [statistic.value for statistic, source in sources.items() if source is Source.MINI_BATCH]
+    if from_batch:
+        return f"configuration {layer.configuration} takes {', '.join(from_batch)} from the mini-batch"
     for statistic, source in sources.items():
         value = layer.configured_value(statistic)
         if value is None or not layer.is_configured(statistic, source):
-            return f"configuration {layer.configuration} reads {statistic}, which the layer was never given"
+            return f"configuration {layer.configuration} uses a population value of {statistic} that the layer lacks"
         if value.shape[0] != 1:
             return f"the population of {statistic} has one value for each of {value.shape[0]} slots of a mini-batch"
-    if layer.batch_size is None and layer.has_batch and layer.has_feature:
-        return "its weights follow the mini-batch size at hand; make it with batch_size=m, the training mini-batch size"
+    if layer.batch_size is None and layer.has_batch_statistics and layer.has_feature_statistics:
+        return (
+            "its branch weights depend on the size of each mini-batch; make it with batch_size=m, the training "
+            "mini-batch size"
+        )
     return None
 
 
 def fold(layer: Normalization) -> AffineStep:
-    """The affine step that `layer` computes in evaluation mode, worked out in double precision.
+    """Return the affine step that `layer` computes in evaluation mode, folded in double precision.
 
-    Raises ModelError where the layer is not one; `why_not_folded` says so beforehand. The layer is left as it is.
+    Raises:
+        ModelError: the layer is not one affine step; `folding_obstacle` tells in advance.
     """
-    reason = why_not_folded(layer)
+    reason = folding_obstacle(layer)
     if reason is not None:
         raise ModelError(f"this {layer.method} layer cannot be folded into one affine step: {reason}")
-    factors = layer.factors(layer.batch_size or 1)
-    ratio = centre = layer.weight.detach().double().new_zeros(())
+    branch_weights = layer.branch_weights(layer.batch_size or 1)
+    total_scale = total_centre = layer.weight.detach().double().new_zeros(())
     ndim = 0
-    pairs = (layer.has_batch, BATCH_STATISTICS), (layer.has_feature, FEATURE_STATISTICS)
-    for factor, (kept, (mean_of, deviation_of)) in zip(factors, pairs, strict=True):
-        if kept:
-            mean, part = _double(layer, mean_of), factor / _double(layer, deviation_of)
-            ratio, centre, ndim = ratio + part, centre + mean * part, mean.ndim
+    pairs = (layer.has_batch_statistics, BATCH_STATISTICS), (layer.has_feature_statistics, FEATURE_STATISTICS)
+    for branch_weight, (is_present, (mean_statistic, deviation_statistic)) in zip(branch_weights, pairs, strict=True):
+        if is_present:
+            mean, scale = _double(layer, mean_statistic), branch_weight / _double(layer, deviation_statistic)
+            total_scale, total_centre, ndim = total_scale + scale, total_centre + mean * scale, mean.ndim
     shape = layer.axes(ndim).features_shape(layer.num_features)
-    weight, bias = (value.detach().double().view(shape) for value in (layer.weight, layer.bias))
-    steps = weight * ratio, bias - weight * centre
-    return AffineStep(*(step.to(layer.weight.dtype) for step in steps))
+    gamma, beta = (value.detach().double().view(shape) for value in (layer.weight, layer.bias))
+    scale_and_shift = gamma * total_scale, beta - gamma * total_centre
+    return AffineStep(*(value.to(layer.weight.dtype) for value in scale_and_shift))
 
 
 def fold_network(network: nn.Module) -> nn.Module:
-    """A copy of `network` whose normalization layers are affine steps, for evaluation.
+    """Return a copy of `network` with affine steps in place of its normalization layers, for evaluation.
 
-    Raises ModelError, naming the layer, where one cannot be folded.
+    Raises:
+        ModelError: a layer cannot be folded; the message names it.
     """
     folded = deepcopy(network)
     for name, layer in find_norms(folded).items():

@@ -10,30 +10,36 @@ from torch import Tensor
 from bln_search.core.configuration import Method, Source, Statistic
 from bln_search.core.enums import PopulationEstimate
 from bln_search.core.errors import ModelError
-from bln_search.norms.formula_variant import BN_READINGS
+from bln_search.norms.formula_variant import BN_VARIANTS
 from bln_search.norms.layer import LayerOptions, Normalization
-from bln_search.norms.moment_collection import GatheredMoments
+from bln_search.norms.moment_collection import LayerMoments
 from bln_search.norms.statistics import Moments
 
 
 class MBN(Normalization):
-    """Batch normalization over the mini-batch at hand and a memory of recent ones.
+    """Batch normalization over the current mini-batch and a memory of recent ones.
 
-    With weights a_i = λ·η^(k−i) for the k remembered mini-batches and 1 for the one at hand, n_i values in each:
+    With weights a_i = λ·η^(k−i) for the k remembered mini-batches and 1 for the current one, n_i values in each:
 
         μ̂ = Σ a_i n_i μ_i / Σ a_i n_i,    σ̂² = Σ a_i n_i ((μ_i − μ̂)² + σ_i²) / Σ a_i n_i,    ε under the root.
 
-    Training normalizes by μ̂ and σ̂; gradients flow through the mini-batch at hand only. λ = 0 is BN bit for bit. At
-    inference `M` reads the memory alone, the newest entry with weight 1: the same sums without a mini-batch at hand, in
-    which λ cancels.
+    Training normalizes by μ̂ and σ̂; gradients flow through the current mini-batch only. λ = 0 is BN bit for bit. At
+    inference, source `M` uses the memory alone, the newest entry with weight 1: the same sums without a current
+    mini-batch, in which λ cancels. While `records_history` is false, forward passes do not change the memory (the first
+    pass of a double forward).
 
-    memory_size: k, how many mini-batches are remembered. memory_decay: η. `lambda_` is λ, set before any step.
-    While `recording` is false, passes leave the memory as it is (the first of a double forward).
+    Args:
+        num_features: d, the length of the feature axis.
+        memory_size: k, the number of remembered mini-batches.
+        memory_decay: η.
+        lambda_: λ; may be set before any step.
+        layer: further arguments of `Normalization`.
+
     Source: Guo et al. 2018, Eq. 5-8, Algorithm 1.
     """
 
     method = Method.MBN
-    readings = BN_READINGS
+    formula_variants = BN_VARIANTS
     dynamic_buffers = (*Normalization.dynamic_buffers, "memory")
     memory: Tensor | None
 
@@ -58,84 +64,99 @@ class MBN(Normalization):
         self._weights: tuple[list[int], Tensor] | None = None
         self._pooled: tuple[Tensor, Tensor] | None = None
 
-    def factors(self, m: int) -> tuple[float, float]:  # noqa: ARG002 - as BN
-        """The whole of the mini-batch part."""
+    def branch_weights(self, batch_size: int) -> tuple[float, float]:  # noqa: ARG002 - as BN
+        """Return weight one for the mini-batch branch."""
         return 1.0, 0.0
 
-    def training_part(
-        self, x: Tensor, mean: Tensor, centred: Tensor, variance: Tensor, deviation: Tensor, factor: float
+    def training_branch(
+        self, x: Tensor, mean: Tensor, centred: Tensor, variance: Tensor, deviation: Tensor, weight: float
     ) -> Tensor:
-        """(x − μ̂)/σ̂, Eq. 6 and 7, as the law of total variance over two groups: the mini-batch and the memory."""
+        """Return (x − μ̂)/σ̂, Eq. 6-7, by the law of total variance over the mini-batch and the memory."""
         share = self._memory_share(x.numel() // self.num_features)
         if share == 0:
-            return super().training_part(x, mean, centred, variance, deviation, factor)
-        remembered_mean, remembered_variance = self._pooled_memory()
-        shift = mean - remembered_mean
-        total = (1 - share) * variance + share * remembered_variance + share * (1 - share) * shift.square()
-        return (centred + share * shift) * (factor / torch.sqrt(total + self.reading.epsilon))
+            return super().training_branch(x, mean, centred, variance, deviation, weight)
+        memory_mean, memory_variance = self._pooled_memory()
+        shift = mean - memory_mean
+        total = (1 - share) * variance + share * memory_variance + share * (1 - share) * shift.square()
+        return (centred + share * shift) * (weight / torch.sqrt(total + self.formula_variant.epsilon))
 
-    def remember(self, mean: Tensor, deviation: Tensor, variance: Tensor, values: int) -> None:  # noqa: ARG002
-        """Put a mini-batch into the memory, in place of the oldest one where it is full."""
+    def update_history(
+        self,
+        mean: Tensor,
+        deviation: Tensor,  # noqa: ARG002
+        variance: Tensor,
+        values_per_batch: int,
+    ) -> None:
+        """Add a mini-batch to the memory; where it is full, replace the oldest one."""
         entry = torch.stack([mean.detach(), variance.detach()]).unsqueeze(0)
-        kept = self.memory_size - 1
-        self.memory = entry if self.memory is None else torch.cat([entry, self.memory[:kept]])
-        self._sizes = [values, *self._sizes[:kept]]
+        remaining = self.memory_size - 1
+        self.memory = entry if self.memory is None else torch.cat([entry, self.memory[:remaining]])
+        self._sizes = [values_per_batch, *self._sizes[:remaining]]
         self._pooled = None
 
-    def own_estimates(self) -> dict[PopulationEstimate, GatheredMoments]:
-        """What the memory holds, as weighted averages."""
+    def history_estimates(self) -> dict[PopulationEstimate, LayerMoments]:
+        """Return the weighted averages over the memory."""
         if self.memory is None:
             return {}
         weights, memory = self._age_weights(torch.float64), self.memory.double()
         means, variances = memory[:, 0], memory[:, 1]
         mean = torch.tensordot(weights, means, 1)
-        parts = ((means - mean).square(), torch.sqrt(variances + self.reading.epsilon), variances)
+        parts = ((means - mean).square(), torch.sqrt(variances + self.formula_variant.epsilon), variances)
         moments = Moments(mean, *(torch.tensordot(weights, part, 1) for part in parts))
-        return {PopulationEstimate.MEMORY: GatheredMoments(moments, None, self.batch_size or 1, self._sizes[0])}
+        return {PopulationEstimate.MEMORY: LayerMoments(moments, None, self.batch_size or 1, self._sizes[0])}
 
     def inference_value(self, statistic: Statistic, source: Source, x: Tensor) -> Tensor | None:
-        """As in every layer; `M` without a value put in by `configure` reads the memory as it is now."""
+        """As in every layer; source `M` without a value set by `configure` uses the present memory."""
         if source is Source.MEMORY and not self.is_configured(statistic, source) and self.memory is not None:
             mean, variance = self._pooled_memory()
-            return mean if statistic is Statistic.BATCH_MEAN else torch.sqrt(variance + self.reading.epsilon)
+            return mean if statistic is Statistic.BATCH_MEAN else torch.sqrt(variance + self.formula_variant.epsilon)
         return super().inference_value(statistic, source, x)
 
-    def _memory_share(self, values: int) -> float:
-        """The memory's part in the sum of all weights a_i n_i."""
-        remembered = self.lambda_ * sum(size * self.memory_decay**age for age, size in enumerate(self._sizes))
-        return remembered / (remembered + values)
+    def _memory_share(self, values_per_batch: int) -> float:
+        """Return the share of the memory in the sum of all weights a_i n_i."""
+        memory_weight = self.lambda_ * sum(size * self.memory_decay**age for age, size in enumerate(self._sizes))
+        return memory_weight / (memory_weight + values_per_batch)
 
     def _pooled_memory(self) -> tuple[Tensor, Tensor]:
-        """Mean and variance of everything in the memory."""
+        """Return mean and variance over the whole memory."""
         assert self.memory is not None
-        kept = self._pooled
-        if kept is None or (kept[0].device, kept[0].dtype) != (self.memory.device, self.memory.dtype):
+        pooled = self._pooled
+        if pooled is None or (pooled[0].device, pooled[0].dtype) != (self.memory.device, self.memory.dtype):
             weights = self._age_weights(self.memory.dtype)
             means, variances = self.memory[:, 0], self.memory[:, 1]
             mean = torch.tensordot(weights, means, 1)
-            kept = self._pooled = mean, torch.tensordot(weights, variances + (means - mean).square(), 1)
-        return kept
+            pooled = self._pooled = mean, torch.tensordot(weights, variances + (means - mean).square(), 1)
+        return pooled
 
     def _age_weights(self, dtype: torch.dtype) -> Tensor:
-        """η^age·n, newest first, divided by their sum; made anew only where the sizes have changed."""
+        """Return η^age·n, newest first, divided by their sum; computed again only after the sizes change."""
         assert self.memory is not None
-        kept = self._weights
-        if kept is None or kept[0] != self._sizes or (kept[1].dtype, kept[1].device) != (dtype, self.memory.device):
+        cached = self._weights
+        if (
+            cached is None
+            or cached[0] != self._sizes
+            or (cached[1].dtype, cached[1].device) != (dtype, self.memory.device)
+        ):
             weights = [size * self.memory_decay**age for age, size in enumerate(self._sizes)]
-            made = torch.tensor([weight / sum(weights) for weight in weights], dtype=dtype, device=self.memory.device)
-            kept = self._weights = list(self._sizes), made
-        return kept[1]
+            normalized = torch.tensor(
+                [weight / sum(weights) for weight in weights], dtype=dtype, device=self.memory.device
+            )
+            cached = self._weights = list(self._sizes), normalized
+        return cached[1]
 
-    def own_state(self) -> list[int]:
-        """Which configured values are from the memory, and the sizes of the remembered mini-batches, newest first."""
+    def history_state(self) -> list[int]:
+        """Return for each statistic whether its value is from the memory, then the mini-batch sizes, newest first."""
         return [*(int(statistic in self.from_memory) for statistic in self.method.statistics), *self._sizes]
 
-    def set_own_state(self, state: list[int]) -> None:
-        """What `own_state` returned."""
-        marks, self._sizes = state[: len(self.method.statistics)], state[len(self.method.statistics) :]
-        self.from_memory = frozenset(s for s, mark in zip(self.method.statistics, marks, strict=True) if mark)
+    def load_history_state(self, state: list[int]) -> None:
+        """Restore the numbers that `history_state` returned."""
+        count = len(self.method.statistics)
+        flags, self._sizes = state[:count], state[count:]
+        self.from_memory = frozenset(
+            statistic for statistic, flag in zip(self.method.statistics, flags, strict=True) if flag
+        )
         self._pooled = None
 
     def extra_repr(self) -> str:
-        """What distinguishes this layer."""
+        """Return the arguments that distinguish this layer."""
         return f"{super().extra_repr()}, memory_size={self.memory_size}, memory_decay={self.memory_decay}"

@@ -1,4 +1,4 @@
-"""Batch normalization, layer normalization, batch layer normalization."""
+"""Batch normalization (BN), layer normalization (LN) and batch layer normalization (BLN)."""
 
 from __future__ import annotations
 
@@ -11,45 +11,45 @@ from torch import Tensor
 from bln_search.core.configuration import InferenceConfiguration, Method, Statistic, mini_batch_configuration
 from bln_search.core.enums import PopulationEstimate, Semantics
 from bln_search.norms.brn import BRN
-from bln_search.norms.formula_variant import BLN_READINGS, BN_READINGS, WEIGHT_EPSILON
+from bln_search.norms.formula_variant import BLN_VARIANTS, BN_VARIANTS, WEIGHT_EPSILON
 from bln_search.norms.layer import LayerOptions, Normalization
 from bln_search.norms.mbn import MBN
-from bln_search.norms.moment_collection import GatheredMoments
+from bln_search.norms.moment_collection import LayerMoments
 from bln_search.norms.statistics import Moments
 
-_COUNTED = 2**62
-"""Stands for n in n/(n-1) where a variance has been corrected already: the factor is then exactly one."""
+_ALREADY_CORRECTED = 2**62
+"""n in n/(n-1) for a variance that is corrected already: the factor is exactly one in double precision."""
 
 
 class BLN(Normalization):
-    """Batch layer normalization: both pairs of statistics, weighed by the mini-batch size.
+    """Batch layer normalization: both pairs of statistics, weighted by the mini-batch size.
 
     w_B = (1 − (1/m + ε))/√d, w_F = (1/m − ε)/√d, ε = 1e-4, m the training mini-batch size, also at inference.
     Source: Ziaee & Çano 2022, Algorithm 1, Eq. 10-17; inference Eq. 18-25.
     """
 
     method = Method.BLN
-    readings = BLN_READINGS
+    formula_variants = BLN_VARIANTS
 
-    def factors(self, m: int) -> tuple[float, float]:
-        """w_B and w_F of Eq. 16, divided by √d."""
+    def branch_weights(self, batch_size: int) -> tuple[float, float]:
+        """Return w_B and w_F of Eq. 16, divided by √d."""
         root = sqrt(self.num_features)
-        return (1 - (1 / m + WEIGHT_EPSILON)) / root, (1 / m - WEIGHT_EPSILON) / root
+        return (1 - (1 / batch_size + WEIGHT_EPSILON)) / root, (1 / batch_size - WEIGHT_EPSILON) / root
 
 
 class BN(Normalization):
-    """Batch normalization with a source of its own for each statistic; values pooled over samples and positions.
+    """Batch normalization with one source for each statistic; values pooled over samples and positions.
 
-    Source: Ioffe & Szegedy 2015, Algorithm 1-2 (BLN paper Eq. 1-6); population variance n/(n-1)·E[σ²], n the number
-    of values averaged in a mini-batch.
+    The population variance is n/(n-1)·E[σ²], n the number of values averaged in a mini-batch.
+    Source: Ioffe & Szegedy 2015, Algorithm 1-2 (BLN paper Eq. 1-6).
     """
 
     method = Method.BN
-    readings = BN_READINGS
-    needs_own_estimate = False
+    formula_variants = BN_VARIANTS
+    requires_layer_estimate = False
     dynamic_buffers = (*Normalization.dynamic_buffers, "running")
     running: Tensor | None
-    """Moving averages of mean and corrected variance (2, d), of a layer of torch that this one replaced."""
+    """Moving averages of mean and corrected variance (2, d) of the torch layer that this one replaced."""
 
     def __init__(self, num_features: int, **layer: Unpack[LayerOptions]) -> None:
         super().__init__(num_features, **layer)
@@ -57,26 +57,26 @@ class BN(Normalization):
         self._shape: torch.Size | None = None
 
     @property
-    def answers_as_before(self) -> bool:
-        """By its running statistics where it has them, else by the mini-batch."""
+    def matches_replaced_layer(self) -> bool:
+        """Whether it uses the replaced layer's running statistics or, where that had none, the mini-batch."""
         if self.running is None:
-            return self.replaces and self.configuration == mini_batch_configuration(self.method)
+            return self.replaces_torch_layer and self.configuration == mini_batch_configuration(self.method)
         mean = self.configured_value(Statistic.BATCH_MEAN)
-        held = mean is not None and torch.equal(mean.flatten(), self.running[0].to(mean.dtype))
-        return self.replaces and held and self.configuration == InferenceConfiguration("TT--")
+        uses_running = mean is not None and torch.equal(mean.flatten(), self.running[0].to(mean.dtype))
+        return self.replaces_torch_layer and uses_running and self.configuration == InferenceConfiguration("TT--")
 
-    def factors(self, m: int) -> tuple[float, float]:  # noqa: ARG002 - BN does not weigh by the mini-batch size
-        """The whole of the mini-batch part."""
+    def branch_weights(self, batch_size: int) -> tuple[float, float]:  # noqa: ARG002 - independent of the batch size
+        """Return weight one for the mini-batch branch."""
         return 1.0, 0.0
 
-    def own_estimates(self) -> dict[PopulationEstimate, GatheredMoments]:
-        """The moving averages of the layer that this one replaced, until this one is trained."""
+    def history_estimates(self) -> dict[PopulationEstimate, LayerMoments]:
+        """Return the moving averages of the replaced layer; empty once this layer is trained."""
         if self.running is None:
             return {}
-        shape = self._shape or (1, self.num_features)  # no pass has reached this layer yet
+        shape = self._shape or (1, self.num_features)  # before the first forward pass
         mean, variance = (value.double().view(shape) for value in self.running)
-        moments = Moments(mean, torch.zeros_like(mean), torch.sqrt(variance + self.reading.epsilon), variance)
-        return {PopulationEstimate.MOVING: GatheredMoments(moments, None, self.batch_size or 1, _COUNTED)}
+        moments = Moments(mean, torch.zeros_like(mean), torch.sqrt(variance + self.formula_variant.epsilon), variance)
+        return {PopulationEstimate.MOVING: LayerMoments(moments, None, self.batch_size or 1, _ALREADY_CORRECTED)}
 
     def _record(self, statistics: list[Tensor], x: Tensor) -> None:
         if self.training:
@@ -87,22 +87,22 @@ class BN(Normalization):
 
 
 class LN(Normalization):
-    """Layer normalization over the feature axis, with a source of its own for each statistic.
+    """Layer normalization over the feature axis, with one source for each statistic.
 
-    Source: Ba, Kiros & Hinton 2016, Eq. 3-4 (BLN paper Eq. 7-9); population values as BLN's Eq. 20-21.
+    Source: Ba, Kiros & Hinton 2016, Eq. 3-4 (BLN paper Eq. 7-9); population values as in BLN's Eq. 20-21.
     """
 
     method = Method.LN
-    readings = BLN_READINGS
-    needs_own_estimate = False
+    formula_variants = BLN_VARIANTS
+    requires_layer_estimate = False
 
     @property
-    def answers_as_before(self) -> bool:
-        """By the features of each example."""
-        return self.replaces and self.configuration == mini_batch_configuration(self.method)
+    def matches_replaced_layer(self) -> bool:
+        """Whether it normalizes each example by its own features."""
+        return self.replaces_torch_layer and self.configuration == mini_batch_configuration(self.method)
 
-    def factors(self, m: int) -> tuple[float, float]:  # noqa: ARG002 - LN does not weigh by the mini-batch size
-        """The whole of the feature part."""
+    def branch_weights(self, batch_size: int) -> tuple[float, float]:  # noqa: ARG002 - independent of the batch size
+        """Return weight one for the feature branch."""
         return 0.0, 1.0
 
 
@@ -119,7 +119,17 @@ def make_norm(
     batch_size: int | None = None,
     **options: Any,
 ) -> Normalization:
-    """A normalization layer by the name of its method: `bn`, `ln`, `bln`, `mbn` or `brn`. options: of MBN and BRN."""
+    """Make a normalization layer by the name of its method.
+
+    Args:
+        method: `bn`, `ln`, `bln`, `mbn` or `brn`.
+        num_features: d, the length of the feature axis.
+        semantics: variant of the formulas, `paper` or `reference`.
+        epsilon: ε under the root of the deviations; None for the default of the variant.
+        feature_axis: axis of the features; None for axis 1, the last one of a three-dimensional input.
+        batch_size: m, the training mini-batch size in the weights of BLN; None for the size of each mini-batch.
+        options: further arguments of MBN and BRN.
+    """
     return _LAYERS[Method(method)](
         num_features, semantics=semantics, epsilon=epsilon, feature_axis=feature_axis, batch_size=batch_size, **options
     )

@@ -19,15 +19,15 @@ from bln_search.core.enums import Correction, PopulationEstimate
 from bln_search.core.errors import ModelError
 from bln_search.norms.base import NormalizationBase
 from bln_search.norms.layer import Normalization
-from bln_search.norms.moment_collection import GatheredMoments
-from bln_search.norms.row_tensor import LayerPopulations, Row
+from bln_search.norms.moment_collection import LayerMoments
+from bln_search.norms.row_tensor import LayerPopulations, RowSpec
 
-Gathered = Mapping[PopulationEstimate, Mapping[str, GatheredMoments]]
-"""For each estimate, what each layer gathered, by the layer's name in its network."""
+MomentsByEstimate = Mapping[PopulationEstimate, Mapping[str, LayerMoments]]
+"""For each estimate the moments of each layer, by the layer's name in its network."""
 
 
 def find_norms(network: nn.Module) -> dict[str, Normalization]:
-    """Every normalization layer of `network` by name. Raises ModelError where there is none."""
+    """Return every normalization layer of `network` by name. Raises ModelError where there is none."""
     layers = {name: module for name, module in network.named_modules() if isinstance(module, Normalization)}
     if not layers:
         raise ModelError(
@@ -38,109 +38,128 @@ def find_norms(network: nn.Module) -> dict[str, Normalization]:
 
 
 def network_method(layers: Mapping[str, Normalization]) -> Method:
-    """The method whose configurations cover every layer: the one they all have, else BN (BN and BRN) or BLN.
+    """Return the method whose configurations cover all layers: their common one, else BN (BN and BRN) or BLN.
 
-    Raises ModelError where MBN stands beside another: only some of the layers could read M.
+    Raises:
+        ModelError: the network mixes MBN with another method; only some layers could use source M.
     """
     methods = {layer.method for layer in layers.values()}
     if len(methods) == 1:
         return methods.pop()
     if Method.MBN in methods:
-        raise ModelError("this network mixes MBN with other normalization layers: make all of them MBN, or none")
+        raise ModelError("this network mixes MBN with other normalization layers: use MBN for all of them or for none")
     return Method.BN if methods == {Method.BN, Method.BRN} else Method.BLN
 
 
 def network_configurations(layers: Mapping[str, Normalization]) -> tuple[InferenceConfiguration, ...]:
-    """Every configuration that the layers of a network can tell apart."""
+    """Return every distinct configuration of the layers of a network."""
     return all_configurations(network_method(layers))
 
 
 def network_populations(
-    layers: Mapping[str, Normalization], gathered: Gathered, correction: Correction, *, per_slot: bool
+    layers: Mapping[str, Normalization], moments: MomentsByEstimate, correction: Correction, *, per_slot: bool
 ) -> dict[NormalizationBase, LayerPopulations]:
-    """Each layer's population values under each estimate; a layer that was never reached has none."""
+    """Compute the population values of each layer under each estimate.
+
+    Args:
+        layers: of the network, by name.
+        moments: of each layer under each estimate.
+        correction: of the population variance.
+        per_slot: keep one feature value for each slot of the mini-batch.
+
+    Returns:
+        Population values by estimate for each layer that has moments under some estimate.
+    """
     return {
         layer: {
-            estimate: layer.population(moments[name], correction_of(estimate, correction), per_slot=per_slot)
-            for estimate, moments in gathered.items()
-            if name in moments
+            estimate: layer.population(moments_of_layers[name], correction_for(estimate, correction), per_slot=per_slot)
+            for estimate, moments_of_layers in moments.items()
+            if name in moments_of_layers
         }
         for name, layer in layers.items()
-        if any(name in moments for moments in gathered.values())
+        if any(name in moments_of_layers for moments_of_layers in moments.values())
     }
 
 
-def correction_of(estimate: PopulationEstimate, correction: Correction) -> Correction:
-    """The memory is pooled by its own formula, the law of total variance (MBN paper, Eq. 6); the rest as asked."""
+def correction_for(estimate: PopulationEstimate, correction: Correction) -> Correction:
+    """Return the correction for an estimate: always `total` for the memory (MBN paper, Eq. 6)."""
     return Correction.TOTAL if estimate is PopulationEstimate.MEMORY else correction
 
 
-def own_estimates(
+def layer_estimates(
     layers: Mapping[str, Normalization], reached: Container[str] | None = None
-) -> dict[PopulationEstimate, dict[str, GatheredMoments]]:
-    """The estimates that layers have gathered by themselves, where every layer has that needs one.
+) -> dict[PopulationEstimate, dict[str, LayerMoments]]:
+    """Return the estimates from the layers' own history of training.
 
-    reached: names of the layers that the network uses in evaluation mode; by default all.
+    An estimate is included if every layer that requires one (`requires_layer_estimate`) has it.
+
+    Args:
+        layers: of the network, by name.
+        reached: names of the layers that the network uses in evaluation mode; None for all.
     """
     used = {name: layer for name, layer in layers.items() if reached is None or name in reached}
-    of_layer = {name: layer.own_estimates() for name, layer in used.items()}
-    found = {}
+    histories = {name: layer.history_estimates() for name, layer in used.items()}
+    complete = {}
     for estimate in PopulationEstimate:
-        having = {name: own[estimate] for name, own in of_layer.items() if estimate in own}
-        if having and all(name in having or not layer.needs_own_estimate for name, layer in used.items()):
-            found[estimate] = having
-    return found
+        moments = {name: history[estimate] for name, history in histories.items() if estimate in history}
+        if moments and all(name in moments or not layer.requires_layer_estimate for name, layer in used.items()):
+            complete[estimate] = moments
+    return complete
 
 
-def as_deployed(layers: Mapping[str, Normalization], reached: Container[str]) -> Row | None:
-    """The row under which a network answers as it did before its layers were converted by `same`.
+def row_before_conversion(layers: Mapping[str, Normalization], reached: Container[str]) -> RowSpec | None:
+    """Return the row in which a converted network gives the outputs of the original one.
 
-    Running statistics where a layer has them, else its mini-batch. None where a layer is not as it was converted: it
-    was trained further, another configuration was applied, or it is not a converted one.
+    The row uses running statistics where a layer has them, else the mini-batch. None where a layer was trained further,
+    another configuration was applied, or it was not converted with preserved outputs.
+
+    Args:
+        layers: of the network, by name.
+        reached: names of the layers that the network uses in evaluation mode.
     """
     used = [layer for name, layer in layers.items() if name in reached]
-    if not used or not all(layer.answers_as_before for layer in used):
+    if not used or not all(layer.matches_replaced_layer for layer in used):
         return None
-    every = mini_batch_configuration(network_method(layers))
+    from_batch = mini_batch_configuration(network_method(layers))
     if not any(layer.configuration.uses_population for layer in used):
-        return Row(every, None)
+        return RowSpec(from_batch, None)
     batch = Source.POPULATION * len(BATCH_STATISTICS)
-    return Row(InferenceConfiguration(batch + every.word[len(batch) :]), PopulationEstimate.MOVING)
+    return RowSpec(InferenceConfiguration(batch + from_batch.word[len(batch) :]), PopulationEstimate.MOVING)
 
 
 @contextmanager
 def evaluation_mode(network: nn.Module) -> Iterator[None]:
-    """While this context is open `network` is in evaluation mode; each module then goes back to the mode it was in."""
-    before = [(module, module.training) for module in network.modules()]
+    """Set `network` to evaluation mode in this context, then restore the mode of each module."""
+    saved = [(module, module.training) for module in network.modules()]
     network.eval()
     try:
         yield
     finally:
-        for module, training in before:
+        for module, training in saved:
             module.training = training
 
 
 @contextmanager
-def recording(layers: Iterable[Normalization], wanted: bool) -> Iterator[None]:  # noqa: FBT001
-    """While this context is open, training passes are (or are not) recorded in the layers' history."""
-    held = list(layers)
-    for layer in held:
-        layer.recording = wanted
+def history_recording(layers: Iterable[Normalization], enabled: bool) -> Iterator[None]:  # noqa: FBT001
+    """Enable or disable in this context the recording of training passes in the layers' history."""
+    layers = list(layers)
+    for layer in layers:
+        layer.records_history = enabled
     try:
         yield
     finally:
-        for layer in held:
-            layer.recording = True
+        for layer in layers:
+            layer.records_history = True
 
 
 @contextmanager
 def mini_batch_statistics(layers: Iterable[Normalization]) -> Iterator[None]:
-    """While this context is open every statistic comes from the mini-batch, as in training."""
-    before = {layer: layer.configuration for layer in layers}
-    for layer in before:
+    """Take all statistics from the mini-batch in this context, as in training."""
+    saved = {layer: layer.configuration for layer in layers}
+    for layer in saved:
         layer.configuration = mini_batch_configuration(layer.method)
     try:
         yield
     finally:
-        for layer, configuration in before.items():
+        for layer, configuration in saved.items():
             layer.configuration = configuration

@@ -1,4 +1,4 @@
-"""Full single precision on GPUs, where products may otherwise be taken in TF32."""
+"""Full single precision on GPUs, where torch may otherwise compute products in TF32."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _T = TypeVar("_T")
 
 @contextmanager
 def full_precision() -> Iterator[None]:
-    """While this context is open, matrix products, convolutions and recurrent layers use no TF32, nor bfloat16 on CPU.
+    """Disable TF32 on GPU and bfloat16 on CPU for matrix products, convolutions and recurrent layers in this context.
 
-    Since version 2.9 torch has a setting for each of them beside the older flags, and reading a flag raises an error
-    where the two disagree. Both are set here, so that a network may read either, and both get their values back.
+    Since version 2.9 torch has one setting for each of them beside the older flags, and reading a flag raises an error
+    where the two disagree. This function sets both, so that a network may read either, and restores both.
     """
     cudnn: Any = torch.backends.cudnn
     mkldnn: Any = torch.backends.mkldnn
     settings = [torch.backends.cuda.matmul, cudnn.conv, cudnn.rnn, mkldnn.matmul, mkldnn.conv, mkldnn.rnn]
-    before = [setting.fp32_precision for setting in settings]
-    products = _older_flag(torch.get_float32_matmul_precision)
-    convolutions = _older_flag(lambda: torch.backends.cudnn.allow_tf32)
+    saved = [setting.fp32_precision for setting in settings]
+    matmul_precision = _read_legacy_flag(torch.get_float32_matmul_precision)
+    allow_tf32 = _read_legacy_flag(lambda: torch.backends.cudnn.allow_tf32)
     torch.set_float32_matmul_precision("highest")
     cudnn.allow_tf32 = False
     for setting in settings:
@@ -32,16 +32,16 @@ def full_precision() -> Iterator[None]:
     try:
         yield
     finally:
-        if products is not None:
-            torch.set_float32_matmul_precision(products)
-        if convolutions is not None:
-            cudnn.allow_tf32 = convolutions
-        for setting, value in zip(settings, before, strict=True):
+        if matmul_precision is not None:
+            torch.set_float32_matmul_precision(matmul_precision)
+        if allow_tf32 is not None:
+            cudnn.allow_tf32 = allow_tf32
+        for setting, value in zip(settings, saved, strict=True):
             setting.fp32_precision = value
 
 
-def _older_flag(read: Callable[[], _T]) -> _T | None:
-    """A flag; None where it disagrees with the newer settings and cannot be read."""
+def _read_legacy_flag(read: Callable[[], _T]) -> _T | None:
+    """Return the value of a flag; None where it disagrees with the newer settings and cannot be read."""
     try:
         return read()
     except RuntimeError:

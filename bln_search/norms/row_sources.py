@@ -1,4 +1,4 @@
-"""What a layer needs of every row of a plan, worked out once for all mini-batches."""
+"""Sources of a layer's statistics in every row of a plan, resolved once for all mini-batches."""
 
 from __future__ import annotations
 
@@ -14,67 +14,83 @@ from bln_search.norms.base import NormalizationBase
 from bln_search.norms.row_tensor import EnumerationPlan
 from bln_search.norms.statistics import PopulationPair
 
-Sourced = PopulationEstimate | None
-"""Where a value comes from: an estimate of the population, or None for the mini-batch."""
+EstimateOrBatch = PopulationEstimate | None
+"""Source of a value: a population estimate, or None for the mini-batch."""
 
 
 @dataclass(frozen=True)
-class PairRows:
-    """For one pair of statistics: the source of mean and deviation in each row, and the population values by estimate.
+class PairSources:
+    """Sources of one pair of statistics (mean, deviation) in every row.
 
-    finite: the estimates whose means are all finite, around which x may be centred for other rows too.
-    The four stacked tensors hold each row's population value and whether it is wanted, with axes (row, 1, slot, ...).
+    sources: for each row, the sources of mean and deviation.
+    populations: population values by estimate.
+    mean, deviation: the population value of each row, axes (row, 1, slot, ...), ones where the row uses the mini-batch;
+        None where no row uses a population value.
+    mean_from_population, deviation_from_population: whether each row uses the population value, in a shape that
+        broadcasts against `mean` and `deviation`.
+    finite_means: the estimates whose means are all finite; x may be centred around these for other rows too.
     """
 
-    sources: tuple[tuple[Sourced, Sourced], ...]
+    sources: tuple[tuple[EstimateOrBatch, EstimateOrBatch], ...]
     populations: dict[PopulationEstimate, PopulationPair]
     mean: Tensor | None
-    mean_wanted: Tensor | None
+    mean_from_population: Tensor | None
     deviation: Tensor | None
-    deviation_wanted: Tensor | None
-    finite: frozenset[PopulationEstimate]
+    deviation_from_population: Tensor | None
+    finite_means: frozenset[PopulationEstimate]
 
 
 @dataclass(frozen=True)
-class LayerRows:
-    """Both pairs of a layer; None for one the method does not have."""
+class LayerSources:
+    """Sources of both pairs of a layer; None for a pair that the method does not have."""
 
-    batch: PairRows | None
-    feature: PairRows | None
+    batch: PairSources | None
+    feature: PairSources | None
 
 
-def prepare_rows(layer: NormalizationBase, plan: EnumerationPlan, like: Tensor) -> LayerRows:
-    """What this layer needs for every mini-batch, worked out once."""
+def resolve_sources(layer: NormalizationBase, plan: EnumerationPlan, like: Tensor) -> LayerSources:
+    """Resolve the sources of a layer in every row.
+
+    Args:
+        layer: the layer.
+        plan: the rows and the population values of each layer.
+        like: an input of the layer; population values get its device and dtype.
+
+    Raises:
+        ModelError: a configuration lacks a statistic of the layer, or a row names no estimate though it needs one.
+    """
     populations = plan.populations.get(layer, {})
     for population in populations.values():
         for pair in (population.batch, population.feature):
             if pair is not None:
                 layer.check_positions(pair.mean, like.shape)
     batch = feature = None
-    if layer.has_batch:
+    if layer.has_batch_statistics:
         pairs = {name: value.batch for name, value in populations.items() if value.batch is not None}
-        batch = _pair_rows(plan, BATCH_STATISTICS, pairs, like)
-    if layer.has_feature:
+        batch = _pair_sources(plan, BATCH_STATISTICS, pairs, like)
+    if layer.has_feature_statistics:
         pairs = {name: value.feature for name, value in populations.items() if value.feature is not None}
-        feature = _pair_rows(plan, FEATURE_STATISTICS, pairs, like)
-    return LayerRows(batch, feature)
+        feature = _pair_sources(plan, FEATURE_STATISTICS, pairs, like)
+    return LayerSources(batch, feature)
 
 
-def _pair_rows(
+def _pair_sources(
     plan: EnumerationPlan,
     statistics: tuple[Statistic, Statistic],
     pairs: dict[PopulationEstimate, PopulationPair],
     like: Tensor,
-) -> PairRows:
-    def sourced(row_index: int, statistic: Statistic) -> Sourced:
+) -> PairSources:
+    def resolve(row_index: int, statistic: Statistic) -> EstimateOrBatch:
         row = plan.rows[row_index]
         source = row.configuration.source(statistic)
         if source is Source.ABSENT:
-            raise ModelError(f"configuration {row.configuration} does not name {statistic}, which a layer here needs")
+            raise ModelError(
+                f"configuration {row.configuration} names no source of {statistic}, which a layer of this network needs"
+            )
         if source is Source.MEMORY:
             return PopulationEstimate.MEMORY
         if source is Source.POPULATION and row.estimate is None:
-            raise ModelError(f"configuration {row.configuration} reads population values, but no estimate is named")
+            raise ModelError(f"configuration {row.configuration} uses population values, but the row names no estimate")
         return row.estimate if source is Source.POPULATION and row.estimate in pairs else None
 
     populations = {
@@ -84,20 +100,28 @@ def _pair_rows(
         )
         for name, pair in pairs.items()
     }
-    sources = tuple((sourced(i, statistics[0]), sourced(i, statistics[1])) for i in range(len(plan.rows)))
+    sources = tuple((resolve(i, statistics[0]), resolve(i, statistics[1])) for i in range(len(plan.rows)))
     means = [None if mean is None else populations[mean].mean for mean, _ in sources]
     deviations = [None if deviation is None else populations[deviation].deviation for _, deviation in sources]
-    mean, mean_wanted = _stacked(means)
-    deviation, deviation_wanted = _stacked(deviations)
-    finite = frozenset(name for name, pair in populations.items() if bool(pair.mean.isfinite().all()))
-    return PairRows(sources, populations, mean, mean_wanted, deviation, deviation_wanted, finite)
+    mean, mean_from_population = _stack(means)
+    deviation, deviation_from_population = _stack(deviations)
+    finite_means = frozenset(name for name, pair in populations.items() if bool(pair.mean.isfinite().all()))
+    return PairSources(
+        sources=sources,
+        populations=populations,
+        mean=mean,
+        mean_from_population=mean_from_population,
+        deviation=deviation,
+        deviation_from_population=deviation_from_population,
+        finite_means=finite_means,
+    )
 
 
-def _stacked(values: list[Tensor | None]) -> tuple[Tensor | None, Tensor | None]:
-    """Row values stacked with an axis for mini-batches, ones where there is none, and which rows have one."""
+def _stack(values: list[Tensor | None]) -> tuple[Tensor | None, Tensor | None]:
+    """Stack the values of all rows with an axis for mini-batches, ones for None; return them and a mask of values."""
     present = [value for value in values if value is not None]
     if not present:
         return None, None
     filled = [torch.ones_like(present[0]) if value is None else value for value in values]
-    wanted = torch.tensor([value is not None for value in values], device=present[0].device)
-    return torch.stack(filled).unsqueeze(1), wanted.view(-1, *[1] * (present[0].ndim + 1))
+    mask = torch.tensor([value is not None for value in values], device=present[0].device)
+    return torch.stack(filled).unsqueeze(1), mask.view(-1, *[1] * (present[0].ndim + 1))

@@ -1,9 +1,9 @@
-"""Tensors of examples that know under how many configurations they stand.
+"""A tensor subclass that batches the examples of many rows (configurations) on the first axis.
 
-The one-pass evaluation marks a network's input. The mark follows every operation: the first normalization layer turns
-N examples into K·N (the K rows of the plan, one behind the other on the first axis), later layers see nothing but more
-examples, and where both kinds meet (a residual connection around the first normalization layer) the unfanned one is
-repeated. What computes on examples independently needs no change.
+The one-pass evaluation puts a row tag on the network's input. The tag follows every operation: the first normalization
+layer expands N examples to K·N (the K rows of the plan one after the other on the first axis), and later layers see
+only more examples. Where both kinds meet (a residual connection around the first normalization layer), the unexpanded
+tensor is repeated. Modules that treat examples independently work unchanged.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ Populations = Mapping[NormalizationBase, LayerPopulations]
 
 
 @dataclass(frozen=True, order=True)
-class Row:
-    """One configuration under one population estimate (None where it reads no population value)."""
+class RowSpec:
+    """One configuration with one population estimate (None where it uses no population value)."""
 
     configuration: InferenceConfiguration
     estimate: PopulationEstimate | None
 
     @property
     def label(self) -> str:
-        """As a message names it."""
+        """Configuration and estimate, for messages."""
         return " ".join(str(part) for part in (self.configuration, self.estimate) if part)
 
 
@@ -43,132 +43,135 @@ class Row:
 class EnumerationPlan:
     """The rows that one pass evaluates, and each layer's population values under each estimate.
 
-    `prepared` keeps what a layer works out once for all mini-batches.
+    layer_sources: cache of `LayerSources` for each layer, shared by all mini-batches.
     """
 
-    rows: tuple[Row, ...]
+    rows: tuple[RowSpec, ...]
     populations: Populations
-    prepared: dict[NormalizationBase, Any] = field(default_factory=dict)
+    layer_sources: dict[NormalizationBase, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class Arrangement:
-    """How examples lie on the first axis: K rows, each of `groups` mini-batches of `size` examples.
+class BatchLayout:
+    """Layout of the first axis: K rows, each of `groups` mini-batches of `size` examples.
 
-    pending: sums that have not been taken yet; what they read must not be written over before.
+    lazy_tensors: tensors that are not computed yet; their operands must not be overwritten before.
     """
 
     plan: EnumerationPlan
     groups: int
     size: int
-    pending: list[weakref.ref[Pending]] = field(default_factory=list, compare=False, repr=False)
+    lazy_tensors: list[weakref.ref[LazyRowTensor]] = field(default_factory=list, compare=False, repr=False)
 
     @property
     def examples(self) -> int:
-        """Examples under one row."""
+        """Number of examples of one row."""
         return self.groups * self.size
 
 
-class Examples(Tensor):
-    """A tensor whose first axis holds `copies` times the examples of `arrangement`; 1 before the first norm."""
+class RowBatchedTensor(Tensor):
+    """A tensor whose first axis holds `copies` times the examples of `batch_layout`.
 
-    arrangement: Arrangement
+    copies: the number of rows; 1 before the first normalization layer.
+    """
+
+    batch_layout: BatchLayout
     copies: int
 
     @classmethod
     def __torch_function__(
         cls, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        """Run `func` on plain tensors, repeat unfanned ones where needed, and mark what comes out."""
+        """Run `func` on plain tensors, repeat unexpanded ones where needed, and put the row tag on the result."""
         kwargs = kwargs or {}
         with torch._C.DisableTorchFunctionSubclass():
             if func in _METADATA:
                 return func(*args, **kwargs)
-            kept = _stay_factored(func, args, kwargs)
-            if kept is not None:
-                return kept
-            marked: list[Examples] = []
-            _collect(args, marked)
-            _collect(tuple(kwargs.values()), marked)
-            arrangement, copies = marked[0].arrangement, max(tensor.copies for tensor in marked)
+            lazy_result = _apply_to_factors(func, args, kwargs)
+            if lazy_result is not None:
+                return lazy_result
+            tensors: list[RowBatchedTensor] = []
+            _collect_tagged(args, tensors)
+            _collect_tagged(tuple(kwargs.values()), tensors)
+            layout, copies = tensors[0].batch_layout, max(tensor.copies for tensor in tensors)
             if _writes_in_place(func, kwargs):
-                _prepare_writing(kwargs.get("out", args[0] if args else None), arrangement, copies)
-            if any(isinstance(tensor, Pending) or tensor.copies != copies for tensor in marked):
-                args = _level(args, copies)
-                kwargs = {key: _level(value, copies) for key, value in kwargs.items()}
-            return _mark(func(*args, **kwargs), arrangement, copies)
+                _prepare_in_place_write(kwargs.get("out", args[0] if args else None), layout, copies)
+            if any(isinstance(tensor, LazyRowTensor) or tensor.copies != copies for tensor in tensors):
+                args = _materialize_and_repeat(args, copies)
+                kwargs = {key: _materialize_and_repeat(value, copies) for key, value in kwargs.items()}
+            return _tag_result(func(*args, **kwargs), layout, copies)
 
 
-class Factored(Protocol):
-    """A sum of few tensors that stands for a tensor (rows·G·N, *feature_shape)."""
+class FactoredOutput(Protocol):
+    """A sum of few tensors that represents a tensor (rows·G·N, *feature_shape)."""
 
     @property
     def feature_shape(self) -> tuple[int, ...]:
-        """The axes behind the first."""
+        """The axes after the first."""
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of the sum."""
+        """The dtype of the sum."""
 
     @property
     def device(self) -> torch.device:
-        """Of the sum."""
+        """The device of the sum."""
 
-    def apply(self, func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Factored | None:
-        """What `func` makes of it without taking the sum; None where it has to be taken first."""
+    def apply(self, func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> FactoredOutput | None:
+        """Apply `func` to the terms of the sum; None where the sum must be computed first."""
 
     def materialized(self) -> Tensor:
-        """The sum."""
+        """Compute the sum."""
 
 
-class Pending(Examples):
-    """Examples fanned out over all rows whose sum has not been taken yet; it is taken when something needs it."""
+class LazyRowTensor(RowBatchedTensor):
+    """The expansion of examples to all rows as a sum that is computed on first use."""
 
-    factored: Factored | None
-    value: Examples | None
+    factored: FactoredOutput | None
+    value: RowBatchedTensor | None
 
     @staticmethod
-    def of(factored: Factored, arrangement: Arrangement) -> Pending:
-        """A tensor of the right shape and type without storage."""
-        copies = len(arrangement.plan.rows)
-        shape = (copies * arrangement.examples, *factored.feature_shape)
-        pending = Tensor._make_wrapper_subclass(Pending, shape, dtype=factored.dtype, device=factored.device)
-        assert isinstance(pending, Pending)
-        pending.arrangement, pending.copies, pending.factored, pending.value = arrangement, copies, factored, None
-        arrangement.pending.append(weakref.ref(pending))
-        return pending
+    def of(factored: FactoredOutput, layout: BatchLayout) -> LazyRowTensor:
+        """Make a tensor of the shape and dtype of the sum without storage."""
+        copies = len(layout.plan.rows)
+        shape = (copies * layout.examples, *factored.feature_shape)
+        tensor = Tensor._make_wrapper_subclass(LazyRowTensor, shape, dtype=factored.dtype, device=factored.device)
+        assert isinstance(tensor, LazyRowTensor)
+        tensor.batch_layout, tensor.copies, tensor.factored, tensor.value = layout, copies, factored, None
+        layout.lazy_tensors.append(weakref.ref(tensor))
+        return tensor
 
     @classmethod
     def __torch_dispatch__(  # type: ignore[override]
         cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        """Below torch functions there is nothing to compute on."""
+        """Raise ModelError: an operation bypassed `__torch_function__` and finds no storage."""
         raise ModelError(
-            f"the one-pass evaluation cannot see through {func}; evaluate with one_pass=False, configuration by "
-            "configuration"
+            f"the one-pass evaluation does not support the operation {func}: evaluate with one_pass=False, which "
+            "evaluates one configuration after the other"
         )
 
-    def materialized(self) -> Examples:
-        """The sum, taken once; from then on the parts are given up."""
+    def materialized(self) -> RowBatchedTensor:
+        """Compute the sum on the first call and release its terms."""
         if self.value is None:
             assert self.factored is not None
-            self.value = mark(self.factored.materialized(), self.arrangement, self.copies)
+            self.value = tag_rows(self.factored.materialized(), self.batch_layout, self.copies)
             self.factored = None
         return self.value
 
 
-def mark(data: Tensor, arrangement: Arrangement, copies: int) -> Examples:
-    """Plain data as marked examples."""
-    marked = data.as_subclass(Examples)
-    marked.arrangement, marked.copies = arrangement, copies
-    return marked
+def tag_rows(data: Tensor, layout: BatchLayout, copies: int) -> RowBatchedTensor:
+    """Return `data` with a row tag."""
+    tagged = data.as_subclass(RowBatchedTensor)
+    tagged.batch_layout, tagged.copies = layout, copies
+    return tagged
 
 
-def plain(examples: Examples) -> Tensor:
-    """The data without the mark."""
-    if isinstance(examples, Pending):
-        examples = examples.materialized()
-    return examples.as_subclass(Tensor)
+def untag(tensor: RowBatchedTensor) -> Tensor:
+    """Return the data without the row tag."""
+    if isinstance(tensor, LazyRowTensor):
+        tensor = tensor.materialized()
+    return tensor.as_subclass(Tensor)
 
 
 _METADATA = {
@@ -183,81 +186,82 @@ _METADATA = {
         for name in ("shape", "ndim", "dtype", "device", "layout", "requires_grad", "is_cuda")
     ),
 }
-"""What is known of a tensor without looking at its values."""
+"""Attributes of a tensor that do not depend on its values."""
 
 
-def _stay_factored(func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Pending | None:
-    """A linear operation right behind the first normalization layer, applied to the few parts of the sum."""
-    if not args or not isinstance(args[0], Pending) or args[0].factored is None:
+def _apply_to_factors(func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> LazyRowTensor | None:
+    """Apply a linear operation after the first normalization layer term by term; return None where that fails."""
+    if not args or not isinstance(args[0], LazyRowTensor) or args[0].factored is None:
         return None
-    following = args[0].factored.apply(func, args[1:], kwargs)
-    return None if following is None else Pending.of(following, args[0].arrangement)
+    factored = args[0].factored.apply(func, args[1:], kwargs)
+    return None if factored is None else LazyRowTensor.of(factored, args[0].batch_layout)
 
 
 def _writes_in_place(func: Callable[..., Any], kwargs: Mapping[str, Any]) -> bool:
-    """Does a torch function write its result into one of its arguments?"""
+    """Return whether a torch function writes its result into one of its arguments."""
     name = getattr(func, "__name__", "")
-    method = name == "__setitem__" or (name.endswith("_") and not name.endswith("__"))
-    return method or kwargs.get("inplace") is True or kwargs.get("out") is not None
+    is_in_place_method = name == "__setitem__" or (name.endswith("_") and not name.endswith("__"))
+    return is_in_place_method or kwargs.get("inplace") is True or kwargs.get("out") is not None
 
 
-def _prepare_writing(target: Any, arrangement: Arrangement, copies: int) -> None:
-    """Take the sums that may read what is written over now, and give `target` room for all copies."""
-    for reference in arrangement.pending:
-        pending = reference()
-        if pending is not None:
-            pending.materialized()
-    arrangement.pending.clear()
-    if isinstance(target, Examples) and target.copies < copies:
+def _prepare_in_place_write(target: Any, layout: BatchLayout, copies: int) -> None:
+    """Compute the lazy tensors that may depend on `target`, and expand `target` to all copies."""
+    for reference in layout.lazy_tensors:
+        tensor = reference()
+        if tensor is not None:
+            tensor.materialized()
+    layout.lazy_tensors.clear()
+    if isinstance(target, RowBatchedTensor) and target.copies < copies:
         target.data = _repeat(target, copies)
         target.copies = copies
 
 
-def _collect(values: Sequence[Any], found: list[Examples]) -> None:
+def _collect_tagged(values: Sequence[Any], tensors: list[RowBatchedTensor]) -> None:
+    """Append every tensor with a row tag in nested `values` to `tensors`."""
     for value in values:
-        if isinstance(value, Examples):
-            found.append(value)
+        if isinstance(value, RowBatchedTensor):
+            tensors.append(value)
         elif isinstance(value, list | tuple):
-            _collect(value, found)
+            _collect_tagged(value, tensors)
 
 
-def _level(value: Any, copies: int) -> Any:
-    """Every marked tensor in `value` materialized and brought to `copies` copies."""
-    if isinstance(value, Pending):
+def _materialize_and_repeat(value: Any, copies: int) -> Any:
+    """Materialize every tensor with a row tag in `value` and repeat it to `copies` copies."""
+    if isinstance(value, LazyRowTensor):
         return value.materialized()
-    if isinstance(value, Examples):
+    if isinstance(value, RowBatchedTensor):
         return value if value.copies == copies else _repeat(value, copies)
     if isinstance(value, list | tuple):
-        return _like(value, [_level(item, copies) for item in value])
+        return _rebuild_sequence(value, [_materialize_and_repeat(item, copies) for item in value])
     return value
 
 
-def _repeat(value: Examples, copies: int) -> Tensor:
+def _repeat(value: RowBatchedTensor, copies: int) -> Tensor:
     data = value.as_subclass(Tensor)
     if data.ndim == 0:
         return data
-    if data.shape[0] != value.arrangement.examples:
+    if data.shape[0] != value.batch_layout.examples:
         raise ModelError(
-            f"a tensor of shape {tuple(data.shape)} from before the first normalization layer meets one from behind "
-            f"it, but its first axis does not hold the {value.arrangement.examples} examples: keep examples on "
-            "the first axis, or evaluate with one_pass=False"
+            f"a tensor of shape {tuple(data.shape)} from before the first normalization layer is combined with one "
+            f"from after it, but its first axis does not hold the {value.batch_layout.examples} examples: keep "
+            "examples on the first axis, or evaluate with one_pass=False"
         )
     return data.unsqueeze(0).expand(copies, *data.shape).reshape(copies * data.shape[0], *data.shape[1:])
 
 
-def _mark(result: Any, arrangement: Arrangement, copies: int) -> Any:
+def _tag_result(result: Any, layout: BatchLayout, copies: int) -> Any:
     if isinstance(result, Tensor):
         return (
             result
-            if isinstance(result, Examples) and hasattr(result, "arrangement")
-            else mark(result, arrangement, copies)
+            if isinstance(result, RowBatchedTensor) and hasattr(result, "batch_layout")
+            else tag_rows(result, layout, copies)
         )
     if isinstance(result, list | tuple):
-        return _like(result, [_mark(item, arrangement, copies) for item in result])
+        return _rebuild_sequence(result, [_tag_result(item, layout, copies) for item in result])
     return result
 
 
-def _like(sequence: list[Any] | tuple[Any, ...], items: list[Any]) -> Any:
-    """`items` as a sequence of the same type; the results of torch functions are tuples with names."""
+def _rebuild_sequence(sequence: list[Any] | tuple[Any, ...], items: list[Any]) -> Any:
+    """Return `items` as a sequence of the type of `sequence`; torch functions return named tuples."""
     make: Callable[[list[Any]], Any] = getattr(type(sequence), "_make", type(sequence))
     return make(items)

@@ -1,4 +1,4 @@
-"""Statistics of one mini-batch, and the population values made from many of them."""
+"""Statistics of one mini-batch, and population values computed from those of many mini-batches."""
 
 from __future__ import annotations
 
@@ -10,34 +10,38 @@ from torch import Tensor
 
 from bln_search.core.configuration import BATCH_STATISTICS, InferenceConfiguration, Source, Statistic
 from bln_search.core.enums import Correction, PopulationEstimate
-from bln_search.core.undefined_reasons import BESSEL
-from bln_search.norms.formula_variant import Reading
+from bln_search.core.undefined_reasons import BESSEL_UNDEFINED
+from bln_search.norms.formula_variant import FormulaVariant
 
 
 @dataclass(frozen=True)
 class Moments:
-    """Over mini-batches: averages of a statistic μ, its deviation σ (with ε) and variance σ², and the variance of μ."""
+    """Moments over mini-batches: E[μ], Var[μ], E[σ] (σ with ε under the root) and E[σ²]."""
 
     mean: Tensor
     variance_of_mean: Tensor
     deviation: Tensor
     variance: Tensor
 
-    def averaged(self, axes: tuple[int, ...]) -> Moments:
-        """Pooled over `axes` too, kept as axes of length one; Var[μ] by the law of total variance."""
+    def pooled_over(self, axes: tuple[int, ...]) -> Moments:
+        """Pool over `axes` too, kept as axes of length one; Var[μ] by the law of total variance."""
         mean, within, deviation, variance = (value.mean(axes, keepdim=True) for value in self.parts)
         between = (self.mean - mean).square().mean(axes, keepdim=True)
         return Moments(mean, within + between, deviation, variance)
 
     @property
     def parts(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """All four."""
+        """E[μ], Var[μ], E[σ], E[σ²]."""
         return self.mean, self.variance_of_mean, self.deviation, self.variance
 
 
 @dataclass(frozen=True)
 class PopulationPair:
-    """A population mean and deviation. `deviation` is None where it has no value, and `reason` then says why."""
+    """A population mean and deviation.
+
+    deviation: None where it is undefined.
+    reason: why the deviation is undefined; None where it is defined.
+    """
 
     mean: Tensor
     deviation: Tensor | None
@@ -46,16 +50,16 @@ class PopulationPair:
 
 @dataclass(frozen=True)
 class LayerPopulation:
-    """Population values of one layer, ready to use; a pair is None where the method does not have it."""
+    """Population values of one layer; a pair is None where the method does not have it."""
 
     batch: PopulationPair | None
     feature: PopulationPair | None
 
-    def undefined(self, configuration: InferenceConfiguration) -> str | None:
-        """Why `configuration` has no value under this population, or None if it has one."""
+    def undefined_reason(self, configuration: InferenceConfiguration) -> str | None:
+        """Return why `configuration` is undefined with this population; None where it is defined."""
         for pair, statistic in ((self.batch, Statistic.BATCH_DEVIATION), (self.feature, Statistic.FEATURE_DEVIATION)):
-            wanted = configuration.source(statistic) in (Source.POPULATION, Source.MEMORY)
-            if pair is not None and wanted and pair.deviation is None:
+            is_used = configuration.source(statistic) in (Source.POPULATION, Source.MEMORY)
+            if pair is not None and is_used and pair.deviation is None:
                 return f"{statistic}: {pair.reason}"
         return None
 
@@ -65,20 +69,25 @@ def layer_configuration(
     estimate: PopulationEstimate | None,
     populations: Mapping[PopulationEstimate, LayerPopulation],
 ) -> InferenceConfiguration:
-    """What a layer does under a row: where it has no such estimate it takes the mini-batch, as torch does without
-    running statistics."""
-    has_none = estimate is not None and estimate not in populations
-    return configuration.without_population if has_none else configuration
+    """Return the configuration of one layer in a row.
+
+    A layer without that estimate uses mini-batch statistics, as torch's layers do without running statistics.
+    """
+    is_missing = estimate is not None and estimate not in populations
+    return configuration.without_population if is_missing else configuration
 
 
-def chosen_population(
+def select_population(
     configuration: InferenceConfiguration,
     estimate: PopulationEstimate | None,
     populations: Mapping[PopulationEstimate, LayerPopulation],
 ) -> LayerPopulation | None:
-    """The values a layer reads under `configuration`: each from the estimate, or from the memory where it says M.
+    """Return the population values that a layer uses in `configuration`; None where it uses mini-batches only.
 
-    None where it reads nothing but mini-batches. `populations` holds what is known of the layer.
+    Args:
+        configuration: of the layer; statistics of source M come from the memory, of source T from `estimate`.
+        estimate: the population estimate; None where no statistic has source T.
+        populations: the layer's population values under each estimate.
     """
 
     def estimate_of(statistic: Statistic) -> PopulationEstimate | None:
@@ -97,27 +106,33 @@ def chosen_population(
 
 
 def centred_moments(x: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor, Tensor]:
-    """Mean, x minus mean, and variance (divided by the count, Eq. 10-13) over `axes`, which are kept at length one."""
+    """Return mean, x minus mean, and variance (divided by the count, Eq. 10-13) over `axes`, kept at length one."""
     mean = x.mean(axes, keepdim=True)
     centred = x - mean
     return mean, centred, (centred * centred).mean(axes, keepdim=True)
 
 
-def population_pair(moments: Moments, count: int, reading: Reading, correction: Correction) -> PopulationPair:
-    """The population mean and deviation made from averages over mini-batches.
+def population_pair(moments: Moments, count: int, variant: FormulaVariant, correction: Correction) -> PopulationPair:
+    """Compute the population mean and deviation from moments over mini-batches.
 
-    bessel: √(n/(n-1)·E[σ²] + ε) or n/(n-1)·E[σ], by the reading (BLN Eq. 5, 19, 21), n = `count`; no value for n = 1.
-        BRN takes E[σ] as it is.
-    total: √(E[σ²] + Var[μ] + ε), the law of total variance.
+    With correction `bessel` the deviation is √(n/(n-1)·E[σ²] + ε) or n/(n-1)·E[σ], depending on the formula variant
+    (BLN Eq. 5, 19, 21), and undefined for n = 1; BRN uses E[σ] without a factor. With `total` it is
+    √(E[σ²] + Var[μ] + ε), by the law of total variance.
+
+    Args:
+        moments: averages over mini-batches.
+        count: n, the number of values averaged in one mini-batch.
+        variant: details of the formulas.
+        correction: `bessel` or `total`.
     """
     if correction is Correction.TOTAL:
         total = moments.variance + moments.variance_of_mean
-        return PopulationPair(moments.mean, torch.sqrt(total + reading.epsilon))
-    if reading.averages_deviation:
+        return PopulationPair(moments.mean, torch.sqrt(total + variant.epsilon))
+    if variant.averages_deviation:
         return PopulationPair(moments.mean, moments.deviation)
     if count < 2:
-        return PopulationPair(moments.mean, None, BESSEL)
+        return PopulationPair(moments.mean, None, BESSEL_UNDEFINED)
     factor = count / (count - 1)
-    if reading.corrects_variance:
-        return PopulationPair(moments.mean, torch.sqrt(factor * moments.variance + reading.epsilon))
+    if variant.corrects_variance:
+        return PopulationPair(moments.mean, torch.sqrt(factor * moments.variance + variant.epsilon))
     return PopulationPair(moments.mean, factor * moments.deviation)

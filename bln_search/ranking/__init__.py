@@ -1,4 +1,4 @@
-"""Finished results compared."""
+"""Rank the results of a study and compare rows statistically. Returns data; `bln_search.reports` writes the text."""
 
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow, rank
 

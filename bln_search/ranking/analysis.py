@@ -1,21 +1,34 @@
-"""All that is worked out of a study once it has ended, as it is kept."""
+"""Everything computed from the results of a completed study, as stored."""
 
 from __future__ import annotations
 
+from pydantic import Field
+
 from bln_search.ranking.comparison import Comparison
-from bln_search.ranking.per_layer import LayerResult
-from bln_search.ranking.selection.baseline_check import Doubt
+from bln_search.ranking.per_layer import PerLayerResult
+from bln_search.ranking.selection.baseline_check import NoBetterThanClassPrior
 from bln_search.ranking.selection.recommendation import Recommendation
-from bln_search.ranking.selection.selection_bias import Selection
-from bln_search.ranking.stored_model import Kept
+from bln_search.ranking.selection.selected_row import SelectedRowPerformance
+from bln_search.ranking.stored_model import StoredModel
 from bln_search.ranking.study_effects import ConditionEffects, VarianceShares
 
-FORMAT = 4
-"""Of what is kept; another version's is worked out anew."""
+ANALYSIS_FORMAT = 4
+"""Version of the stored form; an analysis of another version is computed again."""
 
 
-class MeasuredLatency(Kept):
-    """Seconds for one mini-batch of a network under a configuration: median and quartiles of `passes`."""
+class MeasuredLatency(StoredModel):
+    """Time of a forward pass of one mini-batch under one configuration.
+
+    Attributes:
+        arm: Label of the arm.
+        point: Point of the search space as JSON; empty without a space.
+        configuration: Inference configuration.
+        batch_size: Examples per mini-batch.
+        seconds: Median.
+        lower: Lower quartile, seconds.
+        upper: Upper quartile, seconds.
+        passes: Number of timed passes.
+    """
 
     arm: str
     point: str
@@ -28,28 +41,38 @@ class MeasuredLatency(Kept):
 
     @property
     def throughput(self) -> float:
-        """Examples a second."""
+        """Examples per second."""
         return self.batch_size / self.seconds
 
 
-class Analysis(Kept):
-    """What a study's results say, on the split that decides.
+class Analysis(StoredModel):
+    """Statistics of a study's results on the split that decides the ranking.
 
-    comparison: None where rows cannot be compared; `reason` says why. doubt: arms that do no better than guessing.
-    effects, shares: of the arms and points of the compared rows, on every split and metric. latencies: measured on
-    `device` with `threads`, nothing else of the study running. layers: per-layer configurations, one for each arm and
-    point; layers_reason: why they are missing where they were asked for.
+    Attributes:
+        comparison: None where rows cannot be compared, see `reason`.
+        selection: Performance of the first row on the other split.
+        recommendation: None where rows cannot be compared.
+        no_better_than_class_prior: Arms without a row better than the class-prior baseline; None where there are none
+            or the baseline is unknown.
+        effects: Factorial effects for the arms and points of the compared rows, on every split and metric.
+        shares: Variance shares for the same.
+        latencies: Measured on `device` with `threads` threads while nothing else of the study ran.
+        device: Device of the latencies.
+        threads: Threads of the latencies.
+        layers: Results of the per-layer searches, one for each arm and point.
+        layers_reason: Why requested per-layer results are missing.
+        reason: Why there is no comparison.
     """
 
     comparison: Comparison | None = None
-    selection: Selection | None = None
+    selection: SelectedRowPerformance | None = None
     recommendation: Recommendation | None = None
-    doubt: Doubt | None = None
+    no_better_than_class_prior: NoBetterThanClassPrior | None = Field(default=None, alias="doubt")
     effects: tuple[ConditionEffects, ...] = ()
     shares: tuple[VarianceShares, ...] = ()
     latencies: tuple[MeasuredLatency, ...] = ()
     device: str | None = None
     threads: int | None = None
-    layers: tuple[LayerResult, ...] = ()
+    layers: tuple[PerLayerResult, ...] = ()
     layers_reason: str | None = None
     reason: str | None = None

@@ -1,19 +1,29 @@
-"""What a comparison of rows found, as it is kept and shown; `bln_search.ranking.paired` makes it."""
+"""Results of a comparison of rows, as stored and reported; computed by `bln_search.ranking.paired`."""
 
 from __future__ import annotations
 
+from pydantic import Field
+
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate, Split
-from bln_search.ranking.leaderboard import Candidate
+from bln_search.core.records import RowKey
 from bln_search.ranking.statistics.intervals import ALPHA
-from bln_search.ranking.stored_model import Kept
+from bln_search.ranking.stored_model import StoredModel
 
-MOST_ROWS = 40
-"""Rows that are compared with one another: the best so many."""
+MAX_COMPARED_ROWS = 40
+"""Number of rows, from the best one down, that are compared with one another."""
 
 
-class Difference(Kept):
-    """Mean of the first row less that of the second, its 95 % interval, p, and p after Holm over all pairs."""
+class MeanDifference(StoredModel):
+    """Mean difference of two rows (first − second) with its 95 % confidence interval.
+
+    Attributes:
+        mean: Mean difference, nats or fraction.
+        low: Lower end of the confidence interval.
+        high: Upper end of the confidence interval.
+        p: Two-sided p value.
+        adjusted: p value after Holm's correction over all pairs.
+    """
 
     mean: float
     low: float
@@ -22,29 +32,51 @@ class Difference(Kept):
     adjusted: float
 
 
-class ComparedPair(Kept):
-    """Two rows by their place. Differences are over seeds and examples; the lists hold p by seed, after Holm."""
+class ComparedPair(StoredModel):
+    """Comparison of two rows.
+
+    Attributes:
+        first: Index of the row with the lower mean loss.
+        second: Index of the other row.
+        loss: Difference of mean losses (nats) over seeds and examples.
+        accuracy: Difference of mean accuracies (fraction) over seeds and examples.
+        mcnemar: p values of McNemar's test by seed, after Holm's correction over the pairs of that seed.
+        wilcoxon: The same of the Wilcoxon signed-rank test.
+        permutation: The same of the paired permutation test.
+    """
 
     first: int
     second: int
-    loss: Difference
-    accuracy: Difference
+    loss: MeanDifference
+    accuracy: MeanDifference
     mcnemar: tuple[float, ...]
     wilcoxon: tuple[float, ...]
     permutation: tuple[float, ...]
 
     @property
-    def apart(self) -> bool:
-        """Is the difference of their losses more than chance?"""
+    def is_significant(self) -> bool:
+        """Whether mean losses differ significantly (5 %, Holm)."""
         return self.loss.adjusted < ALPHA
 
 
-class ComparedRow(Kept):
-    """A row of the table and where it may stand.
+class ComparedRow(StoredModel):
+    """A row with its position in a comparison.
 
-    letters: two rows that share one cannot be told apart; None where there are too many groups. shares_first: neither
-    it nor any row above it is told from the best row. lowest_rank, highest_rank: where it may stand. mean_rank: over
-    seeds. first_share: how often it comes first when seeds and examples are drawn anew.
+    Attributes:
+        arm: Label of the arm.
+        point: Point of the search space as JSON; empty without a space.
+        configuration: Inference configuration.
+        estimate: Population estimate; None where the configuration reads no population value.
+        batch_size: Inference mini-batch size.
+        loss: Mean loss over seeds and examples, nats.
+        accuracy: Mean accuracy over seeds and examples, fraction.
+        letters: Compact letter display: rows that share a letter do not differ significantly. None where there are too
+            many groups.
+        in_top_group: Whether neither this row nor any row above it differs significantly from the best row.
+        lowest_rank: Lower end of the simultaneous 95 % confidence interval of the rank.
+        highest_rank: Upper end of that interval.
+        mean_rank: Mean rank over seeds; None for fewer than two seeds or three rows.
+        first_share: Share of bootstrap draws of seeds and examples in which the row has the lowest mean loss.
     """
 
     arm: str
@@ -55,27 +87,26 @@ class ComparedRow(Kept):
     loss: float
     accuracy: float
     letters: str | None
-    shares_first: bool
+    in_top_group: bool = Field(alias="shares_first")
     lowest_rank: int
     highest_rank: int
     mean_rank: float | None
     first_share: float
 
     @property
-    def group(self) -> str:
-        """What a table shows: the letters; where there are too many, a mark for those that share the first place."""
-        return self.letters or ("=" if self.shares_first else "")
-
-    @property
-    def candidate(self) -> Candidate:
-        """Its key in a table."""
-        return self.arm, self.point, InferenceConfiguration(self.configuration), self.estimate, self.batch_size
+    def key(self) -> RowKey:
+        """Identity of the row."""
+        configuration = InferenceConfiguration(self.configuration)
+        return RowKey(self.arm, self.point, configuration, self.estimate, self.batch_size)
 
 
-class FriedmanTest(Kept):
-    """Do rows rank differently over seeds? Mean ranks further apart than the critical difference do (Nemenyi).
+class FriedmanTest(StoredModel):
+    """Friedman's test of equal ranks, with seeds as blocks and examples fixed.
 
-    Examples are not drawn anew: what it finds may be so on these examples only.
+    Attributes:
+        statistic: Chi-squared statistic.
+        p: p value.
+        critical_difference: Difference of mean ranks beyond which rows differ significantly (Nemenyi, 5 %).
     """
 
     statistic: float
@@ -83,17 +114,27 @@ class FriedmanTest(Kept):
     critical_difference: float
 
 
-class Comparison(Kept):
-    """Rows of one table compared on one split, best first.
+class Comparison(StoredModel):
+    """Rows of one leaderboard compared with one another on one split, by increasing mean loss.
 
-    left_out: rows of the table that were not compared. optimism: by how much the best row's mean loss is optimistic
-    because it was selected for it (selection bias). draws, flips: of the bootstrap and of the permutation test.
+    Attributes:
+        split: Split on which rows are compared.
+        seeds: Number of seeds.
+        examples: Number of examples.
+        not_compared: Number of ranked rows that are not part of the comparison.
+        rows: Compared rows.
+        pairs: All pairs of compared rows.
+        friedman: None for fewer than two seeds or three rows.
+        optimism: Selection bias of the best row: expected amount (nats) by which its mean loss is too low because it
+            was selected for a low mean loss.
+        draws: Number of bootstrap draws.
+        flips: Number of random sign flips of the permutation test.
     """
 
     split: Split
     seeds: int
     examples: int
-    left_out: int
+    not_compared: int = Field(alias="left_out")
     rows: tuple[ComparedRow, ...]
     pairs: tuple[ComparedPair, ...]
     friedman: FriedmanTest | None
@@ -102,16 +143,16 @@ class Comparison(Kept):
     flips: int
 
     @property
-    def sharing_first(self) -> tuple[ComparedRow, ...]:
-        """The best row, and those behind it until the first that is told from it."""
-        return tuple(row for row in self.rows if row.shares_first)
+    def top_group(self) -> tuple[ComparedRow, ...]:
+        """The best row and the rows below it, up to the first that differs significantly from it."""
+        return tuple(row for row in self.rows if row.in_top_group)
 
     @property
-    def too_varied(self) -> int:
-        """How many rows further down vary so much that they are not told from the best, either."""
-        sharing = len(self.sharing_first)
-        return sum(one.first == 0 and not one.apart and one.second >= sharing for one in self.pairs)
+    def inconclusive_below(self) -> int:
+        """Number of rows below the top group whose large variance prevents a significant difference to the best row."""
+        size = len(self.top_group)
+        return sum(pair.first == 0 and not pair.is_significant and pair.second >= size for pair in self.pairs)
 
     def pair(self, first: int, second: int) -> ComparedPair | None:
-        """The comparison of two rows by their place, the upper one first."""
-        return next((one for one in self.pairs if (one.first, one.second) == (first, second)), None)
+        """The comparison of two rows by index, the one of lower mean loss first; None where they were not compared."""
+        return next((pair for pair in self.pairs if (pair.first, pair.second) == (first, second)), None)

@@ -1,4 +1,4 @@
-"""Evaluations gathered by what they were made under, seed by seed."""
+"""Group evaluations by row and by evaluation condition."""
 
 from __future__ import annotations
 
@@ -7,15 +7,23 @@ from dataclasses import dataclass
 
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate, Split
-from bln_search.ranking.leaderboard import Candidate, Scored
+from bln_search.core.records import RowKey
+from bln_search.ranking.leaderboard import TrialEvaluation
 
-Losses = dict[int, float]
+LossBySeed = dict[int, float]
 """Mean loss (nats) by seed."""
 
 
 @dataclass(frozen=True, order=True)
 class Condition:
-    """What all configurations of a network share; estimate: of those that read a population value."""
+    """What all configurations of a network share in an evaluation.
+
+    Attributes:
+        arm: Label of the arm.
+        point: Point of the search space as JSON; empty without a space.
+        estimate: Population estimate of the configurations that read a population value; None where none does.
+        batch_size: Inference mini-batch size.
+    """
 
     arm: str
     point: str
@@ -23,46 +31,46 @@ class Condition:
     batch_size: int
 
 
-def losses_by_candidate(scored: Iterable[Scored], split: Split) -> dict[Candidate, Losses]:
-    """Losses of every row of the table; those without a value are left out."""
-    found: dict[Candidate, Losses] = {}
-    for one in scored:
-        evaluation = one.evaluation
+def losses_by_row(evaluations: Iterable[TrialEvaluation], split: Split) -> dict[RowKey, LossBySeed]:
+    """Losses of every row on `split`; evaluations without a loss are omitted."""
+    losses: dict[RowKey, LossBySeed] = {}
+    for item in evaluations:
+        evaluation = item.evaluation
         key = evaluation.key
         if key.split is split and evaluation.loss is not None:
-            candidate = (one.arm, one.point, key.configuration, key.estimate, key.batch_size)
-            found.setdefault(candidate, {})[one.seed] = evaluation.loss
-    return found
+            losses.setdefault(RowKey.of(item.arm, item.point, key), {})[item.seed] = evaluation.loss
+    return losses
 
 
 def losses_by_condition(
-    losses: dict[Candidate, Losses],
-) -> dict[Condition, dict[InferenceConfiguration, Losses]]:
+    losses: dict[RowKey, LossBySeed],
+) -> dict[Condition, dict[InferenceConfiguration, LossBySeed]]:
     """Losses of every configuration under each condition.
 
-    A configuration that reads no population value was evaluated once and stands under every estimate. One that lacks
-    seeds which others under the condition have is left out: its mean would be of other networks.
+    A configuration that reads no population value is evaluated once and listed under every estimate. A configuration
+    that lacks seeds which others have under the condition is omitted: its mean would be over other networks.
     """
-    conditions: dict[Condition, dict[InferenceConfiguration, Losses]] = {}
-    without: dict[tuple[str, str, int], dict[InferenceConfiguration, Losses]] = {}
-    for (arm, point, configuration, estimate, batch_size), values in losses.items():
-        if estimate is None:
-            without.setdefault((arm, point, batch_size), {})[configuration] = values
+    conditions: dict[Condition, dict[InferenceConfiguration, LossBySeed]] = {}
+    without_population: dict[tuple[str, str, int], dict[InferenceConfiguration, LossBySeed]] = {}
+    for key, by_seed in losses.items():
+        if key.estimate is None:
+            of_network = without_population.setdefault((key.arm, key.point, key.batch_size), {})
+            of_network[key.configuration] = by_seed
         else:
-            condition = Condition(arm, point, estimate, batch_size)
-            conditions.setdefault(condition, {})[configuration] = values
-    for condition, under in conditions.items():
-        under.update(without.get((condition.arm, condition.point, condition.batch_size), {}))
-    known = {(one.arm, one.point, one.batch_size) for one in conditions}
-    for (arm, point, batch_size), alone in without.items():
-        if (arm, point, batch_size) not in known:
-            conditions[Condition(arm, point, None, batch_size)] = alone
-    return {one: _with_every_seed(conditions[one]) for one in sorted(conditions, key=_order)}
+            condition = Condition(key.arm, key.point, key.estimate, key.batch_size)
+            conditions.setdefault(condition, {})[key.configuration] = by_seed
+    for condition, by_configuration in conditions.items():
+        by_configuration.update(without_population.get((condition.arm, condition.point, condition.batch_size), {}))
+    with_estimate = {(condition.arm, condition.point, condition.batch_size) for condition in conditions}
+    for (arm, point, batch_size), by_configuration in without_population.items():
+        if (arm, point, batch_size) not in with_estimate:
+            conditions[Condition(arm, point, None, batch_size)] = by_configuration
+    return {condition: _with_every_seed(conditions[condition]) for condition in sorted(conditions, key=_order)}
 
 
-def _with_every_seed(losses: dict[InferenceConfiguration, Losses]) -> dict[InferenceConfiguration, Losses]:
-    every = set().union(*losses.values())
-    return {one: values for one, values in losses.items() if values.keys() == every}
+def _with_every_seed(losses: dict[InferenceConfiguration, LossBySeed]) -> dict[InferenceConfiguration, LossBySeed]:
+    seeds = set().union(*losses.values())
+    return {configuration: by_seed for configuration, by_seed in losses.items() if by_seed.keys() == seeds}
 
 
 def _order(condition: Condition) -> tuple[str, str, str, int]:

@@ -1,4 +1,4 @@
-"""The ranked table: one row for each arm, point, configuration, population estimate and inference batch size."""
+"""The leaderboard: one row for each arm, point, configuration, population estimate and inference batch size."""
 
 from __future__ import annotations
 
@@ -9,14 +9,21 @@ from dataclasses import dataclass, replace
 
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate, Split
-from bln_search.core.records import Evaluation
+from bln_search.core.records import Evaluation, RowKey
 from bln_search.core.states import EvaluationState
-from bln_search.specs.space import written_label
+from bln_search.specs.space import format_point_json
 
 
 @dataclass(frozen=True)
-class Scored:
-    """An evaluation of one seed of one arm; point: of the study's space as JSON with sorted keys, empty without one."""
+class TrialEvaluation:
+    """An evaluation of the network of one trial.
+
+    Attributes:
+        arm: Label of the arm.
+        seed: Seed of the trial.
+        evaluation: Its result.
+        point: Point of the search space as JSON with sorted keys; empty without a space.
+    """
 
     arm: str
     seed: int
@@ -25,32 +32,55 @@ class Scored:
 
 
 @dataclass(frozen=True)
-class Summary:
-    """Mean and standard deviation over seeds; the deviation (n - 1 in the denominator) is None for one seed."""
+class MeanStd:
+    """Mean and standard deviation over seeds (n − 1 in the denominator); the deviation is None for one seed."""
 
     mean: float
     deviation: float | None
 
     @staticmethod
-    def of(values: list[float]) -> Summary:
-        """Of at least one value."""
-        if min(values) == max(values):  # no rounding of a mean makes a deviation of equal values
-            return Summary(values[0], None if len(values) < 2 else 0.0)
+    def of(values: list[float]) -> MeanStd:
+        """Mean and standard deviation of one value or more."""
+        if min(values) == max(values):  # rounding of the mean must not make the deviation of equal values positive
+            return MeanStd(values[0], None if len(values) < 2 else 0.0)
         mean = math.fsum(values) / len(values)
-        return Summary(mean, math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)))
+        return MeanStd(mean, math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)))
 
 
 @dataclass(frozen=True)
-class SplitFigures:
+class SplitMetrics:
     """Loss (nats) and accuracy (fraction) on one split."""
 
-    loss: Summary
-    accuracy: Summary
+    loss: MeanStd
+    accuracy: MeanStd
+
+
+@dataclass(frozen=True)
+class MissingSeeds:
+    """A row has evaluations on `split` under `evaluated` seeds, fewer than the `required` number."""
+
+    split: Split
+    evaluated: int
+    required: int
 
 
 @dataclass(frozen=True)
 class LeaderboardRow:
-    """One candidate. `rank` is None for a row that is not measured under every seed; `reason` says why."""
+    """A row of the leaderboard.
+
+    Attributes:
+        rank: None for a row that is not measured under every seed.
+        arm: Label of the arm.
+        configuration: Inference configuration.
+        estimate: Population estimate; None where the configuration reads no population value.
+        batch_size: Inference mini-batch size.
+        state: The worst state of its evaluations on the split that decides the ranking.
+        seeds: Number of seeds with evaluations.
+        metrics: Loss and accuracy by split.
+        reason: Why it is undefined or diverged, as its evaluation says.
+        point: Point of the search space as JSON; empty without a space.
+        missing_seeds: None where no seed is missing.
+    """
 
     rank: int | None
     arm: str
@@ -59,92 +89,104 @@ class LeaderboardRow:
     batch_size: int
     state: EvaluationState
     seeds: int
-    figures: dict[Split, SplitFigures]
+    metrics: dict[Split, SplitMetrics]
     reason: str | None
     point: str = ""
+    missing_seeds: MissingSeeds | None = None
 
     @property
-    def candidate(self) -> Candidate:
-        """What the row is of."""
-        return self.arm, self.point, self.configuration, self.estimate, self.batch_size
+    def key(self) -> RowKey:
+        """Identity of the row."""
+        return RowKey(self.arm, self.point, self.configuration, self.estimate, self.batch_size)
 
     @property
     def parameters(self) -> str:
-        """The point for people."""
-        return written_label(self.point)
+        """The point as people read it."""
+        return format_point_json(self.point)
 
 
 @dataclass(frozen=True)
 class Leaderboard:
-    """Ranked rows, then diverged and undefined ones. `ranked_on` is the split that decided the order."""
+    """Ranked rows, then rows without a rank. `ranked_on` is the split that decides the order."""
 
     ranked_on: Split
     rows: tuple[LeaderboardRow, ...]
 
     @property
     def best(self) -> LeaderboardRow | None:
-        """The first row, None where nothing was measured."""
+        """The first row; None where no row is ranked."""
         return self.rows[0] if self.rows and self.rows[0].rank else None
 
     @property
-    def warning(self) -> str | None:
-        """What a reader must know before believing the order."""
-        return RANKED_ON_TEST if self.ranked_on is Split.TEST else None
+    def is_ranked_on_test(self) -> bool:
+        """Whether the test split decides the order, so that test figures of the first row are optimistic."""
+        return self.ranked_on is Split.TEST
 
 
-RANKED_ON_TEST = "ranked on the test split, as the published tables are: the first row's test figures are optimistic"
-
-Candidate = tuple[str, str, InferenceConfiguration, PopulationEstimate | None, int]
-_LAST = {EvaluationState.MEASURED: 0, EvaluationState.DIVERGED: 1, EvaluationState.UNDEFINED: 2}
+_STATE_ORDER = {EvaluationState.MEASURED: 0, EvaluationState.DIVERGED: 1, EvaluationState.UNDEFINED: 2}
 
 
-def rank(scored: Iterable[Scored], ranked_on: Split = Split.VALIDATION, seeds: int | None = None) -> Leaderboard:
-    """Order candidates by mean loss on `ranked_on`, then by higher mean accuracy; equal figures share a rank.
+def rank(
+    evaluations: Iterable[TrialEvaluation], ranked_on: Split = Split.VALIDATION, seeds: int | None = None
+) -> Leaderboard:
+    """Order rows by mean loss on `ranked_on`, then by higher mean accuracy; equal rows share a rank.
 
-    seeds: how many each candidate must have; by default as many as the candidate that has most. One that is undefined
-    or diverged under any seed on `ranked_on`, or lacks seeds, is not ranked and stands behind the others with its
-    reason. What happened on other splits has no say. Raises ValueError for two evaluations of one candidate under the
-    same seed on the same split.
+    A row that is undefined or diverged under any seed on `ranked_on`, or lacks seeds, is not ranked and follows the
+    ranked ones with its reason. Evaluations on other splits have no influence on the order.
+
+    Args:
+        evaluations: Evaluations of all rows.
+        ranked_on: Split that decides the order.
+        seeds: Number of seeds a ranked row must have; by default the largest number any row has.
+
+    Raises:
+        ValueError: A row has two evaluations under the same seed on the same split.
     """
-    candidates: dict[Candidate, list[Scored]] = {}
-    for one in scored:
-        key = one.evaluation.key
-        candidate = (one.arm, one.point, key.configuration, key.estimate, key.batch_size)
-        candidates.setdefault(candidate, []).append(one)
-    wanted = seeds or max((len({one.seed for one in members}) for members in candidates.values()), default=0)
-    rows = [_row(candidate, members, ranked_on, wanted) for candidate, members in candidates.items()]
+    by_row: dict[RowKey, list[TrialEvaluation]] = {}
+    for item in evaluations:
+        by_row.setdefault(RowKey.of(item.arm, item.point, item.evaluation.key), []).append(item)
+    required = seeds or max((len({item.seed for item in members}) for members in by_row.values()), default=0)
+    rows = [_row(key, members, ranked_on, required) for key, members in by_row.items()]
     rows.sort(key=lambda row: _order(row, ranked_on))
     return Leaderboard(ranked_on, tuple(_with_ranks(rows, ranked_on)))
 
 
-def _row(candidate: Candidate, members: list[Scored], ranked_on: Split, wanted: int) -> LeaderboardRow:
+def _row(key: RowKey, members: list[TrialEvaluation], ranked_on: Split, required: int) -> LeaderboardRow:
     by_split: dict[Split, list[Evaluation]] = {}
-    deciding = set()
+    seeds_on_split = set()
     _check_seeds(members)
-    for one in members:
-        split = one.evaluation.key.split
-        by_split.setdefault(split, []).append(one.evaluation)
+    for item in members:
+        split = item.evaluation.key.split
+        by_split.setdefault(split, []).append(item.evaluation)
         if split is ranked_on:
-            deciding.add(one.seed)
-    judged = by_split.get(ranked_on) or [one.evaluation for one in members]
-    worst = max(judged, key=lambda evaluation: _LAST[evaluation.state])
-    found = len(deciding)
-    reason = worst.reason
-    if worst.state is EvaluationState.MEASURED and found < wanted:
-        reason = f"evaluated on {ranked_on} under {found} of {wanted} seeds"
-    figures: dict[Split, SplitFigures] = {}
-    if worst.state is EvaluationState.MEASURED:
+            seeds_on_split.add(item.seed)
+    deciding = by_split.get(ranked_on) or [item.evaluation for item in members]
+    worst = max(deciding, key=lambda evaluation: _STATE_ORDER[evaluation.state])
+    is_measured = worst.state is EvaluationState.MEASURED
+    evaluated = len(seeds_on_split)
+    metrics: dict[Split, SplitMetrics] = {}
+    if is_measured:
         for split in (Split.VALIDATION, Split.TEST):
-            summary = _figures(by_split.get(split, []))
-            figures |= {} if summary is None else {split: summary}
-    arm, point, configuration, estimate, batch_size = candidate
-    seeds = len({one.seed for one in members})
-    return LeaderboardRow(None, arm, configuration, estimate, batch_size, worst.state, seeds, figures, reason, point)
+            of_split = _metrics(by_split.get(split, []))
+            metrics |= {} if of_split is None else {split: of_split}
+    return LeaderboardRow(
+        rank=None,
+        arm=key.arm,
+        configuration=key.configuration,
+        estimate=key.estimate,
+        batch_size=key.batch_size,
+        state=worst.state,
+        seeds=len({item.seed for item in members}),
+        metrics=metrics,
+        reason=worst.reason,
+        point=key.point,
+        missing_seeds=MissingSeeds(ranked_on, evaluated, required) if is_measured and evaluated < required else None,
+    )
 
 
-def _check_seeds(members: list[Scored]) -> None:
-    """Two evaluations under one seed are no two seeds: their mean and deviation would be neither's."""
-    counts = Counter((one.seed, one.evaluation.key.split) for one in members)
+def _check_seeds(members: list[TrialEvaluation]) -> None:
+    """Refuse two evaluations under one seed: mean and deviation would count it as two seeds."""
+    counts = Counter((item.seed, item.evaluation.key.split) for item in members)
     (seed, split), count = counts.most_common(1)[0]
     if count > 1:
         key = members[0].evaluation.key
@@ -154,31 +196,34 @@ def _check_seeds(members: list[Scored]) -> None:
         )
 
 
-def _figures(evaluations: list[Evaluation]) -> SplitFigures | None:
-    """Means over seeds; None unless every one is measured."""
-    losses = [one.loss for one in evaluations if one.loss is not None]
-    accuracies = [one.accuracy for one in evaluations if one.accuracy is not None]
+def _metrics(evaluations: list[Evaluation]) -> SplitMetrics | None:
+    """Means over seeds; None unless every evaluation is measured."""
+    losses = [item.loss for item in evaluations if item.loss is not None]
+    accuracies = [item.accuracy for item in evaluations if item.accuracy is not None]
     if not evaluations or len(losses) < len(evaluations):
         return None
-    return SplitFigures(Summary.of(losses), Summary.of(accuracies))
+    return SplitMetrics(MeanStd.of(losses), MeanStd.of(accuracies))
+
+
+def _can_be_ranked(row: LeaderboardRow, split: Split) -> bool:
+    return row.reason is None and row.missing_seeds is None and split in row.metrics
 
 
 def _order(row: LeaderboardRow, split: Split) -> tuple[int, bool, float, float, str, str, str, str, int]:
-    figures = row.figures.get(split)
-    loss, accuracy = (figures.loss.mean, -figures.accuracy.mean) if figures else (0.0, 0.0)
-    lacking = row.reason is not None or figures is None
-    place = _LAST[row.state], lacking, loss, accuracy
-    return *place, row.arm, row.point, str(row.configuration), row.estimate or "", row.batch_size
+    metrics = row.metrics.get(split)
+    loss, accuracy = (metrics.loss.mean, -metrics.accuracy.mean) if metrics else (0.0, 0.0)
+    position = _STATE_ORDER[row.state], not _can_be_ranked(row, split), loss, accuracy
+    return *position, row.arm, row.point, str(row.configuration), row.estimate or "", row.batch_size
 
 
 def _with_ranks(rows: list[LeaderboardRow], split: Split) -> Iterable[LeaderboardRow]:
-    position, previous = 0, None
-    for place, row in enumerate(rows, start=1):
-        figures = row.figures.get(split)
-        if row.state is not EvaluationState.MEASURED or row.reason is not None or figures is None:
+    current_rank, previous = 0, None
+    for position, row in enumerate(rows, start=1):
+        metrics = row.metrics.get(split)
+        if row.state is not EvaluationState.MEASURED or not _can_be_ranked(row, split) or metrics is None:
             yield row
             continue
-        present = figures.loss.mean, figures.accuracy.mean
-        if present != previous:
-            position, previous = place, present
-        yield replace(row, rank=position)
+        means = metrics.loss.mean, metrics.accuracy.mean
+        if means != previous:
+            current_rank, previous = position, means
+        yield replace(row, rank=current_rank)

@@ -1,4 +1,4 @@
-"""Per-layer configurations of the trained networks of a study: what was found, what of it was confirmed, and where."""
+"""Results of per-layer searches over the trained networks of an arm, as stored and reported."""
 
 from __future__ import annotations
 
@@ -9,30 +9,43 @@ from pydantic import BeforeValidator, Field
 
 from bln_search.core.enums import LayerScope, LayerSearch, PopulationEstimate
 from bln_search.ranking.statistics.intervals import ALPHA
-from bln_search.ranking.stored_model import Kept
+from bln_search.ranking.stored_model import StoredModel
 
 
-def _read(value: Any) -> Any:
+def _infinity_if_null(value: Any) -> Any:
     return math.inf if value is None else value
 
 
-Loss = Annotated[float, BeforeValidator(_read)]
-"""May be infinite; JSON, which has no word for that, says null."""
+Loss = Annotated[float, BeforeValidator(_infinity_if_null)]
+"""Loss in nats; infinity, which JSON cannot represent, is written as null."""
 
 
-class LayerChoice(Kept):
-    """What is chosen once: the word of a layer, or of several tied together. left_out: why options have no value."""
+class LayerChoice(StoredModel):
+    """A choice of the search: the configuration of one layer, or of several tied layers.
+
+    Attributes:
+        name: Name of the choice.
+        layers: Names of its layers.
+        options: Options to choose from.
+        excluded: Options without a value, each with the reason.
+    """
 
     name: str
     layers: tuple[str, ...]
     options: tuple[str, ...]
-    left_out: dict[str, str] = Field(default_factory=dict)
+    excluded: dict[str, str] = Field(default_factory=dict, alias="left_out")
 
 
-class LayerRow(Kept):
-    """A per-layer configuration (words with dots between) over networks: means, and half of their 95 % t intervals.
+class PerLayerRow(StoredModel):
+    """A per-layer configuration with its means over networks.
 
-    For a uniform configuration it is the one word that all layers follow. networks: how many; half None for one.
+    Attributes:
+        configuration: Configurations of the layers separated by dots; of a uniform one that of all layers.
+        loss: Mean loss, nats.
+        loss_half: Half the width of its 95 % t interval; None for one network.
+        accuracy: Mean accuracy, fraction.
+        accuracy_half: Half the width of its 95 % t interval; None for one network.
+        networks: Number of networks.
     """
 
     configuration: str
@@ -43,10 +56,18 @@ class LayerRow(Kept):
     networks: int
 
 
-class SwitchEffect(Kept):
-    """Mean loss with a switch of a choice at T less that at F, over networks, with half of its 95 % t interval.
+class LayerSwitchEffect(StoredModel):
+    """Mean loss (nats) with a switch of a choice at T minus that with the switch at F, over networks.
 
-    Averaged over everything else that was enumerated; where the space was searched, around the best configuration.
+    It is averaged over all other choices where all configurations were enumerated, and taken around the best
+    configuration where the space was searched.
+
+    Attributes:
+        choice: Name of the choice.
+        statistic: Statistic of the switch.
+        loss: Mean effect, nats.
+        half: Half the width of its 95 % t interval; None for one network.
+        networks: Number of networks.
     """
 
     choice: str
@@ -57,18 +78,32 @@ class SwitchEffect(Kept):
 
     @property
     def excludes_zero(self) -> bool:
-        """Is nothing too little to explain it? False where that is not known."""
+        """Whether the confidence interval excludes 0; False where it is unknown."""
         return self.half is not None and abs(self.loss) > self.half
 
 
-class NetworkChoice(Kept):
-    """One trained network: what was chosen for it, and what that is worth on examples that had no part in choosing.
+class NetworkChoice(StoredModel):
+    """The configurations selected for one network, evaluated by cross-validation.
 
-    The validation examples are parted into folds; on each fold the configuration chosen on the others is judged, and
-    figures are means over all examples. apparent: on the examples that chose. loss, accuracy: confirmed, on the others.
-    uniform_…: the same of the best configuration that is alike in all layers. best, uniform: chosen on all examples.
-    evaluations: how many configurations were evaluated. test_…: best and uniform on the test split; a loss that is not
-    finite is None beside an accuracy.
+    Validation examples are divided into folds. The configuration selected on all other folds is evaluated on each fold;
+    values are means over all examples.
+
+    Attributes:
+        seed: Seed of the network.
+        evaluations: Number of evaluated configurations.
+        best: Per-layer configuration selected on all examples.
+        uniform: Uniform configuration selected on all examples.
+        chosen: Per-layer configuration selected for each fold.
+        apparent: Loss of the per-layer configuration on the examples that selected it.
+        loss: Loss of the per-layer configurations on held-out folds.
+        accuracy: Accuracy of the per-layer configurations on held-out folds.
+        uniform_apparent: Loss of the uniform configuration on the examples that selected it.
+        uniform_loss: Loss of the uniform configurations on held-out folds.
+        uniform_accuracy: Accuracy of the uniform configurations on held-out folds.
+        test_loss: Test loss of `best`; None where it is not finite or was not evaluated.
+        test_accuracy: Test accuracy of `best`; None where it was not evaluated.
+        test_uniform_loss: Test loss of `uniform`; None where it is not finite or was not evaluated.
+        test_uniform_accuracy: Test accuracy of `uniform`; None where it was not evaluated.
     """
 
     seed: int
@@ -88,18 +123,26 @@ class NetworkChoice(Kept):
     test_uniform_accuracy: float | None = None
 
     @property
-    def shrinkage(self) -> float:
-        """Confirmed loss less the apparent one: what choosing had made of luck."""
+    def selection_bias(self) -> float:
+        """Held-out loss minus apparent loss: how optimistic the apparent loss is."""
         return self.loss - self.apparent
 
     @property
     def difference(self) -> float:
-        """Confirmed loss less that of the best uniform configuration: negative where per-layer is better."""
+        """Held-out loss minus that of uniform configurations; negative where per-layer is better."""
         return self.loss - self.uniform_loss
 
 
-class ConfirmedDifference(Kept):
-    """Confirmed loss of per-layer choices less that of uniform ones, over seeds and examples, with a 95 % interval."""
+class ConfirmedDifference(StoredModel):
+    """Held-out loss of per-layer configurations minus that of uniform ones, over seeds and examples.
+
+    Attributes:
+        mean: Mean difference, nats.
+        low: Lower end of its 95 % confidence interval.
+        high: Upper end of its 95 % confidence interval.
+        p: Two-sided p value.
+        networks: Number of networks.
+    """
 
     mean: float
     low: float
@@ -108,23 +151,38 @@ class ConfirmedDifference(Kept):
     networks: int
 
     @property
-    def better(self) -> bool:
-        """Is per-layer better, by more than chance explains?"""
+    def is_better(self) -> bool:
+        """Whether per-layer configurations are significantly better (5 %)."""
         return self.p < ALPHA and self.mean < 0
 
     @property
-    def worse(self) -> bool:
-        """Is it worse, by more than chance explains?"""
+    def is_worse(self) -> bool:
+        """Whether per-layer configurations are significantly worse (5 %)."""
         return self.p < ALPHA and self.mean > 0
 
 
-class LayerResult(Kept):
-    """The networks of an arm at one point, searched layer by layer on validation.
+class PerLayerResult(StoredModel):
+    """Per-layer search over the networks of an arm at one point, on the validation split.
 
-    size: how many configurations there are, in decimal digits (it may be larger than programs count). examples: of the
-    validation split. rows: the best by mean loss over networks, of those that were evaluated for all of them; uniform:
-    the configurations alike in all layers. marginal: are effects averages over all configurations? unfinished: seeds
-    whose networks are still to be searched.
+    Attributes:
+        arm: Label of the arm.
+        point: Point of the search space as JSON; empty without a space.
+        scope: Which layers are tied.
+        search: Search algorithm.
+        estimate: Population estimate.
+        batch_size: Inference mini-batch size.
+        examples: Number of validation examples.
+        folds: Number of cross-validation folds.
+        size: Number of configurations in decimal digits; it may exceed the range of integers of other languages.
+        layers: Names of the normalization layers.
+        choices: Choices of the search.
+        networks: Searched networks.
+        rows: Best configurations by mean loss over networks, of those evaluated for every network.
+        uniform: Uniform configurations, by increasing mean loss.
+        effects: Effects of the switches.
+        marginal: Whether effects are averages over all configurations.
+        difference: None where networks were evaluated on different examples.
+        pending_seeds: Seeds whose networks are not searched yet.
     """
 
     arm: str
@@ -139,14 +197,14 @@ class LayerResult(Kept):
     layers: tuple[str, ...]
     choices: tuple[LayerChoice, ...]
     networks: tuple[NetworkChoice, ...]
-    rows: tuple[LayerRow, ...]
-    uniform: tuple[LayerRow, ...]
-    effects: tuple[SwitchEffect, ...]
+    rows: tuple[PerLayerRow, ...]
+    uniform: tuple[PerLayerRow, ...]
+    effects: tuple[LayerSwitchEffect, ...]
     marginal: bool
     difference: ConfirmedDifference | None
-    unfinished: tuple[int, ...] = ()
+    pending_seeds: tuple[int, ...] = Field(default=(), alias="unfinished")
 
     @property
-    def best(self) -> LayerRow | None:
-        """The first row."""
+    def best(self) -> PerLayerRow | None:
+        """The configuration of lowest mean loss; None where there is none."""
         return self.rows[0] if self.rows else None

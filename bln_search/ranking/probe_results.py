@@ -1,4 +1,4 @@
-"""Probes gathered by row and seed: how a row does at other batch sizes, after other epochs, in other company."""
+"""Probe results by row: performance at other batch sizes and epochs, and dependence on the mini-batch composition."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 from bln_search.core.enums import ProbeKind
-from bln_search.core.records import Probe
-from bln_search.ranking.leaderboard import Candidate
-from bln_search.ranking.statistics.intervals import Interval, interval_of
+from bln_search.core.records import Probe, RowKey
+from bln_search.ranking.statistics.intervals import ConfidenceInterval, t_interval
 
 
 @dataclass(frozen=True)
-class Probed:
-    """A probe of one seed of one arm at one point."""
+class TrialProbe:
+    """A probe of the network of one trial."""
 
     arm: str
     point: str
@@ -23,71 +23,80 @@ class Probed:
     probe: Probe
 
     @property
-    def row(self) -> Candidate:
-        """What was probed, without what the probe varies; the batch size is that of the probe."""
-        key = self.probe.key
-        return self.arm, self.point, key.configuration, key.estimate, key.batch_size
+    def row_key(self) -> RowKey:
+        """The row that was probed; its batch size is that of the probe."""
+        return RowKey.of(self.arm, self.point, self.probe.key)
 
 
 @dataclass(frozen=True)
 class AxisPoint:
-    """Mean loss and accuracy of a row at one batch size or epoch, with their intervals over seeds."""
+    """Mean loss (nats) and accuracy (fraction) over seeds at one batch size or epoch."""
 
     at: int
-    loss: Interval
-    accuracy: Interval
+    loss: ConfidenceInterval
+    accuracy: ConfidenceInterval
 
 
-Line = tuple[str, str, str, str]
-"""Arm, point, configuration and estimate (empty for none) of a curve."""
+class CurveKey(NamedTuple):
+    """Identity of a curve over batch sizes or epochs; `estimate` is empty where no population value is read."""
+
+    arm: str
+    point: str
+    configuration: str
+    estimate: str
 
 
-def curves(probed: Iterable[Probed], kind: ProbeKind) -> dict[Line, list[AxisPoint]]:
-    """Of every row a point at each batch size (`size`) or epoch (`epoch`), in order."""
-    found: dict[Line, dict[int, list[Probe]]] = {}
-    for one in probed:
-        probe = one.probe
+def probe_curves(probes: Iterable[TrialProbe], kind: ProbeKind) -> dict[CurveKey, list[AxisPoint]]:
+    """One curve for each row, by increasing batch size (`size`) or epoch (`epoch`)."""
+    grouped: dict[CurveKey, dict[int, list[Probe]]] = {}
+    for item in probes:
+        probe = item.probe
         if probe.kind is kind:
             key = probe.key
-            line = one.arm, one.point, str(key.configuration), key.estimate or ""
+            curve = CurveKey(item.arm, item.point, str(key.configuration), key.estimate or "")
             at = probe.epoch if kind is ProbeKind.EPOCH else key.batch_size
-            found.setdefault(line, {}).setdefault(at, []).append(probe)
+            grouped.setdefault(curve, {}).setdefault(at, []).append(probe)
     return {
-        line: [
-            AxisPoint(at, interval_of([one.loss for one in same]), interval_of([one.accuracy for one in same]))
+        curve: [
+            AxisPoint(at, t_interval([probe.loss for probe in same]), t_interval([probe.accuracy for probe in same]))
             for at, same in sorted(points.items())
         ]
-        for line, points in sorted(found.items())
+        for curve, points in sorted(grouped.items())
     }
 
 
 @dataclass(frozen=True)
 class Crossing:
-    """Two rows change places between two neighbouring values of an axis."""
+    """The best row changes between two neighbouring values of an axis."""
 
-    better_before: Line
-    better_after: Line
+    better_before: CurveKey
+    better_after: CurveKey
     between: tuple[int, int]
 
 
-def crossings(lines: Mapping[Line, list[AxisPoint]]) -> list[Crossing]:
-    """Where the row of lowest mean loss gives way to another along the axis; of those that have all seeds there."""
-    best: list[tuple[int, Line]] = []
-    for at in sorted({point.at for points in lines.values() for point in points}):
-        every = {line: point.loss for line, points in lines.items() for point in points if point.at == at}
-        seeds = max(one.n for one in every.values())
-        here = {line: one.mean for line, one in every.items() if one.n == seeds}
-        best.append((at, min(here, key=lambda line: (here[line], line))))
+def best_row_changes(curves: Mapping[CurveKey, list[AxisPoint]]) -> list[Crossing]:
+    """Intervals of the axis in which the row of lowest mean loss changes, among rows that have all seeds there."""
+    best: list[tuple[int, CurveKey]] = []
+    for at in sorted({point.at for points in curves.values() for point in points}):
+        losses = {curve: point.loss for curve, points in curves.items() for point in points if point.at == at}
+        seeds = max(loss.n for loss in losses.values())
+        means = {curve: loss.mean for curve, loss in losses.items() if loss.n == seeds}
+        best.append((at, min(means, key=lambda curve: (means[curve], curve))))
     return [Crossing(before, after, (low, high)) for (low, before), (high, after) in pairwise(best) if before != after]
 
 
 @dataclass(frozen=True)
-class Company:
-    """How much a row's answers depend on the rest of the mini-batch; means over seeds.
+class BatchDependence:
+    """How far outputs of a row depend on the other examples of the mini-batch; means over seeds.
 
-    deviation: how far an example's loss scatters over other mini-batches (nats). flips: share of examples whose
-    prediction changes. skewed_loss, skewed_flips: the same with mini-batches of one class. deterministic: by its
-    configuration no other example has a say.
+    Attributes:
+        loss: Mean loss over shuffled mini-batches, nats.
+        deviation: Standard deviation of the loss of an example over mini-batch compositions, nats.
+        flips: Share of examples whose prediction changes with the composition.
+        skewed_loss: Mean loss with mini-batches of a single class, nats.
+        skewed_flips: Share of examples whose prediction changes with mini-batches of a single class.
+        seeds: Number of seeds.
+        deterministic: Whether the configuration is independent of the mini-batch.
     """
 
     loss: float
@@ -99,28 +108,28 @@ class Company:
     deterministic: bool
 
 
-def company(probed: Iterable[Probed]) -> dict[Candidate, Company]:
-    """Of every row that was reshuffled."""
-    gathered: dict[Candidate, dict[ProbeKind, list[Probe]]] = {}
-    for one in probed:
-        if one.probe.kind in (ProbeKind.RESHUFFLED, ProbeKind.SKEWED):
-            gathered.setdefault(one.row, {}).setdefault(one.probe.kind, []).append(one.probe)
-    found = {}
-    for row, kinds in gathered.items():
-        mixed, skewed = kinds.get(ProbeKind.RESHUFFLED, []), kinds.get(ProbeKind.SKEWED, [])
-        if mixed:
-            found[row] = Company(
-                loss=statistics.fmean(one.loss for one in mixed),
-                deviation=_mean([one.deviation for one in mixed]),
-                flips=statistics.fmean(one.flips or 0.0 for one in mixed),
-                skewed_loss=_mean([one.loss for one in skewed]),
-                skewed_flips=_mean([one.flips for one in skewed]),
-                seeds=len(mixed),
-                deterministic=row[2].deterministic,
+def batch_dependence(probes: Iterable[TrialProbe]) -> dict[RowKey, BatchDependence]:
+    """Batch dependence of every row that was evaluated with shuffled mini-batches."""
+    grouped: dict[RowKey, dict[ProbeKind, list[Probe]]] = {}
+    for item in probes:
+        if item.probe.kind in (ProbeKind.RESHUFFLED, ProbeKind.SKEWED):
+            grouped.setdefault(item.row_key, {}).setdefault(item.probe.kind, []).append(item.probe)
+    results = {}
+    for row, kinds in grouped.items():
+        shuffled, skewed = kinds.get(ProbeKind.RESHUFFLED, []), kinds.get(ProbeKind.SKEWED, [])
+        if shuffled:
+            results[row] = BatchDependence(
+                loss=statistics.fmean(probe.loss for probe in shuffled),
+                deviation=_mean([probe.deviation for probe in shuffled]),
+                flips=statistics.fmean(probe.flips or 0.0 for probe in shuffled),
+                skewed_loss=_mean([probe.loss for probe in skewed]),
+                skewed_flips=_mean([probe.flips for probe in skewed]),
+                seeds=len(shuffled),
+                deterministic=row.is_deterministic,
             )
-    return found
+    return results
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
-    known = [one for one in values if one is not None]
+    known = [value for value in values if value is not None]
     return statistics.fmean(known) if known else None

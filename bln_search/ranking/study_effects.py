@@ -1,4 +1,4 @@
-"""What switches, population estimate, batch size and seed do to every metric of a study."""
+"""Factorial effects and variance shares of a study, for every metric and split."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ from collections.abc import Collection, Iterable, Mapping
 
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate, Split
+from bln_search.core.records import RowKey
 from bln_search.ranking.grouping import losses_by_condition
-from bln_search.ranking.leaderboard import Candidate, Scored
-from bln_search.ranking.statistics.eta_squared import Cell, shares
-from bln_search.ranking.statistics.factorial_effects import effects
-from bln_search.ranking.stored_model import Kept
+from bln_search.ranking.leaderboard import TrialEvaluation
+from bln_search.ranking.statistics.eta_squared import Cell, eta_squared
+from bln_search.ranking.statistics.factorial_effects import factorial_effects
+from bln_search.ranking.stored_model import StoredModel
 
 METRICS = ("loss", "accuracy")
-_SWITCHES = 4
+_MAX_INTERACTION_ORDER = 4
 
 
-class ConditionEffect(Kept):
-    """The metric with the switches at T less that at F (see `effects`), with its 95 % interval over seeds."""
+class ConditionEffect(StoredModel):
+    """A main effect or interaction (see `factorial_effects`) with its 95 % confidence interval over seeds."""
 
     switches: str
     mean: float
@@ -25,8 +26,8 @@ class ConditionEffect(Kept):
     high: float | None
 
 
-class ConditionEffects(Kept):
-    """Main effects and interactions of the switches of an arm under one condition, on one metric of one split."""
+class ConditionEffects(StoredModel):
+    """Main effects and interactions of the switches under one condition, for one metric on one split."""
 
     arm: str
     point: str
@@ -37,8 +38,8 @@ class ConditionEffects(Kept):
     effects: tuple[ConditionEffect, ...]
 
 
-class VarianceShares(Kept):
-    """Shares of the variance of a metric of an arm by factor, largest first, interactions and the rest last."""
+class VarianceShares(StoredModel):
+    """Shares of the variance of a metric by factor, in decreasing order, then interactions and the residual."""
 
     arm: str
     point: str
@@ -47,56 +48,69 @@ class VarianceShares(Kept):
     shares: tuple[tuple[str, float], ...]
 
 
-Figures = Mapping[Candidate, dict[int, float]]
+ValuesByRow = Mapping[RowKey, dict[int, float]]
+"""Values of one metric on one split, by row and seed."""
 
 
-def figures_by_row(scored: Iterable[Scored], rows: Collection[tuple[str, str]]) -> dict[tuple[Split, str], Figures]:
-    """Loss and accuracy of every row of these arms and points, by split and metric; rows without a value left out."""
-    found: dict[tuple[Split, str], dict[Candidate, dict[int, float]]] = {}
-    for one in scored:
-        key = one.evaluation.key
-        if (one.arm, one.point) not in rows or one.evaluation.loss is None or one.evaluation.accuracy is None:
+def values_by_row(
+    evaluations: Iterable[TrialEvaluation], arms_and_points: Collection[tuple[str, str]]
+) -> dict[tuple[Split, str], ValuesByRow]:
+    """Loss and accuracy of the rows of these arms and points, by split and metric; rows without a value are omitted."""
+    values: dict[tuple[Split, str], dict[RowKey, dict[int, float]]] = {}
+    for item in evaluations:
+        evaluation = item.evaluation
+        if (item.arm, item.point) not in arms_and_points or evaluation.loss is None or evaluation.accuracy is None:
             continue
-        candidate = (one.arm, one.point, key.configuration, key.estimate, key.batch_size)
-        for metric, value in zip(METRICS, (one.evaluation.loss, one.evaluation.accuracy), strict=True):
-            found.setdefault((key.split, metric), {}).setdefault(candidate, {})[one.seed] = value
-    return dict(sorted(found.items()))
+        row = RowKey.of(item.arm, item.point, evaluation.key)
+        for metric, value in zip(METRICS, (evaluation.loss, evaluation.accuracy), strict=True):
+            values.setdefault((evaluation.key.split, metric), {}).setdefault(row, {})[item.seed] = value
+    return dict(sorted(values.items()))
 
 
-def condition_effects(figures: Mapping[tuple[Split, str], Figures]) -> tuple[ConditionEffects, ...]:
-    """Of every condition, split and metric under which every configuration of the method has a value."""
-    found = []
-    for (split, metric), by_row in figures.items():
-        for condition, values in losses_by_condition(dict(by_row)).items():
-            every = effects(values, order=_SWITCHES)
-            if every is not None:
-                sizes = tuple(
-                    ConditionEffect(switches=one.name, mean=one.size.mean, low=one.size.low, high=one.size.high)
-                    for one in every
+def condition_effects(values: Mapping[tuple[Split, str], ValuesByRow]) -> tuple[ConditionEffects, ...]:
+    """Effects for every condition, split and metric for which all configurations of the method have a value."""
+    results = []
+    for (split, metric), by_row in values.items():
+        for condition, by_configuration in losses_by_condition(dict(by_row)).items():
+            effects = factorial_effects(by_configuration, order=_MAX_INTERACTION_ORDER)
+            if effects is not None:
+                results.append(
+                    ConditionEffects(
+                        arm=condition.arm,
+                        point=condition.point,
+                        estimate=condition.estimate,
+                        batch_size=condition.batch_size,
+                        split=split,
+                        metric=metric,
+                        effects=tuple(
+                            ConditionEffect(
+                                switches=effect.name, mean=effect.size.mean, low=effect.size.low, high=effect.size.high
+                            )
+                            for effect in effects
+                        ),
+                    )
                 )
-                about = {name: getattr(condition, name) for name in ("arm", "point", "estimate", "batch_size")}
-                found.append(ConditionEffects(**about, split=split, metric=metric, effects=sizes))
-    return tuple(found)
+    return tuple(results)
 
 
-def variance_shares(figures: Mapping[tuple[Split, str], Figures]) -> tuple[VarianceShares, ...]:
-    """Of every arm and point whose design is balanced."""
-    found = []
-    for (split, metric), by_row in figures.items():
-        for arm, point in dict.fromkeys((row[0], row[1]) for row in by_row):
+def variance_shares(values: Mapping[tuple[Split, str], ValuesByRow]) -> tuple[VarianceShares, ...]:
+    """Shares for every arm and point whose design is balanced."""
+    results = []
+    for (split, metric), by_row in values.items():
+        for arm, point in dict.fromkeys((row.arm, row.point) for row in by_row):
             cells: dict[Cell, float] = {
-                (configuration, estimate, batch_size, seed): value
-                for (label, at, configuration, estimate, batch_size), values in by_row.items()
-                if (label, at) == (arm, point) and _switched(configuration)
-                for seed, value in values.items()
+                (row.configuration, row.estimate, row.batch_size, seed): value
+                for row, by_seed in by_row.items()
+                if (row.arm, row.point) == (arm, point) and _is_switch_setting(row.configuration)
+                for seed, value in by_seed.items()
             }
-            parts = shares(cells)
-            if parts is not None:
-                named = tuple((one.name, one.share) for one in parts)
-                found.append(VarianceShares(arm=arm, point=point, split=split, metric=metric, shares=named))
-    return tuple(found)
+            shares = eta_squared(cells)
+            if shares is not None:
+                named = tuple((share.name, share.share) for share in shares)
+                results.append(VarianceShares(arm=arm, point=point, split=split, metric=metric, shares=named))
+    return tuple(results)
 
 
-def _switched(configuration: InferenceConfiguration) -> bool:
-    """The memory is no switch between population and mini-batch."""
+def _is_switch_setting(configuration: InferenceConfiguration) -> bool:
+    """Whether every source is the population or the mini-batch."""
     return not configuration.uses_memory

@@ -1,4 +1,4 @@
-"""Where something is written: versions, hardware and the git revision of the source."""
+"""Versions, hardware and git revision of the program that writes a report."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _PACKAGES = (
     "scikit-learn", "scipy", "sqlalchemy", "torch", "typer",
 )  # fmt: skip
 _SOURCE = Path(__file__).parents[2]
-_PATIENCE = 10
+_GIT_TIMEOUT = 10
 """Seconds."""
 
 
-def this_machine() -> dict[str, Any]:
-    """Versions of Python and of the packages that results may rest on, the processor, and the source's revision."""
+def environment_info() -> dict[str, Any]:
+    """Versions of Python and of the packages that results depend on, the processor, and the revision of the source."""
     return {
         "bln_search": VERSION,
         "git_revision": git_revision(),
-        "packages": {name: found for name in _PACKAGES if (found := _version(name)) is not None},
+        "packages": {name: version for name in _PACKAGES if (version := _version(name)) is not None},
         "platform": platform.platform(),
         "processor": platform.processor() or platform.machine(),
         "python": platform.python_version(),
@@ -34,9 +34,9 @@ def this_machine() -> dict[str, Any]:
 
 
 def git_revision(source: Path = _SOURCE) -> str | None:
-    """The commit that is checked out at `source`, with `-dirty` where files differ from it.
+    """The commit checked out at `source`, with `-dirty` where files differ from it.
 
-    None where `source` is not the top of a checkout (an installed package in somebody else's is not), or without git.
+    None without git, or where `source` is not the top of a checkout, as for a package installed inside another one.
     """
     top = _git(source, "rev-parse", "--show-toplevel")
     if not top or Path(top).resolve() != source.resolve():
@@ -44,15 +44,17 @@ def git_revision(source: Path = _SOURCE) -> str | None:
     return _git(source, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*") or None
 
 
-def _git(folder: Path, *words: str) -> str | None:
+def _git(folder: Path, *arguments: str) -> str | None:
     program = shutil.which("git")
     if program is None:
         return None
-    plain = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}  # of another checkout
-    call = [program, "-C", str(folder), *words]
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith("GIT_")
+    }  # these may name another checkout
+    command = [program, "-C", str(folder), *arguments]
     try:
-        done = subprocess.run(  # noqa: S603 - git itself, with words of ours
-            call, capture_output=True, text=True, check=False, timeout=_PATIENCE, env=plain
+        done = subprocess.run(  # noqa: S603 - git with fixed arguments
+            command, capture_output=True, text=True, check=False, timeout=_GIT_TIMEOUT, env=environment
         )
     except (OSError, subprocess.SubprocessError):
         return None

@@ -11,7 +11,9 @@ from typing import Any
 from bln_search.core.configuration import InferenceConfiguration, Statistic
 from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.states import EvaluationState
-from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow, SplitFigures, Summary
+from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow, MeanStd, SplitMetrics
+from bln_search.reports.leaderboard_columns import METRICS, SPLIT_METRICS, SPLITS, metric_of
+from bln_search.reports.sentences.leaderboard import leaderboard_warning, row_reason
 
 COLUMNS = (
     "rank",
@@ -23,18 +25,13 @@ COLUMNS = (
     "batch_size",
     "state",
     "seeds",
-    *(
-        f"{split}_{metric}_{part}"
-        for split in (Split.VALIDATION, Split.TEST)
-        for metric in ("loss", "accuracy")
-        for part in ("mean", "deviation")
-    ),
+    *(f"{split}_{metric}_{part}" for split, metric in SPLIT_METRICS for part in ("mean", "deviation")),
     "reason",
 )
 
 
 def leaderboard_csv(board: Leaderboard) -> str:
-    """One line a row under a header; empty where there is no value."""
+    """CSV with a header and one line per row; missing values are empty."""
     out = io.StringIO()
     writer = csv.DictWriter(out, (*COLUMNS, "ranked_on"), lineterminator="\n")
     writer.writeheader()
@@ -43,18 +40,18 @@ def leaderboard_csv(board: Leaderboard) -> str:
 
 
 def leaderboard_json(board: Leaderboard, about: dict[str, Any]) -> str:
-    """`about`, what the order rests on, and the rows."""
-    whole = {
+    """JSON object of `about`, the split that decides the order, the warning, and the rows."""
+    content = {
         **about,
         "ranked_on": board.ranked_on,
-        "warning": board.warning,
+        "warning": leaderboard_warning(board),
         "rows": [flat_row(row) for row in board.rows],
     }
-    return json.dumps(whole, indent=1, allow_nan=False, ensure_ascii=False)
+    return json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False)
 
 
 def flat_row(row: LeaderboardRow) -> dict[str, Any]:
-    """A row as plain values under COLUMNS."""
+    """A row as JSON values by COLUMNS."""
     flat: dict[str, Any] = {
         "rank": row.rank,
         "arm": row.arm,
@@ -65,24 +62,22 @@ def flat_row(row: LeaderboardRow) -> dict[str, Any]:
         "batch_size": row.batch_size,
         "state": row.state,
         "seeds": row.seeds,
-        "reason": row.reason,
+        "reason": row_reason(row),
     }
-    for split in (Split.VALIDATION, Split.TEST):
-        figures = row.figures.get(split)
-        for metric in ("loss", "accuracy"):
-            summary = None if figures is None else getattr(figures, metric)
-            flat[f"{split}_{metric}_mean"] = None if summary is None else summary.mean
-            flat[f"{split}_{metric}_deviation"] = None if summary is None else summary.deviation
+    for split, metric in SPLIT_METRICS:
+        value = metric_of(row, split, metric)
+        flat[f"{split}_{metric}_mean"] = None if value is None else value.mean
+        flat[f"{split}_{metric}_deviation"] = None if value is None else value.deviation
     return flat
 
 
-def row_of(flat: Mapping[str, Any]) -> LeaderboardRow:
-    """The row that `flat_row` made plain."""
-    figures = {}
-    for split in (Split.VALIDATION, Split.TEST):
-        loss, accuracy = (_summary(flat, split, metric) for metric in ("loss", "accuracy"))
+def row_from_flat(flat: Mapping[str, Any]) -> LeaderboardRow:
+    """Inverse of `flat_row`; the reason of a missing rank is text."""
+    metrics = {}
+    for split in SPLITS:
+        loss, accuracy = (_mean_std(flat, split, metric) for metric in METRICS)
         if loss is not None and accuracy is not None:
-            figures[split] = SplitFigures(loss, accuracy)
+            metrics[split] = SplitMetrics(loss, accuracy)
     return LeaderboardRow(
         rank=flat["rank"],
         arm=flat["arm"],
@@ -91,12 +86,12 @@ def row_of(flat: Mapping[str, Any]) -> LeaderboardRow:
         batch_size=flat["batch_size"],
         state=EvaluationState(flat["state"]),
         seeds=flat["seeds"],
-        figures=figures,
+        metrics=metrics,
         reason=flat["reason"],
         point=flat["parameters"] or "",
     )
 
 
-def _summary(flat: Mapping[str, Any], split: Split, metric: str) -> Summary | None:
+def _mean_std(flat: Mapping[str, Any], split: Split, metric: str) -> MeanStd | None:
     mean = flat[f"{split}_{metric}_mean"]
-    return None if mean is None else Summary(mean, flat[f"{split}_{metric}_deviation"])
+    return None if mean is None else MeanStd(mean, flat[f"{split}_{metric}_deviation"])

@@ -1,15 +1,24 @@
-"""Figures as people read them."""
+"""Numbers of results as people read them."""
 
 from __future__ import annotations
 
 import math
 
-from bln_search.ranking.leaderboard import Summary
-from bln_search.ranking.statistics.intervals import Interval, interval_around
+from bln_search.core.records import RowKey
+from bln_search.ranking.analysis import Analysis
+from bln_search.ranking.comparison import ComparedPair, ComparedRow
+from bln_search.ranking.leaderboard import MeanStd
+from bln_search.ranking.statistics.intervals import ConfidenceInterval, t_interval_from_deviation
 
 
-def rounded(interval: Interval | None, factor: float = 1.0, digits: int = 4) -> str:
-    """The mean and half its interval, to two digits of that; digits: behind the point where that is none, or zero."""
+def rounded(interval: ConfidenceInterval | None, factor: float = 1.0, digits: int = 4) -> str:
+    """Mean and half-width of a confidence interval, rounded to two significant digits of the half-width.
+
+    Args:
+        interval: The interval; None for a missing value.
+        factor: Factor by which both are multiplied: 100 for per cent.
+        digits: Decimals of the mean where the half-width is unknown.
+    """
     if interval is None:
         return "–"
     mean, half = interval.mean * factor, None if interval.half is None else interval.half * factor
@@ -17,16 +26,36 @@ def rounded(interval: Interval | None, factor: float = 1.0, digits: int = 4) -> 
         return f"{mean:.{digits}f}"
     if half <= 0:
         return f"{mean:.{digits}f} ± 0"
-    places = min(8, max(0, 1 - math.floor(math.log10(half))))
-    return f"{mean:.{places}f} ± {half:.{places}f}"
+    decimals = min(8, max(0, 1 - math.floor(math.log10(half))))
+    return f"{mean:.{decimals}f} ± {half:.{decimals}f}"
 
 
-def signed(interval: Interval | None) -> str:
-    """A difference, with its sign."""
+def signed(interval: ConfidenceInterval | None) -> str:
+    """A difference with its sign."""
     text = rounded(interval)
     return text if text.startswith(("–", "-")) else f"+{text}"
 
 
-def over_seeds(summary: Summary | None, seeds: int) -> Interval | None:
-    """The interval of a mean over seeds."""
-    return None if summary is None else interval_around(summary.mean, summary.deviation, seeds)
+def over_seeds(value: MeanStd | None, seeds: int) -> ConfidenceInterval | None:
+    """Confidence interval of a mean over seeds; None for a missing value."""
+    return None if value is None else t_interval_from_deviation(value.mean, value.deviation, seeds)
+
+
+def difference_cells(pair: ComparedPair | None) -> tuple[str, str]:
+    """Loss of the second row minus that of the first with its confidence interval, and p; dashes for no pair."""
+    if pair is None:
+        return "–", "–"
+    loss = pair.loss
+    return f"{-loss.mean:+.4f} [{-loss.high:+.4f}, {-loss.low:+.4f}]", f"{loss.adjusted:.2g}"
+
+
+def group_mark(row: ComparedRow) -> str:
+    """Letters of the compact letter display; where there are too many groups, `=` for rows of the top group."""
+    return row.letters or ("=" if row.in_top_group else "")
+
+
+def compared_rows(analysis: Analysis | None) -> dict[RowKey, ComparedRow]:
+    """Compared rows by key; empty without a comparison."""
+    if analysis is None or analysis.comparison is None:
+        return {}
+    return {row.key: row for row in analysis.comparison.rows}

@@ -1,4 +1,4 @@
-"""What a study's results rest on, in one JSON document: enough to tell whether two runs could differ, and why."""
+"""The manifest of a study: everything its results depend on, as one JSON document."""
 
 from __future__ import annotations
 
@@ -8,28 +8,35 @@ from datetime import UTC, datetime
 from typing import Any
 
 from bln_search.core.records import CheckpointRecord, without_drift
-from bln_search.reports.protocols import StudyFacts, TrialFacts
+from bln_search.specs.records import StudyRecord, TrialRecord
 
-FORMAT = 1
-"""Raised whenever a key changes its meaning or is taken away."""
+MANIFEST_FORMAT = 1
+"""Increased whenever a key changes its meaning or is removed."""
 
 
 def manifest(
-    study: StudyFacts,
-    trials: Sequence[TrialFacts],
+    study: StudyRecord,
+    trials: Sequence[TrialRecord],
     *,
     machine: Mapping[str, Any],
     schema: str | None,
     now: datetime,
 ) -> dict[str, Any]:
-    """Study, trials, data and the machine that writes this; only `written_at` changes from one call to the next.
+    """Build the manifest; only `written_at` differs between two calls.
 
-    schema: revision of the database's tables, None where it is not at hand. data.sha256 is of the arrays as decoded,
-    null where no network recorded it; networks trained on different data of that name are listed by data.differing.
+    `data.sha256` is the digest of the decoded arrays, null where no network recorded it. If networks were trained on
+    different data of the same name, `data.differing` lists their digests.
+
+    Args:
+        study: The study.
+        trials: Its trials.
+        machine: Environment of the program that writes the manifest (`environment_info`).
+        schema: Revision of the database schema; None where it is unknown.
+        now: Current time.
     """
-    found = sorted({one for one in map(_data_of, trials) if one is not None})
+    digests = sorted({digest for digest in map(_data_digest, trials) if digest is not None})
     return {
-        "format": FORMAT,
+        "format": MANIFEST_FORMAT,
         "written_at": now.astimezone(UTC).isoformat(timespec="seconds"),
         "written_by": dict(machine),
         "schema": schema,
@@ -38,18 +45,18 @@ def manifest(
             "name": study.name,
             "state": study.state.value,
             "reason": study.reason,
-            "created_at": _moment(study.created_at),
-            "ended_at": _moment(study.ended_at),
+            "created_at": _iso_time(study.created_at),
+            "ended_at": _iso_time(study.ended_at),
             "digest": study.spec.digest,
             "spec": study.spec.model_dump(mode="json"),
         },
         "data": {
             "name": study.spec.data.name,
-            "sha256": found[0] if len(found) == 1 else None,
-            "differing": found if len(found) > 1 else [],
+            "sha256": digests[0] if len(digests) == 1 else None,
+            "differing": digests if len(digests) > 1 else [],
         },
         "seeds": list(study.spec.seeds),
-        "trials": [_trial(one) for one in trials],
+        "trials": [_trial(trial) for trial in trials],
     }
 
 
@@ -58,35 +65,35 @@ def manifest_json(content: Mapping[str, Any]) -> str:
     return json.dumps(content, indent=1, sort_keys=True, allow_nan=False, ensure_ascii=False) + "\n"
 
 
-def _trial(trial: TrialFacts) -> dict[str, Any]:
+def _trial(trial: TrialRecord) -> dict[str, Any]:
     return {
         "id": trial.id,
         "arm": trial.arm,
         "method": str(trial.method),
         "seed": trial.seed,
-        "parameters": json.loads(trial.point) if trial.point else None,
+        "parameters": trial.parameters,
         "state": trial.state.value,
         "reason": trial.reason,
-        "data_sha256": _data_of(trial),
+        "data_sha256": _data_digest(trial),
         "checkpoint": None if trial.checkpoint is None else _checkpoint(trial.checkpoint),
     }
 
 
-def _checkpoint(kept: CheckpointRecord) -> dict[str, Any]:
+def _checkpoint(checkpoint: CheckpointRecord) -> dict[str, Any]:
     return {
-        "file": kept.file,
-        "sha256": kept.sha256,
-        "epoch": kept.epoch,
-        "judged_under": kept.judged_under,
-        "validation_loss": kept.validation_loss,
-        "provenance": without_drift(kept.provenance),
+        "file": checkpoint.file,
+        "sha256": checkpoint.sha256,
+        "epoch": checkpoint.epoch,
+        "judged_under": checkpoint.judged_under,
+        "validation_loss": checkpoint.validation_loss,
+        "provenance": without_drift(checkpoint.provenance),
     }
 
 
-def _data_of(trial: TrialFacts) -> str | None:
-    found = None if trial.checkpoint is None else trial.checkpoint.provenance.get("data_sha256")
-    return None if found is None else str(found)
+def _data_digest(trial: TrialRecord) -> str | None:
+    digest = None if trial.checkpoint is None else trial.checkpoint.provenance.get("data_sha256")
+    return None if digest is None else str(digest)
 
 
-def _moment(at: datetime | None) -> str | None:
+def _iso_time(at: datetime | None) -> str | None:
     return None if at is None else at.astimezone(UTC).isoformat(timespec="seconds")

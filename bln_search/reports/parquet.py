@@ -1,4 +1,4 @@
-"""The leaderboard as Parquet: typed columns, and what they rest on in the file's metadata."""
+"""The leaderboard as Parquet with typed columns and metadata."""
 
 from __future__ import annotations
 
@@ -11,20 +11,22 @@ from pyarrow import parquet
 from bln_search.core.version import VERSION
 from bln_search.ranking.leaderboard import Leaderboard
 from bln_search.reports.export import COLUMNS, flat_row
+from bln_search.reports.sentences.leaderboard import leaderboard_warning
 
-_WHOLE = ("rank", "batch_size", "seeds")
-_NUMBERS = ("_mean", "_deviation")
+_INTEGER_COLUMNS = ("rank", "batch_size", "seeds")
+_FLOAT_SUFFIXES = ("_mean", "_deviation")
 
 
 def leaderboard_parquet(board: Leaderboard, about: Mapping[str, str]) -> bytes:
-    """The columns of the CSV, empty where there is no value; the same table gives the same bytes.
+    """The columns of the CSV export; missing values are null. The same leaderboard gives the same bytes.
 
-    Metadata: `about`, ranked_on, warning (where there is one) and the version of bln-search.
+    The file's metadata holds `about`, ranked_on, the warning where there is one, and the version of bln-search.
     """
-    noted = {**about, "ranked_on": board.ranked_on.value, "bln_search": VERSION}
-    if board.warning is not None:
-        noted["warning"] = board.warning
-    schema = pyarrow.schema([(name, _type(name)) for name in COLUMNS], metadata=noted)
+    metadata = {**about, "ranked_on": board.ranked_on.value, "bln_search": VERSION}
+    warning = leaderboard_warning(board)
+    if warning is not None:
+        metadata["warning"] = warning
+    schema = pyarrow.schema([(name, _type(name)) for name in COLUMNS], metadata=metadata)
     rows = [flat_row(row) for row in board.rows]
     table = pyarrow.table({name: [row[name] for row in rows] for name in COLUMNS}, schema=schema)
     out = io.BytesIO()
@@ -33,7 +35,7 @@ def leaderboard_parquet(board: Leaderboard, about: Mapping[str, str]) -> bytes:
 
 
 def _type(column: str) -> pyarrow.DataType:
-    """Losses in nats and accuracies as fractions in double precision; numbers of things whole; all else text."""
-    if column in _WHOLE:
+    """int32 for counts and ranks, float64 for losses (nats) and accuracies (fractions), else string."""
+    if column in _INTEGER_COLUMNS:
         return pyarrow.int32()
-    return pyarrow.float64() if column.endswith(_NUMBERS) else pyarrow.string()
+    return pyarrow.float64() if column.endswith(_FLOAT_SUFFIXES) else pyarrow.string()

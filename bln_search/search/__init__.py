@@ -1,1 +1,1 @@
-"""Search: points suggested by Optuna, per-layer configurations, and checks before a study starts."""
+"""Search: Optuna samplers, searches of per-layer configurations, and preflight checks of a study."""

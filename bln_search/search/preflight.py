@@ -1,4 +1,4 @@
-"""What can be known to fail before anything is trained or written down."""
+"""Preflight checks of a study: find what will fail before anything is trained or stored."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from bln_search.core.registry import MODELS, pair_problem
 from bln_search.data.catalog import find_entry
 from bln_search.data.prepared import PreparedData
 from bln_search.evaluation.independence import check_independence
-from bln_search.execution.environment import Place, prepared_data
-from bln_search.execution.trial import build_network
+from bln_search.execution.environment import ExecutionEnvironment, prepared_data
+from bln_search.execution.loaded_network import build_network
 from bln_search.models.factory import check_model
 from bln_search.norms.network_layers import find_norms
-from bln_search.search.layers.search import fold_of
+from bln_search.search.layers.search import assign_folds
 from bln_search.search.layers.trial_search import check_layers
 from bln_search.specs.study import StudySpec
-from bln_search.specs.trial import border_trials
+from bln_search.specs.trial import boundary_trials
 from bln_search.training.augmentation import Augmentation
 
 
 def check_names(study: StudySpec) -> None:
-    """Raise DataError or ModelError unless there are a data set and a model of these names, with these options.
+    """Raise DataError or ModelError unless the data set and the model exist and fit together.
 
-    And unless the model takes such data, as far as names tell.
+    The model must take its options and, if both names are built in, this kind of data.
     """
     find_entry(study.data.name)
     check_model(study.model.name, study.model.model_dump(exclude={"name"}, exclude_none=True))
@@ -36,26 +36,36 @@ def check_names(study: StudySpec) -> None:
         raise ModelError(problem)
 
 
-def check_study(study: StudySpec, place: Place) -> tuple[str, ...]:
-    """Load the data, check the mini-batch sizes, build every arm's network once, and see that checkpoints can be kept.
+def check_study(study: StudySpec, environment: ExecutionEnvironment) -> tuple[str, ...]:
+    """Load the data, check the mini-batch sizes, build every arm's network once, and write to the checkpoint store.
 
-    Returns what one should know of the data before believing figures of it.
-    Raises DataError or ModelError, naming what to change in the study file; CheckpointStoreError.
+    Args:
+        study: The study.
+        environment: Where its trials will run.
+
+    Returns:
+        Remarks on the data set that matter for its figures.
+
+    Raises:
+        DataError: The data set is missing, or has too few examples for a mini-batch size.
+        ModelError: A network cannot be built or evaluated; the message names the key to change.
+        CheckpointStoreError: The checkpoint store does not accept files.
     """
     check_names(study)
-    place.checkpoints.check()
-    data = prepared_data(study.data, place.data, place.cache, "cpu")
-    borders = border_trials(study)
-    probed = () if study.probes is None else study.probes.batch_sizes or ()
-    for size in {*probed, *(size for trial in borders for size in (trial.training.batch_size, *trial.batch_sizes))}:
-        data.check_batch_size(size)
-    seen = set()
+    environment.checkpoints.check()
+    data = prepared_data(study.data, environment.data, environment.cache, "cpu")
+    borders = boundary_trials(study)
+    probe_sizes = () if study.probes is None else study.probes.batch_sizes or ()
+    trial_sizes = (size for trial in borders for size in (trial.training.batch_size, *trial.batch_sizes))
+    for batch_size in {*probe_sizes, *trial_sizes}:
+        data.check_batch_size(batch_size)
+    checked = set()
     for trial in borders:
         if study.layers is not None:
-            validation = len(data.splits[Split.VALIDATION][1])
-            fold_of(ceil(validation / trial.training.batch_size), study.layers.folds)
-        if (trial.arm.method, trial.model) not in seen:
-            seen.add((trial.arm.method, trial.model))
+            examples = len(data.splits[Split.VALIDATION][1])
+            assign_folds(ceil(examples / trial.training.batch_size), study.layers.folds)
+        if (trial.arm.method, trial.model) not in checked:
+            checked.add((trial.arm.method, trial.model))
             network = build_network(trial, data)
             find_norms(network)
             if study.model.name not in MODELS:
@@ -68,13 +78,13 @@ def check_study(study: StudySpec, place: Place) -> tuple[str, ...]:
 
 
 def _check_one_pass(name: str, network: nn.Module, data: PreparedData, batch_size: int) -> None:
-    """A study evaluates in one pass: better refused now than after its training."""
+    """Raise ModelError unless the network can be evaluated in one pass, before it is trained."""
     inputs = data.splits[Split.TRAIN][0]
-    other = inputs[batch_size : 2 * batch_size]
+    second_batch = inputs[batch_size : 2 * batch_size]
     try:
-        check_independence(network, inputs[:batch_size], other if len(other) == batch_size else None)
+        check_independence(network, inputs[:batch_size], second_batch if len(second_batch) == batch_size else None)
     except ModelError as error:
         raise ModelError(
-            f"the model {name} cannot be evaluated in one pass, as studies are: {error}. Leave out of it what mixes "
+            f"the model {name} cannot be evaluated in one pass, as studies are: {error}. Remove the layers that mix "
             "examples; one_pass=False is for evaluate_configurations, in Python"
         ) from None

@@ -1,4 +1,4 @@
-"""What is asked: the study file and the trials it stands for."""
+"""The specification of a study: the study file, and the trials that it defines."""
 
 from bln_search.specs.arm import ArmSpec
 from bln_search.specs.data import DataSpec

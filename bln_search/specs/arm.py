@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, PlainSerializer, field_validator, m
 
 from bln_search.core.configuration import InferenceConfiguration, Method, paper_configuration
 from bln_search.core.enums import PopulationEstimate, Semantics
-from bln_search.specs.base import Spec, each_once
+from bln_search.specs.base import Spec, require_unique
 from bln_search.specs.schedule import Constant, Ramp, Schedule, Steps
 
 
@@ -17,7 +17,7 @@ def _configuration(value: Any) -> Any:
     return InferenceConfiguration(value) if isinstance(value, str) else value
 
 
-ConfigurationWord = Annotated[
+ConfigurationCode = Annotated[
     InferenceConfiguration, BeforeValidator(_configuration), PlainSerializer(str, return_type=str)
 ]
 
@@ -27,27 +27,40 @@ PAPER_LAMBDA = Steps(steps={0.0: 0.1, 0.4: 0.5, 0.6: 0.9})
 
 PAPER_R_MAX = Ramp(kind="linear", initial=1, final=3, begin=0.05, end=0.4)
 PAPER_D_MAX = Ramp(kind="linear", initial=0, final=5, begin=0.05, end=0.25)
-"""The ramps of BRN, from BN to r_max = 3 and d_max = 5, at fractions of training instead of numbers of steps."""
+"""The ramps of the BRN paper, from BN to r_max = 3 and d_max = 5, with fractions of training instead of steps."""
 
 _OPTIONS = {Method.MBN: ("memory", "memory_decay", "lambda_"), Method.BRN: ("r_max", "d_max")}
-_BOUNDS = (("lambda_", 0.0, 1.0), ("r_max", 1.0, inf), ("d_max", 0.0, inf))
+_SCHEDULE_BOUNDS = (("lambda_", 0.0, 1.0), ("r_max", 1.0, inf), ("d_max", 0.0, inf))
 
 
-def asked_for(value: tuple[PopulationEstimate, ...]) -> tuple[PopulationEstimate, ...]:
-    """The estimates as they are; `memory` among them is an error."""
+def reject_memory(value: tuple[PopulationEstimate, ...]) -> tuple[PopulationEstimate, ...]:
+    """Return the estimates. Raises ValueError if `memory` is among them."""
     if PopulationEstimate.MEMORY in value:
-        raise ValueError("memory is not a population estimate to ask for: configurations with M read it by themselves")
+        raise ValueError(
+            "memory cannot be named as a population estimate: configurations with M read it without being named"
+        )
     return value
 
 
 class ArmSpec(Spec):
     """One way of normalizing the network.
 
-    judged_under: the configuration under which epochs are compared for `best_validation`; by default the mini-batch's
-    own statistics throughout, for MBN the memory's. population: the estimates evaluated for this arm instead of the
-    study's. momentum: decay of the `moving` estimate, and of BRN's own averages.
-    memory, memory_decay, lambda: k, η and λ of MBN. r_max, d_max: the ramps of BRN.
-    double_forward: after each step a second pass of the same mini-batch with the new weights records its statistics.
+    Attributes:
+        method: The normalization method.
+        name: The label of the arm; by default the method.
+        semantics: The variant of BLN.
+        epsilon: ε of the layers; by default that of the method.
+        momentum: Decay of the `moving` estimate, and of BRN's moving averages.
+        judged_under: The configuration that selects the epoch for `best_validation`; by default every statistic from
+            the mini-batch, for MBN from the memory.
+        population: The estimates of this arm; by default those of the study.
+        memory: k of MBN.
+        memory_decay: η of MBN.
+        lambda_: λ of MBN.
+        r_max: Ramp of BRN.
+        d_max: Ramp of BRN.
+        double_forward: After each step a second pass of the same mini-batch with the new weights records its
+            statistics.
     """
 
     added_later = frozenset({"memory", "memory_decay", "lambda_", "r_max", "d_max", "double_forward"})
@@ -57,7 +70,7 @@ class ArmSpec(Spec):
     semantics: Semantics = Semantics.PAPER
     epsilon: Annotated[float, Field(gt=0, le=1)] | None = None
     momentum: Annotated[float, Field(gt=0, lt=1)] = 0.99
-    judged_under: ConfigurationWord | None = None
+    judged_under: ConfigurationCode | None = None
     population: tuple[PopulationEstimate, ...] | None = Field(default=None, min_length=1)
     memory: Annotated[int, Field(ge=1, le=100_000)] | None = None
     memory_decay: Annotated[float, Field(gt=0, le=1)] | None = None
@@ -68,24 +81,24 @@ class ArmSpec(Spec):
 
     @property
     def label(self) -> str:
-        """What the arm is called: its name, else its method."""
+        """The name of the arm, otherwise its method."""
         return self.name or self.method.value
 
     @property
-    def judge(self) -> InferenceConfiguration:
-        """The configuration under which epochs are compared."""
+    def selection_configuration(self) -> InferenceConfiguration:
+        """The configuration whose validation loss selects the epoch."""
         return self.judged_under or paper_configuration(self.method)
 
     @property
     def norm_options(self) -> dict[str, Any]:
-        """What a layer of this method is made with beyond the options of every layer."""
+        """Options of a layer that only this method has."""
         if self.method is Method.MBN:
             return {"memory_size": self.memory or 20, "memory_decay": self.memory_decay or 0.9}
         return {"momentum": self.momentum} if self.method is Method.BRN else {}
 
     @property
     def schedules(self) -> dict[str, Constant | Steps | Ramp]:
-        """The attributes of a layer that change while it trains."""
+        """Schedules of the layer attributes that change during training."""
         if self.method is Method.MBN:
             return {"lambda_": self.lambda_ or PAPER_LAMBDA}
         if self.method is Method.BRN:
@@ -94,34 +107,34 @@ class ArmSpec(Spec):
 
     @field_validator("population")
     @classmethod
-    def _once(cls, value: tuple[PopulationEstimate, ...] | None) -> tuple[PopulationEstimate, ...] | None:
-        return None if value is None else asked_for(each_once(value, "population"))
+    def _check_population(cls, value: tuple[PopulationEstimate, ...] | None) -> tuple[PopulationEstimate, ...] | None:
+        return None if value is None else reject_memory(require_unique(value, "population"))
 
     @model_validator(mode="after")
-    def _judge_fits(self) -> ArmSpec:
-        if not self.judge.fits(self.method):
+    def _check_selection_configuration(self) -> ArmSpec:
+        if not self.selection_configuration.fits(self.method):
             raise ValueError(
-                f"judged_under {self.judge} does not name the statistics of {self.method}: "
+                f"judged_under {self.selection_configuration} does not name the statistics of {self.method}: "
                 f"write it like {paper_configuration(self.method)}"
             )
         return self
 
     @model_validator(mode="after")
-    def _options_of_the_method(self) -> ArmSpec:
+    def _check_method_options(self) -> ArmSpec:
         for method, names in _OPTIONS.items():
             given = [self.written_name(name) for name in names if getattr(self, name) is not None]
             if given and self.method is not method:
                 raise ValueError(
                     f"{', '.join(given)} belongs to the method {method}, the arm is {self.method}: remove it"
                 )
-        for name, lowest, highest in _BOUNDS:
+        for name, lowest, highest in _SCHEDULE_BOUNDS:
             schedule: Constant | Steps | Ramp | None = getattr(self, name)
             if schedule is not None and not all(lowest <= value <= highest for value in schedule.extremes):
                 allowed = f"between {lowest:g} and {highest:g}" if highest < inf else f"at least {lowest:g}"
-                raise ValueError(f"{self.written_name(name)} stays {allowed}, not {schedule}")
+                raise ValueError(f"{self.written_name(name)} must stay {allowed}, not {schedule}")
         return self
 
     @classmethod
     def written_name(cls, name: str) -> str:
-        """What the field is called in a study file."""
+        """The key of a field in a study file."""
         return cls.model_fields[name].alias or name

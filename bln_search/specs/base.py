@@ -1,67 +1,73 @@
-"""What all parts of a study file share."""
+"""The base class of all sections of a study file."""
 
 from __future__ import annotations
 
+import json
 from typing import Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 
-def writable(text: str) -> str:
-    """The text, if every database and file can keep it: no NUL, no half of a character."""
+def require_storable_text(text: str) -> str:
+    """Return the text. Raises ValueError for NUL or a lone surrogate, which no database or file can store."""
     if "\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
-        raise ValueError("this text holds characters that cannot be written down")
+        raise ValueError("this text has characters that cannot be stored (NUL or a lone surrogate): remove them")
     return text
 
 
 MOST_VALUES = 50_000
-"""Keys and values in a study."""
+"""Largest number of keys and values in a study."""
 
 
-def check_writable(value: object) -> None:
-    """Raise ValueError for a text anywhere inside `value` that cannot be written down, or for too many values."""
-    waiting, seen = [value], 0
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, str):
-            writable(one)
-        inner = [*one, *one.values()] if isinstance(one, dict) else one if isinstance(one, list | tuple) else ()
-        seen += len(inner)
-        if seen > MOST_VALUES:
+def check_storable(value: object) -> None:
+    """Raise ValueError if a text inside `value` cannot be stored, or if it has too many keys and values."""
+    pending, count = [value], 0
+    while pending:
+        item = pending.pop()
+        if isinstance(item, str):
+            require_storable_text(item)
+        inner = [*item, *item.values()] if isinstance(item, dict) else item if isinstance(item, list | tuple) else ()
+        count += len(inner)
+        if count > MOST_VALUES:
             raise ValueError(f"there are more than {MOST_VALUES:,} keys and values in it: a study needs far fewer")
-        waiting += inner
+        pending += inner
 
 
 class Spec(BaseModel):
-    """Immutable; an unknown key or a number that is not finite is an error.
+    """A section of a study file: immutable; unknown keys and numbers that are not finite are errors.
 
-    added_later: keys that earlier versions did not know. Left out of the written form while at their default, so that
-    a study accepted by an earlier version is still the same study.
-    takes_words: keys whose values may be yes or no, whatever they stand for.
+    Attributes:
+        added_later: Keys that earlier versions did not have. They are not serialized while they have their default, so
+            that the digest of a study from an earlier version stays the same.
+        takes_booleans: Keys of any type whose values may be yes or no.
     """
 
     added_later: ClassVar[frozenset[str]] = frozenset()
-    takes_words: ClassVar[frozenset[str]] = frozenset()
+    takes_booleans: ClassVar[frozenset[str]] = frozenset()
 
     @model_validator(mode="before")
     @classmethod
-    def _no_words_for_numbers(cls, values: Any) -> Any:
-        """YAML reads `yes` and `on` as true, which would pass for the number 1."""
+    def _reject_booleans_as_numbers(cls, values: Any) -> Any:
+        """Reject true and false for numbers: YAML reads `yes` and `on` as true, which pydantic accepts as 1."""
         for name, value in values.items() if isinstance(values, dict) else ():
             members = value if isinstance(value, list) else [value]
             field = cls.model_fields.get(name)
-            words = name in cls.takes_words or (field is not None and field.annotation is bool)
-            if field is not None and not words and any(isinstance(one, bool) for one in members):
+            is_boolean = name in cls.takes_booleans or (field is not None and field.annotation is bool)
+            if field is not None and not is_boolean and any(isinstance(member, bool) for member in members):
                 raise ValueError(f"{name} takes no yes or no")
         return values
 
     @model_serializer(mode="wrap")
-    def _without_unused(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        values: dict[str, Any] = written(self)
+    def _omit_defaults_added_later(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        values: dict[str, Any] = serialize(self)
         for name in self.added_later:
             if getattr(self, name) == type(self).model_fields[name].default:
                 values.pop(type(self).model_fields[name].alias or name, None)
         return values
+
+    def canonical_json(self, *, exclude: set[str] | None = None) -> str:
+        """The section as JSON with every default and with sorted keys; digests are computed from it."""
+        return json.dumps(self.model_dump(mode="json", exclude=exclude), sort_keys=True, separators=(",", ":"))
 
     model_config = ConfigDict(
         extra="forbid",
@@ -77,8 +83,8 @@ class Spec(BaseModel):
 Entry = TypeVar("Entry")
 
 
-def each_once(values: tuple[Entry, ...], name: str) -> tuple[Entry, ...]:
-    """The values of a list. Raises ValueError where one stands there twice."""
+def require_unique(values: tuple[Entry, ...], name: str) -> tuple[Entry, ...]:
+    """Return the values. Raises ValueError if a value is repeated."""
     if len(set(values)) < len(values):
-        raise ValueError(f"{name} names a value twice: each counts once")
+        raise ValueError(f"{name} has a value twice: write each value once")
     return values

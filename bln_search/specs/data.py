@@ -1,4 +1,4 @@
-"""Which data, and which part of it."""
+"""The data set of a study, and the part of it that is used."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Annotated
 from pydantic import Field, field_validator
 
 from bln_search.specs.base import Spec
-from bln_search.specs.wording import shown
+from bln_search.specs.wording import short_repr
 
 _MOST_EXAMPLES = 2**31
 
 
 class Standardization(StrEnum):
-    """How inputs are brought to mean 0 and deviation 1, fitted on the training examples used.
+    """How inputs are standardized to mean 0 and deviation 1, fitted on the training examples that are used.
 
-    pixel: each position of each channel by itself; channel: each channel; none: inputs over their largest value.
+    pixel: each position of each channel; channel: each channel; none: inputs are divided by their largest value.
     """
 
     PIXEL = "pixel"
@@ -26,11 +26,15 @@ class Standardization(StrEnum):
 
 
 class DataSpec(Spec):
-    """A data set by name and the part of it that is used.
+    """A data set and the part of it that is used.
 
-    validation: examples held out of the training set, a count or a fraction below 1.
-    fraction: the part of both that is used (of the training examples left, and of the validation examples).
-    stratified: keep the proportions of the classes. seed: which examples; the same for every trial of a study.
+    Attributes:
+        name: The data set.
+        fraction: The part of the remaining training examples and of the validation examples that is used.
+        validation: Examples held out of the training set: a count, or a fraction below 1.
+        stratified: Keep the proportions of the classes.
+        seed: Selects the examples; equal for every trial of a study.
+        standardization: How inputs are standardized.
     """
 
     name: str = Field(min_length=1, max_length=64)
@@ -42,16 +46,18 @@ class DataSpec(Spec):
 
     @field_validator("validation", mode="before")
     @classmethod
-    def _number(cls, given: object) -> object:
+    def _parse_count_or_fraction(cls, given: object) -> object:
         value = given
-        if isinstance(value, str):  # YAML 1.1 reads 1e-1 as a word
+        if isinstance(value, str):  # YAML 1.1 reads 1e-1 as a string
             with suppress(ValueError):
                 value = float(value)
         if isinstance(value, bool) or not isinstance(value, int | float) or not _is_count_or_fraction(value):
-            raise ValueError(f"give the number of validation examples, or their fraction below 1, not {shown(given)}")
+            raise ValueError(
+                f"give the number of validation examples, or their fraction below 1, not {short_repr(given)}"
+            )
         return value
 
 
 def _is_count_or_fraction(value: float) -> bool:
-    """Is this a whole number of at least one, of a size data can have, or less than one and more than nothing?"""
+    """Is the value a whole number between 1 and _MOST_EXAMPLES, or a number between 0 and 1?"""
     return 0 < value < 1 or (1 <= value <= _MOST_EXAMPLES and value == value // 1)

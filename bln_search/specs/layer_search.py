@@ -1,4 +1,4 @@
-"""What a study asks about per-layer configurations of its trained networks."""
+"""The search of per-layer configurations on the trained networks of a study."""
 
 from __future__ import annotations
 
@@ -13,15 +13,19 @@ Pattern = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class LayersSpec(Spec):
-    """Which per-layer configurations are tried on each trained network, and how; no network is trained again for it.
+    """Search of per-layer configurations on each trained network, without further training.
 
-    scope: `per_layer` chooses a word for each normalization layer, `groups` one for each group of layers, `global` one
-    for all. groups: patterns of layer names by the name of a group, as in `early: ["features.*"]`; no layer may
-    fit two of them, one that fits none is chosen by itself.
-    search: `exact` tries all of them; the others try `evaluations` at most. estimate: where population values come
-    from; by default the first one of the arm. folds: parts of the validation split; what is chosen on the others is
-    judged on each. keep: of so many best ones the outcomes of single examples are kept.
-    width: beginnings that go on in a beam. restarts: how many uniform configurations a coordinate search starts from.
+    Attributes:
+        scope: Which layers share a configuration.
+        groups: Patterns of layer names by the name of a group, as in `early: ["features.*"]`. A layer may match the
+            patterns of one group only; a layer that matches none has a configuration of its own.
+        search: `exact` evaluates all configurations, the other searches at most `evaluations`.
+        estimate: Source of population values; by default the first estimate of the arm.
+        evaluations: Budget of each choice of a configuration.
+        folds: Parts of the validation split; each is evaluated under the configuration chosen on the others.
+        keep: Number of best configurations whose per-example outcomes are stored.
+        width: Prefixes that a beam search keeps.
+        restarts: Configurations from which a coordinate search starts.
     """
 
     scope: LayerScope = LayerScope.PER_LAYER
@@ -37,7 +41,7 @@ class LayersSpec(Spec):
     restarts: Annotated[int, Field(ge=1, le=1_000)] = 4
 
     @model_validator(mode="after")
-    def _consistent(self) -> LayersSpec:
+    def _check_consistency(self) -> LayersSpec:
         if (self.scope is LayerScope.GROUPS) != (self.groups is not None):
             raise ValueError("layers: `groups` and the scope `groups` belong together: give both or neither")
         if self.estimate is PopulationEstimate.MEMORY:

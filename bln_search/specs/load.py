@@ -1,4 +1,4 @@
-"""Reading a study file: every mistake at once, each with its line."""
+"""Read a study file and report every problem with its line."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from bln_search.specs.study import StudySpec
 
 _LARGEST_FILE = 1_000_000
 _DEEPEST = 50
-"""Levels of a YAML text."""
+"""Largest nesting depth of a study file."""
 
 _SCANNERS: tuple[type[Any], ...] = (*([yaml.CSafeLoader] if yaml.__with_libyaml__ else []), yaml.SafeLoader)
-"""The fast one first. The other for what that cannot read: the two do not take quite the same texts."""
+"""The fast loader first; the other one for texts that it rejects, because the two accept slightly different texts."""
 
 
 def load_study(path: Path) -> StudySpec:
-    """The study in the file `path`. Raises SpecError with every problem and its line."""
+    """Read the study file `path`. Raises SpecError with every problem and its line."""
     try:
         size = path.stat().st_size
         text = path.read_text(encoding="utf-8") if size <= _LARGEST_FILE else None
@@ -44,24 +44,24 @@ def load_study(path: Path) -> StudySpec:
 
 
 def parse_study(text: str, *, source: str = "study") -> StudySpec:
-    """The study in `text` (YAML). Raises SpecError with every problem and its line."""
+    """Read a study from YAML. Raises SpecError with every problem and its line."""
     node, value = read_plain(text, source=source)
     try:
         study = StudySpec.model_validate(value)
     except ValidationError as error:
-        mistakes = [*problems_of(error.errors(), value), *unread_name_problems(value)]
-        raise SpecError(source, list(dict.fromkeys(_with_line(problem, node) for problem in mistakes))) from None
-    found = [*name_problems(study), *space_problems(study)] or size_problems(study)
-    if found:
-        raise SpecError(source, [_with_line(problem, node) for problem in found])
+        problems = [*problems_of(error.errors(), value), *unread_name_problems(value)]
+        raise SpecError(source, list(dict.fromkeys(_with_line(problem, node) for problem in problems))) from None
+    problems = [*name_problems(study), *space_problems(study)] or size_problems(study)
+    if problems:
+        raise SpecError(source, [_with_line(problem, node) for problem in problems])
     return study
 
 
 def read_plain(text: str, *, source: str = "study") -> tuple[yaml.MappingNode, dict[Any, Any]]:
-    """The YAML of a study as it stands, and its plain values. Raises SpecError for what is no such YAML.
+    """The YAML nodes of a study and their values, without validation.
 
-    Aliases, keys that stand twice, values of other kinds than JSON's, and texts that are larger or nested more deeply
-    than any study is are refused.
+    Raises SpecError for invalid YAML, aliases, duplicate keys, values of types that JSON lacks, and texts that are too
+    large or nested too deeply.
     """
     if len(text) > _LARGEST_FILE:
         raise SpecError(source, [f"this has {len(text):,} characters; a study has {_LARGEST_FILE:,} at most"])
@@ -76,23 +76,23 @@ def read_plain(text: str, *, source: str = "study") -> tuple[yaml.MappingNode, d
 
 
 def _with_line(problem: Problem, root: yaml.Node) -> str:
-    path = "" if problem.whole else ".".join(str(part) for part in problem.place)
-    return f"line {_line(root, problem.place)}: {path + ': ' if path else ''}{problem.message}"
+    path = "" if problem.whole else ".".join(str(part) for part in problem.location)
+    return f"line {_line(root, problem.location)}: {path + ': ' if path else ''}{problem.message}"
 
 
 def _check_shape(text: str, source: str) -> None:
-    """Before anything is made of it: what is nested deeply, or has very many values, takes seconds and more."""
+    """Raise SpecError for deeply nested or very large texts before they are parsed, which would take seconds."""
     for scanner in _SCANNERS:
         try:
-            problem = _wrong_shape(yaml.parse(text, Loader=scanner))
+            problem = _shape_problem(yaml.parse(text, Loader=scanner))
         except (yaml.YAMLError, UnicodeError):
-            continue  # the other one, or whatever composes it, says where
+            continue  # the other loader, or _compose, reports the position
         if problem is not None:
             raise SpecError(source, [problem])
         return
 
 
-def _wrong_shape(events: Iterable[yaml.Event]) -> str | None:
+def _shape_problem(events: Iterable[yaml.Event]) -> str | None:
     depth = values = 0
     for event in events:
         values += isinstance(event, yaml.NodeEvent)
@@ -121,7 +121,7 @@ def _compose(text: str, source: str) -> yaml.Node | None:
 
 
 class _Reader:
-    """Plain values from YAML nodes; refuses duplicate keys and repeated nodes, which plain loading would hide."""
+    """Converts YAML nodes to values; rejects duplicate keys and aliases, which yaml.safe_load would accept."""
 
     def __init__(self, source: str) -> None:
         self.source = source
@@ -132,7 +132,7 @@ class _Reader:
         if isinstance(node, yaml.ScalarNode):
             return self._scalar(node)
         if id(node) in self.seen:
-            self._refuse(node, "YAML aliases (*name) are not taken; write the values out")
+            self._fail(node, "YAML aliases (*name) are not taken; write the values out")
         self.seen.add(id(node))
         if isinstance(node, yaml.SequenceNode):
             return [self.value(item) for item in node.value]
@@ -140,12 +140,12 @@ class _Reader:
         mapping: dict[Any, Any] = {}
         for key_node, value_node in node.value:
             if not isinstance(key_node, yaml.ScalarNode):
-                self._refuse(key_node, "a key is a single word or number")
+                self._fail(key_node, "a key is a single word or number")
             key = self._scalar(key_node)
             if not isinstance(key, str | int | float):
-                self._refuse(key_node, "a key is a single word or number")
+                self._fail(key_node, "a key is a single word or number")
             if key in mapping:
-                self._refuse(key_node, f"the key `{key}` stands here a second time; remove one")
+                self._fail(key_node, f"the key `{key}` stands here a second time; remove one")
             mapping[key] = self.value(value_node)
         return mapping
 
@@ -153,22 +153,22 @@ class _Reader:
         try:
             return self.scalars.construct_object(node)
         except (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError):
-            self._refuse(node, f"this value cannot be read: {node.value[:60]!r}")
+            self._fail(node, f"this value cannot be read: {node.value[:60]!r}")
 
-    def _refuse(self, node: yaml.Node, problem: str) -> Any:
+    def _fail(self, node: yaml.Node, problem: str) -> Any:
         raise SpecError(self.source, [f"line {node.start_mark.line + 1}: {problem}"])
 
 
-def _line(root: yaml.Node, place: Sequence[int | str]) -> int:
+def _line(root: yaml.Node, location: Sequence[int | str]) -> int:
     node = root
     line = root.start_mark.line
-    for part in place:
+    for part in location:
         if isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
             node = node.value[part]
             line = node.start_mark.line
         elif isinstance(node, yaml.MappingNode):
-            found = [(key, value) for key, value in node.value if key.value == str(part)]
-            if not found:
+            matches = [(key, value) for key, value in node.value if key.value == str(part)]
+            if not matches:
                 break
-            line, node = found[0][0].start_mark.line, found[0][1]
+            line, node = matches[0][0].start_mark.line, matches[0][1]
     return line + 1

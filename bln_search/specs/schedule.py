@@ -17,7 +17,7 @@ Fraction = Annotated[float, Field(ge=0, lt=1)]
 
 
 class Constant(Spec):
-    """The same value throughout."""
+    """A constant value."""
 
     kind: Literal["constant"] = "constant"
     value: float
@@ -28,7 +28,7 @@ class Constant(Spec):
 
     @property
     def extremes(self) -> tuple[float, ...]:
-        """Values that bound all others."""
+        """Values between which all others lie."""
         return (self.value,)
 
     def __str__(self) -> str:
@@ -36,13 +36,13 @@ class Constant(Spec):
 
 
 class Steps(Spec):
-    """From each fraction of training on, the value given for it; the first fraction is 0."""
+    """A step function: the value of each fraction applies from this fraction of training on; the first one is 0."""
 
     kind: Literal["steps"] = "steps"
     steps: dict[Fraction, float] = Field(min_length=1, max_length=100)
 
     @model_validator(mode="after")
-    def _from_the_start(self) -> Steps:
+    def _check_first_step(self) -> Steps:
         if 0 not in self.steps:
             raise ValueError("the steps of a schedule start at 0: say which value training begins with")
         return self
@@ -53,7 +53,7 @@ class Steps(Spec):
 
     @property
     def extremes(self) -> tuple[float, ...]:
-        """Values that bound all others."""
+        """Values between which all others lie."""
         return tuple(self.steps.values())
 
     def __str__(self) -> str:
@@ -70,30 +70,30 @@ class Ramp(Spec):
     end: Annotated[float, Field(gt=0, le=1)] = 1.0
 
     @model_validator(mode="after")
-    def _in_order(self) -> Ramp:
+    def _check_order(self) -> Ramp:
         if self.begin >= self.end:
             raise ValueError(f"a ramp ends after it begins, not at {self.end} after {self.begin}")
         return self
 
     def at(self, progress: float) -> float:
         """The value after `progress`, the fraction of training that is done."""
-        way = min(max((progress - self.begin) / (self.end - self.begin), 0.0), 1.0)
+        fraction = min(max((progress - self.begin) / (self.end - self.begin), 0.0), 1.0)
         if self.kind == "cosine":
-            way = (1 - cos(pi * way)) / 2
-        return self.initial + (self.final - self.initial) * way
+            fraction = (1 - cos(pi * fraction)) / 2
+        return self.initial + (self.final - self.initial) * fraction
 
     @property
     def extremes(self) -> tuple[float, ...]:
-        """Values that bound all others."""
+        """Values between which all others lie."""
         return self.initial, self.final
 
     def __str__(self) -> str:
-        part = "" if (self.begin, self.end) == (0, 1) else f" {self.begin:g}-{self.end:g}"
-        return f"{self.kind} {self.initial:.3g}→{self.final:.3g}{part}"
+        interval = "" if (self.begin, self.end) == (0, 1) else f" {self.begin:g}-{self.end:g}"
+        return f"{self.kind} {self.initial:.3g}→{self.final:.3g}{interval}"
 
 
-def _written_out(value: Any) -> Any:
-    """A bare number is constant, a mapping of fractions is steps."""
+def _add_kind(value: Any) -> Any:
+    """Add the kind: a number is constant, a mapping of fractions is steps."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return {"kind": "constant", "value": value}
     if isinstance(value, dict) and "kind" not in value and not value.keys() & {"initial", "final", "value"}:
@@ -103,5 +103,5 @@ def _written_out(value: Any) -> Any:
 
 Schedule = Annotated[
     Annotated[Constant | Steps | Ramp, Field(discriminator="kind")],
-    BeforeValidator(_written_out),
+    BeforeValidator(_add_kind),
 ]

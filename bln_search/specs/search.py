@@ -1,4 +1,4 @@
-"""How a space is searched."""
+"""The search of a space: sampler, pruner, objectives and budget."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bln_search.specs.space import ChoiceDimension, ScheduleDimension, Space, fi
 
 
 class Sampler(StrEnum):
-    """What chooses the next point. grid: every point, written out as trials when the study is accepted."""
+    """The sampler of points. grid: every point; its trials are created when the study is accepted."""
 
     GRID = "grid"
     RANDOM = "random"
@@ -23,7 +23,7 @@ class Sampler(StrEnum):
 
 
 class Pruner(StrEnum):
-    """What stops a trial early, by its validation loss after each epoch. asha: asynchronous successive halving."""
+    """The pruner, which stops a trial early by its validation loss. asha: asynchronous successive halving."""
 
     NONE = "none"
     MEDIAN = "median"
@@ -32,11 +32,11 @@ class Pruner(StrEnum):
 
 
 class Objective(StrEnum):
-    """What a point is judged by, each the smaller the better.
+    """An objective of a search; all are minimized.
 
-    loss: validation loss of the kept epoch, as the arm is judged. best_loss: the lowest validation loss of all its
-    inference configurations. inference_seconds: measured time for a thousand examples in mini-batches of the training
-    size, on CPU with one thread the core's own. parameters: number of trained weights.
+    loss: validation loss of the checkpoint's epoch under the configuration that selects the epoch. best_loss: lowest
+    validation loss of all inference configurations. inference_seconds: time for a thousand examples in mini-batches of
+    the training size; CPU time of the thread on CPU with one thread. parameters: number of trained weights.
     """
 
     LOSS = "loss"
@@ -46,10 +46,16 @@ class Objective(StrEnum):
 
 
 class SearchSpec(Spec):
-    """Sampler, pruner and budget.
+    """Sampler, pruner, objectives and budget.
 
-    trials: points tried for each arm. seed: of the sampler. startup: random points before a model-based sampler starts.
-    min_epochs: epochs before a pruner may stop a trial.
+    Attributes:
+        sampler: The sampler.
+        pruner: The pruner.
+        trials: Number of points of each arm.
+        objectives: The objectives.
+        seed: Seed of the sampler.
+        startup: Random points before a model-based sampler starts.
+        min_epochs: Epochs before the pruner may stop a trial.
     """
 
     sampler: Sampler = Sampler.TPE
@@ -61,9 +67,9 @@ class SearchSpec(Spec):
     min_epochs: Annotated[int, Field(ge=1, le=100_000)] = 1
 
     @model_validator(mode="after")
-    def _consistent(self) -> SearchSpec:
+    def _check_consistency(self) -> SearchSpec:
         if len(set(self.objectives)) < len(self.objectives):
-            raise ValueError("objectives names one twice: each counts once")
+            raise ValueError("objectives has a value twice: write each value once")
         several = len(self.objectives) > 1
         if several and self.sampler is Sampler.CMAES:
             raise ValueError("the sampler cmaes takes one objective; choose nsga2, tpe, gp or random for several")
@@ -74,14 +80,19 @@ class SearchSpec(Spec):
         return self
 
     def problem(self, space: Space, seeds: int) -> str | None:
-        """Why this sampler cannot take the space; None where it can."""
+        """Why the search cannot take the space; None if it can."""
         infinite = [key for key, dimension in space.items() if finite_values(dimension) is None]
         if self.sampler is Sampler.GRID and infinite:
-            return f"the sampler grid writes every point out, {infinite[0]} cannot be: give choices, or another sampler"
+            return (
+                f"the sampler grid needs finitely many points, {infinite[0]} has infinitely many values: give "
+                "choices, or another sampler"
+            )
         if self.sampler is Sampler.CMAES:
-            chosen = [key for key, one in space.items() if _categorical(one)]
-            if chosen:
-                return f"the sampler cmaes takes numbers only, {chosen[0]} is a choice: use tpe, gp, nsga2 or random"
+            categorical = [key for key, dimension in space.items() if _is_categorical(dimension)]
+            if categorical:
+                return (
+                    f"the sampler cmaes takes numbers only, {categorical[0]} is a choice: use tpe, gp, nsga2 or random"
+                )
             if _coordinates(space) < 2:
                 return "the sampler cmaes needs at least two numbers to vary: use tpe, gp or random"
         if self.pruner is not Pruner.NONE and seeds > 1:
@@ -89,14 +100,14 @@ class SearchSpec(Spec):
         return None
 
 
-def wanted_points(search: SearchSpec, space: Space) -> int:
-    """Points of each arm: as many as asked for, or all there are."""
+def points_per_arm(search: SearchSpec, space: Space) -> int:
+    """The number of points of each arm: that of the search, at most that of the space."""
     if all(finite_values(dimension) is not None for dimension in space.values()):
         return min(search.trials, grid_size(space))
     return search.trials
 
 
-def _categorical(dimension: object) -> bool:
+def _is_categorical(dimension: object) -> bool:
     return isinstance(dimension, ChoiceDimension) or (
         isinstance(dimension, ScheduleDimension) and dimension.values is not None
     )

@@ -1,4 +1,4 @@
-"""How many examples the splits of a study have, as far as that is known without the data, and what they must hold."""
+"""The sizes of a study's splits, as far as they are known without the data, and mini-batches larger than a split."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from bln_search.core.enums import Split
 from bln_search.specs.data import DataSpec
 from bln_search.specs.study import StudySpec
-from bln_search.specs.trial import border_trials
+from bln_search.specs.trial import boundary_trials
 
 EXAMPLES = {
     "cifar10": {Split.TRAIN: 50_000, Split.TEST: 10_000},
@@ -17,24 +17,24 @@ EXAMPLES = {
 }
 """Examples of the built-in data sets, as published."""
 
-MORE = {
+_REMEDIES = {
     Split.TRAIN: ", raise data.fraction, or lower data.validation",
     Split.VALIDATION: ", or raise data.fraction or data.validation",
     Split.TEST: "",
 }
-"""What gives a split more examples."""
+"""How a study gets a larger split; the end of a sentence."""
 
-Place = tuple[int | str, ...]
+Location = tuple[int | str, ...]
 
 
 def held_out(spec: DataSpec, available: int) -> int:
-    """Validation examples of so many, before `fraction` is taken."""
-    given = spec.validation
-    return given if isinstance(given, int) else max(1, round(given * available))
+    """The number of validation examples out of `available` ones, before `fraction` is applied."""
+    validation = spec.validation
+    return validation if isinstance(validation, int) else max(1, round(validation * available))
 
 
 def split_sizes(spec: DataSpec) -> dict[Split, int]:
-    """Examples of each split; empty where the data set's size is not known, or does not allow such splits."""
+    """The size of each split; empty if the data set's size is unknown or too small."""
     known = EXAMPLES.get(spec.name)
     if known is None or held_out(spec, known[Split.TRAIN]) >= known[Split.TRAIN]:
         return {}
@@ -46,32 +46,32 @@ def split_sizes(spec: DataSpec) -> dict[Split, int]:
     return {Split.TRAIN: training, Split.VALIDATION: validation, Split.TEST: known[Split.TEST]}
 
 
-def too_large(batch_size: int, split: Split, size: int) -> str:
-    """The sentence for a mini-batch that a split does not hold."""
+def batch_size_problem(batch_size: int, split: Split, size: int) -> str:
+    """The message for a mini-batch that is larger than a split."""
     return (
         f"a mini-batch of {batch_size} examples is larger than the {split} split, which has {size}: "
-        f"lower batch_size{MORE[split]}"
+        f"lower batch_size{_REMEDIES[split]}"
     )
 
 
-def oversized(study: StudySpec) -> Iterator[tuple[Place, str]]:
-    """Where the study asks for a mini-batch that a split does not hold, and what is wrong with it.
+def oversized_batches(study: StudySpec) -> Iterator[tuple[Location, str]]:
+    """Locations of mini-batch sizes that are larger than a split, with their messages.
 
-    Its space must be one that every arm can take.
+    Every arm must be able to take every point of the space.
     """
     sizes = split_sizes(study.data)
-    for place, batch_size in _batch_sizes(study):
+    for location, batch_size in _batch_sizes(study):
         for split, size in sizes.items():
             if batch_size > size:
-                yield place, too_large(batch_size, split, size)
+                yield location, batch_size_problem(batch_size, split, size)
                 break
 
 
-def _batch_sizes(study: StudySpec) -> Iterator[tuple[Place, int]]:
-    """Of training, evaluation and probes."""
-    for size in sorted({trial.training.batch_size for trial in border_trials(study)}):
+def _batch_sizes(study: StudySpec) -> Iterator[tuple[Location, int]]:
+    """The locations and values of the mini-batch sizes of training, evaluation and probes."""
+    for size in sorted({trial.training.batch_size for trial in boundary_trials(study)}):
         yield ("training", "batch_size") if size == study.training.batch_size else ("space",), size
-    probed = () if study.probes is None else study.probes.batch_sizes
-    for section, given in (("evaluation", study.evaluation.batch_sizes), ("probes", probed)):
-        for position, size in enumerate(given or ()):
+    probe_sizes = () if study.probes is None else study.probes.batch_sizes
+    for section, batch_sizes in (("evaluation", study.evaluation.batch_sizes), ("probes", probe_sizes)):
+        for position, size in enumerate(batch_sizes or ()):
             yield (section, "batch_sizes", position), size

@@ -1,4 +1,4 @@
-"""The space of a search: which keys of a trial vary, and over what.
+"""The space of a search: the keys of a trial that vary, and their dimensions.
 
     space:
       training.learning_rate: {kind: float, low: 1e-3, high: 1e-1, log: true}
@@ -18,28 +18,28 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, JsonValue, TypeAdapter, model_validator
 
-from bln_search.specs.base import Spec, each_once
+from bln_search.specs.base import Spec, require_unique
 from bln_search.specs.schedule import Fraction, Schedule
 
 SECTIONS = ("arm", "training", "model")
 _GOLDEN = (5**0.5 - 1) / 2
 Point = dict[str, Any]
-"""For each key of a space one value of its dimension."""
+"""One value of the dimension of every key of a space."""
 
 
-def _number(value: Any) -> Any:
-    """YAML 1.1 reads 1e-3 as a word."""
+def _parse_number(value: Any) -> Any:
+    """Convert strings to numbers: YAML 1.1 reads 1e-3 as a string."""
     try:
         return float(value) if isinstance(value, str) else value
     except ValueError:
         return value
 
 
-Number = Annotated[float, BeforeValidator(_number)]
+Number = Annotated[float, BeforeValidator(_parse_number)]
 
 
 class FloatDimension(Spec):
-    """A real number between `low` and `high`; log: uniform in its logarithm."""
+    """A real number between `low` and `high`; log: uniform on a logarithmic scale."""
 
     kind: Literal["float"]
     low: Number
@@ -47,22 +47,22 @@ class FloatDimension(Spec):
     log: bool = False
 
     @model_validator(mode="after")
-    def _not_empty(self) -> FloatDimension:
+    def _check_range(self) -> FloatDimension:
         _check_bounds(self.low, self.high, log=self.log)
         return self
 
     @property
-    def ends(self) -> list[Any]:
-        """Values at its borders and one between, of no special kind."""
+    def bounds(self) -> list[Any]:
+        """The bounds, and an arbitrary value between them."""
         return [self.low, self.low + (self.high - self.low) * _GOLDEN, self.high]
 
 
 WholeNumber = Annotated[int, Field(ge=-(2**53), le=2**53)]
-"""One that a floating-point number holds exactly."""
+"""A whole number that a float represents exactly."""
 
 
 class IntDimension(Spec):
-    """A whole number between `low` and `high`, both included, in steps; log: uniform in its logarithm."""
+    """A whole number between `low` and `high`, both included, in steps; log: uniform on a logarithmic scale."""
 
     kind: Literal["int"]
     low: WholeNumber
@@ -71,7 +71,7 @@ class IntDimension(Spec):
     log: bool = False
 
     @model_validator(mode="after")
-    def _not_empty(self) -> IntDimension:
+    def _check_range(self) -> IntDimension:
         _check_bounds(self.low, self.high, log=self.log)
         if self.log and self.step != 1:
             raise ValueError("log and step exclude each other: remove one")
@@ -79,38 +79,43 @@ class IntDimension(Spec):
 
     @property
     def values(self) -> range:
-        """All of them."""
+        """Every value."""
         return range(self.low, self.high + 1, self.step)
 
     @property
-    def ends(self) -> list[Any]:
-        """Values at its borders."""
+    def bounds(self) -> list[Any]:
+        """The lowest and the highest value."""
         return [self.low, self.values[-1]]
 
 
 class ChoiceDimension(Spec):
-    """One of the values written out."""
+    """One of the listed values."""
 
-    takes_words = frozenset({"values"})
+    takes_booleans = frozenset({"values"})
 
     kind: Literal["choice"]
     values: tuple[JsonValue, ...] = Field(min_length=1, max_length=10_000)
 
     @model_validator(mode="after")
-    def _each_once(self) -> ChoiceDimension:
-        each_once(tuple(json.dumps(value, sort_keys=True) for value in self.values), "values")
+    def _check_unique(self) -> ChoiceDimension:
+        require_unique(tuple(json.dumps(value, sort_keys=True) for value in self.values), "values")
         return self
 
     @property
-    def ends(self) -> list[Any]:
-        """All of them."""
+    def bounds(self) -> list[Any]:
+        """Every value."""
         return list(self.values)
 
 
 class ScheduleDimension(Spec):
-    """A schedule: one of `values`; or steps at the fractions `at`, each value free between `low` and `high`.
+    """A schedule: one of `values`, or a form whose numbers vary between `low` and `high`.
 
-    form: instead of steps, a `linear` or `cosine` ramp whose ends are free.
+    Attributes:
+        values: The schedules to choose from.
+        at: The fractions of training at which steps begin; their values vary.
+        form: `steps`, or a `linear` or `cosine` ramp whose two ends vary.
+        low: Lower bound of the numbers.
+        high: Upper bound of the numbers.
     """
 
     kind: Literal["schedule"]
@@ -121,16 +126,16 @@ class ScheduleDimension(Spec):
     high: Number | None = None
 
     @model_validator(mode="after")
-    def _one_of_both(self) -> ScheduleDimension:
+    def _check_values_or_bounds(self) -> ScheduleDimension:
         free = [name for name in ("at", "low", "high") if getattr(self, name) is not None]
         if self.values is not None:
             if free:
-                raise ValueError(f"values and {', '.join(free)} exclude each other: write schedules out, or leave free")
-            if len(set(self.values_written)) < len(self.values):
-                raise ValueError("values names a schedule twice: each counts once")
+                raise ValueError(f"values and {', '.join(free)} exclude each other: give one of the two")
+            if len(set(self.values_json)) < len(self.values):
+                raise ValueError("values has a schedule twice: write each once")
             return self
         if self.low is None or self.high is None:
-            raise ValueError("give values (schedules written out), or low and high of free ones")
+            raise ValueError("give values (a list of schedules), or low and high")
         _check_bounds(self.low, self.high, log=False)
         if self.form == "steps" and (self.at is None or self.at[0] != 0 or sorted(set(self.at)) != list(self.at)):
             raise ValueError("give at, the rising fractions of training where steps begin, the first of them 0")
@@ -139,26 +144,26 @@ class ScheduleDimension(Spec):
         return self
 
     @property
-    def values_written(self) -> list[str]:
-        """The schedules as JSON."""
+    def values_json(self) -> list[str]:
+        """The listed schedules as JSON."""
         return [TypeAdapter(Schedule).dump_json(value).decode() for value in self.values or ()]
 
     @property
     def coordinates(self) -> tuple[str, ...]:
-        """Names of the free numbers."""
+        """Names of the varying numbers."""
         return tuple(repr(at).removesuffix(".0") for at in self.at) if self.at else ("initial", "final")
 
     def schedule(self, numbers: list[float]) -> Any:
-        """The schedule with these free numbers, as it is written in a study file."""
+        """The schedule with these numbers, as a study file has it."""
         if self.form == "steps":
             return {"kind": "steps", "steps": dict(zip(self.coordinates, numbers, strict=True))}
         return {"kind": self.form, "initial": numbers[0], "final": numbers[1]}
 
     @property
-    def ends(self) -> list[Any]:
-        """All of them, or the flat ones at the borders."""
+    def bounds(self) -> list[Any]:
+        """Every listed schedule, or the constant schedules at the bounds."""
         if self.values is not None:
-            return [json.loads(written) for written in self.values_written]
+            return [json.loads(text) for text in self.values_json]
         return [self.schedule([bound] * len(self.coordinates)) for bound in (self.low, self.high) if bound is not None]
 
 
@@ -168,11 +173,11 @@ Dimension = Annotated[FloatDimension | IntDimension | ChoiceDimension | Schedule
 def finite_values(
     dimension: FloatDimension | IntDimension | ChoiceDimension | ScheduleDimension,
 ) -> Sequence[Any] | None:
-    """Everything the dimension can be, None where that cannot be written out."""
+    """Every value of the dimension; None if there are infinitely many."""
     if isinstance(dimension, IntDimension):
         return dimension.values
     if isinstance(dimension, ChoiceDimension) or (isinstance(dimension, ScheduleDimension) and dimension.values):
-        return dimension.ends
+        return dimension.bounds
     return None
 
 
@@ -180,44 +185,44 @@ Space = dict[str, Dimension]
 
 
 def grid_size(space: Space) -> int:
-    """How many points a space has whose dimensions can all be written out."""
+    """The number of points of a space whose dimensions are all finite."""
     return prod(len(finite_values(dimension) or ()) for dimension in space.values())
 
 
 def grid(space: Space) -> Iterator[Point]:
-    """Every point of such a space, the last key varying fastest."""
+    """Every point of a space whose dimensions are all finite; the last key varies fastest."""
     values = [finite_values(dimension) or [] for dimension in space.values()]
-    for chosen in product(*values):
-        yield dict(zip(space, chosen, strict=True))
+    for combination in product(*values):
+        yield dict(zip(space, combination, strict=True))
 
 
-def point_label(point: Point) -> str:
-    """The point for people: `lambda=0.5 batch_size=8`."""
-    named: list[tuple[str, Any]] = []
+def format_point(point: Point) -> str:
+    """Format a point for people: `lambda=0.5 batch_size=8`."""
+    named_values: list[tuple[str, Any]] = []
     for key, value in sorted(point.items()):
         whole_section = isinstance(value, dict) and key in SECTIONS
-        named += sorted(value.items()) if whole_section else [(key.rpartition(".")[2], value)]
-    return " ".join(f"{name}={_shown(value)}" for name, value in named)
+        named_values += sorted(value.items()) if whole_section else [(key.rpartition(".")[2], value)]
+    return " ".join(f"{name}={_format_value(value)}" for name, value in named_values)
 
 
-def written_label(written: str) -> str:
-    """The same of a point that is written as JSON; empty for none."""
-    return point_label(json.loads(written)) if written else ""
+def format_point_json(point_json: str) -> str:
+    """Format a point that is stored as JSON; an empty string stays empty."""
+    return format_point(json.loads(point_json)) if point_json else ""
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
     if isinstance(value, dict) and value.get("kind") in ("constant", "steps", "linear", "cosine"):
         schedule = TypeAdapter(Schedule).validate_python(value)
         return str(schedule).replace(" ", ",")
     if isinstance(value, dict):
-        return ",".join(f"{key}:{_shown(one)}" for key, one in sorted(value.items()))
+        return ",".join(f"{key}:{_format_value(inner)}" for key, inner in sorted(value.items()))
     return str(value)
 
 
 def _check_bounds(low: float, high: float, *, log: bool) -> None:
     if not (isfinite(low) and isfinite(high)) or low >= high:
-        raise ValueError(f"low {low:g} and high {high:g} leave nothing to choose: low comes first")
+        raise ValueError(f"low {low:g} and high {high:g} are not a range: low must be less than high")
     if log and low <= 0:
         raise ValueError(f"a logarithmic dimension starts above 0, not at {low:g}")

@@ -1,41 +1,47 @@
-"""A study: data, network, arms, training, seeds, what is searched and what is evaluated."""
+"""The specification of a study: data, model, arms, training, seeds, search and evaluation."""
 
 from __future__ import annotations
 
 import hashlib
-import json
 from functools import partial
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from bln_search.core.enums import NAME, Correction, PopulationEstimate, Split
-from bln_search.core.registry import WORDS
-from bln_search.specs.arm import ArmSpec, asked_for
-from bln_search.specs.base import Spec, check_writable, each_once
+from bln_search.core.enums import Correction, PopulationEstimate, Split
+from bln_search.core.names import NAME_PATTERN
+from bln_search.core.registry import TEXT_DATA_SETS
+from bln_search.specs.arm import ArmSpec, reject_memory
+from bln_search.specs.base import Spec, check_storable, require_unique
 from bln_search.specs.data import DataSpec, Standardization
 from bln_search.specs.layer_search import LayersSpec
-from bln_search.specs.search import Sampler, SearchSpec, wanted_points
+from bln_search.specs.search import Sampler, SearchSpec, points_per_arm
 from bln_search.specs.space import SECTIONS, ChoiceDimension, Space
 from bln_search.specs.training import TrainingSpec
 
 BatchSizes = Annotated[
     tuple[Annotated[int, Field(ge=1, le=1_000_000)], ...],
     Field(min_length=1, max_length=64),
-    AfterValidator(partial(each_once, name="batch_sizes")),
+    AfterValidator(partial(require_unique, name="batch_sizes")),
 ]
-"""Inference mini-batch sizes, each once."""
+"""Inference mini-batch sizes without repetition."""
 
 
 class ModelSpec(Spec):
-    """A network by name, with its options.
+    """A model and its options.
 
-    widths: of the hidden layers. activation, placement: of an mlp, its nonlinearity and where its normalization layers
-    stand, `after` the nonlinearity (the default) or `before` it. embedding, dense: sizes in a recurrent network.
-    dense_weights: how its dense layers are drawn first.
-    dropout, recurrent_dropout: of the inputs and of the hidden states of its recurrent layers, a fraction. normalize:
-    behind its recurrent layers and its dense one, or inside the recurrent cells at every time step; gain: what γ starts
-    at there.
+    Attributes:
+        name: The model.
+        widths: Units of the hidden layers.
+        activation: Nonlinearity of an mlp.
+        placement: Position of an mlp's normalization layers: `after` the nonlinearity (the default) or `before` it.
+        embedding: Units of the embedding of a recurrent network.
+        dense: Units of the dense layer of a recurrent network.
+        dense_weights: Initialization of the dense layers of a recurrent network.
+        dropout: Dropout rate of the inputs of recurrent layers.
+        recurrent_dropout: Dropout rate of the hidden states of recurrent layers.
+        normalize: After the recurrent `layers` and the dense one, or inside the recurrent `cells` at every time step.
+        gain: Initial value of γ inside recurrent cells.
     """
 
     added_later = frozenset(
@@ -65,23 +71,26 @@ class ModelSpec(Spec):
     gain: Annotated[float, Field(gt=0, le=1_000)] | None = None
 
     @model_validator(mode="after")
-    def _gain_of_cells(self) -> ModelSpec:
+    def _check_gain(self) -> ModelSpec:
         if self.gain is not None and self.normalize != "cells":
-            raise ValueError("gain is of the normalization inside recurrent cells: it needs normalize: cells")
+            raise ValueError("gain belongs to the normalization inside recurrent cells: it needs normalize: cells")
         return self
 
     @property
     def largest_width(self) -> int:
-        """Units of the widest layer that the study asks for; 0 where it asks for none."""
+        """Units of the widest layer that the study specifies; 0 if it specifies none."""
         return max([*(self.widths or ()), self.embedding or 0, self.dense or 0])
 
 
 class EvaluationSpec(Spec):
-    """What each trained network is evaluated under.
+    """The evaluation of each trained network.
 
-    population: estimates; configurations that read no population value are evaluated once.
-    batch_sizes: inference mini-batch sizes; by default the training one.
-    per_slot: keep feature populations one a slot of the mini-batch, as the authors' code does, instead of pooled.
+    Attributes:
+        population: Population estimates; configurations that read no population value are evaluated once.
+        correction: Correction of population deviations.
+        per_slot: Feature populations have a value for each slot of the mini-batch, as in the authors' code, instead of
+            one pooled value.
+        batch_sizes: Inference mini-batch sizes; by default the training size.
     """
 
     population: tuple[PopulationEstimate, ...] = Field(default=(PopulationEstimate.FROZEN,), min_length=1, max_length=8)
@@ -91,15 +100,17 @@ class EvaluationSpec(Spec):
 
     @field_validator("population")
     @classmethod
-    def _not_the_memory(cls, value: tuple[PopulationEstimate, ...]) -> tuple[PopulationEstimate, ...]:
-        return asked_for(each_once(value, "population"))
+    def _check_population(cls, value: tuple[PopulationEstimate, ...]) -> tuple[PopulationEstimate, ...]:
+        return reject_memory(require_unique(value, "population"))
 
 
 class ProbesSpec(Spec):
-    """What is measured of each trained network beside the leaderboard, without training again.
+    """Probes of each trained network: figures besides the leaderboard, without further training.
 
-    batch_sizes: inference mini-batch sizes. epochs: the network after every so many epochs; its weights are kept.
-    reshuffles: how often the examples are put into other mini-batches; those of one class come with it.
+    Attributes:
+        batch_sizes: Inference mini-batch sizes.
+        epochs: Interval of epochs after which the weights are stored and probed.
+        reshuffles: Number of random batch compositions; with any, mini-batches of one class are probed too.
     """
 
     batch_sizes: BatchSizes | None = None
@@ -108,23 +119,28 @@ class ProbesSpec(Spec):
 
 
 class RankingSpec(Spec):
-    """Which split decides the order. Ranking on test is for comparing with published tables, and says so."""
+    """The split whose loss ranks the rows. Ranking on test is for comparisons with published tables."""
 
     split: Split = Split.VALIDATION
 
     @model_validator(mode="after")
-    def _not_on_training(self) -> RankingSpec:
+    def _check_split(self) -> RankingSpec:
         if self.split is Split.TRAIN:
             raise ValueError("rank on validation (or on test, to compare with published tables), not on train")
         return self
 
 
 class StudySpec(Spec):
-    """One study file. space: keys that vary, each with its dimension. search: how; without it, every point."""
+    """A study file.
+
+    Attributes:
+        space: Dimensions of the keys that vary.
+        search: The search of the space; without it every point is trained.
+    """
 
     added_later = frozenset({"space", "search", "probes", "layers"})
 
-    name: str = Field(pattern=NAME)
+    name: str = Field(pattern=NAME_PATTERN)
     title: str = Field(default="", max_length=300)
     data: DataSpec
     model: ModelSpec
@@ -140,78 +156,84 @@ class StudySpec(Spec):
 
     @property
     def sampled(self) -> bool:
-        """Are points suggested while the study runs, instead of written out when it is accepted?"""
+        """Are points sampled while the study runs, instead of created when it is accepted?"""
         return self.search is not None and self.search.sampler is not Sampler.GRID
 
     @property
     def sampled_points(self) -> int:
-        """How many points the sampler suggests in all, for every arm together."""
+        """The number of points that are sampled, summed over arms."""
         if self.search is None or self.space is None or not self.sampled:
             return 0
-        return wanted_points(self.search, self.space) * len(self.arms)
+        return points_per_arm(self.search, self.space) * len(self.arms)
 
     @model_validator(mode="before")
     @classmethod
-    def _writable(cls, value: Any) -> Any:
-        check_writable(value)
+    def _check_storable(cls, value: Any) -> Any:
+        check_storable(value)
         return value
 
     @field_validator("arms")
     @classmethod
-    def _arms_apart(cls, arms: tuple[ArmSpec, ...]) -> tuple[ArmSpec, ...]:
+    def _check_labels(cls, arms: tuple[ArmSpec, ...]) -> tuple[ArmSpec, ...]:
         labels = [arm.label for arm in arms]
-        twice = {label for label in labels if labels.count(label) > 1}
-        if twice:
-            raise ValueError(f"two arms are called {', '.join(sorted(twice))}: give each a `name` of its own")
+        repeated = {label for label in labels if labels.count(label) > 1}
+        if repeated:
+            raise ValueError(f"two arms are called {', '.join(sorted(repeated))}: give each a `name` of its own")
         return arms
 
     @field_validator("seeds")
     @classmethod
-    def _seeds_once(cls, seeds: tuple[int, ...]) -> tuple[int, ...]:
-        return each_once(seeds, "seeds")
+    def _check_seeds(cls, seeds: tuple[int, ...]) -> tuple[int, ...]:
+        return require_unique(seeds, "seeds")
 
     @model_validator(mode="after")
-    def _judged(self) -> StudySpec:
+    def _check_selection_configurations(self) -> StudySpec:
         for arm in self.arms:
-            check_judge(arm, self.evaluation)
+            check_selection_configuration(arm, self.evaluation)
         return self
 
     @model_validator(mode="after")
-    def _probed(self) -> StudySpec:
+    def _check_probes(self) -> StudySpec:
         probes = self.probes or ProbesSpec()
         if probes.epochs is not None and probes.epochs > self.training.epochs:
             raise ValueError(
-                f"probes: every {probes.epochs} epochs is never in {self.training.epochs} epochs of training: lower it"
+                f"probes: epochs {probes.epochs} is more than the {self.training.epochs} epochs of training: lower it"
             )
         return self
 
     @model_validator(mode="after")
-    def _fits_words(self) -> StudySpec:
-        if self.data.name in WORDS and self.training.augmentation is not None:
-            raise ValueError(f"training: augmentation is of images, {self.data.name} holds words: remove it")
-        if self.data.name in WORDS and self.data.standardization is Standardization.CHANNEL:
-            raise ValueError(f"data: {self.data.name} holds words, which nothing standardizes: remove standardization")
+    def _check_text_data(self) -> StudySpec:
+        if self.data.name in TEXT_DATA_SETS and self.training.augmentation is not None:
+            raise ValueError(
+                f"training: augmentation applies to images, {self.data.name} consists of token ids: remove it"
+            )
+        if self.data.name in TEXT_DATA_SETS and self.data.standardization is Standardization.CHANNEL:
+            raise ValueError(
+                f"data: {self.data.name} consists of token ids, which are not standardized: remove standardization"
+            )
         return self
 
     @model_validator(mode="after")
-    def _layers_stand_behind_cells(self) -> StudySpec:
+    def _check_layers_without_cells(self) -> StudySpec:
         if self.layers is not None and self.model.normalize == "cells":
-            raise ValueError("layers: normalization inside cells has one word for the whole network: remove layers")
+            raise ValueError(
+                "layers: normalization inside cells has one configuration for the whole network: remove layers"
+            )
         return self
 
     @model_validator(mode="after")
-    def _layers_have_values(self) -> StudySpec:
-        wanted = None if self.layers is None else self.layers.estimate
+    def _check_layers_estimate(self) -> StudySpec:
+        required = None if self.layers is None else self.layers.estimate
         for arm in self.arms:
             estimates = arm.population or self.evaluation.population
-            if wanted is not None and wanted not in estimates:
+            if required is not None and required not in estimates:
                 raise ValueError(
-                    f"layers: the arm {arm.label} has no estimate `{wanted}`: it has {', '.join(estimates)}"
+                    f"layers: the arm {arm.label} has no estimate `{required}`: it has {', '.join(estimates)}"
                 )
         return self
 
     @model_validator(mode="after")
-    def _searchable(self) -> StudySpec:
+    def _check_search(self) -> StudySpec:
         if self.space is None:
             if self.search is not None:
                 raise ValueError("search needs a space: say which keys vary, and over what")
@@ -230,22 +252,17 @@ class StudySpec(Spec):
         return self
 
     @property
-    def canonical(self) -> str:
-        """The study as JSON with every default written out and keys sorted."""
-        return json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
-
-    @property
     def digest(self) -> str:
         """SHA-256 of the canonical JSON."""
-        return hashlib.sha256(self.canonical.encode()).hexdigest()
+        return hashlib.sha256(self.canonical_json().encode()).hexdigest()
 
 
-def check_judge(arm: ArmSpec, evaluation: EvaluationSpec) -> None:
-    """Raise ValueError where epochs of the arm are judged under values that nothing gathers in training."""
+def check_selection_configuration(arm: ArmSpec, evaluation: EvaluationSpec) -> None:
+    """Raise ValueError if the configuration that selects the epoch reads estimates that training does not collect."""
     estimates = arm.population or evaluation.population
-    if arm.judge.uses_population and not any(estimate.gathered_in_training for estimate in estimates):
+    if arm.selection_configuration.uses_population and not any(estimate.gathered_in_training for estimate in estimates):
         raise ValueError(
-            f"arm {arm.label} is judged under {arm.judge}, which reads population values during training: "
+            f"arm {arm.label}: judged_under {arm.selection_configuration} reads population values during training; "
             "add the estimate `epoch` or `moving` to its population"
         )
 

@@ -16,42 +16,42 @@ Fraction = Annotated[float, Field(ge=0, lt=1)]
 
 
 class BatchOrder(StrEnum):
-    """fixed: the same mini-batches in the same order every epoch; shuffled: drawn anew each epoch."""
+    """fixed: the same mini-batches in the same order in every epoch. shuffled: a new random order in every epoch."""
 
     FIXED = "fixed"
     SHUFFLED = "shuffled"
 
 
 class ConstantRate(Spec):
-    """The learning rate stays as it is."""
+    """A constant learning rate."""
 
     kind: Literal["constant"] = "constant"
 
     def factor(self, progress: float) -> float:  # noqa: ARG002 - every schedule takes the progress
-        """What the learning rate is multiplied by after `progress`, the fraction of training that is done."""
+        """The factor of the learning rate after `progress`, the fraction of training that is done."""
         return 1.0
 
 
 class StepRate(Spec):
-    """From each fraction of training on, the learning rate is multiplied by the factor given for it."""
+    """A step function: the factor of each fraction applies from this fraction of training on."""
 
     kind: Literal["steps"]
     steps: dict[Fraction, Positive] = Field(min_length=1)
 
     def factor(self, progress: float) -> float:
-        """What the learning rate is multiplied by after `progress`, the fraction of training that is done."""
-        passed = [at for at in self.steps if at <= progress]
-        return self.steps[max(passed)] if passed else 1.0
+        """The factor of the learning rate after `progress`, the fraction of training that is done."""
+        reached = [at for at in self.steps if at <= progress]
+        return self.steps[max(reached)] if reached else 1.0
 
 
 class CosineRate(Spec):
-    """Half a cosine from the learning rate down to `final` times it."""
+    """Half a cosine from the learning rate down to `final` times the learning rate."""
 
     kind: Literal["cosine"]
     final: Annotated[float, Field(ge=0, le=1)] = 0.0
 
     def factor(self, progress: float) -> float:
-        """What the learning rate is multiplied by after `progress`, the fraction of training that is done."""
+        """The factor of the learning rate after `progress`, the fraction of training that is done."""
         return self.final + (1 - self.final) * (1 + cos(pi * progress)) / 2
 
 
@@ -59,9 +59,11 @@ RateSchedule = Annotated[ConstantRate | StepRate | CosineRate, Field(discriminat
 
 
 class AugmentationSpec(Spec):
-    """Training images changed at random, each time they are seen.
+    """Random augmentation of training images.
 
-    crop: pixels of zeros around the image from which one of its own size is cut. flip: mirrored half of the time.
+    Attributes:
+        crop: Zero padding in pixels, from which an image of the original size is cropped.
+        flip: Flip half of the images horizontally.
     """
 
     crop: Annotated[int, Field(ge=0, le=1_000)] = 0
@@ -71,8 +73,10 @@ class AugmentationSpec(Spec):
 class TrainingSpec(Spec):
     """Optimizer, length and order of training.
 
-    batch_size: m; incomplete mini-batches are dropped in training. checkpoint: which epoch's weights are kept.
-    epsilon: what Adam adds to the root of its second average, by default torch's 1e-8 (Keras has 1e-7).
+    Attributes:
+        batch_size: m; incomplete mini-batches are dropped in training.
+        checkpoint: Which epoch's weights become the checkpoint.
+        epsilon: ε of Adam, added to the root of the second moment; by default torch's 1e-8 (Keras: 1e-7).
     """
 
     added_later = frozenset({"augmentation", "epsilon"})
@@ -90,7 +94,7 @@ class TrainingSpec(Spec):
     augmentation: AugmentationSpec | None = None
 
     @model_validator(mode="after")
-    def _options_of_the_optimizer(self) -> TrainingSpec:
+    def _check_optimizer_options(self) -> TrainingSpec:
         if self.momentum is not None and self.optimizer != "sgd":
             raise ValueError(f"momentum belongs to the optimizer sgd, not to {self.optimizer}: remove it")
         if self.epsilon is not None and self.optimizer != "adam":

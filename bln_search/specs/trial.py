@@ -1,9 +1,8 @@
-"""A trial: one fully resolved training run of a study, and the rows its network is evaluated under."""
+"""The specification of a trial: one training run with all values resolved, and the rows of its evaluation."""
 
 from __future__ import annotations
 
 import hashlib
-import json
 from typing import Any
 
 from pydantic import Field, JsonValue, ValidationError
@@ -14,19 +13,20 @@ from bln_search.core.errors import SpecError
 from bln_search.specs.arm import ArmSpec
 from bln_search.specs.base import Spec
 from bln_search.specs.data import DataSpec
-from bln_search.specs.space import Point, grid, grid_size, point_label
-from bln_search.specs.study import EvaluationSpec, ModelSpec, ProbesSpec, StudySpec, check_judge
+from bln_search.specs.space import Point, format_point, grid, grid_size
+from bln_search.specs.study import EvaluationSpec, ModelSpec, ProbesSpec, StudySpec, check_selection_configuration
 from bln_search.specs.training import TrainingSpec
 from bln_search.specs.wording import sentence
 
 LARGEST_GRID = 100_000
-_MOST_BORDERS = 5_000
+_MAX_BOUNDARY_TRIALS = 5_000
 
 
 class TrialSpec(Spec):
-    """Everything that decides the outcome of one training run, and what is evaluated afterwards.
+    """Everything that determines the outcome of one training run and its evaluation.
 
-    parameters: the point of the study's space that this trial stands for; what it decides is already resolved.
+    Attributes:
+        parameters: The point of the study's space; the other attributes already contain its values.
     """
 
     added_later = frozenset({"parameters", "probes"})
@@ -42,10 +42,8 @@ class TrialSpec(Spec):
 
     @property
     def key(self) -> str:
-        """What tells this trial from the others of its study: a digest of all that decides its outcome."""
-        deciding = self.model_dump(mode="json", exclude={"parameters"})
-        canonical = json.dumps(deciding, sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(canonical.encode()).hexdigest()[:32]
+        """Identifies the trial in its study: a digest of everything that determines its outcome."""
+        return hashlib.sha256(self.canonical_json(exclude={"parameters"}).encode()).hexdigest()[:32]
 
     @property
     def estimates(self) -> tuple[PopulationEstimate, ...]:
@@ -59,26 +57,27 @@ class TrialSpec(Spec):
 
     @property
     def point(self) -> str:
-        """The varied keys for people, empty where nothing varies."""
-        return point_label(self.parameters or {})
+        """The point for people; empty if nothing varies."""
+        return format_point(self.parameters or {})
 
     @property
     def label(self) -> str:
-        """The arm, what varies and the seed, for people."""
+        """Arm, point and seed for people."""
         return " ".join(part for part in (self.arm.label, self.point, f"seed {self.seed}") if part)
 
 
 def trials_of(study: StudySpec) -> tuple[TrialSpec, ...]:
-    """Every trial that is written out when the study is accepted: points × seeds × arms; none where points are sampled.
+    """The trials that are created when the study is accepted: points × seeds × arms; none if points are sampled.
 
-    Raises SpecError for a space that is too large to write out, or a point that an arm cannot take.
+    Raises:
+        SpecError: The grid has too many points, or an arm cannot take a point.
     """
     if study.sampled:
         return ()
-    if study.space is not None and written_trials(study) > LARGEST_GRID:
+    if study.space is not None and grid_trials(study) > LARGEST_GRID:
         raise SpecError(
             f"study {study.name}",
-            [f"the space has {grid_size(study.space)} points, more than can be written out: choose a sampler"],
+            [f"the space has {grid_size(study.space)} points, more than {LARGEST_GRID:,}: choose a sampler"],
         )
     points: list[Point | None] = [None] if study.space is None else list(grid(study.space))
     trials = [
@@ -88,18 +87,20 @@ def trials_of(study: StudySpec) -> tuple[TrialSpec, ...]:
         for trial in resolved
     ]
     if len({trial.key for trial in trials}) < len(trials):
-        raise SpecError(f"study {study.name}", ["two points of the space are the same trial: write each value once"])
+        raise SpecError(
+            f"study {study.name}", ["two points of the space resolve to the same trial: write each value once"]
+        )
     return tuple(trials)
 
 
-def written_trials(study: StudySpec) -> int:
-    """How many trials are written out when the study is accepted, without writing them out."""
+def grid_trials(study: StudySpec) -> int:
+    """The number of trials that are created when the study is accepted."""
     points = 1 if study.space is None else grid_size(study.space)
     return 0 if study.sampled else points * len(study.seeds) * len(study.arms)
 
 
 def resolve(study: StudySpec, arm: ArmSpec, point: Point | None, seed: int) -> TrialSpec:
-    """The trial of an arm at a point of the space. Raises SpecError for a point that cannot be."""
+    """The trial of an arm at a point of the space. Raises SpecError if the arm cannot take the point."""
     sections: dict[str, Any] = {
         "arm": arm.model_dump(mode="json"),
         "training": study.training.model_dump(mode="json"),
@@ -107,14 +108,14 @@ def resolve(study: StudySpec, arm: ArmSpec, point: Point | None, seed: int) -> T
     }
     try:
         for key, value in (point or {}).items():
-            _put(sections, key.split("."), value)
+            _set_value(sections, key.split("."), value)
     except ValueError as error:
         raise SpecError(f"study {study.name}", [f"space: {error}"]) from None
     try:
         resolved = ArmSpec.model_validate(sections["arm"])
-        if resolved.label != arm.label:  # another method under the same arm
+        if resolved.label != arm.label:  # the point changes the method of the arm
             resolved = resolved.model_copy(update={"name": arm.label})
-        check_judge(resolved, study.evaluation)
+        check_selection_configuration(resolved, study.evaluation)
         return TrialSpec(
             data=study.data,
             model=ModelSpec.model_validate(sections["model"]),
@@ -127,58 +128,59 @@ def resolve(study: StudySpec, arm: ArmSpec, point: Point | None, seed: int) -> T
         )
     except ValidationError as error:
         problem = error.errors()[0]
-        place = ".".join(str(part) for part in problem["loc"])
-        raise _refused(study, arm, point, f"{place} {sentence(problem)}".strip()) from None
+        location = ".".join(str(part) for part in problem["loc"])
+        raise _point_error(study, arm, point, f"{location} {sentence(problem)}".strip()) from None
     except ValueError as error:
-        raise _refused(study, arm, point, str(error)) from None
+        raise _point_error(study, arm, point, str(error)) from None
 
 
-def _refused(study: StudySpec, arm: ArmSpec, point: Point | None, why: str) -> SpecError:
-    label = point_label(point or {})
-    return SpecError(f"study {study.name}", [f"space: arm {arm.label} cannot take {label}: {why}"])
+def _point_error(study: StudySpec, arm: ArmSpec, point: Point | None, reason: str) -> SpecError:
+    label = format_point(point or {})
+    return SpecError(f"study {study.name}", [f"space: arm {arm.label} cannot take {label}: {reason}"])
 
 
-def _put(sections: dict[str, Any], path: list[str], value: Any) -> None:
-    """Put a value at a path; a mapping is merged into the mapping that stands there."""
-    *way, last = path
+def _set_value(sections: dict[str, Any], path: list[str], value: Any) -> None:
+    """Set the value at a path; a mapping is merged into an existing mapping."""
+    *parents, last = path
     inner = sections
-    for part in way:
+    for part in parents:
         inner = inner.setdefault(part, {})
         if not isinstance(inner, dict):
-            raise ValueError(f"{'.'.join(path)} names a part of {part}, which is one value: give the whole of it")  # noqa: TRY004
+            raise ValueError(f"{'.'.join(path)} names a part of {part}, which is a single value: give the whole value")  # noqa: TRY004
     if isinstance(value, dict) and "kind" not in value and isinstance(inner.get(last), dict):
         inner[last] = {**inner[last], **value}
     else:
         inner[last] = value
 
 
-def border_trials(study: StudySpec) -> tuple[TrialSpec, ...]:
-    """Of every arm a trial at each border of each dimension; of a study without a space one of each arm.
+def boundary_trials(study: StudySpec) -> tuple[TrialSpec, ...]:
+    """Trials of every arm at each bound of each dimension; one trial of each arm if the study has no space.
 
-    Raises SpecError for a border that an arm cannot take.
+    Raises:
+        SpecError: An arm cannot take a bound.
     """
     if study.space is None:
         return tuple(resolve(study, arm, None, study.seeds[0]) for arm in study.arms)
-    borders = len(study.arms) * sum(len(dimension.ends) for dimension in study.space.values())
-    if borders > _MOST_BORDERS:
+    count = len(study.arms) * sum(len(dimension.bounds) for dimension in study.space.values())
+    if count > _MAX_BOUNDARY_TRIALS:
         raise SpecError(
-            f"study {study.name}", [f"the space has {borders} values over all arms, at most {_MOST_BORDERS} are taken"]
+            f"study {study.name}", [f"the space has {count} values over all arms: give at most {_MAX_BOUNDARY_TRIALS}"]
         )
     return tuple(
-        resolve(study, arm, _border(study, key, value), study.seeds[0])
+        resolve(study, arm, _boundary_point(study, key, value), study.seeds[0])
         for arm in study.arms
         for key, dimension in study.space.items()
-        for value in dimension.ends
+        for value in dimension.bounds
     )
 
 
-def _border(study: StudySpec, key: str, value: Any) -> Point:
-    """A point with `value` at `key` and the first border of every other dimension."""
-    return {other: value if other == key else one.ends[0] for other, one in (study.space or {}).items()}
+def _boundary_point(study: StudySpec, key: str, value: Any) -> Point:
+    """A point with `value` at `key` and the first bound of every other dimension."""
+    return {other: value if other == key else dimension.bounds[0] for other, dimension in (study.space or {}).items()}
 
 
 def planned_rows(trial: TrialSpec) -> tuple[tuple[InferenceConfiguration, PopulationEstimate | None], ...]:
-    """Configurations × estimates; one that reads no population value stands once, with no estimate."""
+    """Configurations × estimates; a configuration that reads no population value has one row, without an estimate."""
     return tuple(
         (configuration, estimate)
         for configuration in all_configurations(trial.arm.method)

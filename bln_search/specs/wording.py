@@ -1,4 +1,4 @@
-"""What pydantic finds wrong with a value, in words for people who write studies."""
+"""Translate pydantic's errors into messages for people who write studies."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _KINDS = {
 }
 _KIND_OF = {error: kind for kind, errors in _KINDS.items() for error in errors}
 _NAMES = {rf"^[a-z0-9][a-z0-9_-]{{0,{most - 1}}}$": most for most in (32, 64)}
-"""Patterns of the names of arms and of studies, and how long these may be."""
+"""Patterns of the names of arms and of studies, and their largest lengths."""
 
 _SENTENCES: Mapping[str, str] = {
     "greater_than": "must be greater than {gt}",
@@ -34,35 +34,35 @@ _SENTENCES: Mapping[str, str] = {
     "union_tag_not_found": "the key {discriminator} is missing; add it",
 }
 _COMPLETE = ("union_tag_invalid", "union_tag_not_found")
-"""Sentences that name what was given, or miss it."""
+"""Errors whose message already contains the value, or has none."""
 
 
 def sentence(details: ErrorDetails) -> str:
-    """What is wrong and what was given instead; pydantic's own words where there are no others."""
+    """The message for an error, with the invalid value; pydantic's message for errors without a translation."""
     kind, context = details["type"], details.get("ctx", {})
     if kind == "value_error":
         return details["msg"].removeprefix("Value error, ")
     if kind in _KIND_OF:
-        said = f"must be {_KIND_OF[kind]}"
+        text = f"must be {_KIND_OF[kind]}"
     elif kind in _SENTENCES:
-        said = _SENTENCES[kind].format(**{name: _plain(value) for name, value in context.items()})
+        text = _SENTENCES[kind].format(**{name: _to_int(value) for name, value in context.items()})
     elif kind == "string_pattern_mismatch":
-        said = _pattern(str(context["pattern"]))
+        text = _pattern(str(context["pattern"]))
     else:
-        said = details["msg"]
-    return said if kind in _COMPLETE else f"{said}, not {shown(details['input'])}"
+        text = details["msg"]
+    return text if kind in _COMPLETE else f"{text}, not {short_repr(details['input'])}"
 
 
-def shown(value: object) -> str:
-    """A value as the study has it, short."""
+def short_repr(value: object) -> str:
+    """The repr of a value, at most 60 characters."""
     try:
         text = repr(value)
     except ValueError:
-        return "a number of thousands of digits"
+        return "a number with thousands of digits"
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def _plain(value: object) -> object:
+def _to_int(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 

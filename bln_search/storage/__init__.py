@@ -1,5 +1,5 @@
-"""The ledger: what was asked, tried, measured, kept in a database that is the only truth."""
+"""The ledger: studies, trials and results in a database, which is the only source of truth."""
 
-from bln_search.storage.ledger import Ledger, open_ledger
+from bln_search.storage.ledger import Ledger, connect_ledger, open_ledger
 
-__all__ = ["Ledger", "open_ledger"]
+__all__ = ["Ledger", "connect_ledger", "open_ledger"]

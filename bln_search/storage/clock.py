@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from sqlalchemy import Connection, Engine, func, select
 from sqlalchemy.orm import Session
 
-from bln_search.storage.engine import glancing
+from bln_search.storage.engine import connect
 
 Clock = Callable[[], datetime]
 
@@ -23,7 +23,7 @@ class DatabaseClock:
         """Over a connection of its own; within a transaction, `time_within` asks over that of the session."""
         if self.engine.dialect.name == "sqlite":
             return _own_time()
-        with glancing(self.engine) as connection:
+        with connect(self.engine) as connection:
             return database_time(connection)
 
 

@@ -15,7 +15,7 @@ from sqlalchemy.exc import TimeoutError as NoConnectionError
 from sqlalchemy.orm import Session
 
 from bln_search.core.errors import LedgerError, StorageFullError
-from bln_search.core.urls import without_password
+from bln_search.core.urls import redact_password
 
 _PATIENCE = {"connect_timeout": 10, "tcp_user_timeout": 30_000}
 """Options of libpq: seconds for a connection, milliseconds for what was sent to be acknowledged."""
@@ -49,7 +49,7 @@ def make_engine(url: str) -> Engine:
         ) from None
     except (ArgumentError, ValueError):
         raise LedgerError(
-            f"{without_password(url)!r} is not a database URL; write sqlite:///path/to/file.sqlite3 or postgresql+psycopg://host/name"
+            f"{redact_password(url)!r} is not a database URL; write sqlite:///path/to/file.sqlite3 or postgresql+psycopg://host/name"
         ) from None
     if parsed.get_backend_name() != "sqlite":
         engine = create_engine(parsed, pool_pre_ping=True, connect_args=_patience(parsed))
@@ -116,14 +116,14 @@ def _begin_sqlite(connection: Connection) -> None:
 
 
 @contextmanager
-def reading(engine: Engine) -> Iterator[Session]:
+def read_session(engine: Engine) -> Iterator[Session]:
     """A session whose reads all see one state of the database."""
     with _plain_errors(engine), Session(engine) as session:
         yield session
 
 
 @contextmanager
-def snapshot(engine: Engine) -> Iterator[Connection]:
+def snapshot_connection(engine: Engine) -> Iterator[Connection]:
     """A connection that sees the whole database as it is at one moment, however long it reads; writers go on."""
     with _plain_errors(engine), engine.connect() as plain:
         if plain.dialect.name != "sqlite":
@@ -133,14 +133,14 @@ def snapshot(engine: Engine) -> Iterator[Connection]:
 
 
 @contextmanager
-def glancing(engine: Engine) -> Iterator[Connection]:
+def connect(engine: Engine) -> Iterator[Connection]:
     """A plain connection for one small question that is asked with every request."""
     with _plain_errors(engine), engine.connect() as connection:
         yield connection
 
 
 @contextmanager
-def writing(engine: Engine) -> Iterator[Session]:
+def write_session(engine: Engine) -> Iterator[Session]:
     """A session whose writes are kept together when the block ends, and dropped together when it fails.
 
     What `check_before_writing` was given is called first; nothing is written where it raises.
@@ -158,7 +158,7 @@ def check_before_writing(engine: Engine, check: Callable[[Session], None]) -> No
 
 
 @contextmanager
-def rebuilding(engine: Engine) -> Iterator[Connection]:
+def schema_transaction(engine: Engine) -> Iterator[Connection]:
     """A transaction that may rebuild tables; where there is one, the next waits for its end.
 
     On SQLite, dropping a table does not take the rows along that refer to it.

@@ -1,32 +1,72 @@
-"""The event log of a study."""
+"""The event log of a study: append-only, numbered without gaps."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import select, update
+from sqlalchemy import Select, select, update
 from sqlalchemy.orm import Session
 
+from bln_search.storage.database import Database
 from bln_search.storage.tables import EventRow, StudyRow
+
+
+@dataclass(frozen=True)
+class EventRecord:
+    """One entry of a study's event log."""
+
+    number: int
+    at: datetime
+    kind: str
+    trial_id: int | None
+    data: dict[str, Any]
+
+
+class EventRepository:
+    """Reads event logs."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    def list_events(self, study_id: int, after: int = 0, limit: int | None = None) -> Sequence[EventRecord]:
+        """Events of a study with numbers above `after`, oldest first; at most `limit` of them."""
+        rows = select(EventRow).where(EventRow.study_id == study_id, EventRow.number > after)
+        return self._read(rows.order_by(EventRow.number).limit(limit))
+
+    def list_last(self, study_id: int, limit: int) -> Sequence[EventRecord]:
+        """The newest `limit` events of a study, oldest first."""
+        rows = select(EventRow).where(EventRow.study_id == study_id)
+        return self._read(rows.order_by(EventRow.number.desc()).limit(limit))[::-1]
+
+    def find_last_numbers(self, study_ids: Iterable[int]) -> dict[int, tuple[int, str]]:
+        """For each of the studies that exists: the number of its last event, and its state."""
+        rows = select(StudyRow.id, StudyRow.last_event, StudyRow.state).where(StudyRow.id.in_([*study_ids]))
+        with self.database.connect() as connection:
+            return {row.id: (row.last_event, row.state) for row in connection.execute(rows)}
+
+    def _read(self, rows: Select[EventRow]) -> Sequence[EventRecord]:
+        with self.database.reading() as session:
+            return [EventRecord(row.number, row.at, row.kind, row.trial_id, row.data) for row in session.scalars(rows)]
 
 
 def append_event(
     session: Session, study_id: int, at: datetime, kind: str, data: dict[str, Any], trial_id: int | None = None
 ) -> None:
-    """Add the study's next event; numbers have no gaps."""
+    """Append the study's next event."""
     append_events(session, study_id, at, kind, [data], trial_id)
 
 
 def append_events(
     session: Session, study_id: int, at: datetime, kind: str, data: Sequence[dict[str, Any]], trial_id: int | None
 ) -> None:
-    """Add events of one kind, one for each of `data`."""
-    present = select(StudyRow.last_event).where(StudyRow.id == study_id).with_for_update()  # one writer at a time
-    last = session.scalar(present) or 0
-    grown = update(StudyRow).where(StudyRow.id == study_id).values(last_event=last + len(data))
-    session.execute(grown.execution_options(synchronize_session=False))
-    for number, one in enumerate(data, start=last + 1):
-        session.add(EventRow(study_id=study_id, number=number, at=at, kind=kind, trial_id=trial_id, data=one))
+    """Append events of one kind, one for each element of `data`."""
+    last_number = select(StudyRow.last_event).where(StudyRow.id == study_id).with_for_update()  # one writer at a time
+    last = session.scalar(last_number) or 0
+    increase = update(StudyRow).where(StudyRow.id == study_id).values(last_event=last + len(data))
+    session.execute(increase.execution_options(synchronize_session=False))
+    for number, item in enumerate(data, start=last + 1):
+        session.add(EventRow(study_id=study_id, number=number, at=at, kind=kind, trial_id=trial_id, data=item))
     session.flush()

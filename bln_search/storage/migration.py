@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Engine, inspect, text
 from sqlalchemy.orm import Session
 
 from bln_search.core.errors import LedgerError, SchemaChangedError
-from bln_search.storage.engine import reading, rebuilding
+from bln_search.storage.engine import read_session, schema_transaction
 
 VERSION_TABLE = "bln_search_version"
 _FOLDER = Path(__file__).parent / "migrations"
@@ -41,7 +41,7 @@ def revisions() -> set[str]:
 
 def present_revision(engine: Engine) -> str | None:
     """The schema revision of the database, None for an empty one."""
-    with reading(engine) as session:
+    with read_session(engine) as session:
         return _revision(session.connection())
 
 
@@ -64,7 +64,7 @@ def migrate(engine: Engine) -> None:
         return
     place = engine.url.render_as_string(hide_password=True)
     config = alembic_config()
-    with rebuilding(engine) as connection:
+    with schema_transaction(engine) as connection:
         _check_ours(connection, place)
         config.attributes["connection"] = connection
         command.upgrade(config, "head")

@@ -1,4 +1,4 @@
-"""What the monitoring reads of the ledger: how much there is, what waits, who works, how large it is."""
+"""Metrics of a ledger: records by state, queue length, workers, database size."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from sqlalchemy import Engine, func, select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from bln_search.core.states import AttemptState, EvaluationState, StudyState, TrialState
-from bln_search.storage.engine import reading
-from bln_search.storage.queue import seen_since
+from bln_search.storage.database import Database
+from bln_search.storage.leases import live_since
 from bln_search.storage.tables import AttemptRow, EvaluationRow, EventRow, StudyRow, TrialRow, WorkerRow
 
-_RECORDS: tuple[tuple[str, type[StrEnum], type[StudyRow | TrialRow | AttemptRow | EvaluationRow]], ...] = (
+_StatefulRow = StudyRow | TrialRow | AttemptRow | EvaluationRow
+
+_RECORDS: tuple[tuple[str, type[StrEnum], type[_StatefulRow]], ...] = (
     ("study", StudyState, StudyRow),
     ("trial", TrialState, TrialRow),
     ("attempt", AttemptState, AttemptRow),
@@ -23,11 +25,16 @@ _RECORDS: tuple[tuple[str, type[StrEnum], type[StudyRow | TrialRow | AttemptRow 
 
 
 @dataclass(frozen=True)
-class LedgerFigures:
-    """The ledger in numbers. They tell of nobody's studies.
+class LedgerMetrics:
+    """A ledger in numbers, without anything about single studies.
 
-    waiting: studies in the queue; oldest_waiting: when the one that waits longest came into it, None where none waits.
-    busy: workers seen that run a study. size: bytes. at: when all this was so, by the database's clock.
+    Attributes:
+        waiting: Studies in the queue.
+        oldest_waiting: When the study that waits longest entered the queue; None for an empty queue.
+        workers: Workers that are alive.
+        busy: Live workers that run a study.
+        size: Bytes of the database.
+        at: When this was measured, by the clock of the database.
     """
 
     waiting: int
@@ -38,29 +45,33 @@ class LedgerFigures:
     at: datetime
 
 
-def ledger_figures(engine: Engine, now: datetime) -> LedgerFigures:
-    """All of it as it is at one moment; quick whatever the size of the ledger."""
-    with reading(engine) as session:
-        return LedgerFigures(*_queue(session), *_workers(session, now), _size(session), now)
+class Monitoring:
+    """Measures a ledger."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    def measure(self) -> LedgerMetrics:
+        """All metrics at one moment; the time does not grow with the ledger."""
+        now = self.database.now()
+        with self.database.reading() as session:
+            return LedgerMetrics(*_measure_queue(session), *_count_workers(session, now), _size(session), now)
+
+    def count_records(self) -> dict[str, dict[str, int]]:
+        """Count records of each kind by state; every possible state is a key. Scans whole tables."""
+        with self.database.reading() as session:
+            return {kind: _count_by_state(session, states, table) for kind, states, table in _RECORDS}
 
 
-def records_by_state(engine: Engine) -> dict[str, dict[str, int]]:
-    """Records of each kind in every state there can be. Reads all of them."""
-    with reading(engine) as session:
-        return {kind: _by_state(session, states, table) for kind, states, table in _RECORDS}
-
-
-def _by_state(
-    session: Session, states: type[StrEnum], table: type[StudyRow | TrialRow | AttemptRow | EvaluationRow]
-) -> dict[str, int]:
-    counted = dict.fromkeys((state.value for state in states), 0)
+def _count_by_state(session: Session, states: type[StrEnum], table: type[_StatefulRow]) -> dict[str, int]:
+    counts = dict.fromkeys((state.value for state in states), 0)
     for state, count in session.execute(select(table.state, func.count()).group_by(table.state)):
-        counted[state] = count
-    return counted
+        counts[state] = count
+    return counts
 
 
-def _queue(session: Session) -> tuple[int, datetime | None]:
-    """How many wait, and since when the one that waits longest: a study handed back or resumed waits from then on."""
+def _measure_queue(session: Session) -> tuple[int, datetime | None]:
+    """The length of the queue, and since when its oldest study waits; a released or resumed study waits anew."""
     since = (
         select(EventRow.at)
         .where(EventRow.study_id == StudyRow.id, EventRow.kind == f"study_{StudyState.ACCEPTED}")
@@ -68,20 +79,19 @@ def _queue(session: Session) -> tuple[int, datetime | None]:
         .limit(1)
         .scalar_subquery()
     )
-    waits = select(since).where(StudyRow.state == StudyState.ACCEPTED, StudyRow.owner != "")
-    found = session.scalars(waits).all()
-    return len(found), min((at for at in found if at is not None), default=None)
+    times = session.scalars(select(since).where(StudyRow.state == StudyState.ACCEPTED, StudyRow.owner != "")).all()
+    return len(times), min((at for at in times if at is not None), default=None)
 
 
-def _workers(session: Session, now: datetime) -> tuple[int, int]:
-    """Workers seen, and those of them that run a study."""
-    seen = set(session.scalars(select(WorkerRow.name).where(WorkerRow.heartbeat_at > seen_since(now))))
-    run = set(session.scalars(select(StudyRow.runner).where(StudyRow.state == StudyState.RUNNING)))
-    return len(seen), len(seen & run)
+def _count_workers(session: Session, now: datetime) -> tuple[int, int]:
+    """Live workers, and those of them that run a study."""
+    live = set(session.scalars(select(WorkerRow.name).where(WorkerRow.heartbeat_at > live_since(now))))
+    runners = set(session.scalars(select(StudyRow.runner).where(StudyRow.state == StudyState.RUNNING)))
+    return len(live), len(live & runners)
 
 
 def _size(session: Session) -> int:
-    """Bytes of the database; of SQLite its file, without the journal beside it."""
+    """Bytes of the database; for SQLite of its file without the journal."""
     connection = session.connection()
     if connection.dialect.name == "sqlite":
         pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()

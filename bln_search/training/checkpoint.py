@@ -1,4 +1,4 @@
-"""Checkpoints: weights and gathered populations in one safetensors file, written whole or not at all."""
+"""Checkpoints: weights and population moments in one safetensors file, written atomically."""
 
 from __future__ import annotations
 
@@ -16,22 +16,30 @@ from bln_search.core.checkpoints import CheckpointStore
 from bln_search.core.enums import PopulationEstimate
 from bln_search.core.errors import DataError
 from bln_search.norms import Normalization
-from bln_search.norms.moment_collection import GatheredMoments, moments_from_tensors, moments_to_tensors
-from bln_search.norms.network_layers import Gathered
+from bln_search.norms.moment_collection import LayerMoments, moments_from_tensors, moments_to_tensors
+from bln_search.norms.network_layers import MomentsByEstimate
 
 _WEIGHT, _POPULATION = "weight|", "population|"
 
 
 def write_checkpoint(
-    store: CheckpointStore, weights: Mapping[str, Tensor], gathered: Gathered, provenance: Mapping[str, Any]
+    store: CheckpointStore, weights: Mapping[str, Tensor], moments: MomentsByEstimate, provenance: Mapping[str, Any]
 ) -> tuple[str, str]:
-    """Write a file into `store`; returns its name, made of its content, and the SHA-256 of that.
+    """Write a checkpoint into `store`; return its content-addressed name and its SHA-256.
 
-    Raises StorageFullError where the disk is full, CheckpointStoreError where a bucket gives way.
+    Args:
+        store: folder or bucket.
+        weights: by name.
+        moments: of each layer under each estimate.
+        provenance: written as JSON into the metadata.
+
+    Raises:
+        StorageFullError: the disk is full.
+        CheckpointStoreError: the bucket fails.
     """
     tensors = {_WEIGHT + name: value.detach().cpu().contiguous() for name, value in weights.items()}
-    for estimate, moments in gathered.items():
-        for name, value in moments_to_tensors(moments).items():
+    for estimate, moments_of_layers in moments.items():
+        for name, value in moments_to_tensors(moments_of_layers).items():
             tensors[f"{_POPULATION}{estimate}|{name}"] = value.cpu().contiguous()
     content = save(tensors, {"provenance": json.dumps(provenance, sort_keys=True)})
     sha256 = hashlib.sha256(content).hexdigest()
@@ -42,11 +50,12 @@ def write_checkpoint(
 
 def read_checkpoint(
     store: CheckpointStore, name: str, sha256: str
-) -> tuple[dict[str, Tensor], dict[PopulationEstimate, dict[str, GatheredMoments]]]:
-    """Weights and gathered populations.
+) -> tuple[dict[str, Tensor], dict[PopulationEstimate, dict[str, LayerMoments]]]:
+    """Read weights and moments from a checkpoint.
 
-    Raises DataError where the file is absent or not the one that was written, CheckpointStoreError where the store
-    cannot be asked.
+    Raises:
+        DataError: the file is missing or damaged.
+        CheckpointStoreError: the store is not available.
     """
     path = f"{store}/{name}"
     try:
@@ -61,41 +70,41 @@ def read_checkpoint(
     except SafetensorError as error:
         raise DataError(f"the checkpoint {path} is not a safetensors file: {error}") from None
     weights = {name.removeprefix(_WEIGHT): value for name, value in tensors.items() if name.startswith(_WEIGHT)}
-    gathered = {}
+    moments = {}
     for estimate in PopulationEstimate:
         prefix = f"{_POPULATION}{estimate}|"
         part = {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
         if part:
-            gathered[estimate] = moments_from_tensors(part)
-    return weights, gathered
+            moments[estimate] = moments_from_tensors(part)
+    return weights, moments
 
 
-def weights_of(network: nn.Module) -> dict[str, Tensor]:
-    """What makes the network answer as it does, by name: its parameters, and what other layers than ours keep in
-    buffers of their state dict, as torch's BatchNorm does its running statistics.
+def network_weights(network: nn.Module) -> dict[str, Tensor]:
+    """Return parameters and persistent buffers by name, as running statistics of torch's BatchNorm.
 
-    What our normalization layers keep in theirs is a population, which stands beside the weights.
+    The buffers of this package's normalization layers are excluded: they hold population values, which a checkpoint
+    stores beside the weights.
     """
-    found: dict[str, Tensor] = dict(network.named_parameters())
-    for place, module in network.named_modules():
+    weights: dict[str, Tensor] = dict(network.named_parameters())
+    for prefix, module in network.named_modules():
         if not isinstance(module, Normalization):
-            own = module.named_buffers(place, recurse=False)
-            passing = module._non_persistent_buffers_set
-            found |= {name: value for name, value in own if name.rpartition(".")[2] not in passing}
-    return found
+            buffers = module.named_buffers(prefix, recurse=False)
+            non_persistent = module._non_persistent_buffers_set
+            weights |= {name: value for name, value in buffers if name.rpartition(".")[2] not in non_persistent}
+    return weights
 
 
 def copied(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The same values, which further training leaves alone."""
+    """Return copies of the weights, which further training does not change."""
     return {name: value.detach().clone() for name, value in weights.items()}
 
 
 def load_weights(network: nn.Module, weights: Mapping[str, Tensor]) -> None:
-    """Put what `weights_of` found into `network`, which must be the same by name and shape."""
-    own = weights_of(network)
-    if own.keys() != weights.keys():
-        different = sorted(own.keys() ^ weights.keys())
+    """Copy `weights` into `network`, which must have the same names and shapes. Raises DataError where it has not."""
+    present = network_weights(network)
+    if present.keys() != weights.keys():
+        different = sorted(present.keys() ^ weights.keys())
         raise DataError(f"the checkpoint was written by another network: {different[0]} is in one of the two only")
     with torch.no_grad():
-        for name, value in own.items():
+        for name, value in present.items():
             value.copy_(weights[name])

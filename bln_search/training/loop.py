@@ -17,28 +17,32 @@ from bln_search.core.errors import ModelError
 from bln_search.core.records import EpochRecord
 from bln_search.data.prepared import PreparedData
 from bln_search.norms import Normalization
-from bln_search.norms.moment_collection import GatheredMoments, Gatherer, gathering
-from bln_search.norms.network_layers import Gathered, find_norms, network_populations, recording
-from bln_search.norms.statistics import chosen_population
+from bln_search.norms.moment_collection import LayerMoments, MomentAccumulator, collect_moments
+from bln_search.norms.network_layers import MomentsByEstimate, find_norms, history_recording, network_populations
+from bln_search.norms.statistics import select_population
 from bln_search.specs.arm import ArmSpec
 from bln_search.specs.training import BatchOrder, TrainingSpec
 from bln_search.training.augmentation import Augmentation
-from bln_search.training.checkpoint import copied, weights_of
-from bln_search.training.optimization import make_optimizer, set_rate
+from bln_search.training.checkpoint import copied, network_weights
+from bln_search.training.optimization import make_optimizer, set_learning_rate
 from bln_search.training.validation import validate
 
 
 @dataclass
 class Trained:
-    """What training leaves behind.
+    """Result of a training run.
 
-    weights: the kept epoch's, as `weights_of` finds them. gathered: the population estimates that are by-products of
-    training, as they stood at the end of the kept epoch. diverged: why training was stopped, None where it was not.
+    epochs: a record of each epoch.
+    weights: of the kept epoch, see `network_weights`.
+    moments: population estimates collected in training, at the end of the kept epoch.
+    kept_epoch: the epoch of the weights, counted from 1.
+    kept_validation_loss: in nats.
+    diverged: why training stopped early; None where it did not.
     """
 
     epochs: list[EpochRecord] = field(default_factory=list)
     weights: dict[str, Tensor] = field(default_factory=dict)
-    gathered: dict[PopulationEstimate, dict[str, GatheredMoments]] = field(default_factory=dict)
+    moments: dict[PopulationEstimate, dict[str, LayerMoments]] = field(default_factory=dict)
     kept_epoch: int = 0
     kept_validation_loss: float = math.inf
     diverged: str | None = None
@@ -57,9 +61,17 @@ def train(
 ) -> Trained:
     """Train `network` in place on the device of `data`.
 
-    seed: draws the order of the examples. estimates: those gathered in training are folded along the way.
-    correction: for judging epochs under population values. A loss that is not finite stops training and is reported
-    in `diverged`, with the epochs before it.
+    A loss that is not finite stops training; `diverged` then holds the reason.
+
+    Args:
+        network: with normalization layers.
+        data: prepared data set.
+        spec: hyper-parameters.
+        arm: method and schedules of the normalization layers.
+        seed: of the order of the examples and of augmentation.
+        estimates: population estimates; those of training are collected.
+        correction: of the population variance for the validation of epochs.
+        on_epoch: called after each epoch.
     """
     run = TrainingRun(network, data, spec, arm, seed=seed, estimates=estimates, correction=correction)
     for record in run.epochs():
@@ -69,9 +81,9 @@ def train(
 
 
 class TrainingRun:
-    """Training as a walk over epochs that may be left after any of them. Arguments as those of `train`.
+    """Training epoch by epoch, which may stop after any of them; arguments as in `train`.
 
-    gathered: the population estimates that are by-products of training, as they stand after the last epoch.
+    trained: the result so far. moments: population estimates collected in training, after the last epoch.
     """
 
     def __init__(
@@ -97,10 +109,10 @@ class TrainingRun:
             self.augmentation = Augmentation(spec.augmentation, data.input_shape, self.generator)
         self.steps = len(data.splits[Split.TRAIN][0]) // spec.batch_size
         self.trained = Trained()
-        self.gathered: dict[PopulationEstimate, dict[str, GatheredMoments]] = {}
+        self.moments: dict[PopulationEstimate, dict[str, LayerMoments]] = {}
 
     def epochs(self) -> Iterator[EpochRecord]:
-        """Train; a record after each epoch. What is left behind stands in `trained`, up to date at every record."""
+        """Train and yield a record after each epoch; `trained` is up to date at every record."""
         inputs, targets = self.data.splits[Split.TRAIN]
         if self.spec.order is BatchOrder.FIXED:
             order = self._order(len(inputs))
@@ -108,7 +120,7 @@ class TrainingRun:
         with ExitStack() as stack:
             moving = None
             if PopulationEstimate.MOVING in self.estimates:
-                moving = stack.enter_context(gathering(self.layers.values(), decay=self.arm.momentum))
+                moving = stack.enter_context(collect_moments(self.layers.values(), decay=self.arm.momentum))
             for epoch in range(1, self.spec.epochs + 1):
                 record = self._epoch(epoch, inputs, targets, moving)
                 if record is None:
@@ -119,39 +131,39 @@ class TrainingRun:
         return torch.randperm(n, generator=self.generator).to(self.data.splits[Split.TRAIN][0].device)
 
     def _epoch(
-        self, epoch: int, inputs: Tensor, targets: Tensor, moving: dict[Normalization, Gatherer] | None
+        self, epoch: int, inputs: Tensor, targets: Tensor, moving: dict[Normalization, MomentAccumulator] | None
     ) -> EpochRecord | None:
-        """One epoch; None where the loss is not finite any more."""
+        """Train one epoch; return None where a loss is not finite."""
         start = time.perf_counter()
-        gatherers: dict[PopulationEstimate, dict[Normalization, Gatherer]] = {}
+        accumulators: dict[PopulationEstimate, dict[Normalization, MomentAccumulator]] = {}
         with ExitStack() as stack:
             if moving is not None:
-                gatherers[PopulationEstimate.MOVING] = moving
+                accumulators[PopulationEstimate.MOVING] = moving
             if PopulationEstimate.EPOCH in self.estimates:
-                gatherers[PopulationEstimate.EPOCH] = stack.enter_context(gathering(self.layers.values()))
+                accumulators[PopulationEstimate.EPOCH] = stack.enter_context(collect_moments(self.layers.values()))
             loss, accuracy = self._steps(epoch, inputs, targets)
         if not math.isfinite(loss):
             self.trained.diverged = f"the training loss of epoch {epoch} is not a finite number"
             return None
-        gathered = self.gathered = self._gathered(gatherers)
-        validation_loss, validation_accuracy = self._validate(gathered)
+        moments = self.moments = self._collected_moments(accumulators)
+        validation_loss, validation_accuracy = self._validate(moments)
         if not math.isfinite(validation_loss):
             self.trained.diverged = f"the validation loss of epoch {epoch} is not a finite number"
             return None
         record = EpochRecord(epoch, loss, accuracy, validation_loss, validation_accuracy, time.perf_counter() - start)
         self.trained.epochs.append(record)
-        self._keep(record, gathered)
+        self._keep_best(record, moments)
         return record
 
     def _steps(self, epoch: int, inputs: Tensor, targets: Tensor) -> tuple[float, float]:
-        """Every mini-batch once; mean loss and accuracy while the weights move."""
+        """Train on every mini-batch once; return mean loss and accuracy during the epoch."""
         self.network.train()
         device = inputs.device
         total, correct = torch.zeros((), device=device), torch.zeros((), device=device)
         done = (epoch - 1) * self.steps
         for step, (x, y) in enumerate(self._mini_batches(inputs, targets)):
             progress = (done + step) / (self.steps * self.spec.epochs)
-            set_rate(self.optimizer, self.spec, progress)
+            set_learning_rate(self.optimizer, self.spec, progress)
             self._set_schedules(progress)
             logits, loss = self._step(x, y)
             total += loss.detach()
@@ -165,8 +177,8 @@ class TrainingRun:
                 setattr(layer, name, value)
 
     def _step(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        """One step of the optimizer, logits and loss before it; a second pass records the statistics if asked for."""
-        with recording(self.layers.values(), not self.arm.double_forward):
+        """Make one optimizer step; return logits and loss before it. With double forward a second pass is recorded."""
+        with history_recording(self.layers.values(), not self.arm.double_forward):
             logits = self.network(x)
         loss = F.cross_entropy(logits, y)
         self.optimizer.zero_grad()
@@ -178,11 +190,11 @@ class TrainingRun:
         return logits.detach(), loss
 
     def _mini_batches(self, inputs: Tensor, targets: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-        """Mini-batches of an epoch, augmented where that is asked for."""
-        for x, y in self._plain_mini_batches(inputs, targets):
+        """Yield the mini-batches of an epoch, augmented if configured."""
+        for x, y in self._ordered_mini_batches(inputs, targets):
             yield (x if self.augmentation is None else self.augmentation(x)), y
 
-    def _plain_mini_batches(self, inputs: Tensor, targets: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    def _ordered_mini_batches(self, inputs: Tensor, targets: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
         size = self.spec.batch_size
         if self.spec.order is BatchOrder.FIXED:
             for start in range(0, self.steps * size, size):
@@ -190,34 +202,41 @@ class TrainingRun:
             return
         order = self._order(len(inputs))
         for start in range(0, self.steps * size, size):
-            chosen = order[start : start + size]
-            yield inputs[chosen], targets[chosen]
+            indices = order[start : start + size]
+            yield inputs[indices], targets[indices]
 
-    def _gathered(
-        self, gatherers: dict[PopulationEstimate, dict[Normalization, Gatherer]]
-    ) -> dict[PopulationEstimate, dict[str, GatheredMoments]]:
-        """What was gathered so far, by estimate and layer that training reached; the memory of MBN among it."""
-        own = {name: layer.own_estimates().get(PopulationEstimate.MEMORY) for name, layer in self.layers.items()}
-        memory = {name: moments for name, moments in own.items() if moments is not None}
-        found = {PopulationEstimate.MEMORY: memory} if memory else {}
-        return found | {
+    def _collected_moments(
+        self, accumulators: dict[PopulationEstimate, dict[Normalization, MomentAccumulator]]
+    ) -> dict[PopulationEstimate, dict[str, LayerMoments]]:
+        """Return the moments so far by estimate and by layer that training reached, with the memory of MBN."""
+        histories = {name: layer.history_estimates() for name, layer in self.layers.items()}
+        memory = {
+            name: history[PopulationEstimate.MEMORY]
+            for name, history in histories.items()
+            if PopulationEstimate.MEMORY in history
+        }
+        memory_estimate = {PopulationEstimate.MEMORY: memory} if memory else {}
+        return memory_estimate | {
             estimate: {
-                name: of_layer[layer].moments(has_batch=layer.has_batch, has_feature=layer.has_feature)
+                name: of_layer[layer].moments(
+                    has_batch_statistics=layer.has_batch_statistics, has_feature_statistics=layer.has_feature_statistics
+                )
                 for name, layer in self.layers.items()
-                if not of_layer[layer].empty
+                if not of_layer[layer].is_empty
             }
-            for estimate, of_layer in gatherers.items()
+            for estimate, of_layer in accumulators.items()
         }
 
-    def _validate(self, gathered: Gathered) -> tuple[float, float]:
-        judge = self.arm.judge
+    def _validate(self, moments: MomentsByEstimate) -> tuple[float, float]:
+        """Return validation loss and accuracy in the configuration that compares epochs."""
+        judge = self.arm.selection_configuration
         estimate = next(iter(self.estimates), None) if judge.uses_population else None
         inputs, targets = self.data.splits[Split.VALIDATION]
-        populations = network_populations(self.layers, gathered, self.correction, per_slot=False)
+        populations = network_populations(self.layers, moments, self.correction, per_slot=False)
         for layer, estimates in populations.items():
-            own = judge.restricted_to(layer.method)
-            population = chosen_population(own, estimate, estimates)
-            reason = None if population is None else population.undefined(own)
+            configuration = judge.restricted_to(layer.method)
+            population = select_population(configuration, estimate, estimates)
+            reason = None if population is None else population.undefined_reason(configuration)
             if reason is not None:
                 raise ModelError(f"epochs cannot be judged under {judge}: {reason}; set judged_under to another")
         return validate(
@@ -230,11 +249,12 @@ class TrainingRun:
             populations=populations,
         )
 
-    def _keep(self, record: EpochRecord, gathered: dict[PopulationEstimate, dict[str, GatheredMoments]]) -> None:
-        better = record.validation_loss < self.trained.kept_validation_loss
-        last = self.spec.checkpoint is CheckpointRule.LAST
-        if better or last or not self.trained.weights:
-            self.trained.weights = copied(weights_of(self.network))
-            self.trained.gathered = gathered
+    def _keep_best(self, record: EpochRecord, moments: dict[PopulationEstimate, dict[str, LayerMoments]]) -> None:
+        """Keep weights and moments where the epoch is the best so far, or the rule keeps the last one."""
+        is_better = record.validation_loss < self.trained.kept_validation_loss
+        keeps_last = self.spec.checkpoint is CheckpointRule.LAST
+        if is_better or keeps_last or not self.trained.weights:
+            self.trained.weights = copied(network_weights(self.network))
+            self.trained.moments = moments
             self.trained.kept_epoch = record.epoch
             self.trained.kept_validation_loss = record.validation_loss

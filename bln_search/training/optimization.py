@@ -6,14 +6,14 @@ import torch
 from torch import nn
 
 from bln_search.specs.training import TrainingSpec
-from bln_search.training.sparse_adam import EPSILON, RowAdam, has_embedding
+from bln_search.training.sparse_adam import EPSILON, SparseRowAdam, has_embedding
 
 
 def make_optimizer(network: nn.Module, spec: TrainingSpec) -> torch.optim.Optimizer:
     """Adam (torch's defaults) or SGD over every parameter, one fused kernel a step."""
     epsilon = spec.epsilon or EPSILON
     if spec.optimizer == "adam" and not spec.weight_decay and has_embedding(network):
-        return RowAdam(network, spec.learning_rate, epsilon)
+        return SparseRowAdam(network, spec.learning_rate, epsilon)
     if spec.optimizer == "adam":
         return torch.optim.Adam(
             network.parameters(), lr=spec.learning_rate, eps=epsilon, weight_decay=spec.weight_decay, fused=True
@@ -27,7 +27,7 @@ def make_optimizer(network: nn.Module, spec: TrainingSpec) -> torch.optim.Optimi
     )
 
 
-def set_rate(optimizer: torch.optim.Optimizer, spec: TrainingSpec, progress: float) -> None:
+def set_learning_rate(optimizer: torch.optim.Optimizer, spec: TrainingSpec, progress: float) -> None:
     """The learning rate after `progress`, the fraction of training that is done."""
     rate = spec.learning_rate * spec.schedule.factor(progress)
     for group in optimizer.param_groups:

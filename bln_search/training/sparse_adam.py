@@ -1,10 +1,10 @@
-"""Adam where a mini-batch gives only some rows of a large table a gradient, as in an embedding of words.
+"""Adam for large tables of which a mini-batch gives only some rows a gradient, as token embeddings.
 
-Dense Adam moves every row at every step, for a row without a gradient goes on along its decaying mean; and the gradient
-itself is a table, zero nearly everywhere, written anew at every step. Here the gradient has the rows that were read. A
-row that has had none for `_REMEMBERED` steps rests: what is left of its mean is 0.9^200 of it, which moves no
-single-precision weight. When its word comes back, its two averages are first brought to where dense Adam has them. So
-the weights are those of dense Adam up to rounding. Where few rows rest, as with mini-batches of many texts, all move.
+Dense Adam updates every row at every step, because a row without a gradient still moves along its decaying first
+moment, and the gradient is a dense table of mostly zeros. Here the gradient is sparse (rows). A row without a gradient
+for `_IDLE_STEPS` steps is inactive: its first moment has decayed to 0.9^200, which moves no single-precision weight.
+When it gets a gradient again, its two moments are first decayed to their values in dense Adam. The weights thus equal
+those of dense Adam up to rounding. Where few rows are inactive, as with many texts in a mini-batch, all are updated.
 
 Source of the update: Kingma & Ba 2015, Algorithm 1.
 """
@@ -22,14 +22,14 @@ from torch.optim.adam import adam
 from bln_search.core.errors import ModelError
 
 EPSILON = 1e-8
-"""Added to the root of the second average, by default."""
+"""Default ε, added to the root of the second moment."""
 
-_REMEMBERED = 200
+_IDLE_STEPS = 200
 _EVERY = 64
 _FEW = 1 / 4
-"""Below this share of rows under way it pays to gather them."""
+"""Below this share of active rows it is faster to gather them."""
 
-_START = (-_REMEMBERED, 0, -1)
+_START = (-_IDLE_STEPS, 0, -1)
 """Never seen, up to date before the first step, without a place."""
 
 
@@ -105,7 +105,7 @@ def _gives_rows(module: nn.Module) -> bool:
     return isinstance(module, nn.Embedding) and "weight" in module._parameters and not module.scale_grad_by_freq
 
 
-class RowAdam(torch.optim.Adam):
+class SparseRowAdam(torch.optim.Adam):
     """torch's Adam, fused; a parameter whose gradient is sparse (rows) gets the same update at less cost."""
 
     def __init__(self, network: nn.Module, learning_rate: float, epsilon: float = EPSILON) -> None:
@@ -116,8 +116,8 @@ class RowAdam(torch.optim.Adam):
                 module.sparse = True
 
     def state_dict(self) -> dict[str, Any]:
-        """Not to be had: raises ModelError, since the averages of rows at rest would be missing."""
-        raise ModelError("Adam over rows keeps no state for later: train again, or use torch.optim.Adam")
+        """Raise ModelError: the moments of inactive rows are not up to date."""
+        raise ModelError("sparse Adam supports no state dict: train again, or use torch.optim.Adam")
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
@@ -142,16 +142,16 @@ def _step(parameter: Tensor, gradient: Tensor, table: _Table, group: dict[str, A
     table.steps += 1
     table.seen[rows] = table.steps
     if now % _EVERY == 0:
-        _choose(table, now, group["betas"])
+        _select_active(table, now, group["betas"])
     if table.moving is None:
         _dense(parameter, rows, values, table, group)
         return
     new = rows[table.place[rows] < 0]
     if len(table.moving) + len(new) > len(table.own_mean):
-        _move_all(table, now, group["betas"])
+        _activate_all(table, now, group["betas"])
         _dense(parameter, rows, values, table, group)
         return
-    moving = _wake(new, table, table.moving, now, group["betas"])
+    moving = _activate(new, table, table.moving, now, group["betas"])
     count = len(moving)
     weight, own = table.own_weight[:count], table.own_gradient[:count]
     torch.index_select(parameter, 0, moving, out=weight)
@@ -166,19 +166,19 @@ def _dense(parameter: Tensor, rows: Tensor, values: Tensor, table: _Table, group
     table.gradient.index_fill_(0, rows, 0.0)
 
 
-def _move_all(table: _Table, now: int, betas: tuple[float, float]) -> None:
-    """From now on every row is under way."""
+def _activate_all(table: _Table, now: int, betas: tuple[float, float]) -> None:
+    """Make every row active."""
     table.write_back(now)
     _catch_up((table.updated < now).nonzero()[:, 0], table, now, betas)
     table.moving = None
 
 
-def _choose(table: _Table, now: int, betas: tuple[float, float]) -> None:
-    """Let rows rest that were not seen for long; all of them are under way where few would rest."""
-    recent = (table.seen > now - _REMEMBERED).nonzero()[:, 0]
+def _select_active(table: _Table, now: int, betas: tuple[float, float]) -> None:
+    """Deactivate rows without a recent gradient; keep all active where few would be inactive."""
+    recent = (table.seen > now - _IDLE_STEPS).nonzero()[:, 0]
     if len(recent) > len(table.own_mean):
         if table.moving is not None:
-            _move_all(table, now, betas)
+            _activate_all(table, now, betas)
         return
     if table.moving is None:
         table.updated.fill_(now)
@@ -190,8 +190,8 @@ def _choose(table: _Table, now: int, betas: tuple[float, float]) -> None:
     table.moving = recent
 
 
-def _wake(rows: Tensor, table: _Table, moving: Tensor, now: int, betas: tuple[float, float]) -> Tensor:
-    """The rows under way, those that come back joined to them."""
+def _activate(rows: Tensor, table: _Table, moving: Tensor, now: int, betas: tuple[float, float]) -> Tensor:
+    """Return the active rows, with `rows` added."""
     if len(rows):
         _catch_up(rows, table, now, betas)
         table.gather(rows, len(moving))
@@ -201,7 +201,7 @@ def _wake(rows: Tensor, table: _Table, moving: Tensor, now: int, betas: tuple[fl
 
 
 def _catch_up(rows: Tensor, table: _Table, now: int, betas: tuple[float, float]) -> None:
-    """Bring the averages of rows that rested to where they are after step `now`."""
+    """Decay the moments of inactive rows to their values after step `now`."""
     rested = (now - table.updated[rows]).unsqueeze(1)
     table.mean[rows] *= torch.pow(betas[0], rested.double()).to(table.mean.dtype)
     table.square[rows] *= torch.pow(betas[1], rested.double()).to(table.square.dtype)

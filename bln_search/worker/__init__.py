@@ -1,4 +1,4 @@
-"""Joins search and ledger: the unfinished trials of a study are carried out and written down."""
+"""Joins execution and ledger: claims the open trials of a study, runs them and records their results."""
 
 from bln_search.worker.run import run_study
 

@@ -1,212 +1,226 @@
-"""Per-layer configurations of the networks of a study, searched from their checkpoints."""
+"""Searches per-layer configurations of the trained networks of a study."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass
 from multiprocessing import get_context
 
 from bln_search.core.errors import DataError, ModelError
 from bln_search.core.layer_search_record import LayerSearchRecord
-from bln_search.evaluation.tree.running_sums import Sums
-from bln_search.execution.environment import Place
-from bln_search.execution.executors.cpu_limits import choose_workers, cores
+from bln_search.evaluation.tree.running_sums import LossSums
+from bln_search.execution.environment import ExecutionEnvironment
+from bln_search.execution.executors.cpu_limits import available_cores, choose_workers
 from bln_search.search.layers.trial_search import search_slice, search_trial
 from bln_search.specs.layer_search import LayersSpec
-from bln_search.storage.layers import find_progress, is_searched, keep_progress, keep_search
+from bln_search.specs.records import TrialRecord
 from bln_search.storage.ledger import Ledger
-from bln_search.storage.trained import TrainedTrial, trained_trials
 
-_WRITTEN_EVERY = 20.0
-"""Seconds between two times that an enumeration is written down."""
+_SAVE_INTERVAL = 20.0
+"""Seconds between two times that the progress of an enumeration is saved."""
 
 _SLICE = 10.0
-"""Seconds that another process enumerates before it hands back what it has."""
+"""Seconds after which another process returns the progress of its enumeration."""
 
-_WORTH_WHILE = 20.0
-"""Seconds of searches that are worth the start of processes."""
+_MIN_PARALLEL_SECONDS = 20.0
+"""Seconds of searches for which starting processes is worthwhile."""
 
-Say = Callable[[str], None]
+OnProgress = Callable[[str], None]
 
 
-class StoppedError(Exception):
-    """The search was asked to stop; what it had added up is kept."""
+class SearchStoppedError(Exception):
+    """The search was asked to stop; its progress is saved."""
 
 
 def search_layers(
     ledger: Ledger,
     study_id: int,
-    place: Place,
-    asked: LayersSpec,
-    say: Say,
+    place: ExecutionEnvironment,
+    spec: LayersSpec,
+    on_progress: OnProgress,
     *,
-    workers: int | None = None,
-    stopping: Callable[[], bool] = lambda: False,
+    max_workers: int | None = None,
+    should_stop: Callable[[], bool] = lambda: False,
 ) -> int:
-    """Search every trained network that has not been searched this way yet; returns how many were searched.
+    """Search every trained network that was not searched as `spec` asks.
 
-    say: told of every network, and of enumerations under way. workers: networks that are searched side by side, each
-    in a process of its own; by default one a core, where the first network shows that it is worth it. stopping: looked
-    at every now and then; what is added up by then is kept, and StoppedError raised.
-    Raises DataError where nothing is trained yet; and, when all others are searched, DataError where a checkpoint is
-    not on this machine or has too few mini-batches for its folds, ModelError where it cannot be cut at its layers.
+    Args:
+        ledger: Of the study.
+        study_id: The study.
+        place: Where the search runs.
+        spec: What to search.
+        on_progress: Called with a line for every network, and for enumerations under way.
+        max_workers: Networks that are searched in parallel, each in its own process. None: as many as there are cores,
+            if the time of the first network shows that starting processes is worthwhile.
+        should_stop: Whether to stop now; polled after each group of mini-batches.
+
+    Returns:
+        The number of networks that were searched now.
+
+    Raises:
+        DataError: no network is trained; or, after all others were searched, a checkpoint is not on this machine or has
+            too few mini-batches for its folds.
+        ModelError: after all others were searched, a network cannot be split at its layers.
+        SearchStoppedError: `should_stop` returned true; the progress is saved.
     """
-    trained = trained_trials(ledger.engine, study_id)
+    trained = ledger.trials.list_trained(study_id)
     if not trained:
         raise DataError("the study has no trained network yet: run it first")
-    left = [one for one in trained if not is_searched(ledger.engine, one.id, asked)]
-    before = len(trained) - len(left)
-    search = _Search(ledger, place, asked, say, stopping, len(trained), before)
-    if workers is None and left:
-        search.one_by_one(left[:1])
-        workers = search.worth_while(len(left) - 1)
-        left = left[1:]
-    if workers is not None and workers > 1 and len(left) > 1:
-        search.side_by_side(left, min(workers, len(left)))
+    open_trials = [trial for trial in trained if not ledger.layer_searches.is_finished(trial.id, spec)]
+    finished_before = len(trained) - len(open_trials)
+    job = _SearchJob(_SearchContext(ledger, spec, on_progress, should_stop), place, len(trained), finished_before)
+    if max_workers is None and open_trials:
+        job.search_sequentially(open_trials[:1])
+        max_workers = job.choose_workers(len(open_trials) - 1)
+        open_trials = open_trials[1:]
+    if max_workers is not None and max_workers > 1 and len(open_trials) > 1:
+        job.search_in_parallel(open_trials, min(max_workers, len(open_trials)))
     else:
-        search.one_by_one(left)
-    if search.problems:
-        first, count = search.problems[0], len(search.problems)
+        job.search_sequentially(open_trials)
+    if job.errors:
+        first, count = job.errors[0], len(job.errors)
         raise type(first)(f"the layers of {count} of {len(trained)} networks were not searched: {first}")
-    return search.done - before
+    return job.finished - finished_before
 
 
-class _Search:
-    """Networks of a study being searched. of: all of them; done: those that are."""
+@dataclass(frozen=True)
+class _SearchContext:
+    """What the searches of all networks share."""
 
-    def __init__(
-        self,
-        ledger: Ledger,
-        place: Place,
-        asked: LayersSpec,
-        say: Say,
-        stopping: Callable[[], bool],
-        of: int,
-        done: int,
-    ) -> None:
-        self.ledger, self.place, self.asked, self.say, self.stopping = ledger, place, asked, say, stopping
-        self.of, self.done = of, done
-        self.problems: list[DataError | ModelError] = []
+    ledger: Ledger
+    spec: LayersSpec
+    on_progress: OnProgress
+    should_stop: Callable[[], bool]
+
+    def save_progress(self, trial: TrialRecord, sums: LossSums) -> None:
+        sha256 = trial.require_checkpoint().sha256
+        self.ledger.layer_searches.save_progress(trial.id, sha256, self.spec, sums.record, sums.done)
+
+
+class _SearchJob:
+    """Searches the networks of a study. total: trained networks; finished: those that are searched."""
+
+    def __init__(self, context: _SearchContext, place: ExecutionEnvironment, total: int, finished: int) -> None:
+        self.context, self.place = context, place
+        self.total, self.finished = total, finished
+        self.errors: list[DataError | ModelError] = []
         self.seconds = 0.0
 
-    def worth_while(self, left: int) -> int:
-        """How many processes for so many networks: one where they are done before processes have started."""
-        chosen = choose_workers(self.place.device, left, max(1, cores() // self.place.threads))
-        return chosen if self.seconds * left > _WORTH_WHILE else 1
+    def choose_workers(self, networks: int) -> int:
+        """The number of processes for so many networks: 1 where they finish before processes would have started."""
+        workers = choose_workers(self.place.device, networks, max(1, available_cores() // self.place.threads))
+        return workers if self.seconds * networks > _MIN_PARALLEL_SECONDS else 1
 
-    def one_by_one(self, left: Sequence[TrainedTrial]) -> None:
-        """In this process."""
-        for one in left:
-            if self.stopping():
-                raise StoppedError
+    def search_sequentially(self, trials: Sequence[TrialRecord]) -> None:
+        """Search in this process."""
+        for trial in trials:
+            if self.context.should_stop():
+                raise SearchStoppedError
             started = time.monotonic()
             self.seconds = 0.0
-            progress = _Progress(self.ledger, one, self.asked, self.say, self.stopping)
+            progress = _ProgressStore(self.context, trial)
             try:
                 record = search_trial(
-                    one.spec, one.checkpoint, self.place, self.asked, sums=progress.begun(), keep=progress.keep
+                    trial.spec,
+                    trial.require_checkpoint(),
+                    self.place,
+                    self.context.spec,
+                    resume_from=progress.load(),
+                    on_progress=progress.save,
                 )
             except (DataError, ModelError) as error:
-                self._failed(one, error)
+                self._record_error(trial, error)
             else:
                 self.seconds = time.monotonic() - started
-                self._found(one, record, f" in {self.seconds:.1f} s")
+                self._save_record(trial, record, f" in {self.seconds:.1f} s")
 
-    def side_by_side(self, left: Sequence[TrainedTrial], workers: int) -> None:
-        """In processes that know nothing of the database; they hand back what they have every few seconds."""
+    def search_in_parallel(self, trials: Sequence[TrialRecord], workers: int) -> None:
+        """Search in processes without a database connection, which return their progress every few seconds."""
         with ProcessPoolExecutor(workers, mp_context=get_context("forkserver")) as pool:
-            running = {self._submit(pool, one, self._begun(one)): one for one in left}
+            running = {self._submit(pool, trial, _ProgressStore(self.context, trial).load()): trial for trial in trials}
             try:
                 while running:
                     finished, _ = wait(running, timeout=1.0, return_when=FIRST_COMPLETED)
                     for future in finished:
-                        one = running.pop(future)
-                        so_far = self._taken(one, future)
-                        if so_far is not None:
-                            running[self._submit(pool, one, so_far)] = one
-                    if self.stopping():
-                        raise StoppedError
+                        trial = running.pop(future)
+                        sums = self._save_result(trial, future)
+                        if sums is not None:
+                            running[self._submit(pool, trial, sums)] = trial
+                    if self.context.should_stop():
+                        raise SearchStoppedError
             finally:
-                self._take_last(running)
+                self._save_last_results(running)
 
     def _submit(
-        self, pool: ProcessPoolExecutor, one: TrainedTrial, sums: Sums | None
-    ) -> Future[LayerSearchRecord | Sums]:
-        return pool.submit(search_slice, one.spec, one.checkpoint, self.place, self.asked, sums, _SLICE)
+        self, pool: ProcessPoolExecutor, trial: TrialRecord, sums: LossSums | None
+    ) -> Future[LayerSearchRecord | LossSums]:
+        return pool.submit(
+            search_slice, trial.spec, trial.require_checkpoint(), self.place, self.context.spec, sums, _SLICE
+        )
 
-    def _taken(self, one: TrainedTrial, future: Future[LayerSearchRecord | Sums]) -> Sums | None:
-        """Write down what a process handed back; the sums where it is to go on."""
+    def _save_result(self, trial: TrialRecord, future: Future[LayerSearchRecord | LossSums]) -> LossSums | None:
+        """Save what a process returned; returns the sums of an enumeration that continues."""
         try:
-            handed = future.result()
+            result = future.result()
         except (DataError, ModelError) as error:
-            self._failed(one, error)
+            self._record_error(trial, error)
             return None
-        if isinstance(handed, Sums):
-            sha256, clock = one.checkpoint.sha256, self.ledger.clock()
-            keep_progress(self.ledger.engine, one.id, sha256, self.asked, handed.of_all, handed.done, clock)
-            self.say(f"{one.spec.label}: {handed.done} of {handed.total} mini-batches")
-            return handed
-        self._found(one, handed)
+        if isinstance(result, LossSums):
+            self.context.save_progress(trial, result)
+            self.context.on_progress(f"{trial.spec.label}: {result.done} of {result.total} mini-batches")
+            return result
+        self._save_record(trial, result)
         return None
 
-    def _take_last(self, running: dict[Future[LayerSearchRecord | Sums], TrainedTrial]) -> None:
-        """What waits is not begun any more; what runs hands back what it has."""
-        for future, one in running.items():
+    def _save_last_results(self, running: dict[Future[LayerSearchRecord | LossSums], TrialRecord]) -> None:
+        """Cancel searches that have not started; wait for the others and save what they return."""
+        for future, trial in running.items():
             if not future.cancel() and future.exception() is None:
-                self._taken(one, future)
+                self._save_result(trial, future)
 
-    def _begun(self, one: TrainedTrial) -> Sums | None:
-        return _Progress(self.ledger, one, self.asked, self.say, self.stopping).begun()
+    def _save_record(self, trial: TrialRecord, record: LayerSearchRecord, duration: str = "") -> None:
+        sha256 = trial.require_checkpoint().sha256
+        self.context.ledger.layer_searches.save_record(trial.id, sha256, self.context.spec, record)
+        self.finished += 1
+        self.context.on_progress(f"{trial.spec.label}: layers searched{duration} ({self.finished}/{self.total})")
 
-    def _found(self, one: TrainedTrial, record: LayerSearchRecord, took: str = "") -> None:
-        clock = self.ledger.clock()
-        keep_search(self.ledger.engine, one.id, one.checkpoint.sha256, self.asked, record, clock)
-        self.done += 1
-        self.say(f"{one.spec.label}: layers searched{took} ({self.done}/{self.of})")
-
-    def _failed(self, one: TrainedTrial, error: DataError | ModelError) -> None:
-        self.problems.append(type(error)(f"{one.spec.label}: {error}"))
-        self.say(str(self.problems[-1]))
+    def _record_error(self, trial: TrialRecord, error: DataError | ModelError) -> None:
+        self.errors.append(type(error)(f"{trial.spec.label}: {error}"))
+        self.context.on_progress(str(self.errors[-1]))
 
 
-class _Progress:
-    """An enumeration under way: written down now and then, told of, stopped where that is asked for."""
+class _ProgressStore:
+    """Loads and saves the progress of the enumeration of one network, and stops it on request."""
 
-    def __init__(
-        self,
-        ledger: Ledger,
-        one: TrainedTrial,
-        asked: LayersSpec,
-        say: Say,
-        stopping: Callable[[], bool],
-    ) -> None:
-        self.ledger, self.one, self.asked, self.say, self.stopping = ledger, one, asked, say, stopping
-        self.started = self.written = time.monotonic()
-        self.first = 0
+    def __init__(self, context: _SearchContext, trial: TrialRecord) -> None:
+        self.context, self.trial = context, trial
+        self.started_at = self.saved_at = time.monotonic()
+        self.initial = 0
 
-    def begun(self) -> Sums | None:
-        """What an earlier worker had added up."""
-        found = find_progress(self.ledger.engine, self.one.id, self.asked)
-        if found is None:
+    def load(self) -> LossSums | None:
+        """The sums that an earlier worker saved."""
+        progress = self.context.ledger.layer_searches.find_progress(self.trial.id, self.context.spec)
+        if progress is None:
             return None
-        sums, self.first = found
-        return Sums(sums.losses, sums.correct, sums.examples, self.first)
+        sums, self.initial = progress
+        return LossSums(sums.losses, sums.correct, sums.examples, self.initial)
 
-    def keep(self, sums: Sums) -> None:
-        """Behind each group of mini-batches."""
+    def save(self, sums: LossSums) -> None:
+        """Save now and then; called after each group of mini-batches. Raises SearchStoppedError."""
         now = time.monotonic()
-        stop = self.stopping()
-        if now - self.written >= _WRITTEN_EVERY or stop:
-            self.written = now
-            one, clock = self.one, self.ledger.clock()
-            keep_progress(self.ledger.engine, one.id, one.checkpoint.sha256, self.asked, sums.of_all, sums.done, clock)
-            self.say(f"{one.spec.label}: {sums.done} of {sums.total} mini-batches{self._left(sums, now)}")
+        stop = self.context.should_stop()
+        if now - self.saved_at >= _SAVE_INTERVAL or stop:
+            self.saved_at = now
+            self.context.save_progress(self.trial, sums)
+            remaining = self._format_remaining(sums, now)
+            self.context.on_progress(f"{self.trial.spec.label}: {sums.done} of {sums.total} mini-batches{remaining}")
         if stop:
-            raise StoppedError
+            raise SearchStoppedError
 
-    def _left(self, sums: Sums, now: float) -> str:
-        done = sums.done - self.first
+    def _format_remaining(self, sums: LossSums, now: float) -> str:
+        done = sums.done - self.initial
         if done < 1:
             return ""
-        return f", about {(now - self.started) / done * (sums.total - sums.done):.0f} s left"
+        return f", about {(now - self.started_at) / done * (sums.total - sums.done):.0f} s left"

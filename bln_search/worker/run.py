@@ -1,18 +1,17 @@
-"""One study from its first unfinished trial to its last."""
+"""Runs one study: claims its open trials, gives them to an executor and records their reports."""
 
 from __future__ import annotations
 
-import signal
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from typing import Any, Protocol
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Protocol
 
 from bln_search.core.errors import (
     BlnSearchError,
     CheckpointStoreError,
-    DataAbsentError,
+    DataUnavailableError,
     SchemaChangedError,
     StorageFullError,
 )
@@ -21,51 +20,52 @@ from bln_search.core.states import FailureClass, StudyState
 from bln_search.evaluation.memory import MEMORY_LIMIT
 from bln_search.execution.executors.base import Executor
 from bln_search.execution.messages import (
-    ENDS,
+    TERMINAL_MESSAGES,
     EpochDone,
     EvaluationDone,
     Message,
     Progressed,
+    PruneDecision,
     Task,
     TaskFailed,
     TrainingDiverged,
     TrainingDone,
     TrainingPruned,
-    Verdict,
 )
+from bln_search.specs.records import StudyRecord, TrialRecord
 from bln_search.specs.trial import TrialSpec
-from bln_search.storage.attempts import LEASE
+from bln_search.storage.leases import LEASE
 from bln_search.storage.ledger import Ledger
-from bln_search.storage.queries import OpenTrial
 from bln_search.worker.identity import is_alive, own_name
-from bln_search.worker.points import Points
+from bln_search.worker.sampled_points import SampledPoints
+from bln_search.worker.stop_signals import stop_run_on_signal
 
-_BEAT = LEASE.total_seconds() / 2
-"""Seconds between two signs of life: who misses two of them has lost its trials."""
+_HEARTBEAT_INTERVAL = LEASE.total_seconds() / 2
+"""Seconds between two heartbeats: after two missed ones the leases have expired."""
 
-_LOOK = 0.5
-"""Seconds after which a request to pause or cancel is seen at the latest."""
+_REQUEST_INTERVAL = 0.5
+"""Seconds between two checks for a request to pause or cancel."""
 
-_WRITE = 0.5
-"""Seconds after which epochs are written down at the latest."""
+_EPOCH_INTERVAL = 0.5
+"""Seconds between two times that finished epochs are recorded."""
 
 _TOO_LARGE = (
     "in training, with no other trial of this run beside it: lower training.batch_size or the model's widths, or take "
     "a device with more memory"
 )
 
-_TRIES = 3
-"""Attempts at a trial in one run when the machinery fails or memory runs out."""
+_MAX_ATTEMPTS = 3
+"""Attempts at a trial in one run when the infrastructure fails or memory runs out."""
 
 
 class Watcher(Protocol):
-    """Told what happens, for people to see."""
+    """Shows the progress of a run."""
 
-    def planned(self, trials: int) -> None:
-        """So many trials are left to do."""
+    def on_start(self, trials: int) -> None:
+        """Called once with the number of open trials."""
 
-    def heard(self, trial: TrialSpec, message: Message) -> None:
-        """A trial said something."""
+    def on_message(self, trial: TrialSpec, message: Message) -> None:
+        """Called for every message of a trial."""
 
 
 def run_study(
@@ -73,121 +73,138 @@ def run_study(
     study_id: int,
     executor: Executor,
     watcher: Watcher,
-    stopping: Callable[[], bool] = lambda: False,
-    lacking_room: Callable[[], str | None] = lambda: None,
+    should_stop: Callable[[], bool] = lambda: False,
+    low_disk_reason: Callable[[], str | None] = lambda: None,
 ) -> StudyState:
-    """Carry out what is left of the study. Ctrl-C and SIGTERM give running trials back and raise KeyboardInterrupt.
+    """Run the open trials of a study.
 
-    A request to pause or cancel it gives them back, too, and ends the run. Raises StudyBusyError where another process
-    runs it, StudyLostError where another took it over meanwhile, StorageFullError where the disk is full. stopping: has
-    whoever calls been asked to stop already? lacking_room: why no further trial is to be started now; those under way
-    go on, and the study is handed back when they have ended.
+    Ctrl-C, SIGTERM, and a request to pause or cancel the study release the trials under way and end the run.
+
+    Args:
+        ledger: Of the study.
+        study_id: The study.
+        executor: Runs trials.
+        watcher: Shows the progress.
+        should_stop: Whether the caller was asked to stop.
+        low_disk_reason: Why no trial may start because disk space is low; None where there is enough. Trials under way
+            finish, then the study is released.
+
+    Returns:
+        The state of the study after the run.
+
+    Raises:
+        KeyboardInterrupt: a signal, or `should_stop`, ended the run before the study was complete.
+        StudyBusyError: another process runs the study.
+        LeaseLostError: another process took the study over meanwhile.
+        StorageFullError: the disk is full.
     """
-    if ledger.study(study_id).state is StudyState.COMPLETE:
-        watcher.planned(0)
+    study = ledger.studies.get(study_id)
+    if study.state is StudyState.COMPLETE:
+        watcher.on_start(0)
         return StudyState.COMPLETE
-    ledger.start_study(study_id, is_alive, own_name())
-    run = _Run(ledger, study_id, watcher, stopping, lacking_room)
+    ledger.studies.start(study_id, is_alive, own_name())
+    run = _StudyRun(ledger, study, watcher, should_stop, low_disk_reason)
     try:
-        with _stop_requests(run):
-            trials = run.prepare()
-            executor.run(run.next_task, run.report, run.pulse, trials)
-    except _RequestedEnd:
-        ledger.release(run.live)
+        with stop_run_on_signal(lambda: run.stop_requested, run.request_stop):
+            executor.run(run.next_task, run.report, run.pulse, run.prepare())
+    except _StopRequested:
+        ledger.attempts.release_trials(run.tokens)
     except SchemaChangedError:
-        raise  # nothing more is written; the leases run out
+        raise  # nothing may be written any more; the leases expire
     except BaseException:
         with suppress(BlnSearchError):  # the first error is the one to report
-            ledger.release(run.live)
-            ledger.end_study(study_id, exhausted=run.exhausted, runner=run.worker)
+            ledger.attempts.release_trials(run.tokens)
+            ledger.studies.finish(study_id, exhausted=run.exhausted, runner=run.worker)
         raise
     finally:
         run.close()
-    state = ledger.end_study(study_id, exhausted=run.exhausted, runner=run.worker)
+    state = ledger.studies.finish(study_id, exhausted=run.exhausted, runner=run.worker)
     if run.stop_requested and state is not StudyState.COMPLETE:
         raise KeyboardInterrupt
     return state
 
 
-class _RequestedEnd(BaseException):
-    """A person wants the study paused or cancelled: leaves whatever is under way."""
+class _StopRequested(BaseException):
+    """A person requested to pause or cancel the study: ends the executor whatever it does."""
 
 
-class _Run:
-    """Chooses and claims trials, writes messages down, counts tries."""
+class _StudyRun:
+    """Chooses and claims trials, records their messages, counts attempts."""
 
     def __init__(
         self,
         ledger: Ledger,
-        study_id: int,
+        study: StudyRecord,
         watcher: Watcher,
-        stopping: Callable[[], bool],
-        lacking_room: Callable[[], str | None],
+        should_stop: Callable[[], bool],
+        low_disk_reason: Callable[[], str | None],
     ) -> None:
-        self.ledger = ledger
-        self.stopping, self.lacking_room = stopping, lacking_room
-        self.study_id = study_id
-        self.watcher = watcher
+        self.ledger, self.study, self.watcher = ledger, study, watcher
+        self.should_stop, self.low_disk_reason = should_stop, low_disk_reason
         self.worker = own_name()
-        self.points: Points | None = None
-        self.waiting: deque[OpenTrial] = deque()
-        self.alone: deque[OpenTrial] = deque()
+        self.points: SampledPoints | None = None
+        self.waiting: deque[TrialRecord] = deque()
+        self.waiting_alone: deque[TrialRecord] = deque()
+        """Trials that ran out of memory in training: they run again while no other trial runs."""
         self.alone_token: int | None = None
         self.evaluating: set[int] = set()
-        self.trial_of: dict[int, int] = {}
-        self.tries: dict[int, int] = {}
+        self.trial_by_token: dict[int, int] = {}
+        self.attempts: dict[int, int] = {}
         self.memory_limits: dict[int, int] = {}
         self.epochs: dict[int, list[EpochRecord]] = {}
-        self.last_written = time.monotonic()
-        self.last_look = time.monotonic()
+        self.epochs_recorded_at = self.request_checked_at = self.heartbeat_at = time.monotonic()
         self.stop_requested = False
-        self.last_beat = time.monotonic()
+
+    def request_stop(self) -> None:
+        """Stop at the next pulse."""
+        self.stop_requested = True
 
     def pulse(self, tokens: list[int]) -> None:
-        """Between two steps: stop where that was asked for, and say now and then that the attempts are alive."""
-        if self.stop_requested or self.stopping():
+        """Called between two steps of the executor: stop on request, record epochs, send heartbeats."""
+        if self.stop_requested or self.should_stop():
             raise KeyboardInterrupt
-        if time.monotonic() - self.last_written >= _WRITE:
-            self._write_epochs()
-        if time.monotonic() - self.last_look >= _LOOK:
-            self.last_look = time.monotonic()
-            if self.ledger.standing(self.study_id, self.worker) is not None:
-                raise _RequestedEnd
-        if time.monotonic() - self.last_beat >= _BEAT:
-            self.last_beat = time.monotonic()
-            self.ledger.heartbeat(tokens, self.study_id, self.worker)
+        now = time.monotonic()
+        if now - self.epochs_recorded_at >= _EPOCH_INTERVAL:
+            self._record_epochs()
+        if now - self.request_checked_at >= _REQUEST_INTERVAL:
+            self.request_checked_at = now
+            if self.ledger.studies.check_lease(self.study.id, self.worker) is not None:
+                raise _StopRequested
+        if now - self.heartbeat_at >= _HEARTBEAT_INTERVAL:
+            self.heartbeat_at = now
+            self.ledger.attempts.record_heartbeat(tokens, self.study.id, self.worker)
 
     @property
-    def live(self) -> list[int]:
-        """Tokens of the attempts under way."""
-        return list(self.trial_of)
+    def tokens(self) -> list[int]:
+        """Tokens of the running attempts."""
+        return list(self.trial_by_token)
 
     def close(self) -> None:
-        """Let go of what `prepare` opened."""
+        """Close what `prepare` opened."""
         if self.points is not None:
             self.points.close()
 
     def prepare(self) -> int:
-        """Find out what is left to do; returns how many trials."""
-        study = self.ledger.study(self.study_id).spec
-        self.points = Points(self.ledger, self.study_id, study)
-        self.waiting.extend(self.ledger.open_trials(self.study_id))
-        to_come = max(0, study.sampled_points - sum(self.points.counts.values())) * len(study.seeds)
-        self.watcher.planned(len(self.waiting) + to_come)
-        return len(self.waiting) + to_come
+        """Load the open trials; returns their number, with those of points that are sampled later."""
+        spec = self.study.spec
+        self.points = SampledPoints(self.ledger, self.study)
+        self.waiting.extend(self.ledger.trials.list_open(self.study.id))
+        later = max(0, spec.sampled_points - sum(self.points.counts.values())) * len(spec.seeds)
+        self.watcher.on_start(len(self.waiting) + later)
+        return len(self.waiting) + later
 
     @property
     def exhausted(self) -> bool:
-        """Will no sampler suggest another point?"""
+        """Whether no further point will be sampled."""
         return self.points is not None and self.points.exhausted
 
     def next_task(self) -> Task | None:
-        """The next trial, claimed: one that is written down, else one of a point that is suggested now.
+        """Claim the next trial: a waiting one, else one of a newly sampled point; None where there is none.
 
-        None where there is none, or no room for what it would write.
+        None, too, while disk space is low or a trial runs that must run alone.
         """
         assert self.points is not None
-        if self.lacking_room() is not None or self.alone_token in self.trial_of:
+        if self.low_disk_reason() is not None or self.alone_token in self.trial_by_token:
             return None
         if not self.waiting:
             self.waiting.extend(self.points.suggest())
@@ -195,114 +212,93 @@ class _Run:
         trial = self._next_trial()
         if trial is None:
             return None
-        token = self.ledger.claim(trial.id, self.worker)
+        token = self.ledger.attempts.claim_trial(trial.id, self.worker)
         self.alone_token = token if alone else None
-        self.trial_of[token] = trial.id
-        self.tries[trial.id] = self.tries.get(trial.id, 0) + 1
+        self.trial_by_token[token] = trial.id
+        self.attempts[trial.id] = self.attempts.get(trial.id, 0) + 1
         return Task(
             token,
             trial.spec,
             trial.checkpoint,
             prunable=self.points.prunable,
             memory_limit=self.memory_limits.get(trial.id),
-            measured=self.points.measured,
+            measured=self.points.objectives,
             alone=alone,
         )
 
-    def _next_trial(self) -> OpenTrial | None:
-        """One that waits; else, once none is under way, one that ran out of memory in training beside others."""
+    def _next_trial(self) -> TrialRecord | None:
+        """A waiting trial; where none waits or runs, one that must run alone."""
         if self.waiting:
             return self.waiting.popleft()
-        return self.alone.popleft() if self.alone and not self.trial_of else None
+        return self.waiting_alone.popleft() if self.waiting_alone and not self.trial_by_token else None
 
-    def report(self, task: Task, message: Message) -> Verdict:
-        """Write a message down, then show it."""
-        self._write_down(task, message)
-        self.watcher.heard(task.trial, message)
+    def report(self, task: Task, message: Message) -> PruneDecision:
+        """Record a message of a trial, then show it; returns whether the pruner stops the trial."""
+        self._record(task, message)
+        self.watcher.on_message(task.trial, message)
         stop = False
         if self.points is not None:
-            if isinstance(message, ENDS):
-                self.points.ended(task.trial.key)
+            if isinstance(message, TERMINAL_MESSAGES):
+                self.points.report_end(task.trial.key)
             elif isinstance(message, EpochDone) and task.prunable:
-                last = message.record.epoch >= task.trial.training.epochs
-                stop = self.points.should_stop(task.trial.key, message.record) and not last
-        return Verdict.STOP if stop else Verdict.GO_ON
+                is_last = message.record.epoch >= task.trial.training.epochs
+                stop = self.points.should_stop(task.trial.key, message.record) and not is_last
+        return PruneDecision.STOP if stop else PruneDecision.CONTINUE
 
-    def _write_down(self, task: Task, message: Message) -> None:
+    def _record(self, task: Task, message: Message) -> None:
         token = task.token
         if isinstance(message, EpochDone):
             self.epochs.setdefault(token, []).append(message.record)
             return
         if not isinstance(message, Progressed):
-            self._write_epochs()
+            self._record_epochs()
         match message:
             case TrainingDone(checkpoint):
-                self.ledger.record_checkpoint(token, checkpoint)
+                self.ledger.attempts.record_checkpoint(token, checkpoint)
                 self.evaluating.add(token)
             case EvaluationDone(evaluations, probes):
-                self.ledger.record_evaluations(token, evaluations, probes)
-                self.trial_of.pop(token)
+                self.ledger.attempts.finish_trial(token, evaluations, probes)
+                self.trial_by_token.pop(token)
             case TrainingDiverged(reason):
-                self.ledger.record_divergence(token, reason)
-                self.trial_of.pop(token)
+                self.ledger.attempts.record_divergence(token, reason)
+                self.trial_by_token.pop(token)
             case TrainingPruned(epoch):
-                self.ledger.record_pruned(token, epoch)
-                self.trial_of.pop(token)
+                self.ledger.attempts.record_pruning(token, epoch)
+                self.trial_by_token.pop(token)
             case TaskFailed():
-                self._failed(task, message)
+                self._record_failure(task, message)
 
-    def _write_epochs(self) -> None:
-        """Write the epochs down that have ended since the last time: one transaction a trial, not one an epoch."""
-        self.last_written = time.monotonic()
+    def _record_epochs(self) -> None:
+        """Record the epochs that finished since the last time, in one transaction for each trial."""
+        self.epochs_recorded_at = time.monotonic()
         for token in list(self.epochs):
-            self.ledger.record_epochs(token, self.epochs.pop(token))
+            self.ledger.attempts.record_epochs(token, self.epochs.pop(token))
 
-    def _failed(self, task: Task, message: TaskFailed) -> None:
+    def _record_failure(self, task: Task, message: TaskFailed) -> None:
+        """Record a failed attempt, and let the trial wait for another where that may succeed.
+
+        Raises StorageFullError, CheckpointStoreError or DataUnavailableError where the fault is of this machine: the
+        study is released, as every further trial would fail here.
+        """
         if message.disk_full:
             raise StorageFullError(message.reason)
-        if message.store_gone:  # nothing is wrong with the study: it is handed back, with all that is finished
+        if message.store_unavailable:
             raise CheckpointStoreError(message.reason)
-        if message.data_absent:  # a machine that fails at once would be handed every trial there is
-            raise DataAbsentError(message.reason)
-        trial_id = self.trial_of.pop(task.token)
-        self.tries[trial_id] -= message.process_lost
-        again = message.failure is not FailureClass.USER_ERROR and self.tries[trial_id] < _TRIES
-        waiting, reason = self.alone if task.alone else self.waiting, message.reason
-        if message.failure is FailureClass.OUT_OF_MEMORY and self._evaluates(task):
+        if message.data_missing:
+            raise DataUnavailableError(message.reason)
+        trial_id = self.trial_by_token.pop(task.token)
+        self.attempts[trial_id] -= message.process_lost
+        again = message.failure is not FailureClass.USER_ERROR and self.attempts[trial_id] < _MAX_ATTEMPTS
+        waiting, reason = self.waiting_alone if task.alone else self.waiting, message.reason
+        if message.failure is FailureClass.OUT_OF_MEMORY and self._is_evaluating(task):
             self.memory_limits[trial_id] = (task.memory_limit or MEMORY_LIMIT) // 2
         elif message.failure is FailureClass.OUT_OF_MEMORY:
-            waiting, again = self.alone, again and not task.alone
+            waiting, again = self.waiting_alone, again and not task.alone
             reason = f"{reason} ({_TOO_LARGE})" if task.alone else reason
-        self.ledger.record_failure(task.token, message.failure, reason, again=again)
+        self.ledger.attempts.record_failure(task.token, message.failure, reason, again=again)
         if again:
-            waiting.append(self.ledger.open_trial(trial_id))
+            waiting.append(self.ledger.trials.get_trial(trial_id))
 
-    def _evaluates(self, task: Task) -> bool:
-        """Was the task's network trained already? Evaluation can do with less memory, training cannot."""
+    def _is_evaluating(self, task: Task) -> bool:
+        """Whether the task's network is trained: evaluation can use less memory, training cannot."""
         return task.checkpoint is not None or task.token in self.evaluating
-
-
-@contextmanager
-def _stop_requests(run: _Run) -> Iterator[None]:
-    """Ctrl-C and SIGTERM stop the run between two steps, so that nothing is left half-written; a second one at once."""
-
-    def stop(_signal: int, _frame: object) -> None:
-        if run.stop_requested:
-            raise KeyboardInterrupt
-        run.stop_requested = True
-
-    before: dict[signal.Signals, Any] = {}
-    try:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            if signal.getsignal(number) is not signal.SIG_IGN:  # whoever started this process may not want it stopped
-                before[number] = signal.signal(number, stop)
-    except ValueError:  # not the main thread: whoever owns it handles signals
-        pass
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        # the study may be complete all the same: who carries out one after another must hear of it, too
-        if run.stop_requested and callable(before.get(signal.SIGTERM)):
-            signal.raise_signal(signal.SIGTERM)

@@ -1,5 +1,5 @@
-"""The pages: what people see in a browser. Server-rendered; every figure comes from the same tables as the REST API."""
+"""The web interface: pages rendered on the server from the same functions as the REST API."""
 
-from service import url_converters
+from service.http import url_converters
 
 __all__ = ["url_converters"]

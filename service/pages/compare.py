@@ -1,4 +1,4 @@
-"""Studies side by side: the same configurations, matched."""
+"""Page that compares studies: rows with the same configuration side by side."""
 
 from __future__ import annotations
 
@@ -10,24 +10,28 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response
 
 from bln_search.core.enums import Split
 from bln_search.ranking.grouping import losses_by_condition
-from bln_search.ranking.selection.cross_study import match
+from bln_search.ranking.selection.cross_study import match_rows
 from bln_search.reports.charts import Chart
 from bln_search.reports.charts.chart import condition_label, distinct
 from bln_search.reports.charts.configurations import ranks_under
-from bln_search.storage.access import Bearer
-from bln_search.storage.browse import Page, StudyLine, list_studies
-from service.context import Context, Here
-from service.leaderboard_cache import Board
-from service.pages.charts import drawn
-from service.pages.render import page
-from service.pages.viewer import visitor_of
-from service.problems import RefusedError
-from service.security import OwnStudy, Reader, visible_owner
+from bln_search.storage.listing.studies import StudyListItem
+from bln_search.storage.pagination import Page
+from bln_search.storage.tokens import Bearer
+from service.caching.leaderboard_cache import CachedLeaderboard
+from service.context import Context, ContextDep
+from service.http.problems import ProblemException
+from service.pages.rendering.chart_responses import csv_response, figure_response
+from service.pages.rendering.templates import page
+from service.pages.rendering.viewer import viewer_context
+from service.security import Reader, StudyAccess, visible_owner
 
 router = APIRouter(include_in_schema=False)
-_MOST = 6
-_ROWS = 100
-_CHOICES = 50
+_MAX_STUDIES = 6
+_MAX_CONDITIONS = 6
+"""Conditions of each study in the chart."""
+
+_MAX_ROWS = 100
+_MAX_CHOICES = 50
 _LARGEST = 2**31
 Studies = Annotated[list[int] | None, Query(description="two to six studies")]
 SplitChoice = Annotated[Literal["validation", "test"], Query()]
@@ -35,28 +39,28 @@ SplitChoice = Annotated[Literal["validation", "test"], Query()]
 
 @router.get("/compare")
 def compare(
-    request: Request, context: Here, reader: Reader, study: Studies = None, split: SplitChoice = "validation"
+    request: Request, context: ContextDep, reader: Reader, study: Studies = None, split: SplitChoice = "validation"
 ) -> HTMLResponse:
-    """Two to six studies; fewer: a choice of them."""
-    numbers = list(dict.fromkeys(study or ()))
-    lines = list_studies(context.engine, Page(_CHOICES, "-created"), owner=visible_owner(reader))
+    """Compare two to six studies; with fewer, offer studies to choose."""
+    study_ids = list(dict.fromkeys(study or ()))
+    lines = context.ledger.listing.list_studies(Page(_MAX_CHOICES, "-created"), owner=visible_owner(reader))
     shared: dict[str, Any] = {
-        "visitor": visitor_of(reader),
-        "choices": _choices(context, reader, lines[:_CHOICES], numbers),
-        "chosen": numbers,
+        "viewer": viewer_context(reader),
+        "choices": _choices(context, reader, lines[:_MAX_CHOICES], study_ids),
+        "chosen": study_ids,
         "split": split,
     }
-    if not 2 <= len(numbers) <= _MOST:
-        advice = f"Choose two to {_MOST} studies." if numbers else None
+    if not 2 <= len(study_ids) <= _MAX_STUDIES:
+        advice = f"Choose two to {_MAX_STUDIES} studies." if study_ids else None
         return page(request, "compare.html", boards=[], rows=[], found=0, advice=advice, **shared)
-    boards = _boards(context, reader, numbers)
-    rows, found = match([board.losses[Split(split)] for board in boards], _ROWS)
+    boards = _boards(context, reader, study_ids)
+    rows, found = match_rows([board.losses[Split(split)] for board in boards], _MAX_ROWS)
     advice = None if rows else "These studies have no configuration in common that is measured in two of them."
     return page(
         request,
         "compare.html",
         charts=True,
-        boards=list(zip(numbers, boards, strict=True)),
+        boards=list(zip(study_ids, boards, strict=True)),
         rows=rows,
         found=found,
         advice=advice,
@@ -66,52 +70,52 @@ def compare(
 
 @router.get("/compare/ranks.json")
 def compared_ranks(
-    context: Here, reader: Reader, study: Studies = None, split: SplitChoice = "validation"
+    context: ContextDep, reader: Reader, study: Studies = None, split: SplitChoice = "validation"
 ) -> JSONResponse:
-    """Which configuration wins in which study, and under which condition."""
-    return drawn(_ranks(context, reader, study, split), _NEEDED)
+    """Which configuration is best in which study and under which condition, as a Plotly figure."""
+    return figure_response(_ranks(context, reader, study, split), _REQUIREMENT)
 
 
 @router.get("/compare/ranks.csv")
-def compared_data(context: Here, reader: Reader, study: Studies = None, split: SplitChoice = "validation") -> Response:
-    """The same as a table."""
+def compared_data(
+    context: ContextDep, reader: Reader, study: Studies = None, split: SplitChoice = "validation"
+) -> Response:
+    """The same as CSV."""
     chart = _ranks(context, reader, study, split)
-    if chart is None:
-        raise RefusedError(404, "no-data", f"there is nothing to show: {_NEEDED}")
-    headers = {"Content-Disposition": 'attachment; filename="ranks.csv"'}
-    return Response(chart.csv, media_type="text/csv; charset=utf-8", headers=headers)
+    return csv_response(chart, "ranks", _REQUIREMENT)
 
 
-_NEEDED = "this needs two conditions with the same configurations"
+_REQUIREMENT = "this needs two conditions with the same configurations"
 
 
 def _ranks(context: Context, reader: Bearer, study: list[int] | None, split: str) -> Chart | None:
-    numbers = list(dict.fromkeys(study or ()))[:_MOST]
-    found = [
-        (f"{number}: {board.spec.name}", condition, losses)
-        for number, board in zip(numbers, _boards(context, reader, numbers), strict=True)
-        for condition, losses in list(losses_by_condition(board.losses[Split(split)]).items())[:_MOST]
+    study_ids = list(dict.fromkeys(study or ()))[:_MAX_STUDIES]
+    columns = [
+        (f"{study_id}: {board.spec.name}", condition, losses)
+        for study_id, board in zip(study_ids, _boards(context, reader, study_ids), strict=True)
+        for condition, losses in list(losses_by_condition(board.losses[Split(split)]).items())[:_MAX_CONDITIONS]
     ]
-    among = [condition for _, condition, _ in found]
-    labels = distinct(f"{name}, {condition_label(condition, among)}" for name, condition, _ in found)
-    return ranks_under({label: losses for label, (_, _, losses) in zip(labels, found, strict=True)})
+    conditions = [condition for _, condition, _ in columns]
+    labels = distinct(f"{name}, {condition_label(condition, conditions)}" for name, condition, _ in columns)
+    return ranks_under({label: losses for label, (_, _, losses) in zip(labels, columns, strict=True)})
 
 
-def _choices(context: Context, reader: Bearer, newest: list[StudyLine], chosen: list[int]) -> list[StudyLine]:
-    """The newest studies, and those that are chosen already."""
-    missing = [one for one in chosen if one not in {line.id for line in newest} and 0 < one < _LARGEST]
-    page = Page(_CHOICES, "-created")
-    more = list_studies(context.engine, page, owner=visible_owner(reader), numbers=missing) if missing else []
-    return newest + more[:_CHOICES]
+def _choices(context: Context, reader: Bearer, newest: list[StudyListItem], chosen: list[int]) -> list[StudyListItem]:
+    """Return the newest studies and the chosen ones."""
+    listed = {line.id for line in newest}
+    missing = [study_id for study_id in chosen if study_id not in listed and 0 < study_id < _LARGEST]
+    page = Page(_MAX_CHOICES, "-created")
+    more = context.ledger.listing.list_studies(page, owner=visible_owner(reader), ids=missing) if missing else []
+    return newest + more[:_MAX_CHOICES]
 
 
-def _boards(context: Context, reader: Bearer, numbers: list[int]) -> list[Board]:
-    """Raises RefusedError (404) for a study that is not there, or not for this reader."""
-    if not numbers:
-        raise RefusedError(422, "invalid", "name the studies to compare, for example ?study=1&study=2")
-    seen = [OwnStudy(number, context, reader) for number in numbers]
-    boards = (context.boards.get(one.id, one.results, patient=one.goes_on) for one in seen)
+def _boards(context: Context, reader: Bearer, study_ids: list[int]) -> list[CachedLeaderboard]:
+    """Return the leaderboards. Raises ProblemException (404) if the reader can see no such study."""
+    if not study_ids:
+        raise ProblemException(422, "invalid", "name the studies to compare, for example ?study=1&study=2")
+    studies = [StudyAccess(study_id, context, reader) for study_id in study_ids]
+    boards = (context.leaderboards.get(study.id, study.results, allow_stale=study.is_active) for study in studies)
     return [
-        replace(board, spec=board.spec.model_copy(update={"name": one.name}))
-        for board, one in zip(boards, seen, strict=True)
+        replace(board, spec=board.spec.model_copy(update={"name": study.name}))
+        for board, study in zip(boards, studies, strict=True)
     ]

@@ -1,4 +1,4 @@
-"""A study: where it stands, live."""
+"""Page of a study: its progress, live."""
 
 from __future__ import annotations
 
@@ -7,95 +7,106 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
-from sqlalchemy import Engine
 
 from bln_search.ranking.analysis import Analysis
-from bln_search.reports.comparison import groups_of
-from bln_search.specs.space import written_label
-from bln_search.storage.browse import find_study_line
-from bln_search.storage.overview import Cell, cells, last_events, states_by_arm, trial_names
-from service.context import Context, Here
-from service.pages.leaderboard import shown_row
-from service.pages.render import fragment, page
-from service.pages.viewer import visitor_of
-from service.problems import RefusedError
-from service.security import OwnStudy, Seen
-from service.views import event_view, study_view
+from bln_search.reports.formatting import compared_rows
+from bln_search.reports.sentences.leaderboard import leaderboard_warning
+from bln_search.specs.space import format_point_json
+from bln_search.storage.ledger import Ledger
+from bln_search.storage.listing.trials import TrialStatus
+from service.context import Context, ContextDep
+from service.http.problems import ProblemException
+from service.pages.leaderboard import display_row
+from service.pages.rendering.templates import fragment, page
+from service.pages.rendering.viewer import viewer_context
+from service.security import ReadableStudy, StudyAccess
+from service.serializers import serialize_event, serialize_study
 
 router = APIRouter(prefix="/studies/{study_id:number}", include_in_schema=False)
-_MOST_CELLS = 600
-_EVENTS = 50
-_LEADING = 8
-_MOST_AT_ONCE = 200
-"""Trials with a result of a study whose table is made before the page is shown."""
+_MAX_GRID_CELLS = 600
+_SHOWN_EVENTS = 50
+_LEADING_ROWS = 8
+_MAX_RESULTS_AT_ONCE = 200
+"""Up to so many trials with a result, the leaderboard is computed before the page is sent."""
 
 
 @router.get("")
-def study(request: Request, seen: Seen, context: Here) -> HTMLResponse:
-    """Everything of a study at a glance; a script keeps it up to date."""
-    found = find_study_line(context.engine, seen.id)
+def study_page(request: Request, study: ReadableStudy, context: ContextDep) -> HTMLResponse:
+    """A study at a glance; a script keeps the page up to date."""
+    found = context.ledger.listing.find_study(study.id)
     if found is None:
-        raise RefusedError(404, "not-found", f"there is no study {seen.id}")
-    line, spec = found
-    analysis = context.analyses.get(seen.id)
-    events = [event_view(row) for row in last_events(context.engine, seen.id, _EVENTS)]
+        raise ProblemException(404, "not-found", f"there is no study {study.id}")
+    analysis = context.analyses.get(study.id)
+    events = [serialize_event(row) for row in context.ledger.events.list_last(study.id, _SHOWN_EVENTS)]
     return page(
         request,
         "study.html",
         charts=True,
-        visitor=visitor_of(seen.bearer),
-        study=study_view(line),
+        viewer=viewer_context(study.bearer),
+        study=serialize_study(found),
         per_layer=analysis is not None and bool(analysis.layers),
-        spec=json.dumps(json.loads(spec), indent=1, ensure_ascii=False),
-        last=line.last_event,
+        spec=json.dumps(json.loads(found.spec_json), indent=1, ensure_ascii=False),
+        last=found.last_event,
         events=events,
-        names=trial_names(context.engine, sorted({one.trial_id for one in events if one.trial_id})),
-        **_cells(context.engine, seen.id),
-        **leading(context, seen, line.results, analysis, at_once=line.results > _MOST_AT_ONCE),
+        names=context.ledger.listing.find_trial_labels(sorted({event.trial_id for event in events if event.trial_id})),
+        **_trial_grid(context.ledger, study.id),
+        **leading_rows(context, study, found.results, analysis, only_cached=found.results > _MAX_RESULTS_AT_ONCE),
     )
 
 
 @router.get("/parts/leading")
-def leading_part(seen: Seen, context: Here) -> HTMLResponse:
-    """The first rows of the table as they are now."""
-    analysis = context.analyses.get(seen.id)
-    return fragment("parts/leading.html", study={"id": seen.id}, **leading(context, seen, seen.results, analysis))
+def leading_part(study: ReadableStudy, context: ContextDep) -> HTMLResponse:
+    """The present first rows of the leaderboard."""
+    analysis = context.analyses.get(study.id)
+    return fragment(
+        "parts/leading.html", study={"id": study.id}, **leading_rows(context, study, study.results, analysis)
+    )
 
 
 @router.get("/parts/cells")
-def cells_part(seen: Seen, context: Here) -> HTMLResponse:
-    """The trials as they are now."""
-    return fragment("parts/cells.html", **_cells(context.engine, seen.id))
+def cells_part(study: ReadableStudy, context: ContextDep) -> HTMLResponse:
+    """The present states of the trials."""
+    return fragment("parts/cells.html", **_trial_grid(context.ledger, study.id))
 
 
-def leading(
-    context: Context, study: OwnStudy, results: int, analysis: Analysis | None, *, at_once: bool = False
+def leading_rows(
+    context: Context, study: StudyAccess, results: int, analysis: Analysis | None, *, only_cached: bool = False
 ) -> dict[str, Any]:
-    """The first rows of the table; at_once: only of one that is there already, a script asks for the rest."""
+    """Return the template variables of the first rows of the leaderboard.
+
+    Args:
+        context: The application's context.
+        study: The study.
+        results: Number of its trials with a result.
+        analysis: Its analysis, if there is one.
+        only_cached: Use only a leaderboard that is cached; a script on the page requests the rows if there is none.
+    """
     board = None
     if results:
-        board = context.boards.kept(study.id) if at_once else None
-        board = board or (None if at_once else context.boards.get(study.id, results, patient=study.goes_on))
-    groups = groups_of(analysis) if board else {}
-    rows = [shown_row(row, board, groups) for row in board.leaderboard.rows[:_LEADING]] if board else []
+        board = context.leaderboards.find_any(study.id) if only_cached else None
+        board = board or (
+            None if only_cached else context.leaderboards.get(study.id, results, allow_stale=study.is_active)
+        )
+    groups = compared_rows(analysis) if board else {}
+    rows = [display_row(row, board, groups) for row in board.leaderboard.rows[:_LEADING_ROWS]] if board else []
     return {
         "rows": rows,
-        "later": at_once and (board is None or board.results != results),
+        "later": only_cached and (board is None or board.results != results),
         "total": len(board.leaderboard.rows) if board else 0,
         "arms": len({(row.arm, row.point) for row in board.leaderboard.rows}) if board else 0,
         "ranked_on": board.leaderboard.ranked_on.value if board else None,
-        "warning": board.leaderboard.warning if board else None,
+        "warning": leaderboard_warning(board.leaderboard) if board else None,
     }
 
 
-def _cells(engine: Engine, study_id: int) -> dict[str, Any]:
-    """Trials by arm and point, a column a seed; of large studies how many stand where."""
-    found = cells(engine, study_id, _MOST_CELLS)
+def _trial_grid(ledger: Ledger, study_id: int) -> dict[str, Any]:
+    """Return the trials by arm and point, a column for each seed; for a large study their number by state."""
+    found = ledger.listing.list_trial_statuses(study_id, _MAX_GRID_CELLS)
     if found is None:
-        return {"grid": None, "seeds": [], "counts": states_by_arm(engine, study_id)}
-    seeds = sorted({one.seed for one in found})
-    grid: dict[tuple[str, str], dict[int, Cell]] = {}
-    for one in found:
-        grid.setdefault((one.arm, one.point), {})[one.seed] = one
-    labelled = [(arm, written_label(point), row) for (arm, point), row in grid.items()]
-    return {"grid": labelled, "seeds": seeds, "counts": {}}
+        return {"grid": None, "seeds": [], "counts": ledger.listing.count_trials_by_arm(study_id)}
+    seeds = sorted({cell.seed for cell in found})
+    grid: dict[tuple[str, str], dict[int, TrialStatus]] = {}
+    for cell in found:
+        grid.setdefault((cell.arm, cell.point), {})[cell.seed] = cell
+    rows = [(arm, format_point_json(point), row) for (arm, point), row in grid.items()]
+    return {"grid": rows, "seeds": seeds, "counts": {}}

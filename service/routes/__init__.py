@@ -1,5 +1,5 @@
-"""What each address does."""
+"""Routes of the REST API."""
 
-from service import url_converters
+from service.http import url_converters
 
 __all__ = ["url_converters"]

@@ -1,4 +1,4 @@
-"""What a study's results say: comparison, recommendation, probes."""
+"""Routes of a study's analysis and its probes."""
 
 from __future__ import annotations
 
@@ -11,22 +11,20 @@ from pydantic import BaseModel
 from bln_search.core.enums import PopulationEstimate, ProbeKind, Split
 from bln_search.core.version import VERSION
 from bln_search.ranking.analysis import Analysis
-from bln_search.reports.comparison import analysis_lines
-from bln_search.storage.analyses import analysis_made_at
-from bln_search.storage.probes import probe_page
-from service.context import Here
-from service.etags import has_it, tagged
-from service.paging import Cursor, Limit, cursor_after, read_page
-from service.problems import RefusedError
+from bln_search.reports.sentences.analysis import analysis_sentences
+from service.context import ContextDep
+from service.http.etags import etag_matches, etag_response
+from service.http.pagination import Cursor, Limit, decode_cursor, encode_cursor
+from service.http.problems import ProblemException
 from service.routes.results import ArmFilter
-from service.schemas import ListPage
-from service.security import Seen
+from service.schemas.base import ListPage
+from service.security import ReadableStudy
 
 router = APIRouter(prefix="/studies/{study_id:number}", tags=["results"])
 
 
 class AnalysisOut(BaseModel):
-    """An analysis, when it was made, and what it says in sentences."""
+    """An analysis, the time it was computed, and its conclusions in sentences."""
 
     study_id: int
     made_at: datetime
@@ -35,7 +33,7 @@ class AnalysisOut(BaseModel):
 
 
 class ProbeOut(BaseModel):
-    """A network measured beside the leaderboard; epoch 0: the checkpoint itself. Loss in nats, accuracy a fraction."""
+    """A result outside the leaderboard. epoch: 0 for the checkpoint; loss: in nats; accuracy: a fraction."""
 
     id: int
     arm: str
@@ -54,51 +52,55 @@ class ProbeOut(BaseModel):
 
 
 @router.get("/analysis", operation_id="get_analysis", response_model=AnalysisOut)
-def analysis(request: Request, study: Seen, context: Here) -> Response:
-    """Which rows can be told apart, which one to use, what choosing it cost: once the study is complete."""
-    made_at = analysis_made_at(context.engine, study.id)
+def analysis(request: Request, study: ReadableStudy, context: ContextDep) -> Response:
+    """Which rows differ significantly, which one is recommended, and its selection bias. Complete studies only."""
+    made_at = context.ledger.analyses.find_timestamp(study.id)
     etag = f"{study.id}-{made_at and made_at.timestamp()}-{VERSION}"
-    if made_at is not None and has_it(request, etag):
-        return tagged(request, b"", etag)
-    kept = context.analyses.get(study.id)
-    if made_at is None or kept is None:
-        detail = "a worker works this out when the study is complete: ask again in a second or so"
-        raise RefusedError(404, "not-analysed", detail, headers={"Retry-After": "1"})
-    answer = AnalysisOut(study_id=study.id, made_at=made_at, words=analysis_lines(kept, alone=True), analysis=kept)
-    return tagged(request, answer.model_dump_json().encode(), etag)
+    if made_at is not None and etag_matches(request, etag):
+        return etag_response(request, b"", etag)
+    found = context.analyses.get(study.id)
+    if made_at is None or found is None:
+        detail = "a worker computes the analysis when the study is complete: try again in a second"
+        raise ProblemException(404, "not-analysed", detail, headers={"Retry-After": "1"})
+    response = AnalysisOut(
+        study_id=study.id, made_at=made_at, words=analysis_sentences(found, standalone=True), analysis=found
+    )
+    return etag_response(request, response.model_dump_json().encode(), etag)
 
 
 @router.get("/probes", operation_id="list_probes")
 def probes(
-    study: Seen,
-    context: Here,
+    study: ReadableStudy,
+    context: ContextDep,
     kind: Annotated[ProbeKind | None, Query(description="only this kind")] = None,
     arm: ArmFilter = None,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> ListPage[ProbeOut]:
-    """Networks at other inference mini-batch sizes, after other epochs, in other company."""
+    """Results with other inference batch sizes, after other epochs, and with other batch compositions."""
     about = {"list": "probes", "study": study.id, "kind": kind, "arm": arm}
-    page = read_page(cursor, limit, "id", about)
-    rows = probe_page(context.engine, study.id, 0 if page.after is None else int(page.after[0]), limit + 1, kind, arm)
+    page = decode_cursor(cursor, limit, "id", about)
+    rows = context.ledger.probes.list_page(
+        study.id, 0 if page.after is None else int(page.after[0]), limit + 1, kind, arm
+    )
     items = [
         ProbeOut(
             id=number,
-            arm=one.arm,
-            seed=one.seed,
-            kind=one.probe.kind,
-            epoch=one.probe.epoch,
-            configuration=str(one.probe.key.configuration),
-            estimate=one.probe.key.estimate,
-            batch_size=one.probe.key.batch_size,
-            split=one.probe.key.split,
-            n=one.probe.n,
-            loss=one.probe.loss,
-            accuracy=one.probe.accuracy,
-            deviation=one.probe.deviation,
-            flips=one.probe.flips,
+            arm=recorded.arm,
+            seed=recorded.seed,
+            kind=recorded.probe.kind,
+            epoch=recorded.probe.epoch,
+            configuration=str(recorded.probe.key.configuration),
+            estimate=recorded.probe.key.estimate,
+            batch_size=recorded.probe.key.batch_size,
+            split=recorded.probe.key.split,
+            n=recorded.probe.n,
+            loss=recorded.probe.loss,
+            accuracy=recorded.probe.accuracy,
+            deviation=recorded.probe.deviation,
+            flips=recorded.probe.flips,
         )
-        for number, one in rows[:limit]
+        for number, recorded in rows[:limit]
     ]
-    following = cursor_after((items[-1].id,), "id", about) if len(rows) > limit else None
+    following = encode_cursor((items[-1].id,), "id", about) if len(rows) > limit else None
     return ListPage(items=items, next_cursor=following)

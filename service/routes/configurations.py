@@ -1,4 +1,4 @@
-"""The inference configurations, explained."""
+"""Route of the inference configurations."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from bln_search.core.configuration import Method, all_configurations
-from service.schemas import ConfigurationOut
+from service.schemas.results import ConfigurationOut
 from service.security import Reader
-from service.views import configuration_view
+from service.serializers import serialize_configuration
 
 router = APIRouter(tags=["configurations"])
 
 
 @router.get("/configurations", operation_id="list_configurations")
 def configurations(
-    _reader: Reader, method: Annotated[Method, Query(description="bln has all sixteen")] = Method.BLN
+    _reader: Reader, method: Annotated[Method, Query(description="normalization method")] = Method.BLN
 ) -> list[ConfigurationOut]:
     """Every configuration of a method: where each of its statistics comes from at inference."""
-    return [configuration_view(one, method) for one in all_configurations(method)]
+    return [serialize_configuration(configuration, method) for configuration in all_configurations(method)]

@@ -1,4 +1,4 @@
-"""What those who run the service look at. Without a token: nothing here tells of anybody's studies."""
+"""Routes for operators and monitoring. They need no token, so they reveal nothing about studies."""
 
 from __future__ import annotations
 
@@ -11,43 +11,43 @@ from fastapi.responses import PlainTextResponse
 
 from bln_search.core.version import VERSION
 from bln_search.storage.migration import newest_revision
-from service.context import Here
-from service.schemas import Health, Readiness, Version
+from service.context import ContextDep
+from service.schemas.operations import Health, Readiness, Version
 
 router = APIRouter(tags=["operation"])
 T = TypeVar("T")
 _limiter = CapacityLimiter(2)
-_NO_DATABASE = Readiness(ready=False, schema_revision=None, workers=0, detail="the database does not answer")
+_DATABASE_HANGS = Readiness(ready=False, schema_revision=None, workers=0, detail="the database does not answer")
 
 
 @router.get("/healthz", operation_id="get_health")
 async def healthz() -> Health:
-    """This process answers."""
+    """Whether this process responds."""
     return Health()
 
 
 @router.get("/readyz", operation_id="get_readiness", responses={503: {"model": Readiness}})
-async def readyz(context: Here, response: Response) -> Readiness:
-    """Whether the database is there with the tables of this version, and a worker takes studies."""
-    readiness = context.readiness.fresh() or await _aside(context.readiness) or _NO_DATABASE
+async def readyz(context: ContextDep, response: Response) -> Readiness:
+    """Whether the database has the schema of this version and a worker is running."""
+    readiness = context.readiness.peek() or await _run_in_own_thread(context.readiness) or _DATABASE_HANGS
     if not readiness.ready:
         response.status_code = 503
     return readiness
 
 
 @router.get("/metrics", operation_id="get_metrics", response_class=PlainTextResponse)
-async def metrics(context: Here) -> PlainTextResponse:
-    """Figures for Prometheus: requests, queue, workers, records by state, room, this process."""
-    written = await _aside(context.metrics.written)
-    return PlainTextResponse(written, media_type="text/plain; version=0.0.4; charset=utf-8")
+async def metrics(context: ContextDep) -> PlainTextResponse:
+    """Prometheus metrics: requests, queue, workers, records by state, disk, process."""
+    text = await _run_in_own_thread(context.metrics.render)
+    return PlainTextResponse(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
-async def _aside(make: Callable[[], T]) -> T:
-    """In a thread that other requests do not take."""
-    return await to_thread.run_sync(make, limiter=_limiter)
+async def _run_in_own_thread(function: Callable[[], T]) -> T:
+    """Run a function in a thread that no other request uses."""
+    return await to_thread.run_sync(function, limiter=_limiter)
 
 
 @router.get("/version", operation_id="get_version")
 async def version() -> Version:
-    """Which version this is."""
+    """Versions of the software, the API and the database schema."""
     return Version(bln_search=VERSION, schema_revision=newest_revision())

@@ -1,4 +1,4 @@
-"""Per-layer configurations of a study's networks."""
+"""Route of the per-layer configurations of a study."""
 
 from __future__ import annotations
 
@@ -8,46 +8,50 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field
 
 from bln_search.core.version import VERSION
-from bln_search.ranking.per_layer import LayerResult
-from bln_search.reports.per_layer import layer_lines, left_out_lines
-from bln_search.storage.analyses import analysis_made_at
-from service.context import Here
-from service.etags import tagged
-from service.problems import RefusedError
-from service.security import Seen
+from bln_search.ranking.per_layer import PerLayerResult
+from bln_search.reports.sentences.per_layer import excluded_option_sentences, per_layer_sentences
+from service.context import ContextDep
+from service.http.etags import etag_response
+from service.http.problems import ProblemException
+from service.security import ReadableStudy
 
 router = APIRouter(prefix="/studies/{study_id:number}", tags=["results"])
 
 
-class LayersOf(BaseModel):
-    """An arm at one point, searched layer by layer."""
+class LayerSearchOut(BaseModel):
+    """The per-layer search of an arm at one point."""
 
-    words: list[str] = Field(description="what it says, in sentences: the verdict first")
-    left_out: list[str] = Field(description="options without a value, with their reason, in sentences")
-    result: LayerResult
+    words: list[str] = Field(description="conclusions in sentences, the verdict first")
+    left_out: list[str] = Field(description="excluded options and their reasons, in sentences")
+    result: PerLayerResult
 
 
-class LayersOut(BaseModel):
-    """Per-layer configurations, when they were worked out, and what they say. Losses in nats, accuracies fractions."""
+class PerLayerOut(BaseModel):
+    """Per-layer configurations and the time they were analysed. Losses in nats, accuracies fractions."""
 
     study_id: int
     made_at: datetime
-    layers: list[LayersOf]
+    layers: list[LayerSearchOut]
 
 
-@router.get("/layers", operation_id="get_layers", response_model=LayersOut)
-def layers(request: Request, study: Seen, context: Here) -> Response:
-    """Which per-layer configurations are best, what of them is confirmed, what each switch does in each layer."""
-    made_at = analysis_made_at(context.engine, study.id)
-    kept = context.analyses.get(study.id)
-    if made_at is None or kept is None:
-        raise RefusedError(404, "not-analysed", "a worker works this out when the study is complete")
-    if not kept.layers:
-        reason = "" if kept.layers_reason is None else f": {kept.layers_reason}"
-        raise RefusedError(404, "no-layers", f"no per-layer configuration of this study was searched{reason}")
-    answer = LayersOut(
+@router.get("/layers", operation_id="get_layers", response_model=PerLayerOut)
+def layers(request: Request, study: ReadableStudy, context: ContextDep) -> Response:
+    """The best per-layer configurations, confirmed differences, and the effect of each switch in each layer."""
+    made_at = context.ledger.analyses.find_timestamp(study.id)
+    found = context.analyses.get(study.id)
+    if made_at is None or found is None:
+        raise ProblemException(404, "not-analysed", "a worker computes the analysis when the study is complete")
+    if not found.layers:
+        reason = "" if found.layers_reason is None else f": {found.layers_reason}"
+        raise ProblemException(404, "no-layers", f"no per-layer configuration of this study was searched{reason}")
+    answer = PerLayerOut(
         study_id=study.id,
         made_at=made_at,
-        layers=[LayersOf(words=layer_lines(one), left_out=left_out_lines(one), result=one) for one in kept.layers],
+        layers=[
+            LayerSearchOut(words=per_layer_sentences(each), left_out=excluded_option_sentences(each), result=each)
+            for each in found.layers
+        ],
     )
-    return tagged(request, answer.model_dump_json().encode(), f"{study.id}-{made_at.timestamp()}-{VERSION}-layers")
+    return etag_response(
+        request, answer.model_dump_json().encode(), f"{study.id}-{made_at.timestamp()}-{VERSION}-layers"
+    )

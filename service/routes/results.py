@@ -1,10 +1,10 @@
-"""What came of a study: trials, ranked table, evaluations, curves, checkpoints."""
+"""Routes of a study's results: trials, evaluations, curves, leaderboard, checkpoints."""
 
 from __future__ import annotations
 
-import hashlib
 import pathlib
-from typing import Annotated, Any, Literal
+from collections.abc import Sequence
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import FileResponse
@@ -12,51 +12,46 @@ from fastapi.responses import FileResponse
 from bln_search.core.configuration import Method
 from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.states import EvaluationState, TrialState
-from bln_search.core.version import VERSION
-from bln_search.ranking.leaderboard import Leaderboard
-from bln_search.reports.export import flat_row, leaderboard_csv
-from bln_search.reports.publication import leaderboard_latex, leaderboard_markdown
-from bln_search.storage.browse import find_checkpoint, list_curves, list_evaluations, list_trials
-from bln_search.storage.files import freed_at
-from service.checkpoint_files import checked_file
-from service.context import Here
-from service.etags import has_it, tagged
-from service.leaderboard_filters import chosen_rows
-from service.paging import Cursor, Limit, cursor_after, no_such_page, read_page
-from service.problems import MEDIA_TYPE as PROBLEM
-from service.problems import RefusedError
-from service.schemas import Curve, Epoch, EvaluationOut, LeaderboardPage, ListPage, Trial
-from service.security import Seen
-from service.views import evaluation_view, trial_view
+from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
+from bln_search.reports.export import flat_row
+from bln_search.reports.sentences.leaderboard import leaderboard_warning
+from service.caching.leaderboard_cache import CachedLeaderboard
+from service.context import Context, ContextDep
+from service.http.etags import etag_matches, etag_response
+from service.http.pagination import Cursor, Limit, decode_cursor, encode_cursor, invalid_cursor
+from service.http.problems import MEDIA_TYPE as PROBLEM_MEDIA_TYPE
+from service.http.problems import ProblemException
+from service.results.checkpoint_files import verified_file
+from service.results.leaderboard_filters import filter_rows
+from service.results.leaderboard_response import MEDIA_TYPES, leaderboard_etag, text_body
+from service.schemas.base import ListPage
+from service.schemas.results import Curve, Epoch, EvaluationOut, LeaderboardPage, Trial
+from service.security import ReadableStudy, StudyAccess
+from service.serializers import serialize_evaluation, serialize_trial
 
 router = APIRouter(prefix="/studies/{study_id:number}", tags=["results"])
-MEDIA_TYPES = {
-    "json": "application/json",
-    "csv": "text/csv; charset=utf-8",
-    "markdown": "text/markdown; charset=utf-8",
-    "latex": "application/x-latex",
-}
-_WRITTEN = {"csv": leaderboard_csv, "latex": leaderboard_latex, "markdown": leaderboard_markdown}
 ArmFilter = Annotated[str | None, Query(max_length=32, pattern="^[a-z0-9_-]*$", description="label of an arm")]
 SeedFilter = Annotated[int | None, Query(ge=0, lt=2**32, description="seed of the trial")]
 MethodFilter = Annotated[Method | None, Query(description="normalization of the arm")]
 BatchSizeFilter = Annotated[int | None, Query(ge=1, le=1_000_000, description="mini-batch size at inference")]
 EstimateFilter = Annotated[PopulationEstimate | None, Query(description="how population statistics were estimated")]
 EvaluationStateFilter = Annotated[EvaluationState | None, Query(description="measured, undefined or diverged")]
-PositionSort = Annotated[str, Query(pattern="^-?position$", description="place in the study; a minus turns it round")]
-BoardSort = Annotated[
+PositionSort = Annotated[
+    str, Query(pattern="^-?position$", description="position in the study; a minus reverses the order")
+]
+LeaderboardSort = Annotated[
     str,
     Query(
         pattern="^-?(rank|validation_loss|validation_accuracy|test_loss|test_accuracy)$",
-        description="rank, or a mean; a minus turns it round; rows without that figure come last",
+        description="rank, or a mean; a minus reverses the order; rows without a value are last",
     ),
 ]
 
 
 @router.get("/trials", operation_id="list_trials")
 def trials(
-    study: Seen,
-    context: Here,
+    study: ReadableStudy,
+    context: ContextDep,
     state: Annotated[TrialState | None, Query(description="only this state")] = None,
     arm: ArmFilter = None,
     method: MethodFilter = None,
@@ -68,17 +63,17 @@ def trials(
     """The training runs of a study."""
     equal = {"state": state, "arm": arm, "method": method, "seed": seed}
     about = {"list": "trials", "study": study.id, **equal}
-    page = read_page(cursor, limit, sort, about, (int, int))
-    rows = list_trials(context.engine, study.id, page, equal)
-    last = rows[limit - 1][0] if len(rows) > limit else None
-    following = None if last is None else cursor_after((last.position, last.id), sort, about)
-    return ListPage(items=[trial_view(*row) for row in rows[:limit]], next_cursor=following)
+    page = decode_cursor(cursor, limit, sort, about, (int, int))
+    rows = context.ledger.listing.list_trials(study.id, page, equal)
+    last = rows[limit - 1] if len(rows) > limit else None
+    following = None if last is None else encode_cursor((last.position, last.id), sort, about)
+    return ListPage(items=[serialize_trial(row) for row in rows[:limit]], next_cursor=following)
 
 
 @router.get("/evaluations", operation_id="list_evaluations")
 def evaluations(
-    study: Seen,
-    context: Here,
+    study: ReadableStudy,
+    context: ContextDep,
     arm: ArmFilter = None,
     seed: SeedFilter = None,
     configuration: Annotated[str | None, Query(pattern="^[MTF-]{4}$", description="four letters, like TTFF")] = None,
@@ -89,7 +84,7 @@ def evaluations(
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> ListPage[EvaluationOut]:
-    """Every trained network under every configuration, in the order they were written down."""
+    """Every trained network under every configuration, in the order they were stored."""
     equal = {
         "configuration": configuration,
         "estimate": estimate,
@@ -99,39 +94,39 @@ def evaluations(
     }
     trial = {"arm": arm, "seed": seed}
     about = {"list": "evaluations", "study": study.id, **equal, **trial}
-    page = read_page(cursor, limit, "id", about)
-    rows = list_evaluations(context.engine, study.id, page, equal, trial)
-    following = cursor_after((rows[limit - 1][0].id,), "id", about) if len(rows) > limit else None
-    return ListPage(items=[evaluation_view(*row) for row in rows[:limit]], next_cursor=following)
+    page = decode_cursor(cursor, limit, "id", about)
+    rows = context.ledger.listing.list_evaluations(study.id, page, equal, trial)
+    following = encode_cursor((rows[limit - 1].id,), "id", about) if len(rows) > limit else None
+    return ListPage(items=[serialize_evaluation(row) for row in rows[:limit]], next_cursor=following)
 
 
 @router.get("/curves", operation_id="list_curves")
 def curves(
-    study: Seen,
-    context: Here,
+    study: ReadableStudy,
+    context: ContextDep,
     arm: ArmFilter = None,
     seed: SeedFilter = None,
     sort: PositionSort = "position",
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> ListPage[Curve]:
-    """Losses and accuracies of training and validation by epoch, one curve a trial."""
+    """Loss and accuracy of training and validation by epoch, a curve for each trial."""
     equal = {"arm": arm, "seed": seed}
     about = {"list": "curves", "study": study.id, **equal}
-    page = read_page(cursor, limit, sort, about, (int, int))
-    rows = list_curves(context.engine, study.id, page, equal)
+    page = decode_cursor(cursor, limit, sort, about, (int, int))
+    rows = context.ledger.listing.list_curves(study.id, page, equal)
     items = [
         Curve(
-            trial_id=trial.id,
-            arm=trial.arm,
-            seed=trial.seed,
-            parameters=trial.parameters,
-            epochs=[Epoch.model_validate(epoch) for epoch in epochs],
+            trial_id=curve.trial.id,
+            arm=curve.trial.arm,
+            seed=curve.trial.seed,
+            parameters=curve.trial.parameters,
+            epochs=[Epoch.model_validate(epoch) for epoch in curve.epochs],
         )
-        for trial, epochs in rows[:limit]
+        for curve in rows[:limit]
     ]
-    last = rows[limit - 1][0] if len(rows) > limit else None
-    following = None if last is None else cursor_after((last.position, last.id), sort, about)
+    last = rows[limit - 1].trial if len(rows) > limit else None
+    following = None if last is None else encode_cursor((last.position, last.id), sort, about)
     return ListPage(items=items, next_cursor=following)
 
 
@@ -149,65 +144,74 @@ def curves(
 )
 def leaderboard(
     request: Request,
-    study: Seen,
-    context: Here,
+    study: ReadableStudy,
+    context: ContextDep,
     method: MethodFilter = None,
     arm: ArmFilter = None,
     batch_size: BatchSizeFilter = None,
     estimate: EstimateFilter = None,
     state: EvaluationStateFilter = None,
     on: Annotated[
-        Literal["validation", "test"] | None, Query(description="split that decides; by default the study's")
+        Literal["validation", "test"] | None, Query(description="split that decides the order; by default the study's")
     ] = None,
-    sort: BoardSort = "rank",
+    sort: LeaderboardSort = "rank",
     output: Annotated[
         Literal["json", "csv", "latex", "markdown"],
-        Query(alias="format", description="all but json: every row at once"),
+        Query(alias="format", description="formats other than json return all rows at once"),
     ] = "json",
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Response:
-    """The ranked table of configurations. Ranks are those of the whole table, whatever is filtered."""
+    """The leaderboard of configurations. Ranks refer to the whole leaderboard, whatever the filter."""
     filters = {"method": method, "arm": arm, "batch_size": batch_size, "estimate": estimate, "state": state}
     about = {"list": "leaderboard", "study": study.id, "on": on, **filters}
-    page = read_page(cursor, limit, sort, about, (int, int))
+    page = decode_cursor(cursor, limit, sort, about, (int, int))
     start, results = (0, study.results) if page.after is None else (max(0, int(page.after[0])), int(page.after[1]))
-    question = [about, sort, output, (page.limit, start) if output == "json" else None]
-    etag = _board_tag(study.id, study.revision, results, question)
-    media_type = MEDIA_TYPES[output]
-    known = b"" if has_it(request, etag) else context.boards.answer(etag)
-    if known is not None:
-        return tagged(request, known, etag, media_type)
+    query = [about, sort, output, (page.limit, start) if output == "json" else None]
+    etag = leaderboard_etag(study.id, study.revision, results, query)
+    body = b"" if etag_matches(request, etag) else context.responses.get(etag)
+    if body is None:
+        board = _find_leaderboard(context, study, on, results, is_first=page.after is None)
+        rows = filter_rows(board, filters, sort)
+        if output == "json":
+            following = None
+            if start + limit < len(rows):
+                following = encode_cursor((start + limit, board.results), sort, about)
+            body = _json_page(study, board.leaderboard, rows[start : start + limit], following)
+        else:
+            body = text_body(board.leaderboard, rows, output)
+        context.responses.put(etag, body)
+    return etag_response(request, body, etag, MEDIA_TYPES[output])
+
+
+def _find_leaderboard(
+    context: Context, study: StudyAccess, on: str | None, results: int, *, is_first: bool
+) -> CachedLeaderboard:
+    """Return the leaderboard; for a later page the version with as many results as the first page.
+
+    Raises:
+        ProblemException: 404 if that version is not cached any more.
+    """
     split = None if on is None else Split(on)
-    kept = context.boards.of(study.id, results, split) if page.after is not None else None
-    if kept is None and results != study.results:
-        raise no_such_page("the study has new results since the page before; leave the cursor out to start again")
-    kept = kept or context.boards.get(study.id, study.results, split)
-    board = kept.leaderboard
-    rows = chosen_rows(kept, filters, sort)
-    if output != "json":
-        body = _WRITTEN[output](Leaderboard(board.ranked_on, tuple(rows))).encode()
-        context.boards.keep_answer(etag, body)
-        return tagged(request, body, etag, media_type)
-    shown = rows[start : start + limit]
-    answer = LeaderboardPage(
+    board = None if is_first else context.leaderboards.find_version(study.id, results, split)
+    if board is None and results != study.results:
+        raise invalid_cursor("the study has new results since the previous page; leave the cursor out to start again")
+    return board or context.leaderboards.get(study.id, study.results, split)
+
+
+def _json_page(
+    study: StudyAccess, leaderboard: Leaderboard, rows: Sequence[LeaderboardRow], next_cursor: str | None
+) -> bytes:
+    page = LeaderboardPage(
         study=study.name,
         id=study.id,
         state=study.state,
-        ranked_on=board.ranked_on,
-        warning=board.warning,
-        rows=[flat_row(row) for row in shown],
-        next_cursor=cursor_after((start + limit, kept.results), sort, about) if start + limit < len(rows) else None,
+        ranked_on=leaderboard.ranked_on,
+        warning=leaderboard_warning(leaderboard),
+        rows=[flat_row(row) for row in rows],
+        next_cursor=next_cursor,
     )
-    body = answer.model_dump_json().encode()
-    context.boards.keep_answer(etag, body)
-    return tagged(request, body, etag, media_type)
-
-
-def _board_tag(study_id: int, revision: int, results: int, question: list[Any]) -> str:
-    """Known before anything is computed: the table changes only with the study's results, and what makes it."""
-    digest = hashlib.sha256(repr(question).encode()).hexdigest()[:16]
-    return f"{study_id}-{revision}-{results}-{digest}-{VERSION}"
+    return page.model_dump_json().encode()
 
 
 @router.get(
@@ -221,25 +225,27 @@ def _board_tag(study_id: int, revision: int, results: int, question: list[Any]) 
         },
         502: {
             "description": "the file is damaged",
-            "content": {PROBLEM: {"schema": {"$ref": "#/components/schemas/ProblemDocument"}}},
+            "content": {PROBLEM_MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemDocument"}}},
         },
     },
 )
 def checkpoint(
-    study: Seen, checkpoint_id: Annotated[int, Path(description="`checkpoint.id` of a trial")], context: Here
+    study: ReadableStudy,
+    checkpoint_id: Annotated[int, Path(description="`checkpoint.id` of a trial")],
+    context: ContextDep,
 ) -> Response:
-    """The trained network as a file: safetensors, with the population statistics."""
-    found = find_checkpoint(context.engine, study.id, checkpoint_id) if 0 < checkpoint_id < 2**31 else None
+    """The checkpoint as a safetensors file, with the population statistics."""
+    found = context.ledger.checkpoints.find(study.id, checkpoint_id) if 0 < checkpoint_id < 2**31 else None
     if found is None:
-        raise RefusedError(404, "not-found", f"study {study.id} has no checkpoint {checkpoint_id}")
+        raise ProblemException(404, "not-found", f"study {study.id} has no checkpoint {checkpoint_id}")
     try:
-        file = checked_file(context.settings.checkpoint_store, context.ledger, study.id, found)
+        file = verified_file(context.settings.checkpoint_store, context.ledger, study.id, found)
     except FileNotFoundError:
-        freed = freed_at(context.engine, study.id, found.file)
-        why = "is not where checkpoints are kept"
+        freed = context.ledger.checkpoints.find_freed_at(study.id, found.file)
+        reason = "is missing in the checkpoint store"
         if freed is not None:
-            why = f"was given up on {freed:%Y-%m-%d} to free room; its figures are kept"
-        raise RefusedError(404, "file-gone", f"the file {found.file} {why}") from None
+            reason = f"was removed on {freed:%Y-%m-%d} to free disk space; its results are kept"
+        raise ProblemException(404, "file-gone", f"the file {found.file} {reason}") from None
     headers = {"ETag": f'"{found.sha256}"'}
     if isinstance(file, pathlib.Path):
         return FileResponse(file, filename=found.file, media_type="application/octet-stream", headers=headers)

@@ -1,4 +1,4 @@
-"""Studies: sent in, listed, changed."""
+"""Routes of studies: submit, list, change, control."""
 
 from __future__ import annotations
 
@@ -7,67 +7,67 @@ import logging
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Request, Response
-from sqlalchemy import Engine
 
-from bln_search.core import states
 from bln_search.core.errors import CheckpointStoreError
 from bln_search.core.states import StudyState
 from bln_search.core.version import VERSION
 from bln_search.specs.study import StudySpec
-from bln_search.storage.browse import find_study_line, list_studies, list_version
-from bln_search.storage.cleaning import remove_freed
-from service.context import Here
-from service.etags import has_it, study_tag, tagged, wanted_revision
-from service.limits import check_room, checked_plan
-from service.paging import Cursor, Limit, cursor_after, read_page
-from service.plan import plan_view
-from service.problems import RefusedError
-from service.schemas import Accepted, ListPage, PlanOut, Study, StudyChange, StudyDetail
-from service.security import Changed, Reader, Seen, Writer, visible_owner
-from service.views import detail_view, study_view
+from bln_search.storage.ledger import Ledger
+from service.admission import admit_study, check_free_space
+from service.context import ContextDep
+from service.http.etags import etag_matches, etag_response, if_match_revision, study_etag
+from service.http.pagination import Cursor, Limit, decode_cursor, encode_cursor
+from service.http.problems import ProblemException
+from service.plan_estimate import plan_with_estimates
+from service.schemas.base import ListPage
+from service.schemas.studies import PlanOut, Study, StudyDetail, StudyUpdate, SubmittedStudy
+from service.security import ReadableStudy, Reader, WritableStudy, Writer, visible_owner
+from service.serializers import serialize_study, serialize_study_detail
 
 _log = logging.getLogger(__name__)
 router = APIRouter(prefix="/studies", tags=["studies"])
 StudySort = Annotated[
-    str, Query(pattern="^-?(created|name|priority)$", description="created, name or priority; a minus turns it round")
+    str,
+    Query(pattern="^-?(created|name|priority)$", description="created, name or priority; a minus reverses the order"),
 ]
 SORT_KEYS: dict[str, tuple[type, ...]] = {"created": (int,), "name": (str, int), "priority": (int, int)}
+"""Types of the cursor's values by order."""
 IdempotencyKey = Annotated[
     str | None,
     Header(
-        min_length=1, max_length=200, pattern="^[!-~]+$", description="the same key and study again: the same answer"
+        min_length=1, max_length=200, pattern="^[!-~]+$", description="the same key and study return the same response"
     ),
 ]
 
 
-@router.post("", status_code=201, operation_id="submit_study", responses={200: {"model": Accepted}})
+@router.post("", status_code=201, operation_id="submit_study", responses={200: {"model": SubmittedStudy}})
 def submit(
-    study: StudySpec, context: Here, writer: Writer, response: Response, idempotency_key: IdempotencyKey = None
-) -> Accepted:
-    """Send a study in. A worker takes it when its turn comes.
+    study: StudySpec, context: ContextDep, writer: Writer, response: Response, idempotency_key: IdempotencyKey = None
+) -> SubmittedStudy:
+    """Submit a study. A worker runs it when its turn comes.
 
-    The same study of the same owner again is the same study: 200 instead of 201.
+    Idempotent: the same study of the same owner returns the existing study, with status 200 instead of 201.
     """
-    checked_plan(study, context.settings)
-    if not context.queue.is_known(study, writer.account, idempotency_key):
-        check_room(context.settings)
+    admit_study(study, context.settings)
+    if not context.ledger.queue.is_known(study, writer.account, idempotency_key):
+        check_free_space(context.settings)
     most = context.settings.most_studies
-    submission = context.queue.submit(study, writer.account, idempotency_key, most)
+    submission = context.ledger.queue.submit(study, writer.account, idempotency_key, most)
     response.status_code = 201 if submission.new else 200
     response.headers["Location"] = f"/api/v1/studies/{submission.study_id}"
-    return Accepted(**_detail(context.engine, submission.study_id).model_dump(), new=submission.new)
+    return SubmittedStudy(**_detail(context.ledger, submission.study_id).model_dump(), new=submission.new)
 
 
 @router.post("/validate", operation_id="validate_study")
-def validate(study: StudySpec, context: Here, _reader: Reader) -> PlanOut:
-    """What a study stands for, without sending it in: trials, evaluations, those without a value, time and room."""
-    return plan_view(study, checked_plan(study, context.settings), context.engine)
+def validate(study: StudySpec, context: ContextDep, _reader: Reader) -> PlanOut:
+    """The plan of a study, without submitting it: trials, evaluations, undefined ones, time and bytes."""
+    return plan_with_estimates(study, admit_study(study, context.settings), context.ledger)
 
 
 @router.get("", operation_id="list_studies", response_model=ListPage[Study])
 def listed(
     request: Request,
-    context: Here,
+    context: ContextDep,
     reader: Reader,
     state: Annotated[list[StudyState] | None, Query(description="only these states", max_length=10)] = None,
     name: Annotated[str | None, Query(max_length=64, pattern="^[a-z0-9_-]*$", description="part of the name")] = None,
@@ -75,91 +75,94 @@ def listed(
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Response:
-    """Your studies, or, for an admin, everybody's."""
-    states = sorted(one.value for one in state or ())
+    """Your studies; for an admin, those of all accounts."""
+    states = sorted(each.value for each in state or ())
     about: dict[str, Any] = {"list": "studies", "owner": visible_owner(reader), "state": states, "name": name}
     key = SORT_KEYS[sort.removeprefix("-")]
-    page = read_page(cursor, limit, sort, about, key)
-    version = list_version(context.engine, visible_owner(reader))
+    page = decode_cursor(cursor, limit, sort, about, key)
+    version = context.ledger.listing.read_version(visible_owner(reader))
     etag = "list-" + hashlib.sha256(repr((about, sort, limit, page.after, version, VERSION)).encode()).hexdigest()[:24]
-    known = b"" if has_it(request, etag) else context.boards.answer(etag)
-    if known is not None:
-        return tagged(request, known, etag)
-    lines = list_studies(context.engine, page, owner=visible_owner(reader), states=states, name=name)
+    body = b"" if etag_matches(request, etag) else context.responses.get(etag)
+    if body is not None:
+        return etag_response(request, body, etag)
+    lines = context.ledger.listing.list_studies(page, owner=visible_owner(reader), states=states, name=name)
     following = None
     if len(lines) > limit:
         last = lines[limit - 1]
         value = (last.id,) if len(key) == 1 else (getattr(last, sort.removeprefix("-")), last.id)
-        following = cursor_after(value, sort, about)
-    answer = ListPage[Study](items=[study_view(line) for line in lines[:limit]], next_cursor=following)
-    body = answer.model_dump_json().encode()
-    context.boards.keep_answer(etag, body)
-    return tagged(request, body, etag)
+        following = encode_cursor(value, sort, about)
+    page_out = ListPage[Study](items=[serialize_study(line) for line in lines[:limit]], next_cursor=following)
+    body = page_out.model_dump_json().encode()
+    context.responses.put(etag, body)
+    return etag_response(request, body, etag)
 
 
 @router.get("/{study_id:number}", operation_id="get_study", response_model=StudyDetail)
-def get(request: Request, study: Seen, context: Here) -> Response:
-    """One study: state, progress, time left, specification."""
-    return tagged(request, *study_tag(study.revision, _detail(context.engine, study.id)))
+def get(request: Request, study: ReadableStudy, context: ContextDep) -> Response:
+    """A study: state, progress, estimated time, specification."""
+    return etag_response(request, *study_etag(study.revision, _detail(context.ledger, study.id)))
 
 
 @router.patch("/{study_id:number}", operation_id="change_study")
 def change(
-    study: Changed,
-    changes: StudyChange,
-    context: Here,
-    if_match: Annotated[str | None, Header(max_length=200, description="the ETag it was read with")] = None,
+    study: WritableStudy,
+    changes: StudyUpdate,
+    context: ContextDep,
+    if_match: Annotated[str | None, Header(max_length=200, description="ETag of the study that you read")] = None,
 ) -> StudyDetail:
-    """Change name, notes or priority. With If-Match only if it is as you read it."""
+    """Change name, notes or priority. With If-Match only if nobody has changed the study since you read it."""
     if (changes.priority or 0) > 0 and study.bearer.scope != "admin":
-        raise RefusedError(403, "scope", "priorities above 0 are for admins")
-    real = changes.model_dump(exclude_none=True)
-    context.queue.change(study.id, real, wanted_revision(if_match))
-    return _detail(context.engine, study.id)
+        raise ProblemException(403, "scope", "priorities above 0 are for admins")
+    given = changes.model_dump(exclude_none=True)
+    context.ledger.queue.update(study.id, given, if_match_revision(if_match))
+    return _detail(context.ledger, study.id)
 
 
 @router.delete("/{study_id:number}", status_code=204, operation_id="delete_study")
-def delete(study: Changed, context: Here) -> None:
-    """Remove a study with all its results. One that runs must be cancelled first."""
+def delete(study: WritableStudy, context: ContextDep) -> None:
+    """Delete a study with all its results. Cancel a running study first."""
     store = context.settings.checkpoint_store
     try:
-        remove_freed(context.ledger, store, context.queue.delete(study.id))
-    except (OSError, CheckpointStoreError) as error:  # the study is gone all the same
-        _log.warning("study %d is deleted, not all of its checkpoints: %s", study.id, error)
+        context.ledger.garbage.remove_unreferenced(store, context.ledger.studies.delete(study.id))
+    except (
+        OSError,
+        CheckpointStoreError,
+    ) as error:  # the study is deleted; `checkpoints clean` removes the files later
+        _log.warning("study %d is deleted, but some of its checkpoints are not: %s", study.id, error)
 
 
 @router.post("/{study_id:number}/cancel", operation_id="cancel_study")
-def cancel(study: Changed, context: Here) -> StudyDetail:
-    """Stop it for good; what is finished is kept. Running trials are given up within seconds."""
-    context.queue.request(study.id, states.Request.CANCEL)
-    return _detail(context.engine, study.id)
+def cancel(study: WritableStudy, context: ContextDep) -> StudyDetail:
+    """Cancel a study. Finished trials are kept; running trials stop within seconds."""
+    context.ledger.queue.cancel(study.id)
+    return _detail(context.ledger, study.id)
 
 
 @router.post("/{study_id:number}/pause", operation_id="pause_study")
-def pause(study: Changed, context: Here) -> StudyDetail:
-    """Stop it until it is resumed; what is finished is kept."""
-    context.queue.request(study.id, states.Request.PAUSE)
-    return _detail(context.engine, study.id)
+def pause(study: WritableStudy, context: ContextDep) -> StudyDetail:
+    """Pause a study until it is resumed. Finished trials are kept."""
+    context.ledger.queue.pause(study.id)
+    return _detail(context.ledger, study.id)
 
 
 @router.post("/{study_id:number}/resume", operation_id="resume_study")
-def resume(study: Changed, context: Here) -> StudyDetail:
-    """Put it back into the queue; it goes on where it stopped."""
-    context.queue.resume(study.id, context.settings.most_studies)
-    return _detail(context.engine, study.id)
+def resume(study: WritableStudy, context: ContextDep) -> StudyDetail:
+    """Put a study back into the queue; it continues with its unfinished trials."""
+    context.ledger.queue.resume(study.id, context.settings.most_studies)
+    return _detail(context.ledger, study.id)
 
 
 @router.post("/{study_id:number}/retry-failed", operation_id="retry_failed")
-def retry_failed(study: Changed, context: Here) -> StudyDetail:
-    """Try the failed trials of a study again that ended with some."""
+def retry_failed(study: WritableStudy, context: ContextDep) -> StudyDetail:
+    """Run the failed trials of a failed study again."""
     if study.state != StudyState.FAILED:
-        raise RefusedError(409, "not-now", f"the study is {study.state}: only one that has failed is tried again")
-    context.queue.resume(study.id, context.settings.most_studies)
-    return _detail(context.engine, study.id)
+        raise ProblemException(409, "not-now", f"the study is {study.state}: only a failed study can be retried")
+    context.ledger.queue.resume(study.id, context.settings.most_studies)
+    return _detail(context.ledger, study.id)
 
 
-def _detail(engine: Engine, study_id: int) -> StudyDetail:
-    found = find_study_line(engine, study_id)
+def _detail(ledger: Ledger, study_id: int) -> StudyDetail:
+    found = ledger.listing.find_study(study_id)
     if found is None:
-        raise RefusedError(404, "not-found", f"there is no study {study_id}")
-    return detail_view(*found)
+        raise ProblemException(404, "not-found", f"there is no study {study_id}")
+    return serialize_study_detail(found)

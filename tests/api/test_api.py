@@ -17,6 +17,7 @@ from bln_search import InferenceConfiguration
 from bln_search.core.enums import Split
 from bln_search.core.errors import DataError, ModelError
 from bln_search.core.states import EvaluationState
+from bln_search.reports.sentences.recommendation import recommendation_text
 
 
 def loader(n=50, size=10, seed=0):
@@ -43,7 +44,7 @@ def test_five_lines_from_own_network_to_ranked_table_to_applied_configuration():
     network = own_network()
     ranked = bln_search.evaluate_configurations(network, loader(), loader(seed=1))
     assert len(ranked) == 16
-    losses = [choice.row.figures[Split.VALIDATION].loss.mean for choice in ranked]
+    losses = [choice.row.metrics[Split.VALIDATION].loss.mean for choice in ranked]
     assert losses == sorted(losses)
     for place in (0, 7, 15):
         bln_search.apply_configuration(network, ranked[place])
@@ -54,12 +55,12 @@ def test_five_lines_from_own_network_to_ranked_table_to_applied_configuration():
 def test_what_is_recommended_needs_no_company_where_such_a_row_shares_the_first_place():
     network = own_network()
     ranked = bln_search.evaluate_configurations(network, loader(), loader(seed=1))
-    shared = [row.configuration for row in ranked.comparison.sharing_first]
+    shared = [row.configuration for row in ranked.comparison.top_group]
     free = [word for word in shared if InferenceConfiguration(word).deterministic]
     chosen = ranked.recommended
     assert str(chosen.configuration) in (free or shared)
-    assert chosen.row.candidate == ranked.recommendation.candidate
-    assert ranked.recommendation.words in " ".join(str(ranked).split())
+    assert chosen.row.key == ranked.recommendation.key
+    assert recommendation_text(ranked.recommendation) in " ".join(str(ranked).split())
     inputs = torch.randn(10, 6)
     bln_search.apply_configuration(network, chosen).eval()
     alone = torch.cat([network(one[None]) for one in inputs])
@@ -85,7 +86,7 @@ def test_a_network_that_does_no_better_than_guessing_is_ranked_with_a_word_about
     ranked = bln_search.evaluate_configurations(untrained, loader(), loader(seed=1), batch_sizes=sizes)
     share = torch.cat([y for _, y in loader(seed=1)]).double().mean().item()
     guessed = -share * math.log(share) - (1 - share) * math.log(1 - share)
-    assert f"shares of the classes {guessed:.4f} ({max(share, 1 - share):.1%}). Was anything learned?" in ranked.doubt
+    assert f"class frequencies {guessed:.4f} ({max(share, 1 - share):.1%})." in ranked.doubt
     assert ranked.doubt in " ".join(str(ranked).split())
     ranked = bln_search.evaluate_configurations(trained_network(), loader(), loader(seed=1), batch_sizes=sizes)
     assert ranked.doubt is None
@@ -115,7 +116,7 @@ def test_test_figures_stand_beside_and_do_not_decide():
     with_test = bln_search.evaluate_configurations(network, loader(), loader(seed=1), test_loader=loader(seed=2))
     without = bln_search.evaluate_configurations(network, loader(), loader(seed=1))
     assert [c.configuration for c in with_test] == [c.configuration for c in without]
-    assert with_test.best.row.figures[Split.TEST].loss.mean > 0
+    assert with_test.best.row.metrics[Split.TEST].loss.mean > 0
     assert len(with_test.outcomes) == 32
 
 
@@ -126,7 +127,7 @@ def test_several_inference_batch_sizes():
     sure = [choice.row for choice in ranked if choice.configuration.deterministic]
     by_word = {}
     for row in sure:
-        by_word.setdefault(row.configuration, set()).add(round(row.figures[Split.VALIDATION].loss.mean, 6))
+        by_word.setdefault(row.configuration, set()).add(round(row.metrics[Split.VALIDATION].loss.mean, 6))
     assert all(len(losses) == 1 for losses in by_word.values())
 
 
@@ -162,12 +163,12 @@ def test_a_score_of_ones_own():
         return error, error < 0.25
 
     ranked = bln_search.evaluate_configurations(own_network(), loader(), loader(seed=1), score=squared)
-    assert ranked.best.row.figures[Split.VALIDATION].loss.mean > 0
+    assert ranked.best.row.metrics[Split.VALIDATION].loss.mean > 0
 
     def wrong(outputs, targets):
         return squared(outputs, targets)[0].mean(), targets
 
-    with pytest.raises(ModelError, match="a loss and a correctness for each"):
+    with pytest.raises(ModelError, match="one loss and one correctness for each"):
         bln_search.evaluate_configurations(own_network(), loader(), loader(seed=1), score=wrong)
 
 
@@ -230,7 +231,7 @@ def test_a_network_that_changes_its_input_gives_the_same_table_either_way():
     for one_pass in (True, False):
         network = nn.Sequential(Changing(), own_network())
         ranked = bln_search.evaluate_configurations(network, loader(), loader(seed=1), one_pass=one_pass)
-        tables.append([(str(c), round(c.row.figures[Split.VALIDATION].loss.mean, 5)) for c in ranked])
+        tables.append([(str(c), round(c.row.metrics[Split.VALIDATION].loss.mean, 5)) for c in ranked])
     assert tables[0] == tables[1]
 
 
@@ -247,7 +248,7 @@ def test_a_layer_that_is_not_used_in_evaluation_is_left_out():
     with pytest.warns(UserWarning, match="reached the layer helper in evaluation mode"):
         ranked = bln_search.evaluate_configurations(network, loader(), loader(seed=1))
     bln_search.apply_configuration(network, ranked.best)
-    expected = ranked.best.row.figures[Split.VALIDATION].loss.mean
+    expected = ranked.best.row.metrics[Split.VALIDATION].loss.mean
     assert mean_loss(network, loader(seed=1)) == pytest.approx(expected, rel=1e-6)
 
 
@@ -309,7 +310,7 @@ def test_what_cannot_be_converted_is_named_and_the_network_untouched(network, me
         (
             lambda n: bln_search.evaluate_configurations(n, loader(), loader(), score=lambda a, _: a.sum()),
             ModelError,
-            "score must return two tensors, losses and correctness, one of each an example, not Tensor; where nothing",
+            "score must return two tensors, .*, not Tensor",
         ),
         (
             lambda n: bln_search.evaluate_configurations(n, loader(), loader(), score=lambda a, _: (a[:, 0], None)),
@@ -319,7 +320,7 @@ def test_what_cannot_be_converted_is_named_and_the_network_untouched(network, me
         (
             lambda n: bln_search.evaluate_configurations(n, loader(), loader(), score=lambda a, _: (a[:, 0], a[:, 0])),
             ModelError,
-            "bools, or 0 and 1",
+            "as bools",
         ),
         (
             lambda n: bln_search.search_layers(n, loader(), loader(), score=lambda a, _: (a[:, 0], None)),
@@ -329,7 +330,7 @@ def test_what_cannot_be_converted_is_named_and_the_network_untouched(network, me
         (
             lambda n: bln_search.search_layers(n, loader(), loader(), score=lambda a, _: (a[:, :1], a[:, :1] > 0)),
             ModelError,
-            "a loss and a correctness for each",
+            "one loss and one correctness for each",
         ),
         (lambda n: bln_search.search_layers(n, loader(), loader(), folds=1), ValueError, "folds: must be at least 2"),
         (
@@ -353,12 +354,12 @@ def test_what_cannot_be_converted_is_named_and_the_network_untouched(network, me
         (
             lambda n: bln_search.apply_configuration(n, bln_search.evaluate_configurations(n, loader(), loader())),
             ModelError,
-            "a RankedConfigurations is no choice: give a row of a table",
+            "a RankedConfigurations is not a configuration: give a row of a table",
         ),
         (
             lambda n: bln_search.evaluate_configurations(n, loader(), loader(), score=lambda a, _: (a.sum(), a.sum())),
             ModelError,
-            r"each of the \d+ answers it is given, those of several configurations together; it returned shapes",
+            r"each of the \d+ outputs",
         ),
         (
             lambda n: bln_search.evaluate_configurations(n, loader(), loader(), batch_sizes=[500]),
@@ -402,7 +403,7 @@ def test_wrong_use_is_one_clear_error(call, error, message):
 def test_a_configuration_of_another_network_is_refused_and_nothing_changed():
     ranked = bln_search.evaluate_configurations(own_network(), loader(), loader(seed=1))
     other = nn.Sequential(bln_search.BLN(6))
-    with pytest.raises(ModelError, match="another network"):
+    with pytest.raises(ModelError, match="not the network that was evaluated"):
         bln_search.apply_configuration(other, next(c for c in ranked if c.configuration.uses_population))
     assert str(other[0].configuration) == "FFFF"
 

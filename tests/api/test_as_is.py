@@ -117,7 +117,7 @@ def test_another_is_recommended_under_a_shift_that_it_does_not_stand():
     network = bln_search.convert(trained("batch norm"), method="same")
     ranked = evaluated(network, batches(1), batches(2, count=30, shift=3.0))
     baseline = ranked.recommendation.baseline
-    figures = {str(one): one.row.figures[Split.VALIDATION].loss.mean for one in ranked}
+    figures = {str(one): one.row.metrics[Split.VALIDATION].loss.mean for one in ranked}
     assert str(ranked.recommended) != str(ranked.as_is)
     assert baseline.gain == pytest.approx(figures[str(ranked.as_is)] - figures[str(ranked.recommended)], rel=1e-4)
     assert 0 < baseline.low < baseline.gain < baseline.high
@@ -128,7 +128,7 @@ def test_of_several_sizes_it_is_one_row_each():
     ranked = evaluated(network, batches(1), batches(2), batch_sizes=[4, 20])
     own = [one for one in ranked if _key(one) == _key(ranked.as_is)]
     assert {one.row.batch_size for one in own} == {4, 20}
-    assert len({one.row.figures[Split.VALIDATION].loss.mean for one in own}) == 1
+    assert len({one.row.metrics[Split.VALIDATION].loss.mean for one in own}) == 1
 
 
 @pytest.mark.parametrize("change", ["trained", "other row", "not converted"])

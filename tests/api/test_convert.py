@@ -57,7 +57,7 @@ def test_the_running_statistics_that_were_kept_are_rows_of_the_table(norm, input
     ranked = evaluate_configurations(convert(network, method="same"), data, data, one_pass=one_pass)
     (row,) = (one.row for one in ranked if (str(one.configuration), one.row.estimate) == ("TT--", "moving"))
     wanted = torch.cat(losses).double().mean().item()
-    assert row.figures[Split.VALIDATION].loss.mean == pytest.approx(wanted, rel=1e-5)
+    assert row.metrics[Split.VALIDATION].loss.mean == pytest.approx(wanted, rel=1e-5)
     assert len(ranked) == 7, "three configurations that read the population, under two estimates, and FF--"
 
 
@@ -74,7 +74,7 @@ def test_layers_that_stay_what_they_are_are_named():
 
 
 def test_a_network_without_any_names_those_it_has():
-    with pytest.raises(ModelError, match="to convert; it has GroupNorm, which is not replaced: put BLN"):
+    with pytest.raises(ModelError, match="to convert; it has GroupNorm, which is not replaced: add BLN"):
         convert(nn.Sequential(nn.GroupNorm(2, 8)))
 
 
@@ -133,7 +133,7 @@ def test_population_values_from_before_more_training_are_not_read_in_silence():
     inputs = torch.randn(16, 4)
     network(inputs)
     network.train()(inputs)
-    with pytest.warns(UserWarning, match="put in before the network was trained further: evaluate it again"):
+    with pytest.warns(UserWarning, match="evaluate the network again"):
         network.eval()(inputs)
     data = [(torch.randn(10, 4), torch.arange(10) % 2)]
     apply_configuration(network, row_of(evaluate_configurations(network, data, data), "TT--"))
@@ -212,7 +212,7 @@ class PreNorm(nn.Sequential):
 def test_layers_that_are_named_norms_are_named_where_they_stay():
     reparametrized = nn.utils.parametrizations.weight_norm(nn.Linear(4, 4))
     network = nn.Sequential(reparametrized, PreNorm(OwnRMSNorm(), nn.Linear(4, 2)))
-    with pytest.raises(ModelError, match="to convert; it has OwnRMSNorm, which is not replaced: put BLN"):
+    with pytest.raises(ModelError, match="to convert; it has OwnRMSNorm, which is not replaced: add BLN"):
         convert(network)
     with pytest.warns(UserWarning, match="^OwnRMSNorm layers of this network are not replaced and stay"):
         convert(nn.Sequential(network, nn.LayerNorm(2)), batch_size=4)

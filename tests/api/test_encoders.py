@@ -47,10 +47,10 @@ def test_converted_norms_of_an_encoder_are_evaluated_under_all_sixteen(layers):
     ranked = evaluate_configurations(network, data, data)
     alone = evaluate_configurations(network, data, data, one_pass=False)
     assert len(ranked) == 16
-    figures = {one.configuration: one.row.figures["validation"].loss.mean for one in alone}
+    figures = {one.configuration: one.row.metrics["validation"].loss.mean for one in alone}
     assert len({round(loss, 5) for loss in figures.values()}) > 4, "they make a difference"
     for one in ranked:
-        assert one.row.figures["validation"].loss.mean == pytest.approx(figures[one.configuration], rel=1e-4)
+        assert one.row.metrics["validation"].loss.mean == pytest.approx(figures[one.configuration], rel=1e-4)
         assert len(one.populations) == 2 * max(layers, 1) * one.configuration.uses_population
     for word in ("FFFF", "TTTT"):
         assert_called(apply_configuration(network, next(one for one in ranked if str(one.configuration) == word)))
@@ -181,7 +181,7 @@ def test_zeros_are_put_in_one_pass_and_layer_by_layer_too(aligned):
     network = both(Pooling(norm=True))[1]
     data = [(tokens(place >= aligned, place), torch.arange(10) % 2) for place in range(4)]
     rows = evaluate_configurations(network, data, data)
-    losses = {str(one.configuration): one.row.figures["validation"].loss.mean for one in rows}
+    losses = {str(one.configuration): one.row.metrics["validation"].loss.mean for one in rows}
     searched = search_layers(network, data, data)
     assert {row.configuration: row.loss for row in searched.result.uniform} == pytest.approx(losses, rel=1e-8)
     with torch.no_grad():

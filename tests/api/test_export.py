@@ -82,7 +82,7 @@ def test_a_network_on_words_is_not_exported(tmp_path):
     words = DataSet("words", ("no", "yes"), **marks, **labels, vocabulary=9)
     model = "{name: lstm, widths: [4], embedding: 3, dense: 4}"
     row, _ = row_of(train(tmp_path / "checkpoints", model, "{method: bln}", data=words), "FFFF")
-    with pytest.raises(ExportError, match="networks on words are not, and words holds words"):
+    with pytest.raises(ExportError, match="words consists of token ids"):
         export_network(row, Folder(tmp_path / "checkpoints"), words, tmp_path / "target")
     assert not (tmp_path / "target").exists()
 
@@ -242,7 +242,7 @@ def different(*_):
     [
         ("read_onnx_program", different, ExportError, r"network \(onnxruntime by [\d.]+ at"),
         ("write_programs", interrupted, KeyboardInterrupt, None),
-        ("card", full, StorageFullError, "no room left"),
+        ("model_card", full, StorageFullError, "no disk space left"),
     ],
 )
 @pytest.mark.parametrize("before", ["absent", "an export"])
@@ -267,14 +267,14 @@ def test_a_folder_with_something_in_it_is_only_replaced_when_it_is_an_export_and
     checkpoints, trained, data = networks("mlp paper")
     row, target = row_of(trained, "FFFF")[0], tmp_path / "out"
     shutil.copytree(exported("mlp paper", "TTTT")[0], target)
-    with pytest.raises(ExportError, match="holds an export already"):
+    with pytest.raises(ExportError, match="--overwrite"):
         export_network(row, checkpoints, data, target)
     export_network(row, checkpoints, data, target, overwrite=True)
     assert str(find_norms(bln_search.load(target).network)["layers.3"].configuration) == "FFFF"
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "notes.txt").write_text("mine")
     for other in (tmp_path / "own", tmp_path / "own" / "notes.txt"):
-        with pytest.raises(ExportError, match=r"holds something else than an export|is not a folder"):
+        with pytest.raises(ExportError, match=r"other content than an export|is not a folder"):
             folder.check_target(other, overwrite=True)
 
 

@@ -7,12 +7,12 @@ import torch
 from torch import nn
 
 from bln_search import apply_configuration, evaluate_configurations, search_layers
-from bln_search.api.layered import LayeredConfiguration
+from bln_search.api.apply import LayeredConfiguration
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Correction, PopulationEstimate, Split
 from bln_search.core.errors import DataError, ModelError
 from bln_search.core.per_layer import PerLayerConfiguration
-from bln_search.evaluation import gather_frozen
+from bln_search.evaluation import collect_frozen_moments
 from bln_search.norms import BLN
 
 
@@ -41,7 +41,7 @@ def network():
 )
 def test_values_under_other_names_are_refused(evaluate, change, said):
     ours = network()
-    moments = gather_frozen(ours, (x for x, _ in batches()))
+    moments = collect_frozen_moments(ours, (x for x, _ in batches()))
     given = {change(name): value for name, value in moments.items() if change(name)}
     with pytest.raises(DataError, match=said):
         evaluate(ours, batches(), batches(), gathered={PopulationEstimate.EPOCH: given})
@@ -51,11 +51,11 @@ def test_values_of_layers_that_only_training_reaches_are_no_mistake():
     ours = network()
     ours.spare = BLN(8)
     ours.forward = lambda x: nn.Sequential.forward(ours[:5], x)
-    moments = gather_frozen(ours, (x for x, _ in batches()))
+    moments = collect_frozen_moments(ours, (x for x, _ in batches()))
     given = {**moments, "spare": moments["1"]}
     with pytest.warns(UserWarning, match="no mini-batch of train_loader reached the layer spare"):
         ranked = evaluate_configurations(ours, batches(), batches(), gathered={PopulationEstimate.EPOCH: given})
-    assert len({row.figures[Split.VALIDATION].loss.mean for row in ranked.board.rows}) > 1
+    assert len({row.metrics[Split.VALIDATION].loss.mean for row in ranked.board.rows}) > 1
 
 
 class Backwards(nn.Module):
@@ -89,11 +89,11 @@ def test_different_words_of_a_network_that_cannot_be_followed_come_with_the_name
             return super().forward(x if x.sum() > 0 else -x)
 
     ours = Branching()
-    moments = gather_frozen(ours, (x for x, _ in batches()))
+    moments = collect_frozen_moments(ours, (x for x, _ in batches()))
     for name in ("n1", "n2"):
         layer = getattr(ours, name)
         layer.configure(InferenceConfiguration("TTTT"), layer.population(moments[name], Correction.BESSEL))
-    with pytest.raises(ModelError, match=r"in which order this Branching .* FFFT\.FFTF cannot be put into them"):
+    with pytest.raises(ModelError, match=r"in which order this Branching .* FFFT\.FFTF cannot be applied"):
         apply_configuration(ours, "FFFT.FFTF")
     apply_configuration(ours, "FFTF.FFTF")
     assert [str(layer.configuration) for layer in (ours.n2, ours.n1)] == ["FFTF", "FFTF"]
@@ -111,4 +111,4 @@ def test_a_population_of_few_of_many_mini_batches_is_told():
     sizes = [6, 7, 8, 9, 10]
     mixed = [batch for size in sizes for batch in batches(1, size)]
     with pytest.warns(UserWarning, match="that of 1 of 5 training mini-batches, those of 10 examples"):
-        gather_frozen(network(), (x for x, _ in mixed))
+        collect_frozen_moments(network(), (x for x, _ in mixed))

@@ -15,7 +15,7 @@ import bln_search
 from bln_search.core.enums import Correction, PopulationEstimate, Split
 from bln_search.core.errors import DataError, ModelError
 from bln_search.norms import BN, BRN, MBN
-from bln_search.norms.moment_collection import gathering, moments_from_tensors, moments_to_tensors
+from bln_search.norms.moment_collection import collect_moments, moments_from_tensors, moments_to_tensors
 
 torch.manual_seed(5)
 X, Y = torch.randn(60, 7), torch.randint(0, 4, (60,))
@@ -35,7 +35,7 @@ def converted(network=None, **options):
 
 
 def losses(ranked):
-    return {str(row): row.row.figures[Split.VALIDATION].loss.mean for row in ranked}
+    return {str(row): row.row.metrics[Split.VALIDATION].loss.mean for row in ranked}
 
 
 class TestStateDict:
@@ -77,7 +77,7 @@ class TestStateDict:
         again = converted()
         again.load_state_dict(state)
         assert [again[1].batch_size, str(again[1].configuration)] == [5, "FFFF"]
-        assert not again[1].stale
+        assert not again[1].population_outdated
 
 
 class Refilled:
@@ -188,7 +188,7 @@ def test_a_network_that_counts_its_calls_is_named_as_such():
             self.calls += 1
             return self.c(self.n(self.a(x))) * self.calls
 
-    with pytest.raises(ModelError, match="answers the same mini-batch differently"):
+    with pytest.raises(ModelError, match="different outputs for the same mini-batch"):
         bln_search.evaluate_configurations(converted(Counts()), cut(0, 20), cut(20, 60))
 
 
@@ -197,7 +197,7 @@ def test_variances_do_not_cancel_far_from_zero(mean, deviation):
     torch.manual_seed(0)
     bn, mbn, brn = BN(1).double(), MBN(1, memory_size=3).double(), BRN(1, momentum=0.5).double()
     means, variances = [], []
-    with gathering([bn]) as found:
+    with collect_moments([bn]) as found:
         for _ in range(4):
             x = torch.randn(8, 1, dtype=torch.float64) * deviation + mean
             for layer in (bn, mbn, brn):
@@ -211,10 +211,10 @@ def test_variances_do_not_cancel_far_from_zero(mean, deviation):
         between = (weights * (m - (weights * m).sum()).square()).sum()
         return float(((weights * v).sum() + between + 1e-4).sqrt())
 
-    moments = found[bn].moments(has_batch=True, has_feature=False)
+    moments = found[bn].moments(has_batch_statistics=True, has_feature_statistics=False)
     population = bn.population(moments, Correction.TOTAL).batch.deviation
-    memory = mbn.population(mbn.own_estimates()[PopulationEstimate.MEMORY], Correction.TOTAL).batch.deviation
-    moving = brn.population(brn.own_estimates()[PopulationEstimate.MOVING], Correction.TOTAL).batch.deviation
+    memory = mbn.population(mbn.history_estimates()[PopulationEstimate.MEMORY], Correction.TOTAL).batch.deviation
+    moving = brn.population(brn.history_estimates()[PopulationEstimate.MOVING], Correction.TOTAL).batch.deviation
     assert population.item() == pytest.approx(total([1, 1, 1, 1]), rel=1e-6)
     assert memory.item() == pytest.approx(total([0, 0.81, 0.9, 1]), rel=1e-6)
     assert moving.item() == pytest.approx(total([0.125, 0.25, 0.5, 1]), rel=1e-6)
@@ -222,10 +222,10 @@ def test_variances_do_not_cancel_far_from_zero(mean, deviation):
 
 def test_moments_of_earlier_checkpoints_are_read():
     bn = BN(7).double()
-    with gathering([bn]) as found:
+    with collect_moments([bn]) as found:
         for x, _ in cut(0, 20):
             bn(x.double())
-    moments = found[bn].moments(has_batch=True, has_feature=False)
+    moments = found[bn].moments(has_batch_statistics=True, has_feature_statistics=False)
     tensors = moments_to_tensors({"n": moments})
     variance = tensors.pop("n|batch|variance_of_mean")
     tensors["n|batch|mean_square"] = variance + tensors["n|batch|mean"].square()
@@ -236,7 +236,7 @@ def test_a_score_that_looks_at_its_neighbours_is_refused():
     def score(outputs, targets):
         return F.cross_entropy(outputs / outputs.std(), targets, reduction="none"), outputs.argmax(1) == targets
 
-    with pytest.raises(ModelError, match="score= gives an example another loss"):
+    with pytest.raises(ModelError, match="score= returns another loss"):
         bln_search.evaluate_configurations(converted(), cut(0, 20), cut(20, 60), score=score)
 
 
@@ -247,7 +247,7 @@ def test_weights_take_the_mini_batch_size_of_the_population():
 
 
 def test_a_larger_mini_batch_than_the_first_is_refused():
-    with pytest.raises(DataError, match="5 examples behind one of 3"):
+    with pytest.raises(DataError, match="5 examples follows one of 3"):
         bln_search.evaluate_configurations(converted(), cut(0, 20), [(X[20:23], Y[20:23]), *cut(23, 38)])
 
 

@@ -47,7 +47,7 @@ def train(folder, model, arm, evaluation="{}", data=DIGITS):
     places.load_data = lambda *_: data
     places.prepared_data.cache_clear()
     try:
-        for _ in run_task(Task(1, trial), places.Place(folder, folder, Folder(folder)), messages.append):
+        for _ in run_task(Task(1, trial), places.ExecutionEnvironment(folder, folder, Folder(folder)), messages.append):
             pass
     finally:
         places.load_data = before

@@ -10,10 +10,7 @@ import pytest
 
 from bln_search.core.enums import Scope
 from bln_search.core.states import StudyState
-from bln_search.storage.access import create_token
 from bln_search.storage.ledger import open_ledger
-from bln_search.storage.queue import Queue
-from bln_search.storage.trained import trained_trials
 from tests.contracts.test_cleaning import analyse, record
 from tests.end_to_end.commands import call
 from tests.service.conftest import evaluations, study
@@ -25,17 +22,17 @@ DAYS = 86_400
 def kept(home):
     """A complete study of two arms, bln recommended; the files of both, three days old."""
     with closing(open_ledger(f"sqlite:///{home / 'ledger.sqlite3'}")) as ledger:
-        create_token(ledger.engine, "ada", Scope.WRITE)
+        ledger.tokens.create("ada", Scope.WRITE)
         asked = study("done", seeds=(0,), arms="[{method: bln}, {method: bn}]")
-        study_id = Queue(ledger).submit(asked, "ada").study_id
-        ledger.start_study(study_id, lambda _: True, "host/1/0")
-        for number, trial in enumerate(ledger.open_trials(study_id), start=1):
-            token = ledger.claim(trial.id, "host/1/0")
+        study_id = ledger.queue.submit(asked, "ada").study_id
+        ledger.studies.start(study_id, lambda _: True, "host/1/0")
+        for number, trial in enumerate(ledger.trials.list_open(study_id), start=1):
+            token = ledger.attempts.claim_trial(trial.id, "host/1/0")
             made = record(number)
-            ledger.record_checkpoint(token, made)
-            ledger.record_evaluations(token, evaluations(0) if trial.spec.arm.label == "bln" else ())
+            ledger.attempts.record_checkpoint(token, made)
+            ledger.attempts.finish_trial(token, evaluations(0) if trial.spec.arm.label == "bln" else ())
             old(home, made.file)
-        assert ledger.end_study(study_id, runner="host/1/0") is StudyState.COMPLETE
+        assert ledger.studies.finish(study_id, runner="host/1/0") is StudyState.COMPLETE
         analyse(ledger, study_id, "bln")
     old(home, f"{99:032x}.safetensors")
     return home / "checkpoints"
@@ -56,21 +53,21 @@ def test_looking_removes_nothing(kept):
     before = sorted(kept.iterdir())
     assert clean("--dry-run").stdout == "1 files would be removed, 0.5 MB\n"
     said = clean("--dry-run", "--keep", "recommended").stdout
-    assert said == "2 files would be removed, 1.0 MB; 1 networks would be given up\n"
+    assert said == "2 files would be removed, 1.0 MB; 1 networks would be removed from their studies\n"
     assert sorted(kept.iterdir()) == before
     said = clean("--dry-run", "--older-than", "7d").stdout
-    assert said == "0 files would be removed, 0.0 MB; 1 are too young to be sure\n"
+    assert said == "0 files would be removed, 0.0 MB; 1 are too recent\n"
 
 
 def test_what_was_given_up_is_said_by_whoever_is_asked_for_it(kept):
     assert clean().stdout == "1 files removed, 0.5 MB\n"
-    assert clean("--keep", "recommended").stdout == "1 files removed, 0.5 MB; 1 networks given up\n"
+    assert clean("--keep", "recommended").stdout == "1 files removed, 0.5 MB; 1 networks removed from their studies\n"
     assert [file.name for file in kept.iterdir()] == [f"{1:032x}.safetensors"]
     assert clean("--keep", "recommended").stdout == "0 files removed, 0.0 MB\n"
     assert '"bn"' in call("show", "done", "--format", "json", check=0).stdout
     with closing(open_ledger(f"sqlite:///{kept.parent / 'ledger.sqlite3'}")) as ledger:
-        found = trained_trials(ledger.engine, ledger.find_study("done").id)
-    assert [one.kept for one in found].count(False) == 1
+        found = ledger.trials.list_trained(ledger.studies.find("done").id)
+    assert [one.freed_at is None for one in found].count(False) == 1
 
 
 @pytest.mark.parametrize("age", ["59m", "0d", "soon", "1w", "-1d"])

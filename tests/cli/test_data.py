@@ -140,7 +140,7 @@ def test_a_study_of_words_says_once_what_one_should_know_of_them(tmp_path):
     done = call("run", tmp_path / "study.yaml", "--data", tmp_path, home=tmp_path / "home", check=0)
     assert [line for line in done.stderr.splitlines() if line.startswith("imdb")] == FEW
     exported = call("export", "words", "--to", tmp_path / "to", "--data", tmp_path, home=tmp_path / "home", check=1)
-    assert "networks on words are not" in exported.stderr
+    assert "imdb consists of token ids" in exported.stderr
     assert "Traceback" not in exported.stderr
 
 

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 import typer
 
-from bln_search.cli import exports, main, reevaluation
-from bln_search.cli.exports import choose_row
+from bln_search.cli import main
+from bln_search.cli.studies import export, reevaluation
+from bln_search.cli.studies.export import choose_row
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.errors import ExportError
 from bln_search.core.records import Evaluation, EvaluationKey, Outcomes
-from bln_search.ranking.leaderboard import Scored, rank
+from bln_search.ranking.leaderboard import TrialEvaluation, rank
 
 FROZEN, EPOCH = PopulationEstimate.FROZEN, PopulationEstimate.EPOCH
 
@@ -22,9 +23,9 @@ FROZEN, EPOCH = PopulationEstimate.FROZEN, PopulationEstimate.EPOCH
 def scored(word, estimate, loss, *, arm="bln", batch_size=25, point="", undefined=None):
     key = EvaluationKey(InferenceConfiguration(word), estimate, batch_size, Split.VALIDATION)
     if undefined:
-        return Scored(arm, 0, Evaluation.undefined(key, undefined), point)
+        return TrialEvaluation(arm, 0, Evaluation.undefined(key, undefined), point)
     outcomes = Outcomes(np.full(4, loss, np.float32), np.ones(4, np.bool_))
-    return Scored(arm, 0, Evaluation.from_outcomes(key, outcomes), point)
+    return TrialEvaluation(arm, 0, Evaluation.from_outcomes(key, outcomes), point)
 
 
 BOARD = rank(
@@ -48,9 +49,9 @@ def test_best_is_the_first_row_of_what_was_asked_for():
 
 def test_a_word_and_what_tells_its_rows_apart_name_one_row():
     assert choose_row(BOARD, "FFFF").estimate is None
-    assert choose_row(BOARD, "TTTT", estimate=EPOCH).figures[Split.VALIDATION].loss.mean == 0.75
+    assert choose_row(BOARD, "TTTT", estimate=EPOCH).metrics[Split.VALIDATION].loss.mean == 0.75
     chosen = choose_row(BOARD, "TT--", parameters="learning_rate=0.2")
-    assert chosen.figures[Split.VALIDATION].loss.mean == 2.0
+    assert chosen.metrics[Split.VALIDATION].loss.mean == 2.0
 
 
 @pytest.mark.parametrize(
@@ -59,7 +60,7 @@ def test_a_word_and_what_tells_its_rows_apart_name_one_row():
         (
             {"config": "TTTT"},
             [
-                "2 rows are TTTT; say which with --estimate, --arm, --batch-size or --parameters:",
+                "2 rows are TTTT; choose with --estimate, --arm, --batch-size or --parameters:",
                 "  --config TTTT --estimate frozen --arm bln --batch-size 25",
                 "  --config TTTT --estimate epoch --arm bln --batch-size 25",
             ],
@@ -89,7 +90,7 @@ def test_a_word_that_is_none_and_a_study_without_results_are_said_so():
 
 
 @pytest.mark.parametrize(
-    ("room", "words"), [(exports, ["export", "small", "--to", "out"]), (reevaluation, ["reevaluate", "small"])]
+    ("room", "words"), [(export, ["export", "small", "--to", "out"]), (reevaluation, ["reevaluate", "small"])]
 )
 def test_control_c_says_that_nothing_was_written(room, words, monkeypatch, capsys):
     def interrupted(_):

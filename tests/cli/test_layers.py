@@ -10,9 +10,8 @@ from typer.testing import CliRunner
 
 from bln_search.cli.main import app
 from bln_search.ranking.analysis import Analysis
-from bln_search.ranking.per_layer import LayerResult
-from bln_search.storage.analyses import keep_analysis, results_of
-from tests.ranking.layers import REASON, layer_result
+from bln_search.ranking.per_layer import PerLayerResult
+from tests.ranking.layers import REASON, per_layer_result
 from tests.service.conftest import World
 
 
@@ -29,8 +28,7 @@ def call(world):
 
     def _call(*words, found=(), **how):
         study_id = world.complete(**how)
-        engine = world.ledger.engine
-        keep_analysis(engine, study_id, results_of(engine, study_id), Analysis(layers=found), world.ledger.clock())
+        world.ledger.analyses.save(study_id, world.ledger.analyses.count_results(study_id), Analysis(layers=found))
         database = world.settings.database_url
         return CliRunner().invoke(app, ["layers", str(study_id), "--database", database, *words])
 
@@ -38,15 +36,15 @@ def call(world):
 
 
 def test_tables_and_sentences(call):
-    done = call("--top", "3", found=(layer_result(left_out={"TTTT": REASON}),))
+    done = call("--top", "3", found=(per_layer_result(excluded={"TTTT": REASON}),))
     assert done.exit_code == 0
     for told in (
         "done: bln",
         "FFFF.FFFF.FFFF.FFTF",
         "TTTT in all layers",
-        "Per-layer is better by 0.0120 [0.0040, 0.0200] nats on examples that had no part in choosing",
-        "it looks 0.0100 ± 0 nats better than it is",
-        f"Left out in all 4 choices: TTTT ({REASON}).",
+        "significantly better by 0.0120 [0.0040, 0.0200] nats on held-out folds",
+        "optimistic by 0.0100 ± 0 nats (selection bias)",
+        f"Excluded in all 4 choices: TTTT ({REASON}).",
         "-0.030 ± 0.015 •",
     ):
         assert told in done.stdout
@@ -54,29 +52,29 @@ def test_tables_and_sentences(call):
 
 
 def test_a_deep_network_is_wrapped_and_one_not_searched_says_so(call):
-    done = call(found=(layer_result(56, marginal=False), layer_result(networks=0, unfinished=(0,))))
+    done = call(found=(per_layer_result(56, marginal=False), per_layer_result(networks=0, pending_seeds=(0,))))
     assert done.exit_code == 0
     assert "around the best configuration" in done.stdout
     assert "No network is searched yet." in done.stdout
-    assert "Seed 0 is still to be searched" in done.stdout
+    assert "Seed 0 is not searched yet" in done.stdout
 
 
 def test_json_is_what_was_kept(call):
-    found = (layer_result(), layer_result(networks=0))
+    found = (per_layer_result(), per_layer_result(networks=0))
     done = call("--format", "json", found=found)
-    assert TypeAdapter(tuple[LayerResult, ...]).validate_python(json.loads(done.stdout)) == found
+    assert TypeAdapter(tuple[PerLayerResult, ...]).validate_python(json.loads(done.stdout)) == found
 
 
 def test_nothing_to_show_is_one_sentence_and_a_failure(call):
     done = call()
     assert done.exit_code == 1
-    assert "study done has no section `layers`: nothing was searched layer by layer" in done.stderr
+    assert "search-layers 1" in done.stderr
     assert done.stdout == ""
     asked = call(name="asked", arms="[{method: bln}]\nlayers: {}")
     assert asked.exit_code == 1
-    assert "the networks of study asked are not searched layer by layer yet" in asked.stderr
+    assert "search-layers 2" in asked.stderr
 
 
 @pytest.mark.parametrize("words", [("--format", "csv"), ("--top", "0")])
 def test_a_mistake_in_the_command_line_is_told(call, words):
-    assert call(*words, found=(layer_result(),)).exit_code == 2
+    assert call(*words, found=(per_layer_result(),)).exit_code == 2

@@ -36,8 +36,8 @@ def test_an_arm_keeps_its_ranks_in_the_whole_table(world):
 
 def test_nothing_is_said_of_rows_that_are_not_shown(world):
     whole = call("leaderboard", "two", check=0).stdout
-    assert "Use " in whole or "told apart" in whole
+    assert "Use " in whole or "significantly different" in whole
     of_one = call("leaderboard", "two", "--arm", "other", check=0).stdout
     assert "Only rows of other; ranks and groups are those of the whole table." in of_one
     assert "Use " not in of_one
-    assert "told apart" not in of_one
+    assert "significantly different" not in of_one

@@ -11,14 +11,14 @@ from typer.testing import CliRunner
 
 from bln_search.cli.main import app
 from bln_search.settings import load_settings
+from bln_search.storage.leases import WORKER_TIMEOUT
 from bln_search.storage.ledger import open_ledger
-from bln_search.storage.queue import SEEN, Queue
 
 
 @pytest.fixture
-def queue():
+def ledger():
     ledger = open_ledger(load_settings().database_url)
-    yield Queue(ledger)
+    yield ledger
     ledger.close()
 
 
@@ -27,27 +27,27 @@ def call(*words):
     return done.exit_code, done.stdout
 
 
-def test_without_a_worker_only_here_is_a_failure(queue):
+def test_without_a_worker_only_here_is_a_failure(ledger):
     assert call() == (0, "")
     assert call("--here") == (1, "")
 
 
-def test_a_worker_of_another_machine_is_not_here(queue):
-    queue.sign_in("elsewhere/1/2.00", "cpu", "0")
+def test_a_worker_of_another_machine_is_not_here(ledger):
+    ledger.workers.record_heartbeat("elsewhere/1/2.00", "cpu", "0")
     assert "elsewhere/1/2.00  cpu  0" in call()[1]
     assert call("--here") == (1, "")
 
 
-def test_one_of_this_machine_is_here_until_it_is_silent(queue):
+def test_one_of_this_machine_is_here_until_it_is_silent(ledger):
     name = f"{socket.gethostname()}/1/2.00"
-    queue.sign_in(name, "cpu", "0")
+    ledger.workers.record_heartbeat(name, "cpu", "0")
     code, shown = call("--here")
     assert code == 0
     assert name in shown
-    queue.sign_out(name)
-    now = queue.clock
-    queue.clock = lambda: now() - SEEN - timedelta(seconds=1)
-    queue.sign_in(name, "cpu", "0")
+    ledger.workers.remove(name)
+    now = ledger.database.clock
+    ledger.database.clock = lambda: now() - WORKER_TIMEOUT - timedelta(seconds=1)
+    ledger.workers.record_heartbeat(name, "cpu", "0")
     assert call("--here") == (1, "")
 
 

@@ -92,7 +92,7 @@ def test_an_analysis_is_waited_for_as_long_as_asked():
 
 def test_something_else_at_that_address_is_one_clear_error(other):
     with Client(other, "bln_x") as client:
-        with pytest.raises(ServiceError, match="is it bln-search"):
+        with pytest.raises(ServiceError, match="JSON"):
             client.study(1)
         with pytest.raises(ServiceError, match="answered 404"):
             client.study(404)
@@ -143,7 +143,7 @@ class Changing(Other):
 def test_a_table_that_changes_all_the_time_is_given_up(monkeypatch):
     pauses = []
     monkeypatch.setattr("bln_search.client.client.time.sleep", pauses.append)
-    told = pytest.raises(ServiceError, match="the table of study 1 changed 5 times while it was read: ask again")
+    told = pytest.raises(ServiceError, match="study 1 changed 5 times")
     with serving(Changing) as address, Client(address, "bln_x") as client, told:
         client.leaderboard(1)
     assert pauses == [0.0, 0.5, 1.0, 2.0, 4.0]

@@ -17,22 +17,20 @@ from bln_search.core.errors import BackupError, LedgerError, StaleAttemptError
 from bln_search.core.records import CheckpointRecord, EpochRecord, Snapshot
 from bln_search.core.states import Request, StudyState, TrialState
 from bln_search.ranking.analysis import Analysis
-from bln_search.storage import queries
-from bln_search.storage.access import create_token, revoke_token, tokens
-from bln_search.storage.analyses import keep_analysis, results_of
-from bln_search.storage.backups import Archive, make_backup, making, restore, verified
-from bln_search.storage.backups.making import sha256_of
-from bln_search.storage.backups.rows import go_on_after
-from bln_search.storage.belonging import is_mark
-from bln_search.storage.engine import reading, writing
+from bln_search.storage.backups import Archive, create, verify_backup
+from bln_search.storage.backups.copy_rows import set_sequences
+from bln_search.storage.backups.create import sha256_of
+from bln_search.storage.checkpoints.ownership import is_ownership_marker
+from bln_search.storage.engine import read_session, write_session
 from bln_search.storage.ledger import open_ledger
-from bln_search.storage.migration import VERSION_TABLE, newest_revision, present_revision
-from bln_search.storage.queue import Queue
+from bln_search.storage.migration import VERSION_TABLE, newest_revision
 from bln_search.storage.tables import Table
 from tests.contracts.test_upgrade import old_database
 from tests.service.conftest import evaluations, study
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678_000, tzinfo=UTC)
+ROWS = 8
+"""Evaluations of each network, one of them without a value; to write all 32 takes most of the time of a test."""
 
 
 def everybody(_worker):
@@ -57,48 +55,48 @@ class World:
             names.append((f"{sha256[:32]}.safetensors", sha256))
         snapshots = tuple(Snapshot(epoch, *one) for epoch, one in zip(epochs, names[1:], strict=True))
         made = CheckpointRecord(*names[0], 2, "FFFF", 0.1 + 0.2, {"torch": "2", "seconds": 1e-7}, snapshots)
-        self.ledger.record_checkpoint(token, made)
+        self.ledger.attempts.record_checkpoint(token, made)
 
     def finish(self, trial, **how):
-        token = self.ledger.claim(trial.id, "host/1/0")
-        self.ledger.record_epochs(token, [EpochRecord(1, 0.5, 0.6, 1 / 3, 0.8, 0.01)])
+        token = self.ledger.attempts.claim_trial(trial.id, "host/1/0")
+        self.ledger.attempts.record_epochs(token, [EpochRecord(1, 0.5, 0.6, 1 / 3, 0.8, 0.01)])
         self.record(token, trial.id, **how)
-        self.ledger.record_evaluations(token, evaluations(trial.spec.seed))
+        self.ledger.attempts.finish_trial(token, evaluations(trial.spec.seed)[:ROWS])
 
     def backup(self, now=NOW):
-        return make_backup(self.ledger.engine, self.checkpoints, self.archive, self.folder, now, self.said.append)
+        return self.ledger.backups.create(self.checkpoints, self.archive, self.folder, now, self.said.append)
 
     def restore(self, into=None, checkpoints=None, *, moment=None, overwrite=False, without_damaged=False):
         into = into or self.ledger
-        scratch, manifest = self.folder / "scratch", self.archive.manifest(moment)
-        with verified(self.archive, manifest, scratch, self.said.append, without_damaged=without_damaged) as found:
-            return restore(found, into.engine, checkpoints or self.checkpoints, self.said.append, overwrite=overwrite)
+        scratch, manifest = self.folder / "scratch", self.archive.read_manifest(moment)
+        with verify_backup(self.archive, manifest, scratch, self.said.append, without_damaged=without_damaged) as found:
+            return into.backups.restore(found, checkpoints or self.checkpoints, self.said.append, overwrite=overwrite)
 
 
 def fill(world):
     """A study that is complete, one that runs and one that waits; accounts, a token that was revoked, an analysis."""
     ledger = world.ledger
-    queue = Queue(ledger)
+    queue = ledger.queue
     for account in ("ada", "bob"):
-        create_token(ledger.engine, account, Scope.WRITE)
+        ledger.tokens.create(account, Scope.WRITE)
     done = queue.submit(study("done"), "ada", key="k").study_id
-    ledger.start_study(done, everybody, "host/1/0")
-    for trial in ledger.open_trials(done):
+    ledger.studies.start(done, everybody, "host/1/0")
+    for trial in ledger.trials.list_open(done):
         world.finish(trial, epochs=(1, 2))
-    ledger.end_study(done, runner="host/1/0")
-    keep_analysis(ledger.engine, done, results_of(ledger.engine, done), Analysis(reason="none"), NOW)
+    ledger.studies.finish(done, runner="host/1/0")
+    ledger.analyses.save(done, ledger.analyses.count_results(done), Analysis(reason="none"))
     running = queue.submit(study("running", seeds=(0, 1, 2)), "bob").study_id
     queue.submit(study("waiting"), "ada")
     assert queue.claim("host/2/0", everybody, 5) == running
-    first, second, _ = ledger.open_trials(running)
+    first, second, _ = ledger.trials.list_open(running)
     world.finish(first)
-    token = ledger.claim(second.id, "host/2/0")
-    queue.sign_in("host/2/0", "cpu", "0")
+    token = ledger.attempts.claim_trial(second.id, "host/2/0")
+    ledger.workers.record_heartbeat("host/2/0", "cpu", "0")
     return done, running, token
 
 
 def every_row(engine):
-    with reading(engine) as session:
+    with read_session(engine) as session:
         return {
             table.name: [tuple(row) for row in session.execute(select(table).order_by(*table.primary_key))]
             for table in Table.metadata.sorted_tables
@@ -118,27 +116,27 @@ def other(another, kind):
 
 def networks(store):
     """What is kept there, without the word of whose it is."""
-    return {one.name: store.read(one.name) for one in store.files() if not is_mark(one.name)}
+    return {one.name: store.read(one.name) for one in store.files() if not is_ownership_marker(one.name)}
 
 
 def quiet(world, running):
     """Nothing runs and no worker is there: as after a stop."""
-    world.ledger.end_study(running, runner="host/2/0")
-    Queue(world.ledger).sign_out("host/2/0")
+    world.ledger.studies.finish(running, runner="host/2/0")
+    world.ledger.workers.remove("host/2/0")
 
 
 @pytest.mark.parametrize("into", ["sqlite", "postgres"])
 def test_of_a_still_database_every_row_and_file_comes_back_in_either_kind(world, another, into, tmp_path):
     other = another(into)
     _, running, token = fill(world)
-    world.ledger.release([token])
+    world.ledger.attempts.release_trials([token])
     quiet(world, running)
-    before = every_row(world.ledger.engine)
+    before = every_row(world.ledger.database.engine)
     made = world.backup()
     assert made.copied == len(made.manifest.checkpoints) == 2 * 3 + 1
     elsewhere = Folder(tmp_path / "elsewhere")
     assert world.restore(other, elsewhere) == 7
-    assert every_row(other.engine) == before
+    assert every_row(other.database.engine) == before
     assert all(rows for name, rows in before.items() if name in ("study", "token", "submission", "outcomes", "event"))
     assert networks(elsewhere) == networks(world.checkpoints)
     assert world.said == []
@@ -148,60 +146,60 @@ def test_what_ran_waits_for_a_worker_and_old_reports_are_refused(world, other):
     done, running, token = fill(world)
     world.backup()
     world.restore(other)
-    summary = other.study(running)
+    summary = other.studies.get(running)
     assert summary.state is StudyState.ACCEPTED
     assert summary.trials == {TrialState.FINISHED: 1, TrialState.WAITING: 2}
-    assert other.study(done).state is StudyState.COMPLETE
+    assert other.studies.get(done).state is StudyState.COMPLETE
     with pytest.raises(StaleAttemptError):
-        other.record_divergence(token, "too late")
-    kinds = [event.kind for event in queries.events(other.engine, running)]
+        other.attempts.record_divergence(token, "too late")
+    kinds = [event.kind for event in other.events.list_events(running)]
     assert kinds[-3:] == ["attempt_lost", "study_restored", "study_accepted"]
     with pytest.raises(LedgerError, match="nobody"):
-        other.standing(running, "host/2/0")
-    assert running in [Queue(other).claim("host/3/0", everybody, 5) for _ in range(2)]
-    trial = other.open_trials(running)[0]
-    assert other.claim(trial.id, "host/3/0") > token + 1000
+        other.studies.check_lease(running, "host/2/0")
+    assert running in [other.queue.claim("host/3/0", everybody, 5) for _ in range(2)]
+    trial = other.trials.list_open(running)[0]
+    assert other.attempts.claim_trial(trial.id, "host/3/0") > token + 1000
 
 
 @pytest.mark.parametrize(("wanted", "state"), [(Request.PAUSE, StudyState.PAUSED), (Request.CANCEL, "cancelled")])
 def test_a_request_that_was_not_seen_to_is_carried_out(world, other, wanted, state):
     _, running, _ = fill(world)
-    Queue(world.ledger).request(running, wanted)
+    world.ledger.queue.request(running, wanted)
     world.backup()
     world.restore(other)
-    assert other.study(running).state == state
+    assert other.studies.get(running).state == state
 
 
 def test_a_study_of_a_command_is_interrupted(world, other):
-    study_id = world.ledger.accept(study("own"))
-    world.ledger.start_study(study_id, everybody, "host/1/0")
+    study_id = world.ledger.studies.accept(study("own"))
+    world.ledger.studies.start(study_id, everybody, "host/1/0")
     world.backup()
     world.restore(other)
-    assert other.study(study_id).state is StudyState.INTERRUPTED
+    assert other.studies.get(study_id).state is StudyState.INTERRUPTED
 
 
 @pytest.mark.parametrize("into", ["sqlite", "postgres"])
 def test_numbers_are_given_once_even_of_what_was_deleted(world, another, into):
     other = another(into)
     fill(world)
-    queue = Queue(world.ledger)
+    queue = world.ledger.queue
     last = queue.submit(study("gone"), "ada").study_id
-    queue.delete(last)
+    world.ledger.studies.delete(last)
     world.backup()
     world.restore(other)
-    assert Queue(other).submit(study("new"), "ada").study_id == last + 1
-    _, made = create_token(other.engine, "ada", Scope.READ)
-    assert made.id > max(one.id for one in tokens(world.ledger.engine, None))
+    assert other.queue.submit(study("new"), "ada").study_id == last + 1
+    _, made = other.tokens.create("ada", Scope.READ)
+    assert made.id > max(one.id for one in world.ledger.tokens.list_tokens(None))
 
 
 def test_tokens_are_as_they_were(world, other):
     fill(world)
-    known = tokens(world.ledger.engine, None)
-    revoke_token(world.ledger.engine, known[0].id)
+    known = world.ledger.tokens.list_tokens(None)
+    world.ledger.tokens.revoke(known[0].id)
     world.backup()
-    revoke_token(world.ledger.engine, known[1].id)
+    world.ledger.tokens.revoke(known[1].id)
     world.restore(other)
-    assert [one.revoked_at is not None for one in tokens(other.engine, None)] == [True, False]
+    assert [one.revoked_at is not None for one in other.tokens.list_tokens(None)] == [True, False]
 
 
 def test_a_writer_is_not_held_up_and_the_backup_is_of_one_moment(world):
@@ -212,7 +210,7 @@ def test_a_writer_is_not_held_up_and_the_backup_is_of_one_moment(world):
 
     def write():
         while not stop.is_set():
-            written.append(world.ledger.accept(study(f"s{len(written)}")))
+            written.append(world.ledger.studies.accept(study(f"s{len(written)}")))
 
     thread = threading.Thread(target=write)
     thread.start()
@@ -223,8 +221,8 @@ def test_a_writer_is_not_held_up_and_the_backup_is_of_one_moment(world):
         stop.set()
         thread.join()
     counts = []
-    for moment in world.archive.moments():
-        rows = world.archive.manifest(moment).rows
+    for moment in world.archive.list_moments():
+        rows = world.archive.read_manifest(moment).rows
         assert rows["trial"] == 2 * rows["study"] + 1  # one study has three trials
         counts.append(rows["study"])
     assert counts == sorted(counts)
@@ -234,27 +232,27 @@ def test_a_writer_is_not_held_up_and_the_backup_is_of_one_moment(world):
 def test_only_new_checkpoints_are_copied_and_the_newest_backup_is_put_back(world, other):
     _, running, token = fill(world)
     assert world.backup().copied == 7
-    world.ledger.release([token])
-    world.finish(world.ledger.open_trials(running)[0])
+    world.ledger.attempts.release_trials([token])
+    world.finish(world.ledger.trials.list_open(running)[0])
     second = world.backup(NOW + timedelta(minutes=1))
     assert (second.copied, len(second.manifest.checkpoints)) == (1, 8)
     world.restore(other)
-    assert other.study(running).trials[TrialState.FINISHED] == 2
-    first, _ = world.archive.moments()
+    assert other.studies.get(running).trials[TrialState.FINISHED] == 2
+    first, _ = world.archive.list_moments()
     world.restore(other, moment=first, overwrite=True)
-    assert other.study(running).trials[TrialState.FINISHED] == 1
+    assert other.studies.get(running).trials[TrialState.FINISHED] == 1
 
 
 def test_older_backups_go_with_what_only_they_need(world, other):
     _, running, token = fill(world)
     world.backup()
-    world.ledger.release([token])
-    world.ledger.end_study(running, runner="host/2/0")
-    Queue(world.ledger).delete(running)
+    world.ledger.attempts.release_trials([token])
+    world.ledger.studies.finish(running, runner="host/2/0")
+    world.ledger.studies.delete(running)
     world.backup(NOW + timedelta(minutes=1))
-    world.archive.keep(1, datetime.now(UTC) + timedelta(days=2), world.said.append)
+    world.archive.remove_oldest(1, datetime.now(UTC) + timedelta(days=2), world.said.append)
     assert world.said == ["removed the backup of 20260102T030405.678Z"]
-    assert len(world.archive.moments()) == 1
+    assert len(world.archive.list_moments()) == 1
     assert len(list(world.archive.top.files())) == 2
     assert len(list(world.archive.files.files())) == 6
     world.restore(other)
@@ -281,20 +279,20 @@ def test_a_file_that_is_gone_is_said_and_the_rest_is_kept(world, other):
 
 def test_networks_of_a_study_that_is_deleted_meanwhile_are_not_lost_ones(world, other, monkeypatch):
     done, _, _ = fill(world)
-    copying = making._copy_files
+    copying = create._copy_files
 
     def delete_first(*given):
-        for name in Queue(world.ledger).delete(done):
+        for name in world.ledger.studies.delete(done):
             world.checkpoints.delete(name)
         return copying(*given)
 
-    monkeypatch.setattr(making, "_copy_files", delete_first)
+    monkeypatch.setattr(create, "_copy_files", delete_first)
     made = world.backup()
     assert (len(made.manifest.absent), made.newly_absent) == (6, frozenset())
     assert len(world.said) == 6
     assert all("was given up while the backup was made" in line for line in world.said)
     world.restore(other)
-    assert other.study(done).state is StudyState.COMPLETE
+    assert other.studies.get(done).state is StudyState.COMPLETE
 
 
 def test_what_an_earlier_backup_has_sound_is_kept_when_networks_are_gone_and_outlives_that_one(world, other):
@@ -307,7 +305,7 @@ def test_what_an_earlier_backup_has_sound_is_kept_when_networks_are_gone_and_out
     assert again.manifest.absent == ()
     assert again.manifest.checkpoints == first.manifest.checkpoints
     assert len(world.said) == len(first.manifest.checkpoints)
-    world.archive.keep(1, datetime.now(UTC) + timedelta(days=9), world.said.append)
+    world.archive.remove_oldest(1, datetime.now(UTC) + timedelta(days=9), world.said.append)
     elsewhere = Folder(world.folder / "elsewhere")
     world.restore(other, elsewhere)
     assert list(networks(elsewhere)) == [one.name for one in first.manifest.checkpoints]
@@ -321,9 +319,9 @@ def test_files_that_are_cleaned_away_in_the_middle_are_written_again(world, othe
     def clean(*arguments):
         for name in list(networks(world.checkpoints))[:3]:
             world.checkpoints.delete(name)
-        return go_on_after(*arguments)
+        return set_sequences(*arguments)
 
-    monkeypatch.setattr("bln_search.storage.backups.restoring.go_on_after", clean)
+    monkeypatch.setattr("bln_search.storage.backups.restore.set_sequences", clean)
     assert world.restore(other) == 0
     assert len(networks(world.checkpoints)) == 7
 
@@ -337,18 +335,18 @@ def test_one_of_an_older_version_is_upgraded(world, other, revision):
     counts = {name: len(found) for name, found in rows.items()}
     made = {"bln_search": "0", "made_at": NOW.isoformat(), "source": "sqlite", "rows": counts}
     made |= {"format": 1, "schema_revision": revision, "database": database, "checkpoints": [], "absent": ["f"]}
-    world.archive.top.take(file.name, file)
+    world.archive.top.upload_file(file.name, file)
     world.archive.top.write("backup-20250102T030405.678Z.json", json.dumps(made).encode())
     world.restore(other)
-    assert other.study(7).trials == {TrialState.FINISHED: 1, TrialState.WAITING: 1}
-    assert other.study(7).state is StudyState.INTERRUPTED
-    assert present_revision(other.engine) == newest_revision()
+    assert other.studies.get(7).trials == {TrialState.FINISHED: 1, TrialState.WAITING: 1}
+    assert other.studies.get(7).state is StudyState.INTERRUPTED
+    assert other.find_schema_revision() == newest_revision()
 
 
 def test_nothing_is_touched_where_a_file_of_the_backup_is_not_what_it_was(world, other):
     fill(world)
     made = world.backup()
-    before = every_row(other.engine)
+    before = every_row(other.database.engine)
     elsewhere = Folder(world.folder / "elsewhere")
     top, files = world.archive.top, world.archive.files
     for store, name in ((files, made.manifest.checkpoints[3].name), (top, made.manifest.database.name)):
@@ -361,7 +359,7 @@ def test_nothing_is_touched_where_a_file_of_the_backup_is_not_what_it_was(world,
             store.delete(name)
         store.write(name, content)
     assert list(elsewhere.files()) == []
-    assert every_row(other.engine) == before
+    assert every_row(other.database.engine) == before
     world.restore(other, elsewhere)
 
 
@@ -378,7 +376,9 @@ def test_networks_that_are_damaged_can_be_left_out(world, other):
     assert [line.rpartition("/")[2] for line in world.said] == [f"{damaged} is damaged", f"{gone} is gone"]
     assert world.restore(other, elsewhere, without_damaged=True) == len(sound)
     assert list(networks(elsewhere)) == sound
-    assert {study.name for study in other.studies()} == {study.name for study in world.ledger.studies()}
+    assert {study.name for study in other.studies.list_studies()} == {
+        study.name for study in world.ledger.studies.list_studies()
+    }
     world.archive.top.delete(made.manifest.database.name)
     with pytest.raises(BackupError, match="its database, is gone"):
         world.restore(other, elsewhere, without_damaged=True, overwrite=True)
@@ -408,17 +408,17 @@ def test_a_manifest_that_is_none_is_one_clear_error(world, change, said):
 def test_a_failure_in_the_middle_leaves_the_database_as_it_was(world, other, monkeypatch):
     fill(world)
     world.backup()
-    kept = other.accept(study("kept"))
-    before = every_row(other.engine)
+    kept = other.studies.accept(study("kept"))
+    before = every_row(other.database.engine)
 
     def fail(*_arguments):
         raise BackupError("the power is gone")
 
-    monkeypatch.setattr("bln_search.storage.backups.restoring.go_on_after", fail)
+    monkeypatch.setattr("bln_search.storage.backups.restore.set_sequences", fail)
     with pytest.raises(BackupError, match="power"):
         world.restore(other, overwrite=True)
-    assert every_row(other.engine) == before
-    assert other.study(kept).name == "kept"
+    assert every_row(other.database.engine) == before
+    assert other.studies.get(kept).name == "kept"
 
 
 def test_studies_are_not_lost_by_mistake(world):
@@ -430,22 +430,22 @@ def test_studies_are_not_lost_by_mistake(world):
         world.restore(overwrite=True)
     quiet(world, running)
     world.restore(overwrite=True)
-    assert world.ledger.study(running).state is StudyState.ACCEPTED
+    assert world.ledger.studies.get(running).state is StudyState.ACCEPTED
 
 
 def test_a_backup_without_a_manifest_is_none(world, monkeypatch):
     fill(world)
     with pytest.raises(BackupError, match="holds no backup; `bln-search backup"):
-        world.archive.manifest()
+        world.archive.read_manifest()
     made = world.backup()
     world.archive.top.delete(f"backup-{made.moment}.json")
     with pytest.raises(BackupError, match="one was begun and not finished"):
-        world.archive.manifest()
+        world.archive.read_manifest()
     world.archive.top.write(f"backup-{made.moment}.json", b"{")
     with pytest.raises(BackupError, match="cannot be read"):
-        world.archive.manifest()
+        world.archive.read_manifest()
     with pytest.raises(BackupError, match="no backup of yesterday; there are: 2026"):
-        world.archive.manifest("yesterday")
+        world.archive.read_manifest("yesterday")
 
 
 def test_one_that_fails_leaves_no_part_behind_that_looks_finished(world, monkeypatch):
@@ -480,7 +480,7 @@ def test_one_of_a_newer_version_is_refused(world):
 
 
 def test_the_database_of_another_version_is_not_copied(world):
-    with writing(world.ledger.engine) as session:
+    with write_session(world.ledger.database.engine) as session:
         session.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '0004'"))
     with pytest.raises(BackupError, match=f"revision 0004, and this version writes {newest_revision()}: .* db upgrade"):
         world.backup()
@@ -497,9 +497,9 @@ def test_the_copied_database_is_one_that_can_be_read_as_it_is(world):
     done, _, _ = fill(world)
     made = world.backup()
     opened = open_ledger(f"sqlite:///{world.archive.top.path / made.manifest.database.name}")
-    assert opened.study(done).state is StudyState.COMPLETE
+    assert opened.studies.get(done).state is StudyState.COMPLETE
     opened.close()
-    with verified(world.archive, world.archive.manifest(), world.folder, world.said.append):
+    with verify_backup(world.archive, world.archive.read_manifest(), world.folder, world.said.append):
         pass  # it is still what it was
 
 
@@ -518,9 +518,9 @@ def test_a_bucket_holds_backups_too(world, other, buckets, scheme):
 
 def test_many_large_rows_come_back_in_order(world, other):
     """More rows than are held at once, of a megabyte some of them."""
-    study_id = world.ledger.accept(study("events"))
+    study_id = world.ledger.studies.accept(study("events"))
     table = Table.metadata.tables["event"]
-    with writing(world.ledger.engine) as session:
+    with write_session(world.ledger.database.engine) as session:
         rows = [
             {"study_id": study_id, "number": number, "at": NOW, "kind": "x", "data": {"n": number, "f": 0.1 * number}}
             for number in range(2, 1002)
@@ -528,4 +528,4 @@ def test_many_large_rows_come_back_in_order(world, other):
         session.execute(insert(table), rows)
     world.backup()
     world.restore(other)
-    assert every_row(other.engine) == every_row(world.ledger.engine)
+    assert every_row(other.database.engine) == every_row(world.ledger.database.engine)

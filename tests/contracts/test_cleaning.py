@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -19,16 +20,11 @@ from bln_search.core.records import CheckpointRecord, Snapshot
 from bln_search.core.states import TrialState
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.selection.recommendation import Confidence, Recommendation
-from bln_search.storage import queries
-from bln_search.storage.access import create_token
-from bln_search.storage.analyses import keep_analysis, results_of
-from bln_search.storage.belonging import mark
-from bln_search.storage.cleaning import give_up, left_over, remove, spare_networks
-from bln_search.storage.engine import make_engine, reading
-from bln_search.storage.files import needed_files
+from bln_search.storage.checkpoints.garbage import remove_garbage
+from bln_search.storage.checkpoints.needed_files import find_needed_files
+from bln_search.storage.checkpoints.ownership import write_ownership_marker
+from bln_search.storage.engine import make_engine, read_session
 from bln_search.storage.ledger import Ledger, open_ledger
-from bln_search.storage.queue import Queue
-from bln_search.storage.trained import trial_results
 from tests.service.conftest import evaluations, study
 
 DAY = timedelta(days=1)
@@ -63,7 +59,7 @@ def recommendation(arm):
         loss_above_best=0.0,
         loss_to_best=0.0,
         alternative=None,
-        confidence=Confidence.CLEAR,
+        confidence=Confidence.SIGNIFICANT,
     )
 
 
@@ -82,32 +78,32 @@ class Later:
 
 
 def submit(ledger, called, arms=ARMS, seeds=(0,)):
-    create_token(ledger.engine, "ada", Scope.WRITE)
+    ledger.tokens.create("ada", Scope.WRITE)
     asked = study(called, seeds=seeds, arms=str([{"method": one} for one in arms]).replace("'", ""))
-    return Queue(ledger).submit(asked, "ada").study_id
+    return ledger.queue.submit(asked, "ada").study_id
 
 
 def run(ledger, study_id, files, *, most=None):
     """Finish trials of a study with networks of these numbers; complete it unless only the first so many are done."""
-    ledger.start_study(study_id, everybody, "host/1/0")
-    for trial, number in list(zip(ledger.open_trials(study_id), files, strict=False))[:most]:
-        token = ledger.claim(trial.id, "host/1/0")
+    ledger.studies.start(study_id, everybody, "host/1/0")
+    for trial, number in list(zip(ledger.trials.list_open(study_id), files, strict=False))[:most]:
+        token = ledger.attempts.claim_trial(trial.id, "host/1/0")
         made = record(number[0], snapshots=number[1]) if isinstance(number, tuple) else record(number)
-        ledger.record_checkpoint(token, made)
-        ledger.record_evaluations(token, evaluations(trial.spec.seed) if trial.spec.arm.label == "bln" else ())
-    return ledger.end_study(study_id, runner="host/1/0", exhausted=most is None)
+        ledger.attempts.record_checkpoint(token, made)
+        ledger.attempts.finish_trial(token, evaluations(trial.spec.seed) if trial.spec.arm.label == "bln" else ())
+    return ledger.studies.finish(study_id, runner="host/1/0", exhausted=most is None)
 
 
 def analyse(ledger, study_id, arm):
     made = Analysis(reason="none") if arm is None else Analysis(recommendation=recommendation(arm))
-    keep_analysis(ledger.engine, study_id, results_of(ledger.engine, study_id), made, ledger.clock())
+    ledger.analyses.save(study_id, ledger.analyses.count_results(study_id), made)
 
 
 def clean(ledger, store, age=DAY, *, recommended=False, best=0):
-    spare = spare_networks(ledger, best) if recommended else []
-    left = left_over(ledger, store, age, spare)
-    give_up(ledger, spare)
-    return remove(store, left)
+    spare = ledger.pruner.list_prunable(best) if recommended else []
+    left = ledger.garbage.find_garbage(store, age, spare)
+    ledger.pruner.mark_freed(spare)
+    return remove_garbage(store, left)
 
 
 def names(store):
@@ -125,7 +121,7 @@ def store(request, tmp_path):
 @pytest.fixture
 def later(ledger):
     """The ledger two days later."""
-    return Ledger(ledger.engine, Later(2 * DAY))
+    return Ledger(ledger.database.engine, Later(2 * DAY))
 
 
 def test_what_no_study_needs_goes_and_the_rest_stays(later, store):
@@ -137,9 +133,9 @@ def test_what_no_study_needs_goes_and_the_rest_stays(later, store):
         store.write(name(number), b"weights")
     store.write(f".{name(8)}-abc_1", b"not finished")
     store.write("README.txt", b"somebody's own")
-    Queue(later).delete(deleted)
-    left = left_over(later, store, DAY)
-    assert (len(left.files), left.young, left.foreign) == (4, 0, 1)
+    later.studies.delete(deleted)
+    left = later.garbage.find_garbage(store, DAY)
+    assert (len(left.files), left.too_recent, left.unknown) == (4, 0, 1)
     assert names(store) > {name(9)}  # looking removes nothing
     assert clean(later, store) == (4, 3 * 7 + 12)
     assert names(store) == {name(1), name(2), "README.txt"}
@@ -150,39 +146,39 @@ def test_a_network_just_written_stays_until_its_row_is_there(ledger, store):
     submit(ledger, "first")
     store.write(name(1), b"its row comes in a moment")
     assert clean(ledger, store) == (0, 0)
-    assert clean(Ledger(ledger.engine, Later(timedelta(minutes=50))), store, timedelta(hours=1)) == (0, 0)
-    assert clean(Ledger(ledger.engine, Later(timedelta(minutes=70))), store, timedelta(hours=1))[0] == 1
+    assert clean(Ledger(ledger.database.engine, Later(timedelta(minutes=50))), store, timedelta(hours=1)) == (0, 0)
+    assert clean(Ledger(ledger.database.engine, Later(timedelta(minutes=70))), store, timedelta(hours=1))[0] == 1
 
 
 @pytest.mark.parametrize("age", [timedelta(0), timedelta(minutes=59)])
 def test_no_shorter_age_is_taken(ledger, store, age):
     with pytest.raises(LedgerError, match="1h or more"):
-        left_over(ledger, store, age)
+        ledger.garbage.find_garbage(store, age)
 
 
 def test_networks_of_epochs_on_the_way_stay_for_as_long_as_their_trial_trains(ledger, store):
     """Their rows come when it has trained, which may take days."""
     study_id = submit(ledger, "long", ("bln",))
-    ledger.start_study(study_id, everybody, "host/1/0")
-    token = ledger.claim(ledger.open_trials(study_id)[0].id, "host/1/0")
+    ledger.studies.start(study_id, everybody, "host/1/0")
+    token = ledger.attempts.claim_trial(ledger.trials.list_open(study_id)[0].id, "host/1/0")
     store.write(name(1), b"after the first epoch")
-    week = Ledger(ledger.engine, Later(7 * DAY))
-    week.heartbeat([token])
+    week = Ledger(ledger.database.engine, Later(7 * DAY))
+    week.attempts.record_heartbeat([token])
     assert clean(week, store) == (0, 0)
-    week.record_checkpoint(token, record(2, snapshots=[1]))
-    week.record_evaluations(token, evaluations(0))
-    week.end_study(study_id, runner="host/1/0")
+    week.attempts.record_checkpoint(token, record(2, snapshots=[1]))
+    week.attempts.finish_trial(token, evaluations(0))
+    week.studies.finish(study_id, runner="host/1/0")
     assert clean(week, store) == (0, 0)
     assert name(1) in names(store)
 
 
 def test_an_attempt_that_died_long_ago_keeps_nothing(ledger, store):
     study_id = submit(ledger, "dead", ("bln",))
-    ledger.start_study(study_id, everybody, "host/1/0")
-    ledger.claim(ledger.open_trials(study_id)[0].id, "host/1/0")
+    ledger.studies.start(study_id, everybody, "host/1/0")
+    ledger.attempts.claim_trial(ledger.trials.list_open(study_id)[0].id, "host/1/0")
     store.write(name(1), b"left by it")
-    assert clean(Ledger(ledger.engine, Later(DAY / 2)), store)[0] == 0
-    assert clean(Ledger(ledger.engine, Later(3 * DAY)), store)[0] == 1
+    assert clean(Ledger(ledger.database.engine, Later(DAY / 2)), store)[0] == 0
+    assert clean(Ledger(ledger.database.engine, Later(3 * DAY)), store)[0] == 1
 
 
 def test_one_that_is_written_again_while_cleaning_stays(ledger, tmp_path):
@@ -190,15 +186,15 @@ def test_one_that_is_written_again_while_cleaning_stays(ledger, tmp_path):
     submit(ledger, "first")
     store.write(name(1), b"weights")
     os.utime(store.path / name(1), (0, 0))
-    left = left_over(ledger, store, DAY)
+    left = ledger.garbage.find_garbage(store, DAY)
     store.write(name(1), b"weights")  # another trial came to the very same network
-    assert remove(store, left) == (0, 0)
+    assert remove_garbage(store, left) == (0, 0)
 
 
 def test_networks_that_are_not_recommended_are_given_up_and_their_figures_stay(later, store):
     study_id = submit(later, "first", seeds=(0, 1))
     run(later, study_id, range(1, 7))
-    before = queries.trials(later.engine, study_id)
+    before = later.trials.list_trials(study_id)
     for number in range(1, 7):
         store.write(name(number), b"weights")
     analyse(later, study_id, "bn")
@@ -206,13 +202,13 @@ def test_networks_that_are_not_recommended_are_given_up_and_their_figures_stay(l
     kept = {name(number) for number, trial in enumerate(before, start=1) if trial.arm == "bn"}
     assert names(store) == kept
     assert len(kept) == 2
-    assert queries.trials(later.engine, study_id) == before
-    freed = {one.checkpoint.file for one in trial_results(later.engine, study_id) if one.freed_at is not None}
+    assert [replace(trial, freed_at=None) for trial in later.trials.list_trials(study_id)] == before
+    freed = {one.checkpoint.file for one in later.trials.list_trials(study_id) if one.freed_at is not None}
     assert freed == {name(number) for number in range(1, 7)} - kept
-    with reading(later.engine) as session:
-        assert set(needed_files(session)) == kept
-    assert spare_networks(later, 0)[0].files == frozenset()
-    assert queries.events(later.engine, study_id)[-1].kind == "weights_freed"
+    with read_session(later.database.engine) as session:
+        assert set(find_needed_files(session)) == kept
+    assert later.pruner.list_prunable(0)[0].files == frozenset()
+    assert later.events.list_events(study_id)[-1].kind == "weights_freed"
 
 
 def test_the_first_rows_stay_beside_the_recommended_one(later, store):
@@ -221,7 +217,7 @@ def test_the_first_rows_stay_beside_the_recommended_one(later, store):
     for number in (1, 2, 3):
         store.write(name(number), b"weights")
     analyse(later, study_id, "ln")
-    places = {trial.arm: trial.checkpoint.file for trial in queries.trials(later.engine, study_id)}
+    places = {trial.arm: trial.checkpoint.file for trial in later.trials.list_trials(study_id)}
     clean(later, store, recommended=True, best=1)
     assert names(store) == {places["ln"], places["bln"]}
 
@@ -234,7 +230,7 @@ def test_a_study_keeps_all_while_nothing_is_recommended_or_it_is_not_complete(la
     analyse(later, nothing, None)
     for number in range(1, 8):
         store.write(name(number), b"weights")
-    said = {one.name: one.why for one in spare_networks(later, 1)}
+    said = {one.name: one.reason for one in later.pruner.list_prunable(1)}
     assert said == {"unanalysed": "it is not analysed yet", "nothing": "nothing is recommended: none"}
     assert clean(later, store, recommended=True)[0] == 0
     assert len(names(store)) == 7
@@ -249,11 +245,11 @@ def test_files_of_another_database_are_not_taken_for_left_over(later, store):
 
 def test_a_place_with_networks_of_two_databases_is_not_cleaned(later, store, tmp_path):
     submit(later, "ours")
-    mark(store, later.engine)
+    later.checkpoints.claim_store(store)
     store.write(name(1), b"of nobody")
     assert clean(later, store) == (1, 9)
     other = make_engine(f"sqlite:///{tmp_path / 'other.sqlite3'}")
-    mark(store, other)
+    write_ownership_marker(store, other.url)
     store.write(name(2), b"of the other database")
     with pytest.raises(
         LedgerError, match=r"has networks of the database .*other\.sqlite3, too.*delete \S+ and"
@@ -262,14 +258,14 @@ def test_a_place_with_networks_of_two_databases_is_not_cleaned(later, store, tmp
     assert store.has(name(2))
     store.delete(re.search(r"delete \S+/(\S+) and", str(caught.value))[1])
     assert clean(later, store) == (1, 21)
-    mark(store, later.engine)
+    later.checkpoints.claim_store(store)
     assert len(names(store)) == 1
 
 
 def test_a_place_that_takes_no_word_is_one_clear_error(tmp_path):
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(CheckpointStoreError, match=r"are kept, cannot be written to: .*Not a directory"):
-        mark(Folder(tmp_path / "file" / "kept"), make_engine("sqlite://"))
+        write_ownership_marker(Folder(tmp_path / "file" / "kept"), make_engine("sqlite://").url)
 
 
 def test_one_database_is_the_same_however_its_place_is_written(tmp_path, monkeypatch):
@@ -277,12 +273,12 @@ def test_one_database_is_the_same_however_its_place_is_written(tmp_path, monkeyp
     monkeypatch.chdir(tmp_path)
     (tmp_path / "link").symlink_to(tmp_path)
     for url in (f"sqlite:///{tmp_path}/a.sqlite3", "sqlite:///a.sqlite3", "sqlite:///link/a.sqlite3"):
-        mark(store, make_engine(url))
+        write_ownership_marker(store, make_engine(url).url)
     assert len(names(store)) == 1
     said = store.read(*names(store)).decode()
     assert said.startswith(f"sqlite:///{tmp_path.resolve()}/a.sqlite3\n")
-    mark(store, make_engine("postgresql+psycopg://me:secret@host:5433/name?sslmode=require"))
-    mark(store, make_engine("postgresql+psycopg://you:other@host:5433/name"))
+    write_ownership_marker(store, make_engine("postgresql+psycopg://me:secret@host:5433/name?sslmode=require").url)
+    write_ownership_marker(store, make_engine("postgresql+psycopg://you:other@host:5433/name").url)
     assert len(names(store)) == 2
     assert not any(b"secret" in store.read(one) for one in names(store))
 
@@ -330,12 +326,12 @@ def test_whatever_is_cleaned_nothing_named_and_nothing_recommended_goes(tmp_path
             if not any(given for given, _ in rounds):
                 assert named <= now
                 assert not (old - named) & now
-            with reading(ledger.engine) as session:
-                needed = needed_files(session).keys()
+            with read_session(ledger.database.engine) as session:
+                needed = find_needed_files(session).keys()
             assert needed <= now
             assert not (before & old) - needed & now
-        for one in ledger.studies():
-            assert len(queries.trials(ledger.engine, one.id)) == 3  # figures and rows stay
+        for one in ledger.studies.list_studies():
+            assert len(ledger.trials.list_trials(one.id)) == 3  # figures and rows stay
     finally:
         ledger.close()
 
@@ -350,7 +346,7 @@ def fill(ledger, studies):
         run(ledger, study_id, files, most=None if complete else one["done"])
         if complete and one["recommended"] != "unanalysed":
             analyse(ledger, study_id, one["recommended"])
-        for trial in queries.trials(ledger.engine, study_id):
+        for trial in ledger.trials.list_trials(study_id):
             if trial.state is TrialState.FINISHED:
                 own = {trial.checkpoint.file, *(snapshot.file for snapshot in trial.checkpoint.snapshots)}
                 named |= own

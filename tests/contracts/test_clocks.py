@@ -12,13 +12,9 @@ from sqlalchemy import select
 from bln_search.core.enums import Scope
 from bln_search.core.states import StudyState
 from bln_search.specs import parse_study
-from bln_search.storage.access import create_token
-from bln_search.storage.analyses import claim_analysis
-from bln_search.storage.attempts import LEASE
-from bln_search.storage.browse import workers_seen
 from bln_search.storage.clock import DatabaseClock, time_within
-from bln_search.storage.engine import reading
-from bln_search.storage.queue import Queue
+from bln_search.storage.engine import read_session
+from bln_search.storage.leases import LEASE
 from bln_search.storage.tables import AttemptRow, StudyRow, WorkerRow
 
 STUDY = "{name: NAME, data: {name: digits}, model: {name: mlp}, arms: [{method: bln}], seeds: [0]}"
@@ -35,24 +31,20 @@ class Shifted(real):
 
 datetime.datetime, time.time = Shifted, lambda: own() + off
 
-from bln_search.storage.analyses import claim_analysis
-from bln_search.storage.browse import workers_seen
 from bln_search.storage.ledger import open_ledger
-from bln_search.storage.queue import Queue
 
 ledger = open_ledger(url)
-queue = Queue(ledger)
 name = "far/1/0"
-queue.sign_in(name, "cpu", "1")
-print("study", queue.claim(name, lambda _: True, 100))
-print("analysis", claim_analysis(ledger.engine, name, ledger.clock()))
+ledger.workers.record_heartbeat(name, "cpu", "1")
+print("study", ledger.queue.claim(name, lambda _: True, 100))
+print("analysis", ledger.analyses.claim(name))
 for study_id in map(int, sys.argv[3:]):
     try:
-        ledger.start_study(study_id, lambda _: True, name)
+        ledger.studies.start(study_id, lambda _: True, name)
         print("started", study_id)
     except Exception as error:
         print(type(error).__name__, study_id)
-print("workers", *[one.name for one in workers_seen(ledger.engine, ledger.clock())])
+print("workers", *[one.name for one in ledger.workers.list_live()])
 """
 """A worker whose clock is wrong, which asks for everything there is."""
 
@@ -62,40 +54,39 @@ def study(name):
 
 
 @pytest.fixture
-def queue(ledger):
-    create_token(ledger.engine, "ada", Scope.WRITE)
-    return Queue(ledger)
+def ledger(ledger):
+    ledger.tokens.create("ada", Scope.WRITE)
+    return ledger
 
 
 @pytest.fixture
-def running(queue):
+def running(ledger):
     """A study that a worker runs, with a trial under way, and one that another analyses."""
-    ledger = queue.ledger
-    analysed = queue.submit(study("analysed"), "ada").study_id
-    assert queue.claim("near/1/0", lambda _: True, 100) == analysed
-    token = ledger.claim(ledger.open_trials(analysed)[0].id, "near/1/0")
-    ledger.record_divergence(token, "nan")
-    assert ledger.end_study(analysed, runner="near/1/0") is StudyState.COMPLETE
-    assert claim_analysis(ledger.engine, "near/1/0", ledger.clock()) == analysed
-    run = queue.submit(study("run"), "ada").study_id
-    assert queue.claim("near/2/0", lambda _: True, 100) == run
-    ledger.claim(ledger.open_trials(run)[0].id, "near/2/0")
+    analysed = ledger.queue.submit(study("analysed"), "ada").study_id
+    assert ledger.queue.claim("near/1/0", lambda _: True, 100) == analysed
+    token = ledger.attempts.claim_trial(ledger.trials.list_open(analysed)[0].id, "near/1/0")
+    ledger.attempts.record_divergence(token, "nan")
+    assert ledger.studies.finish(analysed, runner="near/1/0") is StudyState.COMPLETE
+    assert ledger.analyses.claim("near/1/0") == analysed
+    run = ledger.queue.submit(study("run"), "ada").study_id
+    assert ledger.queue.claim("near/2/0", lambda _: True, 100) == run
+    ledger.attempts.claim_trial(ledger.trials.list_open(run)[0].id, "near/2/0")
     for name in ("near/1/0", "near/2/0"):
-        queue.sign_in(name, "cpu", "1")
+        ledger.workers.record_heartbeat(name, "cpu", "1")
     return run
 
 
 def leases(ledger):
-    with reading(ledger.engine) as session:
+    with read_session(ledger.database.engine) as session:
         studies = session.scalars(select(StudyRow.runner_until).order_by(StudyRow.id)).all()
         return [*studies, *session.scalars(select(AttemptRow.lease_until)).all()]
 
 
 @pytest.mark.parametrize("kind", ["postgres"])  # SQLite has no clock but that of the process
 @pytest.mark.parametrize("seconds", [90, -90])
-def test_a_worker_whose_clock_is_wrong_takes_nothing(queue, running, seconds):
-    before = leases(queue.ledger)
-    url = queue.engine.url.render_as_string(hide_password=False)
+def test_a_worker_whose_clock_is_wrong_takes_nothing(ledger, running, seconds):
+    before = leases(ledger)
+    url = ledger.database.engine.url.render_as_string(hide_password=False)
     words = [sys.executable, "-c", SHIFTED, str(seconds), url, str(running)]
     told = subprocess.run(words, capture_output=True, text=True, check=True, timeout=120).stdout.splitlines()
     assert told == [
@@ -104,20 +95,20 @@ def test_a_worker_whose_clock_is_wrong_takes_nothing(queue, running, seconds):
         f"StudyBusyError {running}",
         "workers far/1/0 near/1/0 near/2/0",
     ]
-    assert leases(queue.ledger) == before
-    with reading(queue.engine) as session:
+    assert leases(ledger) == before
+    with read_session(ledger.database.engine) as session:
         beats = session.scalars(select(WorkerRow.heartbeat_at)).all()
         assert max(beats) - min(beats) < timedelta(seconds=60)
 
 
-def test_a_lease_lasts_from_now_on_by_the_clock_of_the_database(queue, running):
-    now = DatabaseClock(queue.engine)()
+def test_a_lease_lasts_from_now_on_by_the_clock_of_the_database(ledger, running):
+    now = DatabaseClock(ledger.database.engine)()
     assert abs(now - datetime.now(UTC)) < timedelta(minutes=1)  # both are on this machine
-    assert all(timedelta(0) < lease - now <= LEASE for lease in leases(queue.ledger))
-    assert len(workers_seen(queue.engine, now)) == 2
+    assert all(timedelta(0) < lease - now <= LEASE for lease in leases(ledger))
+    assert len(ledger.workers.list_live()) == 2
 
 
-def test_the_time_moves_within_a_transaction(queue):
-    with reading(queue.engine) as session:
-        assert time_within(queue.clock, session) < time_within(queue.clock, session)
+def test_the_time_moves_within_a_transaction(ledger):
+    with read_session(ledger.database.engine) as session:
+        assert time_within(ledger.database.clock, session) < time_within(ledger.database.clock, session)
         assert time_within(lambda: datetime(2026, 1, 1, tzinfo=UTC), session).year == 2026

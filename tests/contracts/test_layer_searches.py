@@ -15,13 +15,10 @@ from bln_search.core.layer_search_record import LayerSums
 from bln_search.core.records import CheckpointRecord
 from bln_search.core.states import TrialState
 from bln_search.specs.layer_search import LayersSpec
-from bln_search.storage import queries
-from bln_search.storage.engine import reading, rebuilding, writing
-from bln_search.storage.layers import find_progress, is_searched, keep_progress, keep_search, layer_searches
+from bln_search.storage.engine import read_session, schema_transaction, write_session
 from bln_search.storage.ledger import open_ledger
 from bln_search.storage.migration import alembic_config
 from bln_search.storage.tables import LayerSearchRow
-from bln_search.storage.trained import trained_trials
 from tests.service.conftest import finish_trial, study
 from tests.storage.searches import assert_same, made_up
 
@@ -30,11 +27,11 @@ OTHER = LayersSpec(search=LayerSearch.BEAM)
 
 
 def complete(ledger, name="study", seeds=(0, 1)):
-    study_id = ledger.accept(study(name, seeds))
-    ledger.start_study(study_id, lambda _: True, "host/1/0")
-    for trial in ledger.open_trials(study_id):
+    study_id = ledger.studies.accept(study(name, seeds))
+    ledger.studies.start(study_id, lambda _: True, "host/1/0")
+    for trial in ledger.trials.list_open(study_id):
         finish_trial(ledger, trial)
-    ledger.end_study(study_id)
+    ledger.studies.finish(study_id)
     return study_id
 
 
@@ -44,112 +41,111 @@ def progress(seed=0):
 
 
 def keep(ledger, trial, record, asked=ASKED):
-    keep_search(ledger.engine, trial.id, trial.checkpoint.sha256, asked, record, ledger.clock())
+    ledger.layer_searches.save_record(trial.id, trial.checkpoint.sha256, asked, record)
 
 
 def note(ledger, trial, sums, done, asked=ASKED):
-    keep_progress(ledger.engine, trial.id, trial.checkpoint.sha256, asked, sums, done, ledger.clock())
+    ledger.layer_searches.save_progress(trial.id, trial.checkpoint.sha256, asked, sums, done)
 
 
 def rows(ledger):
-    with reading(ledger.engine) as session:
+    with read_session(ledger.database.engine) as session:
         return session.scalar(select(func.count()).select_from(LayerSearchRow))
 
 
 def test_what_is_added_up_is_found_again_as_it_was_by_the_same_question_alone(ledger):
-    first, second = trained_trials(ledger.engine, complete(ledger))
-    assert find_progress(ledger.engine, first.id, ASKED) is None
+    first, second = ledger.trials.list_trained(complete(ledger))
+    assert ledger.layer_searches.find_progress(first.id, ASKED) is None
     note(ledger, first, progress(1), 1)
     note(ledger, first, progress(2), 5)
-    sums, done = find_progress(ledger.engine, first.id, LayersSpec.model_validate_json(ASKED.model_dump_json()))
+    sums, done = ledger.layer_searches.find_progress(first.id, LayersSpec.model_validate_json(ASKED.model_dump_json()))
     assert done == 5
     assert_same(sums, progress(2))
-    assert find_progress(ledger.engine, first.id, OTHER) is None
-    assert find_progress(ledger.engine, second.id, ASKED) is None
-    assert not is_searched(ledger.engine, first.id, ASKED)
+    assert ledger.layer_searches.find_progress(first.id, OTHER) is None
+    assert ledger.layer_searches.find_progress(second.id, ASKED) is None
+    assert not ledger.layer_searches.is_finished(first.id, ASKED)
     assert rows(ledger) == 1
 
 
 def test_a_search_is_read_as_it_was_written(ledger):
     study_id = complete(ledger)
-    first, second = trained_trials(ledger.engine, study_id)
+    first, second = ledger.trials.list_trained(study_id)
     records = made_up(0), made_up(1, digits=[(0, 0), (2, 3)])
     keep(ledger, second, records[1])
     keep(ledger, first, records[0])
-    found = list(layer_searches(ledger.engine, study_id))
+    found = list(ledger.layer_searches.iterate(study_id))
     assert [(one.arm, one.point, one.seed, one.spec) for one in found] == [("bln", "", 0, ASKED), ("bln", "", 1, ASKED)]
     for one, record in zip(found, records, strict=True):
         assert_same(one.record, record)
     assert found[0].made_at >= found[1].made_at
-    assert abs(found[0].made_at - ledger.clock()) < timedelta(minutes=1)
-    assert is_searched(ledger.engine, first.id, ASKED)
-    assert not is_searched(ledger.engine, first.id, OTHER)
+    assert abs(found[0].made_at - ledger.now()) < timedelta(minutes=1)
+    assert ledger.layer_searches.is_finished(first.id, ASKED)
+    assert not ledger.layer_searches.is_finished(first.id, OTHER)
 
 
 def test_a_search_takes_the_place_of_its_progress_and_of_an_earlier_search(ledger):
     study_id = complete(ledger, seeds=(0,))
-    (trial,) = trained_trials(ledger.engine, study_id)
+    (trial,) = ledger.trials.list_trained(study_id)
     note(ledger, trial, progress(), 3)
-    assert list(layer_searches(ledger.engine, study_id)) == []
+    assert list(ledger.layer_searches.iterate(study_id)) == []
     keep(ledger, trial, made_up(0))
-    assert find_progress(ledger.engine, trial.id, ASKED) is None
+    assert ledger.layer_searches.find_progress(trial.id, ASKED) is None
     keep(ledger, trial, made_up(1), OTHER)
-    (found,) = layer_searches(ledger.engine, study_id)
+    (found,) = ledger.layer_searches.iterate(study_id)
     assert found.spec == OTHER
     assert_same(found.record, made_up(1))
-    assert not is_searched(ledger.engine, trial.id, ASKED)
+    assert not ledger.layer_searches.is_finished(trial.id, ASKED)
     assert rows(ledger) == 1
 
 
 def test_a_worker_that_is_behind_takes_nothing_back(ledger):
     """Two may search the same network, where one was silent for a while."""
     study_id = complete(ledger, seeds=(0,))
-    (trial,) = trained_trials(ledger.engine, study_id)
+    (trial,) = ledger.trials.list_trained(study_id)
     note(ledger, trial, progress(1), 5)
     note(ledger, trial, progress(2), 3)
-    assert find_progress(ledger.engine, trial.id, ASKED)[1] == 5
+    assert ledger.layer_searches.find_progress(trial.id, ASKED)[1] == 5
     keep(ledger, trial, made_up(0))
     note(ledger, trial, progress(3), 9)
-    (found,) = layer_searches(ledger.engine, study_id)
+    (found,) = ledger.layer_searches.iterate(study_id)
     assert_same(found.record, made_up(0))
     note(ledger, trial, progress(4), 1, OTHER)
-    assert find_progress(ledger.engine, trial.id, OTHER)[1] == 1, "another question begins anew"
+    assert ledger.layer_searches.find_progress(trial.id, OTHER)[1] == 1, "another question begins anew"
 
 
 def test_searches_belong_to_their_study(ledger):
     study_id, other = complete(ledger), complete(ledger, "other")
     for one in (study_id, other):
-        keep(ledger, trained_trials(ledger.engine, one)[0], made_up(one))
-    ledger.delete_study(study_id)
+        keep(ledger, ledger.trials.list_trained(one)[0], made_up(one))
+    ledger.studies.delete(study_id)
     assert rows(ledger) == 1
-    (left,) = layer_searches(ledger.engine, other)
+    (left,) = ledger.layer_searches.iterate(other)
     assert_same(left.record, made_up(other))
 
 
 def test_what_was_found_of_a_network_that_was_trained_anew_meanwhile_is_refused(ledger):
     study_id = complete(ledger)
-    trial = trained_trials(ledger.engine, study_id)[0]
-    now = ledger.clock()
+    trial = ledger.trials.list_trained(study_id)[0]
     with pytest.raises(DataError, match="trained anew or deleted while its layers were searched: search again"):
-        keep_search(ledger.engine, trial.id, "another", ASKED, made_up(), now)
+        ledger.layer_searches.save_record(trial.id, "another", ASKED, made_up())
     with pytest.raises(DataError, match="search again"):
-        keep_progress(ledger.engine, trial.id, "another", ASKED, progress(), 1, now)
+        ledger.layer_searches.save_progress(trial.id, "another", ASKED, progress(), 1)
     assert rows(ledger) == 0
-    ledger.delete_study(study_id)
+    ledger.studies.delete(study_id)
     with pytest.raises(DataError, match="search again"):
         keep(ledger, trial, made_up())
 
 
 def test_what_is_known_of_a_network_goes_when_another_takes_its_place(ledger):
-    study_id = ledger.accept(study(seeds=(0,)))
-    ledger.start_study(study_id, lambda _: True)
-    (trial,) = ledger.open_trials(study_id)
-    token = ledger.claim(trial.id, "host/1/0")
-    ledger.record_checkpoint(token, CheckpointRecord("one.safetensors", "1" * 64, 1, "FFFF", 0.5, {}))
-    keep_search(ledger.engine, trial.id, "1" * 64, ASKED, made_up(), ledger.clock())
-    ledger.record_checkpoint(token, CheckpointRecord("two.safetensors", "2" * 64, 1, "FFFF", 0.5, {}))
+    study_id = ledger.studies.accept(study(seeds=(0,)))
+    ledger.studies.start(study_id, lambda _: True)
+    (trial,) = ledger.trials.list_open(study_id)
+    token = ledger.attempts.claim_trial(trial.id, "host/1/0")
+    ledger.attempts.record_checkpoint(token, CheckpointRecord("one.safetensors", "1" * 64, 1, "FFFF", 0.5, {}))
+    ledger.layer_searches.save_record(trial.id, "1" * 64, ASKED, made_up())
+    ledger.attempts.record_checkpoint(token, CheckpointRecord("two.safetensors", "2" * 64, 1, "FFFF", 0.5, {}))
     assert rows(ledger) == 0
-    assert not is_searched(ledger.engine, trial.id, ASKED)
+    assert not ledger.layer_searches.is_finished(trial.id, ASKED)
 
 
 @pytest.mark.parametrize(
@@ -157,50 +153,50 @@ def test_what_is_known_of_a_network_goes_when_another_takes_its_place(ledger):
 )
 def test_a_damaged_search_is_an_error_of_the_ledger(ledger, damage):
     study_id = complete(ledger, seeds=(0,))
-    keep(ledger, trained_trials(ledger.engine, study_id)[0], made_up())
-    with writing(ledger.engine) as session:
+    keep(ledger, ledger.trials.list_trained(study_id)[0], made_up())
+    with write_session(ledger.database.engine) as session:
         session.execute(update(LayerSearchRow).values(**damage))
     with pytest.raises(LedgerError, match="damaged"):
-        list(layer_searches(ledger.engine, study_id))
+        list(ledger.layer_searches.iterate(study_id))
 
 
 def test_damaged_progress_is_an_error_of_the_ledger(ledger):
-    (trial,) = trained_trials(ledger.engine, complete(ledger, seeds=(0,)))
+    (trial,) = ledger.trials.list_trained(complete(ledger, seeds=(0,)))
     note(ledger, trial, progress(), 3)
-    with writing(ledger.engine) as session:
+    with write_session(ledger.database.engine) as session:
         session.execute(update(LayerSearchRow).values(sums=b"PK"))
     with pytest.raises(LedgerError, match="damaged"):
-        find_progress(ledger.engine, trial.id, ASKED)
+        ledger.layer_searches.find_progress(trial.id, ASKED)
 
 
 def test_a_study_deleted_while_its_searches_are_read_ends_the_reading(ledger):
     study_id = complete(ledger)
-    for trial in trained_trials(ledger.engine, study_id):
+    for trial in ledger.trials.list_trained(study_id):
         keep(ledger, trial, made_up())
-    reading_on = layer_searches(ledger.engine, study_id)
+    reading_on = ledger.layer_searches.iterate(study_id)
     next(reading_on)
-    ledger.delete_study(study_id)
+    ledger.studies.delete(study_id)
     assert list(reading_on) == []
 
 
 def test_an_older_schema_gets_the_table_and_a_downgrade_takes_nothing_else(url):
     ledger = open_ledger(url)
     study_id = complete(ledger)
-    keep(ledger, trained_trials(ledger.engine, study_id)[0], made_up())
+    keep(ledger, ledger.trials.list_trained(study_id)[0], made_up())
     config = alembic_config()
 
     def go(step, revision):
-        with rebuilding(ledger.engine) as connection:
+        with schema_transaction(ledger.database.engine) as connection:
             config.attributes["connection"] = connection
             step(config, revision)
 
     go(command.downgrade, "0004")
-    assert not inspect(ledger.engine).has_table("layer_search")
-    assert [trial.state for trial in queries.trials(ledger.engine, study_id)] == [TrialState.FINISHED] * 2
+    assert not inspect(ledger.database.engine).has_table("layer_search")
+    assert [trial.state for trial in ledger.trials.list_trials(study_id)] == [TrialState.FINISHED] * 2
     ledger.close()
     ledger = open_ledger(url)  # brings it up to date
     assert rows(ledger) == 0
-    trial = trained_trials(ledger.engine, study_id)[0]
+    trial = ledger.trials.list_trained(study_id)[0]
     keep(ledger, trial, made_up())
-    assert is_searched(ledger.engine, trial.id, ASKED)
+    assert ledger.layer_searches.is_finished(trial.id, ASKED)
     ledger.close()

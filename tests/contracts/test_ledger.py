@@ -18,11 +18,8 @@ from bln_search.core.states import AttemptState, EvaluationState, FailureClass, 
 from bln_search.specs import parse_study, planned_rows
 from bln_search.specs.search import Objective
 from bln_search.specs.trial import resolve
-from bln_search.storage import queries
-from bln_search.storage.attempts import LEASE
-from bln_search.storage.engine import reading
-from bln_search.storage.evaluations import evaluations as recorded_evaluations
-from bln_search.storage.sampler import sampler_url
+from bln_search.storage.engine import read_session
+from bln_search.storage.leases import LEASE
 from bln_search.storage.tables import AttemptRow, EvaluationRow, StudyRow
 
 STUDY = parse_study("""
@@ -53,19 +50,19 @@ def nobody(_worker):
 
 
 def finish(ledger, trial):
-    token = ledger.claim(trial.id, "host/1/0")
-    ledger.record_checkpoint(token, CHECKPOINT)
-    ledger.record_evaluations(token, evaluations())
+    token = ledger.attempts.claim_trial(trial.id, "host/1/0")
+    ledger.attempts.record_checkpoint(token, CHECKPOINT)
+    ledger.attempts.finish_trial(token, evaluations())
     return token
 
 
 def test_a_study_is_written_down_with_its_trials_once(ledger):
-    study_id = ledger.accept(STUDY)
-    assert ledger.accept(STUDY) == study_id
-    summary = ledger.find_study("study")
+    study_id = ledger.studies.accept(STUDY)
+    assert ledger.studies.accept(STUDY) == study_id
+    summary = ledger.studies.find("study")
     assert summary.spec == STUDY
     assert summary.trials == {TrialState.WAITING: 4}
-    assert [trial.spec.label for trial in ledger.open_trials(study_id)] == [
+    assert [trial.spec.label for trial in ledger.trials.list_open(study_id)] == [
         "bln seed 0",
         "bn seed 0",
         "bln seed 4294967295",
@@ -74,37 +71,38 @@ def test_a_study_is_written_down_with_its_trials_once(ledger):
 
 
 def test_a_changed_study_of_the_same_name_is_another_and_the_newest_is_found(ledger):
-    first = ledger.accept(STUDY)
-    second = ledger.accept(STUDY.model_copy(update={"seeds": (5,)}))
+    first = ledger.studies.accept(STUDY)
+    second = ledger.studies.accept(STUDY.model_copy(update={"seeds": (5,)}))
     assert second != first
-    assert ledger.find_study("study").id == second
-    assert ledger.find_study(str(first)).id == first
-    assert [study.id for study in ledger.studies()] == [second, first]
+    assert ledger.studies.find("study").id == second
+    assert ledger.studies.find(str(first)).id == first
+    assert [study.id for study in ledger.studies.list_studies()] == [second, first]
 
 
 @pytest.mark.parametrize("name", ["none", "99", "0", "²", "9" * 30, ""])
 def test_an_unknown_study_is_said_to_be_unknown(ledger, name):
     with pytest.raises(UnknownStudyError, match="bln-search list"):
-        ledger.find_study(name)
+        ledger.studies.find(name)
 
 
 def test_a_trial_goes_from_waiting_to_finished_and_all_is_read_back(ledger):
-    study_id = ledger.accept(STUDY)
-    ledger.start_study(study_id, nobody)
-    trial = ledger.open_trials(study_id)[0]
-    token = ledger.claim(trial.id, "host/1/0")
-    ledger.record_epochs(token, [EpochRecord(1, 0.5, 0.6, 0.7, 0.8, 1.5)])
-    ledger.record_checkpoint(token, CHECKPOINT)
-    ledger.record_evaluations(token, evaluations())
-    recorded = recorded_evaluations(ledger.engine, study_id)
+    study_id = ledger.studies.accept(STUDY)
+    ledger.studies.start(study_id, nobody)
+    trial = ledger.trials.list_open(study_id)[0]
+    token = ledger.attempts.claim_trial(trial.id, "host/1/0")
+    ledger.attempts.record_epochs(token, [EpochRecord(1, 0.5, 0.6, 0.7, 0.8, 1.5)])
+    ledger.attempts.record_checkpoint(token, CHECKPOINT)
+    ledger.attempts.finish_trial(token, evaluations())
+    recorded = ledger.results.list_evaluations(study_id)
     assert [one.evaluation for one in recorded] == list(evaluations())
     assert {(one.arm, one.seed) for one in recorded} == {("bln", 0)}
-    back = queries.outcomes(ledger.engine, recorded[1].id)
+    outcomes = ledger.results.load_outcomes([one.id for one in recorded])
+    back = outcomes[recorded[1].id]
     np.testing.assert_array_equal(back.losses, evaluations()[1].outcomes.losses)
     np.testing.assert_array_equal(back.correct, evaluations()[1].outcomes.correct)
-    assert queries.outcomes(ledger.engine, recorded[-1].id) is None
-    assert queries.trials(ledger.engine, study_id)[0].checkpoint == CHECKPOINT
-    events = queries.events(ledger.engine, study_id)
+    assert recorded[-1].id not in outcomes
+    assert ledger.trials.list_trials(study_id)[0].checkpoint == CHECKPOINT
+    events = ledger.events.list_events(study_id)
     assert [event.number for event in events] == list(range(1, len(events) + 1))
     assert [event.kind for event in events] == [
         "study_accepted",
@@ -114,45 +112,45 @@ def test_a_trial_goes_from_waiting_to_finished_and_all_is_read_back(ledger):
         "trained",
         "trial_finished",
     ]
-    assert queries.events(ledger.engine, study_id, after=4)[0].kind == "trained"
+    assert ledger.events.list_events(study_id, after=4)[0].kind == "trained"
     assert events[3].data["validation_loss"] == 0.7
     assert events[0].at.tzinfo is not None
 
 
 def test_a_study_is_complete_when_every_trial_has_its_result(ledger):
-    study_id = ledger.accept(STUDY)
-    ledger.start_study(study_id, nobody)
-    trials = ledger.open_trials(study_id)
+    study_id = ledger.studies.accept(STUDY)
+    ledger.studies.start(study_id, nobody)
+    trials = ledger.trials.list_open(study_id)
     for trial in trials[:3]:
         finish(ledger, trial)
-    assert ledger.end_study(study_id) is StudyState.INTERRUPTED
-    ledger.start_study(study_id, nobody)
-    ledger.record_divergence(ledger.claim(trials[3].id, "host/1/0"), "nan")
-    assert ledger.end_study(study_id) is StudyState.COMPLETE
-    assert ledger.open_trials(study_id) == []
-    ledger.start_study(study_id, nobody)
-    assert ledger.end_study(study_id) is StudyState.COMPLETE
+    assert ledger.studies.finish(study_id) is StudyState.INTERRUPTED
+    ledger.studies.start(study_id, nobody)
+    ledger.attempts.record_divergence(ledger.attempts.claim_trial(trials[3].id, "host/1/0"), "nan")
+    assert ledger.studies.finish(study_id) is StudyState.COMPLETE
+    assert ledger.trials.list_open(study_id) == []
+    ledger.studies.start(study_id, nobody)
+    assert ledger.studies.finish(study_id) is StudyState.COMPLETE
 
 
 def test_a_diverged_trial_answers_for_all_its_rows(ledger):
-    study_id = ledger.accept(STUDY)
-    ledger.start_study(study_id, nobody)
-    trial = ledger.open_trials(study_id)[0]
-    ledger.record_divergence(ledger.claim(trial.id, "host/1/0"), "the loss is not finite")
-    recorded = recorded_evaluations(ledger.engine, study_id)
+    study_id = ledger.studies.accept(STUDY)
+    ledger.studies.start(study_id, nobody)
+    trial = ledger.trials.list_open(study_id)[0]
+    ledger.attempts.record_divergence(ledger.attempts.claim_trial(trial.id, "host/1/0"), "the loss is not finite")
+    recorded = ledger.results.list_evaluations(study_id)
     assert len(recorded) == 2 * len(planned_rows(trial.spec))
     assert {one.evaluation.state for one in recorded} == {EvaluationState.DIVERGED}
     assert "the loss is not finite" in recorded[0].evaluation.reason
 
 
 def test_a_trial_is_claimed_once(ledger):
-    study_id = ledger.accept(STUDY)
-    trial = ledger.open_trials(study_id)[0]
+    study_id = ledger.studies.accept(STUDY)
+    trial = ledger.trials.list_open(study_id)[0]
     won, refused = [], []
 
     def claim():
         try:
-            won.append(ledger.claim(trial.id, "host/1/0"))
+            won.append(ledger.attempts.claim_trial(trial.id, "host/1/0"))
         except StudyBusyError:
             refused.append(1)
 
@@ -165,117 +163,121 @@ def test_a_trial_is_claimed_once(ledger):
 
 
 def test_a_report_that_comes_too_late_is_refused_and_writes_nothing(ledger):
-    study_id = ledger.accept(STUDY)
-    trial = ledger.open_trials(study_id)[0]
-    late = ledger.claim(trial.id, "host/1/0")
-    ledger.start_study(study_id, nobody)
-    token = ledger.claim(trial.id, "host/2/0")
+    study_id = ledger.studies.accept(STUDY)
+    trial = ledger.trials.list_open(study_id)[0]
+    late = ledger.attempts.claim_trial(trial.id, "host/1/0")
+    ledger.studies.start(study_id, nobody)
+    token = ledger.attempts.claim_trial(trial.id, "host/2/0")
     for report in (
-        lambda: ledger.record_checkpoint(late, CHECKPOINT),
-        lambda: ledger.record_evaluations(late, evaluations()),
-        lambda: ledger.record_epochs(late, [EpochRecord(1, 0, 0, 0, 0, 0)]),
-        lambda: ledger.record_divergence(late, "x"),
-        lambda: ledger.record_failure(late, FailureClass.USER_ERROR, "x", again=False),
+        lambda: ledger.attempts.record_checkpoint(late, CHECKPOINT),
+        lambda: ledger.attempts.finish_trial(late, evaluations()),
+        lambda: ledger.attempts.record_epochs(late, [EpochRecord(1, 0, 0, 0, 0, 0)]),
+        lambda: ledger.attempts.record_divergence(late, "x"),
+        lambda: ledger.attempts.record_failure(late, FailureClass.USER_ERROR, "x", again=False),
     ):
         with pytest.raises(StaleAttemptError, match="too late and was refused"):
             report()
-    assert recorded_evaluations(ledger.engine, study_id) == []
-    ledger.record_checkpoint(token, CHECKPOINT)
-    ledger.record_evaluations(token, evaluations())
-    assert len(recorded_evaluations(ledger.engine, study_id)) == len(evaluations())
+    assert ledger.results.list_evaluations(study_id) == []
+    ledger.attempts.record_checkpoint(token, CHECKPOINT)
+    ledger.attempts.finish_trial(token, evaluations())
+    assert len(ledger.results.list_evaluations(study_id)) == len(evaluations())
 
 
 def test_a_trained_trial_whose_worker_died_only_needs_evaluating(ledger):
-    study_id = ledger.accept(STUDY)
-    trial = ledger.open_trials(study_id)[0]
-    ledger.record_checkpoint(ledger.claim(trial.id, "host/1/0"), CHECKPOINT)
-    ledger.start_study(study_id, nobody)
-    again = ledger.open_trials(study_id)[0]
+    study_id = ledger.studies.accept(STUDY)
+    trial = ledger.trials.list_open(study_id)[0]
+    ledger.attempts.record_checkpoint(ledger.attempts.claim_trial(trial.id, "host/1/0"), CHECKPOINT)
+    ledger.studies.start(study_id, nobody)
+    again = ledger.trials.list_open(study_id)[0]
     assert again.id == trial.id
     assert again.checkpoint == CHECKPOINT
-    token = ledger.claim(trial.id, "host/2/0")
-    ledger.record_evaluations(token, evaluations())
-    assert queries.trials(ledger.engine, study_id)[0].state is TrialState.FINISHED
+    token = ledger.attempts.claim_trial(trial.id, "host/2/0")
+    ledger.attempts.finish_trial(token, evaluations())
+    assert ledger.trials.list_trials(study_id)[0].state is TrialState.FINISHED
 
 
 def test_a_study_another_live_process_runs_is_refused_until_its_lease_ends(ledger):
-    study_id = ledger.accept(STUDY)
-    ledger.start_study(study_id, nobody)
-    trial = ledger.open_trials(study_id)[0]
-    token = ledger.claim(trial.id, "host/77/0")
+    study_id = ledger.studies.accept(STUDY)
+    ledger.studies.start(study_id, nobody)
+    trial = ledger.trials.list_open(study_id)[0]
+    token = ledger.attempts.claim_trial(trial.id, "host/77/0")
     with pytest.raises(StudyBusyError, match=r"host/77/0.*wait for it, or stop it first"):
-        ledger.start_study(study_id, lambda worker: worker == "host/77/0")
-    ledger.heartbeat([token])
-    ledger.clock = lambda: datetime.now(UTC) + LEASE + timedelta(seconds=1)
-    ledger.start_study(study_id, lambda worker: True)
-    assert ledger.find_study("study").trials[TrialState.WAITING] == 4
+        ledger.studies.start(study_id, lambda worker: worker == "host/77/0")
+    ledger.attempts.record_heartbeat([token])
+    ledger.database.clock = lambda: datetime.now(UTC) + LEASE + timedelta(seconds=1)
+    ledger.studies.start(study_id, lambda worker: True)
+    assert ledger.studies.find("study").trials[TrialState.WAITING] == 4
 
 
 def test_a_heartbeat_extends_the_lease(ledger):
-    study_id = ledger.accept(STUDY)
-    token = ledger.claim(ledger.open_trials(study_id)[0].id, "host/77/0")
-    ledger.clock = lambda: datetime.now(UTC) + LEASE - timedelta(seconds=1)
-    ledger.heartbeat([token])
-    ledger.clock = lambda: datetime.now(UTC) + LEASE + timedelta(seconds=1)
+    study_id = ledger.studies.accept(STUDY)
+    token = ledger.attempts.claim_trial(ledger.trials.list_open(study_id)[0].id, "host/77/0")
+    ledger.database.clock = lambda: datetime.now(UTC) + LEASE - timedelta(seconds=1)
+    ledger.attempts.record_heartbeat([token])
+    ledger.database.clock = lambda: datetime.now(UTC) + LEASE + timedelta(seconds=1)
     with pytest.raises(StudyBusyError):
-        ledger.start_study(study_id, lambda worker: True)
+        ledger.studies.start(study_id, lambda worker: True)
 
 
 def test_a_failed_attempt_may_be_followed_by_another_or_end_the_trial(ledger):
-    study_id = ledger.accept(STUDY)
-    ledger.start_study(study_id, nobody)
-    trial = ledger.open_trials(study_id)[0]
-    ledger.record_failure(ledger.claim(trial.id, "w/1/0"), FailureClass.INFRASTRUCTURE, "died", again=True)
-    ledger.record_failure(ledger.claim(trial.id, "w/1/0"), FailureClass.USER_ERROR, "no data", again=False)
-    failed = queries.trials(ledger.engine, study_id)[0]
+    study_id = ledger.studies.accept(STUDY)
+    ledger.studies.start(study_id, nobody)
+    trial = ledger.trials.list_open(study_id)[0]
+    ledger.attempts.record_failure(
+        ledger.attempts.claim_trial(trial.id, "w/1/0"), FailureClass.INFRASTRUCTURE, "died", again=True
+    )
+    ledger.attempts.record_failure(
+        ledger.attempts.claim_trial(trial.id, "w/1/0"), FailureClass.USER_ERROR, "no data", again=False
+    )
+    failed = ledger.trials.list_trials(study_id)[0]
     assert (failed.state, failed.reason) == (TrialState.FAILED, "no data")
-    assert len(ledger.open_trials(study_id)) == 3
-    ledger.start_study(study_id, nobody)
-    assert len(ledger.open_trials(study_id)) == 4
+    assert len(ledger.trials.list_open(study_id)) == 3
+    ledger.studies.start(study_id, nobody)
+    assert len(ledger.trials.list_open(study_id)) == 4
 
 
 def test_released_trials_wait_again(ledger):
-    study_id = ledger.accept(STUDY)
-    ledger.start_study(study_id, nobody)
-    tokens = [ledger.claim(trial.id, "w/1/0") for trial in ledger.open_trials(study_id)[:2]]
-    ledger.release(tokens)
-    assert ledger.find_study("study").trials == {TrialState.WAITING: 4}
-    with reading(ledger.engine) as session:
+    study_id = ledger.studies.accept(STUDY)
+    ledger.studies.start(study_id, nobody)
+    tokens = [ledger.attempts.claim_trial(trial.id, "w/1/0") for trial in ledger.trials.list_open(study_id)[:2]]
+    ledger.attempts.release_trials(tokens)
+    assert ledger.studies.find("study").trials == {TrialState.WAITING: 4}
+    with read_session(ledger.database.engine) as session:
         assert set(session.scalars(select(AttemptRow.state))) == {AttemptState.LOST}
 
 
 def test_evaluations_are_written_all_or_nothing(ledger):
-    study_id = ledger.accept(STUDY)
-    token = ledger.claim(ledger.open_trials(study_id)[0].id, "w/1/0")
-    ledger.record_checkpoint(token, CHECKPOINT)
+    study_id = ledger.studies.accept(STUDY)
+    token = ledger.attempts.claim_trial(ledger.trials.list_open(study_id)[0].id, "w/1/0")
+    ledger.attempts.record_checkpoint(token, CHECKPOINT)
     twice = (*evaluations(), evaluations()[0])
     with pytest.raises(Exception, match=r"(?i)unique"):
-        ledger.record_evaluations(token, twice)
-    with reading(ledger.engine) as session:
+        ledger.attempts.finish_trial(token, twice)
+    with read_session(ledger.database.engine) as session:
         assert session.scalar(select(func.count()).select_from(EvaluationRow)) == 0
-    ledger.record_evaluations(token, evaluations())
+    ledger.attempts.finish_trial(token, evaluations())
 
 
 def test_a_deleted_study_takes_everything_with_it_but_files_others_use(ledger):
-    study_id = ledger.accept(STUDY)
-    other = ledger.accept(STUDY.model_copy(update={"title": "other"}))
-    finish(ledger, ledger.open_trials(study_id)[0])
-    finish(ledger, ledger.open_trials(other)[0])
-    assert ledger.delete_study(study_id) == []
-    assert ledger.delete_study(other) == ["file"]
-    with reading(ledger.engine) as session:
+    study_id = ledger.studies.accept(STUDY)
+    other = ledger.studies.accept(STUDY.model_copy(update={"title": "other"}))
+    finish(ledger, ledger.trials.list_open(study_id)[0])
+    finish(ledger, ledger.trials.list_open(other)[0])
+    assert ledger.studies.delete(study_id) == []
+    assert ledger.studies.delete(other) == ["file"]
+    with read_session(ledger.database.engine) as session:
         for table in (StudyRow, EvaluationRow, AttemptRow):
             assert session.scalar(select(func.count()).select_from(table)) == 0
 
 
 def test_a_study_that_a_command_runs_is_not_deleted_under_it(ledger):
-    study_id = ledger.accept(STUDY)
-    ledger.start_study(study_id, nobody, "host/1/0")
+    study_id = ledger.studies.accept(STUDY)
+    ledger.studies.start(study_id, nobody, "host/1/0")
     with pytest.raises(StudyBusyError, match="the study is running"):
-        ledger.delete_study(study_id)
-    now = ledger.clock
-    ledger.clock = lambda: now() + 2 * LEASE
-    ledger.delete_study(study_id)
+        ledger.studies.delete(study_id)
+    now = ledger.database.clock
+    ledger.database.clock = lambda: now() + 2 * LEASE
+    ledger.studies.delete(study_id)
 
 
 SEARCHED = parse_study("""
@@ -294,14 +296,14 @@ def point(rate):
 
 
 def test_a_sampled_point_is_written_down_once_with_a_trial_of_every_seed(ledger):
-    study_id = ledger.accept(SEARCHED)
-    assert ledger.open_trials(study_id) == []
-    added = ledger.add_point(study_id, point(0.01))
+    study_id = ledger.studies.accept(SEARCHED)
+    assert ledger.trials.list_open(study_id) == []
+    added = ledger.trials.add_point(study_id, point(0.01))
     assert [trial.spec.seed for trial in added] == [0, 1]
-    assert ledger.add_point(study_id, point(0.01)) is None
-    assert len(ledger.add_point(study_id, point(0.02))) == 2
-    assert ledger.open_trials(study_id)[:2] == added
-    assert [trial.parameters for trial in queries.trials(ledger.engine, study_id)] == [
+    assert ledger.trials.add_point(study_id, point(0.01)) is None
+    assert len(ledger.trials.add_point(study_id, point(0.02))) == 2
+    assert ledger.trials.list_open(study_id)[:2] == added
+    assert [trial.point_label for trial in ledger.trials.list_trials(study_id)] == [
         "learning_rate=0.01",
         "learning_rate=0.01",
         "learning_rate=0.02",
@@ -310,41 +312,43 @@ def test_a_sampled_point_is_written_down_once_with_a_trial_of_every_seed(ledger)
 
 
 def test_a_pruned_trial_is_a_result_and_what_a_sampler_learns_from_is_read_back(ledger):
-    study_id = ledger.accept(SEARCHED)
-    ledger.start_study(study_id, nobody)
-    first, second = ledger.add_point(study_id, point(0.01))
-    token = ledger.claim(first.id, "host/1/0")
-    ledger.record_epochs(token, [EpochRecord(1, 0.9, 0.1, 0.8, 0.2, 1.0)])
-    ledger.record_pruned(token, 1)
+    study_id = ledger.studies.accept(SEARCHED)
+    ledger.studies.start(study_id, nobody)
+    first, second = ledger.trials.add_point(study_id, point(0.01))
+    token = ledger.attempts.claim_trial(first.id, "host/1/0")
+    ledger.attempts.record_epochs(token, [EpochRecord(1, 0.9, 0.1, 0.8, 0.2, 1.0)])
+    ledger.attempts.record_pruning(token, 1)
     with pytest.raises(StaleAttemptError):
-        ledger.record_epochs(token, [EpochRecord(2, 0.9, 0.1, 0.7, 0.2, 1.0)])
+        ledger.attempts.record_epochs(token, [EpochRecord(2, 0.9, 0.1, 0.7, 0.2, 1.0)])
     finish(ledger, second)
-    ((pruned, finished),) = queries.points(ledger.engine, study_id)
+    ((pruned, finished),) = ledger.trials.list_points(study_id)
     assert (pruned.state, pruned.losses, pruned.measure(Objective.LOSS)) == (TrialState.PRUNED, {1: 0.8}, None)
     assert finished.measure(Objective.LOSS) == CHECKPOINT.validation_loss
     assert finished.measure(Objective.BEST_LOSS) < 1
     assert finished.measure(Objective.PARAMETERS) is None
-    assert queries.points(ledger.engine, study_id, finished.key) == [[pruned, finished]]
-    assert queries.points(ledger.engine, study_id, "another") == []
-    assert ledger.end_study(study_id, exhausted=False) is StudyState.INTERRUPTED
-    ledger.start_study(study_id, nobody)
-    assert ledger.end_study(study_id, exhausted=True) is StudyState.COMPLETE
+    assert ledger.trials.list_points(study_id, finished.key) == [[pruned, finished]]
+    assert ledger.trials.list_points(study_id, "another") == []
+    assert ledger.studies.finish(study_id, exhausted=False) is StudyState.INTERRUPTED
+    ledger.studies.start(study_id, nobody)
+    assert ledger.studies.finish(study_id, exhausted=True) is StudyState.COMPLETE
 
 
 def test_optuna_has_a_place_of_its_own_beside_the_ledger(ledger):
     """Its tables are called like ours or like Alembic's: in one namespace they would break each other."""
-    storage = optuna.storages.RDBStorage(sampler_url(ledger.engine))
+    storage = optuna.storages.RDBStorage(ledger.make_optuna_url())
     study = optuna.create_study(storage=storage, study_name="other")
     study.tell(study.ask(), 1.0)
     assert optuna.load_study(study_name="other", storage=storage).best_value == 1.0
-    study_id = ledger.accept(SEARCHED)
-    assert ledger.study(study_id).name == "searched"
+    study_id = ledger.studies.accept(SEARCHED)
+    assert ledger.studies.get(study_id).name == "searched"
     storage.remove_session()
     storage.engine.dispose()
 
 
 def test_what_is_a_number_and_a_name_is_the_number(ledger):
-    named, other, third = (ledger.accept(STUDY.model_copy(update={"name": name})) for name in ("2", "other", "77"))
+    named, other, third = (
+        ledger.studies.accept(STUDY.model_copy(update={"name": name})) for name in ("2", "other", "77")
+    )
     assert (named, other, third) == (1, 2, 3)
-    assert ledger.find_study("2").id == other
-    assert ledger.find_study("77").id == third
+    assert ledger.studies.find("2").id == other
+    assert ledger.studies.find("77").id == third

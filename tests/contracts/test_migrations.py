@@ -8,40 +8,40 @@ from alembic.migration import MigrationContext
 from sqlalchemy import text
 
 from bln_search.core.errors import LedgerError
-from bln_search.storage.engine import make_engine, reading, writing
+from bln_search.storage.engine import make_engine, read_session, write_session
 from bln_search.storage.ledger import open_ledger
-from bln_search.storage.migration import VERSION_TABLE, newest_revision, present_revision
+from bln_search.storage.migration import VERSION_TABLE, newest_revision
 from bln_search.storage.tables import Table
 
 
 def test_migrated_tables_equal_the_models(ledger):
-    with reading(ledger.engine) as session:
+    with read_session(ledger.database.engine) as session:
         options = {"version_table": VERSION_TABLE, "compare_type": True}
         context = MigrationContext.configure(session.connection(), opts=options)
         assert compare_metadata(context, Table.metadata) == []
-    assert present_revision(ledger.engine) == newest_revision()
+    assert ledger.find_schema_revision() == newest_revision()
 
 
 def test_opening_again_changes_nothing(url):
     open_ledger(url).close()
     again = open_ledger(url)
-    assert present_revision(again.engine) == newest_revision()
+    assert again.find_schema_revision() == newest_revision()
     again.close()
 
 
 def test_a_database_of_a_newer_version_is_refused_and_left_as_it_is(url):
     ledger = open_ledger(url)
-    with writing(ledger.engine) as session:
+    with write_session(ledger.database.engine) as session:
         session.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '9999'"))
     with pytest.raises(LedgerError, match=r"9999.*written by a newer version; upgrade bln-search"):
         open_ledger(url)
-    assert present_revision(ledger.engine) == "9999"
+    assert ledger.find_schema_revision() == "9999"
     ledger.close()
 
 
 def test_a_database_of_another_program_is_refused(url):
     engine = make_engine(url)
-    with writing(engine) as session:
+    with write_session(engine) as session:
         session.execute(text("CREATE TABLE trials (x INTEGER)"))
     engine.dispose()
     with pytest.raises(LedgerError, match="tables of another program"):

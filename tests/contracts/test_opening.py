@@ -7,9 +7,9 @@ import multiprocessing
 import pytest
 from alembic import command
 
-from bln_search.storage.engine import make_engine, rebuilding
+from bln_search.storage.engine import make_engine, schema_transaction
 from bln_search.storage.ledger import open_ledger
-from bln_search.storage.migration import alembic_config, newest_revision, present_revision
+from bln_search.storage.migration import alembic_config, newest_revision
 
 AT_ONCE = 4
 
@@ -30,7 +30,7 @@ def bring_to(url: str, revision: str) -> None:
     """Make the tables of an earlier version."""
     engine = make_engine(url)
     config = alembic_config()
-    with rebuilding(engine) as connection:
+    with schema_transaction(engine) as connection:
         config.attributes["connection"] = connection
         command.upgrade(config, revision)
     engine.dispose()
@@ -41,6 +41,6 @@ def open_once(url: str, together) -> str | None:
     together.wait(60)
     ledger = open_ledger(url)
     try:
-        return present_revision(ledger.engine)
+        return ledger.find_schema_revision()
     finally:
         ledger.close()

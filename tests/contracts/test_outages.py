@@ -10,10 +10,10 @@ from bln_search.core.checkpoints import Folder
 from bln_search.core.enums import Scope
 from bln_search.core.errors import LedgerError
 from bln_search.core.states import StudyState
-from bln_search.execution.environment import Place
+from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.executors.local import LocalExecutor
 from bln_search.storage import engine as engine_module
-from bln_search.storage.engine import make_engine, reading, rebuilding, writing
+from bln_search.storage.engine import make_engine, read_session, schema_transaction, write_session
 from bln_search.storage.ledger import open_ledger
 from bln_search.worker import loop
 from bln_search.worker.loop import Worker
@@ -84,9 +84,9 @@ def test_a_read_only_database_can_be_read_and_refuses_writes_as_unavailable(worl
 
 
 def test_a_worker_waits_for_a_read_only_database_and_goes_on(world, database, tmp_path, monkeypatch):
-    monkeypatch.setattr(loop, "_AFTER_ERROR", 0.05)
+    monkeypatch.setattr(loop, "_RETRY_DELAY", 0.05)
     study_id = world.client().post("/api/v1/studies", json=body(**SMALL)).json()["id"]
-    place = Place(tmp_path / "data", tmp_path / "cache", Folder(tmp_path / "checkpoints"))
+    place = ExecutionEnvironment(tmp_path / "data", tmp_path / "cache", Folder(tmp_path / "checkpoints"))
     ledger = open_ledger(database.url)
     worker = Worker(ledger, place, LocalExecutor(place, 1), cap=2)
     refused = []
@@ -97,28 +97,28 @@ def test_a_worker_waits_for_a_read_only_database_and_goes_on(world, database, tm
         if len(refused) == 4:
             database.make_writable()
 
-    worker.lacking_room = look
+    worker.low_disk_reason = look
     database.make_read_only()
     worker.work(once=True)
     assert len(refused) > 4
-    assert ledger.study(study_id).state is StudyState.COMPLETE
+    assert ledger.studies.get(study_id).state is StudyState.COMPLETE
     ledger.close()
 
 
 def test_connections_that_an_administrator_ends_under_a_transaction_are_a_clear_error(database):
     engine = make_engine(database.url)
-    with pytest.raises(LedgerError, match="cannot be used: "), writing(engine) as session:
+    with pytest.raises(LedgerError, match="cannot be used: "), write_session(engine) as session:
         session.execute(text("SELECT 1"))
         database.end_connections()
         session.execute(text("SELECT 1"))
-    with reading(engine) as session:
+    with read_session(engine) as session:
         assert session.scalar(text("SELECT 1")) == 1
     engine.dispose()
 
 
 def test_a_table_that_is_locked_holds_no_request_for_long(world, database, monkeypatch):
     monkeypatch.setattr(engine_module, "_LOCK_SECONDS", 0.1)
-    world.ledger.engine.dispose()  # connections made from now on wait so long
+    world.ledger.database.engine.dispose()  # connections made from now on wait so long
     client, other = world.client(), create_engine(database.url)
     with other.begin() as connection:
         connection.execute(text("LOCK TABLE study IN ACCESS EXCLUSIVE MODE"))
@@ -132,13 +132,13 @@ def test_whoever_rebuilds_tables_waits_for_locks_as_long_as_it_takes(database):
     limit = text("SHOW lock_timeout")
     engine = make_engine(database.url)
     for _ in range(2):
-        with rebuilding(engine) as connection:
+        with schema_transaction(engine) as connection:
             assert connection.scalar(limit) == "0"
-        with reading(engine) as session:
+        with read_session(engine) as session:
             assert session.scalar(limit) == "10s"
     engine.dispose()
     given = make_engine(f"{database.url}&options=-c%20lock_timeout%3D7s")
-    with reading(given) as session:
+    with read_session(given) as session:
         assert session.scalar(limit) == "7s"
     given.dispose()
 
@@ -147,6 +147,6 @@ def test_whoever_rebuilds_tables_waits_for_locks_as_long_as_it_takes(database):
 def test_every_state_of_a_server_that_cannot_do_its_part_is_a_clear_error(database, state):
     engine = make_engine(database.url)
     fail = f"DO $$ BEGIN RAISE EXCEPTION 'because' USING ERRCODE = '{state}'; END $$"
-    with pytest.raises(LedgerError, match="cannot be used: because"), writing(engine) as session:
+    with pytest.raises(LedgerError, match="cannot be used: because"), write_session(engine) as session:
         session.execute(text(fail))
     engine.dispose()

@@ -31,7 +31,7 @@ def world(url, tmp_path):
 def test_every_page_is_shown_over_this_database(world):
     root = world.client("root", Scope.ADMIN, Accept="text/html")
     done, other = world.complete(), world.complete("other", account="bob")
-    waiting = world.queue.submit(study("waiting"), "ada").study_id
+    waiting = world.ledger.queue.submit(study("waiting"), "ada").study_id
     paths = [
         *("/studies", "/studies?name=%00", "/studies?state=&name=don", "/tokens", "/settings", "/studies/new"),
         *(f"/studies/{number}{part}" for number in (done, waiting) for part in ("", "/leaderboard", "/charts")),

@@ -10,11 +10,9 @@ from sqlalchemy import MetaData, insert, select
 
 from bln_search.core.states import TrialState
 from bln_search.specs import parse_study, trials_of
-from bln_search.storage import queries
-from bln_search.storage.browse import find_study_line
-from bln_search.storage.engine import make_engine, rebuilding
+from bln_search.storage.engine import make_engine, schema_transaction
 from bln_search.storage.ledger import open_ledger
-from bln_search.storage.migration import alembic_config, newest_revision, present_revision
+from bln_search.storage.migration import alembic_config, newest_revision
 
 STUDY = parse_study("""
 name: old
@@ -32,7 +30,7 @@ def old_database(url, revision):
     """A database as an earlier version made it, with a row in every table."""
     engine = make_engine(url)
     config = alembic_config()
-    with rebuilding(engine) as connection:
+    with schema_transaction(engine) as connection:
         config.attributes["connection"] = connection
         command.upgrade(config, revision)
         found = MetaData()
@@ -43,7 +41,7 @@ def old_database(url, revision):
             moments = {one.name: NOW for one in tables[table].columns if one.name in MOMENTS}
             connection.execute(insert(tables[table]).values({**moments, **values}))
 
-        study = {"id": 7, "name": "old", "digest": STUDY.digest, "spec": STUDY.canonical, "state": "interrupted"}
+        study = {"id": 7, "name": "old", "digest": STUDY.digest, "spec": STUDY.canonical_json(), "state": "interrupted"}
         add("study", **study, revision=3, priority=0)
         for number, trial in enumerate(trials_of(STUDY)):
             same = {"study_id": 7, "key": trial.key, "position": number, "arm": "bln", "method": "bln"}
@@ -73,17 +71,17 @@ def rows(engine, table):
 def test_every_row_is_kept(url, revision):
     before = old_database(url, revision)
     ledger = open_ledger(url)
-    assert present_revision(ledger.engine) == newest_revision()
+    assert ledger.find_schema_revision() == newest_revision()
     for table, old in before.items():
-        new = rows(ledger.engine, table)
+        new = rows(ledger.database.engine, table)
         assert len(new) == len(old) > 0, table
         for was, now in zip(old, new, strict=True):
             assert {**now, **{name: value for name, value in was.items() if name != "owner"}} == now, table
-    line, _ = find_study_line(ledger.engine, 7)
+    line = ledger.listing.find_study(7)
     assert (line.owner, line.title, line.planned, line.results) == ("", "An old study", 2, 1)
-    assert [trial.state for trial in queries.trials(ledger.engine, 7)] == [TrialState.FINISHED, TrialState.WAITING]
-    assert ledger.accept(STUDY) == 7  # it is still the same study
-    with ledger.engine.connect() as connection:
+    assert [trial.state for trial in ledger.trials.list_trials(7)] == [TrialState.FINISHED, TrialState.WAITING]
+    assert ledger.studies.accept(STUDY) == 7  # it is still the same study
+    with ledger.database.engine.connect() as connection:
         if connection.dialect.name == "sqlite":
             assert connection.exec_driver_sql("PRAGMA foreign_keys").scalar() == 1
     ledger.close()
@@ -94,8 +92,8 @@ def test_a_downgrade_and_back_keeps_studies(url):
     ledger = open_ledger(url)
     config = alembic_config()
     for go, revision in ((command.downgrade, "0002"), (command.upgrade, "head")):
-        with rebuilding(ledger.engine) as connection:
+        with schema_transaction(ledger.database.engine) as connection:
             config.attributes["connection"] = connection
             go(config, revision)
-    assert len(rows(ledger.engine, "trial")) == 2
+    assert len(rows(ledger.database.engine, "trial")) == 2
     ledger.close()

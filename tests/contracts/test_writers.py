@@ -10,17 +10,13 @@ import os
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 
 import pytest
-from sqlalchemy import Engine
 
 from bln_search.core.enums import Scope
 from bln_search.core.records import EpochRecord
 from bln_search.specs import parse_study
-from bln_search.storage import queries
-from bln_search.storage.access import create_token
-from bln_search.storage.browse import Page, list_events, list_studies
 from bln_search.storage.engine import make_engine
 from bln_search.storage.ledger import Ledger
-from bln_search.storage.queue import Queue
+from bln_search.storage.pagination import Page
 
 PROCESSES, THREADS = 4, 8
 WRITERS = PROCESSES * THREADS
@@ -30,18 +26,18 @@ STUDY = "{name: s, data: {name: digits}, model: {name: mlp}, arms: [{method: bln
 
 @pytest.mark.timeout(3600)
 def test_every_report_is_there_once_and_numbers_have_no_gaps(ledger):
-    create_token(ledger.engine, "ada", Scope.WRITE)
-    study_id = Queue(ledger).submit(parse_study(STUDY.replace("SEEDS", str(list(range(WRITERS))))), "ada").study_id
-    ledger.start_study(study_id, lambda _: True, "host/1/0")
-    tokens = [ledger.claim(trial.id, "host/1/0") for trial in ledger.open_trials(study_id)]
-    url = ledger.engine.url.render_as_string(hide_password=False)
+    ledger.tokens.create("ada", Scope.WRITE)
+    study_id = ledger.queue.submit(parse_study(STUDY.replace("SEEDS", str(list(range(WRITERS))))), "ada").study_id
+    ledger.studies.start(study_id, lambda _: True, "host/1/0")
+    tokens = [ledger.attempts.claim_trial(trial.id, "host/1/0") for trial in ledger.trials.list_open(study_id)]
+    url = ledger.database.engine.url.render_as_string(hide_password=False)
     with ProcessPoolExecutor(PROCESSES, multiprocessing.get_context("spawn")) as pool:
         shares = [pool.submit(write_all, url, tokens[part::PROCESSES], REPORTS) for part in range(PROCESSES)]
-        looks = read_until_done(ledger.engine, study_id, shares)
+        looks = read_until_done(ledger, study_id, shares)
         for share in shares:
             share.result()
     assert looks > 1
-    events = queries.events(ledger.engine, study_id)
+    events = ledger.events.list_events(study_id)
     assert [event.number for event in events] == list(range(1, len(events) + 1))
     epochs = [(event.data["attempt"], event.data["epoch"]) for event in events if event.kind == "epoch"]
     assert len(epochs) == len(set(epochs)) == WRITERS * REPORTS
@@ -59,18 +55,18 @@ def write_all(url: str, tokens: list[int], reports: int) -> None:
 
 def write(ledger: Ledger, token: int, reports: int) -> None:
     for epoch in range(1, reports + 1):
-        ledger.record_epochs(token, [EpochRecord(epoch, 0.1, 0.2, 0.3, 0.4, 0.5)])
+        ledger.attempts.record_epochs(token, [EpochRecord(epoch, 0.1, 0.2, 0.3, 0.4, 0.5)])
         if epoch % 50 == 0:
-            ledger.heartbeat([token])
+            ledger.attempts.record_heartbeat([token])
 
 
-def read_until_done(engine: Engine, study_id: int, shares: list[Future[None]]) -> int:
+def read_until_done(ledger: Ledger, study_id: int, shares: list[Future[None]]) -> int:
     """What a reader has seen it has seen once, in order, without gaps; returns how often it looked."""
     seen = looks = 0
     while wait(shares, timeout=0.01).not_done:
-        for event in list_events(engine, study_id, seen, 1000):
+        for event in ledger.events.list_events(study_id, seen, 1000):
             assert event.number == seen + 1
             seen = event.number
-        list_studies(engine, Page(50, "-created"), owner="ada")
+        ledger.listing.list_studies(Page(50, "-created"), owner="ada")
         looks += 1
     return looks

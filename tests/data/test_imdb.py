@@ -16,7 +16,7 @@ from bln_search.data import load_data
 from bln_search.data.catalog import CATALOG
 from bln_search.data.imdb import ARCHIVE, LENGTH, REMARKS, WORDS, find_reviews
 from bln_search.data.prepared import fit_standardization, prepare
-from bln_search.data.texts import FIRST_WORD, PADDING, START, last_marks, vocabulary, words
+from bln_search.data.texts import FIRST_WORD, PADDING, START, build_vocabulary, last_token_ids, tokenize
 from bln_search.specs import DataSpec
 from tests.conftest import find_real_data
 from tests.data.reviews import made_up, md5, write_archive, write_folder, write_lines
@@ -52,8 +52,8 @@ def test_inputs_are_marks_of_words_that_the_training_texts_have(tmp_path):
     assert found.train_inputs.shape == (len(REVIEWS["train"]), LENGTH)
     assert (found.train_inputs.dtype, found.train_labels.dtype) == (np.uint16, np.int64)
     assert found.vocabulary == WORDS + FIRST_WORD
-    known = vocabulary([words(text) for text, _ in REVIEWS["train"]], WORDS)
-    expected = {tuple(last_marks(words(text), known, LENGTH).tolist()): label for text, label in REVIEWS["test"]}
+    known = build_vocabulary([tokenize(text) for text, _ in REVIEWS["train"]], WORDS)
+    expected = {tuple(last_token_ids(tokenize(text), known, LENGTH).tolist()): label for text, label in REVIEWS["test"]}
     seen = dict(zip(map(tuple, found.test_inputs.tolist()), found.test_labels.tolist(), strict=True))
     assert seen == expected
 
@@ -175,8 +175,8 @@ def test_marks_are_prepared_as_they_are(tmp_path):
     assert (prepared.vocabulary, prepared.remarks) == (found.vocabulary, found.remarks)
 
 
-def test_nothing_standardizes_words(tmp_path):
-    with pytest.raises(DataError, match="imdb holds words, which nothing standardizes"):
+def test_token_ids_are_not_standardized(tmp_path):
+    with pytest.raises(DataError, match="imdb holds token ids"):
         fit_standardization(decoded(tmp_path), DataSpec(name="imdb"))
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bln_search.data.texts import FIRST_WORD, PADDING, START, UNKNOWN, last_marks, vocabulary, words
+from bln_search.data.texts import FIRST_WORD, PADDING, START, UNKNOWN, build_vocabulary, last_token_ids, tokenize
 
 
 @pytest.mark.parametrize(
@@ -24,14 +24,14 @@ from bln_search.data.texts import FIRST_WORD, PADDING, START, UNKNOWN, last_mark
     ],
 )
 def test_words_are_lower_case_without_punctuation_but_the_apostrophe(text, found):
-    assert words(text) == found
+    assert tokenize(text) == found
 
 
 def test_frequent_words_come_first_equally_frequent_ones_by_the_alphabet():
-    known = vocabulary([["b", "c", "a"], ["c", "d"]], 3)
+    known = build_vocabulary([["b", "c", "a"], ["c", "d"]], 3)
     assert known == {"c": FIRST_WORD, "a": FIRST_WORD + 1, "b": FIRST_WORD + 2}
-    assert vocabulary([["d", "c", "a"], ["b", "c"]], 10) == {"c": 3, "a": 4, "b": 5, "d": 6}
-    assert vocabulary([], 3) == {}
+    assert build_vocabulary([["d", "c", "a"], ["b", "c"]], 10) == {"c": 3, "a": 4, "b": 5, "d": 6}
+    assert build_vocabulary([], 3) == {}
 
 
 KNOWN = {"a": 3, "b": 4, "c": 5}
@@ -48,12 +48,12 @@ KNOWN = {"a": 3, "b": 4, "c": 5}
     ],
 )
 def test_the_last_marks_start_where_the_text_does_and_are_padded_in_front(text, marks):
-    assert last_marks(text.split(), KNOWN, 4).tolist() == marks
+    assert last_token_ids(text.split(), KNOWN, 4).tolist() == marks
 
 
 @given(st.lists(st.sampled_from([*KNOWN, "x", "y"]), max_size=200))
 def test_every_text_has_eighty_marks_below_the_vocabulary_padded_in_front_only(text):
-    marks = last_marks(text, KNOWN, 80)
+    marks = last_token_ids(text, KNOWN, 80)
     assert (marks.shape, marks.dtype) == ((80,), np.uint16)
     assert marks.max() < FIRST_WORD + len(KNOWN)
     padding = int((marks == PADDING).sum())

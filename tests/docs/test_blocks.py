@@ -127,9 +127,10 @@ def test_every_command_named_exists(name):
             check_options(line.split()[1:])
         if re.fullmatch(r"make [a-z]+.*", line):
             assert line.split()[1] in MAKE, line
-        module = re.match(r"python -m (bench|service)\.(\w+)", line)
+        module = re.match(r"python -m (bench|service)\.([\w.]+)", line)
         if module and module[2].islower():
-            assert (ROOT / module[1] / f"{module[2]}.py").is_file(), line
+            path = module[2].rstrip(".").replace(".", "/")
+            assert (ROOT / module[1] / f"{path}.py").is_file(), line
 
 
 @pytest.mark.parametrize("name", TEXTS)

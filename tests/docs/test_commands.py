@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 
-from bln_search.cli.exit_codes import Exit
+from bln_search.cli.exit_codes import ExitCode
 from bln_search.settings import Settings
 from tests.docs.pages import COMMAND, PAGES, blocks, find_verb, shell_lines, written
 
@@ -52,7 +52,7 @@ def test_every_verb_is_called_in_an_example():
 
 
 def test_every_exit_code_stands_there():
-    assert [int(cells[0]) for cells in rows(r"\d+")] == sorted(Exit)
+    assert [int(cells[0]) for cells in rows(r"\d+")] == sorted(ExitCode)
 
 
 def test_every_variable_named_exists():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from bln_search.core.configuration import Method, Source, all_configurations
-from bln_search.ranking.selection.recommendation import computed_statistics
+from bln_search.ranking.selection.recommendation import count_computed_statistics
 from tests.docs.pages import PAGES, written
 
 PAGE = written(PAGES["configurations.md"])
@@ -17,7 +17,7 @@ def test_the_table_of_all_sixteen():
     for one in all_configurations(Method.BLN):
         computed = [str(statistic) for statistic, source in one.sources.items() if source is Source.MINI_BATCH]
         deterministic = "yes" if one.deterministic else "no"
-        expected.append((str(one), " ".join(computed) or "nothing", str(computed_statistics(one)), deterministic))
+        expected.append((str(one), " ".join(computed) or "nothing", str(count_computed_statistics(one)), deterministic))
     assert rows == expected
 
 

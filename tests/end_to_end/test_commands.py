@@ -63,9 +63,9 @@ def test_a_study_without_a_table_names_an_older_one_that_has_one(finished, tmp_p
     home = tmp_path / "home"
     shutil.copytree(finished, home)
     with closing(open_ledger(f"sqlite:///{home / 'ledger.sqlite3'}")) as ledger:
-        newer = ledger.accept(parse_study(SMALL.replace("seeds: [0]", "seeds: [1]")))
-        ledger.start_study(newer, lambda _: False, "somebody")
-        ledger.fail_study(newer, "somebody", "nothing could be done")
+        newer = ledger.studies.accept(parse_study(SMALL.replace("seeds: [0]", "seeds: [1]")))
+        ledger.studies.start(newer, lambda _: False, "somebody")
+        ledger.studies.fail(newer, "somebody", "nothing could be done")
     said = call("leaderboard", "small", home=home, check=0).stderr
     assert "study small is failed and has no result yet; an older one of that name is complete" in said
     assert "`bln-search leaderboard 1`" in said
@@ -119,7 +119,7 @@ BAD = {
     "measurements wanted of words": (
         edited(("name: digits", "name: imdb")),
         3,
-        "the model mlp takes measurements, imdb holds words: choose one of",
+        "the model mlp takes measurements, imdb consists of token ids: choose one of",
     ),
     "network too large for the images": (
         edited(("{name: mlp, widths: [8]}", "{name: lenet}")),
@@ -143,7 +143,7 @@ BAD = {
     "contradictory space": (
         SMALL + "space: {training.learning_rate: {kind: float, low: 1, high: 0.1}}\n",
         3,
-        "leave nothing to choose",
+        "low must be less than high",
     ),
     "sampler that cannot take the space": (
         SMALL + "space: {training.batch_size: {kind: choice, values: [8, 16]}}\nsearch: {sampler: cmaes}\n",
@@ -189,7 +189,7 @@ def test_a_searched_study_is_shown_before_and_after_it_has_points(tmp_path):
     (tmp_path / "study.yaml").write_text(text)
     study = parse_study(text)
     opened = open_ledger(f"sqlite:///{tmp_path / 'home' / 'ledger.sqlite3'}")
-    opened.accept(study)
+    opened.studies.accept(study)
     opened.close()
     home = tmp_path / "home"
     assert call("show", "small", home=home, check=0).stdout.count("small")

@@ -9,8 +9,6 @@ import time
 import psutil
 import pytest
 
-from bln_search.storage import queries
-from bln_search.storage.evaluations import evaluations
 from bln_search.storage.ledger import open_ledger
 from tests.end_to_end.commands import call, start
 
@@ -62,15 +60,15 @@ def assert_whole(home, table, study):
     finished = call("run", study, "--format", "csv", home=home, check=0)
     assert finished.stdout == table
     ledger = open_ledger(f"sqlite:///{home / 'ledger.sqlite3'}")
-    recorded = evaluations(ledger.engine, 1)
+    recorded = ledger.results.list_evaluations(1)
     keys = [(one.arm, one.seed, one.evaluation.key) for one in recorded]
     assert len(keys) == len(set(keys)) == 2 * 2 * (31 + 4)
-    numbers = [event.number for event in queries.events(ledger.engine, 1)]
+    numbers = [event.number for event in ledger.events.list_events(1)]
     assert numbers == list(range(1, len(numbers) + 1))
     ledger.close()
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_killed_at_random_moments(seed, study, uninterrupted, tmp_path):
     table, seconds = uninterrupted
     rng = random.Random(seed)

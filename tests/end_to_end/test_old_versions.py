@@ -12,7 +12,7 @@ import pytest
 from alembic import command as alembic
 from sqlalchemy import text
 
-from bln_search.storage.engine import make_engine, rebuilding, writing
+from bln_search.storage.engine import make_engine, schema_transaction, write_session
 from bln_search.storage.migration import VERSION_TABLE, alembic_config, newest_revision, present_revision
 from tests.conftest import ROOT
 from tests.contracts.test_backups import every_row
@@ -20,7 +20,7 @@ from tests.end_to_end.commands import call, command
 from tests.end_to_end.service import OneByOne, Service, until
 from tests.end_to_end.test_service import STUDY, finish, recent, table
 
-pytestmark = pytest.mark.xdist_group("old versions")
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("old versions")]
 
 OLD = {"0004": "dc1689e9076d3b002334029ba4b79b6ca8371afe"}
 """By schema revision the last commit that wrote it."""
@@ -127,7 +127,7 @@ def test_a_database_with_the_tables_of_before_is_brought_up_by_the_start_of_the_
     study = begin(OneByOne(tmp_path / "home"))
     engine = make_engine(url)
     config = alembic_config()
-    with rebuilding(engine) as connection:
+    with schema_transaction(engine) as connection:
         config.attributes["connection"] = connection
         alembic.downgrade(config, "0004")
     assert present_revision(engine) == "0004"
@@ -148,7 +148,7 @@ def test_a_worker_stops_when_the_database_is_upgraded_under_it_and_writes_nothin
             study = client.submit({**SPEC, "training": {"epochs": 3000, "batch_size": 25}})["id"]
             until(lambda: any(one["kind"] == "epoch" for one in recent(service, study)), 120)
         service.stop()
-        with writing(engine) as session:
+        with write_session(engine) as session:
             session.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '9999'"))
         said = worker.communicate(timeout=60)[1]
         assert worker.returncode == 1

@@ -9,12 +9,10 @@ import pytest
 
 from bln_search.client import Client
 from bln_search.core.enums import Scope
-from bln_search.storage.access import create_token
-from bln_search.storage.analyses import keep_analysis, results_of
 from bln_search.storage.ledger import open_ledger
 from tests.end_to_end.browser import Visit, chromium
 from tests.end_to_end.service import Service, until
-from tests.ranking.layers import layer_result
+from tests.ranking.layers import per_layer_result
 
 QUICK = """name: {name}
 data: {{name: digits, fraction: 0.3}}
@@ -65,9 +63,11 @@ def done(service):
         for number in numbers:
             until(lambda number=number: client.study(number)["state"] == "complete", 60)
             assert client.analysis(number, wait=60) is not None
-        analysis = client.analysis(numbers[0]).model_copy(update={"layers": (layer_result(56), layer_result(4))})
+        analysis = client.analysis(numbers[0]).model_copy(
+            update={"layers": (per_layer_result(56), per_layer_result(4))}
+        )
     ledger = open_ledger(f"sqlite:///{service.home / 'ledger.sqlite3'}")
-    keep_analysis(ledger.engine, numbers[0], results_of(ledger.engine, numbers[0]), analysis, ledger.clock())
+    ledger.analyses.save(numbers[0], ledger.analyses.count_results(numbers[0]), analysis)
     ledger.close()
     return numbers
 
@@ -211,11 +211,11 @@ def test_every_chart_is_drawn_or_says_why_not_and_goes_along_as_picture_and_data
     visit.until("[...document.querySelectorAll('.about')].every((one) => one.textContent.trim())")
     told = dict(zip(page.locator(".chart h2").all_inner_texts(), page.locator(".about").all_inner_texts(), strict=True))
     assert [name for name, about in told.items() if about.startswith("Nothing to show yet")] == [
-        "Which configuration wins where",
+        "Ranks by condition",
         "Loss at other batch sizes",
         "Loss after other epochs",
         "Dependence on the mini-batch",
-        "Which parameters matter",
+        "Parameter importance",
         "Points of the search",
         "Loss and inference time",
     ]
@@ -234,7 +234,7 @@ def test_layers_are_drawn_and_scroll_in_their_own_boxes(visit, done):
     visit.go(f"/studies/{done[0]}")
     page.get_by_role("link", name="Per layer").click()
     page.wait_for_selector("h2:has-text('Best configurations')")
-    assert "Per-layer is better by 0.0120" in page.locator(".recommended").inner_text()
+    assert "significantly better by 0.0120" in page.locator(".recommended").inner_text()
     page.locator(".chart").scroll_into_view_if_needed()
     page.wait_for_selector(".js-plotly-plot .heatmaplayer image")
     boxes = "[...document.querySelectorAll('.scroll.tall')]"
@@ -318,7 +318,7 @@ def test_a_mistake_in_the_yaml_stands_beside_its_line(visit):
 
 def test_a_study_of_somebody_else_is_not_there(browser, service, done):
     ledger = open_ledger(f"sqlite:///{service.home / 'ledger.sqlite3'}")
-    secret, _ = create_token(ledger.engine, "eve", Scope.READ)
+    secret, _ = ledger.tokens.create("eve", Scope.READ)
     ledger.close()
     visit = Visit(browser, service).sign_in(secret)
     assert "There is no study yet" in visit.text("main")

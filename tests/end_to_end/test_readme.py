@@ -9,8 +9,8 @@ import sys
 import pytest
 import yaml
 
-from bench import conclusions, curves, figures, growing, layer_page, zoo_page
-from bench.experiments import EXPERIMENTS
+from bench.documents import conclusions, curves, figures, growing, layer_page, zoo_page
+from bench.documents.experiments import EXPERIMENTS
 from tests.conftest import ROOT
 from tests.end_to_end.commands import call
 
@@ -59,7 +59,7 @@ def test_the_quickstart_prints_the_table_shown(tmp_path):
 @pytest.mark.parametrize("text", figures.BLOCKS, ids=lambda text: text.name)
 def test_every_figure_comes_from_its_file(text):
     shown = text.read_text(encoding="utf-8").split(figures.OPEN)[1].split(figures.CLOSE)[0]
-    assert shown == figures.BLOCKS[text](), "run python -m bench.figures --write"
+    assert shown == figures.BLOCKS[text](), "run python -m bench.documents.figures --write"
     for file in re.findall(r"`(bench/results/[^`]+)`", shown):
         assert (ROOT / file).is_file(), file
 
@@ -75,28 +75,28 @@ def test_every_figure_of_the_readme_is_on_the_page():
 def test_every_table_about_the_published_order_comes_from_its_file(experiment):
     page = experiment.page.read_text(encoding="utf-8")
     shown = page.split(conclusions.OPEN)[1].split(conclusions.CLOSE)[0]
-    assert shown == conclusions.block(experiment), "run python -m bench.conclusions --write"
+    assert shown == conclusions.block(experiment), "run python -m bench.documents.conclusions --write"
 
 
 @pytest.mark.parametrize("page", curves.PAGES, ids=lambda page: page.name)
 def test_every_figure_about_curves_comes_from_its_file(page):
     shown = page.read_text(encoding="utf-8").split(curves.OPEN)[1].split(curves.CLOSE)[0]
-    assert shown == curves.block(page), "run python -m bench.curves --write"
+    assert shown == curves.block(page), "run python -m bench.documents.curves --write"
 
 
 def test_every_figure_about_layers_comes_from_its_file():
     page = layer_page.PAGE.read_text(encoding="utf-8")
     shown = page.split(layer_page.OPEN)[1].split(layer_page.CLOSE)[0]
-    assert shown == layer_page.block(), "run python -m bench.layer_page --write"
+    assert shown == layer_page.block(), "run python -m bench.documents.layer_page --write"
 
 
 def test_every_figure_about_growth_comes_from_its_file():
     page = growing.PAGE.read_text(encoding="utf-8")
     shown = page.split(growing.OPEN)[1].split(growing.CLOSE)[0]
-    assert shown == growing.block(), "run python -m bench.growing --write"
+    assert shown == growing.block(), "run python -m bench.documents.growing --write"
 
 
 def test_every_figure_about_networks_of_libraries_comes_from_its_file():
     page = zoo_page.PAGE.read_text(encoding="utf-8")
     shown = page.split(zoo_page.OPEN)[1].split(zoo_page.CLOSE)[0]
-    assert shown == zoo_page.block(), "run python -m bench.zoo_page --write"
+    assert shown == zoo_page.block(), "run python -m bench.documents.zoo_page --write"

@@ -12,10 +12,7 @@ import pytest
 
 from bln_search.core.checkpoints import Folder
 from bln_search.core.enums import LayerSearch
-from bln_search.storage.analyses import find_analysis
-from bln_search.storage.layers import find_progress, is_searched, layer_searches
 from bln_search.storage.ledger import open_ledger
-from bln_search.storage.trained import trained_trials
 from tests.end_to_end.commands import call
 from tests.storage.searches import assert_same
 
@@ -31,7 +28,7 @@ layers: {}
 SLOWLY = """
 import bln_search.worker.layer_search as layers
 import bln_search.search.layers.trial_search as network
-layers._WRITTEN_EVERY, network.MEMORY_LIMIT = 0.0, 2**13
+layers._SAVE_INTERVAL, network.MEMORY_LIMIT = 0.0, 2**13
 from bln_search.cli.main import main
 main()
 """
@@ -61,18 +58,18 @@ def begin(home):
 def found(home):
     """Every search, what stands in the analysis, and how far the one of BLN is."""
     ledger = opened(home)
-    asked = ledger.study(1).spec.layers
-    (trial,) = trained_trials(ledger.engine, 1, arm="bln")
-    progress = find_progress(ledger.engine, trial.id, asked)
-    searches, kept = list(layer_searches(ledger.engine, 1)), find_analysis(ledger.engine, 1)
-    assert is_searched(ledger.engine, trial.id, asked) == (len(searches) == 2)
+    asked = ledger.studies.get(1).spec.layers
+    (trial,) = ledger.trials.list_trained(1, arm="bln")
+    progress = ledger.layer_searches.find_progress(trial.id, asked)
+    searches, kept = list(ledger.layer_searches.iterate(1)), ledger.analyses.find(1)
+    assert ledger.layer_searches.is_finished(trial.id, asked) == (len(searches) == 2)
     ledger.close()
     return searches, kept and kept.analysis.layers, progress and progress[1]
 
 
 def forget(home):
     ledger = opened(home)
-    with ledger.engine.begin() as connection:
+    with ledger.database.engine.begin() as connection:
         connection.exec_driver_sql("DELETE FROM layer_search")
         connection.exec_driver_sql("DELETE FROM analysis")
     ledger.close()
@@ -117,10 +114,10 @@ def test_killed_in_mid_enumeration_the_same_command_goes_on_and_finds_the_same(r
 
 
 def uninterrupted(home):
-    from bln_search.execution.environment import Place
+    from bln_search.execution.environment import ExecutionEnvironment
     from bln_search.worker.layer_search import search_layers
 
     ledger = opened(home)
-    place = Place(home / "data", home / "cache", Folder(home / "checkpoints"))
-    assert search_layers(ledger, 1, place, ledger.study(1).spec.layers, lambda _line: None) == 2
+    place = ExecutionEnvironment(home / "data", home / "cache", Folder(home / "checkpoints"))
+    assert search_layers(ledger, 1, place, ledger.studies.get(1).spec.layers, lambda _line: None) == 2
     ledger.close()

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bln_search.core.errors import DataError
-from bln_search.evaluation.batches import completed, grouped, mini_batches
+from bln_search.evaluation.batches import fill_last_batch, group_batches, mini_batches
 
 
 @given(n=st.integers(1, 60), size=st.integers(1, 60), groups=st.integers(1, 9))
@@ -19,7 +19,7 @@ def test_every_example_is_counted_once_in_order_and_every_mini_batch_is_full(n, 
             list(mini_batches(x, x, size))
         return
     counted = []
-    for group in grouped(mini_batches(x, x, size), groups):
+    for group in group_batches(mini_batches(x, x, size), groups):
         assert group.size == size
         assert len(group.inputs) == group.groups * size
         assert group.groups <= groups
@@ -31,16 +31,16 @@ def test_every_example_is_counted_once_in_order_and_every_mini_batch_is_full(n, 
 @given(sizes=st.lists(st.integers(1, 4), min_size=1, max_size=12), groups=st.integers(1, 5))
 def test_mini_batches_of_different_sizes_are_never_mixed(sizes, groups):
     batches = [(torch.zeros(size), torch.zeros(size)) for size in sizes]
-    assert [s for group in grouped(batches, groups) for s in [group.size] * group.groups] == sizes
+    assert [s for group in group_batches(batches, groups) for s in [group.size] * group.groups] == sizes
 
 
 def test_a_short_last_batch_of_a_loader_gets_company_that_does_not_count():
     x = torch.arange(10)
-    (_, _), (_, _), (inputs, targets) = completed([(x[:4], x[:4]), (x[4:8], x[4:8]), (x[8:], x[8:])])
+    (_, _), (_, _), (inputs, targets) = fill_last_batch([(x[:4], x[:4]), (x[4:8], x[4:8]), (x[8:], x[8:])])
     assert inputs.tolist() == [8, 9, 0, 1]
     assert targets.tolist() == [8, 9]
 
 
 def test_company_of_another_shape_is_one_clear_error():
-    with pytest.raises(DataError, match=r"another shape, \(5,\), not \(3,\): give all of them one shape"):
-        list(completed([(torch.zeros(4, 5), torch.zeros(4)), (torch.zeros(2, 3), torch.zeros(2))]))
+    with pytest.raises(DataError, match=r"shape \(3,\) .* shape \(5,\)"):
+        list(fill_last_batch([(torch.zeros(4, 5), torch.zeros(4)), (torch.zeros(2, 3), torch.zeros(2))]))

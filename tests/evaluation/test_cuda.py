@@ -11,7 +11,7 @@ from torch import nn
 
 from bln_search.core.enums import Correction, PopulationEstimate
 from bln_search.core.errors import ModelError
-from bln_search.evaluation import evaluate_rows, gather_frozen
+from bln_search.evaluation import collect_frozen_moments, evaluate_rows
 from bln_search.evaluation.batches import mini_batches
 from bln_search.evaluation.tree.tree_evaluator import TreeEvaluator
 from bln_search.norms import BLN
@@ -35,7 +35,7 @@ def tf32():
 def on_gpu(network, name, dtype):
     moved = deepcopy(network).cuda()
     inputs, targets = data(name, 48, dtype)
-    gathered = {PopulationEstimate.FROZEN: gather_frozen(moved, inputs.cuda().split(SIZE))}
+    gathered = {PopulationEstimate.FROZEN: collect_frozen_moments(moved, inputs.cuda().split(SIZE))}
     populations = network_populations(find_norms(moved), gathered, Correction.BESSEL, per_slot=False)
     return moved, inputs.cuda(), targets.cuda(), populations
 
@@ -48,7 +48,7 @@ def test_losses_are_those_of_the_cpu(name, dtype, tolerance, one_pass):
     network = build(name, dtype=dtype)
     rows = rows_of(network, (PopulationEstimate.FROZEN,))
     inputs, targets = data(name, 48, dtype)
-    gathered = {PopulationEstimate.FROZEN: gather_frozen(network, inputs.split(SIZE))}
+    gathered = {PopulationEstimate.FROZEN: collect_frozen_moments(network, inputs.split(SIZE))}
     populations = network_populations(find_norms(network), gathered, Correction.BESSEL, per_slot=False)
     expected = evaluate_rows(network, mini_batches(inputs, targets, SIZE), rows, populations)
     moved, inputs, targets, populations = on_gpu(network, name, dtype)
@@ -68,7 +68,7 @@ def test_per_layer_losses_are_those_of_the_cpu(name):
     digits = np.stack([generator.integers(radix, size=20) for radix in tree.space.radices], 1).astype(np.uint8)
     own = populations_of(network, name, estimates=(PopulationEstimate.FROZEN,))
     inputs, targets = data(name, 48)
-    gathered = {PopulationEstimate.FROZEN: gather_frozen(network, inputs.split(SIZE))}
+    gathered = {PopulationEstimate.FROZEN: collect_frozen_moments(network, inputs.split(SIZE))}
     own = network_populations(find_norms(network), gathered, Correction.BESSEL, per_slot=False)
     expected = TreeEvaluator(network, list(mini_batches(inputs, targets, SIZE)), own).outcomes(digits)
     for one, other in zip(tree.outcomes(digits), expected, strict=True):
@@ -91,7 +91,7 @@ def test_mixing_that_tf32_would_hide_is_refused(share):
     inputs, targets = data("mlp", 48, torch.float32)
     populations = network_populations(
         find_norms(network),
-        {PopulationEstimate.FROZEN: gather_frozen(network, inputs.cuda().split(SIZE))},
+        {PopulationEstimate.FROZEN: collect_frozen_moments(network, inputs.cuda().split(SIZE))},
         Correction.BESSEL,
         per_slot=False,
     )

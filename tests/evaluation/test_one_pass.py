@@ -13,12 +13,12 @@ from torch.nn import functional as F
 from bln_search.core.configuration import InferenceConfiguration, Method
 from bln_search.core.enums import Correction, PopulationEstimate
 from bln_search.core.errors import DataError, ModelError
-from bln_search.evaluation import evaluate_rows, gather_frozen
+from bln_search.evaluation import collect_frozen_moments, evaluate_rows
 from bln_search.evaluation.batches import mini_batches
-from bln_search.evaluation.row_evaluator import configured, in_double
+from bln_search.evaluation.row_evaluator import configured_row, in_double_precision
 from bln_search.norms import BLN, BN, LN, MBN, make_norm
-from bln_search.norms.network_layers import find_norms, network_configurations, network_populations, own_estimates
-from bln_search.norms.row_tensor import Row
+from bln_search.norms.network_layers import find_norms, layer_estimates, network_configurations, network_populations
+from bln_search.norms.row_tensor import RowSpec
 from tests.evaluation.networks import NETWORKS, input_size
 
 SIZE = 6
@@ -46,7 +46,7 @@ def populations_of(network, name, *, per_slot=False, estimates=ESTIMATES, dtype=
     """Two estimates that differ: from different mini-batches."""
     inputs, _ = data(name, 48, dtype)
     gathered = {
-        estimate: gather_frozen(network, inputs[start : start + 24].split(SIZE))
+        estimate: collect_frozen_moments(network, inputs[start : start + 24].split(SIZE))
         for estimate, start in zip(estimates, (0, 24), strict=False)
     }
     return network_populations(find_norms(network), gathered, Correction.BESSEL, per_slot=per_slot)
@@ -54,7 +54,7 @@ def populations_of(network, name, *, per_slot=False, estimates=ESTIMATES, dtype=
 
 def rows_of(network, estimates=ESTIMATES):
     return [
-        Row(configuration, estimate)
+        RowSpec(configuration, estimate)
         for configuration in network_configurations(find_norms(network))
         for estimate in (estimates if configuration.uses_population else (None,))
     ]
@@ -64,7 +64,7 @@ def rows_of(network, estimates=ESTIMATES):
 def alone(network, inputs, targets, populations, row, size=SIZE):
     """Losses under one row by plain forward passes over the same mini-batches."""
     losses = []
-    with configured(row, populations):
+    with configured_row(row, populations):
         for x, y in mini_batches(inputs, targets, size):
             losses.append(F.cross_entropy(network(x)[: len(y)], y, reduction="none"))
     return torch.cat(losses).numpy()
@@ -105,8 +105,8 @@ def test_the_nine_of_mbn_too(name):
             network(x * 2 + 0.3)
     network.eval()
     layers = find_norms(network)
-    frozen = gather_frozen(network, data(name, 48)[0].split(SIZE))
-    gathered = {PopulationEstimate.FROZEN: frozen, **own_estimates(layers)}
+    frozen = collect_frozen_moments(network, data(name, 48)[0].split(SIZE))
+    gathered = {PopulationEstimate.FROZEN: frozen, **layer_estimates(layers)}
     populations = network_populations(layers, gathered, Correction.BESSEL, per_slot=False)
     rows = rows_of(network, (PopulationEstimate.FROZEN,))
     assert len({row.configuration for row in rows}) == 9
@@ -193,7 +193,7 @@ def test_one_feature_is_enough():
 def test_mini_batches_of_one():
     network = build("lenet", batch_size=1)
     inputs, targets = data("lenet")
-    gathered = {PopulationEstimate.FROZEN: gather_frozen(network, inputs.split(1))}
+    gathered = {PopulationEstimate.FROZEN: collect_frozen_moments(network, inputs.split(1))}
     populations = network_populations(find_norms(network), gathered, Correction.TOTAL, per_slot=False)
     rows = rows_of(network, (PopulationEstimate.FROZEN,))
     together = evaluate_rows(network, mini_batches(inputs, targets, 1), rows, populations)
@@ -293,7 +293,7 @@ def chaotic(times):
     parts = nn.Flatten(), nn.Linear(12, 8), BN(8), nn.Linear(8, 8), Chaotic(times), nn.Linear(8, 10)
     network = nn.Sequential(*parts).double().eval()
     inputs, targets = torch.randn(48, 3, 2, 2).double(), torch.randint(0, 10, (48,))
-    gathered = {PopulationEstimate.FROZEN: gather_frozen(network, inputs.split(SIZE))}
+    gathered = {PopulationEstimate.FROZEN: collect_frozen_moments(network, inputs.split(SIZE))}
     populations = network_populations(find_norms(network), gathered, Correction.BESSEL, per_slot=False)
     return network, mini_batches(inputs, targets, SIZE), rows_of(network, (PopulationEstimate.FROZEN,)), populations
 
@@ -315,14 +315,14 @@ def test_enlarged_rounding_does_not_pass_for_mixing():
     inputs, targets = torch.randn(24, 3, 2, 2), torch.randint(0, 10, (24,))
     populations = network_populations(
         find_norms(network),
-        {PopulationEstimate.FROZEN: gather_frozen(network, inputs.split(SIZE))},
+        {PopulationEstimate.FROZEN: collect_frozen_moments(network, inputs.split(SIZE))},
         Correction.BESSEL,
         per_slot=False,
     )
     rows = rows_of(network, (PopulationEstimate.FROZEN,))
     with pytest.warns(UserWarning, match="ill-conditioned"):
         outcomes = evaluate_rows(network, mini_batches(inputs, targets, SIZE), rows, populations)
-    double = in_double(network, populations)
+    double = in_double_precision(network, populations)
     for row, outcome in zip(rows, outcomes, strict=True):
         expected = alone(double[0], inputs.double(), targets, double[1], row)
         assert np.abs(outcome.losses - expected).mean() < 1e-3
@@ -333,7 +333,7 @@ def test_nothing_cancels_where_inputs_are_far_from_zero():
     network = nn.Sequential(nn.Flatten(), BN(192), nn.Linear(192, 12), nn.Tanh(), BLN(12), nn.Linear(12, 10)).eval()
     inputs, targets = data("mlp", dtype=torch.float32)
     inputs = inputs + 1e4
-    gathered = {PopulationEstimate.FROZEN: gather_frozen(network, inputs[:18].split(SIZE))}
+    gathered = {PopulationEstimate.FROZEN: collect_frozen_moments(network, inputs[:18].split(SIZE))}
     populations = network_populations(find_norms(network), gathered, Correction.BESSEL, per_slot=False)
     rows = rows_of(network, (PopulationEstimate.FROZEN,))
     for row, outcome in zip(
@@ -366,7 +366,7 @@ def test_a_network_without_norms_is_an_error_that_says_what_to_do():
 
 def test_no_data_is_an_error():
     network = build("mlp")
-    row = Row(InferenceConfiguration("FFFF"), None)
+    row = RowSpec(InferenceConfiguration("FFFF"), None)
     with pytest.raises(DataError, match="no mini-batch"):
         evaluate_rows(network, [], [row], {})
 

@@ -10,14 +10,14 @@ from torch.nn import functional as F
 
 from bln_search.core.configuration import Method, all_configurations
 from bln_search.core.enums import Correction, PopulationEstimate, ProbeKind, Split
-from bln_search.evaluation import evaluate_split, gather_frozen
+from bln_search.evaluation import collect_frozen_moments, evaluate_split
 from bln_search.evaluation.batches import mini_batches
 from bln_search.evaluation.latency import measure_latency
-from bln_search.evaluation.probe_evaluation import probe_company, probe_size
-from bln_search.evaluation.row_evaluator import configured
+from bln_search.evaluation.probe_evaluation import probe_batch_composition, probe_batch_size
+from bln_search.evaluation.row_evaluator import configured_row
 from bln_search.norms import BLN
 from bln_search.norms.network_layers import find_norms, network_populations
-from bln_search.norms.row_tensor import Row
+from bln_search.norms.row_tensor import RowSpec
 
 SIZE, N = 10, 83
 
@@ -29,10 +29,11 @@ def trained():
     network = nn.Sequential(nn.Linear(6, 12), nn.Tanh(), BLN(12, batch_size=SIZE), nn.Linear(12, 3)).double()
     targets = torch.arange(N) % 3
     inputs = torch.randn(N, 6, dtype=torch.float64) + F.one_hot(targets, 6)
-    gathered = {PopulationEstimate.FROZEN: gather_frozen(network, (inputs[:80].split(SIZE)))}
+    gathered = {PopulationEstimate.FROZEN: collect_frozen_moments(network, (inputs[:80].split(SIZE)))}
     populations = network_populations(find_norms(network), gathered, Correction.BESSEL, per_slot=False)
     rows = [
-        Row(one, PopulationEstimate.FROZEN if one.uses_population else None) for one in all_configurations(Method.BLN)
+        RowSpec(one, PopulationEstimate.FROZEN if one.uses_population else None)
+        for one in all_configurations(Method.BLN)
     ]
     return network, inputs, targets, rows, populations
 
@@ -40,7 +41,7 @@ def trained():
 def test_a_probe_at_a_size_is_what_the_leaderboard_would_say_at_that_size(trained):
     network, inputs, targets, rows, populations = trained
     for size in (1, 4, SIZE, N):
-        probes = probe_size(network, inputs, targets, rows, populations, batch_size=size)
+        probes = probe_batch_size(network, inputs, targets, rows, populations, batch_size=size)
         batches = mini_batches(inputs, targets, size)
         told = evaluate_split(network, batches, rows, populations, split=Split.VALIDATION, batch_size=size)
         assert [(one.key, one.loss, one.accuracy) for one in probes] == [
@@ -52,7 +53,7 @@ def test_a_probe_at_a_size_is_what_the_leaderboard_would_say_at_that_size(traine
 def test_reshuffling_is_each_example_in_the_mini_batches_of_each_order(trained):
     """An independent loop over the same orders: plain forward passes, losses brought back to the order of the data."""
     network, inputs, targets, rows, populations = trained
-    probes = probe_company(network, inputs, targets, rows, populations, batch_size=SIZE, reshuffles=3, seed=5)
+    probes = probe_batch_composition(network, inputs, targets, rows, populations, batch_size=SIZE, reshuffles=3, seed=5)
     generator = torch.Generator().manual_seed(5)
     orders = [torch.randperm(N, generator=generator) for _ in range(3)]
     for row in rows:
@@ -72,7 +73,7 @@ def test_reshuffling_is_each_example_in_the_mini_batches_of_each_order(trained):
 def answers(network, row, populations, inputs, targets, order):
     losses, classes = np.empty(N), np.empty(N, int)
     x, y = inputs[order], targets[order]
-    with torch.no_grad(), configured(row, populations):
+    with torch.no_grad(), configured_row(row, populations):
         network.eval()
         for start in range(0, N, SIZE):
             missing = max(0, start + SIZE - N)
@@ -86,7 +87,7 @@ def answers(network, row, populations, inputs, targets, order):
 
 def test_company_matters_to_those_that_read_mini_batch_statistics_and_to_no_other(trained):
     network, inputs, targets, rows, populations = trained
-    probes = probe_company(network, inputs, targets, rows, populations, batch_size=SIZE, reshuffles=4, seed=0)
+    probes = probe_batch_composition(network, inputs, targets, rows, populations, batch_size=SIZE, reshuffles=4, seed=0)
     for one in probes:
         spread = one.deviation if one.kind is ProbeKind.RESHUFFLED else None
         if one.key.configuration.deterministic:
@@ -102,14 +103,16 @@ def test_company_matters_to_those_that_read_mini_batch_statistics_and_to_no_othe
 
 def test_one_reshuffle_has_no_deviation(trained):
     network, inputs, targets, rows, populations = trained
-    probes = probe_company(network, inputs, targets, rows[:1], populations, batch_size=SIZE, reshuffles=1, seed=0)
+    probes = probe_batch_composition(
+        network, inputs, targets, rows[:1], populations, batch_size=SIZE, reshuffles=1, seed=0
+    )
     assert [one.deviation for one in probes] == [None, None]
 
 
 def test_the_same_seed_gives_the_same_probes(trained):
     network, inputs, targets, rows, populations = trained
     first, again, other = (
-        probe_company(network, inputs, targets, rows, populations, batch_size=SIZE, reshuffles=2, seed=seed)
+        probe_batch_composition(network, inputs, targets, rows, populations, batch_size=SIZE, reshuffles=2, seed=seed)
         for seed in (1, 1, 2)
     )
     assert first == again
@@ -118,10 +121,10 @@ def test_the_same_seed_gives_the_same_probes(trained):
 
 def test_every_row_is_timed_at_every_pass_and_the_network_left_as_it_was(trained):
     network, inputs, _, rows, populations = trained
-    before = [layer.snapshot()[:2] for layer in populations]
+    before = [layer.layer_state()[:2] for layer in populations]
     found = measure_latency(network, inputs[:SIZE], rows, populations, passes=5)
     assert [one.row for one in found] == rows
     for one in found:
         assert 0 < one.lower <= one.seconds <= one.upper < 10
         assert (one.batch_size, one.passes) == (SIZE, 5)
-    assert [layer.snapshot()[:2] for layer in populations] == before
+    assert [layer.layer_state()[:2] for layer in populations] == before

@@ -17,15 +17,17 @@ from bln_search.api.evaluate import every_estimate, split_batches
 from bln_search.core.enums import Correction
 from bln_search.core.errors import ModelError
 from bln_search.evaluation.scoring import cross_entropy
-from bln_search.evaluation.tree.options import Asked
+from bln_search.evaluation.tree.space import TreeOptions
 from bln_search.evaluation.tree.tree_evaluator import TreeEvaluator
 from bln_search.norms import make_norm
 from bln_search.norms.network_layers import find_norms, network_populations
 from tests.evaluation.oracle import SOURCES, Oracle, OracleNorm, cut, filled
 from tests.evaluation.wirings import CLASSES, WIRINGS, Wiring
 from tests.norms import oracle as loops
+from tests.support.tiers import latin
 
 SEMANTICS = ("paper", "reference")
+CASES = latin(tuple(WIRINGS), SEMANTICS)
 DRAWN = 6
 """Per-layer configurations of each wiring that are compared."""
 
@@ -106,7 +108,7 @@ def losses_of(wiring, oracle, validation):
     return {
         (word, estimate, size): oracle.losses(words_of(oracle, word), batches, estimate)
         for size, batches in batchings.items()
-        for word in oracle.words
+        for word in oracle.configurations
         for estimate in (oracle.estimates if "T" in word else [None])
     }
 
@@ -176,8 +178,7 @@ def answer(wiring, reason, run):
         return None
 
 
-@pytest.mark.parametrize("semantics", SEMANTICS)
-@pytest.mark.parametrize("name", WIRINGS)
+@pytest.mark.parametrize(("name", "semantics"), CASES)
 def test_every_row_of_the_one_pass_has_the_losses_of_the_oracle(name, semantics):
     made = case(name, semantics)
     ranked = answer(made.wiring, made.wiring.one_pass, lambda: evaluated(made))
@@ -185,15 +186,13 @@ def test_every_row_of_the_one_pass_has_the_losses_of_the_oracle(name, semantics)
         assert_rows_are_the_oracles(made, ranked)
 
 
-@pytest.mark.parametrize("semantics", SEMANTICS)
-@pytest.mark.parametrize("name", WIRINGS)
+@pytest.mark.parametrize(("name", "semantics"), CASES)
 def test_every_row_has_them_one_by_one_too(name, semantics):
     made = case(name, semantics)
     assert_rows_are_the_oracles(made, evaluated(made, one_pass=False))
 
 
-@pytest.mark.parametrize("semantics", SEMANTICS)
-@pytest.mark.parametrize("name", WIRINGS)
+@pytest.mark.parametrize(("name", "semantics"), CASES)
 def test_per_layer_configurations_have_the_losses_of_the_oracle(name, semantics):
     made = case(name, semantics)
     tree = answer(made.wiring, made.wiring.per_layer, lambda: checked_tree_of(made))
@@ -201,7 +200,7 @@ def test_per_layer_configurations_have_the_losses_of_the_oracle(name, semantics)
         return
     digits = drawn(tree.space)
     for row, outcome in zip(digits, tree.outcomes(digits), strict=True):
-        words = dict(zip(tree.space.layers, map(str, tree.space.words(row).words), strict=True))
+        words = dict(zip(tree.space.layers, map(str, tree.space.configuration(row).configurations), strict=True))
         every = {name: words.get(name, "FFFF") for name in made.oracle.layers}
         expected = made.oracle.losses(every, filled(made.validation))
         np.testing.assert_allclose(
@@ -217,7 +216,7 @@ def checked_tree_of(made):
         every = every_estimate(made.network, layers, made.handed(made.train), device, None)
     populations = network_populations(layers, every, Correction(wiring.correction), per_slot=wiring.per_slot)
     batches = split_batches(made.handed(made.validation), device, "validation_loader", cross_entropy)
-    tree = TreeEvaluator(made.network, batches, populations, Asked())
+    tree = TreeEvaluator(made.network, batches, populations, TreeOptions())
     tree.check()
     return tree
 

@@ -9,7 +9,7 @@ from torch import nn
 
 from bln_search.core.configuration import Method
 from bln_search.core.enums import PopulationEstimate
-from bln_search.evaluation import gather_frozen
+from bln_search.evaluation import collect_frozen_moments
 from bln_search.norms import make_norm
 from bln_search.norms.drift import drifts
 from bln_search.norms.network_layers import find_norms
@@ -19,7 +19,7 @@ def found(method, *sets, shape=(7, 5)):
     """What drifts() says of a network that saw each set of mini-batches; the first is the frozen one."""
     network = nn.Sequential(make_norm(method, shape[1], batch_size=shape[0])).double()
     estimates = (PopulationEstimate.FROZEN, PopulationEstimate.EPOCH)
-    gathered = {one: gather_frozen(network, batches) for one, batches in zip(estimates, sets, strict=False)}
+    gathered = {one: collect_frozen_moments(network, batches) for one, batches in zip(estimates, sets, strict=False)}
     return drifts(gathered, find_norms(network))
 
 
@@ -52,7 +52,7 @@ def test_shift_is_the_distance_to_the_frozen_estimate():
 
 def test_without_a_frozen_estimate_there_is_no_shift():
     network = nn.Sequential(make_norm(Method.LN, 5, batch_size=7)).double()
-    gathered = {PopulationEstimate.EPOCH: gather_frozen(network, made())}
+    gathered = {PopulationEstimate.EPOCH: collect_frozen_moments(network, made())}
     assert [one.shift for one in drifts(gathered, find_norms(network))] == [None, None]
 
 
@@ -64,7 +64,7 @@ def test_what_is_not_a_number_is_none():
 def test_a_layer_whose_inputs_never_vary_has_no_figure_of_its_mini_batches():
     """As at the first time step of a recurrent layer, where every h is zero: what is left there is rounding."""
     network = nn.Sequential(make_norm(Method.BN, 5, batch_size=7))
-    gathered = {PopulationEstimate.FROZEN: gather_frozen(network, [torch.zeros(7, 5)] * 3)}
+    gathered = {PopulationEstimate.FROZEN: collect_frozen_moments(network, [torch.zeros(7, 5)] * 3)}
     assert [(one.spread, one.shift) for one in drifts(gathered, find_norms(network))] == [(None, None)] * 2
 
 
@@ -81,7 +81,7 @@ def test_layers_with_one_gamma_have_one_figure_together():
 
     apart = [found(Method.BN, [scale * batch + shift for batch in made()]) for scale, shift in ((1, 0), (3, 1))]
     network = Steps()
-    together = drifts({PopulationEstimate.FROZEN: gather_frozen(network, made())}, find_norms(network))
+    together = drifts({PopulationEstimate.FROZEN: collect_frozen_moments(network, made())}, find_norms(network))
     assert {one.layer for one in together} == {"of_step"}
     for place, one in enumerate(together):
         expected = np.sqrt(np.mean([told[place].spread ** 2 for told in apart]))

@@ -11,8 +11,8 @@ from bln_search.core.configuration import InferenceConfiguration, Method, all_co
 from bln_search.core.enums import Correction, PopulationEstimate
 from bln_search.core.errors import ModelError
 from bln_search.norms import make_norm
-from bln_search.norms.folding import AffineStep, fold, fold_network, why_not_folded
-from bln_search.norms.moment_collection import gathering
+from bln_search.norms.folding import AffineStep, fold, fold_network, folding_obstacle
+from bln_search.norms.moment_collection import collect_moments
 
 SHAPES = {"(N, D)": (5, 4), "(N, T, D)": (5, 3, 4), "(N, C, H, W)": (5, 4, 2, 3)}
 FIXED = {"bln": "TTTT", "bn": "TT--", "brn": "TT--", "ln": "--TT", "mbn": "MM--"}
@@ -27,12 +27,14 @@ def trained_layer(method, semantics, shape, *, per_slot=False):
     d = shape[2] if len(shape) == 3 else shape[1]
     layer = make_norm(method, d, semantics=semantics, batch_size=shape[0]).double()
     layer.weight.data, layer.bias.data = random_input((d,), 0), random_input((d,), 1)
-    with gathering([layer]) as gatherers, torch.no_grad():
+    with collect_moments([layer]) as accumulators, torch.no_grad():
         for seed in range(10, 16):
             layer.train()(random_input(shape, seed))
-    gathered = gatherers[layer].moments(has_batch=layer.has_batch, has_feature=layer.has_feature)
+    gathered = accumulators[layer].moments(
+        has_batch_statistics=layer.has_batch_statistics, has_feature_statistics=layer.has_feature_statistics
+    )
     if method == "mbn":
-        gathered = layer.own_estimates()[PopulationEstimate.MEMORY]
+        gathered = layer.history_estimates()[PopulationEstimate.MEMORY]
     return layer.eval(), layer.population(gathered, Correction.TOTAL, per_slot=per_slot)
 
 
@@ -65,7 +67,7 @@ def test_a_statistic_from_the_mini_batch_is_never_folded_away(method):
     assert len(moving) >= 3
     for configuration in moving:
         layer.configure(configuration, population)
-        assert "from the mini-batch" in why_not_folded(layer)
+        assert "from the mini-batch" in folding_obstacle(layer)
         with pytest.raises(ModelError, match="cannot be folded into one affine step: configuration"):
             fold(layer)
 
@@ -80,12 +82,12 @@ def test_values_kept_one_a_slot_are_not_folded():
 def test_values_that_were_never_given_and_weights_without_a_size_are_named():
     layer = make_norm("bln", 4, batch_size=5)
     layer.configure(InferenceConfiguration("TTTT"))
-    with pytest.raises(ModelError, match="never given"):
+    with pytest.raises(ModelError, match="TTTT uses a population value of E_B"):
         fold(layer)
     given, population = trained_layer("bln", "paper", (5, 4))
     given.configure(InferenceConfiguration("TTTT"), population)
     given.batch_size = None
-    with pytest.raises(ModelError, match="mini-batch size at hand"):
+    with pytest.raises(ModelError, match="make it with batch_size=m"):
         fold(given)
 
 

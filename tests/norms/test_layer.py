@@ -14,7 +14,7 @@ from bln_search.core.configuration import Method, all_configurations
 from bln_search.core.enums import Correction
 from bln_search.core.errors import ModelError
 from bln_search.norms import BLN, BN, LN, make_norm
-from bln_search.norms.moment_collection import gathering
+from bln_search.norms.moment_collection import collect_moments
 from tests.norms import oracle
 
 METHODS = ["bn", "ln", "bln"]
@@ -43,10 +43,12 @@ def configured(layer, formula, word, *, correction="bessel", per_slot=False, sha
     """The layer under `word` with a population from six mini-batches, and the same for the formula."""
     batches = [random_input(shape, seed) for seed in range(10, 16)]
     layer.train()
-    with gathering([layer]) as gatherers, torch.no_grad():
+    with collect_moments([layer]) as accumulators, torch.no_grad():
         for x in batches:
             layer(x)
-    gathered = gatherers[layer].moments(has_batch=layer.has_batch, has_feature=layer.has_feature)
+    gathered = accumulators[layer].moments(
+        has_batch_statistics=layer.has_batch_statistics, has_feature_statistics=layer.has_feature_statistics
+    )
     layer.eval()
     configuration = next(c for c in all_configurations(Method(formula.method)) if str(c) == word)
     layer.configure(configuration, layer.population(gathered, Correction(correction), per_slot=per_slot))
@@ -87,7 +89,7 @@ def test_per_slot_keeps_one_feature_value_for_each_slot_of_the_mini_batch(word):
     np.testing.assert_allclose(
         layer(smaller).detach().numpy(), formula(smaller.numpy(), word, population), rtol=1e-11, atol=1e-11
     )
-    with pytest.raises(ModelError, match="use mini-batches of 5 at most"):
+    with pytest.raises(ModelError, match="at most 5"):
         layer(torch.cat([x, x]))
 
 
@@ -126,9 +128,9 @@ def test_batch_normalization_agrees_with_torch():
     ours, theirs = BN(4, epsilon=1e-5).double(), torch.nn.BatchNorm2d(4, momentum=None).double()
     x = random_input((6, 4, 3, 3))
     torch.testing.assert_close(ours(x), theirs(x))
-    with gathering([ours]) as gatherers:
+    with collect_moments([ours]) as accumulators:
         ours(x)
-    gathered = gatherers[ours].moments(has_batch=True, has_feature=False)
+    gathered = accumulators[ours].moments(has_batch_statistics=True, has_feature_statistics=False)
     ours.configure(all_configurations(Method.BN)[0], ours.population(gathered, Correction.BESSEL))
     torch.testing.assert_close(ours.eval()(x), theirs.eval()(x))
 
@@ -167,7 +169,7 @@ def test_a_state_dict_brings_configuration_and_population_back():
 
 
 def test_a_state_of_another_method_is_refused():
-    with pytest.raises(ModelError, match="this state says FF--, which is not for a bln layer"):
+    with pytest.raises(ModelError, match=r"FF--.*bln layer"):
         BLN(3).load_state_dict(BN(3).state_dict())
 
 
@@ -197,5 +199,5 @@ def test_a_wrong_use_is_one_clear_error(make, message):
 def test_a_population_that_was_never_given_is_an_error_not_a_guess():
     layer = BLN(3).eval()
     layer.configure(all_configurations(Method.BLN)[0])
-    with pytest.raises(ModelError, match="never given"):
+    with pytest.raises(ModelError, match="TTTT takes E_B from the population"):
         layer(torch.randn(2, 3))

@@ -12,7 +12,7 @@ from torch.nn.utils import parametrizations
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Correction
 from bln_search.norms import make_norm
-from bln_search.norms.moment_collection import gathering
+from bln_search.norms.moment_collection import collect_moments
 
 EXAMPLES, INPUTS, NEURONS, PAST = 6, 4, 5, 3
 TINY = 1e-14
@@ -81,11 +81,13 @@ def normalized(method: str, *, word: str | None = None, one_by_one: bool = False
     def run(now: Setting, then: Setting) -> Tensor:
         layer = make_norm(method, NEURONS, **({"epsilon": TINY} | options)).double()
         layer.weight.data, layer.bias.data = now.gain, now.bias
-        with torch.no_grad(), gathering([layer]) as gatherers:
+        with torch.no_grad(), collect_moments([layer]) as accumulators:
             for x in then.past:
                 layer(x @ then.weights.T)
         if word is not None:
-            moments = gatherers[layer].moments(has_batch=layer.has_batch, has_feature=layer.has_feature)
+            moments = accumulators[layer].moments(
+                has_batch_statistics=layer.has_batch_statistics, has_feature_statistics=layer.has_feature_statistics
+            )
             layer.eval().configure(InferenceConfiguration(word), layer.population(moments, Correction.BESSEL))
         batches = (now.batch @ now.weights.T).split(1 if one_by_one else EXAMPLES)
         with torch.no_grad():

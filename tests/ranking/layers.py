@@ -9,10 +9,10 @@ from bln_search.core.enums import LayerScope, LayerSearch, PopulationEstimate
 from bln_search.ranking.per_layer import (
     ConfirmedDifference,
     LayerChoice,
-    LayerResult,
-    LayerRow,
+    LayerSwitchEffect,
     NetworkChoice,
-    SwitchEffect,
+    PerLayerResult,
+    PerLayerRow,
 )
 
 WORDS = tuple(str(one) for one in all_configurations(Method.BLN))
@@ -34,11 +34,11 @@ def network(seed, layers=4, **more):
 
 def effect(choice, statistic, place):
     """Every other one lowers the loss beyond doubt."""
-    return SwitchEffect(choice=choice, statistic=statistic, loss=-0.03 + place / 100, half=0.015, networks=10)
+    return LayerSwitchEffect(choice=choice, statistic=statistic, loss=-0.03 + place / 100, half=0.015, networks=10)
 
 
-def layer_result(layers=4, networks=10, rows=30, difference=BETTER, left_out=None, **more):
-    """A search of so many BLN layers. left_out: reasons by option, the same in every layer."""
+def per_layer_result(layers=4, networks=10, rows=30, difference=BETTER, excluded=None, **more):
+    """A search of so many BLN layers. excluded: reasons by option, the same in every layer."""
     names = tuple(f"norm{place}" for place in range(layers))
     words = (".".join(row) for row in product(reversed(WORDS), repeat=layers))
     half = 0.01 if networks > 1 else None
@@ -54,11 +54,11 @@ def layer_result(layers=4, networks=10, rows=30, difference=BETTER, left_out=Non
         "size": str(16**layers),
         "layers": names,
         "choices": tuple(
-            LayerChoice(name=name, layers=(name,), options=WORDS, left_out=left_out or {}) for name in names
+            LayerChoice(name=name, layers=(name,), options=WORDS, excluded=excluded or {}) for name in names
         ),
         "networks": tuple(network(seed, layers) for seed in range(networks)),
         "rows": tuple(
-            LayerRow(
+            PerLayerRow(
                 configuration=word,
                 loss=0.4 + place / 1000,
                 loss_half=half,
@@ -69,7 +69,7 @@ def layer_result(layers=4, networks=10, rows=30, difference=BETTER, left_out=Non
             for place, word in enumerate(islice(words, rows if networks else 0))
         ),
         "uniform": tuple(
-            LayerRow(
+            PerLayerRow(
                 configuration=word,
                 loss=0.5 + place / 100,
                 loss_half=half,
@@ -87,4 +87,4 @@ def layer_result(layers=4, networks=10, rows=30, difference=BETTER, left_out=Non
         "marginal": True,
         "difference": difference if networks else None,
     }
-    return LayerResult(**{**made, **more})
+    return PerLayerResult(**{**made, **more})

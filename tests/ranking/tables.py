@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 from scipy import stats
 
 from bln_search.core.configuration import Method, all_configurations
 from bln_search.core.enums import PopulationEstimate
+from bln_search.core.records import RowKey
 from bln_search.ranking.comparison import ALPHA
 from bln_search.ranking.paired import OutcomeTable
 from bln_search.ranking.paired.crossed_anova import crossed_differences
 from bln_search.ranking.statistics.intervals import holm
 
-REPETITIONS = int(os.environ.get("BLN_SEARCH_REPETITIONS", "300"))
-"""Of every simulation: 1000 before a release."""
-
-CANDIDATES = [("bln", "", one, PopulationEstimate.FROZEN, 25) for one in all_configurations(Method.BLN)]
+ROWS = [RowKey("bln", "", one, PopulationEstimate.FROZEN, 25) for one in all_configurations(Method.BLN)]
 
 
 def draw(
@@ -45,7 +41,7 @@ def draw(
     return OutcomeTable(losses.astype(np.float32), losses < 0)
 
 
-def band(share: float, repetitions: int = REPETITIONS, level: float = 0.999) -> tuple[float, float]:
+def band(share: float, repetitions: int, level: float = 0.999) -> tuple[float, float]:
     """Between what the share observed in so many repetitions lies with this probability, if it is truly `share`.
 
     99.9 %: the three dozen bands of a run hold together with more than 96 %, whatever the draws are.

@@ -11,12 +11,12 @@ from bln_search.ranking.comparison import Comparison
 from bln_search.ranking.paired import OutcomeTable, compare
 from bln_search.ranking.paired.per_seed_tests import wilcoxon
 from bln_search.ranking.statistics.intervals import holm
-from bln_search.ranking.statistics.letter_display import letters, rank_intervals
-from tests.ranking.tables import CANDIDATES, draw
+from bln_search.ranking.statistics.letter_display import compact_letter_display, rank_intervals
+from tests.ranking.tables import ROWS, draw
 
 
 def compared(made, **more):
-    return compare(CANDIDATES[: made.rows], made, Split.VALIDATION, **more)
+    return compare(ROWS[: made.rows], made, Split.VALIDATION, **more)
 
 
 def three_levels(seeds=5):
@@ -31,7 +31,7 @@ def test_rows_stand_in_the_order_of_their_mean_loss_with_their_names():
     found = compared(made)
     means = made.losses.mean(axis=(0, 2), dtype=np.float64)
     order = np.argsort(means)
-    assert [row.candidate for row in found.rows] == [CANDIDATES[place] for place in order]
+    assert [row.key for row in found.rows] == [ROWS[place] for place in order]
     assert [row.loss for row in found.rows] == pytest.approx(means[order])
     assert [row.accuracy for row in found.rows] == pytest.approx(made.correct.mean(axis=(0, 2))[order])
 
@@ -40,10 +40,10 @@ def test_letters_and_ranks_follow_from_the_pairs_that_are_apart():
     found = compared(three_levels())
     assert [row.letters for row in found.rows] == ["a", "a", "b", "b", "c", "c"]
     assert [(row.lowest_rank, row.highest_rank) for row in found.rows] == [(1, 2)] * 2 + [(3, 4)] * 2 + [(5, 6)] * 2
-    assert [row.shares_first for row in found.rows] == [True, True, False, False, False, False]
-    assert found.sharing_first == found.rows[:2]
-    apart = {(one.first, one.second) for one in found.pairs if one.apart}
-    assert letters(6, apart) == [row.letters for row in found.rows]
+    assert [row.in_top_group for row in found.rows] == [True, True, False, False, False, False]
+    assert found.top_group == found.rows[:2]
+    apart = {(one.first, one.second) for one in found.pairs if one.is_significant}
+    assert compact_letter_display(6, apart) == [row.letters for row in found.rows]
     assert rank_intervals(6, apart) == [(row.lowest_rank, row.highest_rank) for row in found.rows]
 
 
@@ -52,7 +52,7 @@ def test_p_is_raised_after_holm_over_all_pairs_and_by_seed_within_seeds():
     found = compared(made)
     assert [one.loss.adjusted for one in found.pairs] == holm([one.loss.p for one in found.pairs])
     assert [one.accuracy.adjusted for one in found.pairs] == holm([one.accuracy.p for one in found.pairs])
-    ordered = made.chosen([CANDIDATES.index(row.candidate) for row in found.rows])
+    ordered = made.select_rows([ROWS.index(row.key) for row in found.rows])
     for seed, line in enumerate(wilcoxon(ordered).tolist()):
         assert [one.wilcoxon[seed] for one in found.pairs] == pytest.approx(holm(line))
 
@@ -78,8 +78,8 @@ def test_shares_of_the_first_place_sum_to_one():
 
 
 def test_the_record_is_read_back_as_it_was_written():
-    found = compared(three_levels(), left_out=3)
-    assert found.left_out == 3
+    found = compared(three_levels(), not_compared=3)
+    assert found.not_compared == 3
     assert Comparison.model_validate_json(found.model_dump_json()) == found
 
 
@@ -91,10 +91,10 @@ def test_the_same_random_gives_the_same_bytes_and_another_one_others():
 
 def test_the_order_of_the_rows_handed_over_changes_no_verdict():
     made = three_levels()
-    turned = made.chosen(range(5, -1, -1))
+    turned = made.select_rows(range(5, -1, -1))
     one = compared(made)
-    other = compare(CANDIDATES[5::-1], turned, Split.VALIDATION)
-    assert [row.candidate for row in other.rows] == [row.candidate for row in one.rows]
+    other = compare(ROWS[5::-1], turned, Split.VALIDATION)
+    assert [row.key for row in other.rows] == [row.key for row in one.rows]
     assert [pair.loss.p for pair in other.pairs] == pytest.approx([pair.loss.p for pair in one.pairs], rel=1e-6)
 
 
@@ -108,7 +108,7 @@ def test_one_seed_is_compared_over_its_examples():
 def test_two_rows_are_one_pair_without_friedman():
     found = compared(draw(np.random.default_rng(3), rows=2, difference=1.0))
     assert (len(found.pairs), found.friedman) == (1, None)
-    assert found.pairs[0].apart
+    assert found.pairs[0].is_significant
 
 
 def test_one_row_is_alone():

@@ -10,38 +10,38 @@ from scipy import stats
 
 from bln_search.core.configuration import InferenceConfiguration, Method, all_configurations
 from bln_search.core.enums import PopulationEstimate, Split
-from bln_search.core.records import Evaluation, EvaluationKey
+from bln_search.core.records import Evaluation, EvaluationKey, RowKey
 from bln_search.core.states import EvaluationState
-from bln_search.ranking.grouping import Condition, losses_by_candidate, losses_by_condition
-from bln_search.ranking.leaderboard import Scored
-from bln_search.ranking.selection.cross_study import match
-from bln_search.ranking.selection.seed_t_test import sharing_first
-from bln_search.ranking.statistics.factorial_effects import effects
+from bln_search.ranking.grouping import Condition, losses_by_condition, losses_by_row
+from bln_search.ranking.leaderboard import TrialEvaluation
+from bln_search.ranking.selection.cross_study import match_rows
+from bln_search.ranking.selection.seed_t_test import top_group_by_seeds
+from bln_search.ranking.statistics.factorial_effects import factorial_effects
 
 FROZEN = PopulationEstimate.FROZEN
 BLN = all_configurations(Method.BLN)
 
 
-def candidate(word, estimate=FROZEN):
-    return "bln", "", InferenceConfiguration(word), estimate, 25
+def row_key(word, estimate=FROZEN):
+    return RowKey("bln", "", InferenceConfiguration(word), estimate, 25)
 
 
 def scored(word, seed, loss, split=Split.VALIDATION, estimate=FROZEN):
     key = EvaluationKey(InferenceConfiguration(word), estimate, 25, split)
     state = EvaluationState.UNDEFINED if loss is None else EvaluationState.MEASURED
-    return Scored("bln", seed, Evaluation(key, state, 9, loss, None if loss is None else 0.5, None))
+    return TrialEvaluation("bln", seed, Evaluation(key, state, 9, loss, None if loss is None else 0.5, None))
 
 
 def test_only_measured_losses_of_the_split_are_gathered():
     made = [scored("TTTT", 0, 0.5), scored("TTTT", 1, None), scored("TTTT", 0, 0.7, Split.TEST)]
-    assert losses_by_candidate(made, Split.VALIDATION) == {candidate("TTTT"): {0: 0.5}}
+    assert losses_by_row(made, Split.VALIDATION) == {row_key("TTTT"): {0: 0.5}}
 
 
 def test_a_configuration_without_population_stands_under_every_estimate():
     losses = {
-        candidate("TTTT"): {0: 0.1},
-        candidate("TTTT", PopulationEstimate.EPOCH): {0: 0.2},
-        candidate("FFFF", None): {0: 0.3},
+        row_key("TTTT"): {0: 0.1},
+        row_key("TTTT", PopulationEstimate.EPOCH): {0: 0.2},
+        row_key("FFFF", None): {0: 0.3},
     }
     found = losses_by_condition(losses)
     assert list(found) == [Condition("bln", "", PopulationEstimate.EPOCH, 25), Condition("bln", "", FROZEN, 25)]
@@ -49,29 +49,29 @@ def test_a_configuration_without_population_stands_under_every_estimate():
 
 
 def test_what_reads_no_population_at_all_has_a_condition_of_its_own():
-    assert list(losses_by_condition({candidate("FFFF", None): {0: 0.3}})) == [Condition("bln", "", None, 25)]
+    assert list(losses_by_condition({row_key("FFFF", None): {0: 0.3}})) == [Condition("bln", "", None, 25)]
 
 
 def test_rows_that_differ_by_less_than_their_seeds_share_the_first_place():
     rng = np.random.default_rng(0)
     base = rng.normal(1, 0.1, 5)
     losses = {
-        candidate("TTTT"): dict(enumerate(base)),
-        candidate("TTFF"): dict(enumerate(base + rng.normal(0.001, 0.01, 5))),
-        candidate("FFFF", None): dict(enumerate(base + 0.5 + rng.normal(0, 0.01, 5))),
+        row_key("TTTT"): dict(enumerate(base)),
+        row_key("TTFF"): dict(enumerate(base + rng.normal(0.001, 0.01, 5))),
+        row_key("FFFF", None): dict(enumerate(base + 0.5 + rng.normal(0, 0.01, 5))),
     }
-    sharing = sharing_first(losses)
-    assert candidate("FFFF", None) not in sharing
-    assert {candidate("TTTT"), candidate("TTFF")} <= set(sharing)
+    sharing = top_group_by_seeds(losses)
+    assert row_key("FFFF", None) not in sharing
+    assert {row_key("TTTT"), row_key("TTFF")} <= set(sharing)
 
 
 def test_the_group_ends_with_the_first_row_that_is_told_from_the_best():
     losses = {
-        candidate("TTTT"): {0: 1.0, 1: 1.1, 2: 0.9},
-        candidate("TTFF"): {0: 1.2, 1: 1.3, 2: 1.1},
-        candidate("FFFF", None): {0: 1.0, 1: 3.0, 2: 1.5},
+        row_key("TTTT"): {0: 1.0, 1: 1.1, 2: 0.9},
+        row_key("TTFF"): {0: 1.2, 1: 1.3, 2: 1.1},
+        row_key("FFFF", None): {0: 1.0, 1: 3.0, 2: 1.5},
     }
-    assert list(sharing_first(losses)) == [candidate("TTTT")]
+    assert list(top_group_by_seeds(losses)) == [row_key("TTTT")]
 
 
 def test_false_alarms_about_equal_rows_keep_to_the_level():
@@ -80,20 +80,20 @@ def test_false_alarms_about_equal_rows_keep_to_the_level():
     alarms = 0
     for _ in range(400):
         table = rng.normal(size=(4, 6)) + rng.normal(size=6)
-        losses = {candidate(str(BLN[row])): dict(enumerate(table[row])) for row in range(4)}
-        alarms += len(sharing_first(losses)) < 4
+        losses = {row_key(str(BLN[row])): dict(enumerate(table[row])) for row in range(4)}
+        alarms += len(top_group_by_seeds(losses)) < 4
     assert alarms <= stats.binom.ppf(0.999, 400, 0.1)
 
 
 def test_one_seed_tells_nothing():
-    assert sharing_first({candidate("TTTT"): {0: 0.1}}) is None
-    assert sharing_first({}) is None
+    assert top_group_by_seeds({row_key("TTTT"): {0: 0.1}}) is None
+    assert top_group_by_seeds({}) is None
 
 
 def test_effects_are_those_of_least_squares_on_coded_switches():
     rng = np.random.default_rng(2)
     table = {one: {seed: float(rng.normal()) for seed in range(3)} for one in BLN}
-    found = {effect.name: effect.loss.mean for effect in effects(table)}
+    found = {effect.name: effect.loss.mean for effect in factorial_effects(table)}
     columns = [(0,), (1,), (2,), (3,), *itertools.combinations(range(4), 2)]
     codes = np.array([[1 if letter == "T" else -1 for letter in str(one)] for one in BLN])
     design = np.column_stack([np.ones(16), *(codes[:, list(one)].prod(1) for one in columns)])
@@ -106,14 +106,14 @@ def test_effects_are_those_of_least_squares_on_coded_switches():
 
 def test_effects_need_every_configuration():
     table = {one: {0: 1.0} for one in BLN[:-1]}
-    assert effects(table) is None
-    assert effects({}) is None
-    assert effects({**{one: {0: 1.0} for one in BLN[:-1]}, BLN[-1]: {1: 1.0}}) is None
+    assert factorial_effects(table) is None
+    assert factorial_effects({}) is None
+    assert factorial_effects({**{one: {0: 1.0} for one in BLN[:-1]}, BLN[-1]: {1: 1.0}}) is None
 
 
 def test_effects_of_mbn_leave_the_memory_out():
     table = {one: {0: 1.0 if str(one).startswith("T") else 0.0} for one in all_configurations(Method.MBN)}
-    assert [(effect.name, effect.loss.mean) for effect in effects(table)] == [
+    assert [(effect.name, effect.loss.mean) for effect in factorial_effects(table)] == [
         ("E_B", 1.0),
         ("Std_B", 0.0),
         ("E_B × Std_B", 0.0),
@@ -121,13 +121,13 @@ def test_effects_of_mbn_leave_the_memory_out():
 
 
 def test_studies_are_matched_by_configuration():
-    first = {candidate("TTTT"): {0: 1.0, 1: 1.2}, candidate("FFFF", None): {0: 3.0}}
-    second = {candidate("TTTT"): {0: 2.0, 1: 2.2}}
-    third = {candidate("FFFF", None): {0: 2.0}, candidate("TTFF"): {0: 0.0}}
-    rows, found = match([first, second, third], 10)
+    first = {row_key("TTTT"): {0: 1.0, 1: 1.2}, row_key("FFFF", None): {0: 3.0}}
+    second = {row_key("TTTT"): {0: 2.0, 1: 2.2}}
+    third = {row_key("FFFF", None): {0: 2.0}, row_key("TTFF"): {0: 0.0}}
+    rows, found = match_rows([first, second, third], 10)
     assert found == 2
-    assert match([first, second, third], 1) == (rows[:1], 2)
-    assert [row.candidate for row in rows] == [candidate("TTTT"), candidate("FFFF", None)]
+    assert match_rows([first, second, third], 1) == (rows[:1], 2)
+    assert [row.key for row in rows] == [row_key("TTTT"), row_key("FFFF", None)]
     assert rows[0].differences[1].mean == pytest.approx(1.0)
     assert rows[0].differences[0] is None
     assert rows[0].losses[2] is None
@@ -135,25 +135,25 @@ def test_studies_are_matched_by_configuration():
 
 
 def test_differences_are_paired_by_seed_where_the_seeds_are_the_same():
-    first = {candidate("TTTT"): {0: 1.0, 1: 5.0}}
-    rows, _ = match([first, {candidate("TTTT"): {0: 1.5, 1: 5.5}}, {candidate("TTTT"): {7: 1.5, 8: 5.5}}], 10)
+    first = {row_key("TTTT"): {0: 1.0, 1: 5.0}}
+    rows, _ = match_rows([first, {row_key("TTTT"): {0: 1.5, 1: 5.5}}, {row_key("TTTT"): {7: 1.5, 8: 5.5}}], 10)
     paired, apart = rows[0].differences[1:]
     assert (paired.mean, paired.half) == (0.5, 0.0)
     assert apart.half > 10
 
 
 def test_rows_of_the_first_study_come_first():
-    first, other = {candidate("FFFF", None): {0: 3.0}}, {candidate("FFFF", None): {0: 3.0}, candidate("TTTT"): {0: 0.1}}
-    rows, _ = match([first, other, other], 10)
-    assert [str(row.candidate[2]) for row in rows] == ["FFFF", "TTTT"]
+    first, other = {row_key("FFFF", None): {0: 3.0}}, {row_key("FFFF", None): {0: 3.0}, row_key("TTTT"): {0: 0.1}}
+    rows, _ = match_rows([first, other, other], 10)
+    assert [str(row.key.configuration) for row in rows] == ["FFFF", "TTTT"]
 
 
 def test_rows_with_other_seeds_than_the_best_are_not_told_from_it():
-    losses = {candidate("TTTT"): {0: 1.0, 1: 1.01}, candidate("TTFF"): {1: 2.0, 2: 2.02}}
-    assert sharing_first(losses) == {candidate("TTTT"): 1.0, candidate("TTFF"): 1.0}
+    losses = {row_key("TTTT"): {0: 1.0, 1: 1.01}, row_key("TTFF"): {1: 2.0, 2: 2.02}}
+    assert top_group_by_seeds(losses) == {row_key("TTTT"): 1.0, row_key("TTFF"): 1.0}
 
 
 def test_a_configuration_that_lacks_seeds_does_not_stand_under_a_condition():
-    losses = {candidate("TTTT"): {0: 0.1}, candidate("TTFF"): {0: 2.0, 1: 2.0}}
+    losses = {row_key("TTTT"): {0: 0.1}, row_key("TTFF"): {0: 2.0, 1: 2.0}}
     (found,) = losses_by_condition(losses).values()
     assert list(found) == [InferenceConfiguration("TTFF")]

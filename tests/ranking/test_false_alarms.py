@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from bln_search.ranking.paired import OutcomeTable
-from bln_search.ranking.paired.bootstrap import intervals, replicates
+from bln_search.ranking.paired.bootstrap import bootstrap_means, difference_intervals
 from bln_search.ranking.paired.crossed_anova import crossed_differences
 from bln_search.ranking.paired.friedman import friedman
-from bln_search.ranking.statistics.intervals import holm, paired_p
-from bln_search.ranking.statistics.letter_display import letters
-from tests.ranking.tables import REPETITIONS, band, draw, told_apart
+from bln_search.ranking.statistics.intervals import holm, paired_t_p
+from bln_search.ranking.statistics.letter_display import compact_letter_display
+from tests.ranking.tables import band, draw, told_apart
 
 ALPHA = 0.05
 SEEDS_ALONE = {
@@ -44,99 +44,101 @@ def metrics_of(models):
 
 
 @cache
-def crossed_rate(name, seeds, metric="loss"):
+def crossed_rate(name, seeds, repetitions, metric):
     """Every case has draws of its own."""
     rng = np.random.default_rng([*name.encode(), seeds])
-    tables = (draw(rng, seeds=seeds, **MODELS[name]) for _ in range(REPETITIONS))
+    tables = (draw(rng, seeds=seeds, **MODELS[name]) for _ in range(repetitions))
     return np.mean([crossed_differences(one, metric).p[0] < ALPHA for one in tables])
 
 
-def bootstrap_rate(model, seeds):
+def bootstrap_rate(model, seeds, repetitions):
     rng = np.random.default_rng(1)
     alarms = 0
-    for repetition in range(REPETITIONS):
+    for repetition in range(repetitions):
         made = draw(rng, seeds=seeds, examples=30, **model)
-        drawn = replicates(made, "loss", draws=200, random=repetition)[0]
-        low, high = intervals(drawn, crossed_differences(made, "loss"), made.pairs, seeds)
+        drawn = bootstrap_means(made, "loss", draws=200, random=repetition)[0]
+        low, high = difference_intervals(drawn, crossed_differences(made, "loss"), made.pairs, seeds)
         alarms += not low[0] <= 0 <= high[0]
-    return alarms / REPETITIONS
+    return alarms / repetitions
 
 
-def family_rate(model, seeds, rows):
+def family_rate(model, seeds, rows, repetitions):
     """How often letters tell any two of equal rows apart."""
     rng = np.random.default_rng(2)
     alarms = 0
-    for _ in range(REPETITIONS):
+    for _ in range(repetitions):
         apart = told_apart(draw(rng, seeds=seeds, rows=rows, **model))
-        alarms += letters(rows, apart) != ["a"] * rows
-    return alarms / REPETITIONS
+        alarms += compact_letter_display(rows, apart) != ["a"] * rows
+    return alarms / repetitions
 
 
 @pytest.mark.parametrize("seeds", [3, 5, 10])
 @pytest.mark.parametrize(("model", "metric"), metrics_of(SEEDS_ALONE))
-def test_the_crossed_test_rings_as_often_as_it_says_where_seeds_alone_differ(model, metric, seeds):
-    low, top = band(0.05)
-    assert low <= crossed_rate(model, seeds, metric) <= top
+def test_the_crossed_test_rings_as_often_as_it_says_where_seeds_alone_differ(model, metric, seeds, repetitions):
+    low, top = band(0.05, repetitions)
+    assert low <= crossed_rate(model, seeds, repetitions, metric) <= top
 
 
-def test_the_crossed_test_keeps_its_level_over_all_of_these_together():
-    rates = [crossed_rate(model, seeds) for model in SEEDS_ALONE for seeds in (3, 5, 10)]
-    low, top = band(0.05, len(rates) * REPETITIONS, 0.99)
+def test_the_crossed_test_keeps_its_level_over_all_of_these_together(repetitions):
+    rates = [crossed_rate(model, seeds, repetitions, "loss") for model in SEEDS_ALONE for seeds in (3, 5, 10)]
+    low, top = band(0.05, len(rates) * repetitions, 0.99)
     assert low <= np.mean(rates) <= top
 
 
 @pytest.mark.parametrize("seeds", [3, 5, 10])
 @pytest.mark.parametrize(("model", "metric"), [*metrics_of(BOTH), ("mixed", "loss")])
-def test_the_crossed_test_rings_no_more_than_its_level_where_both_effects_mix(model, metric, seeds):
-    assert crossed_rate(model, seeds, metric) <= band(0.05)[1]
+def test_the_crossed_test_rings_no_more_than_its_level_where_both_effects_mix(model, metric, seeds, repetitions):
+    assert crossed_rate(model, seeds, repetitions, metric) <= band(0.05, repetitions)[1]
 
 
 @pytest.mark.parametrize("seeds", [3, 5, 10])
 @pytest.mark.parametrize(("model", "metric"), metrics_of(NO_SEED_EFFECT))
-def test_the_crossed_test_rings_no_more_than_its_level_where_seeds_have_no_effect(model, metric, seeds):
-    assert crossed_rate(model, seeds, metric) <= band(0.05)[1]
+def test_the_crossed_test_rings_no_more_than_its_level_where_seeds_have_no_effect(model, metric, seeds, repetitions):
+    assert crossed_rate(model, seeds, repetitions, metric) <= band(0.05, repetitions)[1]
 
 
 @pytest.mark.parametrize(("model", "seeds"), [("seeds", 5), ("large effects of seeds", 10)])
-def test_bootstrap_intervals_hold_no_difference_in_95_percent_where_seeds_alone_differ(model, seeds):
-    low, top = band(0.05)
-    assert low <= bootstrap_rate(MODELS[model], seeds) <= top
+def test_bootstrap_intervals_hold_no_difference_in_95_percent_where_seeds_alone_differ(model, seeds, repetitions):
+    low, top = band(0.05, repetitions)
+    assert low <= bootstrap_rate(MODELS[model], seeds, repetitions) <= top
 
 
 @pytest.mark.parametrize(("model", "seeds"), [("seeds and examples", 10), ("skewed", 10)])
-def test_bootstrap_intervals_are_never_too_narrow_where_both_effects_mix(model, seeds):
-    assert bootstrap_rate(MODELS[model], seeds) <= band(0.05)[1]
+def test_bootstrap_intervals_are_never_too_narrow_where_both_effects_mix(model, seeds, repetitions):
+    assert bootstrap_rate(MODELS[model], seeds, repetitions) <= band(0.05, repetitions)[1]
 
 
 @pytest.mark.parametrize("model", ["noise", "examples"])
-def test_bootstrap_intervals_are_never_too_narrow_where_seeds_have_no_effect(model):
-    assert bootstrap_rate(MODELS[model], 5) <= band(0.05)[1]
+def test_bootstrap_intervals_are_never_too_narrow_where_seeds_have_no_effect(model, repetitions):
+    assert bootstrap_rate(MODELS[model], 5, repetitions) <= band(0.05, repetitions)[1]
 
 
 @pytest.mark.parametrize("model", ["seeds", "seeds and examples"])
-def test_six_equal_rows_are_told_apart_in_at_most_5_percent_of_tables_of_ten_seeds(model):
-    assert family_rate(MODELS[model], 10, 6) <= band(0.05)[1]
+def test_six_equal_rows_are_told_apart_in_at_most_5_percent_of_tables_of_ten_seeds(model, repetitions):
+    assert family_rate(MODELS[model], 10, 6, repetitions) <= band(0.05, repetitions)[1]
 
 
 @pytest.mark.parametrize("seeds", [3, 5, 10])
 @pytest.mark.parametrize("model", ["noise", "examples"])
-def test_six_equal_rows_are_told_apart_in_at_most_5_percent_where_seeds_have_no_effect(model, seeds):
-    assert family_rate(MODELS[model], seeds, 6) <= band(0.05)[1]
+def test_six_equal_rows_are_told_apart_in_at_most_5_percent_where_seeds_have_no_effect(model, seeds, repetitions):
+    assert family_rate(MODELS[model], seeds, 6, repetitions) <= band(0.05, repetitions)[1]
 
 
 @pytest.mark.parametrize(("rows", "seeds"), [(6, 3), (6, 5), (16, 3), (16, 5), (16, 10)])
-def test_equal_rows_are_told_apart_in_at_most_5_percent_where_both_effects_mix(rows, seeds):
+def test_equal_rows_are_told_apart_in_at_most_5_percent_where_both_effects_mix(rows, seeds, repetitions):
     """Far out, where Holm looks, one number of degrees of freedom for both would ring in up to half of all tables."""
     model = {"of_seed": np.sqrt(0.8 * seeds), "of_example": np.sqrt(12)}
-    assert family_rate(model, seeds, rows) <= band(0.05)[1]
+    assert family_rate(model, seeds, rows, repetitions) <= band(0.05, repetitions)[1]
 
 
 @pytest.mark.parametrize(("rows", "seeds", "examples"), [(6, 3, 287), (16, 3, 287), (16, 5, 287), (16, 3, 1000)])
-def test_equal_rows_are_told_apart_by_accuracy_in_at_most_5_percent_where_few_answers_differ(rows, seeds, examples):
+def test_equal_rows_are_told_apart_by_accuracy_in_at_most_5_percent_where_few_answers_differ(
+    rows, seeds, examples, repetitions
+):
     """Seeds then often differ by the same number of examples, and agree by chance."""
     rng = np.random.default_rng([rows, seeds, examples])
     alarms = 0
-    repetitions = REPETITIONS // 3
+    repetitions //= 3
     for _ in range(repetitions):
         right = (rng.random((seeds, 1, examples)) < 0.5) ^ (rng.random((seeds, rows, examples)) < 0.01)
         made = OutcomeTable(np.zeros(right.shape, np.float32), right)
@@ -144,37 +146,37 @@ def test_equal_rows_are_told_apart_by_accuracy_in_at_most_5_percent_where_few_an
     assert alarms / repetitions <= band(0.05, repetitions)[1]
 
 
-def test_a_t_test_over_means_of_seeds_rings_far_too_often_where_examples_differ_between_rows():
+def test_a_t_test_over_means_of_seeds_rings_far_too_often_where_examples_differ_between_rows(repetitions):
     """All seeds met the same examples: their means agree on what is chance. The reason for the crossed analysis."""
     rng = np.random.default_rng(3)
     alarms = 0
-    for _ in range(REPETITIONS):
+    for _ in range(repetitions):
         means = draw(rng, seeds=5, of_example=2.0).losses.mean(axis=2, dtype=np.float64)
-        alarms += paired_p((means[:, 0] - means[:, 1]).tolist()) < ALPHA
-    assert alarms / REPETITIONS > 0.4
+        alarms += paired_t_p((means[:, 0] - means[:, 1]).tolist()) < ALPHA
+    assert alarms / repetitions > 0.4
 
 
-def test_plain_percentiles_of_the_bootstrap_with_three_seeds_ring_far_too_often():
+def test_plain_percentiles_of_the_bootstrap_with_three_seeds_ring_far_too_often(repetitions):
     rng = np.random.default_rng(4)
     alarms = 0
-    for repetition in range(REPETITIONS):
-        drawn = replicates(draw(rng, seeds=3, of_seed=0.5), "loss", draws=200, random=repetition)[0].drawn
+    for repetition in range(repetitions):
+        drawn = bootstrap_means(draw(rng, seeds=3, of_seed=0.5), "loss", draws=200, random=repetition)[0].drawn
         low, high = np.quantile(drawn[:, 0] - drawn[:, 1], [0.025, 0.975])
         alarms += not low <= 0 <= high
-    assert alarms / REPETITIONS > 0.12
+    assert alarms / repetitions > 0.12
 
 
-def test_friedman_keeps_its_level_over_seeds():
+def test_friedman_keeps_its_level_over_seeds(repetitions):
     rng = np.random.default_rng(5)
-    found = [friedman(rng.normal(size=(10, 6)) + rng.normal(size=(10, 1))) for _ in range(2 * REPETITIONS)]
+    found = [friedman(rng.normal(size=(10, 6)) + rng.normal(size=(10, 1))) for _ in range(2 * repetitions)]
     rate = np.mean([one.p < ALPHA for one in found])
-    assert band(0.04, 2 * REPETITIONS)[0] <= rate <= band(0.05, 2 * REPETITIONS)[1]
+    assert band(0.04, 2 * repetitions)[0] <= rate <= band(0.05, 2 * repetitions)[1]
     apart = np.mean([np.ptp(one.ranks) > one.critical_difference for one in found])
-    assert apart <= band(0.05, 2 * REPETITIONS)[1]
+    assert apart <= band(0.05, 2 * repetitions)[1]
 
 
-def test_friedman_rings_for_the_examples_that_all_seeds_met():
+def test_friedman_rings_for_the_examples_that_all_seeds_met(repetitions):
     """It speaks of other seeds on these examples, not of other examples."""
     rng = np.random.default_rng(6)
-    means = [draw(rng, seeds=10, rows=4, of_example=1.0).losses.mean(axis=2) for _ in range(REPETITIONS)]
+    means = [draw(rng, seeds=10, rows=4, of_example=1.0).losses.mean(axis=2) for _ in range(repetitions)]
     assert np.mean([friedman(one).p < ALPHA for one in means]) > 0.5

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from bln_search.ranking.statistics.intervals import holm, interval_of, paired_p, welch
-from bln_search.ranking.statistics.student_t import quantile, two_sided_p
+from bln_search.ranking.statistics.intervals import holm, paired_t_p, t_interval, welch_interval
+from bln_search.ranking.statistics.student_t import t_quantile, two_sided_p
 
 NUMBERS = st.floats(-1e3, 1e3, allow_nan=False).map(lambda value: round(value, 4))
 
@@ -40,7 +40,7 @@ def test_p_of_an_infinite_t_is_zero(degrees):
 
 @given(st.sampled_from([0.5, 0.9, 0.95, 0.99, 0.999]), st.integers(1, 300))
 def test_quantile_is_scipys(level, degrees):
-    assert quantile(level, degrees) == pytest.approx(stats.t.ppf(0.5 + level / 2, degrees), rel=1e-9)
+    assert t_quantile(level, degrees) == pytest.approx(stats.t.ppf(0.5 + level / 2, degrees), rel=1e-9)
 
 
 @pytest.mark.parametrize(("t", "degrees"), [(math.nan, 3), (1.0, 0), (1.0, -2)])
@@ -51,7 +51,7 @@ def test_what_has_no_p_is_refused(t, degrees):
 
 @given(st.lists(NUMBERS, min_size=2, max_size=12))
 def test_interval_is_scipys(values):
-    made = interval_of(values)
+    made = t_interval(values)
     if np.ptp(values) == 0:
         assert made.half == pytest.approx(0, abs=1e-9)
         return
@@ -60,13 +60,13 @@ def test_interval_is_scipys(values):
 
 
 def test_one_value_has_no_interval():
-    made = interval_of([0.5])
+    made = t_interval([0.5])
     assert (made.mean, made.low, made.high, made.excludes_zero) == (0.5, None, None, False)
 
 
 @given(st.lists(NUMBERS, min_size=2, max_size=8, unique=True), st.lists(NUMBERS, min_size=2, max_size=8, unique=True))
 def test_welch_holds_scipys_interval(first, second):
-    made = welch(first, second)
+    made = welch_interval(first, second)
     wide = stats.ttest_ind(first, second, equal_var=False).confidence_interval(0.95)
     assert made.mean == pytest.approx(np.mean(first) - np.mean(second), abs=1e-9)
     assert made.low <= wide.low + 1e-6 * abs(wide.low) + 1e-9
@@ -76,13 +76,13 @@ def test_welch_holds_scipys_interval(first, second):
 @given(st.lists(NUMBERS, min_size=2, max_size=10, unique=True))
 def test_paired_p_is_scipys(differences):
     expected = stats.ttest_1samp(differences, 0).pvalue
-    assert paired_p(differences) == pytest.approx(expected, rel=1e-6, abs=1e-9)
+    assert paired_t_p(differences) == pytest.approx(expected, rel=1e-6, abs=1e-9)
 
 
 def test_paired_p_of_equal_differences():
-    assert paired_p([0.0, 0.0]) == 1
-    assert paired_p([0.1, 0.1]) == 0
-    assert paired_p([0.1]) is None
+    assert paired_t_p([0.0, 0.0]) == 1
+    assert paired_t_p([0.1, 0.1]) == 0
+    assert paired_t_p([0.1]) is None
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=20))

@@ -14,19 +14,19 @@ from bln_search.core.configuration import InferenceConfiguration, Method, all_co
 from bln_search.core.enums import Split
 from bln_search.core.records import Evaluation, EvaluationKey
 from bln_search.core.states import EvaluationState
-from bln_search.ranking.leaderboard import Scored, rank
+from bln_search.ranking.leaderboard import MissingSeeds, TrialEvaluation, rank
 
 WORDS = [str(c) for c in all_configurations(Method.BLN)]
 
 
 def measured(word, loss, accuracy=0.5, *, seed=0, split=Split.VALIDATION, arm="bln"):
     key = EvaluationKey(InferenceConfiguration(word), None, 25, split)
-    return Scored(arm, seed, Evaluation(key, EvaluationState.MEASURED, 10, loss, accuracy))
+    return TrialEvaluation(arm, seed, Evaluation(key, EvaluationState.MEASURED, 10, loss, accuracy))
 
 
 def without(word, state, *, seed=0, split=Split.VALIDATION):
     key = EvaluationKey(InferenceConfiguration(word), None, 25, split)
-    return Scored("bln", seed, Evaluation(key, state, 0, reason="because"))
+    return TrialEvaluation("bln", seed, Evaluation(key, state, 0, reason="because"))
 
 
 def words(board):
@@ -49,11 +49,11 @@ def test_test_figures_never_decide_unless_asked():
     scored += [measured(w, v, split=Split.TEST) for w, v in (("TTTT", 9.0), ("FFFF", 1.0))]
     board = rank(scored)
     assert words(board) == ["TTTT", "FFFF"]
-    assert board.rows[0].figures[Split.TEST].loss.mean == 9.0
-    assert board.warning is None
+    assert board.rows[0].metrics[Split.TEST].loss.mean == 9.0
+    assert not board.is_ranked_on_test
     on_test = rank(scored, Split.TEST)
     assert words(on_test) == ["FFFF", "TTTT"]
-    assert "optimistic" in on_test.warning
+    assert on_test.is_ranked_on_test
 
 
 @pytest.mark.parametrize("second", [measured("FFFF", 2.0, seed=3), without("FFFF", EvaluationState.DIVERGED, seed=3)])
@@ -66,7 +66,7 @@ def test_the_same_seed_twice_is_refused(second):
 def test_mean_and_deviation_over_seeds():
     losses = [1.0, 1.5, 3.0]
     board = rank([measured("FFFF", loss, seed=seed) for seed, loss in enumerate(losses)])
-    figures = board.rows[0].figures[Split.VALIDATION].loss
+    figures = board.rows[0].metrics[Split.VALIDATION].loss
     assert figures.mean == pytest.approx(statistics.mean(losses))
     assert figures.deviation == pytest.approx(statistics.stdev(losses))
     assert board.rows[0].seeds == 3
@@ -76,7 +76,7 @@ def test_a_row_that_lacks_seeds_is_not_ranked_however_good_it_looks():
     scored = [measured("TTTT", 0.1)] + [measured("FFFF", 1.0, seed=seed) for seed in range(3)]
     board = rank(scored)
     assert [(str(row.configuration), row.rank) for row in board.rows] == [("FFFF", 1), ("TTTT", None)]
-    assert board.rows[1].reason == "evaluated on validation under 1 of 3 seeds"
+    assert board.rows[1].missing_seeds == MissingSeeds(Split.VALIDATION, evaluated=1, required=3)
     assert rank(scored, seeds=5).best is None
 
 
@@ -84,7 +84,7 @@ def test_what_happens_on_test_has_no_say_in_the_order():
     scored = [measured("TTTT", 1.0), measured("FFFF", 2.0), measured("FFFF", 2.0, split=Split.TEST)]
     board = rank([*scored, without("TTTT", EvaluationState.DIVERGED, split=Split.TEST)])
     assert [(str(row.configuration), row.rank) for row in board.rows] == [("TTTT", 1), ("FFFF", 2)]
-    assert Split.TEST not in board.rows[0].figures
+    assert Split.TEST not in board.rows[0].metrics
 
 
 def test_a_row_without_the_deciding_split_is_not_first():
@@ -93,7 +93,7 @@ def test_a_row_without_the_deciding_split_is_not_first():
 
 
 def test_one_seed_has_no_deviation():
-    assert rank([measured("FFFF", 1.0)]).rows[0].figures[Split.VALIDATION].loss.deviation is None
+    assert rank([measured("FFFF", 1.0)]).rows[0].metrics[Split.VALIDATION].loss.deviation is None
 
 
 @pytest.mark.parametrize("state", [EvaluationState.UNDEFINED, EvaluationState.DIVERGED])
@@ -102,7 +102,7 @@ def test_a_row_without_a_figure_under_any_seed_stands_last_without_a_rank(state)
     assert words(board) == ["FFFF", "TTTT"]
     assert board.rows[1].rank is None
     assert board.rows[1].reason == "because"
-    assert board.rows[1].figures == {}
+    assert board.rows[1].metrics == {}
 
 
 def test_undefined_stands_behind_diverged():
@@ -130,7 +130,7 @@ def test_the_order_is_a_law_and_does_not_depend_on_the_order_of_arrival(figures,
     assert sorted(words(board)) == sorted(figures)
     ranked = [row for row in board.rows if row.rank]
     assert ranked == list(board.rows[: len(ranked)])
-    pairs = [(row.figures[Split.VALIDATION].loss.mean, -row.figures[Split.VALIDATION].accuracy.mean) for row in ranked]
+    pairs = [(row.metrics[Split.VALIDATION].loss.mean, -row.metrics[Split.VALIDATION].accuracy.mean) for row in ranked]
     assert pairs == sorted(pairs)
 
 

@@ -24,7 +24,7 @@ from tests.release.environments import (
     present_packages,
 )
 
-pytestmark = pytest.mark.xdist_group("packages")  # built once
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("packages")]  # built once
 WHEEL = f"bln_search-{VERSION}-py3-none-any.whl"
 SOURCE = f"bln_search-{VERSION}.tar.gz"
 HEAVY = {"torch", "ray", "optuna", "scipy", "sklearn", "pyarrow", "onnx"}

@@ -13,7 +13,7 @@ from bln_search.core.version import VERSION
 from bln_search.settings import Settings
 from bln_search.storage.ledger import open_ledger
 from service.app import make_app, make_context
-from service.export_openapi import document
+from service.export_openapi import openapi_json
 from tests.conftest import ROOT
 from tests.end_to_end.commands import call
 
@@ -47,7 +47,7 @@ def test_the_service_says_it(home):
 
 def test_the_committed_description_of_the_api_says_it():
     assert json.loads((ROOT / "openapi.json").read_text(encoding="utf-8"))["info"]["version"] == VERSION
-    assert json.loads(document())["info"]["version"] == VERSION
+    assert json.loads(openapi_json())["info"]["version"] == VERSION
 
 
 def test_the_changelog_has_a_heading_for_it_or_for_what_is_not_released():

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from bln_search.core.records import CheckpointRecord
 from bln_search.core.states import StudyState, TrialState
 from bln_search.specs import parse_study
-from bln_search.storage.queries import StudySummary, TrialSummary
+from bln_search.specs.records import StudyRecord, TrialRecord
 
 TEXT = """
 name: small
@@ -24,10 +24,10 @@ START = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
 def study(title="a title", more=""):
     spec = parse_study(TEXT.format(title=json.dumps(title)) + more)
-    return StudySummary(1, spec.name, StudyState.COMPLETE, START, None, {}, spec, 4)
+    return StudyRecord(1, spec.name, StudyState.COMPLETE, START, None, {}, spec, 4)
 
 
-def trial(number, seed=0, arm="bln", state=TrialState.FINISHED, reason=None, point="", **origin):
+def trial(number, seed=0, arm="bln", state=TrialState.FINISHED, reason=None, point=None, **origin):
     kept = CheckpointRecord(f"{number}.safetensors", f"{number:064x}", 3, "FFFF", 0.25, {"torch": "2.13", **origin})
     checkpoint = kept if state is TrialState.FINISHED else None
-    return TrialSummary(number, arm, "bln", seed, "", state, reason, checkpoint, point)
+    return TrialRecord(number, number, arm, "bln", seed, point, state, reason, checkpoint)

@@ -11,9 +11,9 @@ import pytest
 
 from bln_search.core.configuration import InferenceConfiguration, Method, all_configurations
 from bln_search.core.enums import PopulationEstimate
-from bln_search.core.records import Drift
+from bln_search.core.records import Drift, RowKey
 from bln_search.ranking.grouping import Condition
-from bln_search.ranking.statistics.importance import importances
+from bln_search.ranking.statistics.importance import parameter_importance
 from bln_search.reports.charts.conditions import best_points, point_results
 from bln_search.reports.charts.configurations import effects_chart, heat_map, rank_chart
 from bln_search.reports.charts.curves import ERROR, TrialCurve, curves_chart
@@ -131,7 +131,7 @@ def test_one_trial_that_went_wrong_does_not_flatten_the_others():
     wrong = TrialCurve("bln", "x", 9, curve(0, 1, loss=1e18).epochs)
     chart = curves_chart([*(curve(seed) for seed in range(9)), wrong], 10)
     assert chart.figure["layout"]["yaxis"]["range"][1] < 10
-    assert "are outside" in chart.about
+    assert "are not shown" in chart.about
 
 
 def test_a_curve_with_a_loss_that_is_not_a_number_is_drawn_as_far_as_it_goes():
@@ -149,7 +149,7 @@ def test_a_point_that_diverged_under_some_seeds_is_not_the_best():
     good, lucky = ({"training.learning_rate": rate} for rate in (0.01, 1.0))
     word = WORDS[0]
     by_point = {json.dumps(good): {0: 0.30, 1: 0.31, 2: 0.32}, json.dumps(lucky): {0: 0.2}}
-    losses = {("bn", point, word, None, 25): values for point, values in by_point.items()}
+    losses = {RowKey("bn", point, word, None, 25): values for point, values in by_point.items()}
     assert [one.loss for one in point_results(losses, {})] == [pytest.approx(0.31)]
     conditions = {Condition("bn", point, None, 25): {word: values} for point, values in by_point.items()}
     assert [one.point for one in best_points(conditions)] == [json.dumps(good)]
@@ -169,12 +169,12 @@ def test_importance_is_the_analysis_of_variance():
     values = [("abc".index(point["kind"]) + float(RNG.normal())) for point in names]
     groups = ([v for p, v in zip(names, values, strict=True) if p["kind"] == kind] for kind in "abc")
     f = stats.f_oneway(*groups).statistic
-    assert importances(names, values)["kind"] == pytest.approx(max(0, 2 * (f - 1) / (2 * f + 27)))
+    assert parameter_importance(names, values)["kind"] == pytest.approx(max(0, 2 * (f - 1) / (2 * f + 27)))
 
 
 def test_importance_finds_the_parameter_that_matters():
     made = [{"good": float(RNG.random()), "idle": float(RNG.random())} for _ in range(60)]
-    found = importances(made, [point["good"] ** 2 for point in made])
+    found = parameter_importance(made, [point["good"] ** 2 for point in made])
     assert list(found) == ["good", "idle"]
     assert found["good"] > 0.7
     assert found["idle"] < 0.2

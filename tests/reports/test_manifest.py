@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from bln_search.core.states import TrialState
-from bln_search.reports.environment_info import git_revision, this_machine
+from bln_search.reports.environment_info import environment_info, git_revision
 from bln_search.reports.manifest import manifest, manifest_json
 from tests.reports.studies import START, study, trial
 
@@ -77,4 +77,4 @@ def test_the_revision_is_that_of_the_checkout_and_of_no_other(tmp_path, monkeypa
 def test_versions_are_of_what_is_installed():
     import numpy as np
 
-    assert this_machine()["packages"]["numpy"] == np.__version__
+    assert environment_info()["packages"]["numpy"] == np.__version__

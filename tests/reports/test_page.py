@@ -14,12 +14,12 @@ from bln_search.core.configuration import Method, all_configurations
 from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.records import Drift, Evaluation, EvaluationKey
 from bln_search.core.states import EvaluationState, TrialState
-from bln_search.ranking.leaderboard import Scored
+from bln_search.ranking.leaderboard import TrialEvaluation
 from bln_search.reports.charts.chart import Chart
 from bln_search.reports.charts.curves import TrialCurve
 from bln_search.reports.manifest import manifest
-from bln_search.reports.page import SECTIONS, Material, Section
-from bln_search.reports.page.blocks import MOST_ROWS, Paragraph, Picture
+from bln_search.reports.page import SECTIONS, ReportContext, Section
+from bln_search.reports.page.blocks import MAX_TABLE_ROWS, Paragraph, Picture
 from bln_search.reports.page.html import study_page
 from bln_search.reports.page.specification import spec_yaml
 from bln_search.specs import parse_study
@@ -82,15 +82,15 @@ def scored(seeds=2, points=("",)):
                     estimate = PopulationEstimate.FROZEN if word.uses_population else None
                     key = EvaluationKey(word, estimate, 25, split)
                     loss = float(RNG.random()) + place
-                    yield Scored("bln", seed, Evaluation(key, EvaluationState.MEASURED, 10, loss, 0.5), point)
+                    yield TrialEvaluation("bln", seed, Evaluation(key, EvaluationState.MEASURED, 10, loss, 0.5), point)
 
 
-def material(trials=None, found=None, notes="", **more):
+def report_context(trials=None, found=None, notes="", **more):
     found = found or study()
     trials = [trial(n, n) for n in (0, 1)] if trials is None else trials
     written = manifest(found, trials, machine={"bln_search": "1"}, schema=None, now=START)
-    results = more.pop("scored", None)
-    return Material(found, list(scored()) if results is None else results, trials, written, notes=notes, **more)
+    results = more.pop("evaluations", None)
+    return ReportContext(found, list(scored()) if results is None else results, trials, written, notes=notes, **more)
 
 
 def rich():
@@ -99,7 +99,7 @@ def rich():
     epochs = [{"epoch": n, **dict.fromkeys(names, 1 / n)} for n in (1, 2)]
     drifts = {"bln": {0: [Drift("0", "E_B", "frozen", 0.1, 0.0)]}}
     curves = [TrialCurve("bln", "", seed, epochs) for seed in (0, 1)]
-    return material(curves=curves, drifts=drifts)
+    return report_context(curves=curves, drifts=drifts)
 
 
 @pytest.fixture(scope="module")
@@ -108,13 +108,13 @@ def page():
 
 
 def test_every_part_is_there_once(page):
-    for part in ("leaderboard", "asked", "charts", "layers", "trials", "manifest", "again"):
+    for part in ("leaderboard", "specification", "charts", "drift", "trials", "manifest", "reproduce"):
         assert page.ids.count(part) == 1
     assert max(Counter(page.ids).values()) == 1
     assert page.tags["h1"] == 1
     assert page.tags["table"] == page.tags["caption"]
     assert len(page.figures()) == 5
-    assert {address for address in page.addresses if address.startswith("#")} >= {"#leaderboard", "#again"}
+    assert {address for address in page.addresses if address.startswith("#")} >= {"#leaderboard", "#reproduce"}
 
 
 def test_nothing_comes_from_elsewhere(page):
@@ -130,15 +130,15 @@ def test_the_table_has_intervals_ranks_and_ties(page):
     ours = rich().board.rows
     assert re.search(r"0\.\d+ ± 0?\.?\d+", page.text)
     assert f"{len(ours)} rows, ranked by mean validation loss" in page.text
-    assert "share the first place" in page.text
+    assert "No significant difference among the first" in page.text
 
 
 def test_hostile_texts_are_text():
     wrong = [trial(1, state=TrialState.FAILED, reason=HOSTILE), trial(2)]
     points = tuple(json.dumps({"training.note": f"{HOSTILE}{n}"}) for n in range(2))
-    given = material(wrong, study(title=HOSTILE), notes=HOSTILE, scored=list(scored(points=points)))
+    given = report_context(wrong, study(title=HOSTILE), notes=HOSTILE, evaluations=list(scored(points=points)))
     text = study_page(given)
-    plain = Read(study_page(material(wrong, scored=list(scored(points=points)))))
+    plain = Read(study_page(report_context(wrong, evaluations=list(scored(points=points)))))
     read = Read(text)
     assert read.text.count(HOSTILE) >= 4  # title, notes, reason, points
     assert read.tags["img"] == 0
@@ -149,13 +149,13 @@ def test_hostile_texts_are_text():
 
 def test_the_order_on_test_wears_its_warning(page):
     on_test = study(more="ranking: {split: test}")
-    assert "optimistic" in Read(study_page(material(found=on_test))).text
+    assert "optimistic" in Read(study_page(report_context(found=on_test))).text
     assert "optimistic" not in page.text
 
 
 def test_a_study_without_results_has_a_page():
-    read = Read(study_page(material([], scored=[])))
-    assert "Nothing is measured yet." in read.text
+    read = Read(study_page(report_context([], evaluations=[])))
+    assert "There are no results yet." in read.text
     assert read.figures() == []
     assert sum(len(text) for _, text in read.scripts) < 10_000, "no charts, no Plotly"
 
@@ -174,11 +174,11 @@ def test_the_study_file_on_the_page_is_the_same_study(more):
 def test_a_large_study_is_cut_and_says_so():
     trials = [trial(n, n) for n in range(12_600)]
     points = tuple(json.dumps({"training.learning_rate": n}) for n in range(200))
-    text = study_page(material(trials, scored=list(scored(1, points))))
+    text = study_page(report_context(trials, evaluations=list(scored(1, points))))
     read = Read(text)
-    assert f"The first {MOST_ROWS:,} of {16 * 200:,} rows are shown." in read.text
-    assert f"The first {MOST_ROWS:,} of 12,600 rows are shown." in read.text
-    assert f"The first {MOST_ROWS:,} of 12,600 trials stand below." in read.text
+    assert f"The first {MAX_TABLE_ROWS:,} of {16 * 200:,} rows are shown." in read.text
+    assert f"The first {MAX_TABLE_ROWS:,} of 12,600 rows are shown." in read.text
+    assert f"The first {MAX_TABLE_ROWS:,} of 12,600 trials are shown." in read.text
     assert len(text) < 8_000_000
 
 
@@ -187,7 +187,7 @@ def test_another_section_is_a_function():
         "Mine", "It is mine.", {"data": [], "layout": {"title": {"text": "</script>"}}}, [{"a": 1, "b": None}]
     )
 
-    def mine(given: Material) -> Section:
+    def mine(given: ReportContext) -> Section:
         return Section("mine", "My <section>", [Paragraph(f"{len(given.trials)} trials & more"), Picture(drawn)])
 
     read = Read(study_page(rich(), (*SECTIONS, mine, lambda _: None)))

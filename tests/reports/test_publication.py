@@ -12,7 +12,7 @@ from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.records import Evaluation, EvaluationKey
 from bln_search.core.states import EvaluationState
-from bln_search.ranking.leaderboard import Leaderboard, Scored, rank
+from bln_search.ranking.leaderboard import Leaderboard, TrialEvaluation, rank
 from bln_search.reports.publication import leaderboard_latex, leaderboard_markdown
 from tests.reports.test_reports import board as make_board
 
@@ -60,7 +60,7 @@ def wild_board():
                 one = Evaluation.undefined(key, "m/(m-1) has no value for m = 1")
             else:
                 one = Evaluation(key, EvaluationState.MEASURED, 10, 0.5, 0.5)
-            scored.append(Scored(arm, 0, one, f'{{"training.note": {_json(SPECIAL)}}}'))
+            scored.append(TrialEvaluation(arm, 0, one, f'{{"training.note": {_json(SPECIAL)}}}'))
     return rank(scored)
 
 
@@ -104,7 +104,7 @@ def test_a_table_ranked_on_test_says_so():
 
 
 def test_a_name_of_several_lines_stays_in_its_row():
-    scored = [Scored("bln", 0, _measured(), '{"training.note": "one\\ntwo | three"}')]
+    scored = [TrialEvaluation("bln", 0, _measured(), '{"training.note": "one\\ntwo | three"}')]
     rows = [line for line in leaderboard_markdown(rank(scored)).splitlines() if line.startswith("| 1 ")]
     assert rows[0].split(" | ")[1] == r"note=one two \| three"
 

@@ -12,10 +12,10 @@ from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.records import Evaluation, EvaluationKey
 from bln_search.core.states import EvaluationState
-from bln_search.ranking.leaderboard import Scored, rank
+from bln_search.ranking.leaderboard import TrialEvaluation, rank
 from bln_search.reports import leaderboard_csv, leaderboard_json, leaderboard_table
 from bln_search.reports.export import COLUMNS
-from bln_search.reports.table import compact_table, reasons
+from bln_search.reports.terminal.leaderboard import compact_table, unranked_reasons
 
 
 def board(on=Split.VALIDATION):
@@ -30,7 +30,7 @@ def board(on=Split.VALIDATION):
                     if loss is None
                     else Evaluation(key, EvaluationState.MEASURED, 10, loss + seed / 8, 0.5)
                 )
-                scored.append(Scored("bln", seed, result))
+                scored.append(TrialEvaluation("bln", seed, result))
     return rank(scored, on)
 
 
@@ -45,7 +45,7 @@ def test_the_table_shows_figures_spread_and_reasons():
     assert "0.3125 ± 0.0884" in shown
     assert "50.00" in shown
     assert "undefined" in shown
-    assert reasons(board()) == ["no rank for FTFF: undefined: no value, as m = 1"]
+    assert unranked_reasons(board()) == ["no rank for FTFF: undefined: no value, as m = 1"]
 
 
 def test_a_narrow_terminal_gets_a_table_it_can_hold():

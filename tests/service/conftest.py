@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from copy import copy
+from functools import cache
+
 import numpy as np
 import pytest
 from fastapi.testclient import TestClient
+from starlette.datastructures import State
 
 from bln_search.core.configuration import Method, all_configurations
 from bln_search.core.enums import PopulationEstimate, Scope, Split
 from bln_search.core.records import CheckpointRecord, EpochRecord, Evaluation, EvaluationKey, Outcomes
 from bln_search.settings import Settings
 from bln_search.specs import parse_study
-from bln_search.storage.access import create_token
 from bln_search.storage.ledger import open_ledger
-from bln_search.storage.queue import Queue
 from service.app import make_app, make_context
+from service.middleware import RequestMiddleware
 
 
 def study(name="study", seeds=(0, 1), arms="[{method: bln}]", epochs=2):
@@ -53,14 +56,28 @@ def evaluations(seed, batch_size=25):
 
 def finish_trial(ledger, trial, worker="host/1/0"):
     """As a worker would write it down."""
-    token = ledger.claim(trial.id, worker)
+    token = ledger.attempts.claim_trial(trial.id, worker)
     epochs = [EpochRecord(epoch, 0.5, 0.6, 0.7 - epoch / 10, 0.8, 0.01) for epoch in (1, 2)]
-    ledger.record_epochs(token, epochs)
+    ledger.attempts.record_epochs(token, epochs)
     digest = f"{trial.id:064x}"
-    ledger.record_checkpoint(
+    ledger.attempts.record_checkpoint(
         token, CheckpointRecord(f"{digest[-32:]}.safetensors", digest, 2, "FFFF", 0.5, {"seed": 0})
     )
-    ledger.record_evaluations(token, evaluations(trial.spec.seed))
+    ledger.attempts.finish_trial(token, evaluations(trial.spec.seed))
+
+
+@cache
+def application():
+    """The application without a context: its routes are built once in a process, which takes a tenth of a second."""
+    return make_app(None)
+
+
+def application_of(context):
+    """The same for a context, as `make_app` would make it; to be changed by nobody, as it shares its routes."""
+    app = copy(application())
+    app.state, app.user_middleware, app.middleware_stack = State({"context": context}), [], None
+    app.add_middleware(RequestMiddleware, context=context)
+    return app
 
 
 class World:
@@ -70,11 +87,11 @@ class World:
         self.home = home
         self.settings = Settings(home=home, hosts=("testserver",), free_bytes=0, database=database)
         self.ledger = open_ledger(self.settings.database_url)
-        self.queue = Queue(self.ledger)
+        self.queue = self.ledger.queue
         self.context = make_context(self.settings, self.ledger)
-        self.app = make_app(self.context)
+        self.app = application_of(self.context)
         self.secrets = {
-            (account, scope): create_token(self.ledger.engine, account, scope)[0]
+            (account, scope): self.ledger.tokens.create(account, scope)[0]
             for account, scope in (
                 ("ada", Scope.READ),
                 ("ada", Scope.WRITE),
@@ -95,10 +112,10 @@ class World:
     def complete(self, name="done", account="ada", **how):
         """A study with all its results."""
         study_id = self.queue.submit(study(name, **how), account).study_id
-        self.ledger.start_study(study_id, lambda _: True, "host/1/0")
-        for trial in self.ledger.open_trials(study_id):
+        self.ledger.studies.start(study_id, lambda _: True, "host/1/0")
+        for trial in self.ledger.trials.list_open(study_id):
             finish_trial(self.ledger, trial)
-        self.ledger.end_study(study_id, runner="host/1/0")
+        self.ledger.studies.finish(study_id, runner="host/1/0")
         return study_id
 
     def close(self):

@@ -10,8 +10,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from bln_search.core.enums import Scope
-from bln_search.storage.access import create_token
-from service.openapi import describe
+from service.openapi import openapi_document
 from service.security import COOKIE
 from tests.service.conftest import body, study
 
@@ -57,7 +56,7 @@ BODIES = {
 def operations(app):
     return [
         (one["operationId"], method.upper(), path)
-        for path, methods in describe(app)["paths"].items()
+        for path, methods in openapi_document(app)["paths"].items()
         for method, one in methods.items()
     ]
 
@@ -88,7 +87,7 @@ def test_without_a_token_only_what_tells_nothing(world):
 @pytest.mark.parametrize("how", ["revoked", "expired"])
 def test_a_token_that_has_ended_opens_nothing(world, how):
     expires = datetime.now(UTC) - timedelta(seconds=1) if how == "expired" else None
-    secret, info = create_token(world.ledger.engine, "ada", Scope.WRITE, expires_at=expires)
+    secret, info = world.ledger.tokens.create("ada", Scope.WRITE, expires_at=expires)
     if how == "revoked":
         assert world.client("ada").delete(f"/api/v1/tokens/{info.id}").status_code == 204
     answer = world.client(None).get("/api/v1/studies", headers={"Authorization": f"Bearer {secret}"})
@@ -159,7 +158,7 @@ def test_tokens_come_in_pages_newest_first(world):
 
 def test_the_page_of_tokens_leads_to_the_older_ones(world):
     for number in range(30):
-        create_token(world.ledger.engine, "ada", Scope.READ, f"number {number}")
+        world.ledger.tokens.create("ada", Scope.READ, f"number {number}")
     client = world.client()
     first = client.get("/tokens").text
     assert "number 29<" in first
@@ -172,7 +171,7 @@ def test_the_page_of_tokens_leads_to_the_older_ones(world):
 
 
 def test_a_priority_above_others_is_for_admins(world):
-    study_id = world.queue.submit(study(), "ada").study_id
+    study_id = world.ledger.queue.submit(study(), "ada").study_id
     path = f"/api/v1/studies/{study_id}"
     assert world.client().patch(path, json={"priority": 1}).status_code == 403
     assert world.client().patch(path, json={"priority": -1}).json()["priority"] == -1
@@ -272,7 +271,7 @@ def test_headers_keep_browsers_safe_and_other_sites_out(world):
 
 
 def test_guessing_tokens_is_slow(world):
-    world.context.rates.most = 600
+    world.context.rate_limiter.max_per_minute = 600
     answers = [
         world.client(None, Authorization=f"Bearer bln_{number}").get("/api/v1/studies").status_code
         for number in range(12)
@@ -283,10 +282,10 @@ def test_guessing_tokens_is_slow(world):
 
 
 def test_a_token_ends_no_wider_one_and_makes_none_that_outlives_it(world):
-    wide, info = create_token(world.ledger.engine, "ada", Scope.ADMIN)
+    wide, info = world.ledger.tokens.create("ada", Scope.ADMIN)
     assert world.client().delete(f"/api/v1/tokens/{info.id}").status_code == 404
     soon = datetime.now(UTC) + timedelta(days=1)
-    short, _ = create_token(world.ledger.engine, "ada", Scope.WRITE, expires_at=soon)
+    short, _ = world.ledger.tokens.create("ada", Scope.WRITE, expires_at=soon)
     made = world.client(None, Authorization=f"Bearer {short}").post("/api/v1/tokens", json={"days": 30}).json()
     assert datetime.fromisoformat(made["expires_at"]) == soon
     assert world.client(None, Authorization=f"Bearer {wide}").get("/api/v1/studies").status_code == 200
@@ -317,7 +316,7 @@ def test_the_link_of_the_first_start_leads_to_a_page_that_works_from_here_alone(
 
 def test_a_token_made_in_a_browser_lasts_as_that_behind_the_session(world):
     for behind, longest in ((None, None), (datetime.now(UTC) + timedelta(days=30), 30)):
-        secret = create_token(world.ledger.engine, "root", Scope.ADMIN, expires_at=behind)[0]
+        secret = world.ledger.tokens.create("root", Scope.ADMIN, expires_at=behind)[0]
         browser = world.client(None, Origin="http://testserver")
         browser.post("/api/v1/session", json={"token": secret})
         lasting = browser.post("/api/v1/tokens", json={"scope": "write"}).json()

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from bln_search.core.enums import ProbeKind, Scope
-from bln_search.storage.analyses import keep_analysis, results_of
-from bln_search.storage.trained import trained_trials
-from bln_search.worker.analysis import analyze
+from bln_search.reports.sentences.recommendation import recommendation_text
+from bln_search.worker.analysis import compute_analysis
 from tests.contracts.test_analyses import keep, probe
 
 NAMES = ("variance", "differences", "critical-difference", "batch-sizes", "epochs", "company", "latencies")
@@ -17,7 +16,7 @@ NAMES = ("variance", "differences", "critical-difference", "batch-sizes", "epoch
 def analysed(world):
     """A complete study with three seeds that was analysed."""
     study_id = world.complete(seeds=(0, 1, 2))
-    return study_id, analyze(world.ledger, study_id, None)
+    return study_id, compute_analysis(world.ledger, study_id, None)
 
 
 def test_until_a_worker_has_worked_it_out_there_is_none(world, client):
@@ -46,8 +45,8 @@ def test_a_new_analysis_of_the_same_results_is_seen_at_once(world, client, analy
     address = f"/api/v1/studies/{study_id}/analysis"
     before = client.get(address).headers["etag"]
     other = made.model_copy(update={"reason": "anew"})
-    results = results_of(world.ledger.engine, study_id)
-    keep_analysis(world.ledger.engine, study_id, results, other, world.ledger.clock())
+    results = world.ledger.analyses.count_results(study_id)
+    world.ledger.analyses.save(study_id, results, other)
     answer = client.get(address, headers={"If-None-Match": before})
     assert answer.status_code == 200
     assert answer.json()["analysis"]["reason"] == "anew"
@@ -56,7 +55,7 @@ def test_a_new_analysis_of_the_same_results_is_seen_at_once(world, client, analy
 def test_the_leaderboard_shows_groups_ranks_and_the_recommendation(world, analysed):
     study_id, made = analysed
     page = world.client("root", Scope.ADMIN, Accept="text/html").get(f"/studies/{study_id}/leaderboard").text
-    assert made.recommendation.words.split(". ")[0] in page
+    assert recommendation_text(made.recommendation).split(". ")[0] in page
     assert page.count("<td>a</td>") == sum(row.letters == "a" for row in made.comparison.rows)
     first = made.comparison.rows[0]
     assert f"{first.lowest_rank}–{first.highest_rank}" in page
@@ -67,13 +66,13 @@ def test_the_leaderboard_shows_groups_ranks_and_the_recommendation(world, analys
 def test_charts_are_drawn_from_what_was_worked_out_and_probed(world, analysed):
     study_id, _ = analysed
     root = world.client("root", Scope.ADMIN, Accept="text/html")
-    drawn = {name: root.get(f"/studies/{study_id}/charts/{name}.json").json() for name in NAMES}
-    assert {name for name, one in drawn.items() if one["figure"]} == {
+    chart_response = {name: root.get(f"/studies/{study_id}/charts/{name}.json").json() for name in NAMES}
+    assert {name for name, one in chart_response.items() if one["figure"]} == {
         "differences",
         "critical-difference",
     }  # the design lacks TTTT
-    assert "bln-search probe" in drawn["batch-sizes"]["about"]
-    for trial in trained_trials(world.ledger.engine, study_id):
+    assert "bln-search probe" in chart_response["batch-sizes"]["about"]
+    for trial in world.ledger.trials.list_trained(study_id):
         sizes = [probe(batch_size=size, word=word) for size in (1, 4) for word in ("TTFF", "FFFF")]
         epochs = [probe(ProbeKind.EPOCH, batch_size=25, epoch=epoch) for epoch in (1, 2)]
         company = [probe(ProbeKind.RESHUFFLED, batch_size=25, flips=0.5, deviation=0.1)]
@@ -85,7 +84,7 @@ def test_charts_are_drawn_from_what_was_worked_out_and_probed(world, analysed):
 
 def test_probes_are_listed_page_by_page_and_only_for_who_may_see_the_study(world, client, analysed):
     study_id, _ = analysed
-    trial = trained_trials(world.ledger.engine, study_id)[0]
+    trial = world.ledger.trials.list_trained(study_id)[0]
     keep(world.ledger, trial, *(probe(batch_size=size) for size in range(1, 6)))
     address = f"/api/v1/studies/{study_id}/probes"
     seen, cursor = [], None

@@ -8,8 +8,8 @@ import pytest
 
 from bln_search.core.enums import LayerSearch, Scope
 from bln_search.ranking.analysis import Analysis
-from bln_search.storage.analyses import keep_analysis, results_of
-from tests.ranking.layers import REASON, layer_result
+from bln_search.reports.sentences.per_layer import per_layer_sentences
+from tests.ranking.layers import REASON, per_layer_result
 from tests.service.test_pages import HTML
 
 
@@ -19,8 +19,7 @@ def searched(world):
 
     def _keep(*found, name="done"):
         study_id = world.complete(name)
-        engine = world.ledger.engine
-        keep_analysis(engine, study_id, results_of(engine, study_id), Analysis(layers=found), world.ledger.clock())
+        world.ledger.analyses.save(study_id, world.ledger.analyses.count_results(study_id), Analysis(layers=found))
         return study_id
 
     return _keep
@@ -41,13 +40,13 @@ def test_there_are_none_before_the_analysis_nor_where_nothing_was_searched(world
 
 
 def test_the_answer_is_what_was_kept_with_its_sentences(world, client, searched):
-    kept = layer_result(left_out={"TTTT": REASON})
+    kept = per_layer_result(excluded={"TTTT": REASON})
     address = f"/api/v1/studies/{searched(kept)}/layers"
     answer = client.get(address)
     (found,) = answer.json()["layers"]
     assert found["result"] == kept.model_dump(mode="json")
-    assert found["words"][0].startswith("Per-layer is better by 0.0120")
-    assert found["left_out"] == [f"Left out in all 4 choices: TTTT ({REASON})."]
+    assert found["words"] == per_layer_sentences(kept)
+    assert found["left_out"] == [f"Excluded in all 4 choices: TTTT ({REASON})."]
     again = client.get(address, headers={"If-None-Match": answer.headers["etag"]})
     assert (again.status_code, again.content) == (304, b"")
     assert world.client("bob").get(address).status_code == 404
@@ -55,19 +54,18 @@ def test_the_answer_is_what_was_kept_with_its_sentences(world, client, searched)
 
 
 def test_another_result_has_another_tag(world, client, searched):
-    study_id = searched(layer_result())
+    study_id = searched(per_layer_result())
     address = f"/api/v1/studies/{study_id}/layers"
     before = client.get(address).headers["etag"]
-    engine = world.ledger.engine
-    other = Analysis(layers=(layer_result(marginal=False),))
-    keep_analysis(engine, study_id, results_of(engine, study_id), other, world.ledger.clock())
+    other = Analysis(layers=(per_layer_result(marginal=False),))
+    world.ledger.analyses.save(study_id, world.ledger.analyses.count_results(study_id), other)
     answer = client.get(address, headers={"If-None-Match": before})
     assert answer.status_code == 200
     assert answer.json()["layers"][0]["result"]["marginal"] is False
 
 
 def test_the_page_is_linked_only_where_there_is_something(searched, root):
-    without, study_id = searched(name="without"), searched(layer_result())
+    without, study_id = searched(name="without"), searched(per_layer_result())
     for number, there in ((without, 0), (study_id, 1)):
         for part in ("", "/leaderboard", "/charts"):
             text = root.get(f"/studies/{number}{part}").text
@@ -75,35 +73,35 @@ def test_the_page_is_linked_only_where_there_is_something(searched, root):
     for path in ("/layers", "/layers/switches.json", "/layers/switches.csv"):
         answer = root.get(f"/studies/{without}{path}")
         assert answer.status_code == 404
-        assert "per-layer configuration of this study is worked out" in answer.text
+        assert "per-layer search" in answer.text
 
 
 def test_the_page_shows_everything_of_one_search(searched, root):
-    study_id = searched(layer_result(left_out={"TTTT": REASON}))
+    study_id = searched(per_layer_result(excluded={"TTTT": REASON}))
     answer = root.get(f"/studies/{study_id}/layers")
     text = answer.text
     assert answer.status_code == 200
     assert f'<a href="/studies/{study_id}/layers" aria-current="page">Per layer</a>' in text
-    assert "Per-layer is better by 0.0120 [0.0040, 0.0200] nats" in text
+    assert "significantly better by 0.0120 [0.0040, 0.0200] nats" in text
     assert '<th scope="col" class="word">norm3</th>' in text
     assert text.count('<td class="word">FFFF</td>') >= 30
     assert "best uniform" in text
     assert "-0.030 ± 0.015 •" in text
-    assert f"<li>Left out in all 4 choices: TTTT ({REASON}).</li>" in text
+    assert f"<li>Excluded in all 4 choices: TTTT ({REASON}).</li>" in text
     assert "style=" not in text
     assert 'name="result"' not in text  # there is one
-    drawn = root.get(f"/studies/{study_id}/layers/switches.json").json()
-    assert drawn["figure"]["data"][0]["type"] == "heatmap"
+    chart_response = root.get(f"/studies/{study_id}/layers/switches.json").json()
+    assert chart_response["figure"]["data"][0]["type"] == "heatmap"
     assert root.get(f"/studies/{study_id}/layers/switches.csv").text.count("\n") == 17
-    assert root.get(f"/studies/{study_id}/charts/per-layer.json").json()["figure"] == drawn["figure"]
+    assert root.get(f"/studies/{study_id}/charts/per-layer.json").json()["figure"] == chart_response["figure"]
 
 
 def test_a_deep_network_and_one_without_networks_have_a_page(searched, root):
-    deep = layer_result(56, search=LayerSearch.BEAM, marginal=False, rows=100)
+    deep = per_layer_result(56, search=LayerSearch.BEAM, marginal=False, rows=100)
     text = root.get(f"/studies/{searched(deep, name='deep')}/layers").text
     assert "around the best configuration" in text
     assert '<th scope="col" class="word">norm55</th>' in text
-    empty = searched(layer_result(networks=0, unfinished=(0, 1)), name="empty")
+    empty = searched(per_layer_result(networks=0, unfinished=(0, 1)), name="empty")
     text = root.get(f"/studies/{empty}/layers").text
     assert "No network is searched yet." in text
     assert "<table" not in text
@@ -113,7 +111,7 @@ def test_a_deep_network_and_one_without_networks_have_a_page(searched, root):
 
 def test_arms_and_points_are_chosen_by_the_address(searched, root):
     points = [json.dumps({"arm.lambda": n / 10}) for n in range(2)]
-    study_id = searched(*(layer_result(n + 1, point=point) for n, point in enumerate(points)))
+    study_id = searched(*(per_layer_result(n + 1, point=point) for n, point in enumerate(points)))
     first = root.get(f"/studies/{study_id}/layers").text
     assert "lambda=0.1" in first
     assert "norm1</th>" not in first

@@ -13,10 +13,9 @@ from sqlalchemy.exc import ProgrammingError
 
 from bln_search.core.errors import LedgerError
 from bln_search.settings import Settings
-from bln_search.storage.belonging import mark
-from bln_search.storage.engine import make_engine
-from service.collector import checkpoints_held, disk_with_least_room
-from service.ttl_cache import Cached
+from bln_search.storage.ledger import connect_ledger
+from service.caching.ttl_cache import TtlCache
+from service.monitoring.ledger_collector import checkpoint_usage, fullest_disk
 from tests.service.conftest import study
 
 
@@ -57,7 +56,7 @@ def test_a_service_without_a_study_has_every_state_at_nothing(client):
 
 def test_results_and_what_waits_are_counted(world, client):
     world.complete()
-    world.queue.submit(study("waits"), "ada")
+    world.ledger.queue.submit(study("waits"), "ada")
     found = read(client)
     assert found["bln_search_records", ("record", "trial"), ("state", "finished")] == 2
     assert found["bln_search_records", ("record", "evaluation"), ("state", "measured")] == 60
@@ -96,8 +95,8 @@ def test_a_database_that_cannot_be_read_leaves_the_other_figures(world, client, 
     def fail(*_):
         raise LedgerError("it is away")
 
-    monkeypatch.setattr("service.collector.ledger_figures", fail)
-    monkeypatch.setattr("service.collector.records_by_state", fail)
+    monkeypatch.setattr(world.ledger.monitoring, "measure", fail)
+    monkeypatch.setattr(world.ledger.monitoring, "count_records", fail)
     found = read(client)
     assert found["bln_search_database_up",] == 0
     assert not [
@@ -108,7 +107,7 @@ def test_a_database_that_cannot_be_read_leaves_the_other_figures(world, client, 
 
 def test_the_ledger_is_read_once_however_many_ask(world, client, monkeypatch):
     asked = []
-    monkeypatch.setattr("service.collector.records_by_state", lambda engine: asked.append(engine) or {})
+    monkeypatch.setattr(world.ledger.monitoring, "count_records", lambda: asked.append(True) or {})
     for _ in range(5):
         read(client)
     assert len(asked) == 1
@@ -140,7 +139,7 @@ class Hanging:
 
 def test_who_asks_while_it_is_made_waits_for_nobody():
     make = Hanging()
-    kept = Cached(make, seconds=0)
+    kept = TtlCache(make, ttl=0)
     assert kept() == 0
     with make.asked_by_another(kept):
         assert [kept() for _ in range(3)] == [0, 0, 0]  # what was made before, at once
@@ -149,7 +148,7 @@ def test_who_asks_while_it_is_made_waits_for_nobody():
 
 def test_nothing_stale_is_told_while_it_cannot_be_made():
     make = Hanging()
-    kept = Cached(make, seconds=0, longest=0.01)
+    kept = TtlCache(make, ttl=0, max_stale=0.01)
     assert kept() == 0
     with make.asked_by_another(kept):
         time.sleep(0.02)
@@ -157,19 +156,19 @@ def test_nothing_stale_is_told_while_it_cannot_be_made():
     assert kept() == 2
 
 
-def test_a_database_in_disorder_is_down_and_the_page_is_there(client, monkeypatch):
+def test_a_database_in_disorder_is_down_and_the_page_is_there(world, client, monkeypatch):
     def broken(*_arguments):
         raise ProgrammingError("SELECT", {}, Exception("no such column"))
 
-    monkeypatch.setattr("service.collector.ledger_figures", broken)
+    monkeypatch.setattr(world.ledger.monitoring, "measure", broken)
     assert read(client)["bln_search_database_up",] == 0
 
 
 def test_what_is_kept_is_made_anew_after_its_time(monkeypatch):
     now = [100.0]
-    monkeypatch.setattr("service.ttl_cache.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("service.caching.ttl_cache.time.monotonic", lambda: now[0])
     numbers = iter(range(9))
-    kept = Cached(lambda: next(numbers), seconds=5)
+    kept = TtlCache(lambda: next(numbers), ttl=5)
     assert (kept(), kept()) == (0, 0)
     now[0] += 5
     assert (kept(), kept()) == (1, 1)
@@ -178,24 +177,24 @@ def test_what_is_kept_is_made_anew_after_its_time(monkeypatch):
 class TestRoom:
     def test_files_of_networks_are_counted_and_nothing_else(self, tmp_path):
         settings = Settings(home=tmp_path)
-        assert checkpoints_held(settings) == (0, 0)
+        assert checkpoint_usage(settings) == (0, 0)
         settings.checkpoint_store.write("one.safetensors", b"12345")
         (tmp_path / "checkpoints" / ".two.safetensors-unfinished").write_bytes(b"123")
-        mark(settings.checkpoint_store, make_engine(settings.database_url))
-        assert checkpoints_held(settings) == (1, 5)
+        connect_ledger(settings.database_url).checkpoints.claim_store(settings.checkpoint_store)
+        assert checkpoint_usage(settings) == (1, 5)
 
     def test_of_a_bucket_nothing_is_asked(self, tmp_path):
         """Its own service tells how much it holds, and it may be slow or away."""
         settings = Settings(home=tmp_path, checkpoints="s3://nowhere/at/all")
-        assert checkpoints_held(settings) is None
-        size, _ = disk_with_least_room(settings)  # how much is free may be another figure a moment later
-        assert size == disk_with_least_room(Settings(home=tmp_path))[0]
+        assert checkpoint_usage(settings) is None
+        size, _ = fullest_disk(settings)  # how much is free may be another figure a moment later
+        assert size == fullest_disk(Settings(home=tmp_path))[0]
 
     def test_the_disk_with_less_room_counts_also_of_folders_that_are_not_there_yet(self, tmp_path, monkeypatch):
         rooms = {tmp_path: (1000, 700, 300), tmp_path / "other": (5000, 4800, 200)}
         (tmp_path / "other").mkdir()
         usage = namedtuple("usage", "total used free")
-        monkeypatch.setattr("bln_search.core.checkpoints.folder.shutil.disk_usage", lambda path: usage(*rooms[path]))
-        assert disk_with_least_room(Settings(home=tmp_path / "not" / "yet")) == (1000, 300)
+        monkeypatch.setattr("bln_search.core.disk.shutil.disk_usage", lambda path: usage(*rooms[path]))
+        assert fullest_disk(Settings(home=tmp_path / "not" / "yet")) == (1000, 300)
         apart = Settings(home=tmp_path, checkpoints=str(tmp_path / "other" / "kept"))
-        assert disk_with_least_room(apart) == (5000, 200)
+        assert fullest_disk(apart) == (5000, 200)

@@ -6,20 +6,20 @@ import json
 import re
 from pathlib import Path
 
-from service.export_openapi import document
-from service.openapi import describe
+from service.export_openapi import openapi_json
+from service.openapi import openapi_document
 
 ROOT = Path(__file__).parents[2]
 
 
 def test_the_committed_description_is_the_present_one():
     committed = (ROOT / "openapi.json").read_text()
-    assert committed == document(), "run `make openapi`, and say in the CHANGELOG what is new"
+    assert committed == openapi_json(), "run `make openapi`, and say in the CHANGELOG what is new"
 
 
 def test_every_operation_has_a_name_and_says_how_it_fails(world):
     names = []
-    for path, methods in describe(world.app)["paths"].items():
+    for path, methods in openapi_document(world.app)["paths"].items():
         for operation in methods.values():
             names.append(operation["operationId"])
             assert operation["description"], path
@@ -31,7 +31,7 @@ def test_every_operation_has_a_name_and_says_how_it_fails(world):
 
 
 def test_every_operation_says_what_it_is_and_who_may(world):
-    told = describe(world.app)
+    told = openapi_document(world.app)
     tags = {one["name"]: one["description"] for one in told["tags"]}
     assert told["components"]["securitySchemes"]["token"]["scheme"] == "bearer"
     assert {"token": []} in told["security"]
@@ -48,7 +48,7 @@ def test_every_operation_says_what_it_is_and_who_may(world):
 
 def test_schemas_are_as_generators_of_code_want_them(world):
     """Names without modules, each title once, no default that is an object."""
-    schemas = describe(world.app)["components"]["schemas"]
+    schemas = openapi_document(world.app)["components"]["schemas"]
     titles = [schema["title"] for schema in schemas.values() if "title" in schema]
     assert len(titles) == len(set(titles))
     for name, schema in schemas.items():
@@ -59,7 +59,7 @@ def test_schemas_are_as_generators_of_code_want_them(world):
 
 
 def test_a_default_that_is_an_object_stands_in_the_text(world):
-    training = describe(world.app)["components"]["schemas"]["TrainingSpec"]["properties"]
+    training = openapi_document(world.app)["components"]["schemas"]["TrainingSpec"]["properties"]
     assert training["schedule"]["description"] == 'by default {"kind": "constant"}'
     assert training["epochs"]["default"] == 15
 
@@ -67,7 +67,7 @@ def test_a_default_that_is_an_object_stands_in_the_text(world):
 def test_nothing_that_callers_rely_on_went_away():
     """Against the first description that was released: addresses, parameters, fields of answers only grow."""
     released = json.loads((ROOT / "tests" / "service" / "released_openapi.json").read_text())
-    present = json.loads(document())
+    present = json.loads(openapi_json())
     for path, methods in released["paths"].items():
         for method, operation in methods.items():
             now = present["paths"][path][method]

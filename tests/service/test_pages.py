@@ -13,14 +13,14 @@ from sqlalchemy import update
 
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Scope
-from bln_search.ranking.statistics.intervals import Interval
+from bln_search.ranking.statistics.intervals import ConfidenceInterval
 from bln_search.reports.formatting import rounded
 from bln_search.specs import parse_study
-from bln_search.storage.engine import writing
+from bln_search.storage.engine import write_session
 from bln_search.storage.tables import StudyRow
-from bln_search.worker.analysis import analyze
-from service.pages import labels
-from service.pages.form import FIELDS, read_fields, set_field
+from bln_search.worker.analysis import compute_analysis
+from service.pages.editor.form import FIELDS, read_fields, set_field
+from service.pages.rendering import labels
 from tests.service.conftest import finish_trial, study
 
 HTML = {"Accept": "text/html"}
@@ -97,7 +97,7 @@ def test_programs_get_documents_where_browsers_get_pages(world):
 @pytest.mark.parametrize("text", ["<script>alert(1)</script>", "\"'><img src=x onerror=alert(1)>", "{{ 7 * 7 }}"])
 def test_what_people_write_stays_text(world, root, text):
     number = world.complete()
-    with writing(world.ledger.engine) as session:
+    with write_session(world.ledger.database.engine) as session:
         session.execute(update(StudyRow).where(StudyRow.id == number).values(notes=text, title=text, reason=text))
     for path in ("/studies", f"/studies/{number}", f"/studies?name={text}"):
         answer = root.get(path)
@@ -117,7 +117,10 @@ def test_undefined_rows_stand_with_their_reason_and_measured_ones_with_intervals
     assert text.count(" ± ") >= 45  # seeds that agree have none
     assert "16 of 16 rows" in text
     one = world.complete("single", seeds=(0,))
-    assert "One seed: neither intervals nor ties can be known" in root.get(f"/studies/{one}/leaderboard").text
+    assert (
+        "With one seed neither confidence intervals nor significance are known"
+        in root.get(f"/studies/{one}/leaderboard").text
+    )
 
 
 def test_filters_of_the_leaderboard_stay_in_its_links(world, root):
@@ -137,7 +140,7 @@ def test_an_empty_house_says_what_to_do(world):
 
 
 def test_a_study_that_waits_has_a_page_and_says_that_nothing_is_measured(world, root):
-    number = world.queue.submit(study("waiting"), "ada").study_id
+    number = world.ledger.queue.submit(study("waiting"), "ada").study_id
     assert "Nothing is measured yet" in root.get(f"/studies/{number}").text
     assert "Nothing is measured yet" in root.get(f"/studies/{number}/leaderboard").text
     assert root.get(f"/studies/{number}/charts/curves.json").json()["figure"] is None
@@ -166,11 +169,11 @@ search: {sampler: grid}
 
 
 def searched(world, name):
-    number = world.queue.submit(parse_study(SEARCHED.replace("NAME", name)), "ada").study_id
-    world.ledger.start_study(number, lambda _: True, "host/1/0")
-    for trial in world.ledger.open_trials(number):
+    number = world.ledger.queue.submit(parse_study(SEARCHED.replace("NAME", name)), "ada").study_id
+    world.ledger.studies.start(number, lambda _: True, "host/1/0")
+    for trial in world.ledger.trials.list_open(number):
         finish_trial(world.ledger, trial)
-    world.ledger.end_study(number, runner="host/1/0")
+    world.ledger.studies.finish(number, runner="host/1/0")
     return number
 
 
@@ -194,21 +197,25 @@ def test_points_stand_as_people_read_them_and_none_hides_another(world, root):
 
 def test_the_list_of_studies_counts_the_first_place_as_the_leaderboard_does(world, root):
     number = world.complete("compared", seeds=(0, 1, 2))
-    analysis = analyze(world.ledger, number, None)
-    sharing = sum(row.shares_first for row in analysis.comparison.rows)
+    analysis = compute_analysis(world.ledger, number, None)
+    sharing = sum(row.in_top_group for row in analysis.comparison.rows)
     assert sharing > 1
-    board = world.context.boards.get(number, world.ledger.study(number).planned * 32)
-    board.__dict__["sharing_first"] = {board.leaderboard.best.candidate: 1.0}  # what seeds alone would say
-    assert f"shares first place with {sharing - 1} more" in root.get(f"/studies/best?study={number}").text
-    assert "it is not told from the best" in root.get(f"/studies/{number}/parts/leading").text
+    board = world.context.leaderboards.get(number, world.ledger.studies.get(number).planned * 32)
+    board.__dict__["top_group_by_seeds"] = {board.leaderboard.best.key: 1.0}  # what seeds alone would say
+    assert f"not significantly different from {sharing - 1} more" in root.get(f"/studies/best?study={number}").text
+    assert 'not significantly different from the first"' in root.get(f"/studies/{number}/parts/leading").text
 
 
 def test_arms_that_lack_different_seeds_have_their_pages(world, root):
-    number = world.queue.submit(study("uneven", seeds=(0, 1, 2), arms="[{method: bln}, {method: ln}]"), "ada").study_id
-    world.ledger.start_study(number, lambda _: True, "host/1/0")
-    for trial in world.ledger.open_trials(number):
+    number = world.ledger.queue.submit(
+        study("uneven", seeds=(0, 1, 2), arms="[{method: bln}, {method: ln}]"), "ada"
+    ).study_id
+    world.ledger.studies.start(number, lambda _: True, "host/1/0")
+    for trial in world.ledger.trials.list_open(number):
         if (trial.spec.arm.label, trial.spec.seed) in (("bln", 0), ("ln", 2)):
-            world.ledger.record_divergence(world.ledger.claim(trial.id, "host/1/0"), "the loss is not a number")
+            world.ledger.attempts.record_divergence(
+                world.ledger.attempts.claim_trial(trial.id, "host/1/0"), "the loss is not a number"
+            )
         else:
             finish_trial(world.ledger, trial)
     for part in ("", "/leaderboard", "/parts/leading", "/charts/configurations.json", "/charts/ranks.json"):
@@ -220,16 +227,16 @@ def test_arms_that_lack_different_seeds_have_their_pages(world, root):
 def test_a_large_study_that_ended_shows_its_last_table(world, root, monkeypatch):
     from service.pages import study as page
 
-    monkeypatch.setattr(page, "_MOST_AT_ONCE", 1)
-    number = world.queue.submit(study("large", seeds=(0, 1, 2)), "ada").study_id
-    world.ledger.start_study(number, lambda _: True, "host/1/0")
-    first, *others = world.ledger.open_trials(number)
+    monkeypatch.setattr(page, "_MAX_RESULTS_AT_ONCE", 1)
+    number = world.ledger.queue.submit(study("large", seeds=(0, 1, 2)), "ada").study_id
+    world.ledger.studies.start(number, lambda _: True, "host/1/0")
+    first, *others = world.ledger.trials.list_open(number)
     finish_trial(world.ledger, first)
     root.get(f"/studies/{number}/parts/leading")
     for trial in others:
         finish_trial(world.ledger, trial)
     assert "data-later" in root.get(f"/studies/{number}").text, "the script asks for the rest"
-    world.ledger.end_study(number, runner="host/1/0")
+    world.ledger.studies.finish(number, runner="host/1/0")
     assert "data-later" not in root.get(f"/studies/{number}/parts/leading").text
     assert "data-later" not in root.get(f"/studies/{number}").text
 
@@ -247,12 +254,12 @@ def test_a_page_asks_the_database_the_same_number_of_times_whatever_there_is(wor
     numbers = [world.complete("few", seeds=(0,)), world.complete("many", seeds=range(8))]
 
     def asked(path):
-        world.context.boards.__init__(world.ledger.engine)
+        world.context.leaderboards.__init__(world.ledger)
         found = []
         listener = lambda *given: found.append(given[2])  # noqa: E731
-        event.listen(world.ledger.engine, "before_cursor_execute", listener)
+        event.listen(world.ledger.database.engine, "before_cursor_execute", listener)
         assert root.get(path).status_code == 200
-        event.remove(world.ledger.engine, "before_cursor_execute", listener)
+        event.remove(world.ledger.database.engine, "before_cursor_execute", listener)
         return len([one for one in found if one.startswith("SELECT")])
 
     parts = ("", "/leaderboard", "/charts/curves.json", "/charts/ranks.json", "/configurations/TTFF")
@@ -421,11 +428,11 @@ def test_hostile_yaml_is_a_mistake_and_no_more(client, text, entry):
 @pytest.mark.parametrize(
     ("interval", "factor", "expected"),
     [
-        (Interval(1.234567, 0.0123, 3), 1, "1.235 ± 0.012"),
-        (Interval(0.45678, 0.0049, 3), 100, "45.68 ± 0.49"),
-        (Interval(0.45678, None, 1), 1, "0.4568"),
-        (Interval(123.4, 55.0, 3), 1, "123 ± 55"),
-        (Interval(1.0, 0.0, 3), 1, "1.0000 ± 0"),
+        (ConfidenceInterval(1.234567, 0.0123, 3), 1, "1.235 ± 0.012"),
+        (ConfidenceInterval(0.45678, 0.0049, 3), 100, "45.68 ± 0.49"),
+        (ConfidenceInterval(0.45678, None, 1), 1, "0.4568"),
+        (ConfidenceInterval(123.4, 55.0, 3), 1, "123 ± 55"),
+        (ConfidenceInterval(1.0, 0.0, 3), 1, "1.0000 ± 0"),
         (None, 1, "–"),
     ],
 )
@@ -443,4 +450,4 @@ def test_lengths_of_time_have_two_units(seconds, expected):
 
 def test_switches():
     assert [letter for letter, _, _ in labels.switches(InferenceConfiguration("TF--"))] == ["T", "F", "-", "-"]
-    assert labels.computed(InferenceConfiguration("TFFF")) == 3
+    assert labels.batch_statistics(InferenceConfiguration("TFFF")) == 3

@@ -14,11 +14,7 @@ from sqlalchemy import event
 
 from bln_search.core.enums import Split
 from bln_search.core.errors import UnknownStudyError
-from bln_search.reports.export import leaderboard_csv, row_of
-from bln_search.storage import queries
-from bln_search.storage.board import study_leaderboard
-from bln_search.storage.engine import writing
-from bln_search.storage.files import free_files
+from bln_search.reports.export import leaderboard_csv, row_from_flat
 from tests.service.conftest import finish_trial, study
 
 
@@ -42,13 +38,13 @@ def path(world):
 
 
 def test_the_table_is_the_one_of_the_library(world, client, path):
-    board = study_leaderboard(world.ledger.engine, world.study_id, study())
+    board = world.ledger.results.rank_study(world.study_id, study())
     rows = pages(client, f"{path}/leaderboard", limit=7)
-    assert tuple(row_of(row) for row in rows) == board.rows
+    assert tuple(row_from_flat(row) for row in rows) == board.rows
     assert client.get(f"{path}/leaderboard", params={"format": "csv"}).text == leaderboard_csv(board)
-    on_test = study_leaderboard(world.ledger.engine, world.study_id, study(), on=Split.TEST)
+    on_test = world.ledger.results.rank_study(world.study_id, study(), on=Split.TEST)
     answer = client.get(f"{path}/leaderboard", params={"on": "test", "limit": 200}).json()
-    assert tuple(row_of(row) for row in answer["rows"]) == on_test.rows
+    assert tuple(row_from_flat(row) for row in answer["rows"]) == on_test.rows
     assert "optimistic" in answer["warning"]
 
 
@@ -78,10 +74,10 @@ def test_the_table_is_sorted_by_any_figure_and_what_has_none_comes_last(client, 
 
 
 def test_the_table_is_not_sent_again_until_there_is_a_new_result(world, client):
-    study_id = world.queue.submit(study(), "ada").study_id
-    world.queue.claim("host/1/0", lambda _: True, 9)
+    study_id = world.ledger.queue.submit(study(), "ada").study_id
+    world.ledger.queue.claim("host/1/0", lambda _: True, 9)
     path = f"/api/v1/studies/{study_id}/leaderboard"
-    first, second = world.ledger.open_trials(study_id)
+    first, second = world.ledger.trials.list_open(study_id)
     finish_trial(world.ledger, first)
     tag = client.get(path).headers["etag"]
     assert client.get(path, headers={"If-None-Match": tag}).status_code == 304
@@ -115,7 +111,7 @@ def test_a_checkpoint_that_is_not_here_says_so(client, path):
     (trial, *_) = client.get(f"{path}/trials").json()["items"]
     answer = client.get(f"{path}/checkpoints/{trial['checkpoint']['id']}")
     assert answer.status_code == 404
-    assert "not where checkpoints are kept" in answer.json()["detail"]
+    assert answer.json()["type"].endswith(":file-gone")
     for number in (0, -1, 10**9, 10**30):
         assert client.get(f"{path}/checkpoints/{number}").status_code in (404, 422)
 
@@ -133,7 +129,7 @@ def test_the_configurations_are_explained(client):
 
 def test_a_request_takes_the_same_number_of_queries_whatever_there_is(world, client):
     counted = []
-    event.listen(world.ledger.engine, "before_cursor_execute", lambda *a: counted.append(a[2]))
+    event.listen(world.ledger.database.engine, "before_cursor_execute", lambda *a: counted.append(a[2]))
 
     def queries(path):
         counted.clear()
@@ -176,12 +172,13 @@ def test_the_download_of_a_network_that_was_given_up_says_so(world, client):
     study_id = world.complete()
     (trial, _) = client.get(f"/api/v1/studies/{study_id}/trials").json()["items"]
     address = f"/api/v1/studies/{study_id}/checkpoints/{trial['checkpoint']['id']}"
-    assert client.get(address).json()["detail"].endswith("is not where checkpoints are kept")
-    with writing(world.ledger.engine) as session:
-        free_files(session, study_id, [trial["checkpoint"]["file"]], world.ledger.clock())
+    date = r"\d{4}-\d\d-\d\d"
+    assert not re.search(date, client.get(address).json()["detail"])
+    world.ledger.checkpoints.mark_freed(study_id, [trial["checkpoint"]["file"]])
     answer = client.get(address)
     assert answer.status_code == 404
-    assert re.search(r"was given up on \d{4}-\d\d-\d\d to free room; its figures are kept$", answer.json()["detail"])
+    assert answer.json()["type"].endswith(":file-gone")
+    assert re.search(date, answer.json()["detail"])
 
 
 class TestTheDownloadOfANetwork:
@@ -195,12 +192,12 @@ class TestTheDownloadOfANetwork:
         (trial, _) = client.get(f"/api/v1/studies/{study_id}/trials").json()["items"]
         self.study, self.name = f"/api/v1/studies/{study_id}", trial["checkpoint"]["file"]
         self.digest = hashlib.sha256(self.CONTENT).hexdigest()
-        with world.ledger.engine.begin() as connection:
+        with world.ledger.database.engine.begin() as connection:
             connection.exec_driver_sql(f"UPDATE checkpoint SET sha256 = '{self.digest}' WHERE file = '{self.name}'")
         self.store = world.settings.checkpoint_store
         self.store.write(self.name, self.CONTENT)
         if request.param == "no folder":
-            monkeypatch.setattr("service.checkpoint_files.Folder", type(None))  # as a bucket is read
+            monkeypatch.setattr("service.results.checkpoint_files.Folder", type(None))  # as a bucket is read
         return f"{self.study}/checkpoints/{trial['checkpoint']['id']}"
 
     def test_is_the_file_under_its_digest(self, client, address):
@@ -223,17 +220,17 @@ class TestTheDownloadOfANetwork:
             assert answer.json()["type"] == "urn:bln-search:problem:damaged"
             assert "etag" not in answer.headers
         assert f"checkpoint {self.name} is damaged" in caplog.text
-        kinds = [one.kind for one in queries.events(world.ledger.engine, int(self.study.rpartition("/")[2]))]
+        kinds = [one.kind for one in world.ledger.events.list_events(int(self.study.rpartition("/")[2]))]
         assert kinds.count("checkpoint_damaged") == 1
         self.store.write(self.name, self.CONTENT)
         assert client.get(address).status_code == 200
 
 
 def test_the_pages_of_a_table_are_of_one_state_while_the_study_goes_on(world, client):
-    study_id = world.queue.submit(study(seeds=(0, 1, 2)), "ada").study_id
-    world.queue.claim("host/1/0", lambda _: True, 9)
+    study_id = world.ledger.queue.submit(study(seeds=(0, 1, 2)), "ada").study_id
+    world.ledger.queue.claim("host/1/0", lambda _: True, 9)
     path = f"/api/v1/studies/{study_id}/leaderboard"
-    first, second, third = world.ledger.open_trials(study_id)
+    first, second, third = world.ledger.trials.list_open(study_id)
     finish_trial(world.ledger, first)
     page = client.get(path, params={"limit": 5}).json()
     finish_trial(world.ledger, second)
@@ -249,7 +246,7 @@ def test_the_pages_of_a_table_are_of_one_state_while_the_study_goes_on(world, cl
     gone = client.get(path, params={"limit": 5, "cursor": page["next_cursor"]})
     assert gone.status_code == 404
     assert gone.json()["type"].endswith("no-such-page")
-    assert "new results since the page before" in gone.json()["detail"]
+    assert "new results" in gone.json()["detail"]
 
 
 def test_health_is_told_while_every_thread_waits_for_a_table(world, client, path, monkeypatch):
@@ -260,7 +257,7 @@ def test_health_is_told_while_every_thread_waits_for_a_table(world, client, path
         assert go_on.wait(60)
         raise UnknownStudyError("gone")
 
-    monkeypatch.setattr(type(world.context.boards), "get", slow)
+    monkeypatch.setattr(type(world.context.leaderboards), "get", slow)
     with client, ThreadPoolExecutor(12) as pool:  # one application, started once
         waiting = [pool.submit(client.get, f"{path}/leaderboard", params={"limit": n + 1}) for n in range(12)]
         for _ in range(8):

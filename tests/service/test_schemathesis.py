@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import update
 
-from bln_search.storage.engine import writing
+from bln_search.storage.engine import write_session
 from bln_search.storage.tables import StudyRow, TokenRow, WorkerRow
 from tests.end_to_end.service import Service
 from tests.service.conftest import World
@@ -45,6 +45,9 @@ def before_call(context, case, kwargs):
     if case.path_parameters and str(case.path_parameters.get("token_id")) == "{OWN_TOKEN}":
         case.path_parameters["token_id"] = 1
 """
+FEW = "2"
+"""Examples of each operation in `make test`."""
+
 PHASES = "examples,coverage,fuzzing,stateful" if "BLN_SEARCH_EXAMPLES" in os.environ else "fuzzing,stateful"
 
 
@@ -55,7 +58,7 @@ def running(tmp_path_factory):
     world = World(home)
     study_id = world.complete()
     later = datetime.now(UTC) + timedelta(days=1)
-    with writing(world.ledger.engine) as session:
+    with write_session(world.ledger.database.engine) as session:
         values = {"state": "running", "runner": "far/1/0", "runner_until": later}
         session.execute(update(StudyRow).where(StudyRow.id == study_id).values(values))
         session.execute(
@@ -74,10 +77,19 @@ def running(tmp_path_factory):
     service.stop()
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("study", ["a study that is there", "any number"])
+@pytest.mark.parametrize(
+    ("study", "seed", "examples"),
+    [
+        ("a study that is there", "1", FEW),
+        *(
+            pytest.param(study, seed, EXAMPLES, marks=pytest.mark.slow)
+            for study in ("a study that is there", "any number")
+            for seed in SEEDS
+        ),
+    ],
+)
 @pytest.mark.timeout(3600)
-def test_the_service_does_what_its_description_says(running, tmp_path, seed, study):
+def test_the_service_does_what_its_description_says(running, tmp_path, study, seed, examples):
     service, secret, study_id = running
     fixed = f"[parameters]\nstudy_id = {study_id}\n" if study == "a study that is there" else ""
     (tmp_path / "schemathesis.toml").write_text(fixed + CONFIGURATION)
@@ -88,7 +100,7 @@ def test_the_service_does_what_its_description_says(running, tmp_path, seed, stu
             *(sys.executable, "-c", program, "--config-file", str(tmp_path / "schemathesis.toml")),
             *("run", f"{service.address}/api/v1/openapi.json"),
             *("--header", f"Authorization: Bearer {secret}", "--checks", "all"),
-            *("--max-examples", EXAMPLES, "--seed", seed, "--phases", PHASES, "--no-color"),
+            *("--max-examples", examples, "--seed", seed, "--phases", PHASES, "--no-color"),
         ],
         capture_output=True,
         text=True,

@@ -1,4 +1,4 @@
-"""What the service says when it starts."""
+"""The first token, and the environment of the worker process."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import pytest
 from bln_search.settings import Settings, load_settings
 from bln_search.storage.ledger import open_ledger
 from service.app import make_context
-from service.server import _greet, _is_loopback, worker_environment
+from service.server import _is_loopback, _print_url
+from service.worker_process import worker_environment
 
 
 @pytest.fixture
@@ -18,15 +19,15 @@ def context(home):
     ledger.close()
 
 
-@pytest.mark.parametrize("secretly", [False, True])
-def test_the_first_token_is_printed_only_for_this_machine_and_only_once(context, home, capsys, secretly):
-    _greet(context, "http://here:1", secretly=secretly)
+@pytest.mark.parametrize("with_token", [True, False])
+def test_the_first_token_is_printed_only_for_this_machine_and_only_once(context, home, capsys, with_token):
+    _print_url(context, "http://here:1", with_token=with_token)
     token = (home / "token").read_text().strip()
     assert (home / "token").stat().st_mode & 0o777 == 0o600
-    said = capsys.readouterr().out
-    assert (token in said) is not secretly
-    assert str(home / "token") in said
-    _greet(context, "http://here:1", secretly=secretly)
+    output = capsys.readouterr().out
+    assert (token in output) is with_token
+    assert str(home / "token") in output
+    _print_url(context, "http://here:1", with_token=with_token)
     assert capsys.readouterr().out == "bln-search: http://here:1\n"
 
 

@@ -12,8 +12,7 @@ from sqlalchemy import update
 from bln_search.core.records import CheckpointRecord
 from bln_search.core.registry import DATA_SETS
 from bln_search.core.states import FailureClass, StudyState
-from bln_search.storage.browse import find_study_line
-from bln_search.storage.engine import writing
+from bln_search.storage.engine import write_session
 from bln_search.storage.tables import AttemptRow, StudyRow
 from tests.service.conftest import body, finish_trial, study
 
@@ -104,15 +103,15 @@ def test_every_mistake_of_a_study_has_its_pointer(client):
         ({"data": {"name": "nowhere"}}, "/data/name", "choose one of cifar10, digits, imdb, mnist"),
         ({"model": {"name": "os.system"}}, "/model/name", "there is no model"),
         ({"model": {"name": "lenet", "widths": [3]}}, "/model/name", "has no option 'widths'"),
-        ({"data": {"name": "imdb"}}, "/model/name", "takes measurements, imdb holds words: choose one of"),
+        ({"data": {"name": "imdb"}}, "/model/name", "takes measurements, imdb consists of token ids: choose one of"),
         ({"data": {"name": "/etc/passwd"}}, "/data/name", "there is no data set"),
         (
             {"seeds": list(range(1000)), "arms": [{"method": "bln", "name": f"a{n}"} for n in range(11)]},
             "/seeds",
-            "2,000 at most",
+            "2,000",
         ),
-        ({"training": {"epochs": 100_000}}, "/training", "100,000 at most"),
-        ({"model": {"name": "mlp", "widths": [60_000]}}, "/model", "8,192 at most"),
+        ({"training": {"epochs": 100_000}}, "/training", "100,000"),
+        ({"model": {"name": "mlp", "widths": [60_000]}}, "/model", "8,192"),
         ({"space": {"training.learning_rate": {"kind": "float", "low": 0.1, "high": 0.5}}}, "", "sampler"),
     ],
 )
@@ -184,7 +183,7 @@ def test_a_page_token_belongs_to_its_list(client):
 
 
 def test_nothing_new_is_not_sent_again(world, client):
-    study_id = world.queue.submit(study(), "ada").study_id
+    study_id = world.ledger.queue.submit(study(), "ada").study_id
     path = f"{STUDIES}/{study_id}"
     first = client.get(path)
     tag = first.headers["etag"]
@@ -201,18 +200,18 @@ def test_nothing_new_is_not_sent_again(world, client):
 
 def test_the_list_is_kept_until_anything_happens(world, client):
     study_id = client.post(STUDIES, json=body()).json()["id"]
-    world.ledger.start_study(study_id, lambda _: True, "host/1/0")
+    world.ledger.studies.start(study_id, lambda _: True, "host/1/0")
 
     def listed():
         answer = client.get(STUDIES)
         assert client.get(STUDIES, headers={"If-None-Match": answer.headers["etag"]}).status_code == 304
         return answer.json()["items"]
 
-    (first, second) = world.ledger.open_trials(study_id)
+    (first, second) = world.ledger.trials.list_open(study_id)
     assert listed()[0]["progress"]["running"] == 0
-    token = world.ledger.claim(first.id, "host/1/0")
+    token = world.ledger.attempts.claim_trial(first.id, "host/1/0")
     assert listed()[0]["progress"]["running"] == 1
-    world.ledger.record_failure(token, FailureClass.USER_ERROR, "why", again=False)
+    world.ledger.attempts.record_failure(token, FailureClass.USER_ERROR, "why", again=False)
     assert listed()[0]["progress"]["failed"] == 1
     finish_trial(world.ledger, second)
     assert listed()[0]["progress"]["ended"] == 1
@@ -230,11 +229,11 @@ def test_states_follow_what_is_asked(world, client):
     path = f"{STUDIES}/{study_id}"
     assert client.post(f"{path}/pause").json()["state"] == "paused"
     assert client.post(f"{path}/resume").json()["state"] == "accepted"
-    world.queue.claim("host/1/0", lambda _: True, 9)
+    world.ledger.queue.claim("host/1/0", lambda _: True, 9)
     told = client.post(f"{path}/cancel").json()
     assert (told["state"], told["request"]) == ("running", "cancel")
     assert client.delete(path).status_code == 409
-    world.ledger.end_study(study_id, exhausted=False, runner="host/1/0")
+    world.ledger.studies.finish(study_id, exhausted=False, runner="host/1/0")
     assert client.get(path).json()["state"] == "cancelled"
     assert client.post(f"{path}/retry-failed").status_code == 409
     assert client.delete(path).status_code == 204
@@ -244,8 +243,8 @@ def test_states_follow_what_is_asked(world, client):
 
 def test_failed_trials_are_tried_again_when_asked(world, client):
     study_id = client.post(STUDIES, json=body()).json()["id"]
-    world.queue.claim("host/1/0", lambda _: True, 9)
-    world.ledger.fail_study(study_id, "host/1/0", "the data set is not there")
+    world.ledger.queue.claim("host/1/0", lambda _: True, 9)
+    world.ledger.studies.fail(study_id, "host/1/0", "the data set is not there")
     told = client.get(f"{STUDIES}/{study_id}").json()
     assert (told["state"], told["reason"]) == ("failed", "the data set is not there")
     told = client.post(f"{STUDIES}/{study_id}/retry-failed").json()
@@ -253,32 +252,32 @@ def test_failed_trials_are_tried_again_when_asked(world, client):
 
 
 def test_progress_and_time_left_follow_the_trials(world, client):
-    study_id = world.queue.submit(study(seeds=range(4)), "ada").study_id
+    study_id = world.ledger.queue.submit(study(seeds=range(4)), "ada").study_id
     path = f"{STUDIES}/{study_id}"
     assert client.get(path).json()["eta_seconds"] is None
-    world.queue.claim("host/1/0", lambda _: True, 9)
-    for done, trial in enumerate(world.ledger.open_trials(study_id), start=1):
+    world.ledger.queue.claim("host/1/0", lambda _: True, 9)
+    for done, trial in enumerate(world.ledger.trials.list_open(study_id), start=1):
         finish_trial(world.ledger, trial)
         told = client.get(path).json()
         assert told["progress"]["fraction"] == done / 4
         assert told["eta_seconds"] >= 0
-    world.ledger.end_study(study_id, runner="host/1/0")
+    world.ledger.studies.finish(study_id, runner="host/1/0")
     assert client.get(path).json()["eta_seconds"] == 0
-    assert find_study_line(world.ledger.engine, study_id)[0].state == StudyState.COMPLETE
+    assert world.ledger.listing.find_study(study_id).state == StudyState.COMPLETE
 
 
 def test_time_left_is_that_of_trials_whatever_else_the_study_waited_for(world, client):
     """Paused for days, it says what its trials take, two side by side."""
-    study_id = world.queue.submit(study(seeds=range(8)), "ada").study_id
-    world.queue.claim("host/1/0", lambda _: True, 9)
-    first, second, third, fourth, *_ = world.ledger.open_trials(study_id)
+    study_id = world.ledger.queue.submit(study(seeds=range(8)), "ada").study_id
+    world.ledger.queue.claim("host/1/0", lambda _: True, 9)
+    first, second, third, fourth, *_ = world.ledger.trials.list_open(study_id)
     for trial in (first, second):
         finish_trial(world.ledger, trial)
     for trial in (third, fourth):
-        world.ledger.claim(trial.id, "host/1/0")
+        world.ledger.attempts.claim_trial(trial.id, "host/1/0")
     days_ago = datetime.now(UTC) - timedelta(days=3)
     took = {first.id: timedelta(seconds=100), second.id: timedelta(seconds=40)}
-    with writing(world.ledger.engine) as session:
+    with write_session(world.ledger.database.engine) as session:
         session.execute(update(StudyRow).values(started_at=days_ago))
         for number, seconds in took.items():
             times = {"started_at": days_ago, "ended_at": days_ago + seconds}
@@ -298,9 +297,9 @@ def test_deleting_leaves_what_a_trial_under_way_may_have_written(world, client):
     old, young = (one["checkpoint"]["file"] for one in trials[:2])
     store.write(old, b"old")
     os.utime(store.path / old, (1e9, 1e9))
-    other = world.queue.submit(study("alike"), "bob").study_id
-    world.ledger.start_study(other, lambda _: True, "host/2/0")
-    world.ledger.claim(world.ledger.open_trials(other)[0].id, "host/2/0")
+    other = world.ledger.queue.submit(study("alike"), "bob").study_id
+    world.ledger.studies.start(other, lambda _: True, "host/2/0")
+    world.ledger.attempts.claim_trial(world.ledger.trials.list_open(other)[0].id, "host/2/0")
     store.write(young, b"young")
     assert client.delete(f"{STUDIES}/{study_id}").status_code == 204
     assert [one.name for one in store.files()] == [young]
@@ -321,11 +320,11 @@ def test_deleting_leaves_what_another_study_has_got_while_files_are_removed(worl
     def slow(self, name):
         usual(self, name)
         if name == first:
-            again = world.queue.submit(study("again"), "ada").study_id
-            world.ledger.start_study(again, lambda _: True, "host/2/0")
-            token = world.ledger.claim(world.ledger.open_trials(again)[0].id, "host/2/0")
-            world.ledger.record_checkpoint(token, CheckpointRecord(second, "0" * 64, 2, "FFFF", 0.5, {}))
-            world.ledger.record_evaluations(token, ())
+            again = world.ledger.queue.submit(study("again"), "ada").study_id
+            world.ledger.studies.start(again, lambda _: True, "host/2/0")
+            token = world.ledger.attempts.claim_trial(world.ledger.trials.list_open(again)[0].id, "host/2/0")
+            world.ledger.attempts.record_checkpoint(token, CheckpointRecord(second, "0" * 64, 2, "FFFF", 0.5, {}))
+            world.ledger.attempts.finish_trial(token, ())
 
     monkeypatch.setattr(type(store), "delete", slow)
     assert client.delete(f"{STUDIES}/{study_id}").status_code == 204
@@ -338,7 +337,7 @@ def test_deleting_removes_files_nobody_else_has(world, client):
     file = world.settings.checkpoint_store.path / trial["checkpoint"]["file"]
     file.parent.mkdir(parents=True)
     file.write_bytes(b"weights")
-    with world.ledger.engine.begin() as connection:
+    with world.ledger.database.engine.begin() as connection:
         digest = hashlib.sha256(b"weights").hexdigest()
         connection.exec_driver_sql(f"UPDATE checkpoint SET sha256 = '{digest}' WHERE file = '{file.name}'")
     answer = client.get(f"{STUDIES}/{study_id}/checkpoints/{trial['checkpoint']['id']}")
@@ -370,12 +369,12 @@ def test_limits_hold_per_owner_and_for_the_disk(world, client):
     world.context.settings = world.settings.model_copy(update={"free_bytes": 10**18})
     answer = client.post(STUDIES, json=body("big"))
     assert answer.status_code == 507
-    assert "no study is taken" in answer.json()["detail"]
+    assert answer.json()["type"] == "urn:bln-search:problem:storage-full"
     assert client.get(STUDIES).status_code == 200
 
 
 def test_too_many_requests_wait(world, client):
-    world.context.rates.most = 3
+    world.context.rate_limiter.max_per_minute = 3
     answers = [client.get(STUDIES) for _ in range(4)]
     assert [one.status_code for one in answers] == [200, 200, 200, 429]
     assert int(answers[3].headers["retry-after"]) <= 60

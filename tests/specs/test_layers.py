@@ -11,7 +11,7 @@ from bln_search.core.enums import LayerScope, LayerSearch, PopulationEstimate
 from bln_search.core.errors import SpecError
 from bln_search.specs import parse_study
 from bln_search.specs.layer_search import LayersSpec
-from bln_search.storage.layers import digest_of
+from bln_search.storage.results.layer_searches import spec_digest
 
 GOOD = """name: study
 data: {name: digits}
@@ -31,10 +31,10 @@ def problems(text):
 
 def test_a_study_that_asks_nothing_is_the_study_it_was():
     study = parse_study(GOOD)
-    assert "layers" not in json.loads(study.canonical)
+    assert "layers" not in json.loads(study.canonical_json())
     assert study.digest == BEFORE
     asking = parse_study(f"{GOOD}layers: {{}}\n")
-    assert json.loads(asking.canonical)["layers"]["search"] == "exact"
+    assert json.loads(asking.canonical_json())["layers"]["search"] == "exact"
     assert asking.digest != study.digest
 
 
@@ -54,7 +54,7 @@ def test_everything_can_be_said():
     study = parse_study(GOOD + text)
     assert study.layers.groups == {"early": ("features.*",), "late": ("classifier.1", "classifier.4")}
     assert study.layers.estimate is PopulationEstimate.EPOCH
-    assert parse_study(study.canonical) == study
+    assert parse_study(study.canonical_json()) == study
 
 
 @pytest.mark.parametrize(
@@ -101,22 +101,22 @@ def test_an_arm_with_estimates_of_its_own_is_held_to_them():
     "other", [{"folds": 3}, {"search": "beam"}, {"estimate": "frozen"}, {"scope": "global"}, {"keep": 5}]
 )
 def test_another_question_has_another_digest(other):
-    assert digest_of(LayersSpec(**other)) != digest_of(LayersSpec())
+    assert spec_digest(LayersSpec(**other)) != spec_digest(LayersSpec())
 
 
 def test_the_same_question_has_the_same_digest_however_it_is_written():
     written = LayersSpec.model_validate({"folds": 2, "scope": "per_layer"})
-    assert digest_of(written) == digest_of(LayersSpec())
+    assert spec_digest(written) == spec_digest(LayersSpec())
     groups = LayersSpec(scope=LayerScope.GROUPS, groups={"a": ("x",), "b": ("y",)})
     again = LayersSpec.model_validate_json(groups.model_dump_json())
-    assert digest_of(again) == digest_of(groups)
+    assert spec_digest(again) == spec_digest(groups)
 
 
 def test_groups_in_another_order_are_the_same_question():
     """A layer may fit one group only, and a stored study has its keys in the order of the alphabet."""
     one, other = ({"a": ("x*",), "b": ("y",)}, {"b": ("y",), "a": ("x*",)})
     made = [LayersSpec(scope=LayerScope.GROUPS, groups=groups) for groups in (one, other)]
-    assert digest_of(made[0]) == digest_of(made[1])
+    assert spec_digest(made[0]) == spec_digest(made[1])
 
 
 def test_a_question_cannot_be_changed_once_it_is_asked():

@@ -37,7 +37,7 @@ def test_every_study_that_ships_is_valid_and_named_like_its_file(path):
         ("training: {learning_rate: .nan}", "line 6: training.learning_rate: must be a finite number, not nan"),
         ("training: {learning_rate: 0}", "line 6: training.learning_rate: must be greater than 0, not 0"),
         ("training:\n  momentum: 0.9", "line 6: training: momentum belongs to the optimizer sgd, not to adam"),
-        ("seeds: [1, 1]", "seeds names a value twice"),
+        ("seeds: [1, 1]", "seeds has a value twice"),
         ("seeds: []", "line 6: seeds"),
         ("evaluation: {population: [frosen]}", "line 6: evaluation.population.0: must be 'frozen', 'epoch'"),
         ("ranking: {split: train}", "rank on validation"),
@@ -49,7 +49,7 @@ def test_every_study_that_ships_is_valid_and_named_like_its_file(path):
         ("seeds: [yes]", "seeds takes no yes or no"),
         ("seeds: [!!int '']", "line 6: this value cannot be read"),
         ("seeds: !!bool maybe", "line 6: this value cannot be read"),
-        (f"seeds: [0x{'f' * 5000}]", "a number of thousands of digits"),
+        (f"seeds: [0x{'f' * 5000}]", "a number with thousands of digits"),
     ],
 )
 def test_a_mistake_is_named_with_its_line_and_what_to_do(line, wanted):
@@ -74,7 +74,7 @@ def test_what_is_held_out_may_be_written_either_way(value, read):
 
 def test_an_arms_population_names_an_estimate_once():
     (problem,) = problems(GOOD.replace("method: bln", "{method: bln, population: [frozen, frozen]}"))
-    assert "population names a value twice" in problem
+    assert "population has a value twice" in problem
 
 
 def test_a_misspelled_norm_is_named_with_the_ones_there_are():

@@ -53,7 +53,7 @@ def test_what_is_written_down_reads_back_the_same(steps):
 def test_a_study_file_says_lambda():
     assert arm("mbn, lambda: {0: 0.1, 0.4: 0.5, 0.6: 0.9}").schedules["lambda_"].at(0.5) == 0.5
     assert arm("mbn").schedules["lambda_"].at(0.7) == 0.9
-    assert str(arm("mbn").judge) == "MM--"
+    assert str(arm("mbn").selection_configuration) == "MM--"
     assert arm("brn").schedules["r_max"].at(0) == 1
     assert arm("brn").schedules["d_max"].at(1) == 5
 
@@ -61,7 +61,7 @@ def test_a_study_file_says_lambda():
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [
-        ("mbn, lambda: 1.5", "lambda stays between 0 and 1, not 1.5"),
+        ("mbn, lambda: 1.5", "lambda must stay between 0 and 1, not 1.5"),
         ("mbn, lambda: {0.4: 0.5}", "the steps of a schedule start at 0"),
         ("mbn, lambda: {kind: linear, initial: 0.1}", "arms.0.lambda.final: this key is missing"),
         ("mbn, lambda: {kind: linear, initial: 0, final: 1, begin: 0.5, end: 0.5}", "a ramp ends after it begins"),
@@ -70,9 +70,9 @@ def test_a_study_file_says_lambda():
         ("mbn, lambda: high", "arms.0.lambda"),
         ("bn, lambda: 0.5", "lambda belongs to the method mbn, the arm is bn: remove it"),
         ("bn, r_max: 2", "r_max belongs to the method brn"),
-        ("brn, r_max: 0.5", "r_max stays at least 1"),
+        ("brn, r_max: 0.5", "r_max must stay at least 1"),
         ("mbn, memory: 0", "arms.0.memory: must be at least 1, not 0"),
-        ("mbn, population: [memory]", "not a population estimate to ask for"),
+        ("mbn, population: [memory]", "memory cannot be named"),
         ("mbn, judged_under: TTTT", "judged_under TTTT does not name the statistics of mbn: write it like MM--"),
         ("bn, judged_under: MM--", "judged_under MM-- does not name the statistics of bn"),
         ("mbn, lamda: 0.1", "did you mean `lambda`?"),

@@ -10,7 +10,7 @@ from bln_search.data import load_data
 from bln_search.data.prepared import prepare
 from bln_search.specs import parse_study
 from bln_search.specs.data import DataSpec
-from bln_search.specs.sizes import EXAMPLES, oversized, split_sizes
+from bln_search.specs.sizes import EXAMPLES, oversized_batches, split_sizes
 
 STUDY = """
 name: study
@@ -59,7 +59,7 @@ def test_one_that_is_larger_is_refused_with_its_place(more, place, message):
 
 def test_the_largest_that_fits_is_taken():
     more = "training: {batch_size: 40}\nevaluation: {batch_sizes: [1, 40]}\nprobes: {batch_sizes: [40]}"
-    assert list(oversized(parse_study(STUDY + more))) == []
+    assert list(oversized_batches(parse_study(STUDY + more))) == []
 
 
 def test_data_of_unknown_size_are_left_to_the_worker(monkeypatch):

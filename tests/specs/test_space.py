@@ -9,7 +9,7 @@ from pydantic import TypeAdapter
 
 from bln_search.core.errors import SpecError
 from bln_search.specs import parse_study, trials_of
-from bln_search.specs.space import Dimension, Space, finite_values, grid, grid_size, point_label
+from bln_search.specs.space import Dimension, Space, finite_values, format_point, grid, grid_size
 
 HEAD = """name: s
 data: {name: digits}
@@ -57,14 +57,14 @@ def test_a_sampled_space_writes_nothing_out():
     [
         ("{}", "", "the space is empty"),
         ("{training.batch_size: {kind: choice, values: []}}", "", "space.training.batch_size.values"),
-        ("{training.batch_size: {kind: choice, values: [8, 8]}}", "", "names a value twice"),
+        ("{training.batch_size: {kind: choice, values: [8, 8]}}", "", "a value twice"),
         ("{training.batch_size: {kind: choice, values: [0]}}", "", "cannot take batch_size=0"),
-        ("{training.learning_rate: {kind: float, low: 1, high: 0.1}}", "", "leave nothing to choose"),
-        ("{training.learning_rate: {kind: float, low: 0.1, high: 0.1}}", "", "leave nothing to choose"),
+        ("{training.learning_rate: {kind: float, low: 1, high: 0.1}}", "", "low must be less than high"),
+        ("{training.learning_rate: {kind: float, low: 0.1, high: 0.1}}", "", "low must be less than high"),
         ("{training.learning_rate: {kind: float, low: 0, high: 0.1, log: true}}", "", "starts above 0"),
         ("{training.learning_rate: {kind: float, low: .nan, high: 0.1}}", "", "finite number"),
         ("{training.learning_rate: {kind: float, low: 0, high: .inf}}", "", "finite number"),
-        ("{training.learning_rate: {kind: float, low: 0.1, high: 1}}", "", "the sampler grid writes every point out"),
+        ("{training.learning_rate: {kind: float, low: 0.1, high: 1}}", "", "the sampler grid"),
         ("{training.learning_rate: {kind: float, low: -1, high: 1}}", "search: {}", "cannot take learning_rate=-1"),
         ("{model.widths.0: {kind: choice, values: [2]}}", "", "names a part of"),
         ("{training.momentum.x: {kind: choice, values: [2]}}", "", "names a part of"),
@@ -79,8 +79,8 @@ def test_a_sampled_space_writes_nothing_out():
         ("{arm.lambda: {kind: schedule, low: 0, high: 1}}", "search: {}", "give at, the rising fractions"),
         ("{arm.lambda: {kind: schedule, at: [0.1], low: 0, high: 1}}", "search: {}", "the first of them 0"),
         ("{arm.lambda: {kind: schedule, values: [0.1], low: 0}}", "", "exclude each other"),
-        ("{arm.lambda: {kind: schedule, values: [0.1, {0: 0.1}, 0.1]}}", "", "names a schedule twice"),
-        ("{arm.lambda: {kind: schedule, at: [0], low: 0, high: 2}}", "search: {}", "lambda stays between 0 and 1"),
+        ("{arm.lambda: {kind: schedule, values: [0.1, {0: 0.1}, 0.1]}}", "", "a schedule twice"),
+        ("{arm.lambda: {kind: schedule, at: [0], low: 0, high: 2}}", "search: {}", "lambda must stay between 0 and 1"),
         ("{arm.memory: {kind: int, low: 1, high: 5}}", "search: {sampler: cmaes}", "at least two numbers"),
         (
             "{arm.memory: {kind: int, low: 1, high: 5}, training.batch_size: {kind: choice, values: [8]}}",
@@ -101,7 +101,7 @@ def test_a_sampled_space_writes_nothing_out():
         ("{arm.memory: {kind: int, low: 1, high: 5}}", "search: {sampler: grid, pruner: asha}", "set pruner to none"),
         ("{arm.memory: {kind: int, low: 1, high: 5}}", "search: {sampler: tpa}", "search.sampler"),
         ("{arm.memory: {kind: int, low: 1, high: 5}}", "search: {trials: 0}", "search.trials"),
-        ("{arm.memory: {kind: int, low: 1, high: 99999}}", "", "99999 points, more than can be written out"),
+        ("{arm.memory: {kind: int, low: 1, high: 99999}}", "", "99999 points"),
     ],
 )
 def test_a_space_that_cannot_be_searched_says_why(space, search, wanted):
@@ -118,7 +118,7 @@ def test_yes_and_no_are_choices_too():
 def test_a_large_range_is_no_list():
     found = study("{arm.memory: {kind: int, low: 1, high: 100000}}", "search: {trials: 3}")
     assert found.sampled_points == 6
-    with pytest.raises(SpecError, match=r"more than can be written out|must be at most"):
+    with pytest.raises(SpecError, match=r"choose a sampler|must be at most"):
         study("{arm.memory: {kind: int, low: 1, high: 1000000000}}")
 
 
@@ -138,5 +138,5 @@ def test_a_grid_is_every_combination_once(values):
     read = TypeAdapter(Dimension).validate_python
     space: Space = {f"d{i}": read({"kind": "choice", "values": one}) for i, one in enumerate(values)}
     found = list(grid(space))
-    assert len(found) == grid_size(space) == len({point_label(point) for point in found})
+    assert len(found) == grid_size(space) == len({format_point(point) for point in found})
     assert all(point[key] in finite_values(space[key]) for point in found for key in space)

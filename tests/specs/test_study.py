@@ -19,7 +19,7 @@ def test_a_recurrent_network_may_be_normalized_inside_its_cells():
 
 def test_options_that_came_later_leave_the_written_form_of_other_studies_as_it_was():
     assert ModelSpec(name="lstm").model_dump(mode="json") == {"name": "lstm", "widths": None}
-    assert "normalize" not in parse_study(GOOD).canonical
+    assert "normalize" not in parse_study(GOOD).canonical_json()
     assert ModelSpec(name="lstm", normalize="layers").model_dump(mode="json")["normalize"] == "layers"
 
 
@@ -28,7 +28,10 @@ def test_options_that_came_later_leave_the_written_form_of_other_studies_as_it_w
     [
         ("{name: lstm, normalize: inside}", "must be 'layers' or 'cells'"),
         ("{name: lstm, normalize: cells, gain: 0}", "greater than 0"),
-        ("{name: lstm, gain: 0.1}", "gain is of the normalization inside recurrent cells: it needs normalize: cells"),
+        (
+            "{name: lstm, gain: 0.1}",
+            "gain belongs to the normalization inside recurrent cells: it needs normalize: cells",
+        ),
     ],
 )
 def test_a_mistake_in_them_is_named(model, message):
@@ -56,9 +59,12 @@ WORDS = GOOD.replace("{name: mlp}", "{name: lstm}")
     [
         (
             WORDS.replace("digits", "imdb") + "training:\n  augmentation: {flip: true}\n",
-            "augmentation is of images, imdb holds words",
+            "augmentation applies to images, imdb",
         ),
-        (WORDS.replace("digits", "imdb, standardization: channel"), "imdb holds words, which nothing standardizes"),
+        (
+            WORDS.replace("digits", "imdb, standardization: channel"),
+            "imdb consists of token ids",
+        ),
     ],
 )
 def test_what_words_cannot_take_is_refused(study, message):
@@ -68,4 +74,4 @@ def test_what_words_cannot_take_is_refused(study, message):
 
 def test_a_word_for_each_layer_is_not_for_normalized_cells():
     found = problems(CELLS + "layers: {}\n")
-    assert any("normalization inside cells has one word for the whole network" in one for one in found), found
+    assert any("normalization inside cells" in one for one in found), found

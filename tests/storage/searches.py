@@ -25,11 +25,11 @@ def made_up(seed=0, *, space=None, examples=(6, 5), digits=None, kept=3, test=Tr
     )
     return LayerSearchRecord(
         space=space,
-        left_out={space.choices[0].name: {"TTTT": "the deviation has no value"}} if left_out else {},
+        excluded={space.choices[0].name: {"TTTT": "the deviation has no value"}} if left_out else {},
         evaluations=123.25,
-        best=space.at(5),
+        best=space.digits_at(5),
         uniform=next(iter(space.uniform().values())),
-        chosen=(space.at(5), space.at(6)),
+        chosen=(space.digits_at(5), space.digits_at(6)),
         chosen_uniform=tuple(space.uniform().values())[:2],
         apparent=0.25,
         apparent_uniform=float("inf"),
@@ -38,7 +38,7 @@ def made_up(seed=0, *, space=None, examples=(6, 5), digits=None, kept=3, test=Tr
         effects={(space.choices[0].name, "E_B"): -0.125, (space.choices[1].name, "Std_F"): 1e-9},
         marginal=digits is None,
         sums=sums,
-        kept=np.array([space.at(place) for place in range(kept)], np.uint8),
+        kept=np.array([space.digits_at(place) for place in range(kept)], np.uint8),
         outcomes=tuple(outcomes(draw, n) for _ in range(kept)),
         test=((0.5, 0.75), (0.625, 0.5)) if test else None,
     )

@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from bln_search.core.errors import LedgerError, StorageFullError
-from bln_search.storage.engine import make_engine, writing
+from bln_search.storage.engine import make_engine, write_session
 from bln_search.storage.ledger import open_ledger
 
 
@@ -40,12 +40,12 @@ def test_a_postgres_that_does_not_answer_is_given_up_unless_the_url_says_how_lon
 
 def test_a_full_database_says_so_and_drops_the_transaction_whole(tmp_path):
     engine = make_engine(f"sqlite:///{tmp_path / 'small.sqlite3'}")
-    with writing(engine) as session:
+    with write_session(engine) as session:
         session.execute(text("CREATE TABLE t (x BLOB)"))
         session.execute(text("INSERT INTO t VALUES (1)"))
-    with pytest.raises(StorageFullError, match=r"no room left.*free some space"), writing(engine) as session:
+    with pytest.raises(StorageFullError, match=r"no room left.*free some space"), write_session(engine) as session:
         session.execute(text("PRAGMA max_page_count = 10"))
         session.execute(text("INSERT INTO t VALUES (zeroblob(1000000))"))
-    with writing(engine) as session:
+    with write_session(engine) as session:
         assert session.execute(text("SELECT count(*) FROM t")).scalar() == 1
     engine.dispose()

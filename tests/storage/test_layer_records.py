@@ -13,14 +13,14 @@ from bln_search.core.errors import LedgerError
 from bln_search.core.layer_search_record import LayerSums
 from bln_search.core.per_layer import ConfigurationSpace
 from bln_search.core.records import Outcomes
-from bln_search.storage.layer_records import (
-    pack_arrays,
-    pack_outcomes,
-    pack_sums,
-    read_record,
-    unpack_arrays,
-    unpack_sums,
-    write_body,
+from bln_search.storage.results.layer_search_codec import (
+    decode_arrays,
+    decode_record,
+    decode_sums,
+    encode_arrays,
+    encode_body,
+    encode_record_outcomes,
+    encode_sums,
 )
 from tests.core.test_per_layer import spaces
 from tests.search.layers.tables import choice, space_of
@@ -30,7 +30,7 @@ TIED = space_of(choice("ends", [0, 2]), choice("middle", [1], "bn"))
 
 
 def written(record):
-    return write_body(record), pack_sums(record.sums), pack_outcomes(record)
+    return encode_body(record), encode_sums(record.sums), encode_record_outcomes(record)
 
 
 @pytest.mark.parametrize(
@@ -46,13 +46,13 @@ def written(record):
 )
 def test_a_record_is_read_as_it_was_written(how):
     record = made_up(**how)
-    assert_same(read_record(*written(record)), record)
+    assert_same(decode_record(*written(record)), record)
 
 
 def test_outcomes_of_a_double_precision_network_are_kept_in_single():
     record = made_up()
     double = Outcomes(record.confirmed.losses.astype(np.float64) + 1e-12, record.confirmed.correct)
-    read = read_record(
+    read = decode_record(
         *written(dataclasses.replace(record, confirmed=double, outcomes=(double,), kept=record.kept[:1]))
     )
     for one in (read.confirmed, *read.outcomes):
@@ -63,36 +63,36 @@ def test_outcomes_of_a_double_precision_network_are_kept_in_single():
 @given(spaces())
 def test_every_space_is_read_as_it_was_written(space):
     if len(space.choices) > 1 and space.size > 6 and len(space.uniform()) > 1:
-        record = made_up(space=space, digits=[space.at(0), space.at(1)])
-        assert_same(read_record(*written(record)), record)
-        assert isinstance(read_record(*written(record)).space, ConfigurationSpace)
+        record = made_up(space=space, digits=[space.digits_at(0), space.digits_at(1)])
+        assert_same(decode_record(*written(record)), record)
+        assert isinstance(decode_record(*written(record)).space, ConfigurationSpace)
 
 
 def test_sums_of_an_enumeration_under_way_are_read_as_they_were_written():
     sums = made_up().sums
-    assert_same(unpack_sums(pack_sums(sums)), sums)
+    assert_same(decode_sums(encode_sums(sums)), sums)
 
 
 def test_sums_that_are_no_number_stay_so():
     sums = LayerSums(None, np.array([[np.nan, np.inf, 1.0]]), np.zeros((1, 3), np.int64), np.array([4]))
-    assert_same(unpack_sums(pack_sums(sums)), sums)
+    assert_same(decode_sums(encode_sums(sums)), sums)
     assert sums.mean_loss.tolist() == [np.inf, np.inf, 0.25]
 
 
-@pytest.mark.parametrize("packed", [b"", b"x", b"PK\x03\x04", pack_arrays({"a": np.arange(9)})[:-30]])
+@pytest.mark.parametrize("packed", [b"", b"x", b"PK\x03\x04", encode_arrays({"a": np.arange(9)})[:-30]])
 def test_bytes_that_were_cut_off_are_said_to_be_damaged(packed):
     with pytest.raises(LedgerError, match="stored per-layer figures are damaged"):
-        unpack_arrays(packed)
+        decode_arrays(packed)
 
 
 @pytest.mark.parametrize("bits", [1, 32, 255])
 def test_wherever_a_byte_is_another_it_is_damaged_or_the_same(bits):
     arrays = {"losses": np.linspace(0, 1, 20), "examples": np.arange(3)}
-    packed = pack_arrays(arrays)
+    packed = encode_arrays(arrays)
     for place in range(len(packed)):
         other = bytes([packed[place] ^ bits])
         try:
-            found = unpack_arrays(packed[:place] + other + packed[place + 1 :])
+            found = decode_arrays(packed[:place] + other + packed[place + 1 :])
         except LedgerError:
             continue
         assert all(np.array_equal(found[name], arrays[name]) for name in arrays if name in found)
@@ -100,35 +100,35 @@ def test_wherever_a_byte_is_another_it_is_damaged_or_the_same(bits):
 
 def test_no_object_is_ever_made_of_what_is_stored():
     with pytest.raises(LedgerError, match="damaged"):
-        unpack_arrays(pack_arrays({"a": np.array([{"x": 1}], dtype=object)}))
+        decode_arrays(encode_arrays({"a": np.array([{"x": 1}], dtype=object)}))
 
 
 @pytest.mark.parametrize("name", ["losses", "correct", "examples"])
 def test_sums_without_an_array_say_which(name):
-    arrays = dict(unpack_arrays(pack_sums(made_up().sums)))
+    arrays = dict(decode_arrays(encode_sums(made_up().sums)))
     del arrays[name]
     with pytest.raises(LedgerError, match=f"lack '{name}'"):
-        unpack_sums(pack_arrays(arrays))
+        decode_sums(encode_arrays(arrays))
 
 
 @pytest.mark.parametrize("name", ["kept", "losses", "correct", "confirmed_losses", "confirmed_correct"])
 def test_outcomes_without_an_array_are_damaged(name):
     body, sums, outcomes = written(made_up())
-    arrays = dict(unpack_arrays(outcomes))
+    arrays = dict(decode_arrays(outcomes))
     del arrays[name]
     with pytest.raises(LedgerError, match="a stored per-layer search is damaged"):
-        read_record(body, sums, pack_arrays(arrays))
+        decode_record(body, sums, encode_arrays(arrays))
 
 
-@pytest.mark.parametrize("key", json.loads(write_body(made_up())))
+@pytest.mark.parametrize("key", json.loads(encode_body(made_up())))
 @pytest.mark.parametrize("value", [None, 7, "x", [["x"]]])
 def test_a_body_that_is_not_ours_is_damaged_or_read_but_nothing_else(key, value):
     body, sums, outcomes = written(made_up())
     changed = json.loads(body)
     for one in ({**changed, key: value}, {name: kept for name, kept in changed.items() if name != key}):
         try:
-            read_record(json.dumps(one), sums, outcomes)
+            decode_record(json.dumps(one), sums, outcomes)
         except LedgerError as error:
             assert "damaged" in str(error)
     with pytest.raises(LedgerError, match="damaged"):
-        read_record(body[:-5], sums, outcomes)
+        decode_record(body[:-5], sums, outcomes)

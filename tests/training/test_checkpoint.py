@@ -9,9 +9,9 @@ from torch import nn
 from bln_search.core.checkpoints import Folder
 from bln_search.core.enums import PopulationEstimate
 from bln_search.core.errors import DataError
-from bln_search.evaluation import gather_frozen
+from bln_search.evaluation import collect_frozen_moments
 from bln_search.norms import BLN
-from bln_search.training.checkpoint import copied, load_weights, read_checkpoint, weights_of, write_checkpoint
+from bln_search.training.checkpoint import copied, load_weights, network_weights, read_checkpoint, write_checkpoint
 
 
 def network():
@@ -21,7 +21,7 @@ def network():
 
 def test_weights_and_populations_come_back_bit_for_bit(tmp_path):
     ours = network()
-    gathered = {PopulationEstimate.FROZEN: gather_frozen(ours, torch.randn(5, 6, 4))}
+    gathered = {PopulationEstimate.FROZEN: collect_frozen_moments(ours, torch.randn(5, 6, 4))}
     name, sha = write_checkpoint(Folder(tmp_path / "folder"), dict(ours.named_parameters()), gathered, {"seed": 1})
     weights, back = read_checkpoint(Folder(tmp_path / "folder"), name, sha)
     fresh = nn.Sequential(nn.Linear(4, 3), BLN(3, semantics="reference"))
@@ -63,9 +63,9 @@ def test_what_other_layers_keep_in_buffers_is_of_the_weights_and_what_ours_keep_
     ours = nn.Sequential(nn.BatchNorm1d(4), nn.Linear(4, 3), Shifted(), BLN(3))
     running = {"0.running_mean", "0.running_var", "0.num_batches_tracked"}
     parameters = {name for name, _ in ours.named_parameters()}
-    assert weights_of(ours).keys() == parameters | running | {"2.shift"}
+    assert network_weights(ours).keys() == parameters | running | {"2.shift"}
     ours[3].register_buffer("own", torch.zeros(1))
-    assert "3.own" not in weights_of(ours)
+    assert "3.own" not in network_weights(ours)
 
 
 def test_a_network_with_running_statistics_of_torch_comes_back_as_it_answered(tmp_path):
@@ -73,7 +73,7 @@ def test_a_network_with_running_statistics_of_torch_comes_back_as_it_answered(tm
     ours = nn.Sequential(nn.BatchNorm1d(4), nn.Linear(4, 3), Shifted(), BLN(3))
     for _ in range(3):
         ours(torch.randn(10, 4) * 5 + 2)
-    kept = copied(weights_of(ours))
+    kept = copied(network_weights(ours))
     x = torch.randn(7, 4)
     expected = ours.eval()(x)
     name, sha = write_checkpoint(Folder(tmp_path), kept, {}, {})

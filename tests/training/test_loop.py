@@ -20,7 +20,7 @@ from bln_search.norms import make_norm
 from bln_search.norms.network_layers import find_norms
 from bln_search.specs import ArmSpec, DataSpec, TrainingSpec
 from bln_search.training import TrainingRun, train
-from bln_search.training.checkpoint import copied, weights_of
+from bln_search.training.checkpoint import copied, network_weights
 from bln_search.training.seeding import repeatable
 
 
@@ -113,16 +113,16 @@ def test_the_rate_follows_its_schedule(data):
 
 def test_the_epoch_estimate_is_the_mean_over_the_kept_epochs_steps(data):
     """One epoch at rate ~0: weights stand still, so the estimate is that of the first weights."""
-    from bln_search.evaluation import gather_frozen
+    from bln_search.evaluation import collect_frozen_moments
 
     trained_network, trained = run(
         data, learning_rate=1e-30, epochs=1, order="fixed", estimates=tuple(PopulationEstimate)
     )
     inputs, _ = data.splits[Split.TRAIN]
     order = torch.randperm(len(inputs), generator=torch.Generator().manual_seed(0))
-    frozen = gather_frozen(trained_network, inputs[order].split(25))
-    assert set(trained.gathered) == {PopulationEstimate.EPOCH, PopulationEstimate.MOVING}
-    for name, moments in trained.gathered[PopulationEstimate.EPOCH].items():
+    frozen = collect_frozen_moments(trained_network, inputs[order].split(25))
+    assert set(trained.moments) == {PopulationEstimate.EPOCH, PopulationEstimate.MOVING}
+    for name, moments in trained.moments[PopulationEstimate.EPOCH].items():
         for part, expected in zip(moments.batch.parts, frozen[name].batch.parts, strict=True):
             torch.testing.assert_close(part, expected, rtol=1e-5, atol=1e-6)
 
@@ -160,7 +160,7 @@ def test_the_judge_is_a_configuration_of_the_arms_method():
 
 
 def memory_of(trained):
-    return trained.gathered[PopulationEstimate.MEMORY]
+    return trained.moments[PopulationEstimate.MEMORY]
 
 
 def test_mbn_without_a_memory_weight_trains_like_bn(data):
@@ -205,7 +205,7 @@ def test_the_kept_epoch_keeps_its_own_memory(data):
     mean, then, end = (memory_of(trained)["layers.3"].batch.mean for trained in (longer, shorter, whole))
     assert torch.equal(mean, then)
     assert not torch.equal(mean, end)
-    live = find_norms(network_then)["layers.3"].own_estimates()[PopulationEstimate.MEMORY]
+    live = find_norms(network_then)["layers.3"].history_estimates()[PopulationEstimate.MEMORY]
     assert torch.equal(live.batch.mean, then)
 
 
@@ -222,7 +222,7 @@ def test_a_double_forward_records_what_the_new_weights_see(data, method):
 
         def forward(self, x):
             if self.training:
-                passes.append((torch.is_grad_enabled(), next(iter(find_norms(self).values())).recording))
+                passes.append((torch.is_grad_enabled(), next(iter(find_norms(self).values())).records_history))
             return self.inner(x)
 
     watched = Watched()
@@ -231,7 +231,7 @@ def test_a_double_forward_records_what_the_new_weights_see(data, method):
         watched, data, TrainingSpec(epochs=1, order="fixed"), arm, seed=0, estimates=(PopulationEstimate.MOVING,)
     )
     assert passes == [(True, False), (False, True)] * steps
-    moments = trained.gathered[PopulationEstimate.MOVING]["inner.layers.3"]
+    moments = trained.moments[PopulationEstimate.MOVING]["inner.layers.3"]
     single = train(
         network(method),
         data,
@@ -240,7 +240,7 @@ def test_a_double_forward_records_what_the_new_weights_see(data, method):
         seed=0,
         estimates=(PopulationEstimate.MOVING,),
     )
-    assert not torch.equal(moments.batch.mean, single.gathered[PopulationEstimate.MOVING]["layers.3"].batch.mean)
+    assert not torch.equal(moments.batch.mean, single.moments[PopulationEstimate.MOVING]["layers.3"].batch.mean)
 
 
 def test_augmented_training_is_repeatable_and_different(data):
@@ -270,7 +270,7 @@ def test_a_layer_that_the_network_does_not_use_has_no_population_and_is_in_nobod
     spec, arm = TrainingSpec(epochs=1), ArmSpec(method=method)
     trained = train(spare, data, spec, arm, seed=0, estimates=() if estimate is None else (estimate,))
     wanted = PopulationEstimate.MEMORY if estimate is None else estimate
-    assert trained.gathered[wanted].keys() == {"norm"}
+    assert trained.moments[wanted].keys() == {"norm"}
     assert trained.diverged is None
 
 
@@ -278,7 +278,7 @@ def test_running_statistics_of_other_layers_are_kept_with_the_epoch_that_is_kept
     torch.manual_seed(0)
     mixed = nn.Sequential(nn.Flatten(), nn.BatchNorm1d(64), nn.Linear(64, 16), make_norm("bln", 16), nn.Linear(16, 10))
     run = TrainingRun(mixed, data, TrainingSpec(epochs=4, learning_rate=0.5), ArmSpec(method="bln"), seed=0)
-    after = {record.epoch: copied(weights_of(mixed)) for record in run.epochs()}
+    after = {record.epoch: copied(network_weights(mixed)) for record in run.epochs()}
     kept = after[run.trained.kept_epoch]
     assert "1.running_var" in kept
     assert run.trained.weights.keys() == kept.keys()

@@ -12,7 +12,7 @@ from bln_search.core.errors import ModelError
 from bln_search.specs.training import TrainingSpec
 from bln_search.training import sparse_adam
 from bln_search.training.optimization import make_optimizer
-from bln_search.training.sparse_adam import RowAdam
+from bln_search.training.sparse_adam import SparseRowAdam
 
 RATE = 0.01
 
@@ -47,7 +47,7 @@ def dense_adam(network):
 
 
 def by_rows(network):
-    return RowAdam(network, RATE)
+    return SparseRowAdam(network, RATE)
 
 
 def drawn(steps, per_step, words, seed=0, frequent=1.3):
@@ -102,7 +102,7 @@ def test_any_order_of_words_gives_the_weights_of_dense_adam(seed, per_step, word
 def test_forgetting_too_early_would_show():
     """The tolerance of the tests above is tight enough to see rows that rest after ten steps."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sparse_adam, "_REMEMBERED", 10)
+        patch.setattr(sparse_adam, "_IDLE_STEPS", 10)
         patch.setattr(sparse_adam, "_EVERY", 4)
         patch.setattr(sparse_adam, "_START", (-10, 0, -1))
         with pytest.raises(AssertionError):
@@ -129,8 +129,8 @@ def test_an_embedding_that_gives_no_rows_is_trained_by_torchs_adam(kind):
 
 
 def test_state_that_would_be_missing_is_not_handed_out():
-    with pytest.raises(ModelError, match="keeps no state for later"):
-        RowAdam(Tagged(), RATE).state_dict()
+    with pytest.raises(ModelError, match="no state dict"):
+        SparseRowAdam(Tagged(), RATE).state_dict()
 
 
 def test_a_table_that_shares_its_weights_with_a_dense_layer_is_trained_as_by_dense_adam():
@@ -150,7 +150,7 @@ def test_a_table_that_shares_its_weights_with_a_dense_layer_is_trained_as_by_den
 @pytest.mark.parametrize(
     ("network", "spec", "kind"),
     [
-        (Tagged(), TrainingSpec(), RowAdam),
+        (Tagged(), TrainingSpec(), SparseRowAdam),
         (Tagged(), TrainingSpec(weight_decay=0.1), torch.optim.Adam),
         (Tagged(), TrainingSpec(optimizer="sgd"), torch.optim.SGD),
         (nn.Linear(2, 2), TrainingSpec(), torch.optim.Adam),
@@ -169,7 +169,7 @@ def test_epsilon_is_torchs_unless_another_is_asked_for(network):
 def test_another_epsilon_is_that_of_dense_adam_too():
     marks = drawn(300, 3, 300)
     expected = trained(lambda network: torch.optim.Adam(network.parameters(), lr=RATE, eps=0.1), marks)
-    found = trained(lambda network: RowAdam(network, RATE, 0.1), marks)
+    found = trained(lambda network: SparseRowAdam(network, RATE, 0.1), marks)
     torch.testing.assert_close(found["table.weight"], expected["table.weight"], rtol=0, atol=1e-9)
 
 

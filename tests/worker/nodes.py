@@ -11,7 +11,7 @@ from contextlib import suppress
 
 import psutil
 
-from bln_search.execution.executors.ray.environment import own_folder, prepare_environment
+from bln_search.execution.executors.ray.environment import prepare_environment, process_folder
 
 prepare_environment()  # the token of this process is that of the cluster
 
@@ -72,7 +72,7 @@ class Nodes:
         self.address = f"{ray.util.get_node_ip_address()}:{self.port}"
 
     def __enter__(self):
-        options = ["--num-cpus=0", "--include-dashboard=false", f"--temp-dir={own_folder()}"]
+        options = ["--num-cpus=0", "--include-dashboard=false", f"--temp-dir={process_folder()}"]
         self.head = Node(self.folder, "--head", f"--port={self.port}", *options)
         try:
             self.wait()
@@ -89,7 +89,7 @@ class Nodes:
 
     def join(self, *, wait=True):
         """One more node; several that start at once on one machine get in one another's way."""
-        own = own_folder() / str(len(self.nodes))
+        own = process_folder() / str(len(self.nodes))
         self.nodes.append(Node(self.folder, f"--address={self.address}", "--num-cpus=1", f"--temp-dir={own}"))
         if wait:
             self.wait()

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from bln_search.core.errors import DataAbsentError
+from bln_search.core.errors import DataUnavailableError
 from bln_search.core.records import CheckpointRecord
 from bln_search.core.states import FailureClass, StudyState, TrialState
 from bln_search.evaluation.memory import MEMORY_LIMIT
 from bln_search.execution.messages import TaskFailed, TrainingDiverged, TrainingDone
 from bln_search.specs import parse_study
-from bln_search.storage import queries
 from bln_search.worker import run_study
 from tests.worker.test_run import STUDY, Watcher, ledger, study  # noqa: F401 - fixtures
 
@@ -32,7 +31,7 @@ class Scripted:
 
 
 def failures(ledger, study_id):  # noqa: F811
-    return [event.data for event in queries.events(ledger.engine, study_id) if event.kind == "attempt_failed"]
+    return [event.data for event in ledger.events.list_events(study_id) if event.kind == "attempt_failed"]
 
 
 FULL = TaskFailed(FailureClass.OUT_OF_MEMORY, "out of memory")
@@ -40,7 +39,7 @@ TRAINED = TrainingDone(CheckpointRecord("file", "0" * 64, 2, "FFFF", 0.5, {}))
 
 
 def test_out_of_memory_in_evaluation_is_tried_again_with_half_the_chunk(ledger):  # noqa: F811
-    study_id = ledger.accept(study())
+    study_id = ledger.studies.accept(study())
     executor = Scripted((TRAINED, FULL), TrainingDiverged("scripted"), FULL)
     assert run_study(ledger, study_id, executor, Watcher()) is StudyState.COMPLETE
     first = executor.tasks[0].trial.key
@@ -75,7 +74,7 @@ class SideBySide:
 
 
 def test_out_of_memory_in_training_is_tried_again_alone(ledger):  # noqa: F811
-    study_id = ledger.accept(parse_study(STUDY.replace("LR", "0.002").replace("[0, 1]", "[0, 1, 2, 3]")))
+    study_id = ledger.studies.accept(parse_study(STUDY.replace("LR", "0.002").replace("[0, 1]", "[0, 1, 2, 3]")))
     executor = SideBySide(1)
     assert run_study(ledger, study_id, executor, Watcher()) is StudyState.COMPLETE
     assert [seed for seed, _, _, _ in executor.begun] == [0, 1, 2, 3, 0]
@@ -84,7 +83,7 @@ def test_out_of_memory_in_training_is_tried_again_alone(ledger):  # noqa: F811
 
 
 def test_out_of_memory_in_training_alone_says_what_would_help(ledger):  # noqa: F811
-    study_id = ledger.accept(study())
+    study_id = ledger.studies.accept(study())
     executor = SideBySide(2)
     assert run_study(ledger, study_id, executor, Watcher()) is StudyState.FAILED
     assert [seed for seed, _, _, _ in executor.begun] == [0, 1, 0]
@@ -94,7 +93,7 @@ def test_out_of_memory_in_training_alone_says_what_would_help(ledger):  # noqa: 
 
 
 def test_the_machinery_is_given_three_tries_and_a_user_error_one(ledger):  # noqa: F811
-    study_id = ledger.accept(study())
+    study_id = ledger.studies.accept(study())
     broken = TaskFailed(FailureClass.INFRASTRUCTURE, "cable")
     wrong = TaskFailed(FailureClass.USER_ERROR, "no norm")
     executor = Scripted(broken, wrong, broken, broken)
@@ -106,11 +105,11 @@ def test_the_machinery_is_given_three_tries_and_a_user_error_one(ledger):  # noq
         ("infrastructure", True),
         ("infrastructure", False),
     ]
-    assert ledger.find_study("small").trials == {TrialState.FAILED: 2}
+    assert ledger.studies.find("small").trials == {TrialState.FAILED: 2}
 
 
 def test_a_process_that_was_lost_costs_no_attempt(ledger):  # noqa: F811
-    study_id = ledger.accept(study())
+    study_id = ledger.studies.accept(study())
     lost = TaskFailed(FailureClass.INFRASTRUCTURE, "EOFError", process_lost=True)
     executor = Scripted(*[lost] * 7)
     assert run_study(ledger, study_id, executor, Watcher()) is StudyState.COMPLETE
@@ -119,18 +118,18 @@ def test_a_process_that_was_lost_costs_no_attempt(ledger):  # noqa: F811
 
 def test_a_machine_without_the_data_costs_no_trial(ledger):  # noqa: F811
     """It fails at once, and so would be handed every trial there is."""
-    study_id = ledger.accept(study())
-    absent = TaskFailed(FailureClass.INFRASTRUCTURE, "on node7: train.bin is not in /data", data_absent=True)
-    with pytest.raises(DataAbsentError, match=r"on node7: train\.bin is not in /data"):
+    study_id = ledger.studies.accept(study())
+    absent = TaskFailed(FailureClass.INFRASTRUCTURE, "on node7: train.bin is not in /data", data_missing=True)
+    with pytest.raises(DataUnavailableError, match=r"on node7: train\.bin is not in /data"):
         run_study(ledger, study_id, Scripted(TrainingDiverged("scripted"), absent), Watcher())
-    assert ledger.study(study_id).state is StudyState.INTERRUPTED
-    assert ledger.study(study_id).trials == {TrialState.DIVERGED: 1, TrialState.WAITING: 1}
+    assert ledger.studies.get(study_id).state is StudyState.INTERRUPTED
+    assert ledger.studies.get(study_id).trials == {TrialState.DIVERGED: 1, TrialState.WAITING: 1}
     assert failures(ledger, study_id) == []
     assert run_study(ledger, study_id, Scripted(), Watcher()) is StudyState.COMPLETE
 
 
 def test_divergence_is_a_result_and_not_tried_again(ledger):  # noqa: F811
-    study_id = ledger.accept(study())
+    study_id = ledger.studies.accept(study())
     executor = Scripted()
     assert run_study(ledger, study_id, executor, Watcher()) is StudyState.COMPLETE
     assert len(executor.tasks) == 2

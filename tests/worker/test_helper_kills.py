@@ -12,12 +12,8 @@ import pytest
 
 from bln_search.core.states import StudyState
 from bln_search.execution.executors import local
-from bln_search.storage.browse import find_study_line
 from bln_search.worker import loop
 from tests.worker.test_loop import study, worker  # noqa: F401 - a fixture
-
-KILLS = 10
-STUDIES = 4
 
 
 class Killer:
@@ -49,11 +45,12 @@ class Killer:
 
 
 @pytest.mark.skipif(local._METHOD != "forkserver", reason="processes are not started by a forkserver here")
-def test_no_study_fails_however_often_it_dies(worker, monkeypatch):  # noqa: F811
-    monkeypatch.setattr(loop, "_AFTER_ERROR", 0.1)
-    ids = [worker.queue.submit(study(f"s{number}"), "ada").study_id for number in range(STUDIES)]
+@pytest.mark.parametrize(("kills", "studies"), [(2, 1), pytest.param(10, 4, marks=pytest.mark.slow)])
+def test_no_study_fails_however_often_it_dies(worker, monkeypatch, kills, studies):  # noqa: F811
+    monkeypatch.setattr(loop, "_RETRY_DELAY", 0.1)
+    ids = [worker.ledger.queue.submit(study(f"s{number}"), "ada").study_id for number in range(studies)]
     forkserver._forkserver._stop()  # one of an earlier test is not killed as it starts
-    with Killer(KILLS, seed=7003) as killer:
+    with Killer(kills, seed=7003) as killer:
         worker.work(once=True)
     assert killer.left == 0
-    assert [find_study_line(worker.ledger.engine, one)[0].state for one in ids] == [StudyState.COMPLETE] * STUDIES
+    assert [worker.ledger.listing.find_study(one).state for one in ids] == [StudyState.COMPLETE] * studies

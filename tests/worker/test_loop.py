@@ -9,16 +9,12 @@ from bln_search.core.checkpoints import Folder
 from bln_search.core.enums import Scope
 from bln_search.core.errors import ClusterError
 from bln_search.core.states import Request, StudyState
-from bln_search.execution.environment import Place
+from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.executors import local, process_losses
 from bln_search.execution.executors.local import LocalExecutor
 from bln_search.specs import parse_study
-from bln_search.storage import queries
-from bln_search.storage.access import create_token
-from bln_search.storage.browse import find_study_line, workers_seen
-from bln_search.storage.engine import reading
+from bln_search.storage.engine import read_session
 from bln_search.storage.ledger import open_ledger
-from bln_search.storage.queue import Queue
 from bln_search.storage.tables import AttemptRow
 from bln_search.worker import loop
 from bln_search.worker.loop import Worker
@@ -47,21 +43,21 @@ def accepted_earlier():
 @pytest.fixture
 def worker(tmp_path):
     ledger = open_ledger(f"sqlite:///{tmp_path / 'ledger.sqlite3'}")
-    create_token(ledger.engine, "ada", Scope.WRITE)
-    place = Place(tmp_path / "data", tmp_path / "cache", Folder(tmp_path / "checkpoints"))
+    ledger.tokens.create("ada", Scope.WRITE)
+    place = ExecutionEnvironment(tmp_path / "data", tmp_path / "cache", Folder(tmp_path / "checkpoints"))
     yield Worker(ledger, place, LocalExecutor(place, 1), cap=2)
     ledger.close()
 
 
 def line(worker, study_id):
-    return find_study_line(worker.ledger.engine, study_id)[0]
+    return worker.ledger.listing.find_study(study_id)
 
 
 def test_what_waits_is_carried_out_until_nothing_waits(worker):
-    ids = [worker.queue.submit(study(name), "ada").study_id for name in ("a", "b")]
+    ids = [worker.ledger.queue.submit(study(name), "ada").study_id for name in ("a", "b")]
     worker.work(once=True)
     assert [line(worker, one).state for one in ids] == [StudyState.COMPLETE] * 2
-    assert workers_seen(worker.ledger.engine, worker.ledger.clock()) == []  # it signed out
+    assert worker.ledger.workers.list_live() == []  # it signed out
 
 
 @pytest.mark.parametrize(
@@ -69,8 +65,8 @@ def test_what_waits_is_carried_out_until_nothing_waits(worker):
     [(study("bad", data="cifar10"), "give the folder that holds it"), (accepted_earlier(), "mini-batch")],
 )
 def test_a_study_that_cannot_be_run_fails_with_its_reason_and_the_next_is_run(worker, wrong, reason):
-    bad = worker.queue.submit(wrong, "ada").study_id
-    good = worker.queue.submit(study("good"), "ada").study_id
+    bad = worker.ledger.queue.submit(wrong, "ada").study_id
+    good = worker.ledger.queue.submit(study("good"), "ada").study_id
     worker.work(once=True)
     assert line(worker, bad).state == StudyState.FAILED
     assert reason in line(worker, bad).reason
@@ -81,7 +77,7 @@ def test_what_one_should_know_of_the_data_is_said_once(worker, tmp_path, caplog)
     write_lines(tmp_path / "data" / "imdb", made_up())
     text = STUDY.replace("fraction: 0.2", "validation: 0.2").replace("NAME", "words").replace("DATA", "imdb")
     text = text.replace("{name: mlp, widths: [4]}", "{name: lstm, widths: [4], embedding: 3, dense: 4}")
-    study_id = worker.queue.submit(parse_study(text.replace("BATCH", "5")), "ada").study_id
+    study_id = worker.ledger.queue.submit(parse_study(text.replace("BATCH", "5")), "ada").study_id
     worker.work(once=True)
     assert line(worker, study_id).state == StudyState.COMPLETE
     for split in ("train", "test"):
@@ -102,27 +98,27 @@ class Broken:
 
 
 def errors_seen(worker, study_id):
-    events = queries.events(worker.ledger.engine, study_id)
+    events = worker.ledger.events.list_events(study_id)
     return [event.data["reason"] for event in events if event.kind == "worker_error"]
 
 
 class TestAnErrorNobodyForesaw:
     @pytest.fixture(autouse=True)
     def _no_waiting(self, monkeypatch):
-        monkeypatch.setattr(loop, "_AFTER_ERROR", 0.0)
+        monkeypatch.setattr(loop, "_RETRY_DELAY", 0.0)
 
     def test_gives_the_study_a_second_try(self, worker):
-        study_id = worker.queue.submit(study("a"), "ada").study_id
+        study_id = worker.ledger.queue.submit(study("a"), "ada").study_id
         worker.executor = Broken(worker.executor, ZeroDivisionError("oh"))
         worker.work(once=True)
         assert line(worker, study_id).state == StudyState.COMPLETE
         assert errors_seen(worker, study_id) == ["ZeroDivisionError: oh"]
 
     def test_fails_the_study_at_the_second_and_not_the_worker(self, worker, caplog):
-        bad = worker.queue.submit(study("a"), "ada").study_id
+        bad = worker.ledger.queue.submit(study("a"), "ada").study_id
         worker.executor = Broken(worker.executor, *[ZeroDivisionError("oh")] * 2)
-        good = worker.queue.submit(study("b"), "ada").study_id
-        worker.queue.change(bad, {"priority": 1})
+        good = worker.ledger.queue.submit(study("b"), "ada").study_id
+        worker.ledger.queue.update(bad, {"priority": 1})
         worker.work(once=True)
         assert line(worker, bad).state == StudyState.FAILED
         assert line(worker, bad).reason == "ZeroDivisionError: oh"
@@ -131,39 +127,39 @@ class TestAnErrorNobodyForesaw:
         assert any(record.exc_info for record in caplog.records)
 
     def test_is_counted_over_workers(self, worker):
-        study_id = worker.queue.submit(study("a"), "ada").study_id
+        study_id = worker.ledger.queue.submit(study("a"), "ada").study_id
         for _ in range(2):
             another = Worker(worker.ledger, worker.place, Broken(None, ZeroDivisionError("oh")), cap=2)
-            assert another.queue.claim(another.name, lambda _: True, 1) == study_id
-            another._carry_out(study_id)
+            assert another.ledger.queue.claim(another.name, lambda _: True, 1) == study_id
+            another._run(study_id)
         assert line(worker, study_id).state == StudyState.FAILED
 
     def test_counts_anew_once_a_person_resumed_the_study(self, worker):
-        study_id = worker.queue.submit(study("a"), "ada").study_id
+        study_id = worker.ledger.queue.submit(study("a"), "ada").study_id
         executor, worker.executor = worker.executor, Broken(None, *[ZeroDivisionError("oh")] * 2)
         worker.work(once=True)
-        worker.queue.resume(study_id)
+        worker.ledger.queue.resume(study_id)
         worker.executor = Broken(executor, ZeroDivisionError("oh"))
         worker.work(once=True)
         assert line(worker, study_id).state == StudyState.COMPLETE
 
     def test_that_speaks_of_the_machine_fails_no_study_before_the_fifth(self, worker):
-        study_id = worker.queue.submit(study("a"), "ada").study_id
+        study_id = worker.ledger.queue.submit(study("a"), "ada").study_id
         executor = worker.executor
         worker.executor = Broken(executor, *[EOFError("unexpected EOF")] * 4)
         worker.work(once=True)
         assert line(worker, study_id).state == StudyState.COMPLETE
-        other = worker.queue.submit(study("b"), "ada").study_id
+        other = worker.ledger.queue.submit(study("b"), "ada").study_id
         worker.executor = Broken(executor, *[OSError(24, "Too many open files")] * 5)
         worker.work(once=True)
         assert line(worker, other).state == StudyState.FAILED
 
     def test_leaves_a_requested_pause_in_force(self, worker):
-        study_id = worker.queue.submit(study("a"), "ada").study_id
+        study_id = worker.ledger.queue.submit(study("a"), "ada").study_id
 
         class PausedMeanwhile:
             def run(self, *_arguments):
-                worker.queue.request(study_id, Request.PAUSE)
+                worker.ledger.queue.request(study_id, Request.PAUSE)
                 raise ZeroDivisionError("oh")
 
         worker.executor = PausedMeanwhile()
@@ -173,9 +169,9 @@ class TestAnErrorNobodyForesaw:
 
 def test_a_machine_that_starts_no_process_fails_no_study(worker, monkeypatch):
     """One sick worker must not fail the queue."""
-    monkeypatch.setattr(loop, "_AFTER_ERROR", 0.0)
+    monkeypatch.setattr(loop, "_RETRY_DELAY", 0.0)
     monkeypatch.setattr(process_losses, "PAUSES", (0.0, 0.0))
-    ids = [worker.queue.submit(study(name), "ada").study_id for name in ("a", "b")]
+    ids = [worker.ledger.queue.submit(study(name), "ada").study_id for name in ("a", "b")]
     start, failures = local._CONTEXT.Process.start, iter(range(20))
 
     def start_sometimes(process):
@@ -186,7 +182,7 @@ def test_a_machine_that_starts_no_process_fails_no_study(worker, monkeypatch):
     monkeypatch.setattr(local._CONTEXT.Process, "start", start_sometimes)
     worker.work(once=True)
     assert [line(worker, one).state for one in ids] == [StudyState.COMPLETE] * 2
-    with reading(worker.ledger.engine) as session:
+    with read_session(worker.ledger.database.engine) as session:
         states = session.execute(select(AttemptRow.state, func.count()).group_by(AttemptRow.state)).all()
     assert dict(map(tuple, states)) == {"failed": 20, "succeeded": 2}  # none is left live
 
@@ -196,29 +192,29 @@ def test_without_its_cluster_it_hands_the_study_back_and_ends(worker):
         def run(self, *_arguments):
             raise ClusterError("gone")
 
-    study_id = worker.queue.submit(study("a"), "ada").study_id
+    study_id = worker.ledger.queue.submit(study("a"), "ada").study_id
     worker.executor = Gone()
     with pytest.raises(ClusterError, match="gone"):
         worker.work()
     assert line(worker, study_id).state == StudyState.ACCEPTED
-    assert workers_seen(worker.ledger.engine, worker.ledger.clock()) == []
+    assert worker.ledger.workers.list_live() == []
 
 
 def test_a_study_that_was_taken_over_is_left_to_who_has_it(worker):
-    study_id = worker.queue.submit(study("a"), "ada").study_id
+    study_id = worker.ledger.queue.submit(study("a"), "ada").study_id
 
     class Overtaken:
         """Another worker takes the study while this one stands still."""
 
         def run(self, next_task, _report, pulse, _trials=1):
             next_task()
-            with worker.queue.ledger.engine.begin() as connection:
+            with worker.ledger.database.engine.begin() as connection:
                 connection.exec_driver_sql("UPDATE study SET runner = 'far/1/0'")
             while True:
                 pulse([])
 
     worker.executor = Overtaken()
-    claimed = Queue(worker.ledger).claim(worker.name, lambda _: True, 1)
+    claimed = worker.ledger.queue.claim(worker.name, lambda _: True, 1)
     assert claimed == study_id
-    worker._carry_out(study_id)
+    worker._run(study_id)
     assert line(worker, study_id).state == StudyState.RUNNING

@@ -7,14 +7,12 @@ import pytest
 from bln_search.core.errors import LedgerError, SpecError, StudyBusyError
 from bln_search.core.records import EpochRecord
 from bln_search.core.states import StudyState
-from bln_search.execution.messages import EpochDone, TrainingDiverged, TrainingPruned, Verdict
+from bln_search.execution.messages import EpochDone, PruneDecision, TrainingDiverged, TrainingPruned
 from bln_search.specs import parse_study
-from bln_search.storage import queries
-from bln_search.storage.browse import list_events
 from bln_search.storage.ledger import open_ledger
 from bln_search.worker import run_study
 from bln_search.worker.identity import own_name
-from bln_search.worker.points import Points
+from bln_search.worker.sampled_points import SampledPoints
 from tests.worker.test_failures import Scripted
 from tests.worker.test_run import Watcher, ledger  # noqa: F401 - fixture
 
@@ -40,7 +38,7 @@ class Epochs:
         while (task := next_task()) is not None:
             for epoch in range(1, task.trial.training.epochs + 1):
                 loss += 1
-                if report(task, EpochDone(EpochRecord(epoch, 1.0, 0.5, loss, 0.5, 1.0))) is Verdict.STOP:
+                if report(task, EpochDone(EpochRecord(epoch, 1.0, 0.5, loss, 0.5, 1.0))) is PruneDecision.STOP:
                     self.stopped.append(epoch)
                     report(task, TrainingPruned(epoch))
                     break
@@ -51,7 +49,7 @@ class Epochs:
 def test_a_trial_is_never_pruned_after_its_last_epoch(ledger):  # noqa: F811
     spec = parse_study(f"{HEAD}space: {{{RATE}}}\nsearch: {{sampler: random, trials: 20, pruner: asha}}\n")
     executor = Epochs()
-    run_study(ledger, ledger.accept(spec), executor, Watcher())
+    run_study(ledger, ledger.studies.accept(spec), executor, Watcher())
     assert executor.stopped
     assert max(executor.stopped) < 3
 
@@ -72,7 +70,7 @@ def test_points_that_every_arm_refuses_are_an_error_and_no_empty_success(ledger)
 def test_an_arm_that_changes_its_method_stays_the_arm_it_is(ledger):  # noqa: F811
     section = "arm: {kind: choice, values: [{method: bn}, {method: mbn}]}"
     spec = parse_study(f"{HEAD}space: {{{section}, {RATE}}}\nsearch: {{sampler: random, trials: 6}}\n")
-    study_id = ledger.accept(spec)
+    study_id = ledger.studies.accept(spec)
     executor = Scripted()
     assert run_study(ledger, study_id, executor, Watcher()) is StudyState.COMPLETE
     assert {task.trial.arm.label for task in executor.tasks} == {"bn"}
@@ -80,16 +78,16 @@ def test_an_arm_that_changes_its_method_stays_the_arm_it_is(ledger):  # noqa: F8
     again = Scripted()
     assert run_study(ledger, study_id, again, Watcher()) is StudyState.COMPLETE
     assert again.tasks == []
-    assert len(queries.points(ledger.engine, study_id)) == 6
+    assert len(ledger.trials.list_points(study_id)) == 6
 
 
 def test_what_is_left_is_written_out_only_where_that_is_not_too_much(ledger, monkeypatch):  # noqa: F811
     sizes = "training.batch_size: {kind: int, low: 5, high: 20}"
     spec = parse_study(f"{HEAD}space: {{{sizes}}}\nsearch: {{sampler: random, trials: 2}}\n")
-    planned = Points(ledger, ledger.accept(spec), spec)
+    planned = SampledPoints(ledger, ledger.studies.get(ledger.studies.accept(spec)))
     assert len(list(planned._unknown_points("bn"))) == 16
     assert list(planned._candidates("bn"))[20:] == list(planned._unknown_points("bn"))
-    monkeypatch.setattr("bln_search.worker.points.LARGEST_GRID", 15)
+    monkeypatch.setattr("bln_search.worker.sampled_points.LARGEST_GRID", 15)
     assert len(list(planned._candidates("bn"))) == 40
     planned.close()
 
@@ -121,7 +119,7 @@ class Stuck:
 
 def test_a_sampler_that_insists_on_what_is_refused_does_not_end_the_study(ledger, monkeypatch):  # noqa: F811
     spec = parse_study(f"{HEAD}space: {{{SOME_REFUSED}, {RATE}}}\nsearch: {{sampler: gp, trials: 6, startup: 2}}\n")
-    study_id = ledger.accept(spec)
+    study_id = ledger.studies.accept(spec)
     monkeypatch.setattr("bln_search.search.optuna.sampler.make_sampler", lambda *_: Stuck())
     executor = Scripted()
     assert run_study(ledger, study_id, executor, Watcher()) is StudyState.COMPLETE
@@ -131,9 +129,9 @@ def test_a_sampler_that_insists_on_what_is_refused_does_not_end_the_study(ledger
 
 def test_an_arm_that_has_too_few_points_says_so(ledger):  # noqa: F811
     spec = parse_study(f"{HEAD}space: {{{SOME_REFUSED}}}\nsearch: {{sampler: random, trials: 4}}\n")
-    study_id = ledger.accept(spec)
+    study_id = ledger.studies.accept(spec)
     assert run_study(ledger, study_id, Scripted(), Watcher()) is StudyState.COMPLETE
-    (event,) = [one for one in list_events(ledger.engine, study_id, 0, 200) if one.kind == "search_ended"]
+    (event,) = [one for one in ledger.events.list_events(study_id, 0, 200) if one.kind == "search_ended"]
     assert event.data["arm"] == "bn"
     assert event.data["reason"].startswith("3 of 4 points: ")
     assert "momentum belongs to the optimizer sgd" in event.data["reason"]
@@ -141,19 +139,19 @@ def test_an_arm_that_has_too_few_points_says_so(ledger):  # noqa: F811
 
 def test_a_second_process_is_refused_even_between_two_trials(ledger):  # noqa: F811
     spec = parse_study(f"{HEAD}space: {{{RATE}}}\nsearch: {{trials: 2}}\n")
-    study_id = ledger.accept(spec)
-    ledger.start_study(study_id, lambda _: True, "host/1/0")
+    study_id = ledger.studies.accept(spec)
+    ledger.studies.start(study_id, lambda _: True, "host/1/0")
     with pytest.raises(StudyBusyError, match="being run by host/1/0"):
-        ledger.start_study(study_id, lambda _: True, own_name())
-    ledger.start_study(study_id, lambda _: False, own_name())
-    assert ledger.end_study(study_id, exhausted=False, runner="host/1/0") is StudyState.RUNNING
-    assert ledger.end_study(study_id, exhausted=False, runner=own_name()) is StudyState.INTERRUPTED
-    ledger.start_study(study_id, lambda _: True, "host/2/0")
+        ledger.studies.start(study_id, lambda _: True, own_name())
+    ledger.studies.start(study_id, lambda _: False, own_name())
+    assert ledger.studies.finish(study_id, exhausted=False, runner="host/1/0") is StudyState.RUNNING
+    assert ledger.studies.finish(study_id, exhausted=False, runner=own_name()) is StudyState.INTERRUPTED
+    ledger.studies.start(study_id, lambda _: True, "host/2/0")
 
 
 def test_a_search_needs_a_database_in_a_file():
     opened = open_ledger("sqlite:///:memory:")
     spec = parse_study(f"{HEAD}space: {{{RATE}}}\nsearch: {{trials: 2}}\n")
     with pytest.raises(LedgerError, match="needs a database in a file"):
-        run_study(opened, opened.accept(spec), Scripted(), Watcher())
+        run_study(opened, opened.studies.accept(spec), Scripted(), Watcher())
     opened.close()

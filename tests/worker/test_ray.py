@@ -12,13 +12,12 @@ import psutil
 import pytest
 
 from bln_search.core.checkpoints import Folder
-from bln_search.core.errors import ClusterError, DataAbsentError
+from bln_search.core.errors import ClusterError, DataUnavailableError
 from bln_search.core.states import FailureClass, StudyState, TrialState
 from bln_search.execution.executors.local import LocalExecutor
 from bln_search.execution.executors.ray.executor import RayExecutor
 from bln_search.execution.messages import Progressed, TaskFailed
 from bln_search.specs import parse_study
-from bln_search.storage.evaluations import evaluations
 from bln_search.storage.ledger import open_ledger
 from bln_search.worker import run_study
 from tests.worker.test_run import STUDY, Watcher, ledger, place  # noqa: F401 - fixtures
@@ -33,10 +32,12 @@ LONG = STUDY.replace("LR", "0.002").replace("epochs: 2", "epochs: 120").replace(
 @pytest.fixture(scope="module")
 def executor(tmp_path_factory):
     """One cluster for all that leave it as it was."""
-    from bln_search.execution.environment import Place
+    from bln_search.execution.environment import ExecutionEnvironment
 
     folder = tmp_path_factory.mktemp("ray")
-    with RayExecutor(Place(folder / "data", folder / "cache", Folder(folder / "checkpoints")), 2) as opened:
+    with RayExecutor(
+        ExecutionEnvironment(folder / "data", folder / "cache", Folder(folder / "checkpoints")), 2
+    ) as opened:
         yield opened
 
 
@@ -48,16 +49,16 @@ def workers():
 def figures(opened, study_id):
     return [
         (one.arm, one.seed, str(one.evaluation.key.configuration), one.evaluation.key.split, one.evaluation.loss)
-        for one in evaluations(opened.engine, study_id)
+        for one in opened.results.list_evaluations(study_id)
     ]
 
 
 def test_the_table_is_that_of_the_local_executor(executor, ledger, place, tmp_path):  # noqa: F811
     spec = parse_study(STUDY.replace("LR", "0.002"))
-    study_id = ledger.accept(spec)
+    study_id = ledger.studies.accept(spec)
     assert run_study(ledger, study_id, executor, Watcher()) is StudyState.COMPLETE
     other = open_ledger(f"sqlite:///{tmp_path / 'other.sqlite3'}")
-    other_id = other.accept(spec)
+    other_id = other.studies.accept(spec)
     run_study(other, other_id, LocalExecutor(place, 2), Watcher())
     assert figures(ledger, study_id) == figures(other, other_id)
     other.close()
@@ -76,16 +77,16 @@ space: {training.learning_rate: {kind: float, low: 1e-4, high: 1, log: true}}
 search: {sampler: random, trials: 8, pruner: asha}
 """
     )
-    study_id = ledger.accept(spec)
+    study_id = ledger.studies.accept(spec)
     assert run_study(ledger, study_id, executor, Watcher()) is StudyState.COMPLETE
-    states = ledger.find_study("searched").trials
+    states = ledger.studies.find("searched").trials
     assert sum(states.values()) == 8
     assert states[TrialState.PRUNED] > 0
     assert states[TrialState.FINISHED] > 0
 
 
 def test_a_worker_killed_is_noticed_at_once_and_its_trial_tried_again(executor, ledger):  # noqa: F811
-    study_id = ledger.accept(parse_study(LONG))
+    study_id = ledger.studies.accept(parse_study(LONG))
     killed, noticed = [], []
 
     def watch(message):
@@ -99,13 +100,13 @@ def test_a_worker_killed_is_noticed_at_once_and_its_trial_tried_again(executor, 
     assert [message.failure for _, message in noticed] == [FailureClass.INFRASTRUCTURE]
     assert "worker process ended" in noticed[0][1].reason
     assert noticed[0][0] - killed[0] < 5
-    assert ledger.find_study("long").trials == {TrialState.FINISHED: 2}
+    assert ledger.studies.find("long").trials == {TrialState.FINISHED: 2}
 
 
 def test_what_cannot_succeed_is_tried_once(executor, ledger):  # noqa: F811
     spec = parse_study(STUDY.replace("LR", "0.002"))  # accepted by an earlier version with a larger mini-batch
     training = spec.training.model_copy(update={"batch_size": 1500})
-    study_id = ledger.accept(spec.model_copy(update={"training": training}))
+    study_id = ledger.studies.accept(spec.model_copy(update={"training": training}))
     watcher = Watcher()
     assert run_study(ledger, study_id, executor, watcher) is StudyState.FAILED
     failures = [message for _, message in watcher.messages if isinstance(message, TaskFailed)]
@@ -115,16 +116,16 @@ def test_what_cannot_succeed_is_tried_once(executor, ledger):  # noqa: F811
 
 def test_a_node_without_the_data_costs_no_trial(executor, ledger):  # noqa: F811
     spec = parse_study(STUDY.replace("LR", "0.002").replace("name: digits", "name: cifar10"))
-    study_id = ledger.accept(spec)
+    study_id = ledger.studies.accept(spec)
     said = rf"on {re.escape(socket.gethostname())}: data_batch_1\.bin .* give the folder that holds it with --data"
-    with pytest.raises(DataAbsentError, match=said):
+    with pytest.raises(DataUnavailableError, match=said):
         run_study(ledger, study_id, executor, Watcher())
-    assert ledger.study(study_id).state is StudyState.INTERRUPTED
-    assert ledger.study(study_id).trials == {TrialState.WAITING: 2}
+    assert ledger.studies.get(study_id).state is StudyState.INTERRUPTED
+    assert ledger.studies.get(study_id).trials == {TrialState.WAITING: 2}
 
 
 def test_an_error_of_the_driver_leaves_at_once_and_gives_trials_back(executor, ledger):  # noqa: F811
-    study_id = ledger.accept(parse_study(LONG))
+    study_id = ledger.studies.accept(parse_study(LONG))
 
     class Stop(Exception):
         pass
@@ -139,7 +140,7 @@ def test_an_error_of_the_driver_leaves_at_once_and_gives_trials_back(executor, l
     with pytest.raises(Stop):
         run_study(ledger, study_id, executor, Watcher(stop))
     assert time.monotonic() - stopped[0] < 5
-    assert ledger.find_study("long").trials.get(TrialState.RUNNING, 0) == 0
+    assert ledger.studies.find("long").trials.get(TrialState.RUNNING, 0) == 0
     assert run_study(ledger, study_id, executor, Watcher()) is StudyState.COMPLETE
 
 
@@ -159,21 +160,21 @@ def test_a_second_cluster_in_one_process_is_refused(executor, place):  # noqa: F
 def test_the_last_one_asks_for_room_then_loses_its_cluster(executor, ledger):  # noqa: F811
     """In one test, as the cluster of the module does not survive it."""
     with pytest.raises(ClusterError, match="asks for 1 GPUs, no node of the Ray cluster has more than 0"):
-        executor._cluster.check_room(1.0, 1.0)
+        executor._cluster.check_capacity(1.0, 1.0)
     with pytest.raises(ClusterError, match="asks for 64 CPUs"):
-        executor._cluster.check_room(64.0, 0.0)
-    study_id = ledger.accept(parse_study(LONG))
+        executor._cluster.check_capacity(64.0, 0.0)
+    study_id = ledger.studies.accept(parse_study(LONG))
 
     def kill(message):
         if isinstance(message, Progressed):
-            os.kill(executor._cluster.watched, signal.SIGKILL)
+            os.kill(executor._cluster.raylet_pid, signal.SIGKILL)
 
     start = time.monotonic()
     with pytest.raises(ClusterError, match="the Ray cluster is gone: its raylet ended"):
         run_study(ledger, study_id, executor, Watcher(kill))
     assert time.monotonic() - start < 60
-    assert ledger.find_study("long").state is StudyState.INTERRUPTED
-    assert ledger.find_study("long").trials.get(TrialState.RUNNING, 0) == 0
+    assert ledger.studies.find("long").state is StudyState.INTERRUPTED
+    assert ledger.studies.find("long").trials.get(TrialState.RUNNING, 0) == 0
 
 
 @pytest.mark.parametrize("address", ["nowhere", "127.0.0.1:1", "127.0.0.1:99999", "host:port"])
@@ -189,7 +190,7 @@ def test_a_cluster_that_cannot_be_reached_is_an_error_within_seconds(address, pl
 def test_something_else_that_listens_is_no_cluster(monkeypatch):
     from bln_search.execution.executors.ray import cluster
 
-    monkeypatch.setattr(cluster, "_PATIENCE", 4.0)
+    monkeypatch.setattr(cluster, "_CONNECT_TIMEOUT", 4.0)
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()

@@ -16,16 +16,13 @@ from bln_search.core.checkpoints import Folder
 from bln_search.core.enums import Scope
 from bln_search.core.errors import ClusterError
 from bln_search.core.states import AttemptState, FailureClass, StudyState, TrialState
-from bln_search.execution.environment import Place
+from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.executors.local import LocalExecutor
 from bln_search.execution.executors.ray.executor import RayExecutor
 from bln_search.execution.messages import EvaluationDone
 from bln_search.specs import parse_study
-from bln_search.storage.access import create_token
-from bln_search.storage.engine import reading
-from bln_search.storage.evaluations import evaluations
+from bln_search.storage.engine import read_session
 from bln_search.storage.ledger import open_ledger
-from bln_search.storage.queue import Queue
 from bln_search.storage.tables import AttemptRow, CheckpointRow, EvaluationRow, TrialRow
 from bln_search.worker import run_study
 from tests.conftest import ROOT
@@ -56,7 +53,7 @@ def figures(opened, study_id):
     """Every evaluation with its figures to the last bit."""
     return [
         (one.seed, one.evaluation.key, one.evaluation.state, one.evaluation.n, one.evaluation.loss.hex())
-        for one in evaluations(opened.engine, study_id)
+        for one in opened.results.list_evaluations(study_id)
     ]
 
 
@@ -65,8 +62,8 @@ def expected(tmp_path_factory):
     """The figures of the study through the local executor; the first trials are those of a study of fewer seeds."""
     folder = tmp_path_factory.mktemp("local")
     opened = open_ledger(f"sqlite:///{folder / 'ledger.sqlite3'}")
-    study_id = opened.accept(study())
-    there = Place(folder / "data", folder / "cache", Folder(folder / "checkpoints"))
+    study_id = opened.studies.accept(study())
+    there = ExecutionEnvironment(folder / "data", folder / "cache", Folder(folder / "checkpoints"))
     assert run_study(opened, study_id, LocalExecutor(there, 2), Watcher()) is StudyState.COMPLETE
     found = figures(opened, study_id)
     opened.close()
@@ -75,7 +72,7 @@ def expected(tmp_path_factory):
 
 def check_cells(opened, trials=TRIALS):
     """Every cell is there once: trials, the attempt that finished each, evaluations under their UNIQUE key."""
-    with reading(opened.engine) as session:
+    with read_session(opened.database.engine) as session:
         keys = list(session.scalars(select(TrialRow.key)))
         finished = select(AttemptRow.trial_id).where(AttemptRow.state == AttemptState.SUCCEEDED)
         succeeded = Counter(session.scalars(finished))
@@ -144,14 +141,14 @@ def test_a_node_killed_in_the_middle_costs_its_trial_another_attempt_and_nothing
                 killed.append(node)
         return killed
 
-    study_id = ledger.accept(study())
+    study_id = ledger.studies.accept(study())
     with Nodes(tmp_path, 3) as nodes, RayExecutor(place, address=nodes.address) as executor:
         watcher = Act(nodes, log, 8, kill)
         assert run_study(ledger, study_id, executor, watcher) is StudyState.COMPLETE
     assert 8 <= watcher.acted_at < TRIALS - 8
     assert figures(ledger, study_id) == expected
     check_cells(ledger)
-    with reading(ledger.engine) as session:
+    with read_session(ledger.database.engine) as session:
         failed = session.scalars(select(AttemptRow).where(AttemptRow.state == AttemptState.FAILED)).all()
         assert [one.failure for one in failed] == [FailureClass.INFRASTRUCTURE]
         assert "the worker process ended" in failed[0].reason
@@ -160,6 +157,7 @@ def test_a_node_killed_in_the_middle_costs_its_trial_another_attempt_and_nothing
     assert set(watcher.carried[-8:]) == {0, 1, 2} - {gone}
 
 
+@pytest.mark.slow
 def test_a_node_that_joins_carries_trials_and_the_study_outlives_the_first(
     ledger,  # noqa: F811
     place,  # noqa: F811
@@ -167,7 +165,7 @@ def test_a_node_that_joins_carries_trials_and_the_study_outlives_the_first(
     expected,
     log,
 ):
-    study_id = ledger.accept(study(FEW))
+    study_id = ledger.studies.accept(study(FEW))
     with Nodes(tmp_path, 1) as nodes, RayExecutor(place, address=nodes.address) as executor:
 
         def change():
@@ -231,19 +229,20 @@ def check_end(code, told, left):
     assert left.trials.keys() == {TrialState.FINISHED, TrialState.WAITING}
 
 
+@pytest.mark.slow
 def test_a_head_killed_ends_the_worker_and_the_next_worker_completes_the_study_on_another_cluster(tmp_path, expected):
     url = f"sqlite:///{tmp_path / 'ledger.sqlite3'}"
     opened = open_ledger(url)
-    create_token(opened.engine, "ada", Scope.WRITE)
-    study_id = Queue(opened).submit(study(FEW), "ada").study_id
+    opened.tokens.create("ada", Scope.WRITE)
+    study_id = opened.queue.submit(study(FEW), "ada").study_id
     with Nodes(tmp_path, 1) as nodes:
         worker = start_worker(nodes.address, url, tmp_path)
-        wait_for(lambda: opened.study(study_id).trials.get(TrialState.FINISHED, 0) >= 3, worker)
+        wait_for(lambda: opened.studies.get(study_id).trials.get(TrialState.FINISHED, 0) >= 3, worker)
         nodes.head.kill()
-        check_end(worker.wait(timeout=60), (tmp_path / "worker.log").read_text(), opened.study(study_id))
+        check_end(worker.wait(timeout=60), (tmp_path / "worker.log").read_text(), opened.studies.get(study_id))
     with Nodes(tmp_path, 2) as nodes:
         assert start_worker(nodes.address, url, tmp_path, once=True).wait(timeout=180) == 0
-    assert opened.study(study_id).state is StudyState.COMPLETE
+    assert opened.studies.get(study_id).state is StudyState.COMPLETE
     assert figures(opened, study_id) == expected[: FEW * 2 * 16]
     check_cells(opened, FEW)
     opened.close()

@@ -9,19 +9,16 @@ import time
 
 import pytest
 
+from bln_search.core import disk as core_disk
 from bln_search.core.checkpoints import Folder
 from bln_search.core.enums import Scope
 from bln_search.core.states import StudyState
-from bln_search.execution.environment import Place
+from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.executors.local import LocalExecutor
 from bln_search.execution.messages import TrainingDone
 from bln_search.settings import Settings
 from bln_search.specs import parse_study
-from bln_search.storage import queries
-from bln_search.storage.access import create_token
-from bln_search.storage.browse import find_study_line
 from bln_search.storage.ledger import open_ledger
-from bln_search.storage.queue import Queue
 from bln_search.worker import loop
 from bln_search.worker.loop import Worker
 
@@ -49,7 +46,7 @@ class Disk:
         self.settings = self.settings.model_copy(update={"free_bytes": 0})
 
     def lacking(self):
-        return self.settings.lacking_room
+        return self.settings.low_disk_reason
 
 
 @pytest.fixture
@@ -60,20 +57,20 @@ def disk(home):
 
 @pytest.fixture
 def worker(tmp_path, disk, monkeypatch):
-    monkeypatch.setattr(loop, "_AFTER_ERROR", 0.1)
+    monkeypatch.setattr(loop, "_RETRY_DELAY", 0.1)
     ledger = open_ledger(f"sqlite:///{tmp_path / 'ledger.sqlite3'}")
-    create_token(ledger.engine, "ada", Scope.WRITE)
-    place = Place(tmp_path / "data", tmp_path / "cache", Folder(tmp_path / "checkpoints"))
-    yield Worker(ledger, place, LocalExecutor(place, 1), cap=2, lacking_room=disk.lacking)
+    ledger.tokens.create("ada", Scope.WRITE)
+    place = ExecutionEnvironment(tmp_path / "data", tmp_path / "cache", Folder(tmp_path / "checkpoints"))
+    yield Worker(ledger, place, LocalExecutor(place, 1), cap=2, low_disk_reason=disk.lacking)
     ledger.close()
 
 
 def line(worker, study_id):
-    return find_study_line(worker.ledger.engine, study_id)[0]
+    return worker.ledger.listing.find_study(study_id)
 
 
 def test_no_study_is_taken_until_there_is_room_and_that_is_said_once(worker, disk, caplog):
-    study_id = Queue(worker.ledger).submit(STUDY, "ada").study_id
+    study_id = worker.ledger.queue.submit(STUDY, "ada").study_id
     disk.fill()
     threading.Timer(1.0, disk.empty).start()
     started = time.monotonic()
@@ -87,9 +84,9 @@ def test_no_study_is_taken_until_there_is_room_and_that_is_said_once(worker, dis
 
 
 def test_trials_under_way_end_and_the_others_wait_for_room(worker, disk, monkeypatch):
-    study_id = Queue(worker.ledger).submit(STUDY, "ada").study_id
+    study_id = worker.ledger.queue.submit(STUDY, "ada").study_id
     states = []
-    heard = loop._Log.heard
+    heard = loop._LogWatcher.on_message
 
     def fill_when_trained(self, trial, message):
         heard(self, trial, message)
@@ -100,15 +97,15 @@ def test_trials_under_way_end_and_the_others_wait_for_room(worker, disk, monkeyp
     def look_and_empty():
         while line(worker, study_id).state != StudyState.ACCEPTED or not states:
             time.sleep(0.02)
-        states.append({str(one.state) for one in queries.trials(worker.ledger.engine, study_id)})
+        states.append({str(one.state) for one in worker.ledger.trials.list_trials(study_id)})
         disk.empty()
 
-    monkeypatch.setattr(loop._Log, "heard", fill_when_trained)
+    monkeypatch.setattr(loop._LogWatcher, "on_message", fill_when_trained)
     threading.Thread(target=look_and_empty, daemon=True).start()
     worker.work(once=True)
     assert states == ["full", {"finished", "waiting"}]
     assert line(worker, study_id).state == StudyState.COMPLETE
-    kinds = [event.kind for event in queries.events(worker.ledger.engine, study_id)]
+    kinds = [event.kind for event in worker.ledger.events.list_events(study_id)]
     assert kinds.count("attempt_started") == 3  # nothing was given up and begun anew
 
 
@@ -116,10 +113,10 @@ def test_room_that_cannot_be_seen_is_taken_for_none_and_needs_no_password(tmp_pa
     """A shared folder that does not answer for a moment makes no study fail, nor does a password that is not there."""
     url, missing = "postgresql+psycopg://me@host/name", tmp_path / "none"
     settings = Settings(home=tmp_path, database=url, database_password_file=missing, free_bytes=0)
-    assert settings.lacking_room is None
+    assert settings.low_disk_reason is None
 
     def stale(_folder):
         raise OSError(errno.ESTALE, "Stale file handle")
 
-    monkeypatch.setattr(Folder, "free_bytes", stale)
-    assert "cannot be seen (Stale file handle)" in settings.lacking_room
+    monkeypatch.setattr(core_disk, "disk_usage", stale)
+    assert "(Stale file handle)" in settings.low_disk_reason

@@ -12,12 +12,10 @@ from bln_search.core.checkpoints import Folder
 from bln_search.core.errors import StorageFullError
 from bln_search.core.records import CheckpointRecord
 from bln_search.core.states import FailureClass, StudyState, TrialState
-from bln_search.execution.environment import Place
+from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.executors.local import LocalExecutor
 from bln_search.execution.messages import EvaluationDone, Progressed, TaskFailed
 from bln_search.specs import parse_study
-from bln_search.storage import queries
-from bln_search.storage.evaluations import evaluations
 from bln_search.storage.ledger import open_ledger
 from bln_search.worker import run_study
 
@@ -32,17 +30,17 @@ seeds: [0, 1]
 
 
 class Watcher:
-    def __init__(self, on_message=None):
+    def __init__(self, callback=None):
         self.messages = []
-        self.on_message = on_message
+        self.callback = callback
 
-    def planned(self, trials):
+    def on_start(self, trials):
         self.trials = trials
 
-    def heard(self, trial, message):
+    def on_message(self, trial, message):
         self.messages.append((trial.label, message))
-        if self.on_message:
-            self.on_message(message)
+        if self.callback:
+            self.callback(message)
 
 
 def workers():
@@ -62,7 +60,7 @@ def ledger(tmp_path):
 
 @pytest.fixture
 def place(tmp_path):
-    return Place(tmp_path / "data", tmp_path / "cache", Folder(tmp_path / "checkpoints"))
+    return ExecutionEnvironment(tmp_path / "data", tmp_path / "cache", Folder(tmp_path / "checkpoints"))
 
 
 def study(rate="0.002"):
@@ -70,10 +68,10 @@ def study(rate="0.002"):
 
 
 def test_every_trial_is_finished_with_all_its_evaluations(ledger, place):
-    study_id = ledger.accept(study())
+    study_id = ledger.studies.accept(study())
     watcher = Watcher()
     assert run_study(ledger, study_id, LocalExecutor(place, 2), watcher) is StudyState.COMPLETE
-    assert len(evaluations(ledger.engine, study_id)) == 2 * 2 * 16
+    assert len(ledger.results.list_evaluations(study_id)) == 2 * 2 * 16
     assert {kind for kind, _ in watcher.messages} == {"bln seed 0", "bln seed 1"}
     assert any(isinstance(message, Progressed) for _, message in watcher.messages)
     assert len(list(place.checkpoints.path.iterdir())) == 2
@@ -84,14 +82,14 @@ def test_every_trial_is_finished_with_all_its_evaluations(ledger, place):
 
 def test_training_that_diverges_is_a_result_and_the_study_goes_on(ledger, place):
     diverging = parse_study(STUDY.replace("LR", "1.0e+30").replace("{epochs: 2,", "{epochs: 2, optimizer: sgd,"))
-    study_id = ledger.accept(diverging)
+    study_id = ledger.studies.accept(diverging)
     assert run_study(ledger, study_id, LocalExecutor(place, 1), Watcher()) is StudyState.COMPLETE
-    assert ledger.find_study("small").trials == {TrialState.DIVERGED: 2}
+    assert ledger.studies.find("small").trials == {TrialState.DIVERGED: 2}
     assert not place.checkpoints.path.exists()
 
 
 def test_a_worker_killed_is_replaced_and_its_trial_tried_again(ledger, place):
-    study_id = ledger.accept(study())
+    study_id = ledger.studies.accept(study())
     killed = []
 
     def kill_once(message):
@@ -104,25 +102,25 @@ def test_a_worker_killed_is_replaced_and_its_trial_tried_again(ledger, place):
     failures = [message for _, message in watcher.messages if isinstance(message, TaskFailed)]
     assert [failure.failure for failure in failures] == [FailureClass.INFRASTRUCTURE]
     assert "exit code -9" in failures[0].reason
-    assert len(evaluations(ledger.engine, study_id)) == 2 * 2 * 16
+    assert len(ledger.results.list_evaluations(study_id)) == 2 * 2 * 16
 
 
 def test_a_trained_network_whose_file_is_damaged_is_trained_again(ledger, place):
-    study_id = ledger.accept(study())
-    trial = ledger.open_trials(study_id)[0]
-    token = ledger.claim(trial.id, "host/1/0")
+    study_id = ledger.studies.accept(study())
+    trial = ledger.trials.list_open(study_id)[0]
+    token = ledger.attempts.claim_trial(trial.id, "host/1/0")
     place.checkpoints.path.mkdir()
     place.checkpoints.path.joinpath("x").write_bytes(b"broken")
-    ledger.record_checkpoint(token, CheckpointRecord("x", "0" * 64, 1, "FFFF", 0.5, {}))
-    ledger.release([token])
+    ledger.attempts.record_checkpoint(token, CheckpointRecord("x", "0" * 64, 1, "FFFF", 0.5, {}))
+    ledger.attempts.release_trials([token])
     assert run_study(ledger, study_id, LocalExecutor(place, 1), Watcher()) is StudyState.COMPLETE
-    (first, _) = queries.trials(ledger.engine, study_id)
+    (first, _) = ledger.trials.list_trials(study_id)
     assert first.checkpoint.file != "x"
     assert (place.checkpoints.path / first.checkpoint.file).is_file()
 
 
 def test_the_first_error_is_the_one_reported_and_trials_are_given_back(ledger, place):
-    study_id = ledger.accept(study())
+    study_id = ledger.studies.accept(study())
 
     class Stop(Exception):
         pass
@@ -133,8 +131,8 @@ def test_the_first_error_is_the_one_reported_and_trials_are_given_back(ledger, p
 
     with pytest.raises(Stop):
         run_study(ledger, study_id, LocalExecutor(place, 2), Watcher(stop))
-    assert ledger.find_study("small").state is StudyState.INTERRUPTED
-    assert ledger.find_study("small").trials.get(TrialState.RUNNING, 0) == 0
+    assert ledger.studies.find("small").state is StudyState.INTERRUPTED
+    assert ledger.studies.find("small").trials.get(TrialState.RUNNING, 0) == 0
     assert run_study(ledger, study_id, LocalExecutor(place, 2), Watcher()) is StudyState.COMPLETE
 
 
@@ -146,7 +144,7 @@ def test_a_request_to_stop_in_the_last_moment_is_passed_on_to_whoever_listened_b
             super().run(*arguments)
             signal.raise_signal(signal.SIGTERM)  # nothing looks for it any more
 
-    study_id, heard = ledger.accept(study()), []
+    study_id, heard = ledger.studies.accept(study()), []
     before = signal.signal(signal.SIGTERM, lambda number, _frame: heard.append(number))
     try:
         assert run_study(ledger, study_id, StoppedLate(place, 1), Watcher()) is StudyState.COMPLETE
@@ -157,7 +155,7 @@ def test_a_request_to_stop_in_the_last_moment_is_passed_on_to_whoever_listened_b
 
 def test_a_full_disk_ends_the_run_with_what_to_do_and_gives_trials_back(ledger, place):
     """A limit on file sizes stands in for a full disk: the kernel refuses the checkpoint's write in the same place."""
-    study_id = ledger.accept(study())
+    study_id = ledger.studies.accept(study())
     executor = LocalExecutor(place, 1)
     start = executor._start
 
@@ -167,9 +165,9 @@ def test_a_full_disk_ends_the_run_with_what_to_do_and_gives_trials_back(ledger, 
         return worker
 
     executor._start = start_limited
-    with pytest.raises(StorageFullError, match=r"no room left to write .*free some space"):
+    with pytest.raises(StorageFullError, match=r"checkpoints"):
         run_study(ledger, study_id, executor, Watcher())
-    assert ledger.find_study("small").state is StudyState.INTERRUPTED
-    assert ledger.find_study("small").trials == {TrialState.WAITING: 2}
+    assert ledger.studies.find("small").state is StudyState.INTERRUPTED
+    assert ledger.studies.find("small").trials == {TrialState.WAITING: 2}
     assert list(place.checkpoints.path.iterdir()) == []
     assert run_study(ledger, study_id, LocalExecutor(place, 2), Watcher()) is StudyState.COMPLETE

@@ -12,8 +12,6 @@ from bln_search.core.states import StudyState, TrialState
 from bln_search.execution.executors.local import LocalExecutor
 from bln_search.execution.messages import EpochDone, TrainingPruned
 from bln_search.specs import parse_study
-from bln_search.storage import queries
-from bln_search.storage.sampler import sampler_url
 from bln_search.worker import run_study
 from tests.worker.test_run import Watcher, ledger, place  # noqa: F401 - fixtures
 
@@ -37,19 +35,19 @@ def study(search="pruner: none", **replaced):
 
 
 def optuna_trials(ledger):  # noqa: F811
-    url = sampler_url(ledger.engine)
+    url = ledger.make_optuna_url()
     (name,) = optuna.study.get_all_study_names(url)
     return optuna.load_study(study_name=name, storage=url).trials
 
 
 def test_as_many_points_as_asked_for_each_in_ledger_and_optuna(ledger, place):  # noqa: F811
-    study_id = ledger.accept(study())
+    study_id = ledger.studies.accept(study())
     watcher = Watcher()
     assert run_study(ledger, study_id, LocalExecutor(place, 2), watcher) is StudyState.COMPLETE
     assert watcher.trials == 8
     trials = optuna_trials(ledger)
     assert [trial.state.name for trial in trials] == ["COMPLETE"] * 8
-    recorded = {one.key: one for (one,) in queries.points(ledger.engine, study_id)}
+    recorded = {one.key: one for (one,) in ledger.trials.list_points(study_id)}
     assert {trial.user_attrs["cell"]: trial.value for trial in trials} == {
         key: one.checkpoint.validation_loss for key, one in recorded.items()
     }
@@ -59,10 +57,10 @@ def test_as_many_points_as_asked_for_each_in_ledger_and_optuna(ledger, place):  
 
 
 def test_pruned_trials_are_results_in_both(ledger, place):  # noqa: F811
-    study_id = ledger.accept(study("pruner: asha"))
+    study_id = ledger.studies.accept(study("pruner: asha"))
     watcher = Watcher()
     assert run_study(ledger, study_id, LocalExecutor(place, 1), watcher) is StudyState.COMPLETE
-    states = Counter(trial.state for trial in queries.trials(ledger.engine, study_id))
+    states = Counter(trial.state for trial in ledger.trials.list_trials(study_id))
     assert states[TrialState.PRUNED] > 0
     assert states[TrialState.PRUNED] + states[TrialState.FINISHED] + states[TrialState.DIVERGED] == 8
     told = Counter(trial.state.name for trial in optuna_trials(ledger))
@@ -73,7 +71,7 @@ def test_pruned_trials_are_results_in_both(ledger, place):  # noqa: F811
 
 
 def test_a_search_that_is_interrupted_goes_on_to_as_many_points(ledger, place):  # noqa: F811
-    study_id = ledger.accept(study())
+    study_id = ledger.studies.accept(study())
     heard = []
 
     class Stop(Exception):
@@ -86,24 +84,26 @@ def test_a_search_that_is_interrupted_goes_on_to_as_many_points(ledger, place): 
 
     with pytest.raises(Stop):
         run_study(ledger, study_id, LocalExecutor(place, 2), Watcher(stop))
-    assert ledger.find_study("searched").state is StudyState.INTERRUPTED
+    assert ledger.studies.find("searched").state is StudyState.INTERRUPTED
     assert run_study(ledger, study_id, LocalExecutor(place, 2), Watcher()) is StudyState.COMPLETE
-    assert ledger.find_study("searched").trials == {TrialState.FINISHED: 8}
+    assert ledger.studies.find("searched").trials == {TrialState.FINISHED: 8}
     assert Counter(trial.state.name for trial in optuna_trials(ledger)) == {"COMPLETE": 8}
 
 
 def test_a_finite_space_is_sampled_until_every_point_was_there_once(ledger, place):  # noqa: F811
     three = "{kind: choice, values: [0.1, 0.01, 0.001]}"
     spec = study(**{"{kind: float, low: 1e-4, high: 1, log: true}": three})
-    study_id = ledger.accept(spec)
+    study_id = ledger.studies.accept(spec)
     assert run_study(ledger, study_id, LocalExecutor(place, 1), Watcher()) is StudyState.COMPLETE
-    assert ledger.find_study("searched").trials == {TrialState.FINISHED: 3}
+    assert ledger.studies.find("searched").trials == {TrialState.FINISHED: 3}
 
 
 def test_measured_objectives_reach_optuna(ledger, place):  # noqa: F811
     widths = "model.widths: {kind: choice, values: [[4], [16], [64]]}, training"
     search = "objectives: [best_loss, inference_seconds, parameters]"
-    study_id = ledger.accept(study(search, **{"{training": "{" + widths, "trials: 8": "trials: 3", "tpe": "nsga2"}))
+    study_id = ledger.studies.accept(
+        study(search, **{"{training": "{" + widths, "trials: 8": "trials: 3", "tpe": "nsga2"})
+    )
     assert run_study(ledger, study_id, LocalExecutor(place, 1), Watcher()) is StudyState.COMPLETE
     for trial in optuna_trials(ledger):
         loss, seconds, parameters = trial.values

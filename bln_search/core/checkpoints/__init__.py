@@ -1,4 +1,4 @@
-"""Where trained networks are kept: a folder of this machine, or any place that fsspec knows by its URL."""
+"""Stores of trained networks: a folder, or a URL that fsspec supports."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from bln_search.core.checkpoints.store import CheckpointStore, StoredFile
 __all__ = ["Bucket", "CheckpointStore", "Folder", "StoredFile", "checkpoint_store"]
 
 
-def checkpoint_store(place: Path | str) -> CheckpointStore:
-    """The store at a path or URL as people write it: `kept`, `file:///srv/kept`, `s3://bucket/folder`."""
-    text = str(place)
+def checkpoint_store(location: Path | str) -> CheckpointStore:
+    """The store at a path or URL, for example `kept`, `file:///srv/kept`, `s3://bucket/folder`."""
+    text = str(location)
     if "://" not in text:
         return Folder(Path(text))
     return Folder(Path(text.removeprefix("file://"))) if text.startswith("file://") else Bucket(text.rstrip("/"))

@@ -1,4 +1,4 @@
-"""Checkpoints in a bucket, or whatever else fsspec reaches by a URL."""
+"""A checkpoint store in a bucket, or at any other URL that fsspec supports."""
 
 from __future__ import annotations
 
@@ -11,55 +11,55 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bln_search.core.checkpoints.store import StoredFile, plain
+from bln_search.core.checkpoints.store import StoredFile, validate_file_name
 from bln_search.core.errors import CheckpointStoreError
-from bln_search.core.urls import without_password
+from bln_search.core.urls import redact_password
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
 
-_GREETING = b"bln-search was here"
+_TEST_CONTENT = b"bln-search was here"
 
 
 @dataclass(frozen=True)
 class Bucket:
     """A URL such as `s3://bucket/folder`.
 
-    What the place wants to know besides (keys, an endpoint) comes from where its own tools look: AWS_ACCESS_KEY_ID and
-    the like, or fsspec's variables FSSPEC_S3_KEY, FSSPEC_S3_ENDPOINT_URL and so on.
+    Credentials and endpoint come from the usual environment variables: AWS_ACCESS_KEY_ID and others, or fsspec's
+    variables FSSPEC_S3_KEY, FSSPEC_S3_ENDPOINT_URL and so on.
     """
 
     url: str = field(repr=False)
 
     def __str__(self) -> str:
-        return without_password(self.url)
+        return redact_password(self.url)
 
     def read(self, name: str) -> bytes:
         """The content of a file. Raises FileNotFoundError or CheckpointStoreError."""
-        plain(name)
-        with self._doing("read"):
+        validate_file_name(name)
+        with self._translate_errors("read"):
             system, root = _open(self.url)
             content: bytes = system.cat_file(f"{root}/{name}")
         return content
 
     def write(self, name: str, content: bytes) -> None:
-        """Write a file in one upload, which a bucket takes whole or not at all. Raises CheckpointStoreError.
+        """Write a file in one upload, which is atomic in a bucket. Raises CheckpointStoreError.
 
-        Where a place would keep a part of it, the hash in the ledger tells when it is read.
+        On file systems without atomic uploads the hash in the ledger reveals an incomplete file when it is read.
         """
-        plain(name)
+        validate_file_name(name)
         try:
-            with self._doing("written to"):
-                system, root = _made(self.url)
+            with self._translate_errors("written to"):
+                system, root = _open_writable(self.url)
                 system.pipe_file(f"{root}/{name}", content)
         except FileNotFoundError:
-            raise CheckpointStoreError(f"{self} cannot be written to: there is no such place") from None
+            raise CheckpointStoreError(f"{self} cannot be written to: it does not exist") from None
 
     def delete(self, name: str) -> None:
-        """Remove a file, if it is there. Raises CheckpointStoreError."""
-        plain(name)
+        """Delete a file if it exists. Raises CheckpointStoreError."""
+        validate_file_name(name)
         try:
-            with self._doing("deleted from"):
+            with self._translate_errors("deleted from"):
                 system, root = _open(self.url)
                 system.rm_file(f"{root}/{name}")
         except FileNotFoundError:
@@ -67,71 +67,71 @@ class Bucket:
 
     def has(self, name: str) -> bool:
         """Is there a file of that name? Raises CheckpointStoreError."""
-        plain(name)
-        with self._doing("read"):
+        validate_file_name(name)
+        with self._translate_errors("read"):
             system, root = _open(self.url)
-            found: bool = system.isfile(f"{root}/{name}")
-        return found
+            exists: bool = system.isfile(f"{root}/{name}")
+        return exists
 
     def find(self, name: str) -> StoredFile | None:
-        """The file of that name as it is now; None where there is none. Raises CheckpointStoreError."""
-        plain(name)
+        """Size and time of a file; None if it does not exist. Raises CheckpointStoreError."""
+        validate_file_name(name)
         try:
-            with self._doing("read"):
+            with self._translate_errors("read"):
                 system, root = _open(self.url)
-                found: dict[str, Any] = system.info(f"{root}/{name}")
+                entry: dict[str, Any] = system.info(f"{root}/{name}")
         except FileNotFoundError:
             return None
-        return _stored(found) if found["type"] == "file" else None
+        return _stored_file(entry) if entry["type"] == "file" else None
 
-    def take(self, name: str, source: Path) -> None:
-        """Write a file that lies at `source`, in parts that a bucket puts together at the end, or not at all."""
-        plain(name)
+    def upload_file(self, name: str, source: Path) -> None:
+        """Copy the file `source` into the bucket by an atomic multipart upload. Raises CheckpointStoreError."""
+        validate_file_name(name)
         try:
-            with self._doing("written to"):
-                system, root = _made(self.url)
+            with self._translate_errors("written to"):
+                system, root = _open_writable(self.url)
                 system.put_file(str(source), f"{root}/{name}")
         except FileNotFoundError:
-            raise CheckpointStoreError(f"{self} cannot be written to: there is no such place") from None
+            raise CheckpointStoreError(f"{self} cannot be written to: it does not exist") from None
 
-    def give(self, name: str, target: Path) -> None:
-        """Write the content of a file to `target`. Raises FileNotFoundError or CheckpointStoreError."""
-        plain(name)
-        with self._doing("read"):
+    def download_file(self, name: str, target: Path) -> None:
+        """Copy a file to `target`. Raises FileNotFoundError or CheckpointStoreError."""
+        validate_file_name(name)
+        with self._translate_errors("read"):
             system, root = _open(self.url)
             system.get_file(f"{root}/{name}", str(target))
 
     def files(self) -> Iterator[StoredFile]:
-        """Every file, by name. Raises CheckpointStoreError."""
-        found: list[dict[str, Any]] = []
+        """Every file in the order of names. Raises CheckpointStoreError."""
+        entries: list[dict[str, Any]] = []
         try:
-            with self._doing("listed"):
+            with self._translate_errors("listed"):
                 system, root = _open(self.url)
-                found = system.ls(root, detail=True)
-        except FileNotFoundError:  # nothing was ever written
+                entries = system.ls(root, detail=True)
+        except FileNotFoundError:  # nothing was written yet
             pass
-        for one in sorted(found, key=lambda entry: str(entry["name"])):
-            if one["type"] == "file":
-                yield _stored(one)
+        for entry in sorted(entries, key=lambda entry: str(entry["name"])):
+            if entry["type"] == "file":
+                yield _stored_file(entry)
 
     def free_bytes(self) -> None:
-        """Nobody can tell."""
+        """None: fsspec does not report it."""
 
     def check(self) -> None:
-        """Raise CheckpointStoreError unless it takes a file, gives it back and lets it go again."""
+        """Raise CheckpointStoreError unless a file can be written, read and deleted."""
         name = f".check-{secrets.token_hex(8)}"
-        self.write(name, _GREETING)
+        self.write(name, _TEST_CONTENT)
         try:
-            found = self.read(name)
+            content = self.read(name)
         except FileNotFoundError:
-            found = b""
+            content = b""
         self.delete(name)
-        if found != _GREETING:
-            raise CheckpointStoreError(f"{self} does not give back what was written to it")
+        if content != _TEST_CONTENT:
+            raise CheckpointStoreError(f"{self} returns another content than was written")
 
     @contextmanager
-    def _doing(self, done: str) -> Iterator[None]:
-        """Every kind of place has errors of its own: one of ours for all, but for a file that is not there."""
+    def _translate_errors(self, action: str) -> Iterator[None]:
+        """Translate the errors of every file system into CheckpointStoreError, except FileNotFoundError."""
         try:
             yield
         except (FileNotFoundError, CheckpointStoreError):
@@ -139,22 +139,24 @@ class Bucket:
         except Exception as error:
             reason = f"{type(error).__name__}: {error}".partition("\n")[0][:300]
             raise CheckpointStoreError(
-                f"{self} cannot be {done} ({reason}): see that it is there, and that the environment holds the "
-                "keys and the endpoint it wants"
+                f"{self} cannot be {action} ({reason}): check that it exists, and that the environment has its "
+                "credentials and endpoint"
             ) from error
 
 
-def _stored(entry: dict[str, Any]) -> StoredFile:
-    return StoredFile(entry["name"].rpartition("/")[2], int(entry["size"]), _moment(entry))
+def _stored_file(entry: dict[str, Any]) -> StoredFile:
+    return StoredFile(entry["name"].rpartition("/")[2], int(entry["size"]), _written_at(entry))
 
 
-def _moment(entry: dict[str, Any]) -> datetime:
-    """When a file was written; where the place does not say, now: nobody takes it for old then."""
-    given = next((entry[key] for key in ("LastModified", "last_modified", "mtime", "created") if entry.get(key)), None)
-    if isinstance(given, int | float):
-        return datetime.fromtimestamp(given, UTC)
-    if isinstance(given, datetime):
-        return given if given.tzinfo else given.replace(tzinfo=UTC)
+def _written_at(entry: dict[str, Any]) -> datetime:
+    """The time of the last write; the present time if it is unknown, so that the file counts as recent."""
+    timestamp = next(
+        (entry[key] for key in ("LastModified", "last_modified", "mtime", "created") if entry.get(key)), None
+    )
+    if isinstance(timestamp, int | float):
+        return datetime.fromtimestamp(timestamp, UTC)
+    if isinstance(timestamp, datetime):
+        return timestamp if timestamp.tzinfo else timestamp.replace(tzinfo=UTC)
     return datetime.now(UTC)
 
 
@@ -167,19 +169,19 @@ def _open(url: str) -> tuple[AbstractFileSystem, str]:
         system, root = url_to_fs(url)
     except ImportError as error:
         raise CheckpointStoreError(
-            f"{without_password(url)} needs a package that is not here ({error}); what s3:// needs: "
+            f"{redact_password(url)} needs a package that is not installed ({error}); for s3://: "
             "pip install 'bln-search[s3]'"
         ) from None
     except ValueError as error:
-        raise CheckpointStoreError(f"{without_password(url)} is no place that fsspec knows: {error}") from None
-    system.dircache.use_listings_cache = False  # others write here, too; as an option it would be refused by some
+        raise CheckpointStoreError(f"{redact_password(url)} is not a URL that fsspec supports: {error}") from None
+    system.dircache.use_listings_cache = False  # other processes write too; some file systems reject this as an option
     system.invalidate_cache()
     return system, str(root).rstrip("/")
 
 
 @lru_cache(maxsize=8)
-def _made(url: str) -> tuple[AbstractFileSystem, str]:
-    """The same with the folder in it, made below what is there: a bucket that is not there is a mistake, not a wish."""
+def _open_writable(url: str) -> tuple[AbstractFileSystem, str]:
+    """The same with the folder created. The bucket itself must exist, so that a misspelled one is an error."""
     system, root = _open(url)
     top = root[: len(root) - len(root.lstrip("/"))] + root.strip("/").partition("/")[0]
     if system.exists(top):

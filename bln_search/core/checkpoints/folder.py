@@ -1,20 +1,20 @@
-"""Checkpoints in a folder of this machine, or one that several machines share."""
+"""A checkpoint store in a folder of this machine, or in a folder that several machines share."""
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bln_search.core.checkpoints.store import StoredFile, plain
-from bln_search.core.files import copy_whole, write_whole
+from bln_search.core.checkpoints.store import StoredFile, validate_file_name
+from bln_search.core.disk import disk_usage
+from bln_search.core.files import copy_atomically, write_atomically
 
 
 @dataclass(frozen=True)
 class Folder:
-    """A folder; it is made when the first file is written."""
+    """A folder; the first write creates it."""
 
     path: Path
 
@@ -23,53 +23,48 @@ class Folder:
 
     def read(self, name: str) -> bytes:
         """The content of a file. Raises OSError."""
-        return (self.path / plain(name)).read_bytes()
+        return (self.path / validate_file_name(name)).read_bytes()
 
     def write(self, name: str, content: bytes) -> None:
-        """Write a file, all of it or nothing. Raises StorageFullError, or OSError for what else is in the way."""
-        write_whole(self.path / plain(name), content)
+        """Write a file atomically. Raises StorageFullError or OSError."""
+        write_atomically(self.path / validate_file_name(name), content)
 
     def delete(self, name: str) -> None:
-        """Remove a file, if it is there. Raises OSError."""
-        (self.path / plain(name)).unlink(missing_ok=True)
+        """Delete a file if it exists. Raises OSError."""
+        (self.path / validate_file_name(name)).unlink(missing_ok=True)
 
     def has(self, name: str) -> bool:
         """Is there a file of that name?"""
-        return (self.path / plain(name)).is_file()
+        return (self.path / validate_file_name(name)).is_file()
 
     def find(self, name: str) -> StoredFile | None:
-        """The file of that name as it is now; None where there is none."""
-        path = self.path / plain(name)
+        """Size and time of a file; None if it does not exist."""
+        path = self.path / validate_file_name(name)
         try:
-            found = path.stat()
+            status = path.stat()
         except FileNotFoundError:
             return None
-        written_at = datetime.fromtimestamp(found.st_mtime, UTC)
-        return StoredFile(path.name, found.st_size, written_at) if path.is_file() else None
+        written_at = datetime.fromtimestamp(status.st_mtime, UTC)
+        return StoredFile(path.name, status.st_size, written_at) if path.is_file() else None
 
-    def take(self, name: str, source: Path) -> None:
-        """Write a file that lies at `source`, all of it or nothing. Raises StorageFullError or OSError."""
-        copy_whole(source, self.path / plain(name))
+    def upload_file(self, name: str, source: Path) -> None:
+        """Copy the file `source` into the folder atomically. Raises StorageFullError or OSError."""
+        copy_atomically(source, self.path / validate_file_name(name))
 
-    def give(self, name: str, target: Path) -> None:
-        """Write the content of a file to `target`. Raises StorageFullError or OSError."""
-        copy_whole(self.path / plain(name), target)
+    def download_file(self, name: str, target: Path) -> None:
+        """Copy a file to `target`. Raises StorageFullError or OSError."""
+        copy_atomically(self.path / validate_file_name(name), target)
 
     def files(self) -> Iterator[StoredFile]:
-        """Every file, by name."""
+        """Every file in the order of names."""
         for path in sorted(self.path.iterdir()) if self.path.is_dir() else ():
-            found = self.find(path.name)
-            if found is not None:  # else its writer has finished it meanwhile, under its real name
-                yield found
+            file = self.find(path.name)
+            if file is not None:  # otherwise a temporary file that its writer has renamed meanwhile
+                yield file
 
     def free_bytes(self) -> int:
-        """Room that is left on its disk."""
-        return self.disk()[1]
-
-    def disk(self) -> tuple[int, int]:
-        """Size and free bytes of the disk it is on, or would be."""
-        usage = shutil.disk_usage(next(one for one in (self.path, *self.path.absolute().parents) if one.exists()))
-        return usage.total, usage.free
+        """Free bytes of its disk."""
+        return disk_usage(self.path).free
 
     def check(self) -> None:
-        """Nothing: what is wrong with a folder is said when it is written to."""
+        """Do nothing: writing reports the problems of a folder."""

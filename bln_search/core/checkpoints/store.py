@@ -1,4 +1,4 @@
-"""What a place of checkpoints can do."""
+"""The protocol of a checkpoint store."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Protocol
 
 @dataclass(frozen=True)
 class StoredFile:
-    """A file of a store: its name, its size in bytes and when it was written."""
+    """A file of a store: its name, its size in bytes and the time of its last write."""
 
     name: str
     size: int
@@ -19,44 +19,44 @@ class StoredFile:
 
 
 class CheckpointStore(Protocol):
-    """Files by name, flat. A file is named by its content and so never changes; who writes it again changes nothing.
+    """A flat set of files. A file is named by the hash of its content, so writing it again changes nothing.
 
-    `str()` of it is the path or URL.
+    `str()` of a store is its path or URL, without a password.
     """
 
     def read(self, name: str) -> bytes:
         """The content of a file. Raises OSError (FileNotFoundError) or CheckpointStoreError."""
 
     def write(self, name: str, content: bytes) -> None:
-        """Write a file, all of it or nothing. Raises StorageFullError, OSError or CheckpointStoreError."""
+        """Write a file atomically. Raises StorageFullError, OSError or CheckpointStoreError."""
 
     def delete(self, name: str) -> None:
-        """Remove a file; it is no mistake that it is gone already. Raises OSError or CheckpointStoreError."""
+        """Delete a file if it exists. Raises OSError or CheckpointStoreError."""
 
     def has(self, name: str) -> bool:
         """Is there a file of that name?"""
 
     def find(self, name: str) -> StoredFile | None:
-        """The file of that name as it is now; None where there is none."""
+        """Size and time of a file; None if it does not exist."""
 
-    def take(self, name: str, source: Path) -> None:
-        """Write a file that lies at `source`, all of it or nothing, without holding it in memory. Raises as `write`."""
+    def upload_file(self, name: str, source: Path) -> None:
+        """Copy the file `source` into the store atomically, without loading it into memory. Raises as `write`."""
 
-    def give(self, name: str, target: Path) -> None:
-        """Write the content of a file to `target`, without holding it in memory. Raises as `read` and `write`."""
+    def download_file(self, name: str, target: Path) -> None:
+        """Copy a file to `target` without loading it into memory. Raises as `read` and `write`."""
 
     def files(self) -> Iterator[StoredFile]:
-        """Every file, by name. What a writer has not finished has a name that starts with a dot."""
+        """Every file in the order of names. Names of incomplete files start with a dot."""
 
     def free_bytes(self) -> int | None:
-        """Room that is left; None where nobody can tell."""
+        """Free bytes; None if they are unknown."""
 
     def check(self) -> None:
-        """Raise CheckpointStoreError unless the place takes a file, gives it back and lets it go again."""
+        """Raise CheckpointStoreError unless a file can be written, read and deleted."""
 
 
-def plain(name: str) -> str:
-    """A name that leads nowhere else. Raises ValueError for one with a way out of the store."""
+def validate_file_name(name: str) -> str:
+    """Return the name. Raises ValueError for a name with a path, which could lead out of the store."""
     if not name or "/" in name or "\\" in name or name in {".", ".."}:
-        raise ValueError(f"{name!r} is no name of a file in a store")
+        raise ValueError(f"{name!r} is not the name of a file in a store: give a name without a path")
     return name

@@ -1,4 +1,4 @@
-"""Encoders of torch, whose forward passes choose between several ways of computing, along the plainest way."""
+"""Traceable forward passes for torch's transformer encoders, which otherwise branch on properties of their inputs."""
 
 from __future__ import annotations
 
@@ -14,21 +14,25 @@ from torch.nn import functional as F
 
 @contextmanager
 def traceable_encoders(network: nn.Module) -> Iterator[None]:
-    """While this context is open, encoders of torch compute without asking what their inputs are.
+    """Replace the forward passes of torch's encoders in this context by ones that do not branch on their inputs.
 
-    A subclass with a forward pass of its own is left as it is.
+    A subclass with its own forward pass is not changed.
     """
-    changed = []
+    patched = []
     try:
         for module in network.modules():
-            for kind, forward in _FORWARD.items():
-                if isinstance(module, kind) and getattr(module.forward, "__func__", None) is kind.forward:
-                    changed.append(module)
+            for encoder_type, forward in _FORWARD.items():
+                if isinstance(module, encoder_type) and _has_forward_of(module, encoder_type):
+                    patched.append(module)
                     module.forward = partial(forward, module)
         yield
     finally:
-        for module in changed:
+        for module in patched:
             del module.forward
+
+
+def _has_forward_of(module: nn.Module, encoder_type: type[nn.Module]) -> bool:
+    return getattr(module.forward, "__func__", None) is encoder_type.forward
 
 
 def _encoder(
@@ -38,7 +42,7 @@ def _encoder(
     src_key_padding_mask: Any = None,
     is_causal: bool | None = None,  # noqa: FBT001
 ) -> Any:
-    """The forward pass of `nn.TransformerEncoder` without nested tensors."""
+    """Forward pass of `nn.TransformerEncoder` without nested tensors."""
     mask, padding = _additive(mask, src), _additive(src_key_padding_mask, src)
     for layer in encoder.layers:
         src = layer(src, src_mask=mask, is_causal=bool(is_causal), src_key_padding_mask=padding)
@@ -52,16 +56,16 @@ def _layer(
     src_key_padding_mask: Any = None,
     is_causal: bool = False,  # noqa: FBT001, FBT002
 ) -> Any:
-    """The forward pass of `nn.TransformerEncoderLayer`, module by module."""
+    """Forward pass of `nn.TransformerEncoderLayer`, module by module."""
     mask, padding = _additive(src_mask, src), _additive(src_key_padding_mask, src)
 
-    def attended(x: Any) -> Any:
+    def self_attention(x: Any) -> Any:
         return layer._sa_block(x, mask, padding, is_causal=is_causal)
 
     if layer.norm_first:
-        src = src + attended(layer.norm1(src))
+        src = src + self_attention(layer.norm1(src))
         return src + layer._ff_block(layer.norm2(src))
-    src = layer.norm1(src + attended(src))
+    src = layer.norm1(src + self_attention(src))
     return layer.norm2(src + layer._ff_block(src))
 
 
@@ -72,17 +76,17 @@ _FORWARD: dict[type[nn.Module], Callable[..., Any]] = {
 
 
 def _additive(mask: Any, like: Any) -> Any:
-    """A mask as it is added to the logits of attention; one operation of the graph."""
+    """Return a mask in additive form; one operation of the graph."""
     if mask is None:
         return None
     dtype = like.dtype
     if not isinstance(dtype, fx.Proxy):
-        return additive(mask, dtype)
-    return dtype.tracer.create_proxy("call_function", additive, (mask, dtype), {})
+        return additive_mask(mask, dtype)
+    return dtype.tracer.create_proxy("call_function", additive_mask, (mask, dtype), {})
 
 
-def additive(mask: Tensor, dtype: torch.dtype) -> Tensor:
-    """A mask of bools as minus infinity where it is true, else zero; another one as it is."""
-    found = F._canonical_mask(mask, "mask", None, "", dtype, check_other=False)
-    assert found is not None
-    return found
+def additive_mask(mask: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return a boolean mask as minus infinity where it is true, else zero; other masks unchanged."""
+    additive = F._canonical_mask(mask, "mask", None, "", dtype, check_other=False)
+    assert additive is not None
+    return additive

@@ -1,4 +1,4 @@
-"""Operations of a traced forward pass that write into one of their arguments."""
+"""Operations of a trace_network forward pass that write into one of their arguments."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _OPERATORS = {
 }
 
 
-def written_by(node: fx.Node, root: nn.Module) -> fx.Node | None:
-    """The node whose value an operation changes in place; None where it changes none."""
+def written_argument(node: fx.Node, root: nn.Module) -> fx.Node | None:
+    """Return the node whose value an operation changes in place; None where there is none."""
     out = node.kwargs.get("out")
     if isinstance(out, fx.Node):
         return out
@@ -25,25 +25,28 @@ def _is_in_place(node: fx.Node, root: nn.Module) -> bool:
     if node.op == "call_module":
         return getattr(root.get_submodule(str(node.target)), "inplace", False) is True
     name = node.target if isinstance(node.target, str) else node.target.__name__
-    method = name.endswith("_") and not name.endswith("__")
-    return method or node.target in _OPERATORS or node.kwargs.get("inplace") is True
+    is_in_place_method = name.endswith("_") and not name.endswith("__")
+    return is_in_place_method or node.target in _OPERATORS or node.kwargs.get("inplace") is True
 
 
-class WritingOrder:
-    """In which stage a node may stand at the earliest, so that it reads what it reads in the order of the program."""
+class InPlaceOrder:
+    """Earliest segment of each node such that in-place writes and reads keep the order of the program."""
 
     def __init__(self, root: nn.Module) -> None:
         self._root = root
-        self._read: dict[fx.Node, int] = {}
-        self._written: dict[fx.Node, int] = {}
+        self._last_read: dict[fx.Node, int] = {}
+        self._last_write: dict[fx.Node, int] = {}
 
-    def stage(self, node: fx.Node, stage: int) -> int:
-        """At or behind `stage`: behind what wrote its arguments, and behind what reads what it writes itself."""
-        read = node.all_input_nodes
-        stage = max([stage, *(self._written.get(one, 0) for one in read)])
-        target = written_by(node, self._root)
+    def segment(self, node: fx.Node, segment: int) -> int:
+        """Return the earliest segment, at or after `segment`, for a node.
+
+        It comes after the writes to its arguments and after the reads of the value that it writes.
+        """
+        arguments = node.all_input_nodes
+        segment = max([segment, *(self._last_write.get(argument, 0) for argument in arguments)])
+        target = written_argument(node, self._root)
         if target is not None:
-            stage = self._written[target] = max(stage, self._read.get(target, 0))
-        for one in read:
-            self._read[one] = max(stage, self._read.get(one, 0))
-        return stage
+            segment = self._last_write[target] = max(segment, self._last_read.get(target, 0))
+        for argument in arguments:
+            self._last_read[argument] = max(segment, self._last_read.get(argument, 0))
+        return segment

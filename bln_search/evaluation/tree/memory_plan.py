@@ -1,4 +1,4 @@
-"""How much of a network fits a memory bound, measured on one mini-batch."""
+"""Memory of the segments of a network, measured on one mini-batch."""
 
 from __future__ import annotations
 
@@ -8,70 +8,77 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 
-from bln_search.evaluation.tree.segments import StagedNetwork
-from bln_search.evaluation.tree.shape_values import Growing, growing, is_number
-from bln_search.evaluation.tree.tracing import NotFollowedError
+from bln_search.evaluation.tree.segments import SegmentedNetwork
+from bln_search.evaluation.tree.shape_values import ScalesWithBatch, is_shape_value, scales_with_batch
+from bln_search.evaluation.tree.tracing import NotTraceableError
 from bln_search.norms import Normalization
 from bln_search.norms.network_layers import mini_batch_statistics
 
-_FASTEST = {"cpu": 8 * 2**20, "cuda": 256 * 2**20}
-"""Bytes of a chunk at which a walk is fastest: on CPU what the caches and the allocator reuse well."""
+_FASTEST_BYTES = {"cpu": 8 * 2**20, "cuda": 256 * 2**20}
+"""Bytes of a chunk at which a traversal is fastest: on CPU what caches and the allocator reuse well."""
 
 
 def chunk_limit(memory_limit: int, device: torch.device) -> int:
-    """Bytes of a chunk: what is fastest, and no more than the bound."""
-    return min(memory_limit, _FASTEST.get(device.type, memory_limit))
+    """Return the bytes of a chunk: the fastest size, at most `memory_limit`."""
+    return min(memory_limit, _FASTEST_BYTES.get(device.type, memory_limit))
 
 
 @dataclass(frozen=True)
-class Sizes:
-    """path_bytes: for each stage, bytes of the largest tensor of one mini-batch that it computes behind its layer.
+class MemoryPlan:
+    """Memory of the segments of a network.
 
-    growing: for each value that is alive behind a stage, does it grow with the number of examples, if it is a number?
+    path_bytes: for each segment, bytes of the largest tensor that it computes after its layer, for one mini-batch.
+    scales_with_batch: for each output of each segment, whether it is a number that grows with the number of examples.
     """
 
     path_bytes: tuple[int, ...]
-    growing: tuple[tuple[Growing, ...], ...]
+    scales_with_batch: tuple[tuple[ScalesWithBatch, ...], ...]
 
 
 @torch.no_grad()
-def find_sizes(network: StagedNetwork, mini_batch: Tensor) -> Sizes:
-    """Measured by a plain pass of one mini-batch, and where numbers are alive by another of twice as many examples.
+def measure_segments(network: SegmentedNetwork, mini_batch: Tensor) -> MemoryPlan:
+    """Measure the segments by a forward pass of one mini-batch.
 
-    Raises NotFollowedError where a number neither doubles nor stays.
+    Where segments pass numbers on, a second pass with twice as many examples shows which of them scale.
+
+    Raises:
+        NotTraceableError: a number neither doubles nor stays the same with twice as many examples.
     """
-    largest, once = _measured(network, mini_batch)
-    if not any(is_number(value) for values in once for value in values):
-        return Sizes(largest, tuple((False,) * len(values) for values in once))
-    _, twice = _measured(network, torch.cat([mini_batch, mini_batch]))
+    largest, outputs = _measure(network, mini_batch)
+    if not any(is_shape_value(value) for values in outputs for value in values):
+        return MemoryPlan(largest, tuple((False,) * len(values) for values in outputs))
+    _, doubled_outputs = _measure(network, torch.cat([mini_batch, mini_batch]))
     try:
         flags = [
-            tuple(is_number(value) and growing(value, other) for value, other in zip(*pair, strict=True))
-            for pair in zip(once, twice, strict=True)
+            tuple(
+                is_shape_value(value) and scales_with_batch(value, doubled_value)
+                for value, doubled_value in zip(values, doubled_values, strict=True)
+            )
+            for values, doubled_values in zip(outputs, doubled_outputs, strict=True)
         ]
     except ValueError as error:
-        raise NotFollowedError(f"a number that this network reads from a shape cannot be followed: {error}") from error
-    return Sizes(largest, tuple(flags))
+        raise NotTraceableError(f"a number that this network reads from a shape cannot be traced: {error}") from error
+    return MemoryPlan(largest, tuple(flags))
 
 
-def _measured(network: StagedNetwork, mini_batch: Tensor) -> tuple[tuple[int, ...], list[tuple[Any, ...]]]:
-    """Bytes of the largest tensor of each stage, and what is alive behind each."""
-    found, alive = [], []
+def _measure(network: SegmentedNetwork, mini_batch: Tensor) -> tuple[tuple[int, ...], list[tuple[Any, ...]]]:
+    """Return the bytes of the largest tensor of each segment, and the outputs of each segment."""
+    largest, outputs = [], []
     values: tuple[Any, ...] = (mini_batch.clone(),)
     with mini_batch_statistics(network.layers):
-        for stage in network.stages:
-            measuring = _Measuring(stage)
-            values = measuring.run(*values)
-            found.append(max(measuring.largest, 1))
-            alive.append(values)
-    return tuple(found), alive
+        for segment in network.segments:
+            interpreter = _MeasuringInterpreter(segment)
+            values = interpreter.run(*values)
+            largest.append(max(interpreter.largest, 1))
+            outputs.append(values)
+    return tuple(largest), outputs
 
 
-class _Measuring(fx.Interpreter):
-    """Runs a stage and looks at every tensor it computes."""
+class _MeasuringInterpreter(fx.Interpreter):
+    """Runs a segment and records the size of the largest tensor that it computes."""
 
-    def __init__(self, stage: Any) -> None:
-        super().__init__(stage)
+    def __init__(self, segment: Any) -> None:
+        super().__init__(segment)
         self.largest = 0
 
     def run_node(self, n: fx.Node) -> Any:

@@ -1,4 +1,4 @@
-"""What is alive behind beginnings that many configurations have in common, kept for those that are asked for later."""
+"""Cache of activations after prefixes that many configurations share, for later evaluations."""
 
 from __future__ import annotations
 
@@ -10,88 +10,91 @@ from typing import Any
 from bln_search.evaluation.tree.segments import is_examples
 from bln_search.evaluation.tree.trie import Trie
 
-Beginning = tuple[int, ...]
+Prefix = tuple[int, ...]
 """The digits of the first choices."""
+
+_Key = tuple[Any, int, Prefix]
+"""Group of mini-batches, length of the prefix, prefix."""
 
 
 @dataclass(frozen=True)
-class Alive:
-    """The values in front of a stage, when so many choices are made."""
+class CachedActivations:
+    """The values that enter `segment` after `depth` choices."""
 
-    stage: int
+    segment: int
     depth: int
     values: list[Any]
 
     def copied(self) -> list[Any]:
-        """The values for a walk, which may change them in place."""
+        """Return a copy of the values for a traversal, which may change them in place."""
         return [value.clone() if is_examples(value) else value for value in self.values]
 
 
-class Store:
-    """Beginnings of every group of mini-batches; beyond `limit` bytes the least lately used are given up."""
+class PrefixCache:
+    """Least-recently-used cache of activations by group of mini-batches and prefix, of at most `limit` bytes."""
 
     def __init__(self, limit: int) -> None:
         self.limit, self.size = limit, 0
-        self._kept: OrderedDict[tuple[Any, int, Beginning], Alive] = OrderedDict()
+        self._entries: OrderedDict[_Key, CachedActivations] = OrderedDict()
 
-    def of(self, group: Any) -> Held:
-        """Those of one group, by what names it."""
-        return Held(self, group)
+    def view(self, group: Any) -> CacheView:
+        """Return the part of one group of mini-batches, by its key."""
+        return CacheView(self, group)
 
-    def find(self, key: tuple[Any, int, Beginning]) -> Alive | None:
-        """What is kept there."""
-        found = self._kept.get(key)
-        if found is not None:
-            self._kept.move_to_end(key)
-        return found
+    def get(self, key: _Key) -> CachedActivations | None:
+        """Return the entry; None where there is none."""
+        entry = self._entries.get(key)
+        if entry is not None:
+            self._entries.move_to_end(key)
+        return entry
 
-    def keep(self, key: tuple[Any, int, Beginning], alive: Alive) -> None:
-        """Keep it, unless it is there as far on already, or larger than everything together may be."""
-        size, before = _bytes(alive), self._kept.get(key)
-        if size > self.limit or (before is not None and before.stage >= alive.stage):
+    def put(self, key: _Key, activations: CachedActivations) -> None:
+        """Add an entry, unless one of the same or a later segment exists or it exceeds the limit on its own."""
+        size, present = _num_bytes(activations), self._entries.get(key)
+        if size > self.limit or (present is not None and present.segment >= activations.segment):
             return
-        if before is not None:
-            self.size -= _bytes(self._kept.pop(key))
-        self._kept[key] = Alive(alive.stage, alive.depth, alive.copied())
+        if present is not None:
+            self.size -= _num_bytes(self._entries.pop(key))
+        self._entries[key] = CachedActivations(activations.segment, activations.depth, activations.copied())
         self.size += size
         while self.size > self.limit:
-            _, oldest = self._kept.popitem(last=False)
-            self.size -= _bytes(oldest)
+            _, oldest = self._entries.popitem(last=False)
+            self.size -= _num_bytes(oldest)
 
 
 @dataclass(frozen=True)
-class Held:
-    """A store seen from one group of mini-batches."""
+class CacheView:
+    """The entries of a cache for one group of mini-batches."""
 
-    store: Store
+    cache: PrefixCache
     group: Any
 
-    def has(self, beginning: Beginning) -> bool:
-        """Is it kept?"""
-        return self.store.find((self.group, len(beginning), beginning)) is not None
+    def has(self, prefix: Prefix) -> bool:
+        """Return whether the prefix is cached."""
+        return self.cache.get((self.group, len(prefix), prefix)) is not None
 
-    def longest(self, trie: Trie) -> Alive | None:
-        """The longest beginning of all configurations of the tree that is kept."""
-        common = _common(trie)
+    def longest(self, trie: Trie) -> CachedActivations | None:
+        """Return the longest cached prefix that all configurations of the tree share."""
+        common = _common_prefix(trie)
         for depth in range(len(common), -1, -1):
-            found = self.store.find((self.group, depth, common[:depth]))
-            if found is not None:
-                return found
+            activations = self.cache.get((self.group, depth, common[:depth]))
+            if activations is not None:
+                return activations
         return None
 
-    def keep(self, stage: int, depth: int, trie: Trie, node: int, values: Sequence[Any]) -> None:
-        """Keep what is alive at a node of that depth."""
+    def put(self, segment: int, depth: int, trie: Trie, node: int, values: Sequence[Any]) -> None:
+        """Cache the values that enter `segment` at a node of the tree at `depth`."""
         first = 0 if depth == 0 else int(trie.first[depth - 1][node])
-        beginning = tuple(int(digit) for digit in trie.digits[first, :depth])
-        self.store.keep((self.group, depth, beginning), Alive(stage, depth, list(values)))
+        prefix = tuple(int(digit) for digit in trie.digits[first, :depth])
+        self.cache.put((self.group, depth, prefix), CachedActivations(segment, depth, list(values)))
 
 
-def _common(trie: Trie) -> Beginning:
-    """The digits that all configurations begin with."""
+def _common_prefix(trie: Trie) -> Prefix:
+    """Return the leading digits that all configurations share."""
     first, last = trie.digits[0], trie.digits[-1]
     different = (first != last).nonzero()[0]
     return tuple(int(digit) for digit in (first if len(different) == 0 else first[: different[0]]))
 
 
-def _bytes(alive: Alive) -> int:
-    return sum(value.numel() * value.element_size() for value in alive.values if is_examples(value))
+def _num_bytes(activations: CachedActivations) -> int:
+    return sum(value.numel() * value.element_size() for value in activations.values if is_examples(value))

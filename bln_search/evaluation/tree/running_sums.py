@@ -1,4 +1,4 @@
-"""Mean loss and accuracy of every configuration, added up mini-batch by mini-batch."""
+"""Sums of losses and correct answers of every configuration over mini-batches."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from bln_search.core.layer_search_record import LayerSums
 
 
 @dataclass
-class Sums:
+class LossSums:
     """Sums over the examples of each fold.
 
-    losses: (folds, configurations) float64, nats. correct: (folds, configurations) int64. examples: (folds,).
-    done: how many mini-batches are in, in the order in which they are walked, out of `total`.
+    losses: (folds, configurations) float64, nats.
+    correct: (folds, configurations) int64, numbers of correct answers.
+    examples: (folds,), numbers of examples.
+    done: number of mini-batches in the sums, in the order of evaluation.
+    total: number of mini-batches.
     """
 
     losses: NDArray[np.float64]
@@ -25,21 +28,21 @@ class Sums:
     total: int = 0
 
     @staticmethod
-    def empty(folds: int, configurations: int) -> Sums:
-        """Nothing yet."""
+    def empty(folds: int, configurations: int) -> LossSums:
+        """Return sums over no mini-batch."""
         shape = folds, configurations
-        return Sums(np.zeros(shape), np.zeros(shape, np.int64), np.zeros(folds, np.int64))
+        return LossSums(np.zeros(shape), np.zeros(shape, np.int64), np.zeros(folds, np.int64))
 
     @property
-    def of_all(self) -> LayerSums:
-        """The same as a record, of every configuration."""
+    def record(self) -> LayerSums:
+        """The sums of all configurations as a record."""
         return LayerSums(None, self.losses, self.correct, self.examples)
 
     def mean_loss(self) -> NDArray[np.float64]:
-        """Of each configuration over all folds."""
+        """Return the mean loss of each configuration over all folds."""
         means: NDArray[np.float64] = self.losses.sum(0) / self.examples.sum()
         return means
 
     def accuracy(self) -> NDArray[np.float64]:
-        """Share of right answers of each configuration over all folds."""
-        return self.of_all.accuracy
+        """Return the fraction of correct answers of each configuration over all folds."""
+        return self.record.accuracy

@@ -1,4 +1,4 @@
-"""A network cut in front of each of its normalization layers, so that it can be continued from any of them."""
+"""A network split before each of its normalization layers, so that it can be resumed at any of them."""
 
 from __future__ import annotations
 
@@ -10,51 +10,56 @@ from typing import Any
 from torch import Tensor, fx, nn
 
 from bln_search.core.errors import ModelError
-from bln_search.evaluation.tree.in_place import WritingOrder
-from bln_search.evaluation.tree.tracing import ROOT, NotFollowedError, traced
+from bln_search.evaluation.tree.in_place import InPlaceOrder
+from bln_search.evaluation.tree.tracing import ROOT, NotTraceableError, trace_network
 from bln_search.models.recurrent import RecurrentLayer
 from bln_search.norms import Normalization
 from bln_search.norms.network_layers import find_norms
 
-Stage = Callable[..., tuple[Any, ...]]
-"""From the values that are alive in front of it to those alive behind it."""
+Segment = Callable[..., tuple[Any, ...]]
+"""A function from the values that enter the segment to those that later segments need."""
 
 
 @dataclass(frozen=True)
-class StagedNetwork:
-    """stages[0] leads from the input to the first normalization layer; stages[i] from there to the next, or the end.
+class SegmentedNetwork:
+    """A network split at its normalization layers.
 
-    names: of the normalization layers, in the order in which the network first reaches them. layer_of: for each stage
-    from the second, the layer that it begins with; one that the network uses several times begins several.
-    What a stage passes on is what later stages need: the input of the next normalization layer, what goes around it (a
-    residual connection), and numbers read from shapes.
+    segments[0] computes from the input to before the first normalization layer, segments[i] from the i-th call of a
+    normalization layer to before the next one or to the output. A segment returns what later segments need: the input
+    of the next normalization layer, values that bypass it (residual connections), and numbers read from shapes.
+
+    segments: empty for a network that cannot be split.
+    names, layers: the normalization layers, in the order of their first call.
+    layer_of: for each segment from the second, the index of the layer with which it begins; a layer that the network
+        calls several times begins several segments.
     """
 
-    stages: tuple[Stage, ...]
+    segments: tuple[Segment, ...]
     names: tuple[str, ...]
     layers: tuple[Normalization, ...]
     layer_of: tuple[int, ...]
 
 
-def staged(network: nn.Module) -> StagedNetwork:
-    """`network` cut at its normalization layers. It must be in evaluation mode.
+def split_at_norms(network: nn.Module) -> SegmentedNetwork:
+    """Split `network` at its normalization layers. It must be in evaluation mode.
 
-    Raises NotFollowedError where its forward pass cannot be followed symbolically (it branches on values), ModelError
-    where it has several inputs or outputs, or where it normalizes inside recurrent layers.
+    Raises:
+        NotTraceableError: the forward pass cannot be traced, as it branches on values.
+        ModelError: the network has several inputs or outputs, or normalizes inside recurrent layers.
     """
     layers = find_norms(network)
     check_recurrent(network)
-    root, graph = traced(network)
+    root, graph = trace_network(network)
     nodes = [node for node in graph.nodes if node.op != "output"]
     norms = [node for node in nodes if node.op == "call_module" and _name(node) in layers]
     if not norms:
-        raise ModelError(f"the forward pass of this {type(network).__name__} reaches none of its normalization layers")
-    answer = next(node for node in graph.nodes if node.op == "output").args[0]
-    if not isinstance(answer, fx.Node):
-        raise ModelError(f"the network returns {type(answer).__name__}: wrap it so that it returns one tensor")
+        raise ModelError(f"the forward pass of this {type(network).__name__} calls none of its normalization layers")
+    output = next(node for node in graph.nodes if node.op == "output").args[0]
+    if not isinstance(output, fx.Node):
+        raise ModelError(f"the network returns {type(output).__name__}: wrap it so that it returns one tensor")
     names = list(dict.fromkeys(_name(node) for node in norms))
-    return StagedNetwork(
-        _Cutting.of(root, nodes, norms, answer).stages(root),
+    return SegmentedNetwork(
+        _Partition.of(root, nodes, norms, output).segments(root),
         tuple(names),
         tuple(layers[name] for name in names),
         tuple(names.index(_name(node)) for node in norms),
@@ -66,22 +71,22 @@ def check_recurrent(network: nn.Module) -> None:
     recurrent = [module for module in network.modules() if isinstance(module, RecurrentLayer)]
     if any(isinstance(inner, Normalization) for module in recurrent for inner in module.modules()):
         raise ModelError(
-            f"this {type(network).__name__} normalizes inside its recurrent layers, at every time step: its "
-            "configurations are those of the whole network; for a word for each layer, normalize behind the layers"
+            f"this {type(network).__name__} normalizes inside its recurrent layers, at every time step, and supports "
+            "only one configuration for the whole network; for per-layer configurations normalize after the layers"
         )
 
 
 def _name(node: fx.Node) -> str:
-    """The name of a module in its network."""
+    """Return the name of a module in its network."""
     return str(node.target).removeprefix(ROOT).removeprefix(".")
 
 
-class _Kind(Enum):
-    """What a node of the graph computes."""
+class _NodeKind(Enum):
+    """Kind of the value that a node of the graph computes."""
 
-    EXAMPLES = "from the values of examples"
+    EXAMPLES = "depends on the values of examples"
     NUMBER = "read from the shape of examples"
-    DERIVED = "from numbers and parameters alone: each stage computes it anew"
+    DERIVED = "depends on numbers and parameters only: each segment computes it again"
 
 
 _METHODS = {"size", "dim", "ndimension", "numel", "nelement", "is_floating_point", "__len__"}
@@ -89,88 +94,100 @@ _ATTRIBUTES = {"shape", "ndim", "dtype", "device", "is_cuda", "layout"}
 
 
 def _reads_number(node: fx.Node) -> bool:
-    """Does this node look at a tensor's shape or type, not at its values?"""
+    """Return whether this node reads a tensor's shape or dtype, not its values."""
     if node.op == "call_method":
         return node.target in _METHODS
     return node.op == "call_function" and node.target is getattr and node.args[1] in _ATTRIBUTES
 
 
-def _kinds(nodes: Sequence[fx.Node]) -> dict[fx.Node, _Kind]:
-    kinds: dict[fx.Node, _Kind] = {}
+def _kinds(nodes: Sequence[fx.Node]) -> dict[fx.Node, _NodeKind]:
+    kinds: dict[fx.Node, _NodeKind] = {}
     for node in nodes:
-        from_examples = any(kinds[read] is _Kind.EXAMPLES for read in node.all_input_nodes)
+        uses_examples = any(kinds[argument] is _NodeKind.EXAMPLES for argument in node.all_input_nodes)
         if node.op == "placeholder":
-            kinds[node] = _Kind.EXAMPLES
-        elif not from_examples:
-            kinds[node] = _Kind.DERIVED
+            kinds[node] = _NodeKind.EXAMPLES
+        elif not uses_examples:
+            kinds[node] = _NodeKind.DERIVED
         else:
-            kinds[node] = _Kind.NUMBER if _reads_number(node) else _Kind.EXAMPLES
+            kinds[node] = _NodeKind.NUMBER if _reads_number(node) else _NodeKind.EXAMPLES
     return kinds
 
 
 @dataclass(frozen=True)
-class _Cutting:
-    """Each node with the first stage in which all that it reads is there; a normalization layer begins one of its own.
+class _Partition:
+    """Partition of the graph: each node in the first segment in which its arguments exist.
 
-    own: for each stage, the nodes that it computes, but for derived ones. derived, sources: what a node needs of
-    derived nodes, directly or through others, and what it reads of the rest.
+    Each call of a normalization layer begins a segment.
+
+    nodes: all nodes in the order of the program.
+    segment_of: the segment of each node.
+    computed: for each segment, the nodes that it computes, except derived ones.
+    derived: for each node, the derived nodes that it needs, directly or indirectly.
+    sources: for each node, the other nodes that it needs, directly or through derived ones.
+    output: the node of the network's output.
     """
 
     nodes: Sequence[fx.Node]
-    stage_of: dict[fx.Node, int]
-    own: Sequence[Sequence[fx.Node]]
+    segment_of: dict[fx.Node, int]
+    computed: Sequence[Sequence[fx.Node]]
     derived: dict[fx.Node, set[fx.Node]]
     sources: dict[fx.Node, set[fx.Node]]
-    answer: fx.Node
+    output: fx.Node
 
     @staticmethod
-    def of(root: nn.Module, nodes: Sequence[fx.Node], norms: Sequence[fx.Node], answer: fx.Node) -> _Cutting:
-        """Raises NotFollowedError where a layer or the network answers something that no example has a part in."""
+    def of(root: nn.Module, nodes: Sequence[fx.Node], norms: Sequence[fx.Node], output: fx.Node) -> _Partition:
+        """Partition the graph.
+
+        Raises:
+            NotTraceableError: a normalization layer or the output does not depend on the examples.
+        """
         kinds = _kinds(nodes)
-        for node in (*norms, answer):
-            if kinds[node] is not _Kind.EXAMPLES:
-                raise NotFollowedError(f"{node.name} does not depend on the examples: nothing is to be chosen")
-        begins = {node: place for place, node in enumerate(norms, start=1)}
-        order = WritingOrder(root)
-        stage_of: dict[fx.Node, int] = {}
+        for node in (*norms, output):
+            if kinds[node] is not _NodeKind.EXAMPLES:
+                raise NotTraceableError(f"{node.name} does not depend on the examples: there is nothing to configure")
+        segment_of_norm = {node: segment for segment, node in enumerate(norms, start=1)}
+        order = InPlaceOrder(root)
+        segment_of: dict[fx.Node, int] = {}
         derived: dict[fx.Node, set[fx.Node]] = {}
         sources: dict[fx.Node, set[fx.Node]] = {}
-        own: list[list[fx.Node]] = [[] for _ in range(len(norms) + 1)]
+        computed: list[list[fx.Node]] = [[] for _ in range(len(norms) + 1)]
         for node in nodes:
-            read = node.all_input_nodes
-            earliest = begins.get(node, max((stage_of[one] for one in read), default=0))
-            stage_of[node] = order.stage(node, earliest)
-            through = [one for one in read if kinds[one] is _Kind.DERIVED]
-            derived[node] = set(through).union(*(derived[one] for one in through))
-            sources[node] = (set(read) - set(through)).union(*(sources[one] for one in through))
-            if kinds[node] is not _Kind.DERIVED:
-                own[stage_of[node]].append(node)
-        return _Cutting(nodes, stage_of, own, derived, sources, answer)
+            arguments = node.all_input_nodes
+            earliest = segment_of_norm.get(node, max((segment_of[argument] for argument in arguments), default=0))
+            segment_of[node] = order.segment(node, earliest)
+            derived_arguments = [argument for argument in arguments if kinds[argument] is _NodeKind.DERIVED]
+            derived[node] = set(derived_arguments).union(*(derived[argument] for argument in derived_arguments))
+            sources[node] = (set(arguments) - set(derived_arguments)).union(
+                *(sources[argument] for argument in derived_arguments)
+            )
+            if kinds[node] is not _NodeKind.DERIVED:
+                computed[segment_of[node]].append(node)
+        return _Partition(nodes, segment_of, computed, derived, sources, output)
 
-    def stages(self, root: nn.Module) -> tuple[Stage, ...]:
-        """Each stage as a module of its own."""
-        return tuple(self._stage(root, place) for place in range(len(self.own)))
+    def segments(self, root: nn.Module) -> tuple[Segment, ...]:
+        """Return each segment as a module."""
+        return tuple(self._segment(root, index) for index in range(len(self.computed)))
 
-    def _stage(self, root: nn.Module, place: int) -> Stage:
+    def _segment(self, root: nn.Module, index: int) -> Segment:
         graph = fx.Graph()
-        before = [] if place == 0 else self._alive(place - 1)
-        copies = {node: graph.placeholder(node.name) for node in before}
-        needed = set(self.own[place]).union(*(self.derived[node] for node in self.own[place]))
+        inputs = [] if index == 0 else self._outputs(index - 1)
+        copies = {node: graph.placeholder(node.name) for node in inputs}
+        needed = set(self.computed[index]).union(*(self.derived[node] for node in self.computed[index]))
         for node in self.nodes:
             if node in needed:
                 copies[node] = graph.node_copy(node, copies.__getitem__)
-        graph.output(tuple(copies[node] for node in self._alive(place)))
+        graph.output(tuple(copies[node] for node in self._outputs(index)))
         return fx.GraphModule(root, graph).eval()
 
-    def _alive(self, place: int) -> list[fx.Node]:
-        """What is there behind a stage and needed later."""
-        if place == len(self.own) - 1:
-            return [self.answer]
-        later = [node for nodes in self.own[place + 1 :] for node in nodes]
-        wanted = {self.answer}.union(*(self.sources[node] for node in later))
-        return [node for node in self.nodes if node in wanted and self.stage_of[node] <= place]
+    def _outputs(self, index: int) -> list[fx.Node]:
+        """Return the nodes computed up to a segment that later segments need."""
+        if index == len(self.computed) - 1:
+            return [self.output]
+        later = [node for nodes in self.computed[index + 1 :] for node in nodes]
+        needed = {self.output}.union(*(self.sources[node] for node in later))
+        return [node for node in self.nodes if node in needed and self.segment_of[node] <= index]
 
 
 def is_examples(value: Any) -> bool:
-    """Is this a tensor of examples, not a number that a network works out from a shape?"""
+    """Return whether a value that enters a segment is a tensor of examples, not a number read from a shape."""
     return isinstance(value, Tensor) and value.ndim > 0

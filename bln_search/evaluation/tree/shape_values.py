@@ -1,7 +1,7 @@
-"""Numbers that a network reads from the shapes of its tensors, carried from one stage to another.
+"""Numbers that a network reads from tensor shapes, passed from one segment to the next.
 
-Behind a normalization layer there are more examples than in front of it: one for each configuration. A number of
-examples that was read in front of it, as `x.shape[0]`, is another one behind it; a number of channels is not.
+After a normalization layer there are more examples than before: one for each configuration. A number of examples read
+before the layer, as `x.shape[0]`, must grow accordingly; a number of channels must not.
 """
 
 from __future__ import annotations
@@ -14,60 +14,68 @@ from typing import Any
 import torch
 from torch import Tensor
 
-Growing = bool | tuple[bool, ...]
-"""Does a number grow with the number of examples? Of several, as of a shape: which of them do?"""
+ScalesWithBatch = bool | tuple[bool, ...]
+"""Whether a number scales with the number of examples; for several numbers, as of a shape, one flag each."""
 
 
 @dataclass(frozen=True)
-class PerExample:
-    """What was read, with numbers that grow divided by the number of examples at hand."""
+class ShapeValue:
+    """A value read from a shape of `examples` examples, with flags for the numbers that scale with them."""
 
-    read: Any
-    growing: Growing
+    value: Any
+    scales_with_batch: ScalesWithBatch
     examples: int
 
     def at(self, examples: int) -> Any:
-        """As it reads with so many examples."""
-        if isinstance(self.growing, bool):
-            return self._at(self.read, examples) if self.growing else self.read
-        parts = [
-            self._at(part, examples) if grows else part for part, grows in zip(self.read, self.growing, strict=True)
+        """Return the value for another number of examples."""
+        if isinstance(self.scales_with_batch, bool):
+            return self._scaled(self.value, examples) if self.scales_with_batch else self.value
+        numbers = [
+            self._scaled(number, examples) if scales else number
+            for number, scales in zip(self.value, self.scales_with_batch, strict=True)
         ]
-        return torch.Size(parts) if isinstance(self.read, torch.Size) else type(self.read)(parts)
+        return torch.Size(numbers) if isinstance(self.value, torch.Size) else type(self.value)(numbers)
 
-    def _at(self, number: int, examples: int) -> int:
+    def _scaled(self, number: int, examples: int) -> int:
         return int(Fraction(number * examples, self.examples))
 
 
-def growing(once: Any, twice: Any) -> Growing:
-    """Which numbers grow, from what was read with some examples and with twice as many.
+def scales_with_batch(value: Any, doubled_value: Any) -> ScalesWithBatch:
+    """Return which numbers scale with the number of examples.
 
-    Raises ValueError where a number neither doubles nor stays.
+    Args:
+        value: the value for some number of examples.
+        doubled_value: the value for twice as many.
+
+    Raises:
+        ValueError: a number neither doubles nor stays the same.
     """
-    if isinstance(once, tuple):
-        if not isinstance(twice, tuple) or len(once) != len(twice):
-            raise ValueError(f"{once} became {twice} with twice as many examples")
-        return tuple(bool(growing(part, other)) for part, other in zip(once, twice, strict=True))
-    if once == twice:
+    if isinstance(value, tuple):
+        if not isinstance(doubled_value, tuple) or len(value) != len(doubled_value):
+            raise ValueError(f"{value} became {doubled_value} with twice as many examples")
+        return tuple(
+            bool(scales_with_batch(part, doubled_part)) for part, doubled_part in zip(value, doubled_value, strict=True)
+        )
+    if value == doubled_value:
         return False
-    if isinstance(once, int) and twice == 2 * once:
+    if isinstance(value, int) and doubled_value == 2 * value:
         return True
-    raise ValueError(f"{once} became {twice} with twice as many examples")
+    raise ValueError(f"{value} became {doubled_value} with twice as many examples")
 
 
-def is_number(value: Any) -> bool:
-    """Is this something read from a tensor's shape, not a tensor?"""
+def is_shape_value(value: Any) -> bool:
+    """Return whether an output of a segment was read from a shape (is no tensor)."""
     return not isinstance(value, Tensor)
 
 
-def per_example(values: Sequence[Any], flags: Sequence[Growing], examples: int) -> list[Any]:
-    """Values behind a stage: numbers as they are for each example."""
+def wrap_shape_values(values: Sequence[Any], flags: Sequence[ScalesWithBatch], examples: int) -> list[Any]:
+    """Wrap the shape values among the outputs of a segment, computed for `examples` examples."""
     return [
-        PerExample(value, grows, examples) if is_number(value) else value
-        for value, grows in zip(values, flags, strict=True)
+        ShapeValue(value, scales, examples) if is_shape_value(value) else value
+        for value, scales in zip(values, flags, strict=True)
     ]
 
 
-def at(values: Sequence[Any], examples: int) -> list[Any]:
-    """Values in front of a stage: numbers as they read with so many examples."""
-    return [value.at(examples) if isinstance(value, PerExample) else value for value in values]
+def resolve_shape_values(values: Sequence[Any], examples: int) -> list[Any]:
+    """Return the inputs of a segment, with shape values for `examples` examples."""
+    return [value.at(examples) if isinstance(value, ShapeValue) else value for value in values]

@@ -1,8 +1,8 @@
-"""The depth-first walk: one mini-batch (or a few) through a network under many per-layer configurations.
+"""Depth-first traversal: one mini-batch (or a few) through a network under many per-layer configurations.
 
-What configurations have in common up to a layer is computed once. At a normalization layer every path fans out into
-the options that are wanted behind it; chunks of paths go on one after the other, so that what is alive at one time is
-bounded: a chunk for each layer.
+Activations that configurations share up to a layer are computed once. At a normalization layer every path is expanded
+to the options that occur after it. Chunks of paths are processed one after the other, which bounds the memory: at any
+time one chunk for each layer is alive.
 """
 
 from __future__ import annotations
@@ -19,33 +19,41 @@ from torch import Tensor
 from bln_search.core.enums import PopulationEstimate
 from bln_search.core.errors import ModelError
 from bln_search.core.per_layer import ConfigurationSpace
-from bln_search.evaluation.batches import Group
-from bln_search.evaluation.scoring import Score, cross_entropy, scores_of
-from bln_search.evaluation.tree.leaf import paired_cross_entropy
-from bln_search.evaluation.tree.memory_plan import Sizes
-from bln_search.evaluation.tree.prefix_cache import Held
-from bln_search.evaluation.tree.segments import StagedNetwork, is_examples
-from bln_search.evaluation.tree.shape_values import at, per_example
-from bln_search.evaluation.tree.space import row_of
+from bln_search.evaluation.batches import BatchGroup
+from bln_search.evaluation.scoring import Score, apply_score, cross_entropy
+from bln_search.evaluation.tree.factored_cross_entropy import factored_cross_entropy
+from bln_search.evaluation.tree.memory_plan import MemoryPlan
+from bln_search.evaluation.tree.prefix_cache import CacheView
+from bln_search.evaluation.tree.segments import SegmentedNetwork, is_examples
+from bln_search.evaluation.tree.shape_values import resolve_shape_values, wrap_shape_values
+from bln_search.evaluation.tree.space import layer_row
 from bln_search.evaluation.tree.trie import Trie
 from bln_search.norms.dense import DenseLinear
-from bln_search.norms.row_tensor import Arrangement, EnumerationPlan, Examples, Pending, Populations, mark, plain
+from bln_search.norms.row_tensor import (
+    BatchLayout,
+    EnumerationPlan,
+    LazyRowTensor,
+    Populations,
+    RowBatchedTensor,
+    tag_rows,
+    untag,
+)
 
 Ids = NDArray[np.int64]
-Visit = Callable[[Ids, Tensor, Tensor], None]
-"""Called with configurations (by their place in the tree) and their losses and correctness: axes of configurations that
-make up as many, then mini-batch and example."""
+OnLosses = Callable[[Ids, Tensor, Tensor], None]
+"""Called with ids of configurations (positions in the tree), their losses and their correctness. The last two axes are
+mini-batch and example; the product of those before is the number of configurations."""
 
 
 @dataclass(frozen=True)
 class Paths:
-    """Values alive in front of a stage, for a number of nodes of the tree: tensors (nodes·G·N, ...)."""
+    """The values that enter a segment, for nodes of the tree: ids of the nodes and tensors (nodes·G·N, ...)."""
 
     ids: Ids
     values: list[Any]
 
     def part(self, start: int, stop: int) -> Paths:
-        """Those nodes only."""
+        """Return the nodes from `start` to before `stop`."""
         if start == 0 and stop >= len(self.ids):
             return self
         count = len(self.ids)
@@ -58,214 +66,248 @@ class Paths:
         return Paths(self.ids[start:stop], [cut(value) for value in self.values])
 
     def copied(self) -> Paths:
-        """The same, for a stage that may change it in place."""
+        """Return a copy, for a segment that may change the values in place."""
         return Paths(self.ids, [value.clone() if is_examples(value) else value for value in self.values])
 
-    def chosen(self, places: Ids) -> Paths:
-        """The nodes at these places."""
+    def select(self, positions: Ids) -> Paths:
+        """Return the nodes at these positions."""
         count = len(self.ids)
 
-        def take(value: Any) -> Any:
+        def select_value(value: Any) -> Any:
             if not is_examples(value):
                 return value
-            kept = value.view(count, -1, *value.shape[1:])
-            return kept[torch.from_numpy(places).to(value.device)].flatten(0, 1)
+            by_node = value.view(count, -1, *value.shape[1:])
+            return by_node[torch.from_numpy(positions).to(value.device)].flatten(0, 1)
 
-        return Paths(self.ids[places], [take(value) for value in self.values])
+        return Paths(self.ids[positions], [select_value(value) for value in self.values])
 
 
-class Walk:
-    """One network under configurations of its space.
+class TreeTraversal:
+    """Traversal of the configurations of one network.
 
-    sizes: of its stages. limit: bytes of a chunk of paths; most: bytes that the options of a single path may take
-    together.
+    Args:
+        network: split at its normalization layers.
+        space: the options of each choice.
+        populations: population values of each layer under each estimate.
+        estimate: the population estimate; None where there is none.
+        score: per-example losses and correctness from outputs and targets.
+        memory_plan: memory of the segments.
+        chunk_bytes: bytes of a chunk of paths.
+        path_bytes: bytes of all options of a single path together.
     """
 
     def __init__(
         self,
-        network: StagedNetwork,
+        network: SegmentedNetwork,
         space: ConfigurationSpace,
         populations: Populations,
         estimate: PopulationEstimate | None,
         *,
         score: Score,
-        sizes: Sizes,
-        limit: int,
-        most: int,
+        memory_plan: MemoryPlan,
+        chunk_bytes: int,
+        path_bytes: int,
     ) -> None:
         self.network, self.space = network, space
         self.populations, self.estimate = populations, estimate
-        self.score, self.sizes, self.limit, self.most = score, sizes, limit, most
+        self.score, self.memory_plan = score, memory_plan
+        self.chunk_bytes, self.path_bytes = chunk_bytes, path_bytes
         self._plans: dict[tuple[int, tuple[int, ...]], EnumerationPlan] = {}
 
-    def go(self, group: Group, trie: Trie, visit: Visit, held: Held | None = None) -> None:
-        """All configurations of a tree over a group of mini-batches. held: what is alive behind common beginnings."""
-        company = _Company(group, trie, held)
-        start = None if held is None else held.longest(trie)
-        if start is not None:
-            self._descend(start.stage, start.depth, Paths(np.zeros(1, np.int64), start.copied()), company, visit)
-            return
-        values = self.network.stages[0](group.inputs.clone())
-        alive = per_example(values, self.sizes.growing[0], company.examples)
-        self._descend(1, 0, Paths(np.zeros(1, np.int64), alive), company, visit)
+    def run(self, group: BatchGroup, trie: Trie, on_losses: OnLosses, cache: CacheView | None = None) -> None:
+        """Evaluate all configurations of a tree on a group of mini-batches.
 
-    def _descend(self, stage: int, depth: int, paths: Paths, company: _Company, visit: Visit) -> None:
-        """Nodes of that depth (so many choices are made) through the stages from this one on."""
-        if company.held is not None and len(paths.ids) == 1:
-            company.held.keep(stage, depth, company.trie, int(paths.ids[0]), paths.values)
-        choice = self.space.choice_of[self.network.layer_of[stage - 1]]
-        if choice < depth:  # tied to a layer before it, or that layer again: every path has its option already
-            for part, digit in self._by_digit(paths, depth, choice, company.trie):
-                for chunk in self._chunks(part, stage, 1, company.groups):
-                    self._through(stage, depth, depth, chunk, (digit,), company, visit)
+        Args:
+            group: the mini-batches.
+            trie: the configurations.
+            on_losses: called for each chunk of configurations.
+            cache: activations after shared prefixes; None to use no cache.
+        """
+        targets = _BatchTargets(group, trie, cache)
+        start = None if cache is None else cache.longest(trie)
+        if start is not None:
+            paths = Paths(np.zeros(1, np.int64), start.copied())
+            self._visit_subtree(start.segment, start.depth, paths, targets, on_losses)
             return
-        for chunk in self._chunks(paths, stage, len(self._wanted(paths, depth, company.trie)), company.groups):
-            wanted = self._wanted(chunk, depth, company.trie)
-            together = max(1, self.most // (company.groups * self.sizes.path_bytes[stage]))
-            for start in range(0, len(wanted), together):
-                rest = start + together < len(wanted)
-                rows = wanted[start : start + together]
-                self._through(stage, depth, depth + 1, chunk.copied() if rest else chunk, rows, company, visit)
+        outputs = self.network.segments[0](group.inputs.clone())
+        values = wrap_shape_values(outputs, self.memory_plan.scales_with_batch[0], targets.examples)
+        self._visit_subtree(1, 0, Paths(np.zeros(1, np.int64), values), targets, on_losses)
+
+    def _visit_subtree(
+        self, segment: int, depth: int, paths: Paths, targets: _BatchTargets, on_losses: OnLosses
+    ) -> None:
+        """Evaluate the subtrees of nodes at `depth` (the number of choices made) from `segment` on."""
+        if targets.cache is not None and len(paths.ids) == 1:
+            targets.cache.put(segment, depth, targets.trie, int(paths.ids[0]), paths.values)
+        choice = self.space.choice_of[self.network.layer_of[segment - 1]]
+        if choice < depth:  # the layer is tied to an earlier one or used again: each path already has its option
+            for part, digit in self._by_digit(paths, depth, choice, targets.trie):
+                for chunk in self._chunks(part, segment, 1, targets.groups):
+                    self._run_segment(segment, depth, depth, chunk, (digit,), targets, on_losses)
+            return
+        options = self._options_after(paths, depth, targets.trie)
+        for chunk in self._chunks(paths, segment, len(options), targets.groups):
+            rows = self._options_after(chunk, depth, targets.trie)
+            step = max(1, self.path_bytes // (targets.groups * self.memory_plan.path_bytes[segment]))
+            for start in range(0, len(rows), step):
+                is_last = start + step >= len(rows)
+                self._run_segment(
+                    segment,
+                    depth,
+                    depth + 1,
+                    chunk if is_last else chunk.copied(),
+                    rows[start : start + step],
+                    targets,
+                    on_losses,
+                )
 
     def _by_digit(self, paths: Paths, depth: int, choice: int, trie: Trie) -> Iterator[tuple[Paths, int]]:
-        """Paths that took the same option at an earlier choice, with that option."""
+        """Yield the paths of each option of an earlier choice, with that option."""
         digits = trie.digits[trie.first[depth - 1][paths.ids], choice]
         for digit in np.unique(digits):
-            yield paths.chosen(np.flatnonzero(digits == digit)), int(digit)
+            yield paths.select(np.flatnonzero(digits == digit)), int(digit)
 
-    def _wanted(self, paths: Paths, depth: int, trie: Trie) -> tuple[int, ...]:
-        """The options that any of these nodes has behind it."""
+    def _options_after(self, paths: Paths, depth: int, trie: Trie) -> tuple[int, ...]:
+        """Return the options that occur as children of any of these nodes."""
         starts, stops = trie.children[depth][paths.ids], trie.children[depth][paths.ids + 1]
         if (stops - starts).max() == len(self.space.choices[depth].options):
             return tuple(range(len(self.space.choices[depth].options)))
-        digits = [trie.nodes[depth][a:b] for a, b in zip(starts, stops, strict=True)]
+        digits = [trie.nodes[depth][start:stop] for start, stop in zip(starts, stops, strict=True)]
         return tuple(int(digit) for digit in np.unique(np.concatenate(digits)))
 
-    def _chunks(self, paths: Paths, stage: int, rows: int, groups: int) -> Iterator[Paths]:
-        step = max(1, self.limit // max(1, rows * groups * self.sizes.path_bytes[stage]))
+    def _chunks(self, paths: Paths, segment: int, rows: int, groups: int) -> Iterator[Paths]:
+        step = max(1, self.chunk_bytes // max(1, rows * groups * self.memory_plan.path_bytes[segment]))
         for start in range(0, len(paths.ids), step):
             yield paths.part(start, start + step)
 
-    def _through(
+    def _run_segment(
         self,
-        stage: int,
+        segment: int,
         depth: int,
-        below: int,
+        next_depth: int,
         paths: Paths,
         rows: tuple[int, ...],
-        company: _Company,
-        visit: Visit,
+        targets: _BatchTargets,
+        on_losses: OnLosses,
     ) -> None:
-        arrangement = Arrangement(self._plan(stage, rows), len(paths.ids) * company.groups, company.size)
-        behind = len(rows) * arrangement.examples
-        values = [mark(value, arrangement, 1) if is_examples(value) else value for value in at(paths.values, behind)]
-        outputs = self.network.stages[stage](*values)
-        ids, places = paths.ids, None
-        if below > depth:
-            options = len(self.space.choices[depth].options)
-            ids, places = _children(company.trie, paths.ids, depth, rows, options)
-        if stage == len(self.network.layer_of):
-            scored = self._scored(outputs[0], company, len(rows) * len(paths.ids))
-            visit(ids, *(company.kept(values, places) for values in scored))
+        """Run one segment for `paths` under each of the options `rows`, then visit their subtrees."""
+        layout = BatchLayout(self._plan(segment, rows), len(paths.ids) * targets.groups, targets.size)
+        examples = len(rows) * layout.examples
+        values = [
+            tag_rows(value, layout, 1) if is_examples(value) else value
+            for value in resolve_shape_values(paths.values, examples)
+        ]
+        outputs = self.network.segments[segment](*values)
+        ids, positions = paths.ids, None
+        if next_depth > depth:
+            num_options = len(self.space.choices[depth].options)
+            ids, positions = _children(targets.trie, paths.ids, depth, rows, num_options)
+        if segment == len(self.network.layer_of):
+            scores = self._score(outputs[0], targets, len(rows) * len(paths.ids))
+            on_losses(ids, *(targets.select(values, positions) for values in scores))
             return
-        alive = per_example(outputs, self.sizes.growing[stage], behind)
-        following = Paths(np.arange(len(rows) * len(paths.ids)), [_fanned(value, len(rows)) for value in alive])
-        if places is not None:
-            following = following.chosen(places)
-        self._descend(stage + 1, below, Paths(ids, following.values), company, visit)
+        next_values = wrap_shape_values(outputs, self.memory_plan.scales_with_batch[segment], examples)
+        next_paths = Paths(
+            np.arange(len(rows) * len(paths.ids)), [_expand_rows(value, len(rows)) for value in next_values]
+        )
+        if positions is not None:
+            next_paths = next_paths.select(positions)
+        self._visit_subtree(segment + 1, next_depth, Paths(ids, next_paths.values), targets, on_losses)
 
-    def _plan(self, stage: int, rows: tuple[int, ...]) -> EnumerationPlan:
-        key = (stage, rows)
+    def _plan(self, segment: int, rows: tuple[int, ...]) -> EnumerationPlan:
+        key = (segment, rows)
         if key not in self._plans:
-            layer = self.network.layer_of[stage - 1]
+            layer = self.network.layer_of[segment - 1]
             choice = self.space.choices[self.space.choice_of[layer]]
-            place = choice.layers.index(layer)
-            words = tuple(row_of(choice.options[row][place], self.estimate) for row in rows)
-            self._plans[key] = EnumerationPlan(words, self.populations)
+            position = choice.layers.index(layer)
+            row_specs = tuple(layer_row(choice.options[row][position], self.estimate) for row in rows)
+            self._plans[key] = EnumerationPlan(row_specs, self.populations)
         return self._plans[key]
 
-    def _scored(self, output: Any, company: _Company, paths: int) -> tuple[Tensor, Tensor]:
-        """Losses and correctness, (rows or 1, paths, G, N)."""
-        factored = output.factored if isinstance(output, Pending) and company.are_classes else None
+    def _score(self, output: Any, targets: _BatchTargets, paths: int) -> tuple[Tensor, Tensor]:
+        """Return losses and correctness, (rows or 1, paths, G, N)."""
+        factored = output.factored if isinstance(output, LazyRowTensor) and targets.are_classes else None
         if self.score is cross_entropy and isinstance(factored, DenseLinear):
-            parts = factored.by_class()
-            scored = (
-                None if parts is None else paired_cross_entropy(parts, company.by_mini_batch(paths // output.copies))
+            logits = factored.class_major()
+            scores = (
+                None
+                if logits is None
+                else factored_cross_entropy(logits, targets.by_mini_batch(paths // output.copies))
             )
-            if scored is not None:
-                return company.by_path(scored[0]), company.by_path(scored[1])
+            if scores is not None:
+                return targets.by_path(scores[0]), targets.by_path(scores[1])
         if not isinstance(output, Tensor):
             raise ModelError(f"the network returns {type(output).__name__}: wrap it so that it returns one tensor")
-        outputs = plain(output) if isinstance(output, Examples) else output
-        if outputs.shape[0] != paths * company.examples:
+        outputs = untag(output) if isinstance(output, RowBatchedTensor) else output
+        if outputs.shape[0] != paths * targets.examples:
             raise ModelError(
-                f"the network's output has {outputs.shape[0]} entries on its first axis where "
-                f"{paths * company.examples} examples were under way: it must answer each example by itself"
+                f"the network's output has {outputs.shape[0]} entries on its first axis for "
+                f"{paths * targets.examples} examples: the network must treat each example independently"
             )
-        losses, correct = scores_of(self.score, outputs, company.repeated(paths))
-        shape = 1, paths, company.groups, company.size
+        losses, correct = apply_score(self.score, outputs, targets.repeated(paths))
+        shape = 1, paths, targets.groups, targets.size
         return losses.view(shape), correct.view(shape)
 
 
-def _children(trie: Trie, ids: Ids, depth: int, rows: tuple[int, ...], options: int) -> tuple[Ids, Ids | None]:
-    """The nodes behind these by one of the options, in the order (row, node), and where they stand there.
+def _children(trie: Trie, ids: Ids, depth: int, rows: tuple[int, ...], num_options: int) -> tuple[Ids, Ids | None]:
+    """Return the children of nodes by the options `rows`, in the order (row, node), and their positions in that order.
 
-    None for where they stand if every node has all of them. options: how many the choice has.
+    The positions are None where every node has all options as children. num_options: number of options of the choice.
     """
     starts, stops = trie.children[depth][ids], trie.children[depth][ids + 1]
-    if len(rows) == options and (stops - starts == options).all():
-        return (starts[None] + np.arange(options)[:, None]).reshape(-1), None
-    children = np.concatenate([np.arange(a, b) for a, b in zip(starts, stops, strict=True)])
+    if len(rows) == num_options and (stops - starts == num_options).all():
+        return (starts[None] + np.arange(num_options)[:, None]).reshape(-1), None
+    children = np.concatenate([np.arange(start, stop) for start, stop in zip(starts, stops, strict=True)])
     parents = np.repeat(np.arange(len(ids)), stops - starts)
-    kept = np.isin(trie.nodes[depth][children], rows)
-    children, parents = children[kept], parents[kept]
-    places = np.searchsorted(np.asarray(rows), trie.nodes[depth][children]) * len(ids) + parents
-    order = np.argsort(places)
-    return children[order], None if len(children) == len(rows) * len(ids) else places[order]
+    is_selected = np.isin(trie.nodes[depth][children], rows)
+    children, parents = children[is_selected], parents[is_selected]
+    positions = np.searchsorted(np.asarray(rows), trie.nodes[depth][children]) * len(ids) + parents
+    order = np.argsort(positions)
+    return children[order], None if len(children) == len(rows) * len(ids) else positions[order]
 
 
-class _Company:
-    """The targets of a group; where an incomplete mini-batch was filled up, what fills it does not count."""
+class _BatchTargets:
+    """The targets of a group of mini-batches; filler examples of an incomplete mini-batch have none of their own."""
 
-    def __init__(self, group: Group, trie: Trie, held: Held | None) -> None:
-        self.trie, self.held = trie, held
+    def __init__(self, group: BatchGroup, trie: Trie, cache: CacheView | None) -> None:
+        self.trie, self.cache = trie, cache
         self.groups, self.size, self.examples = group.groups, group.size, group.groups * group.size
-        self.n = len(group.targets)
-        missing = self.examples - self.n
+        self.num_targets = len(group.targets)
+        missing = self.examples - self.num_targets
         filler = group.targets[:1].expand(missing, *group.targets.shape[1:])
         self.targets = torch.cat([group.targets, filler]) if missing else group.targets
-        whole = self.targets.ndim == 1 and not self.targets.is_floating_point()
-        self.are_classes = whole and bool(self.targets.min() >= 0)
+        is_integer = self.targets.ndim == 1 and not self.targets.is_floating_point()
+        self.are_classes = is_integer and bool(self.targets.min() >= 0)
 
     def repeated(self, paths: int) -> Tensor:
-        """The targets once for each path."""
+        """Return the targets once for each path."""
         return self.targets.repeat(paths, *[1] * (self.targets.ndim - 1))
 
     def by_mini_batch(self, paths: int) -> Tensor:
-        """The targets once for each path, (paths·G, N)."""
+        """Return the targets once for each path, (paths·G, N)."""
         return self.targets.view(self.groups, self.size).repeat(paths, 1)
 
     def by_path(self, values: Tensor) -> Tensor:
-        """(rows, N, paths·G) as (rows, paths, G, N)."""
+        """Return (rows, N, paths·G) as (rows, paths, G, N)."""
         return values.view(len(values), self.size, -1, self.groups).permute(0, 2, 3, 1)
 
-    def kept(self, values: Tensor, places: Ids | None) -> Tensor:
-        """Without the paths that are not at these places and the examples that do not count: (paths, G, examples).
+    def select(self, values: Tensor, positions: Ids | None) -> Tensor:
+        """Return the values of the paths at `positions` without filler examples: (paths, G, examples).
 
-        Where all of them stay, (rows, paths, G, N) is left as it is.
+        Values (rows, paths, G, N) are returned unchanged where all paths and examples remain.
         """
-        if places is None and self.n == self.examples:
+        if positions is None and self.num_targets == self.examples:
             return values
         flat = values.reshape(-1, self.groups, self.size)
-        flat = flat if self.n == self.examples else flat.flatten(1)[:, None, : self.n]
-        return flat if places is None else flat[torch.from_numpy(places).to(flat.device)]
+        flat = flat if self.num_targets == self.examples else flat.flatten(1)[:, None, : self.num_targets]
+        return flat if positions is None else flat[torch.from_numpy(positions).to(flat.device)]
 
 
-def _fanned(value: Any, copies: int) -> Any:
-    """A value behind a stage with its copies, one for each row."""
-    if not isinstance(value, Examples):
+def _expand_rows(value: Any, copies: int) -> Any:
+    """Return an output of a segment with one copy for each row."""
+    if not isinstance(value, RowBatchedTensor):
         return value
-    data = plain(value)
-    if data.ndim == 0 or value.copies == copies or not isinstance(value, Examples):
+    data = untag(value)
+    if data.ndim == 0 or value.copies == copies:
         return data
     return data.unsqueeze(0).expand(copies, *data.shape).flatten(0, 1)

@@ -1,4 +1,4 @@
-"""Configurations as a tree: nodes of a depth are what configurations have in common up to that choice."""
+"""Configurations as a prefix tree: the nodes of a depth are the prefixes of that length."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ Digits = NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class Trie:
-    """The tree over distinct configurations in the order of their indices.
+    """Prefix tree over distinct configurations in the order of their indices.
 
-    nodes[d]: for each node of depth d + 1 the digit of choice d. children[d]: for each node of depth d where its
-    children begin among the nodes of depth d + 1, and at the end where the last one's end; depth 0 is the one root.
+    digits: one row for each configuration.
+    nodes[d]: for each node of depth d + 1, the digit of choice d.
+    children[d]: for each node of depth d, the index of its first child among the nodes of depth d + 1; the last entry
+        is their number. Depth 0 is the root.
     """
 
     digits: Digits
@@ -31,15 +33,14 @@ class Trie:
 
     @cached_property
     def first(self) -> tuple[NDArray[np.int64], ...]:
-        """For each depth from 1, the first configuration under each node."""
-        starts = [_starts(self.digits, depth) for depth in range(1, self.digits.shape[1] + 1)]
-        return tuple(starts)
+        """For each depth from 1, the index of the first configuration of each node."""
+        return tuple(_prefix_starts(self.digits, depth) for depth in range(1, self.digits.shape[1] + 1))
 
 
-def trie_of(digits: Digits) -> Trie:
-    """The tree over these configurations, which must be distinct and in the order of their indices."""
+def build_trie(digits: Digits) -> Trie:
+    """Build the tree over these configurations, which must be distinct and in the order of their indices."""
     choices = digits.shape[1]
-    starts = [np.zeros(1, np.int64), *(_starts(digits, depth) for depth in range(1, choices + 1))]
+    starts = [np.zeros(1, np.int64), *(_prefix_starts(digits, depth) for depth in range(1, choices + 1))]
     nodes = tuple(digits[starts[depth + 1], depth].astype(np.int64) for depth in range(choices))
     children = tuple(
         np.append(np.searchsorted(starts[depth + 1], starts[depth]), len(starts[depth + 1])) for depth in range(choices)
@@ -47,19 +48,19 @@ def trie_of(digits: Digits) -> Trie:
     return Trie(digits, nodes, children)
 
 
-def every_configuration(space: ConfigurationSpace) -> Digits:
-    """All digits of a space, in the order of their indices."""
+def all_digits(space: ConfigurationSpace) -> Digits:
+    """Return the digits of all configurations of a space, in the order of their indices."""
     grids = np.indices(space.radices, dtype=np.uint8)
     return np.ascontiguousarray(grids.reshape(len(space.radices), -1).T)
 
 
-def distinct(digits: Digits) -> tuple[Digits, NDArray[np.int64]]:
-    """Distinct rows in the order of their indices, and where each given row stands among them."""
-    found, inverse = np.unique(digits, axis=0, return_inverse=True)
-    return found, inverse.reshape(-1)
+def unique_rows(digits: Digits) -> tuple[Digits, NDArray[np.int64]]:
+    """Return the distinct configurations in the order of their indices, and the position of each given one in them."""
+    unique, inverse = np.unique(digits, axis=0, return_inverse=True)
+    return unique, inverse.reshape(-1)
 
 
-def _starts(digits: Digits, depth: int) -> NDArray[np.int64]:
-    """Where a new prefix of that length begins."""
+def _prefix_starts(digits: Digits, depth: int) -> NDArray[np.int64]:
+    """Return the indices at which a new prefix of length `depth` begins."""
     changed = (digits[1:, :depth] != digits[:-1, :depth]).any(1)
     return np.concatenate([[0], np.flatnonzero(changed) + 1]).astype(np.int64)

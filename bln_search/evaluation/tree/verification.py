@@ -1,122 +1,109 @@
-"""The walk beside plain forward passes: one configuration at a time, as anyone would evaluate it."""
+"""Comparison of per-layer losses with those of plain forward passes, one configuration at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Protocol, Self
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from bln_search.core.enums import PopulationEstimate
 from bln_search.core.errors import ModelError
 from bln_search.core.per_layer import ConfigurationSpace, PerLayerConfiguration
-from bln_search.core.records import Outcomes
+from bln_search.evaluation.agreement import loss_distance
 from bln_search.evaluation.batches import MiniBatch
-from bln_search.evaluation.row_evaluator import doubled, in_double
-from bln_search.evaluation.scoring import scores_of
-from bln_search.evaluation.tree.options import Asked
-from bln_search.evaluation.tree.segments import StagedNetwork
-from bln_search.evaluation.tree.space import row_of
+from bln_search.evaluation.row_evaluator import in_double_precision, to_double
+from bln_search.evaluation.scoring import apply_score
+from bln_search.evaluation.tree.evaluator_protocol import Evaluator
+from bln_search.evaluation.tree.segments import SegmentedNetwork
+from bln_search.evaluation.tree.space import layer_row
 from bln_search.norms.network_layers import evaluation_mode
 from bln_search.norms.row_tensor import Populations
-from bln_search.norms.statistics import chosen_population
+from bln_search.norms.statistics import select_population
 
-_CHECKED = 3
-_TOLERANCE = {torch.float64: 1e-8}
-_COARSE = 2e-3
-"""In single precision, or less, of a loss."""
-
-
-class Walked(Protocol):
-    """Something asked of a network and mini-batches, that a walk answers."""
-
-    network: nn.Module
-    staged: StagedNetwork
-    batches: list[MiniBatch]
-    populations: Populations
-    asked: Asked
-    space: ConfigurationSpace
-
-    def outcomes(self, digits: Sequence[Sequence[int]]) -> list[Outcomes]:
-        """The answer of the walk: per-example losses and correctness under each of these configurations."""
-
-    def again(self, network: nn.Module, batches: Sequence[MiniBatch], populations: Populations) -> Self:
-        """The same question, asked of these."""
+_DRAWN_CONFIGURATIONS = 3
+_DOUBLE_TOLERANCE = 1e-8
+_SINGLE_TOLERANCE = 2e-3
+"""Allowed difference of losses relative to 1 + |loss|, in double precision and in single or lower precision."""
 
 
 @contextmanager
 def configured_layers(
-    network: StagedNetwork,
+    network: SegmentedNetwork,
     configuration: PerLayerConfiguration,
     populations: Populations,
     estimate: PopulationEstimate | None,
 ) -> Iterator[None]:
-    """Every layer under its own word while this context is open."""
-    before = {layer: layer.snapshot() for layer in network.layers}
+    """Configure each layer by `configuration` in this context."""
+    saved = {layer: layer.layer_state() for layer in network.layers}
     try:
-        for layer, word in zip(network.layers, configuration.words, strict=True):
-            row = row_of(word, estimate)
-            layer.configure(word, chosen_population(word, row.estimate, populations.get(layer, {})))
+        for layer, code in zip(network.layers, configuration.configurations, strict=True):
+            row = layer_row(code, estimate)
+            layer.configure(code, select_population(code, row.estimate, populations.get(layer, {})))
         yield
     finally:
-        for layer, snapshot in before.items():
-            layer.restore(snapshot)
+        for layer, state in saved.items():
+            layer.restore(state)
 
 
 @torch.no_grad()
-def plain_losses(evaluator: Walked, configuration: PerLayerConfiguration, batches: Iterable[MiniBatch]) -> Tensor:
-    """Per-example losses under one configuration, by plain forward passes."""
-    network, estimate = evaluator.network, evaluator.asked.estimate
-    with evaluation_mode(network), configured_layers(evaluator.staged, configuration, evaluator.populations, estimate):
-        return torch.cat([scores_of(evaluator.asked.score, network(x.clone())[: len(y)], y)[0] for x, y in batches])
+def plain_pass_losses(
+    evaluator: Evaluator, configuration: PerLayerConfiguration, batches: Iterable[MiniBatch]
+) -> Tensor:
+    """Return per-example losses of one configuration by plain forward passes."""
+    network, options = evaluator.network, evaluator.options
+    with (
+        evaluation_mode(network),
+        configured_layers(evaluator.segmented, configuration, evaluator.populations, options.estimate),
+    ):
+        return torch.cat([apply_score(options.score, network(x.clone())[: len(y)], y)[0] for x, y in batches])
 
 
-def check_walk(evaluator: Walked) -> None:
-    """Compare a few configurations with plain forward passes of the first two mini-batches.
+def check_against_plain(evaluator: Evaluator) -> None:
+    """Compare some configurations with plain forward passes of the first two mini-batches.
 
-    Where they differ in single precision, a copy in double precision decides: rounding grows in a network whose
-    mini-batches have next to no variance. Raises ModelError where they differ there too.
+    Where they differ in single precision, a copy in double precision decides: rounding errors grow in a network whose
+    mini-batches have almost no variance.
+
+    Raises:
+        ModelError: the losses differ in double precision too.
     """
     batches = evaluator.batches[:2]
-    difference = _difference(evaluator.again(evaluator.network, batches, evaluator.populations))
+    difference = _describe_difference(evaluator.with_network(evaluator.network, batches, evaluator.populations))
     if difference is None:
         return
-    exact = batches[0][0].dtype == torch.float64
-    precise = None if exact else in_double(evaluator.network, evaluator.populations)
+    is_double = batches[0][0].dtype == torch.float64
+    precise = None if is_double else in_double_precision(evaluator.network, evaluator.populations)
     if precise is not None:
-        with suppress(Exception):  # whatever a network does to double precision, it is the difference that counts
-            twice = [(doubled(inputs), targets) for inputs, targets in batches]
-            if _difference(evaluator.again(precise[0], twice, precise[1])) is None:
+        with suppress(Exception):  # a network may fail in double precision; the single-precision difference then counts
+            double_batches = [(to_double(inputs), targets) for inputs, targets in batches]
+            if _describe_difference(evaluator.with_network(precise[0], double_batches, precise[1])) is None:
                 return
     raise ModelError(difference)
 
 
 def _checked_digits(space: ConfigurationSpace) -> list[tuple[int, ...]]:
-    """The first and the last configuration, of which one reads means from the population, and a few others."""
-    draw = np.random.default_rng(0)
-    drawn = [tuple(int(draw.integers(radix)) for radix in space.radices) for _ in range(_CHECKED)]
+    """Return the first and the last configuration, one of which uses population means, and some drawn ones."""
+    generator = np.random.default_rng(0)
+    drawn = [tuple(int(generator.integers(radix)) for radix in space.radices) for _ in range(_DRAWN_CONFIGURATIONS)]
     ends = [tuple(0 for _ in space.radices), tuple(radix - 1 for radix in space.radices)]
     return list(dict.fromkeys([*ends, *drawn]))
 
 
-def _difference(evaluator: Walked) -> str | None:
-    """How the walk differs from plain forward passes; None where it does not."""
-    space = evaluator.space
-    digits = _checked_digits(space)
-    for row, outcome in zip(digits, evaluator.outcomes(digits), strict=True):
-        plainly = plain_losses(evaluator, space.words(row), evaluator.batches).cpu()
-        expected = plainly.double().numpy()
-        allowed = _TOLERANCE.get(plainly.dtype, _COARSE) * (1 + np.abs(np.nan_to_num(expected)))
-        with np.errstate(invalid="ignore"):
-            close = (np.abs(outcome.losses - expected) <= allowed) | (np.isnan(expected) & np.isnan(outcome.losses))
-            close |= outcome.losses == expected
-        if not close.all():
-            worst = np.nanmax(np.abs(outcome.losses - expected)[~close], initial=0.0)
+def _describe_difference(evaluator: Evaluator) -> str | None:
+    """Return how the evaluator's losses differ from those of plain forward passes; None where they agree."""
+    digits = _checked_digits(evaluator.space)
+    for row, outcomes in zip(digits, evaluator.outcomes(digits), strict=True):
+        plain = plain_pass_losses(evaluator, evaluator.space.configuration(row), evaluator.batches).cpu()
+        losses = torch.from_numpy(outcomes.losses)
+        tolerance = _DOUBLE_TOLERANCE if plain.dtype == torch.float64 else _SINGLE_TOLERANCE
+        if loss_distance(losses, plain, tolerance) > 1:
+            largest = (losses.double() - plain.double()).abs().nan_to_num(0.0, torch.inf).max()
             return (
-                f"under {space.words(row)} losses of the walk differ from those of plain forward passes by up to "
-                f"{worst:.3g}: a layer of this network does not treat examples independently"
+                f"with configuration {evaluator.space.configuration(row)} losses of the tree traversal differ from "
+                f"those of plain forward passes by up to {float(largest):.3g}: a layer of this network does not treat "
+                "examples independently"
             )
     return None

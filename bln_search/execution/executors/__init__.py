@@ -1,1 +1,1 @@
-"""Executors: the processes of this machine, or Ray, run the trials of a study."""
+"""Executors run the trials of a study: in processes of this machine, or with Ray."""

@@ -1,4 +1,4 @@
-"""What every executor does: trials carried out somewhere, each message heard here."""
+"""The executor protocol: run the trials of a study somewhere and report every message to the driver."""
 
 from __future__ import annotations
 
@@ -8,92 +8,94 @@ from typing import Protocol
 
 import torch
 
-from bln_search.core.errors import BlnSearchError, CheckpointStoreError, DataAbsentError, StorageFullError
-from bln_search.core.files import NO_ROOM
+from bln_search.core.errors import BlnSearchError, CheckpointStoreError, DataUnavailableError, StorageFullError
+from bln_search.core.files import DISK_FULL_ERRNOS
 from bln_search.core.states import FailureClass
-from bln_search.execution.messages import Message, Task, TaskFailed, Verdict
+from bln_search.execution.messages import Message, PruneDecision, Task, TaskFailed
 
 NextTask = Callable[[], Task | None]
-"""Called when there is room for a trial; None where there is none to carry out now."""
+"""Called when another trial can start; None if there is no trial to start now."""
 
-Report = Callable[[Task, Message], Verdict]
-"""Called with every message of a trial, in its order; the verdict counts after an epoch of a prunable one."""
+OnMessage = Callable[[Task, Message], PruneDecision]
+"""Called with every message of a trial in order; the decision applies to an epoch of a prunable trial."""
 
-Pulse = Callable[[list[int]], None]
-"""Called now and then with the tokens of the trials under way; it may raise to stop everything."""
+OnTick = Callable[[list[int]], None]
+"""Called regularly with the tokens of the running trials; raises to stop all of them."""
 
 
 class Executor(Protocol):
-    """Carries trials out until there is none left and none under way.
+    """Runs trials until no trial is left and none is running.
 
-    A process that dies is reported as an infrastructure failure of its trial. Leaving by an exception ends everything
-    that is under way.
+    An executor reports a process that ends unexpectedly as an infrastructure failure of its trial. An exception of a
+    callback ends all running trials and is raised again.
     """
 
-    def run(self, next_task: NextTask, report: Report, pulse: Pulse, trials: int = 1) -> None:
-        """Carry out every task that `next_task` gives. trials: about how many there are."""
+    def run(self, next_task: NextTask, on_message: OnMessage, on_tick: OnTick, trials: int = 1) -> None:
+        """Run every task of `next_task`. trials: the approximate number of trials."""
 
 
-def failed(error: Exception) -> TaskFailed:
-    """The failure that an exception in a trial stands for.
+def classify_failure(error: Exception) -> TaskFailed:
+    """The failure that an exception of a trial stands for.
 
-    Out of memory: again with less. A machine that gives way (files, connections, an accelerator): again; what an
-    accelerator has refused once it refuses in that process for ever. What the study or the code asks for in vain fails
-    the same way every time, and is not tried again.
+    Out of memory is retried with a lower memory limit. Infrastructure failures (files, connections, an accelerator) are
+    retried; after an accelerator error every further task of the process would fail. A failure of the study or of the
+    code repeats itself, so it is a user error and not retried.
     """
     reason = f"{type(error).__name__}: {error}"
-    if isinstance(error, torch.OutOfMemoryError | MemoryError) or _no_memory(error):
+    if isinstance(error, torch.OutOfMemoryError | MemoryError) or _is_out_of_memory(error):
         return TaskFailed(FailureClass.OUT_OF_MEMORY, reason)
-    if isinstance(error, CheckpointStoreError | DataAbsentError):
-        return _lacking(error)
-    full = isinstance(error, StorageFullError) or (isinstance(error, OSError) and error.errno in NO_ROOM)
+    if isinstance(error, CheckpointStoreError | DataUnavailableError):
+        return _resource_failure(error)
+    disk_full = isinstance(error, StorageFullError) or (isinstance(error, OSError) and error.errno in DISK_FULL_ERRNOS)
     if isinstance(error, BlnSearchError):
-        return TaskFailed(FailureClass.USER_ERROR, str(error), disk_full=full)
-    if _accelerator_gave_way(error):
-        return TaskFailed(FailureClass.INFRASTRUCTURE, reason, process_spoilt=True)
+        return TaskFailed(FailureClass.USER_ERROR, str(error), disk_full=disk_full)
+    if _is_accelerator_error(error):
+        return TaskFailed(FailureClass.INFRASTRUCTURE, reason, process_unusable=True)
     if isinstance(error, OSError | EOFError):
-        return TaskFailed(FailureClass.INFRASTRUCTURE, reason, disk_full=full)
+        return TaskFailed(FailureClass.INFRASTRUCTURE, reason, disk_full=disk_full)
     return TaskFailed(FailureClass.USER_ERROR, reason)
 
 
-def _lacking(error: CheckpointStoreError | DataAbsentError) -> TaskFailed:
-    """Nothing is wrong with the trial: what it needs is not there."""
-    if isinstance(error, DataAbsentError):
-        return TaskFailed(FailureClass.INFRASTRUCTURE, f"on {socket.gethostname()}: {error}", data_absent=True)
-    return TaskFailed(FailureClass.INFRASTRUCTURE, str(error), store_gone=True)
+def _resource_failure(error: CheckpointStoreError | DataUnavailableError) -> TaskFailed:
+    """The failure of a trial whose data set or checkpoint store is not available."""
+    if isinstance(error, DataUnavailableError):
+        return TaskFailed(FailureClass.INFRASTRUCTURE, f"on {socket.gethostname()}: {error}", data_missing=True)
+    return TaskFailed(FailureClass.INFRASTRUCTURE, str(error), store_unavailable=True)
 
 
-_NO_MEMORY = (
+_OUT_OF_MEMORY_TEXTS = (
     "DefaultCPUAllocator",
     "CUDA out of memory",
     "CUDA error: out of memory",
     "CUBLAS_STATUS_ALLOC_FAILED",
     "CUDNN_STATUS_ALLOC_FAILED",
 )
-"""What torch, or a library under it, says in a plain RuntimeError where it cannot allocate."""
+"""Texts of the RuntimeErrors of torch, cuBLAS and cuDNN for a failed allocation."""
 
-_CUDNN = "CUDNN_STATUS_INTERNAL_ERROR"
-"""What cuDNN says of many things, of memory that it could not have among them."""
+_CUDNN_INTERNAL_ERROR = "CUDNN_STATUS_INTERNAL_ERROR"
+"""Error of cuDNN with several causes, a failed allocation among them."""
 
-_SCARCE = 0.05
-"""Part of a GPU's memory that is free, below which cuDNN's error is put down to it."""
+_LOW_MEMORY_FRACTION = 0.05
+"""Fraction of free GPU memory below which an internal error of cuDNN counts as out of memory."""
 
 
-def _no_memory(error: Exception) -> bool:
+def _is_out_of_memory(error: Exception) -> bool:
     if not isinstance(error, RuntimeError):
         return False
     text = str(error)
-    return any(known in text for known in _NO_MEMORY) or (_CUDNN in text and _memory_is_scarce())
+    return any(known in text for known in _OUT_OF_MEMORY_TEXTS) or (
+        _CUDNN_INTERNAL_ERROR in text and _gpu_memory_is_low()
+    )
 
 
-def _memory_is_scarce() -> bool:
-    """Of the current GPU; what torch keeps for itself counts as taken."""
+def _gpu_memory_is_low() -> bool:
+    """Is little memory of the current GPU free? Memory that torch caches counts as used."""
     if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         return False
     free, total = torch.cuda.mem_get_info()
-    return free < _SCARCE * total
+    return free < _LOW_MEMORY_FRACTION * total
 
 
-def _accelerator_gave_way(error: Exception) -> bool:
+def _is_accelerator_error(error: Exception) -> bool:
     kinds = tuple(kind for kind in (getattr(torch, "AcceleratorError", None),) if kind is not None)
-    return isinstance(error, kinds) or (isinstance(error, RuntimeError) and _CUDNN in str(error))
+    return isinstance(error, kinds) or (isinstance(error, RuntimeError) and _CUDNN_INTERNAL_ERROR in str(error))

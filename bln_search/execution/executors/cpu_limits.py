@@ -1,4 +1,4 @@
-"""How many trials side by side."""
+"""CPU cores that this process may use, and the number of trials that run side by side."""
 
 from __future__ import annotations
 
@@ -8,31 +8,36 @@ from pathlib import Path
 
 import torch
 
-_GROUPS = Path("/sys/fs/cgroup")
+_CGROUP_ROOT = Path("/sys/fs/cgroup")
 
 
-def cores() -> int:
-    """Cores that this process may use, by its affinity and, in a container, by its share of the machine."""
+def available_cores() -> int:
+    """Cores that this process may use: its CPU affinity, bounded by the CPU quota of its control groups."""
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(count, quota(_own_group(), _GROUPS) or count)
+    return min(count, cgroup_cpu_quota(_own_cgroup(), _CGROUP_ROOT) or count)
 
 
-def quota(group: str, groups: Path) -> int | None:
-    """Cores that a control group (version 2) and those around it may use, rounded up; None where nothing is limited."""
-    found = []
-    folder = groups / group.strip("/")
-    for one in (folder, *folder.parents):
-        if one.is_relative_to(groups):
+def cgroup_cpu_quota(group: str, root: Path) -> int | None:
+    """Cores that a control group (version 2) and its parents may use, rounded up; None without a quota.
+
+    Args:
+        group: Path of the group below `root`.
+        root: Folder of the cgroup file system.
+    """
+    quotas = []
+    folder = root / group.strip("/")
+    for parent in (folder, *folder.parents):
+        if parent.is_relative_to(root):
             try:
-                most, period = (one / "cpu.max").read_text().split()
-                found.append(ceil(int(most) / int(period)))
-            except (OSError, ValueError):  # there is none here, or it says max
+                quota, period = (parent / "cpu.max").read_text().split()
+                quotas.append(ceil(int(quota) / int(period)))
+            except (OSError, ValueError):  # the file is missing, or its quota is `max`
                 continue
-    return max(1, min(found)) if found else None
+    return max(1, min(quotas)) if quotas else None
 
 
-def _own_group() -> str:
-    """Of this process, below the folder of all groups; within a container usually the top."""
+def _own_cgroup() -> str:
+    """The control group of this process, relative to the root; inside a container usually the root itself."""
     try:
         lines = Path("/proc/self/cgroup").read_text().splitlines()
     except OSError:
@@ -40,16 +45,17 @@ def _own_group() -> str:
     return next((line.removeprefix("0::") for line in lines if line.startswith("0::")), "")
 
 
-def gpus_of(device: str) -> list[str]:
-    """The devices that `device` stands for: `cuda` for every GPU that torch sees, anything else for itself."""
+def devices_for(device: str) -> list[str]:
+    """The devices of worker processes: every GPU that torch sees for `cuda`, otherwise `device` itself."""
     count = torch.cuda.device_count() if device == "cuda" else 0
     return [f"cuda:{index}" for index in range(count)] if count > 1 else [device]
 
 
 def choose_workers(device: str, trials: int, available: int) -> int:
-    """One on a GPU; otherwise one for each of `available` cores, or one a trial where there are few more trials.
+    """The number of processes on one device: 1 on a GPU, otherwise one for each of `available` cores.
 
-    Three trials on two cores end earlier side by side, each with two thirds of a core, than two and then one.
+    With fewer than twice as many trials as cores every trial gets a process: three trials on two cores end earlier side
+    by side, each with two thirds of a core, than two and then one.
     """
     if device.startswith("cuda"):
         return 1

@@ -1,4 +1,4 @@
-"""Trials carried out by processes on this machine."""
+"""Run trials in processes of this machine."""
 
 from __future__ import annotations
 
@@ -13,24 +13,32 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 from bln_search.core.states import FailureClass
-from bln_search.evaluation.memory import give_back_memory
-from bln_search.execution.environment import Place
-from bln_search.execution.executors.base import NextTask, Pulse, Report, failed
-from bln_search.execution.executors.cpu_limits import choose_workers, cores, gpus_of
+from bln_search.evaluation.memory import release_freed_memory
+from bln_search.execution.environment import ExecutionEnvironment
+from bln_search.execution.executors.base import NextTask, OnMessage, OnTick, classify_failure
+from bln_search.execution.executors.cpu_limits import available_cores, choose_workers, devices_for
 from bln_search.execution.executors.process_losses import ProcessLosses
-from bln_search.execution.messages import ENDS, EpochDone, Message, Task, TaskFailed, TrainingPruned, Verdict
+from bln_search.execution.messages import (
+    TERMINAL_MESSAGES,
+    EpochDone,
+    Message,
+    PruneDecision,
+    Task,
+    TaskFailed,
+    TrainingPruned,
+)
 from bln_search.execution.trial import run_task
 
 _METHOD = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
 _CONTEXT = multiprocessing.get_context(_METHOD)
 _READY = None
-"""What a worker process sends first: from then on, its end is that of the trial it carries out."""
+"""First message of a worker process; from then on its end is a failure of its trial."""
 
-_HELPER_LOST = 255
+_FORKSERVER_LOST_EXIT_CODE = 255
 """Exit code that multiprocessing reports for a process whose forkserver ended before it."""
 
-_PULSE = 0.5
-"""Seconds between calls of `pulse` at most."""
+_TICK_SECONDS = 0.5
+"""Largest interval between two calls of `on_tick`."""
 
 
 @dataclass
@@ -43,125 +51,132 @@ class _Worker:
 
 
 class LocalExecutor:
-    """Keeps `workers` processes busy, each with one trial at a time and `place.threads` threads.
+    """Runs one trial at a time in each of `workers` processes, with `environment.threads` threads each.
 
-    workers: by default as many as the cores carry, or one for each GPU. Where the place's device is `cuda`, processes
-    are spread evenly over all GPUs.
+    Args:
+        environment: Folders, checkpoint store, device and threads. With the device `cuda` the processes are spread
+            evenly over all GPUs.
+        workers: Number of processes; by default as many as the cores allow, or one for each GPU.
     """
 
-    def __init__(self, place: Place, workers: int | None = None) -> None:
-        self.place = place
-        self.wanted = workers
+    def __init__(self, environment: ExecutionEnvironment, workers: int | None = None) -> None:
+        self.environment = environment
+        self.requested_workers = workers
         self.workers = 1
-        self.devices = [place.device]
+        self.devices = [environment.device]
         self.losses = ProcessLosses()
 
-    def run(self, next_task: NextTask, report: Report, pulse: Pulse, trials: int = 1) -> None:
-        """Carry out every task that `next_task` gives. Leaving by an exception ends the processes.
+    def run(self, next_task: NextTask, on_message: OnMessage, on_tick: OnTick, trials: int = 1) -> None:
+        """Run every task of `next_task`. An exception of a callback ends the processes.
 
-        A process that cannot be started, or is lost as it starts, is reported as an infrastructure failure that is not
-        the trial's. Raises ProcessLossError where that happens several times in a row and no other trial is under way.
+        A process that does not start, or is lost while it starts, is reported as an infrastructure failure that is not
+        the trial's fault.
+
+        Raises:
+            ProcessLossError: Several processes in a row were lost and no trial is running.
         """
         self.losses = ProcessLosses()
-        room = max(1, cores() // self.place.threads)
-        self.devices = gpus_of(self.place.device)
-        self.workers = self.wanted or len(self.devices) * choose_workers(self.place.device, trials, room)
+        side_by_side = max(1, available_cores() // self.environment.threads)
+        self.devices = devices_for(self.environment.device)
+        self.workers = self.requested_workers or len(self.devices) * choose_workers(
+            self.environment.device, trials, side_by_side
+        )
         live: list[_Worker] = []
         try:
             while True:
-                none_left = self._fill(live, next_task, report)
+                none_left = self._assign_tasks(live, next_task, on_message)
                 busy = [worker for worker in live if worker.task is not None]
                 if not busy:
                     self.losses.check()
                     if none_left:
                         return
                 sources = [worker.connection for worker in busy] + [worker.process.sentinel for worker in busy]
-                wait(sources, timeout=_PULSE)
+                wait(sources, timeout=_TICK_SECONDS)
                 for worker in busy:
-                    self._hear(worker, report)
-                pulse([worker.task.token for worker in live if worker.task is not None])
+                    self._receive_messages(worker, on_message)
+                on_tick([worker.task.token for worker in live if worker.task is not None])
         finally:
             _end(live)
 
-    def _fill(self, live: list[_Worker], next_task: NextTask, report: Report) -> bool:
-        """Give a trial to every process that may have one; returns whether `next_task` has none left."""
-        _forget_ended(live)
+    def _assign_tasks(self, live: list[_Worker], next_task: NextTask, on_message: OnMessage) -> bool:
+        """Assign a trial to every process that can take one; returns whether `next_task` has none left."""
+        _remove_ended(live)
         idle = [worker for worker in live if worker.task is None]
         while idle or (len(live) < self.workers and not self.losses.pausing and not self.losses.exhausted):
             task = next_task()
             if task is None:
                 return True
-            if task.alone:  # what idle processes hold of the memory is in its way
+            if task.alone:  # idle processes occupy memory that the trial needs
                 _end(idle)
-                _forget_ended(live)
+                _remove_ended(live)
                 idle = []
             try:
                 worker = idle.pop() if idle else self._start(live)
             except (OSError, EOFError, MemoryError) as error:
                 reason = f"no process for the trial could be started: {type(error).__name__}: {error}"
-                self._lost(task, TaskFailed(FailureClass.INFRASTRUCTURE, reason, process_lost=True), report)
+                self._report_loss(task, TaskFailed(FailureClass.INFRASTRUCTURE, reason, process_lost=True), on_message)
                 continue
             worker.task = task
-            with suppress(OSError):  # it has just died; that is heard next
+            with suppress(OSError):  # the process has just ended; _receive_messages reports it
                 worker.connection.send(worker.task)
         return False
 
-    def _lost(self, task: Task, message: TaskFailed, report: Report) -> None:
+    def _report_loss(self, task: Task, message: TaskFailed, on_message: OnMessage) -> None:
         self.losses.record(message.reason)
-        report(task, message)
+        on_message(task, message)
 
     def _start(self, live: list[_Worker]) -> _Worker:
-        """A new process. Raises OSError, EOFError or MemoryError where the machine, or the forkserver, gives way.
+        """Start a process. Raises OSError, EOFError or MemoryError if the machine or the forkserver fails.
 
-        A forkserver that has ended is replaced by multiprocessing at the next start.
+        multiprocessing replaces a forkserver that has ended at the next start.
         """
-        if _METHOD == "forkserver":  # one process loads torch, the others come from it
+        if _METHOD == "forkserver":  # the forkserver imports torch once, worker processes are forked from it
             _CONTEXT.set_forkserver_preload(["bln_search.execution.trial"])
-        here, there = _CONTEXT.Pipe()
-        taken = [worker.device for worker in live]
-        device = min(self.devices, key=taken.count)
-        process = _make_process(target=_work, args=(there, replace(self.place, device=device)), daemon=True)
+        driver_end, worker_end = _CONTEXT.Pipe()
+        occupied = [worker.device for worker in live]
+        device = min(self.devices, key=occupied.count)
+        process = _make_process(target=_work, args=(worker_end, replace(self.environment, device=device)), daemon=True)
         try:
             process.start()
         except BaseException:
-            here.close()
+            driver_end.close()
             raise
         finally:
-            there.close()
-        worker = _Worker(process, here, device)
+            worker_end.close()
+        worker = _Worker(process, driver_end, device)
         live.append(worker)
         return worker
 
-    def _hear(self, worker: _Worker, report: Report) -> None:
-        """Report everything a busy worker has said, its death included."""
+    def _receive_messages(self, worker: _Worker, on_message: OnMessage) -> None:
+        """Report every message of a busy worker, and its end."""
         while worker.task is not None:
             message = _next_message(worker)
             if message is None:
                 return
             task = worker.task
-            if isinstance(message, ENDS):
+            if isinstance(message, TERMINAL_MESSAGES):
                 worker.task = None
-            if isinstance(message, TaskFailed) and message.process_spoilt:
+            if isinstance(message, TaskFailed) and message.process_unusable:
                 worker.process.kill()
-                worker.process.join()  # the next trial finds it gone
+                worker.process.join()  # so that _remove_ended sees it before the next trial
             if isinstance(message, TaskFailed) and message.process_lost:
-                self._lost(task, message, report)
+                self._report_loss(task, message, on_message)
                 return
-            if isinstance(message, ENDS):
+            if isinstance(message, TERMINAL_MESSAGES):
                 self.losses.reset()
-            verdict = report(task, message)
+            decision = on_message(task, message)
             if isinstance(message, EpochDone) and task.prunable:
-                with suppress(OSError):  # it has just died; that is heard next
-                    worker.connection.send(verdict)
+                with suppress(OSError):  # the process has just ended; the next iteration reports it
+                    worker.connection.send(decision)
 
 
 def _next_message(worker: _Worker) -> Message | None:
-    """What the worker said next, None where it has said nothing; a dead worker has failed.
+    """The next message of a worker, None if there is none; a worker that ended yields a TaskFailed.
 
-    A process that ended before it was ready, or lives on without the forkserver that tells of its end, is lost.
+    A process that ended before it was ready, or that runs on without the forkserver that reports its end, is lost.
     """
-    alive = worker.process.is_alive()  # asked first: all that it said before its end is heard
-    orphan = not alive and worker.process.exitcode == _HELPER_LOST
+    alive = worker.process.is_alive()  # checked first, so that every message before the end is received
+    orphan = not alive and worker.process.exitcode == _FORKSERVER_LOST_EXIT_CODE
     try:
         while worker.connection.poll():
             message: Message | None = worker.connection.recv()
@@ -175,12 +190,12 @@ def _next_message(worker: _Worker) -> Message | None:
         return None
     reason = f"the worker process ended with exit code {worker.process.exitcode}"
     if orphan:
-        reason = "the helper process that starts worker processes ended, and the trial's process is given up with it"
+        reason = "the forkserver ended, so the state of the trial's process is unknown; the process is abandoned"
     return TaskFailed(FailureClass.INFRASTRUCTURE, reason, process_lost=orphan or not worker.ready)
 
 
-def _forget_ended(live: list[_Worker]) -> None:
-    """Drop the processes that have ended. One that lives on without its forkserver ends when its lines are closed."""
+def _remove_ended(live: list[_Worker]) -> None:
+    """Remove ended processes. A process without its forkserver ends when its connection is closed."""
     for worker in list(live):
         if worker.task is None and not worker.process.is_alive():
             live.remove(worker)
@@ -189,13 +204,13 @@ def _forget_ended(live: list[_Worker]) -> None:
 
 
 def _make_process(**arguments: Any) -> BaseProcess:
-    maker: Any = _CONTEXT
-    process: BaseProcess = maker.Process(**arguments)
+    context: Any = _CONTEXT
+    process: BaseProcess = context.Process(**arguments)
     return process
 
 
 def _end(live: list[_Worker]) -> None:
-    """End every process: idle ones by closing their line, busy ones at once."""
+    """End every process: idle ones by closing their connection, busy ones by SIGKILL."""
     for worker in live:
         if worker.task is not None:
             worker.process.kill()
@@ -204,11 +219,11 @@ def _end(live: list[_Worker]) -> None:
         worker.process.join()
 
 
-def _work(connection: Connection, place: Place) -> None:
-    """The life of a worker process: tasks in, messages out, until the line is closed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the driver decides
+def _work(connection: Connection, environment: ExecutionEnvironment) -> None:
+    """Main function of a worker process: receives tasks and sends messages until the connection is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole process group; the driver handles it
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    with suppress(OSError):  # the driver has just died; that is heard next
+    with suppress(OSError):  # the driver has just ended; recv() below raises EOFError
         connection.send(_READY)
     while True:
         try:
@@ -216,17 +231,17 @@ def _work(connection: Connection, place: Place) -> None:
         except EOFError:
             return
         try:
-            _carry_out(task, place, connection)
-        except Exception as error:  # noqa: BLE001 - whatever happened becomes a message
-            connection.send(failed(error))
-        give_back_memory()
+            _run(task, environment, connection)
+        except Exception as error:  # noqa: BLE001 - every failure becomes a message
+            connection.send(classify_failure(error))
+        release_freed_memory()
 
 
-def _carry_out(task: Task, place: Place, connection: Connection) -> None:
-    """One task; a prunable one waits after each epoch for the verdict."""
-    steps = run_task(task, place, connection.send)
+def _run(task: Task, environment: ExecutionEnvironment, connection: Connection) -> None:
+    """Run one task; a prunable one waits for a PruneDecision after each epoch."""
+    steps = run_task(task, environment, connection.send)
     for record in steps:
-        if record is not None and task.prunable and connection.recv() is Verdict.STOP:
+        if record is not None and task.prunable and connection.recv() is PruneDecision.STOP:
             steps.close()
             connection.send(TrainingPruned(record.epoch))
             return

@@ -1,4 +1,4 @@
-"""Worker processes that were lost without a trial being at fault, and when the next may be started."""
+"""Count worker processes that were lost through no fault of a trial, and delay the next start."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import time
 from bln_search.core.errors import ProcessLossError
 
 PAUSES = (0.5, 2.0)
-"""Seconds without a new process after the first loss in a row, and the second; the next one ends the run."""
+"""Seconds without a new process after the first and the second consecutive loss; the third loss ends the run."""
 
 
 class ProcessLosses:
-    """Counts losses in a row. Several within one pause have one cause and count once."""
+    """Counts consecutive losses. Several losses within one pause have one cause and count once."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -19,7 +19,7 @@ class ProcessLosses:
         self.next_start = 0.0
 
     def record(self, reason: str) -> None:
-        """A process could not be started, or was lost before it had begun a trial."""
+        """Record a process that did not start, or ended before its first trial."""
         self.reason = reason
         if self.pausing:
             return
@@ -28,7 +28,7 @@ class ProcessLosses:
             self.next_start = time.monotonic() + PAUSES[self.count - 1]
 
     def reset(self) -> None:
-        """A process carried a trial out."""
+        """A process completed a trial: the next loss is the first one again."""
         self.count = 0
 
     @property
@@ -38,11 +38,11 @@ class ProcessLosses:
 
     @property
     def exhausted(self) -> bool:
-        """Were there too many losses in a row?"""
+        """Are there too many consecutive losses?"""
         return self.count > len(PAUSES)
 
     def check(self) -> None:
-        """Raise ProcessLossError where there were too many losses in a row."""
+        """Raise ProcessLossError if there are too many consecutive losses."""
         if self.exhausted:
             raise ProcessLossError(
                 f"{self.count} times in a row a process for trials was lost as it started, the last time: "

@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from bln_search.core.errors import ModelError
 from bln_search.models.recurrent.loop import run_lstm
-from bln_search.norms.row_tensor import Examples, mark, plain
+from bln_search.norms.row_tensor import RowBatchedTensor, tag_rows, untag
 
 
 class RecurrentLayer(nn.Module):
@@ -91,8 +91,8 @@ class LSTM(RecurrentLayer):
         self.check_input(x)
         mask = self.recurrent_mask(x)
         projected = F.linear(self.dropped(x), self.weight_input, self.bias)
-        if isinstance(projected, Examples):
-            return mark(self._run(plain(projected), mask), projected.arrangement, projected.copies)
+        if isinstance(projected, RowBatchedTensor):
+            return tag_rows(self._run(untag(projected), mask), projected.batch_layout, projected.copies)
         return self._run(projected, mask)
 
     def _run(self, projected: Tensor, mask: Tensor | None) -> Tensor:

@@ -1,4 +1,4 @@
-"""Configurations compared example by example and seed by seed. Needs SciPy, so the service never imports it."""
+"""Paired comparisons over seeds and examples. Needs SciPy, so the service does not import it."""
 
 from bln_search.ranking.paired.compare import compare
 from bln_search.ranking.paired.table import OutcomeTable

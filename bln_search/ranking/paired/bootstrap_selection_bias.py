@@ -1,19 +1,19 @@
-"""How optimistic is the loss of the row of lowest mean loss, because it was selected for it?
+"""Selection bias of the row of lowest mean loss.
 
 The lowest of K noisy means is below the true mean of its row: by the expected minimum of the noise where all rows are
-equal, by nothing where one row is far ahead. A bootstrap around the observed means understates it by 1/√2 where rows
-are equal, because the best row of a draw wins half by the noise of the draw and half by that of the data. The coupled
-bootstrap (Oliveira, Lei & Tibshirani 2021; data fission, Leiner et al. 2023) does not: for noise Z that is independent
-of the means Y and has their covariance, Y + Z and Y − Z are independent. A row is selected on one of them and judged on
-the other. The gap of the two is the bias of a selection among means whose standard error is √2 as large, so it is
-divided by √2.
+equal, by nothing where one row is far ahead. A bootstrap around the observed means underestimates this by a factor of
+1/√2 where rows are equal, because the best row of a draw is selected by the noise of the draw and that of the data in
+equal parts. The coupled bootstrap (Oliveira, Lei & Tibshirani 2021; data fission, Leiner et al. 2023) does not: for
+noise Z that is independent of the means Y and has their covariance, Y + Z and Y − Z are independent. A row is selected
+on one of them and evaluated on the other. The gap is the bias of a selection among means with a standard error √2 times
+as large, so it is divided by √2.
 
-That is unbiased where each row equals the best one or is far from it. Between, rows count as √2 times closer than they
-are, so the figure is on the large side: for two rows by at most 0.1 standard errors of their difference.
+The estimate is unbiased where each row equals the best one or is far from it. In between, rows count as √2 times closer
+than they are, so the estimate is too large: for two rows by at most 0.1 standard errors of their difference.
 
-Z is made of contrasts of the data: of the means of seeds, with random coefficients that sum to 0 and have length 1, and
-of the means of examples. A contrast of normal values is independent of their mean and has the covariance of one value,
-however few values there are. So few seeds need no correction; resampling S seeds gives (S − 1)/S of their variance.
+Z consists of contrasts of the data: of the means of seeds, with random coefficients of sum 0 and length 1, and of the
+means of examples. A contrast of normal values is independent of their mean and has the covariance of one value, however
+few values there are. Few seeds therefore need no correction; resampling S seeds would give (S − 1)/S of the variance.
 """
 
 from __future__ import annotations
@@ -21,18 +21,22 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from bln_search.ranking.paired.bootstrap import REPLICATES
+from bln_search.ranking.paired.bootstrap import BOOTSTRAP_DRAWS
 from bln_search.ranking.paired.table import Floats, OutcomeTable
 
-_AT_ONCE = 2**24
-"""Numbers of coefficients held at once."""
+_MAX_COEFFICIENTS_IN_MEMORY = 2**24
+"""Limit on the number of coefficients in memory."""
 
 
-def selection_bias(table: OutcomeTable, *, draws: int = REPLICATES, random: int = 0) -> float:
-    """By how much the lowest mean loss is expected to be below the mean loss of its row over other seeds and examples.
+def selection_bias(table: OutcomeTable, *, draws: int = BOOTSTRAP_DRAWS, random: int = 0) -> float:
+    """Expected mean loss of the selected row over other seeds and examples, minus its observed mean loss; nats.
 
-    Never negative, and 0 for one row. Each of draws/2 draws of the noise is taken with both signs. random: seed of the
-    draws.
+    Never negative, and 0 for one row.
+
+    Args:
+        table: Outcomes of the rows from which the row of lowest mean loss is selected.
+        draws: Number of draws; each of draws/2 draws of the noise is used with both signs.
+        random: Seed of the draws.
     """
     means = table.losses.mean(axis=(0, 2), dtype=np.float64)
     noise = _noise(table, int(means.argmin()), max(1, draws // 2), np.random.default_rng(random))
@@ -43,9 +47,9 @@ def selection_bias(table: OutcomeTable, *, draws: int = REPLICATES, random: int 
 
 
 def _noise(table: OutcomeTable, best: int, draws: int, generator: np.random.Generator) -> Floats:
-    """Draws with the covariance of the means of all rows less that of the best row, (draws, K).
+    """Draws with the covariance of the differences of the means of all rows to that of the best row, (draws, K).
 
-    Its variance is the (MS_seed + max(MS_example − MS_rest, 0))/(S·N) of the crossed analysis.
+    The variance is (MS_seed + max(MS_example − MS_rest, 0))/(S·N), as in the crossed analysis of variance.
     """
     of_seed, of_example = _effects(table, best)
     noise = _drawn(of_example, draws, generator)
@@ -55,7 +59,7 @@ def _noise(table: OutcomeTable, best: int, draws: int, generator: np.random.Gene
 def _effects(table: OutcomeTable, best: int) -> tuple[Floats, Floats]:
     """Effects of seeds, (S, K), and of examples, (N, K), on the difference of every row to the best one.
 
-    Both hold a share of the rest of the variance; those of examples are scaled so that it counts once.
+    Both contain residual variance; effects of examples are scaled so that it counts once.
     """
     of_seed, of_example = np.empty((table.seeds, table.rows)), np.empty((table.examples, table.rows))
     for row in range(table.rows):
@@ -69,7 +73,7 @@ def _effects(table: OutcomeTable, best: int) -> tuple[Floats, Floats]:
 
 
 def _share_without_rest(of_example: Floats, rest: Floats) -> float:
-    """max(MS_example − MS_rest, 0)/MS_example of one row; rest: (S, N)."""
+    """max(MS_example − MS_rest, 0)/MS_example of one row. rest: residuals, (S, N)."""
     seeds = len(rest)
     square = seeds * float((of_example**2).sum())
     if seeds == 1 or square == 0:
@@ -80,7 +84,7 @@ def _share_without_rest(of_example: Floats, rest: Floats) -> float:
 def _drawn(effects: Floats, draws: int, generator: np.random.Generator) -> Floats:
     """Contrasts of the effects (n, K) with random coefficients of length 1/√n that sum to 0, (draws, K)."""
     count = len(effects)
-    step = max(1, _AT_ONCE // count)
+    step = max(1, _MAX_COEFFICIENTS_IN_MEMORY // count)
     sizes = [min(step, draws - start) for start in range(0, draws, step)]
     drawn: Floats = np.concatenate([_coefficients(size, count, generator) @ effects for size in sizes]) / np.sqrt(count)
     return drawn
@@ -88,7 +92,7 @@ def _drawn(effects: Floats, draws: int, generator: np.random.Generator) -> Float
 
 def _coefficients(draws: int, count: int, generator: np.random.Generator) -> NDArray[np.float32]:
     """Random directions, (draws, count), uniform among those that sum to 0."""
-    made = generator.standard_normal((draws, count), dtype=np.float32)
-    made -= made.mean(axis=1, keepdims=True)
-    made /= np.linalg.norm(made, axis=1, keepdims=True)
-    return made
+    directions = generator.standard_normal((draws, count), dtype=np.float32)
+    directions -= directions.mean(axis=1, keepdims=True)
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    return directions

@@ -1,4 +1,4 @@
-"""All rows of a table compared with one another."""
+"""Compare all rows of a table with one another."""
 
 from __future__ import annotations
 
@@ -7,111 +7,122 @@ from collections.abc import Sequence
 import numpy as np
 
 from bln_search.core.enums import Split
-from bln_search.ranking.comparison import ComparedPair, ComparedRow, Comparison, Difference, FriedmanTest
-from bln_search.ranking.leaderboard import Candidate
-from bln_search.ranking.paired.bootstrap import REPLICATES, Replicates, intervals, replicates, shares_of_first
+from bln_search.core.records import RowKey
+from bln_search.ranking.comparison import ComparedPair, ComparedRow, Comparison, FriedmanTest, MeanDifference
+from bln_search.ranking.paired.bootstrap import (
+    BOOTSTRAP_DRAWS,
+    BootstrapMeans,
+    bootstrap_means,
+    difference_intervals,
+    first_place_shares,
+)
 from bln_search.ranking.paired.bootstrap_selection_bias import selection_bias
 from bln_search.ranking.paired.crossed_anova import crossed_differences
 from bln_search.ranking.paired.friedman import MeanRanks, friedman
-from bln_search.ranking.paired.per_seed_tests import FLIPS, within_seeds
+from bln_search.ranking.paired.per_seed_tests import FLIPS, per_seed_tests
 from bln_search.ranking.paired.table import Floats, OutcomeTable
 from bln_search.ranking.statistics.intervals import ALPHA, holm
-from bln_search.ranking.statistics.letter_display import letters, rank_intervals
+from bln_search.ranking.statistics.letter_display import compact_letter_display, rank_intervals
 
 _METRICS = "loss", "accuracy"
 
 
 def compare(
-    candidates: Sequence[Candidate], table: OutcomeTable, split: Split, *, left_out: int = 0, random: int = 0
+    keys: Sequence[RowKey], table: OutcomeTable, split: Split, *, not_compared: int = 0, random: int = 0
 ) -> Comparison:
-    """Compare the rows of `table`, which are `candidates`, in the order of their mean loss.
+    """Compare the rows of `table` and order them by mean loss.
 
-    Pairs are told apart by their loss over seeds and examples, Holm over all pairs; letters and rank intervals follow
-    from that. The first row that is told from the best ends the group that shares the first place, though one behind it
-    may vary so much that nothing can be told of it. left_out: rows that are not in the table, for the record. random:
-    seed of every draw.
+    Pairs are tested for a difference of mean losses over seeds and examples, with Holm's correction over all pairs.
+    Letters and rank intervals follow from the significant pairs. The first row that differs significantly from the best
+    one ends the top group, although a row below it may vary so much that its difference is not significant.
+
+    Args:
+        keys: Identity of each row of `table`.
+        table: Outcomes of the rows on the examples of `split`.
+        split: Split on which rows are compared.
+        not_compared: Number of ranked rows that are not in the table, for the record.
+        random: Seed of all random draws.
     """
     order = [int(row) for row in np.argsort(table.losses.mean(axis=(0, 2), dtype=np.float64), kind="stable")]
-    table = table.chosen(order)
-    found = dict(zip(_METRICS, replicates(table, *_METRICS, random=random), strict=True))
-    differences = {metric: _differences(table, metric, found[metric]) for metric in _METRICS}
-    inside = within_seeds(table, random=random)
-    of_seeds = [_holm_each(one) for one in (inside.mcnemar, inside.wilcoxon, inside.permutation)]
+    table = table.select_rows(order)
+    bootstrap = dict(zip(_METRICS, bootstrap_means(table, *_METRICS, random=random), strict=True))
+    differences = {metric: _differences(table, metric, bootstrap[metric]) for metric in _METRICS}
+    tests = per_seed_tests(table, random=random)
+    mcnemar, wilcoxon, permutation = (_adjust_by_seed(p) for p in (tests.mcnemar, tests.wilcoxon, tests.permutation))
     pairs = tuple(
         ComparedPair(
             first=int(first),
             second=int(second),
-            loss=differences["loss"][place],
-            accuracy=differences["accuracy"][place],
-            mcnemar=of_seeds[0][place],
-            wilcoxon=of_seeds[1][place],
-            permutation=of_seeds[2][place],
+            loss=differences["loss"][index],
+            accuracy=differences["accuracy"][index],
+            mcnemar=mcnemar[index],
+            wilcoxon=wilcoxon[index],
+            permutation=permutation[index],
         )
-        for place, (first, second) in enumerate(zip(*table.pairs, strict=True))
+        for index, (first, second) in enumerate(zip(*table.pairs, strict=True))
     )
-    ranked = friedman(table.losses.mean(axis=2, dtype=np.float64))
+    ranks = friedman(table.losses.mean(axis=2, dtype=np.float64))
     return Comparison(
         split=split,
         seeds=table.seeds,
         examples=table.examples,
-        left_out=left_out,
-        rows=_rows([candidates[row] for row in order], table, pairs, ranked, found["loss"], left_out),
+        not_compared=not_compared,
+        rows=_rows([keys[row] for row in order], table, pairs, ranks, bootstrap["loss"], not_compared),
         pairs=pairs,
         friedman=None
-        if ranked is None
-        else FriedmanTest(statistic=ranked.statistic, p=ranked.p, critical_difference=ranked.critical_difference),
+        if ranks is None
+        else FriedmanTest(statistic=ranks.statistic, p=ranks.p, critical_difference=ranks.critical_difference),
         optimism=selection_bias(table, random=random),
-        draws=REPLICATES,
+        draws=BOOTSTRAP_DRAWS,
         flips=FLIPS,
     )
 
 
-def _differences(table: OutcomeTable, metric: str, drawn: Replicates) -> list[Difference]:
+def _differences(table: OutcomeTable, metric: str, bootstrap: BootstrapMeans) -> list[MeanDifference]:
     crossed = crossed_differences(table, metric)
-    low, high = intervals(drawn, crossed, table.pairs, table.seeds)
-    adjusted = holm(crossed.p.tolist())
+    low, high = difference_intervals(bootstrap, crossed, table.pairs, table.seeds)
+    p_values = crossed.p.tolist()
+    columns = crossed.mean.tolist(), low.tolist(), high.tolist(), p_values, holm(p_values)
     return [
-        Difference(mean=mean, low=bottom, high=top, p=p, adjusted=raised)
-        for mean, bottom, top, p, raised in zip(
-            crossed.mean.tolist(), low.tolist(), high.tolist(), crossed.p.tolist(), adjusted, strict=True
-        )
+        MeanDifference(mean=mean, low=lower, high=upper, p=p, adjusted=adjusted)
+        for mean, lower, upper, p, adjusted in zip(*columns, strict=True)
     ]
 
 
-def _holm_each(p: Floats) -> list[tuple[float, ...]]:
-    """By pair the p of every seed, after Holm over the pairs of that seed."""
+def _adjust_by_seed(p: Floats) -> list[tuple[float, ...]]:
+    """p values of every seed by pair, after Holm's correction over the pairs of that seed. p: (S, P)."""
     return list(zip(*(holm(line) for line in p.tolist()), strict=True))
 
 
 def _rows(
-    candidates: Sequence[Candidate],
+    keys: Sequence[RowKey],
     table: OutcomeTable,
     pairs: Sequence[ComparedPair],
-    ranked: MeanRanks | None,
-    drawn: Replicates,
-    left_out: int,
+    ranks: MeanRanks | None,
+    bootstrap: BootstrapMeans,
+    not_compared: int,
 ) -> tuple[ComparedRow, ...]:
-    apart = {(one.first, one.second) for one in pairs if one.loss.adjusted < ALPHA}
-    named = letters(table.rows, apart)
-    ranks = rank_intervals(table.rows, apart)
-    first = shares_of_first(drawn).tolist()
-    told = min((second for one, second in apart if one == 0), default=table.rows)
+    different = {(pair.first, pair.second) for pair in pairs if pair.loss.adjusted < ALPHA}
+    letters = compact_letter_display(table.rows, different)
+    intervals = rank_intervals(table.rows, different)
+    first_shares = first_place_shares(bootstrap).tolist()
+    top_group_size = min((second for first, second in different if first == 0), default=table.rows)
     accuracies = table.correct.mean(axis=(0, 2)).tolist()
     return tuple(
         ComparedRow(
-            arm=arm,
-            point=point,
-            configuration=str(configuration),
-            estimate=estimate,
-            batch_size=batch_size,
-            loss=float(drawn.observed[place]),
-            accuracy=accuracies[place],
-            letters=None if named is None else named[place],
-            shares_first=place < told,
-            lowest_rank=ranks[place][0],
-            highest_rank=ranks[place][1] + left_out,
-            mean_rank=None if ranked is None else float(ranked.ranks[place]),
-            first_share=first[place],
+            arm=key.arm,
+            point=key.point,
+            configuration=str(key.configuration),
+            estimate=key.estimate,
+            batch_size=key.batch_size,
+            loss=float(bootstrap.observed[index]),
+            accuracy=accuracies[index],
+            letters=None if letters is None else letters[index],
+            in_top_group=index < top_group_size,
+            lowest_rank=intervals[index][0],
+            highest_rank=intervals[index][1] + not_compared,
+            mean_rank=None if ranks is None else float(ranks.ranks[index]),
+            first_share=first_shares[index],
         )
-        for place, (arm, point, configuration, estimate, batch_size) in enumerate(candidates)
+        for index, key in enumerate(keys)
     )

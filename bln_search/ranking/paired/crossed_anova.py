@@ -1,17 +1,18 @@
-"""Is the mean difference of two rows more than chance, over other seeds and other examples?
+"""Test of the mean difference of two rows over seeds and examples, both as random effects.
 
-A difference d_sn of seed s and example n is taken as mean + seed + example + rest. All seeds meet the same examples, so
-the variance of the mean over both is (MS_seed + MS_example − MS_rest)/(S·N), with the mean squares of a two-way
-analysis of variance (Clark 1973, "The language-as-fixed-effect fallacy"). Two variances are estimated there, one from
-few seeds and one from many examples. Each gets the quantile of its own degrees of freedom, as Banerjee (1960) has it:
-an interval is mean ± √((t²(S−1)·MS_seed + t²(N−1)·max(MS_example − MS_rest, 0))/(S·N)), and p is the level at which it
-just reaches zero. In simulations that keeps the level for every mixture of the two, far out in the tails as well, where
-Holm's correction looks. Satterthwaite's single number of degrees does not: with three seeds it rings twenty times too
-often there. A test over the means of the seeds alone forgets that all of them met the same examples: where examples
-differ it rings for nothing in half of all cases (tests/ranking/test_false_alarms.py).
+The difference d_sn of seed s and example n is modelled as mean + seed + example + residual. All seeds share the same
+examples, so the variance of the mean over both is (MS_seed + MS_example − MS_rest)/(S·N), with the mean squares of a
+two-way analysis of variance (Clark 1973, "The language-as-fixed-effect fallacy"). Two variances are estimated, one
+from few seeds and one from many examples. Each gets the quantile of its own degrees of freedom (Banerjee 1960): the
+interval is mean ± √((t²(S−1)·MS_seed + t²(N−1)·max(MS_example − MS_rest, 0))/(S·N)), and p is the level at which it
+just reaches zero. In simulations this keeps the significance level for every mixture of the two variances, in the far
+tails as well, where Holm's correction operates. Satterthwaite's approximation does not: with three seeds its rate of
+false positives there is twenty times the nominal level. A test over the means of the seeds alone ignores that all seeds
+share the same examples: where examples differ, half of its results are false positives
+(tests/ranking/test_false_alarms.py).
 
-Accuracies are counts: seeds that differ by the same number of examples have MS_seed = 0, and by chance alone. As the
-mean squares expect MS_seed ≥ MS_rest, the larger of the two is taken for them.
+Accuracies are counts: seeds that differ by the same number of examples have MS_seed = 0 by chance. As the expected mean
+squares satisfy MS_seed ≥ MS_rest, the larger of the two is used for accuracies.
 """
 
 from __future__ import annotations
@@ -24,37 +25,37 @@ from numpy.typing import NDArray
 from scipy import special
 
 from bln_search.ranking.paired.table import Floats, OutcomeTable
-from bln_search.ranking.statistics.intervals import LEVEL
+from bln_search.ranking.statistics.intervals import CONFIDENCE_LEVEL
 
-_LOWEST = 1e-300
-"""No p is lower."""
+_MIN_P = 1e-300
+"""Lower limit of p values."""
 
-_HALVINGS = 40
+_BISECTIONS = 40
 
-_AT_ONCE = 2**22
-"""Differences held at once."""
+_MAX_DIFFERENCES_IN_MEMORY = 2**22
+"""Limit on the number of differences in memory."""
 
 
 @dataclass(frozen=True)
-class Differences:
-    """Of every pair: mean difference (first − second), half of its 95 % interval, and two-sided p; (P,)."""
+class PairDifferences:
+    """All pairs, each (P,): mean difference (first − second), half-width of its 95 % interval, two-sided p value."""
 
     mean: Floats
     half: Floats
     p: Floats
 
 
-def crossed_differences(table: OutcomeTable, metric: str) -> Differences:
-    """Every pair of rows compared on `loss` or `accuracy`.
+def crossed_differences(table: OutcomeTable, metric: str) -> PairDifferences:
+    """Compare all pairs of rows on `loss` or `accuracy`.
 
-    With one seed the examples alone are chance: the answer is about that network.
+    With one seed only examples are a random effect: the result applies to that network.
     """
-    figures = table.figures(metric)
+    values_of_rows = table.metric_values(metric)
     first, second = table.pairs
     seeds, examples = table.seeds, table.examples
-    step = max(1, _AT_ONCE // (seeds * examples))
+    step = max(1, _MAX_DIFFERENCES_IN_MEMORY // (seeds * examples))
     chunks = [slice(start, start + step) for start in range(0, len(first), step)]
-    squares = [_squares(figures[:, first[chunk]], figures[:, second[chunk]]) for chunk in chunks]
+    squares = [_squares(values_of_rows[:, first[chunk]], values_of_rows[:, second[chunk]]) for chunk in chunks]
     mean, ss_seed, ss_example, ss_rest = np.concatenate(squares or [np.empty((4, 0))], axis=1)
     values = seeds * examples
     if seeds == 1:
@@ -68,9 +69,10 @@ def crossed_differences(table: OutcomeTable, metric: str) -> Differences:
 
 
 def _squares(first: NDArray[np.float32], second: NDArray[np.float32]) -> Floats:
-    """Of each pair the mean difference and the sums of squares of seed, example and rest, (4, P), from (S, P, N).
+    """Mean difference and sums of squares of seed, example and residual for each pair, (4, P), from (S, P, N).
 
-    From the differences themselves: sums of products of rows would cancel where one row is far from all others.
+    They are computed from the differences themselves, because sums of products of rows would suffer from cancellation
+    where one row is far from all others.
     """
     differences = first.astype(np.float64) - second
     mean = differences.mean(axis=(0, 2))
@@ -83,31 +85,31 @@ def _squares(first: NDArray[np.float32], second: NDArray[np.float32]) -> Floats:
     return np.stack([mean, *sums, (differences**2).sum(axis=(0, 2))])
 
 
-def _tested(mean: Floats, parts: Sequence[tuple[Floats, int]], values: int) -> Differences:
-    """parts: each a share of the variance of one value, (P,), with its degrees of freedom."""
-    half = np.sqrt(_reach(np.full(mean.shape, 1 - LEVEL), parts) / values)
+def _tested(mean: Floats, parts: Sequence[tuple[Floats, int]], values: int) -> PairDifferences:
+    """Intervals and p values. parts: components of the variance of one value, (P,), with degrees of freedom."""
+    half = np.sqrt(_reach(np.full(mean.shape, 1 - CONFIDENCE_LEVEL), parts) / values)
     low, high = _bracket(mean**2 * values, parts)
-    for _ in range(_HALVINGS):
+    for _ in range(_BISECTIONS):
         middle = (low + high) / 2
-        beyond = _reach(10.0**middle, parts) > mean**2 * values
-        low, high = np.where(beyond, middle, low), np.where(beyond, high, middle)
-    certain = sum(part for part, _ in parts) == 0
-    p = np.where(certain, np.where(mean == 0, 1.0, 0.0), np.where(mean == 0, 1.0, 10.0**high))
-    return Differences(mean, half, p)
+        too_low = _reach(10.0**middle, parts) > mean**2 * values
+        low, high = np.where(too_low, middle, low), np.where(too_low, high, middle)
+    no_variance = sum(part for part, _ in parts) == 0
+    p = np.where(no_variance, np.where(mean == 0, 1.0, 0.0), np.where(mean == 0, 1.0, 10.0**high))
+    return PairDifferences(mean, half, p)
 
 
 def _bracket(reached: Floats, parts: Sequence[tuple[Floats, int]]) -> tuple[Floats, Floats]:
-    """Powers of ten between which p lies: as if the whole variance had the most degrees of freedom, or the fewest."""
+    """Bounds of log10(p): the whole variance with the largest number of degrees of freedom, and with the smallest."""
     degrees = [number for _, number in parts]
     with np.errstate(divide="ignore", invalid="ignore"):
-        far = np.sqrt(reached / sum(part for part, _ in parts))
-    ends = (2 * special.stdtr(number, -far) for number in (max(degrees), min(degrees)))
-    low, high = (np.log10(np.maximum(np.nan_to_num(end, nan=1.0), _LOWEST)) for end in ends)
+        t = np.sqrt(reached / sum(part for part, _ in parts))
+    ends = (2 * special.stdtr(number, -t) for number in (max(degrees), min(degrees)))
+    low, high = (np.log10(np.maximum(np.nan_to_num(end, nan=1.0), _MIN_P)) for end in ends)
     return low, high
 
 
 def _reach(p: Floats, parts: Sequence[tuple[Floats, int]]) -> Floats:
-    """The square of how far chance reaches at these levels, in units of the variance of one value."""
+    """Square of the half-width of the interval at these levels, times the number of values."""
     total = np.zeros(p.shape)
     for part, degrees in parts:
         with np.errstate(over="ignore", invalid="ignore"):

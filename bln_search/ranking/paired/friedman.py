@@ -1,4 +1,4 @@
-"""Across seeds: do rows rank differently at all (Friedman), and which mean ranks are apart (Nemenyi)?"""
+"""Friedman's test of equal ranks over seeds, and Nemenyi's critical difference of mean ranks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bln_search.ranking.statistics.intervals import ALPHA
 
 @dataclass(frozen=True)
 class MeanRanks:
-    """Friedman's statistic and p, mean rank of every row (K,), and the critical difference of two mean ranks."""
+    """Friedman's statistic and p value, mean rank of every row (K,), and critical difference of two mean ranks."""
 
     statistic: float
     p: float
@@ -23,9 +23,16 @@ class MeanRanks:
 
 
 def friedman(means: Floats) -> MeanRanks | None:
-    """Mean losses (S, K), seeds as blocks; None for fewer than two seeds or three rows, of which it says nothing.
+    """Friedman's test with seeds as blocks.
 
-    Critical difference: q·√(K(K+1)/6S), q the studentized range over √2 (Nemenyi 1963; Demšar 2006).
+    The critical difference is q·√(K(K+1)/6S), with q the quantile of the studentized range over √2 (Nemenyi 1963;
+    Demšar 2006).
+
+    Args:
+        means: Mean losses, (S, K).
+
+    Returns:
+        None for fewer than two seeds or three rows, for which the test is not defined.
     """
     seeds, rows = means.shape
     if seeds < 2 or rows < 3:
@@ -34,8 +41,8 @@ def friedman(means: Floats) -> MeanRanks | None:
     if np.all(means == means[:, :1]):
         statistic, p = 0.0, 1.0
     else:
-        found = stats.friedmanchisquare(*means.T)
-        statistic, p = float(found.statistic), float(found.pvalue)
+        test = stats.friedmanchisquare(*means.T)
+        statistic, p = float(test.statistic), float(test.pvalue)
     return MeanRanks(statistic, p, ranks, float(_quantile(rows) * np.sqrt(rows * (rows + 1) / (6 * seeds))))
 
 

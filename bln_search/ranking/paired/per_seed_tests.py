@@ -1,6 +1,6 @@
-"""Two rows compared on the examples of one network: McNemar, Wilcoxon signed-rank, paired permutation.
+"""Tests of two rows under one seed: McNemar, Wilcoxon signed-rank, paired permutation.
 
-All three say something about that network and other examples, nothing about another seed.
+All three apply to that network and other examples, not to other seeds.
 """
 
 from __future__ import annotations
@@ -14,76 +14,82 @@ from scipy import stats
 from bln_search.ranking.paired.table import Floats, OutcomeTable
 
 FLIPS = 4_999
-"""Random sign flips of the permutation test: its p is a multiple of 1/5,000."""
+"""Random sign flips of the permutation test: p values are multiples of 1/5,000."""
 
-_SMALL = 50
-"""Up to so many examples SciPy counts the signed-rank statistic out."""
+_MAX_EXACT_EXAMPLES = 50
+"""Number of examples up to which SciPy computes the exact distribution of the signed-rank statistic."""
 
-_ROUNDING = 4e-7
-"""Of a row's length: sums of flipped losses that are closer than that are taken for equal."""
+_ROUNDING_TOLERANCE = 4e-7
+"""Difference, relative to the norm of a row, up to which sums of flipped losses count as equal."""
 
-_AT_ONCE = 2**25
-"""Numbers of sign flips held at once."""
+_MAX_FLIPS_IN_MEMORY = 2**25
+"""Limit on the number of sign flips in memory."""
 
 
 @dataclass(frozen=True)
-class WithinSeed:
-    """Two-sided p of every pair under every seed, (S, P)."""
+class PerSeedTests:
+    """Two-sided p values of all pairs under every seed, (S, P)."""
 
     mcnemar: Floats
     wilcoxon: Floats
     permutation: Floats
 
 
-def within_seeds(table: OutcomeTable, *, flips: int = FLIPS, random: int = 0) -> WithinSeed:
-    """The three tests of every pair under every seed. random: seed of the flips."""
-    return WithinSeed(mcnemar(table), wilcoxon(table), permutation(table, flips=flips, random=random))
+def per_seed_tests(table: OutcomeTable, *, flips: int = FLIPS, random: int = 0) -> PerSeedTests:
+    """Run the three tests on all pairs under every seed. random: seed of the sign flips."""
+    return PerSeedTests(mcnemar(table), wilcoxon(table), permutation(table, flips=flips, random=random))
 
 
 def mcnemar(table: OutcomeTable) -> Floats:
-    """Exact test that both rows are right as often (McNemar 1947): examples that one alone gets right are a fair coin.
+    """Exact test of equal accuracy (McNemar 1947): discordant examples follow a binomial distribution with p = 1/2.
 
-    Returns p (S, P).
+    Returns:
+        p values, (S, P).
     """
     first, second = table.pairs
-    right = table.correct.astype(np.float32)
-    both = np.einsum("skn,sjn->skj", right, right, optimize=True)
-    counts = right.sum(axis=2)
-    one = np.rint(counts[:, first] - both[:, first, second])
-    other = np.rint(counts[:, second] - both[:, first, second])
-    p: Floats = np.minimum(1.0, 2 * stats.binom.cdf(np.minimum(one, other), one + other, 0.5))
+    correct = table.correct.astype(np.float32)
+    both = np.einsum("skn,sjn->skj", correct, correct, optimize=True)
+    counts = correct.sum(axis=2)
+    only_first = np.rint(counts[:, first] - both[:, first, second])
+    only_second = np.rint(counts[:, second] - both[:, first, second])
+    fewer = np.minimum(only_first, only_second)
+    p: Floats = np.minimum(1.0, 2 * stats.binom.cdf(fewer, only_first + only_second, 0.5))
     return p
 
 
 def wilcoxon(table: OutcomeTable) -> Floats:
-    """Signed-rank test that losses differ to both sides alike (Wilcoxon 1945); examples without a difference are out.
+    """Signed-rank test of a symmetric difference of losses around 0 (Wilcoxon 1945); zero differences are discarded.
 
-    More than 50 examples: the normal approximation with its correction for ties, as SciPy's, computed for all pairs at
-    once. Returns p (S, P).
+    For more than 50 examples the normal approximation with correction for ties is used, as in SciPy, but computed for
+    all pairs at once.
+
+    Returns:
+        p values, (S, P).
     """
     first, second = table.pairs
     rows = []
     for losses in table.losses:
         differences = losses[first] - losses[second]
-        rows.append(_exact(differences) if table.examples <= _SMALL else _approximate(differences))
+        rows.append(_exact(differences) if table.examples <= _MAX_EXACT_EXAMPLES else _approximate(differences))
     return np.stack(rows) if len(first) else np.empty((table.seeds, 0))
 
 
 def _exact(differences: NDArray[np.float32]) -> Floats:
-    found = [float(stats.wilcoxon(one.astype(np.float64)).pvalue) if np.any(one) else 1.0 for one in differences]
-    return np.array(found)
+    return np.array(
+        [float(stats.wilcoxon(line.astype(np.float64)).pvalue) if np.any(line) else 1.0 for line in differences]
+    )
 
 
 def _approximate(differences: NDArray[np.float32]) -> Floats:
-    """p of each line of differences (P, N)."""
+    """p value of each line of differences (P, N)."""
     p: Floats = 2 * stats.norm.sf(np.array([_signed_rank(line) for line in differences]))
     return p
 
 
 def _signed_rank(line: NDArray[np.float32]) -> float:
-    """How many standard deviations the statistic is from what chance leads to expect.
+    """Standardized signed-rank statistic.
 
-    Bits of a positive float are ordered as its value is: value and sign go through one sort together.
+    The bit patterns of positive floats are ordered as their values, so one sort orders values together with signs.
     """
     line = line[line != 0]
     n = len(line)
@@ -102,29 +108,39 @@ def _signed_rank(line: NDArray[np.float32]) -> float:
 
 
 def permutation(table: OutcomeTable, *, flips: int = FLIPS, random: int = 0) -> Floats:
-    """Sign-flip test that the mean loss is the same: which row an example's losses belong to does not matter.
+    """Paired permutation test of equal mean losses by random sign flips.
 
-    p = (1 + flips at least as far from zero)/(1 + flips), after Phipson & Smyth (2010). The same flips serve every
-    pair. Returns p (S, P).
+    p = (1 + number of flips with a difference at least as large)/(1 + flips) (Phipson & Smyth 2010). All pairs use the
+    same flips.
+
+    Args:
+        table: Outcomes.
+        flips: Number of random sign flips.
+        random: Seed of the flips.
+
+    Returns:
+        p values, (S, P).
     """
     first, second = table.pairs
     seeds, rows, examples = table.losses.shape
-    best = int(table.losses.mean(axis=(0, 2), dtype=np.float64).argmin())  # a row far from all others has no part in it
+    best = int(
+        table.losses.mean(axis=(0, 2), dtype=np.float64).argmin()
+    )  # so that a row far from all others does not affect rounding
     centred = table.losses - table.losses[:, best : best + 1]
     flat = centred.reshape(seeds * rows, examples)
-    whole = flat.sum(axis=1, dtype=np.float64).astype(np.float32)
-    observed = _pairs_of(whole.reshape(1, seeds, rows), first, second)[0]
-    lengths = np.linalg.norm(flat.astype(np.float64), axis=1).reshape(seeds, rows)
-    least = np.abs(observed) * (1 - 1e-5) - _ROUNDING * (lengths[:, first] + lengths[:, second])
+    total = flat.sum(axis=1, dtype=np.float64).astype(np.float32)
+    observed = _pairs_of(total.reshape(1, seeds, rows), first, second)[0]
+    norms = np.linalg.norm(flat.astype(np.float64), axis=1).reshape(seeds, rows)
+    threshold = np.abs(observed) * (1 - 1e-5) - _ROUNDING_TOLERANCE * (norms[:, first] + norms[:, second])
     generator = np.random.default_rng(random)
     extreme = np.zeros(observed.shape, np.int64)
-    step = max(1, _AT_ONCE // max(examples, seeds * len(first)))
+    step = max(1, _MAX_FLIPS_IN_MEMORY // max(examples, seeds * len(first)))
     for start in range(0, flips, step):
         count = min(step, flips - start)
         bits = np.frombuffer(generator.bytes(count * ((examples + 7) // 8)), np.uint8).reshape(count, -1)
-        kept = np.unpackbits(bits, axis=1, count=examples).astype(np.float32)
-        flipped = _pairs_of((2 * (kept @ flat.T) - whole).reshape(count, seeds, rows), first, second)
-        extreme += (np.abs(flipped) >= least).sum(axis=0)
+        positive = np.unpackbits(bits, axis=1, count=examples).astype(np.float32)
+        flipped = _pairs_of((2 * (positive @ flat.T) - total).reshape(count, seeds, rows), first, second)
+        extreme += (np.abs(flipped) >= threshold).sum(axis=0)
     p: Floats = (1 + extreme) / (1 + flips)
     return p
 

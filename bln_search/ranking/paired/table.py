@@ -1,4 +1,4 @@
-"""Per-example outcomes of several configurations, side by side."""
+"""Outcomes of several rows on the same examples."""
 
 from __future__ import annotations
 
@@ -16,16 +16,18 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class OutcomeTable:
-    """What every row did with every example under every seed.
+    """Outcomes of every row on every example under every seed; the n-th example is the same for all of them.
 
-    losses: (S seeds, K rows, N examples), nats. correct: the same shape. The n-th example is the same one throughout.
+    Attributes:
+        losses: Loss in nats, (S seeds, K rows, N examples).
+        correct: Whether the prediction is correct, same shape.
     """
 
     losses: NDArray[np.float32]
     correct: NDArray[np.bool_]
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be compared."""
+        """Raise DataError for outcomes that cannot be compared."""
         if self.losses.ndim != 3 or self.losses.shape != self.correct.shape:
             raise DataError(
                 "outcomes are compared as (seeds, rows, examples), losses and correctness alike; these have the shapes "
@@ -38,29 +40,29 @@ class OutcomeTable:
 
     @property
     def seeds(self) -> int:
-        """S."""
+        """Number of seeds S."""
         return int(self.losses.shape[0])
 
     @property
     def rows(self) -> int:
-        """K."""
+        """Number of rows K."""
         return int(self.losses.shape[1])
 
     @property
     def examples(self) -> int:
-        """N."""
+        """Number of examples N."""
         return int(self.losses.shape[2])
 
     @cached_property
     def pairs(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """First and second row of every pair, the first standing above the second."""
+        """First and second row of every pair, (P,) each, with first < second."""
         first, second = np.triu_indices(self.rows, 1)
         return first, second
 
-    def figures(self, metric: str) -> NDArray[np.float32]:
-        """(S, K, N) of `loss` or `accuracy`."""
+    def metric_values(self, metric: str) -> NDArray[np.float32]:
+        """Values of `loss` or `accuracy`, (S, K, N)."""
         return self.losses if metric == "loss" else self.correct.astype(np.float32)
 
-    def chosen(self, rows: Sequence[int]) -> OutcomeTable:
-        """Some of the rows."""
+    def select_rows(self, rows: Sequence[int]) -> OutcomeTable:
+        """The outcomes of these rows."""
         return OutcomeTable(self.losses[:, list(rows)], self.correct[:, list(rows)])

@@ -1,1 +1,1 @@
-"""Which row to use: the recommended one, those near it, and what the selection costs."""
+"""Select a row: recommendation, rows near the best one, top group, and checks of the selected row."""

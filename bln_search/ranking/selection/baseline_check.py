@@ -1,56 +1,57 @@
-"""Networks that have learned nothing: ranked like others, with a word about it."""
+"""Detect networks that have not learned: no row better than the class-prior baseline."""
 
 from __future__ import annotations
 
-from bln_search.core.class_prior import Guess
+from pydantic import Field
+
+from bln_search.core.class_prior import ClassPriorBaseline
 from bln_search.core.enums import Split
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
-from bln_search.ranking.stored_model import Kept
+from bln_search.ranking.stored_model import StoredModel
 
 
-class Doubt(Kept):
-    """Arms of which no row has less loss than always answering with the shares of the classes.
+class NoBetterThanClassPrior(StoredModel):
+    """Arms whose best row has no lower loss than predicting the class frequencies for every example.
 
-    every: there are no others. loss (nats), accuracy (fraction): of the one of their rows that has least loss on
-    `split`, means over seeds. guess: what that answer reaches there.
+    Attributes:
+        arms: Labels of these arms, by increasing loss of their best row.
+        all_arms: Whether these are all ranked arms.
+        split: Split on which rows are ranked.
+        loss: Mean loss (nats) over seeds of the best of these rows on `split`.
+        accuracy: Mean accuracy (fraction) over seeds of the same row.
+        baseline: Loss and accuracy of the class-prior baseline on `split`.
     """
 
     arms: tuple[str, ...]
-    every: bool
+    all_arms: bool = Field(alias="every")
     split: Split
     loss: float
     accuracy: float
-    guess: Guess
-
-    @property
-    def words(self) -> str:
-        """In a sentence, and a question."""
-        which = "No row" if self.every else f"No row of {' or '.join(self.arms)}"
-        return (
-            f"{which} does better than guessing: the least {self.split} loss is {self.loss:.4f} (accuracy "
-            f"{self.accuracy:.1%}), that of always answering with the shares of the classes {self.guess.loss:.4f} "
-            f"({self.guess.accuracy:.1%}). Was anything learned?"
-        )
+    baseline: ClassPriorBaseline = Field(alias="guess")
 
 
-def doubt_of(board: Leaderboard, guess: Guess | None) -> Doubt | None:
-    """About the ranked rows; None where every arm has a row that does better, or nobody knows what guessing reaches."""
-    if guess is None:
+def compare_with_class_prior(board: Leaderboard, baseline: ClassPriorBaseline | None) -> NoBetterThanClassPrior | None:
+    """Compare the best ranked row of each arm with the baseline.
+
+    Returns:
+        None where every arm has a row that is better, or the baseline is unknown.
+    """
+    if baseline is None:
         return None
     split = board.ranked_on
-    best: dict[str, LeaderboardRow] = {}
-    for row in board.rows:  # those of least loss come first
+    best_of_arm: dict[str, LeaderboardRow] = {}
+    for row in board.rows:  # by increasing loss
         if row.rank is not None:
-            best.setdefault(row.arm, row)
-    doubtful = [row for row in best.values() if row.figures[split].loss.mean >= guess.loss]
-    if not doubtful:
+            best_of_arm.setdefault(row.arm, row)
+    not_better = [row for row in best_of_arm.values() if row.metrics[split].loss.mean >= baseline.loss]
+    if not not_better:
         return None
-    first = doubtful[0].figures[split]
-    return Doubt(
-        arms=tuple(row.arm for row in doubtful),
-        every=len(doubtful) == len(best),
+    metrics = not_better[0].metrics[split]
+    return NoBetterThanClassPrior(
+        arms=tuple(row.arm for row in not_better),
+        all_arms=len(not_better) == len(best_of_arm),
         split=split,
-        loss=first.loss.mean,
-        accuracy=first.accuracy.mean,
-        guess=guess,
+        loss=metrics.loss.mean,
+        accuracy=metrics.accuracy.mean,
+        baseline=baseline,
     )

@@ -1,4 +1,4 @@
-"""The same configurations in several studies."""
+"""Compare the same rows between studies."""
 
 from __future__ import annotations
 
@@ -6,55 +6,71 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bln_search.ranking.grouping import Losses
-from bln_search.ranking.leaderboard import Candidate
-from bln_search.ranking.statistics.intervals import Interval, interval_of, welch
+from bln_search.core.records import RowKey
+from bln_search.ranking.grouping import LossBySeed
+from bln_search.ranking.statistics.intervals import ConfidenceInterval, t_interval, welch_interval
 
 
 @dataclass(frozen=True)
-class Matched:
-    """A row that several studies have: its loss in each (None where it has none), and its difference to the first."""
+class SharedRow:
+    """A row that two studies or more have.
 
-    candidate: Candidate
-    losses: tuple[Interval | None, ...]
-    differences: tuple[Interval | None, ...]
-
-
-def match(studies: Sequence[dict[Candidate, Losses]], most: int) -> tuple[list[Matched], int]:
-    """The first `most` rows that two studies or more have, and how many there are.
-
-    Rows of the first study come first, the best of it at the top; then those of the second that it lacks, and so on.
-    Differences are paired by seed where both rows have the same seeds: the same seed gives the same examples and first
-    weights where data and network are alike, and pairing does no harm where they are not. Else they are Welch's.
+    Attributes:
+        key: Identity of the row.
+        losses: Mean loss in each study; None in a study that lacks the row.
+        differences: Mean loss in each study minus that in the first one; None for the first study, and where either
+            lacks the row.
     """
-    counted: dict[Candidate, int] = {}
+
+    key: RowKey
+    losses: tuple[ConfidenceInterval | None, ...]
+    differences: tuple[ConfidenceInterval | None, ...]
+
+
+def match_rows(studies: Sequence[dict[RowKey, LossBySeed]], limit: int) -> tuple[list[SharedRow], int]:
+    """Match rows between studies by their key.
+
+    Rows of the first study come first, by increasing mean loss; then rows of the second study that the first one lacks,
+    and so on. Differences are paired by seed where both studies have the same seeds: the same seed gives the same
+    examples and initial weights where data and network are equal, and pairing does no harm where they are not.
+    Otherwise differences are Welch's.
+
+    Args:
+        studies: Losses of each study.
+        limit: Maximum number of rows to return.
+
+    Returns:
+        The first `limit` shared rows, and the number of all shared rows.
+    """
+    study_count: dict[RowKey, int] = {}
     for study in studies:
-        for candidate in study:
-            counted[candidate] = counted.get(candidate, 0) + 1
-    shared = [candidate for candidate, n in counted.items() if n > 1]
-    shared.sort(key=lambda candidate: _place(candidate, studies))
-    return [_matched(candidate, studies) for candidate in shared[:most]], len(shared)
+        for key in study:
+            study_count[key] = study_count.get(key, 0) + 1
+    shared = [key for key, count in study_count.items() if count > 1]
+    shared.sort(key=lambda key: _order(key, studies))
+    return [_shared_row(key, studies) for key in shared[:limit]], len(shared)
 
 
-def _place(candidate: Candidate, studies: Sequence[dict[Candidate, Losses]]) -> tuple[int, float]:
+def _order(key: RowKey, studies: Sequence[dict[RowKey, LossBySeed]]) -> tuple[int, float]:
     return next(
-        (place, statistics.fmean(study[candidate].values()))
-        for place, study in enumerate(studies)
-        if candidate in study
+        (position, statistics.fmean(study[key].values())) for position, study in enumerate(studies) if key in study
     )
 
 
-def _matched(candidate: Candidate, studies: Sequence[dict[Candidate, Losses]]) -> Matched:
-    found = [study.get(candidate) for study in studies]
-    first = found[0]
-    return Matched(
-        candidate,
-        tuple(None if one is None else interval_of(list(one.values())) for one in found),
-        tuple(None if one is None or first is None or one is first else _difference(one, first) for one in found),
+def _shared_row(key: RowKey, studies: Sequence[dict[RowKey, LossBySeed]]) -> SharedRow:
+    by_study = [study.get(key) for study in studies]
+    first = by_study[0]
+    return SharedRow(
+        key,
+        tuple(None if losses is None else t_interval(list(losses.values())) for losses in by_study),
+        tuple(
+            None if losses is None or first is None or losses is first else _difference(losses, first)
+            for losses in by_study
+        ),
     )
 
 
-def _difference(one: Losses, first: Losses) -> Interval:
-    if one.keys() == first.keys():
-        return interval_of([one[seed] - first[seed] for seed in sorted(first)])
-    return welch(list(one.values()), list(first.values()))
+def _difference(losses: LossBySeed, first: LossBySeed) -> ConfidenceInterval:
+    if losses.keys() == first.keys():
+        return t_interval([losses[seed] - first[seed] for seed in sorted(first)])
+    return welch_interval(list(losses.values()), list(first.values()))

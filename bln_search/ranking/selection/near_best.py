@@ -1,9 +1,13 @@
-"""Which rows are near enough to the best one to be used in its place.
+"""Rows near the best one: close enough in mean loss to be used in its place.
 
-Near is a row whose mean loss is above the lowest by no more than a standard error of that difference and a tenth of
-the lowest; or, as far as the 95 % interval reaches, by no more than a hundredth of it. That two rows are not told
-apart does not make them alike; the first is the rule of one standard error (Breiman, Friedman, Olshen & Stone 1984,
-chapter 3), the tenth keeps it from rows that scatter much.
+A row is near the best one if either of two conditions holds:
+
+1. One-standard-error rule (Breiman, Friedman, Olshen & Stone 1984, chapter 3): its mean loss exceeds the lowest one by
+   at most one standard error of the difference, by at most 10 % of the lowest loss, and does not differ significantly.
+   The 10 % limit excludes rows with a large variance.
+2. Negligible difference: the upper end of the 95 % confidence interval of the excess is at most 1 % of the lowest loss.
+
+The absence of a significant difference alone does not make rows equivalent.
 """
 
 from __future__ import annotations
@@ -11,58 +15,67 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
+from bln_search.core.records import RowKey
 from bln_search.ranking.comparison import ComparedPair, ComparedRow, Comparison
-from bln_search.ranking.grouping import Losses
-from bln_search.ranking.leaderboard import Candidate
-from bln_search.ranking.statistics.intervals import ALPHA, paired_p
+from bln_search.ranking.grouping import LossBySeed
+from bln_search.ranking.statistics.intervals import ALPHA, paired_t_p
 
-_ONE_ERROR = 0.32
-"""p, before any correction, of a difference of one standard error: 2Φ(−1)."""
+_P_OF_ONE_STANDARD_ERROR = 0.32
+"""Uncorrected p value of a difference of one standard error: 2Φ(−1)."""
 
-_TENTH, _HUNDREDTH = 0.1, 0.01
+_MAX_RELATIVE_EXCESS = 0.1
+_NEGLIGIBLE_RELATIVE_EXCESS = 0.01
 
 
 def near_best(comparison: Comparison) -> list[ComparedRow]:
-    """The best row, and those near it."""
+    """The best row and the rows near it."""
     best = comparison.rows[0]
     near = [best]
-    for place, row in enumerate(comparison.rows[1:], start=1):
-        pair = comparison.pair(0, place)
+    for index, row in enumerate(comparison.rows[1:], start=1):
+        pair = comparison.pair(0, index)
         if pair is not None and _is_near(pair, best.loss):
             near.append(row)
     return near
 
 
 def _is_near(pair: ComparedPair, lowest: float) -> bool:
-    more, most, size = -pair.loss.mean, -pair.loss.low, abs(lowest)  # a score of one's own may be negative
-    close = pair.loss.p >= _ONE_ERROR and more <= _TENTH * size and not pair.apart
-    return close or most <= _HUNDREDTH * size
+    excess, excess_upper = -pair.loss.mean, -pair.loss.low
+    scale = abs(lowest)  # the loss of a user-defined score may be negative
+    within_one_error = pair.loss.p >= _P_OF_ONE_STANDARD_ERROR and not pair.is_significant
+    return (within_one_error and excess <= _MAX_RELATIVE_EXCESS * scale) or (
+        excess_upper <= _NEGLIGIBLE_RELATIVE_EXCESS * scale
+    )
 
 
 def sizes_near_best(
-    row: ComparedRow, at_sizes: Mapping[int, Mapping[Candidate, Losses]], seeds: int
+    row: ComparedRow, losses_by_size: Mapping[int, Mapping[RowKey, LossBySeed]], seeds: int
 ) -> tuple[int, ...]:
-    """The size it was ranked at, and others at which it is near the best row there."""
+    """The mini-batch size at which the row was ranked, and others at which it is near the best row of that size.
+
+    Args:
+        row: The row.
+        losses_by_size: Losses of every row at other inference mini-batch sizes. Keys hold that size.
+        seeds: Number of seeds that a row must have at a size to be considered.
+    """
     sizes = {row.batch_size}
-    arm, point, configuration, estimate, _ = row.candidate
-    for size, losses in at_sizes.items():
-        complete = [one for one in losses.values() if len(one) == seeds]
-        own = losses.get((arm, point, configuration, estimate, size))
-        if own is not None and len(own) == seeds and _holds(own, complete):
+    for size, losses in losses_by_size.items():
+        complete = [by_seed for by_seed in losses.values() if len(by_seed) == seeds]
+        of_row = losses.get(row.key._replace(batch_size=size))
+        if of_row is not None and len(of_row) == seeds and _is_near_at_size(of_row, complete):
             sizes.add(size)
     return tuple(sorted(sizes))
 
 
-def _holds(own: Losses, others: Sequence[Losses]) -> bool:
-    """Is it the row of lowest mean loss, or by no more than a tenth above that and not told from it by its seeds?
+def _is_near_at_size(of_row: LossBySeed, all_losses: Sequence[LossBySeed]) -> bool:
+    """Whether the mean loss is the lowest, or at most 10 % above it without a significant difference over seeds.
 
-    False where seeds can tell nothing.
+    False where the seeds permit no test.
     """
-    best = min(others, key=lambda one: fmean(one.values()))
-    if best is own:
+    best = min(all_losses, key=lambda by_seed: fmean(by_seed.values()))
+    if best is of_row:
         return True
     lowest = fmean(best.values())
-    if best.keys() != own.keys() or fmean(own.values()) - lowest > _TENTH * abs(lowest):
+    if best.keys() != of_row.keys() or fmean(of_row.values()) - lowest > _MAX_RELATIVE_EXCESS * abs(lowest):
         return False
-    p = paired_p([own[seed] - best[seed] for seed in sorted(own)])
+    p = paired_t_p([of_row[seed] - best[seed] for seed in sorted(of_row)])
     return p is not None and p >= ALPHA

@@ -1,31 +1,45 @@
-"""One row to use, and how far it can be relied on."""
+"""Recommend one row, with the confidence of that recommendation."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
 
+from pydantic import Field
+
 from bln_search.core.configuration import FEATURE_STATISTICS, InferenceConfiguration, Source
 from bln_search.core.enums import PopulationEstimate
+from bln_search.core.records import RowKey
 from bln_search.ranking.comparison import ComparedRow, Comparison
-from bln_search.ranking.grouping import Losses
-from bln_search.ranking.leaderboard import Candidate
+from bln_search.ranking.grouping import LossBySeed
 from bln_search.ranking.selection.near_best import near_best, sizes_near_best
-from bln_search.ranking.stored_model import Kept
+from bln_search.ranking.stored_model import StoredModel
 
 
 class Confidence(StrEnum):
-    """clear: told from every other row. shared: some cannot be told from it. one_seed: nothing is known of others."""
+    """How far the best row is separated from the others.
 
-    CLEAR = "clear"
-    SHARED = "shared"
+    Members:
+        SIGNIFICANT: The best row differs significantly from every other row.
+        NOT_SIGNIFICANT: At least one row does not differ significantly from the best one.
+        ONE_SEED: There is one seed; the result does not extend to other seeds.
+    """
+
+    SIGNIFICANT = "clear"
+    NOT_SIGNIFICANT = "shared"
     ONE_SEED = "one_seed"
 
 
-class Alternative(Kept):
-    """The row of lowest mean loss whose answers do not depend on the mini-batch, where the one to use is another.
+class DeterministicAlternative(StoredModel):
+    """The best row that is independent of the mini-batch, where the recommended row is not.
 
-    loss (nats), accuracy (fraction): means over seeds.
+    Attributes:
+        arm: Label of the arm.
+        point: Point of the search space as JSON; empty without a space.
+        configuration: Inference configuration.
+        estimate: Population estimate; None where the configuration reads no population value.
+        loss: Mean loss over seeds, nats.
+        accuracy: Mean accuracy over seeds, fraction.
     """
 
     arm: str
@@ -35,17 +49,17 @@ class Alternative(Kept):
     loss: float
     accuracy: float
 
-    @property
-    def name(self) -> str:
-        """As the table has it."""
-        return _named(self)
 
+class CurrentRow(StoredModel):
+    """The row of the current configuration of a network, which is replaced only by a significantly better one.
 
-class Baseline(Kept):
-    """The row of a network as it is, which is given up only for one that is significantly better.
-
-    gain: by how much the mean loss of the row to use is lower; low, high: the 95 % interval of that; all 0 where the
-    network is to stay as it is. significantly_better: how many rows are (5 %, Holm).
+    Attributes:
+        configuration: Current inference configuration.
+        estimate: Current population estimate.
+        gain: Mean loss (nats) of this row minus that of the recommended row; 0 where this row is recommended.
+        low: Lower end of the 95 % confidence interval of `gain`.
+        high: Upper end of that interval.
+        significantly_better: Number of rows that are significantly better than this row (5 %, Holm).
     """
 
     configuration: str
@@ -56,29 +70,35 @@ class Baseline(Kept):
     significantly_better: int = 0
 
     @property
-    def words(self) -> str:
-        """One sentence."""
-        name = " ".join(part for part in (self.configuration, self.estimate) if part)
-        if self.gain == 0:
-            if self.significantly_better:
-                return "This is the network as it is: it is near the lowest mean loss."
-            return "This is the network as it is: no configuration is significantly better (5 %, Holm)."
-        return (
-            f"Its mean loss is {self.gain:.4f} lower than that of the network as it is, {name} "
-            f"(95 % confidence interval {self.low:.4f} to {self.high:.4f})."
-        )
+    def is_recommended(self) -> bool:
+        """Whether the current configuration is the recommended one."""
+        return self.gain == 0
 
 
-class Recommendation(Kept):
-    """The row to use.
+class Recommendation(StoredModel):
+    """The recommended row.
 
-    deterministic: no other example has a say in an answer. computed: statistics computed at inference. batch_sizes:
-    that at which it was ranked, and others at which it was measured to be near the best row; None where every size
-    gives the same answers. sharing: rows of the first group. near: rows near the best one, itself included.
-    first_share: how often it comes first when seeds and examples are drawn anew. loss (nats), accuracy (fraction):
-    means over seeds. loss_above_best: by how much its mean loss is above that of the best row; loss_to_best: the upper
-    end of the 95 % interval of that; both 0 for the best row itself. alternative: None where it is deterministic
-    itself, or no row is. baseline: None where no row is that of a network as it is.
+    Attributes:
+        arm: Label of the arm.
+        point: Point of the search space as JSON; empty without a space.
+        configuration: Inference configuration.
+        estimate: Population estimate; None where the configuration reads no population value.
+        batch_size: Inference mini-batch size at which it was ranked.
+        deterministic: Whether outputs are independent of the mini-batch.
+        computed_statistics: Number of statistics computed at inference.
+        batch_sizes: Inference mini-batch sizes at which it is near the best row; None where outputs are the same at
+            every size.
+        top_group_size: Number of rows in the top group of the comparison.
+        near_best_rows: Number of rows near the best one, this row included.
+        compared_rows: Number of compared rows.
+        first_share: Share of bootstrap draws of seeds and examples in which the row has the lowest mean loss.
+        loss: Mean loss over seeds, nats.
+        accuracy: Mean accuracy over seeds, fraction.
+        loss_above_best: Mean loss minus that of the best row, nats; 0 for the best row.
+        loss_above_best_upper: Upper end of the 95 % confidence interval of `loss_above_best`; 0 for the best row.
+        alternative: None where the row is deterministic or no row is.
+        confidence: How far the best row is separated from the others.
+        current: The row of the current configuration of the network; None where there is none.
     """
 
     arm: str
@@ -87,178 +107,126 @@ class Recommendation(Kept):
     estimate: PopulationEstimate | None
     batch_size: int
     deterministic: bool
-    computed: int
+    computed_statistics: int = Field(alias="computed")
     batch_sizes: tuple[int, ...] | None
-    sharing: int
-    near: int
-    of: int
+    top_group_size: int = Field(alias="sharing")
+    near_best_rows: int = Field(alias="near")
+    compared_rows: int = Field(alias="of")
     first_share: float
     loss: float
     accuracy: float
     loss_above_best: float
-    loss_to_best: float
-    alternative: Alternative | None
+    loss_above_best_upper: float = Field(alias="loss_to_best")
+    alternative: DeterministicAlternative | None
     confidence: Confidence
-    baseline: Baseline | None = None
+    current: CurrentRow | None = Field(default=None, alias="baseline")
 
     @property
-    def candidate(self) -> Candidate:
-        """Its key in a table."""
-        return self.arm, self.point, InferenceConfiguration(self.configuration), self.estimate, self.batch_size
+    def key(self) -> RowKey:
+        """Identity of the row."""
+        configuration = InferenceConfiguration(self.configuration)
+        return RowKey(self.arm, self.point, configuration, self.estimate, self.batch_size)
 
     @property
-    def words(self) -> str:
-        """In a few sentences."""
-        changed = self.baseline.words if self.baseline is not None and self.baseline.gain != 0 else ""
-        said = f"Use {_named(self)}.", self._why, changed, self._sizes, self._given_away, self._sure, self._otherwise
-        return " ".join(one for one in said if one)
-
-    @property
-    def _is_best(self) -> bool:
-        return self.loss_above_best == 0 and self.loss_to_best == 0
-
-    @property
-    def _why(self) -> str:
-        if self.baseline is not None and self.baseline.gain == 0:
-            return self.baseline.words
-        if self.confidence is Confidence.CLEAR:
-            return "It is the best row."
-        if self._is_best:
-            return (
-                f"It has the lowest mean loss, and the lowest in {self.first_share:.0%} of draws of seeds and examples."
-            )
-        group = f"Of the {self.near} rows near the lowest mean loss"
-        if self.deterministic:
-            return f"{group} it is the cheapest that takes nothing from the mini-batch."
-        return f"{group} it is the cheapest (none of them is deterministic)."
-
-    @property
-    def _sizes(self) -> str:
-        if self.batch_sizes is None:
-            return "It takes nothing from the mini-batch." if self._is_best else ""
-        sizes = ", ".join(str(size) for size in self.batch_sizes)
-        return (
-            f"Its answers depend on the mini-batch: it was measured to be best, or near it, in mini-batches of {sizes}."
-        )
-
-    @property
-    def _given_away(self) -> str:
-        if self._is_best:
-            return ""
-        return f"Its mean loss is {self.loss_above_best:.4f} above the lowest, at most {self.loss_to_best:.4f} (95 %)."
-
-    @property
-    def _sure(self) -> str:
-        if self.confidence is Confidence.ONE_SEED:
-            return "One seed: this is about that one network."
-        if self.confidence is Confidence.CLEAR:
-            return f"All {self.of - 1} others are told to be worse (5 %, Holm)."
-        return ""
-
-    @property
-    def _otherwise(self) -> str:
-        other = self.alternative
-        if other is None:
-            return ""
-        more = other.loss - self.loss
-        return (
-            f"The best row that takes nothing from the mini-batch is {other.name}: its mean loss is {abs(more):.4f} "
-            f"{'higher' if more >= 0 else 'lower'}, its accuracy {other.accuracy:.1%} where this one has "
-            f"{self.accuracy:.1%}."
-        )
+    def is_best(self) -> bool:
+        """Whether it is the row of lowest mean loss."""
+        return self.loss_above_best == 0 and self.loss_above_best_upper == 0
 
 
-def _named(row: Recommendation | Alternative) -> str:
-    return " ".join(part for part in (row.arm, row.configuration, row.estimate) if part)
-
-
-def computed_statistics(configuration: InferenceConfiguration) -> int:
-    """How many statistics are computed from the mini-batch at hand."""
+def count_computed_statistics(configuration: InferenceConfiguration) -> int:
+    """Number of statistics that are computed from the mini-batch at inference."""
     return list(configuration.sources.values()).count(Source.MINI_BATCH)
 
 
 def recommend(
     comparison: Comparison,
-    at_sizes: Mapping[int, Mapping[Candidate, Losses]],
+    losses_by_size: Mapping[int, Mapping[RowKey, LossBySeed]],
     *,
     per_slot: bool = False,
-    as_is: Candidate | None = None,
+    current: RowKey | None = None,
 ) -> Recommendation:
-    """Of the rows near the best one (`near_best`) the deterministic and cheapest, among those that of lowest mean loss.
+    """Recommend the cheapest deterministic row near the best one (`near_best`), ties broken by mean loss.
 
-    at_sizes: losses by seed of every row at other inference mini-batch sizes, on the same split or another on which
-    nothing was chosen; keys name the row with that size. per_slot: the population has a value for each place in the
-    mini-batch, so that an answer that reads it depends on the place. as_is: a row that is kept unless the other one is
-    significantly better.
+    Args:
+        comparison: Comparison of the best ranked rows.
+        losses_by_size: Losses of every row at other inference mini-batch sizes, on a split on which no row was
+            selected or on the same one. Keys hold that size.
+        per_slot: Whether the population has a value for each position in the mini-batch, so that a configuration that
+            reads it depends on the position.
+        current: Row to recommend unless another one is significantly better.
     """
-    group = comparison.sharing_first
     near = near_best(comparison)
-    chosen = min(near, key=lambda row: _preference(row, per_slot=per_slot))
-    chosen, baseline = _unless_as_is(comparison, chosen, as_is)
-    best = comparison.rows[0]
-    pair = None if chosen == best else comparison.pair(0, comparison.rows.index(chosen))
-    clear = len(group) == 1 and not comparison.left_out and not comparison.too_varied
-    free = is_deterministic(chosen, per_slot=per_slot)
+    preferred = min(near, key=lambda row: _preference(row, per_slot=per_slot))
+    row, current_row = _unless_current_suffices(comparison, preferred, current)
+    pair = None if row == comparison.rows[0] else comparison.pair(0, comparison.rows.index(row))
+    deterministic = is_deterministic(row, per_slot=per_slot)
     return Recommendation(
-        arm=chosen.arm,
-        point=chosen.point,
-        configuration=chosen.configuration,
-        estimate=chosen.estimate,
-        batch_size=chosen.batch_size,
-        deterministic=free,
-        computed=computed_statistics(InferenceConfiguration(chosen.configuration)),
-        batch_sizes=None if free else sizes_near_best(chosen, at_sizes, comparison.seeds),
-        sharing=len(group),
-        near=len(near),
-        of=len(comparison.rows),
-        first_share=chosen.first_share,
-        loss=chosen.loss,
-        accuracy=chosen.accuracy,
+        arm=row.arm,
+        point=row.point,
+        configuration=row.configuration,
+        estimate=row.estimate,
+        batch_size=row.batch_size,
+        deterministic=deterministic,
+        computed_statistics=count_computed_statistics(InferenceConfiguration(row.configuration)),
+        batch_sizes=None if deterministic else sizes_near_best(row, losses_by_size, comparison.seeds),
+        top_group_size=len(comparison.top_group),
+        near_best_rows=len(near),
+        compared_rows=len(comparison.rows),
+        first_share=row.first_share,
+        loss=row.loss,
+        accuracy=row.accuracy,
         loss_above_best=0.0 if pair is None else -pair.loss.mean,
-        loss_to_best=0.0 if pair is None else -pair.loss.low,
-        alternative=None if free else _alternative(comparison, per_slot=per_slot),
-        confidence=Confidence.ONE_SEED if comparison.seeds == 1 else (Confidence.CLEAR if clear else Confidence.SHARED),
-        baseline=baseline,
+        loss_above_best_upper=0.0 if pair is None else -pair.loss.low,
+        alternative=None if deterministic else _deterministic_alternative(comparison, per_slot=per_slot),
+        confidence=_confidence(comparison),
+        current=current_row,
     )
 
 
-def _unless_as_is(
-    comparison: Comparison, chosen: ComparedRow, as_is: Candidate | None
-) -> tuple[ComparedRow, Baseline | None]:
-    """The row of the network as it is where the chosen one is not significantly better, and how the two compare."""
-    own = next((row for row in comparison.rows if row.candidate == as_is), None)
-    if own is None:
-        return chosen, None
-    first, second = comparison.rows.index(chosen), comparison.rows.index(own)
+def _confidence(comparison: Comparison) -> Confidence:
+    if comparison.seeds == 1:
+        return Confidence.ONE_SEED
+    alone = len(comparison.top_group) == 1 and not comparison.not_compared and not comparison.inconclusive_below
+    return Confidence.SIGNIFICANT if alone else Confidence.NOT_SIGNIFICANT
+
+
+def _unless_current_suffices(
+    comparison: Comparison, preferred: ComparedRow, current: RowKey | None
+) -> tuple[ComparedRow, CurrentRow | None]:
+    """The current row unless the preferred one is significantly better, and how the two compare."""
+    current_row = next((row for row in comparison.rows if row.key == current), None)
+    if current_row is None:
+        return preferred, None
+    first, second = comparison.rows.index(preferred), comparison.rows.index(current_row)
     pair = comparison.pair(first, second) if first < second else None
-    above = [comparison.pair(place, second) for place in range(second)]
-    better = sum(one is not None and one.apart for one in above)
-    if pair is None or not pair.apart:
-        kept = Baseline(configuration=own.configuration, estimate=own.estimate, gain=0, low=0, high=0)
-        return own, kept.model_copy(update={"significantly_better": better})
-    gain = Baseline(
-        configuration=own.configuration,
-        estimate=own.estimate,
-        gain=-pair.loss.mean,
-        low=-pair.loss.high,
-        high=-pair.loss.low,
+    pairs_above = [comparison.pair(index, second) for index in range(second)]
+    better = sum(above is not None and above.is_significant for above in pairs_above)
+    improved = pair is not None and pair.is_significant
+    described = CurrentRow(
+        configuration=current_row.configuration,
+        estimate=current_row.estimate,
+        gain=-pair.loss.mean if pair is not None and improved else 0,
+        low=-pair.loss.high if pair is not None and improved else 0,
+        high=-pair.loss.low if pair is not None and improved else 0,
         significantly_better=better,
     )
-    return chosen, gain
+    return (preferred if improved else current_row), described
 
 
 def is_deterministic(row: ComparedRow, *, per_slot: bool) -> bool:
-    """Does neither another example nor the place in the mini-batch have a say in an answer?"""
+    """Whether outputs depend neither on other examples nor on the position in the mini-batch."""
     configuration = InferenceConfiguration(row.configuration)
-    placed = per_slot and any(configuration.source(one) is Source.POPULATION for one in FEATURE_STATISTICS)
-    return configuration.deterministic and not placed
+    reads_position = per_slot and any(
+        configuration.source(statistic) is Source.POPULATION for statistic in FEATURE_STATISTICS
+    )
+    return configuration.deterministic and not reads_position
 
 
-def _alternative(comparison: Comparison, *, per_slot: bool) -> Alternative | None:
-    row = next((one for one in comparison.rows if is_deterministic(one, per_slot=per_slot)), None)
+def _deterministic_alternative(comparison: Comparison, *, per_slot: bool) -> DeterministicAlternative | None:
+    row = next((row for row in comparison.rows if is_deterministic(row, per_slot=per_slot)), None)
     if row is None:
         return None
-    return Alternative(
+    return DeterministicAlternative(
         arm=row.arm,
         point=row.point,
         configuration=row.configuration,
@@ -269,5 +237,5 @@ def _alternative(comparison: Comparison, *, per_slot: bool) -> Alternative | Non
 
 
 def _preference(row: ComparedRow, *, per_slot: bool) -> tuple[bool, int, float, str]:
-    computed = computed_statistics(InferenceConfiguration(row.configuration))
+    computed = count_computed_statistics(InferenceConfiguration(row.configuration))
     return not is_deterministic(row, per_slot=per_slot), computed, row.loss, row.configuration

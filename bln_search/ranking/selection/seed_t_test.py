@@ -1,43 +1,46 @@
-"""Which rows share the first place."""
+"""The top group of a leaderboard by paired t tests over seeds, used until rows are compared over examples."""
 
 from __future__ import annotations
 
 import statistics
 from itertools import takewhile
 
-from bln_search.ranking.grouping import Losses
-from bln_search.ranking.leaderboard import Candidate, Leaderboard
-from bln_search.ranking.statistics.intervals import ALPHA, holm, paired_p
+from bln_search.core.records import RowKey
+from bln_search.ranking.grouping import LossBySeed
+from bln_search.ranking.leaderboard import Leaderboard
+from bln_search.ranking.statistics.intervals import ALPHA, holm, paired_t_p
 
-MOST = 2_000
-"""Rows compared with the first; of longer tables the best so many."""
+MAX_TESTED_ROWS = 2_000
+"""Number of rows, from the best one down, that are compared with the best one."""
 
 
-def sharing_first(losses: dict[Candidate, Losses]) -> dict[Candidate, float] | None:
-    """Rows that the seeds do not tell from the best one, each with its p; None where they can tell nothing.
+def top_group_by_seeds(losses: dict[RowKey, LossBySeed]) -> dict[RowKey, float] | None:
+    """The best row and the rows below it, up to the first that differs significantly from it, each with its p value.
 
-    The best is the row of lowest mean loss. Every other is compared with it by Student's paired t test over seeds, p
-    raised after Holm; one with other seeds than the best cannot be compared (p = 1). The first that is told from the
-    best ends the group, though one behind it may vary so much that its seeds tell nothing. No row, or a best row of one
-    seed, tells nothing.
+    The best row is that of lowest mean loss. Every other row is compared with it by Student's paired t test over seeds,
+    with Holm's correction. A row with other seeds than the best one cannot be compared (p = 1). The first significant
+    difference ends the group, although a row below it may vary so much that its difference is not significant.
+
+    Returns:
+        None where no test is possible: there is no row, or the best row has one seed.
     """
-    means = {candidate: statistics.fmean(values.values()) for candidate, values in losses.items()}
-    ordered = sorted(means, key=means.__getitem__)[:MOST]
+    means = {key: statistics.fmean(by_seed.values()) for key, by_seed in losses.items()}
+    ordered = sorted(means, key=means.__getitem__)[:MAX_TESTED_ROWS]
     if not ordered or len(losses[ordered[0]]) < 2:
         return None
-    best, compared = losses[ordered[0]], ordered[1:]
-    adjusted = holm([_p(losses[one], best) for one in compared])
-    sharing = takewhile(lambda pair: pair[1] >= ALPHA, zip(compared, adjusted, strict=True))
-    return {ordered[0]: 1.0, **dict(sharing)}
+    best, others = losses[ordered[0]], ordered[1:]
+    adjusted = holm([_p(losses[key], best) for key in others])
+    not_different = takewhile(lambda pair: pair[1] >= ALPHA, zip(others, adjusted, strict=True))
+    return {ordered[0]: 1.0, **dict(not_different)}
 
 
-def first_place(board: Leaderboard, losses: dict[Candidate, Losses]) -> dict[Candidate, float] | None:
-    """Ranked rows that the seeds do not tell from the best, each with its p; losses: on the split that decides."""
-    return sharing_first({row.candidate: losses[row.candidate] for row in board.rows if row.rank is not None})
+def leaderboard_top_group(board: Leaderboard, losses: dict[RowKey, LossBySeed]) -> dict[RowKey, float] | None:
+    """`top_group_by_seeds` of the ranked rows. losses: on the split that decides the ranking."""
+    return top_group_by_seeds({row.key: losses[row.key] for row in board.rows if row.rank is not None})
 
 
-def _p(losses: Losses, best: Losses) -> float:
+def _p(losses: LossBySeed, best: LossBySeed) -> float:
     if losses.keys() != best.keys():
         return 1.0
-    found = paired_p([losses[seed] - best[seed] for seed in sorted(best)])
-    return 1.0 if found is None else found
+    p = paired_t_p([losses[seed] - best[seed] for seed in sorted(best)])
+    return 1.0 if p is None else p

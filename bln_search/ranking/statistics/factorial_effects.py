@@ -1,4 +1,4 @@
-"""What each switch does: main effects and interactions of a full factorial, with intervals over seeds."""
+"""Main effects and interactions of the switches in a full factorial design, with confidence intervals over seeds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from bln_search.core.configuration import InferenceConfiguration, Source, Statistic
-from bln_search.ranking.statistics.intervals import Interval, interval_of
+from bln_search.ranking.statistics.intervals import ConfidenceInterval, t_interval
 
 BySeed = Mapping[int, float]
 """Mean loss (nats) or accuracy by seed."""
@@ -17,43 +17,60 @@ _SIGN = {Source.POPULATION: 1, Source.MINI_BATCH: -1}
 
 
 @dataclass(frozen=True)
-class Effect:
-    """The metric with the switch at T less that at F.
+class FactorialEffect:
+    """Main effect or interaction of switches on a metric.
 
-    Of two switches: half the difference of one's effects under T and F of the other; of three half the difference of
-    the effects of two, and so on (Box, Hunter & Hunter 2005, chapter 5). A configuration's mean is the mean of all plus
-    half of every effect, taken away where an odd number of its switches is at F.
+    The main effect of a switch is the mean metric with the switch at T minus that with the switch at F. The interaction
+    of two switches is half the difference between the effects of one under T and under F of the other, that of three
+    half the difference between two interactions of two, and so on (Box, Hunter & Hunter 2005, chapter 5). The mean of a
+    configuration is the overall mean plus half of every effect, each with a negative sign where an odd number of its
+    switches is at F.
+
+    Attributes:
+        switches: The interacting switches; one for a main effect.
+        size: Effect, with its confidence interval over seeds.
     """
 
     switches: tuple[Statistic, ...]
-    size: Interval
+    size: ConfidenceInterval
 
     @property
     def name(self) -> str:
-        """Switches as tables name them."""
+        """Switches joined by a multiplication sign."""
         return " × ".join(self.switches)
 
     @property
-    def loss(self) -> Interval:
-        """Its size, where losses were given."""
+    def loss(self) -> ConfidenceInterval:
+        """`size`, where the metric is the loss."""
         return self.size
 
 
-def effects(values: Mapping[InferenceConfiguration, BySeed], order: int = 2) -> list[Effect] | None:
-    """Effects on a metric of the switches of one method under one condition; None unless every configuration has it.
+def factorial_effects(values: Mapping[InferenceConfiguration, BySeed], order: int = 2) -> list[FactorialEffect] | None:
+    """Effects of the switches of one method under one condition.
 
-    order: of up to so many switches together; four switches have 4, 6, 4 and 1. Configurations that read the memory are
-    left out. Seeds that lack a configuration are left out.
+    Args:
+        values: Metric by configuration and seed. Configurations that read the memory, and seeds that lack a
+            configuration, are omitted.
+        order: Maximum number of interacting switches; four switches have 4, 6, 4 and 1 effects of orders 1 to 4.
+
+    Returns:
+        None unless every configuration of the method has a value.
     """
-    binary = {one: by_seed for one, by_seed in values.items() if not one.uses_memory}
-    switches = tuple(statistic for statistic in Statistic if any(one.source(statistic) in _SIGN for one in binary))
+    binary = {configuration: by_seed for configuration, by_seed in values.items() if not configuration.uses_memory}
+    switches = tuple(
+        statistic
+        for statistic in Statistic
+        if any(configuration.source(statistic) in _SIGN for configuration in binary)
+    )
     if not switches or len(binary) != 2 ** len(switches):
         return None
     seeds = sorted(set.intersection(*(set(by_seed) for by_seed in binary.values())))
     if not seeds:
         return None
-    wanted = [together for count in range(1, order + 1) for together in combinations(switches, count)]
-    return [Effect(one, interval_of([_contrast(binary, one, seed) for seed in seeds])) for one in wanted]
+    subsets = [subset for count in range(1, order + 1) for subset in combinations(switches, count)]
+    return [
+        FactorialEffect(subset, t_interval([_contrast(binary, subset, seed) for seed in seeds])) for subset in subsets
+    ]
 
 
 def _contrast(values: Mapping[InferenceConfiguration, BySeed], switches: tuple[Statistic, ...], seed: int) -> float:

@@ -1,4 +1,4 @@
-"""A mean with the interval that its repetitions leave open."""
+"""Confidence intervals of means, p values of t tests, and Holm's correction."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bln_search.ranking.statistics.student_t import quantile, two_sided_p
+from bln_search.ranking.statistics.student_t import t_quantile, two_sided_p
 
-LEVEL = 0.95
-"""Of every interval here."""
+CONFIDENCE_LEVEL = 0.95
+"""Confidence level of all intervals."""
 
 ALPHA = 0.05
-"""Two things are told apart where p is below it."""
+"""Significance level."""
 
 
 @dataclass(frozen=True)
-class Interval:
-    """A mean over n repetitions; half: half the width of its 95 % t interval, None for a single repetition."""
+class ConfidenceInterval:
+    """A mean over n repetitions; half: half the width of its 95 % t interval, None for one repetition."""
 
     mean: float
     half: float | None
@@ -26,54 +26,58 @@ class Interval:
 
     @property
     def low(self) -> float | None:
-        """The lower end."""
+        """Lower end."""
         return None if self.half is None else self.mean - self.half
 
     @property
     def high(self) -> float | None:
-        """The upper end."""
+        """Upper end."""
         return None if self.half is None else self.mean + self.half
 
     @property
     def excludes_zero(self) -> bool:
-        """Is nothing too little to explain it? False where that is not known."""
+        """Whether the interval excludes 0; False where it is unknown."""
         return self.half is not None and abs(self.mean) > self.half
 
 
-def interval_of(values: Sequence[float]) -> Interval:
-    """The mean of one value or more, and its interval as if they came from a normal distribution."""
+def t_interval(values: Sequence[float]) -> ConfidenceInterval:
+    """Mean of one value or more with its t interval, which assumes normally distributed values."""
     mean = statistics.fmean(values)
     if len(values) < 2:
-        return Interval(mean, None, len(values))
-    return interval_around(mean, statistics.stdev(values), len(values))
+        return ConfidenceInterval(mean, None, len(values))
+    return t_interval_from_deviation(mean, statistics.stdev(values), len(values))
 
 
-def interval_around(mean: float, deviation: float | None, n: int) -> Interval:
-    """The interval of a mean whose repetitions have this standard deviation (n - 1 in the denominator)."""
+def t_interval_from_deviation(mean: float, deviation: float | None, n: int) -> ConfidenceInterval:
+    """The t interval of a mean over n repetitions with this standard deviation (n − 1 in the denominator)."""
     if deviation is None or n < 2:
-        return Interval(mean, None, n)
-    return Interval(mean, quantile(LEVEL, n - 1) * deviation / math.sqrt(n), n)
+        return ConfidenceInterval(mean, None, n)
+    return ConfidenceInterval(mean, t_quantile(CONFIDENCE_LEVEL, n - 1) * deviation / math.sqrt(n), n)
 
 
-def welch(first: Sequence[float], second: Sequence[float]) -> Interval:
-    """The difference of two means (first - second) from repetitions that have nothing to do with one another.
+def welch_interval(first: Sequence[float], second: Sequence[float]) -> ConfidenceInterval:
+    """Difference of the means of two independent samples (first − second) with Welch's t interval (1947).
 
-    Degrees of freedom as Welch (1947) has them, rounded down: the interval is never too narrow for that.
+    Degrees of freedom are rounded down, which makes the interval conservative.
     """
     mean = statistics.fmean(first) - statistics.fmean(second)
     if len(first) < 2 or len(second) < 2:
-        return Interval(mean, None, min(len(first), len(second)))
-    shares = [statistics.variance(one) / len(one) for one in (first, second)]
-    total = sum(shares)
+        return ConfidenceInterval(mean, None, min(len(first), len(second)))
+    variances = [statistics.variance(sample) / len(sample) for sample in (first, second)]
+    total = sum(variances)
     if total == 0:
-        return Interval(mean, 0.0, min(len(first), len(second)))
-    below = sum(share**2 / (len(one) - 1) for share, one in zip(shares, (first, second), strict=True))
-    degrees = max(1, math.floor(total**2 / below)) if below > 0 else len(first) + len(second) - 2
-    return Interval(mean, quantile(LEVEL, degrees) * math.sqrt(total), min(len(first), len(second)))
+        return ConfidenceInterval(mean, 0.0, min(len(first), len(second)))
+    denominator = sum(
+        variance**2 / (len(sample) - 1) for variance, sample in zip(variances, (first, second), strict=True)
+    )
+    degrees = max(1, math.floor(total**2 / denominator)) if denominator > 0 else len(first) + len(second) - 2
+    return ConfidenceInterval(
+        mean, t_quantile(CONFIDENCE_LEVEL, degrees) * math.sqrt(total), min(len(first), len(second))
+    )
 
 
-def paired_p(differences: Sequence[float]) -> float | None:
-    """Two-sided p of Student's paired t test that the mean difference is 0; None for fewer than two."""
+def paired_t_p(differences: Sequence[float]) -> float | None:
+    """Two-sided p value of Student's paired t test of a zero mean difference; None for fewer than two differences."""
     if len(differences) < 2:
         return None
     deviation = statistics.stdev(differences)
@@ -84,7 +88,7 @@ def paired_p(differences: Sequence[float]) -> float | None:
 
 
 def holm(values: Sequence[float]) -> list[float]:
-    """p values so raised that the chance of one false alarm among them all keeps to the level (Holm 1979)."""
+    """p values adjusted to control the familywise error rate (Holm 1979)."""
     adjusted = [0.0] * len(values)
     highest = 0.0
     for place, index in enumerate(sorted(range(len(values)), key=values.__getitem__)):

@@ -1,4 +1,4 @@
-"""Which rows cannot be told apart: letters, and the ranks each row may have."""
+"""Compact letter display and simultaneous confidence intervals of ranks."""
 
 from __future__ import annotations
 
@@ -6,31 +6,38 @@ from collections.abc import Collection, Iterable
 from string import ascii_lowercase
 
 Pair = tuple[int, int]
-"""Two rows by their place, the upper one first."""
+"""Indices of two rows, the better one first."""
 
-_MOST = 500
-"""Groups beyond which letters help nobody; their number may grow exponentially with the rows."""
+_MAX_GROUPS = 500
+"""Limit on the number of groups, which may grow exponentially with the number of rows."""
 
 
-def letter_groups(rows: int, apart: Collection[Pair]) -> list[frozenset[int]] | None:
-    """Largest groups of rows none of which is told from another, best first; every row is in one at least.
+def maximal_groups(rows: int, different: Collection[Pair]) -> list[frozenset[int]] | None:
+    """Maximal groups of rows without a significant difference, ordered by their best rows.
 
-    The insert-and-absorb algorithm (Piepho 2004): start with one group of all, split every group that holds a pair that
-    is apart, drop groups inside others. Rows are numbered from the best one down. None where there are too many.
+    Insert-and-absorb algorithm (Piepho 2004): start with one group of all rows, split every group that contains a
+    significantly different pair, and drop groups contained in others. Every row is in at least one group.
+
+    Args:
+        rows: Number of rows, numbered from the best one.
+        different: Pairs that differ significantly.
+
+    Returns:
+        None where there are more than 500 groups.
     """
     groups: list[frozenset[int]] = [frozenset(range(rows))] if rows else []
-    for first, second in sorted(apart):
+    for first, second in sorted(different):
         split: list[frozenset[int]] = []
         for group in groups:
             both = first in group and second in group
             split += [group - {first}, group - {second}] if both else [group]
-        groups = _largest(split)
-        if len(groups) > _MOST:
+        groups = _maximal(split)
+        if len(groups) > _MAX_GROUPS:
             return None
     return sorted(groups, key=sorted)
 
 
-def _largest(groups: Iterable[frozenset[int]]) -> list[frozenset[int]]:
+def _maximal(groups: Iterable[frozenset[int]]) -> list[frozenset[int]]:
     kept: list[frozenset[int]] = []
     for group in sorted(set(groups), key=len, reverse=True):
         if not any(group <= larger for larger in kept):
@@ -38,26 +45,27 @@ def _largest(groups: Iterable[frozenset[int]]) -> list[frozenset[int]]:
     return kept
 
 
-def letters(rows: int, apart: Collection[Pair]) -> list[str] | None:
-    """The letters of every row: two rows that share one are not told apart, two that share none are."""
-    groups = letter_groups(rows, apart)
+def compact_letter_display(rows: int, different: Collection[Pair]) -> list[str] | None:
+    """Letters of every row: rows differ significantly if and only if they share no letter. None for too many groups."""
+    groups = maximal_groups(rows, different)
     if groups is None:
         return None
-    return ["".join(_name(place) for place, group in enumerate(groups) if row in group) for row in range(rows)]
+    return ["".join(_letter(index) for index, group in enumerate(groups) if row in group) for row in range(rows)]
 
 
-def _name(place: int) -> str:
+def _letter(index: int) -> str:
     """a, b, … z, then (27), (28), …"""
-    return ascii_lowercase[place] if place < len(ascii_lowercase) else f"({place + 1})"
+    return ascii_lowercase[index] if index < len(ascii_lowercase) else f"({index + 1})"
 
 
-def rank_intervals(rows: int, apart: Collection[Pair]) -> list[tuple[int, int]]:
-    """Lowest and highest rank that each row may have: 1 + rows told to be better, K − rows told to be worse.
+def rank_intervals(rows: int, different: Collection[Pair]) -> list[tuple[int, int]]:
+    """Confidence interval of the rank of each row: from 1 + number of significantly better rows to K − number of worse.
 
-    Where the pairs that are apart hold together with 95 %, so do all these intervals (Mohamad, Goeman & van Zwet 2022).
+    If the familywise error rate of the pairs is 5 %, the intervals hold simultaneously with 95 % (Mohamad, Goeman &
+    van Zwet 2022).
     """
     better, worse = [0] * rows, [0] * rows
-    for first, second in apart:
+    for first, second in different:
         worse[first] += 1
         better[second] += 1
     return [(1 + better[row], rows - worse[row]) for row in range(rows)]

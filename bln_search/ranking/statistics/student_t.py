@@ -1,8 +1,8 @@
-"""Student's t distribution for whole degrees of freedom, where SciPy is not: the service stays small without it.
+"""Student's t distribution for integer degrees of freedom without SciPy, which the service does not depend on.
 
-Source: the closed forms of the distribution function for whole degrees of freedom, a finite sum of powers of a cosine
-(Abramowitz & Stegun 1964, 26.7.3 and 26.7.4). Far out, where 1 less that sum has no digits left, the power series of
-the incomplete beta function (26.5.4), all of whose terms are positive.
+The distribution function has a closed form for integer degrees of freedom, a finite sum of powers of a cosine
+(Abramowitz & Stegun 1964, 26.7.3 and 26.7.4). In the tail, where 1 minus that sum loses all digits, the power series of
+the incomplete beta function (26.5.4) is used, whose terms are all positive.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
-_HALVINGS = 200
+_MAX_BISECTIONS = 200
 
-_EPSILON = 1e-17
-"""Terms that are smaller than this share of a sum add nothing to it."""
+_SERIES_TOLERANCE = 1e-17
+"""Relative size below which terms of the series are ignored."""
 
-_FAR = 1e-3
-"""Below it p is computed from the series of the tail."""
+_TAIL_P = 1e-3
+"""p value below which the series is used."""
 
 
 def two_sided_p(t: float, degrees: int) -> float:
-    """Probability of a value at least as far from 0 as `t`. Raises ValueError for fewer than one degree of freedom."""
+    """Two-sided p value of `t`. Raises ValueError for fewer than one degree of freedom."""
     if degrees < 1:
         raise ValueError(f"Student's t needs one degree of freedom at least, not {degrees}")
     if math.isnan(t):
@@ -33,7 +33,7 @@ def two_sided_p(t: float, degrees: int) -> float:
         total += term
         term *= cosine * cosine * (k + 1) / (k + 2)
     within = (angle + sine * total) * 2 / math.pi if degrees % 2 else sine * total
-    return min(1.0, 1 - within) if within < 1 - _FAR else _tail(abs(t), degrees)
+    return min(1.0, 1 - within) if within < 1 - _TAIL_P else _tail(abs(t), degrees)
 
 
 def _tail(t: float, degrees: int) -> float:
@@ -42,7 +42,7 @@ def _tail(t: float, degrees: int) -> float:
     ratio = t / math.sqrt(degrees)
     x = 1 / (1 + ratio * ratio)
     total, coefficient, n = 0.0, 1.0, 0
-    while (term := coefficient / (half + n)) > total * _EPSILON:
+    while (term := coefficient / (half + n)) > total * _SERIES_TOLERANCE:
         total += term
         coefficient *= x * (n + 0.5) / (n + 1)
         n += 1
@@ -51,14 +51,14 @@ def _tail(t: float, degrees: int) -> float:
 
 
 @lru_cache(maxsize=1024)
-def quantile(level: float, degrees: int) -> float:
-    """The t between whose two signs lies a share `level` of the distribution: 2.776 for 0.95 and four degrees."""
+def t_quantile(level: float, degrees: int) -> float:
+    """The t for which P(|T| ≤ t) = `level`: 2.776 for 0.95 and four degrees of freedom."""
     if not 0 < level < 1:
         raise ValueError(f"a level lies between 0 and 1, not {level}")
     low, high = 0.0, 1.0
     while two_sided_p(high, degrees) > 1 - level:
         low, high = high, high * 2
-    for _ in range(_HALVINGS):
+    for _ in range(_MAX_BISECTIONS):
         middle = (low + high) / 2
         if middle in (low, high):
             break

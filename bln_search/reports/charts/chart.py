@@ -11,7 +11,7 @@ from typing import Any
 
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.ranking.grouping import Condition
-from bln_search.specs.space import written_label
+from bln_search.specs.space import format_point_json
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C6D1F", "#999999")
 """Told apart by the colour-blind, too (Okabe & Ito 2008); yellow and black, which vanish on light or dark, replaced."""
@@ -68,7 +68,7 @@ def condition_label(condition: Condition, among: Sequence[Condition]) -> str:
     if len({one.arm for one in among}) > 1:
         parts.append(condition.arm)
     if len({one.point for one in among}) > 1:
-        parts.append(written_label(condition.point))
+        parts.append(format_point_json(condition.point))
     if len({one.batch_size for one in among}) > 1:
         parts.append(f"batch {condition.batch_size}")
     if len({one.estimate for one in among}) > 1 or not parts:
@@ -92,6 +92,6 @@ def distinct(labels: Iterable[str]) -> list[str]:
     return found
 
 
-def word_order(word: InferenceConfiguration | str) -> str:
+def configuration_order(word: InferenceConfiguration | str) -> str:
     """T before M before F, as tables list them; of a word or a part of one."""
     return str(word).translate(str.maketrans("TMF-", "0123"))

@@ -7,16 +7,16 @@ from typing import Any
 
 from bln_search.ranking.comparison import ComparedRow, Comparison
 from bln_search.reports.charts.chart import COLOURS, Chart, distinct, layout
-from bln_search.specs.space import written_label
+from bln_search.specs.space import format_point_json
 
 
 def row_labels(rows: Sequence[ComparedRow]) -> list[str]:
-    """Configurations, with as much as tells rows apart."""
+    """Configurations with the other attributes in which rows differ."""
     labels = []
     for row in rows:
         parts = [row.arm] if len({one.arm for one in rows}) > 1 else []
         if len({one.point for one in rows}) > 1:
-            parts.append(written_label(row.point))
+            parts.append(format_point_json(row.point))
         parts.append(row.configuration)
         if len({one.estimate for one in rows if one.estimate}) > 1 and row.estimate:
             parts.append(row.estimate)
@@ -27,7 +27,7 @@ def row_labels(rows: Sequence[ComparedRow]) -> list[str]:
 
 
 def differences_chart(comparison: Comparison) -> Chart:
-    """How much higher the mean loss of every row is than the best row's."""
+    """Mean loss of every row minus that of the best row."""
     labels = row_labels(comparison.rows)
     rows: list[dict[str, Any]] = []
     for place, row in enumerate(comparison.rows):
@@ -40,7 +40,7 @@ def differences_chart(comparison: Comparison) -> Chart:
                 "low": 0.0 if pair is None else -pair.loss.high,
                 "high": 0.0 if pair is None else -pair.loss.low,
                 "p": None if pair is None else pair.loss.adjusted,
-                "shares_first": row.shares_first,
+                "in_top_group": row.in_top_group,
             }
         )
     trace = {
@@ -58,8 +58,8 @@ def differences_chart(comparison: Comparison) -> Chart:
         },
         "marker": {
             "size": 9,
-            "color": [COLOURS[2] if row["shares_first"] else COLOURS[7] for row in rows],
-            "symbol": ["circle" if row["shares_first"] else "circle-open" for row in rows],
+            "color": [COLOURS[2] if row["in_top_group"] else COLOURS[7] for row in rows],
+            "symbol": ["circle" if row["in_top_group"] else "circle-open" for row in rows],
         },
         "text": [row["group"] for row in rows],
         "hovertemplate": "%{y}: %{x:+.5f}, group %{text}<extra></extra>",
@@ -76,14 +76,17 @@ def differences_chart(comparison: Comparison) -> Chart:
         ),
     }
     about = (
-        "Bars are 95 % intervals over seeds and examples. Filled marks share the first place: after Holm's correction "
+        "Bars are 95 % confidence intervals over seeds and examples. Filled marks: rows up to the first that is "
+        "significantly different from the best row (5 %, Holm over all pairs)."
     )
-    about += "over all pairs they are not told from the best row."
     return Chart("Differences to the best row", about, figure, rows)
 
 
 def critical_difference_chart(comparison: Comparison) -> Chart | None:
-    """Mean rank of every row over seeds; lines join rows that Nemenyi does not tell apart. None without ranks."""
+    """Critical-difference diagram: mean ranks over seeds, with lines joining rows that do not differ (Nemenyi).
+
+    None without mean ranks.
+    """
     test = comparison.friedman
     if test is None:
         return None
@@ -93,7 +96,7 @@ def critical_difference_chart(comparison: Comparison) -> Chart | None:
         key=lambda one: one[0],
     )
     ranks = [rank for rank, _ in ranked]
-    groups = _joined(ranks, test.critical_difference)
+    groups = _groups_within(ranks, test.critical_difference)
     traces: list[dict[str, Any]] = [
         {
             "type": "scatter",
@@ -137,15 +140,15 @@ def critical_difference_chart(comparison: Comparison) -> Chart | None:
         {"row": label, "mean_rank": rank, "critical_difference": test.critical_difference} for rank, label in ranked
     ]
     about = (
-        f"Friedman over {comparison.seeds} seeds, for these {comparison.examples} examples only: p = {test.p:.2g}. "
-        "Orange lines join rows whose mean ranks are less than the critical difference of "
-        f"{test.critical_difference:.2f} apart (Nemenyi, 5 %)."
+        f"Friedman test over {comparison.seeds} seeds, for these {comparison.examples} examples only: "
+        f"p = {test.p:.2g}. Orange lines join rows whose mean ranks differ by less than the critical difference of "
+        f"{test.critical_difference:.2f} (Nemenyi, 5 %)."
     )
     return Chart("Critical difference of mean ranks", about, figure, rows)
 
 
-def _joined(ranks: Sequence[float], difference: float) -> list[tuple[int, int]]:
-    """First and last of the longest runs of rows, in the order of their ranks, that lie within the difference."""
+def _groups_within(ranks: Sequence[float], difference: float) -> list[tuple[int, int]]:
+    """First and last row of the maximal runs, ordered by rank, whose ranks lie within the critical difference."""
     runs: list[tuple[int, int]] = []
     for first in range(len(ranks)):
         last = max(place for place in range(first, len(ranks)) if ranks[place] - ranks[first] <= difference)
@@ -155,5 +158,5 @@ def _joined(ranks: Sequence[float], difference: float) -> list[tuple[int, int]]:
 
 
 def _height(rows: int) -> int:
-    """Pixels that keep labels apart."""
+    """Height in pixels at which labels do not overlap."""
     return max(420, 90 + 24 * rows)

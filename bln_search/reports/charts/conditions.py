@@ -6,8 +6,8 @@ import json
 import statistics
 from collections.abc import Mapping
 
-from bln_search.ranking.grouping import Condition, Losses
-from bln_search.ranking.leaderboard import Candidate
+from bln_search.core.records import RowKey
+from bln_search.ranking.grouping import Condition, LossBySeed
 from bln_search.reports.charts.chart import Chart
 from bln_search.reports.charts.configurations import ByConfiguration, rank_chart
 from bln_search.reports.charts.search import PointResult, flat
@@ -47,17 +47,17 @@ def ranks_of_best(conditions: Mapping[Condition, ByConfiguration], most: int) ->
     return rank_chart({one: conditions[one] for one in of_best})
 
 
-def point_results(losses: Mapping[Candidate, Losses], seconds: Mapping[tuple[str, str], float]) -> list[PointResult]:
+def point_results(losses: Mapping[RowKey, LossBySeed], seconds: Mapping[tuple[str, str], float]) -> list[PointResult]:
     """Every point with its best mean loss, of rows that have as many seeds as any.
 
     seconds: for a thousand examples by arm and point, where measured.
     """
     best: dict[tuple[str, str], float] = {}
     seeds = max((len(values) for values in losses.values()), default=0)
-    for (arm, point, *_), values in losses.items():
-        if point and len(values) == seeds:
+    for key, values in losses.items():
+        if key.point and len(values) == seeds:
             mean = statistics.fmean(values.values())
-            best[arm, point] = min(mean, best.get((arm, point), mean))
+            best[key.arm, key.point] = min(mean, best.get((key.arm, key.point), mean))
     return [
         PointResult(arm, flat(json.loads(point)), loss, seconds.get((arm, point)))
         for (arm, point), loss in best.items()

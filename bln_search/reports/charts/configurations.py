@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from bln_search.core.configuration import InferenceConfiguration
-from bln_search.ranking.grouping import Condition, Losses
-from bln_search.ranking.statistics.factorial_effects import effects
+from bln_search.ranking.grouping import Condition, LossBySeed
+from bln_search.ranking.statistics.factorial_effects import factorial_effects
 from bln_search.reports.charts.chart import (
     COLOURS,
     DASHES,
@@ -17,11 +17,11 @@ from bln_search.reports.charts.chart import (
     Chart,
     colour,
     condition_labels,
+    configuration_order,
     layout,
-    word_order,
 )
 
-ByConfiguration = Mapping[InferenceConfiguration, Losses]
+ByConfiguration = Mapping[InferenceConfiguration, LossBySeed]
 
 
 def heat_map(losses: ByConfiguration) -> Chart | None:
@@ -29,8 +29,8 @@ def heat_map(losses: ByConfiguration) -> Chart | None:
     means = {one: statistics.fmean(values.values()) for one, values in losses.items()}
     if not means:
         return None
-    batch = sorted({str(one)[:2] for one in means}, key=word_order)
-    feature = sorted({str(one)[2:] for one in means}, key=word_order)
+    batch = sorted({str(one)[:2] for one in means}, key=configuration_order)
+    feature = sorted({str(one)[2:] for one in means}, key=configuration_order)
     cells = {str(one): value for one, value in means.items()}
     z = [[cells.get(row + column) for column in feature] for row in batch]
     text = [["" if value is None else f"{value:.4f}" for value in row] for row in z]
@@ -57,15 +57,15 @@ def heat_map(losses: ByConfiguration) -> Chart | None:
     }
     rows = [
         {"configuration": str(one), "loss": means[one], "seeds": len(losses[one])}
-        for one in sorted(means, key=word_order)
+        for one in sorted(means, key=configuration_order)
     ]
-    about = "Mean loss over seeds; the darker the lower. T: from the population, F: from the mini-batch at hand."
+    about = "Mean loss over seeds; darker is lower. T: from the population, F: from the mini-batch."
     return Chart("Loss of every configuration", about, figure, rows)
 
 
 def effects_chart(losses: ByConfiguration) -> Chart | None:
-    """What each switch and each pair of switches does to the loss; None unless every configuration has one."""
-    found = effects(losses)
+    """Main effects and interactions of pairs of switches on the loss; None unless every configuration has a loss."""
+    found = factorial_effects(losses)
     if found is None:
         return None
     rows = [
@@ -95,7 +95,7 @@ def effects_chart(losses: ByConfiguration) -> Chart | None:
     figure = {
         "data": [trace],
         "layout": layout(
-            "loss under T less loss under F",
+            "loss under T minus loss under F",
             "",
             yaxis={"type": "category", "autorange": "reversed"},
             xaxis={"zeroline": True, "zerolinewidth": 2},
@@ -103,11 +103,11 @@ def effects_chart(losses: ByConfiguration) -> Chart | None:
         ),
     }
     about = "Left of zero: taking the statistic from the population (T) lowers the mean loss. " + (
-        "Bars are 95 % intervals over seeds; hollow marks cannot be told from no effect."
+        "Bars are 95 % confidence intervals over seeds; hollow marks are not significantly different from 0."
         if known
-        else "One seed: there is no interval, and no telling what is chance."
+        else "With one seed there are no confidence intervals."
     )
-    return Chart("What each switch does", about, figure, rows)
+    return Chart("Effects of the switches", about, figure, rows)
 
 
 def rank_chart(conditions: Mapping[Condition, ByConfiguration]) -> Chart | None:
@@ -119,50 +119,56 @@ def rank_chart(conditions: Mapping[Condition, ByConfiguration]) -> Chart | None:
 def ranks_under(conditions: Mapping[str, ByConfiguration]) -> Chart | None:
     """The rank of every configuration under each of several conditions, in their order.
 
-    Only conditions with the same configurations are compared: of the method that has most of them. None for fewer than
-    two.
+    Only conditions with the same configurations are compared: those of the most frequent set. None for fewer than two.
     """
-    counted = Counter(frozenset(losses) for losses in conditions.values())
-    wanted = max(counted, key=lambda words: (counted[words], len(words)), default=frozenset())
-    conditions = {label: losses for label, losses in conditions.items() if frozenset(losses) == wanted}
+    counts = Counter(frozenset(losses) for losses in conditions.values())
+    most_frequent = max(
+        counts, key=lambda configurations: (counts[configurations], len(configurations)), default=frozenset()
+    )
+    conditions = {label: losses for label, losses in conditions.items() if frozenset(losses) == most_frequent}
     if len(conditions) < 2:
         return None
     ranks = {label: _ranks(losses) for label, losses in conditions.items()}
-    words = sorted({one for found in ranks.values() for one in found}, key=word_order)
+    configurations = sorted({key for by_key in ranks.values() for key in by_key}, key=configuration_order)
     traces = [
         {
             "type": "scatter",
             "mode": "lines+markers",
-            "name": str(one),
+            "name": str(configuration),
             "x": [label.replace(", ", "<br>") for label in conditions],
-            "y": [found.get(one) for found in ranks.values()],
+            "y": [by_key.get(configuration) for by_key in ranks.values()],
             "line": {"color": colour(position), "dash": DASHES[(position // len(COLOURS)) % len(DASHES)], "width": 2},
             "marker": {"symbol": SYMBOLS[position % len(SYMBOLS)], "size": 9},
-            "hovertemplate": f"{one}, %{{x}}: rank %{{y}}<extra></extra>",
+            "hovertemplate": f"{configuration}, %{{x}}: rank %{{y}}<extra></extra>",
         }
-        for position, one in enumerate(words)
+        for position, configuration in enumerate(configurations)
     ]
     figure = {
         "data": traces,
         "layout": layout(
-            "", "rank by mean loss", yaxis={"range": [len(words) + 0.5, 0.5], "dtick": 1}, xaxis={"type": "category"}
+            "",
+            "rank by mean loss",
+            yaxis={"range": [len(configurations) + 0.5, 0.5], "dtick": 1},
+            xaxis={"type": "category"},
         ),
     }
     rows = [
         {
             "condition": label,
-            "configuration": str(one),
-            "rank": place,
-            "loss": statistics.fmean(conditions[label][one].values()),
+            "configuration": str(configuration),
+            "rank": rank,
+            "loss": statistics.fmean(conditions[label][configuration].values()),
         }
-        for label, found in ranks.items()
-        for one, place in found.items()
+        for label, by_key in ranks.items()
+        for configuration, rank in by_key.items()
     ]
-    about = "Rank 1 is the lowest mean loss under that condition. Where lines cross, another configuration wins."
-    return Chart("Which configuration wins where", about, figure, rows)
+    about = (
+        "Rank 1 is the lowest mean loss under that condition. Lines cross where the order of configurations changes."
+    )
+    return Chart("Ranks by condition", about, figure, rows)
 
 
 def _ranks(losses: ByConfiguration) -> dict[InferenceConfiguration, int]:
     means = {one: statistics.fmean(values.values()) for one, values in losses.items()}
-    ordered = sorted(means, key=lambda one: (means[one], word_order(one)))
+    ordered = sorted(means, key=lambda one: (means[one], configuration_order(one)))
     return {one: place for place, one in enumerate(ordered, start=1)}

@@ -1,4 +1,4 @@
-"""Losses and errors while networks train: a line a trial, a band over the seeds of an arm."""
+"""Learning curves: one line per trial, and a band over the seeds of an arm."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bln_search.ranking.statistics.intervals import interval_of
+from bln_search.ranking.statistics.intervals import t_interval
 from bln_search.reports.charts.chart import Chart, clear, colour, layout
 
-_USUAL, _BEYOND = 0.9, 2.0
-"""An axis ends at so many times the loss below which this share of all losses lies, where any are above it."""
+_AXIS_QUANTILE, _AXIS_FACTOR = 0.9, 2.0
+"""The axis ends at this multiple of this quantile of all values, if any value is larger."""
 
-_EACH = 10
-"""Up to so many epochs, each has its mark."""
+_MAX_TICKED_EPOCHS = 10
+"""Number of epochs up to which each has a tick."""
 
 _KINDS = {"training": "dot", "validation": "solid"}
 
 
 @dataclass(frozen=True)
 class Metric:
-    """What is drawn of an epoch: its key behind `training_` and `validation_`, and its name with its unit."""
+    """A metric of an epoch: its key after `training_` and `validation_`, its name with unit, and the chart's title."""
 
     key: str
     name: str
     title: str
 
     def of(self, epoch: Mapping[str, Any], kind: str) -> float | None:
-        """The value of an epoch, errors as percentages; None where there is none."""
+        """Value of an epoch, errors in per cent; None where it is missing."""
         value: float | None = epoch[f"{kind}_{self.key}"]
         if value is None:
             return None
@@ -40,7 +40,7 @@ ERROR = Metric("accuracy", "error (%)", "Errors by epoch")
 
 @dataclass(frozen=True)
 class TrialCurve:
-    """The epochs of a trial, each with training_loss and validation_loss (nats), and both accuracies (fraction)."""
+    """Epochs of a trial, each with training_loss and validation_loss (nats), and both accuracies (fraction)."""
 
     arm: str
     point: str
@@ -49,7 +49,7 @@ class TrialCurve:
 
 
 def curves_chart(curves: Sequence[TrialCurve], of: int, metric: Metric = LOSS) -> Chart | None:
-    """Training (dotted) and validation (solid) by epoch, arms told apart; of: trials there are in all."""
+    """Training (dotted) and validation (solid) by epoch, one colour per arm. of: number of all trials."""
     curves = [one for one in curves if one.epochs]
     if not curves:
         return None
@@ -67,8 +67,8 @@ def curves_chart(curves: Sequence[TrialCurve], of: int, metric: Metric = LOSS) -
     top = _top(curves, metric)
     axis: dict[str, Any] = {} if top is None else {"range": [0, top]}
     epochs: dict[str, Any] = {"rangemode": "tozero"}
-    if max(len(one.epochs) for one in curves) <= _EACH:
-        epochs["dtick"] = 1  # there is no half an epoch
+    if max(len(one.epochs) for one in curves) <= _MAX_TICKED_EPOCHS:
+        epochs["dtick"] = 1  # only whole epochs
     figure = {
         "data": traces,
         "layout": layout("epoch", metric.name, hovermode="closest", xaxis=epochs, yaxis=axis),
@@ -76,22 +76,24 @@ def curves_chart(curves: Sequence[TrialCurve], of: int, metric: Metric = LOSS) -
     rows = [
         {"arm": one.arm, "parameters": one.point, "seed": one.seed, **epoch} for one in curves for epoch in one.epochs
     ]
-    about = "One line a trial, dotted on the training data, solid on the validation data; bands are 95 % intervals of "
-    about += "the mean over seeds."
+    about = (
+        "One line per trial, dotted on the training data, solid on the validation data; bands are 95 % confidence "
+        "intervals of the mean over seeds."
+    )
     if top is not None:
-        about += f" Values above {top:.3g} are outside."
+        about += f" Values above {top:.3g} are not shown."
     if len(curves) < of:
         about += f" {len(curves)} of {of:,} trials are drawn."
     return Chart(metric.title, about, figure, rows)
 
 
 def _top(curves: Sequence[TrialCurve], metric: Metric) -> float | None:
-    """Where the axis ends so that a few trials that went wrong do not flatten all others; None where none did."""
+    """Upper end of the axis where a few large values would flatten all curves; None where it is not needed."""
     found = [metric.of(epoch, kind) for one in curves for epoch in one.epochs for kind in _KINDS]
     values = sorted(value for value in found if value is not None)
     if not values:
         return None
-    usual = _BEYOND * values[int(len(values) * _USUAL)]
+    usual = _AXIS_FACTOR * values[int(len(values) * _AXIS_QUANTILE)]
     return usual if values[-1] > usual else None
 
 
@@ -112,14 +114,14 @@ def _line(one: TrialCurve, metric: Metric, kind: str, code: str, dash: str, *, s
 
 
 def _band(members: Sequence[TrialCurve], metric: Metric, kind: str, code: str) -> list[dict[str, Any]]:
-    """Where the mean over seeds lies, as far as every seed has come."""
+    """Confidence band of the mean over seeds, up to the last epoch that all seeds have."""
     values: dict[int, list[float]] = {}
     for one in members:
         for epoch in one.epochs:
             value = metric.of(epoch, kind)
             if value is not None:
                 values.setdefault(epoch["epoch"], []).append(value)
-    whole = {epoch: interval_of(found) for epoch, found in sorted(values.items()) if len(found) == len(members)}
+    whole = {epoch: t_interval(found) for epoch, found in sorted(values.items()) if len(found) == len(members)}
     if not whole:
         return []
     epochs = list(whole)

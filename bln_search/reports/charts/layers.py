@@ -8,10 +8,10 @@ from typing import Any
 
 from bln_search.core.configuration import Statistic
 from bln_search.core.records import Drift
-from bln_search.ranking.statistics.intervals import Interval, interval_of
+from bln_search.ranking.statistics.intervals import ConfidenceInterval, t_interval
 from bln_search.reports.charts.chart import SYMBOLS, Chart, colour, layout
 
-_STILL = "frozen"
+_REFERENCE_ESTIMATE = "frozen"
 
 
 def drift_chart(by_seed: Mapping[int, Sequence[Drift]]) -> Chart | None:
@@ -28,11 +28,11 @@ def drift_chart(by_seed: Mapping[int, Sequence[Drift]]) -> Chart | None:
         return None
     layers = list(dict.fromkeys(layer for layer, _, _ in gathered))
     estimates = list(dict.fromkeys(estimate for _, _, estimate in gathered))
-    first = _STILL if _STILL in estimates else estimates[0]
+    first = _REFERENCE_ESTIMATE if _REFERENCE_ESTIMATE in estimates else estimates[0]
     traces = []
     for position, statistic in enumerate(Statistic):
         spreads = {
-            layer: interval_of(kept["spread"])
+            layer: t_interval(kept["spread"])
             for (layer, name, estimate), kept in gathered.items()
             if name == statistic and estimate == first and kept["spread"]
         }
@@ -48,7 +48,7 @@ def drift_chart(by_seed: Mapping[int, Sequence[Drift]]) -> Chart | None:
                 traces.append(_marks(statistic, estimate, shifts, colour(position), SYMBOLS[place + 1]))
     figure = {
         "data": traces,
-        "layout": layout("layer", "in deviations of the layer", barmode="group", xaxis={"type": "category"}),
+        "layout": layout("layer", "in standard deviations of the layer", barmode="group", xaxis={"type": "category"}),
     }
     rows = [
         {
@@ -64,20 +64,20 @@ def drift_chart(by_seed: Mapping[int, Sequence[Drift]]) -> Chart | None:
     order = {layer: place for place, layer in enumerate(layers)}
     rows.sort(key=lambda row: order[str(row["layer"])])
     about = (
-        f"Bars: how far the statistic of a training mini-batch scatters around the {first} population, with 95 % "
-        "intervals over seeds. Marks: how far another estimate of the population lies from it."
+        f"Bars: spread of the statistic of training mini-batches around the {first} population, with 95 % confidence "
+        "intervals over seeds. Marks: distance of another population estimate from it."
     )
-    return Chart("Population against mini-batch", about, figure, rows)
+    return Chart("Population and mini-batch statistics", about, figure, rows)
 
 
-def _bars(statistic: str, spreads: Mapping[str, Interval], code: str) -> dict[str, Any]:
+def _bars(statistic: str, spreads: Mapping[str, ConfidenceInterval], code: str) -> dict[str, Any]:
     trace: dict[str, Any] = {
         "type": "bar",
         "name": f"{statistic} spread",
         "x": list(spreads),
         "y": [one.mean for one in spreads.values()],
         "marker": {"color": code},
-        "hovertemplate": f"%{{x}}: {statistic} scatters by %{{y:.4f}}<extra></extra>",
+        "hovertemplate": f"%{{x}}: {statistic} spread %{{y:.4f}}<extra></extra>",
     }
     if all(one.half is not None for one in spreads.values()):
         trace["error_y"] = {"type": "data", "array": [one.half for one in spreads.values()], "thickness": 1}
@@ -92,5 +92,5 @@ def _marks(statistic: str, estimate: str, shifts: Mapping[str, float], code: str
         "x": list(shifts),
         "y": list(shifts.values()),
         "marker": {"color": code, "symbol": symbol, "size": 9, "line": {"width": 1, "color": "#808080"}},
-        "hovertemplate": f"%{{x}}: {statistic} of {estimate} is off by %{{y:.4f}}<extra></extra>",
+        "hovertemplate": f"%{{x}}: {statistic} of {estimate} differs by %{{y:.4f}}<extra></extra>",
     }

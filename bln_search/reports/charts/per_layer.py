@@ -5,40 +5,40 @@ from __future__ import annotations
 from typing import Any
 
 from bln_search.core.configuration import Statistic
-from bln_search.ranking.per_layer import LayerResult, SwitchEffect
-from bln_search.ranking.statistics.intervals import Interval
+from bln_search.ranking.per_layer import LayerSwitchEffect, PerLayerResult
+from bln_search.ranking.statistics.intervals import ConfidenceInterval
 from bln_search.reports.charts.chart import COLOURS, Chart, layout
 from bln_search.reports.formatting import signed
-from bln_search.reports.per_layer import effects_heading
+from bln_search.reports.sentences.per_layer import effects_heading
 
 MARK = "•"
-"""Of an effect whose interval excludes 0."""
+"""Marks an effect whose confidence interval excludes 0."""
 
 _SCALE = [[0.0, COLOURS[0]], [0.5, "#f5f7f9"], [1.0, COLOURS[1]]]
-_LOWEST, _A_ROW, _AROUND = 300, 22, 110
-"""Pixels: of the chart, of a choice, of what stands around them."""
+_MIN_HEIGHT, _ROW_HEIGHT, _MARGIN_HEIGHT = 300, 22, 110
+"""Pixels."""
 
 
-def switches_of(result: LayerResult) -> list[str]:
+def switches_of(result: PerLayerResult) -> list[str]:
     """The statistics that some choice can switch, in their usual order."""
     found = {one.statistic for one in result.effects}
     return [one.value for one in Statistic if one.value in found]
 
 
-def effect_grid(result: LayerResult) -> dict[str, dict[str, SwitchEffect]]:
+def effect_grid(result: PerLayerResult) -> dict[str, dict[str, LayerSwitchEffect]]:
     """Effects by choice, then by statistic; a choice without any is left out."""
-    grid: dict[str, dict[str, SwitchEffect]] = {choice.name: {} for choice in result.choices}
+    grid: dict[str, dict[str, LayerSwitchEffect]] = {choice.name: {} for choice in result.choices}
     for one in result.effects:
         grid.setdefault(one.choice, {})[one.statistic] = one
     return {choice: effects for choice, effects in grid.items() if effects}
 
 
-def effect_words(one: SwitchEffect) -> str:
+def format_effect(one: LayerSwitchEffect) -> str:
     """An effect with its interval."""
-    return signed(Interval(one.loss, one.half, one.networks))
+    return signed(ConfidenceInterval(one.loss, one.half, one.networks))
 
 
-def layer_switches_chart(result: LayerResult) -> Chart | None:
+def layer_switches_chart(result: PerLayerResult) -> Chart | None:
     """Choices downwards, switches across, around zero; None where no effect is known."""
     grid, switches = effect_grid(result), switches_of(result)
     if not grid:
@@ -51,7 +51,7 @@ def layer_switches_chart(result: LayerResult) -> Chart | None:
         "y": list(grid),
         "z": [[None if one is None else one.loss for one in row] for row in cells],
         "text": [[MARK if one and one.excludes_zero else "" for one in row] for row in cells],
-        "customdata": [[effect_words(one) if one else "" for one in row] for row in cells],
+        "customdata": [[format_effect(one) if one else "" for one in row] for row in cells],
         "texttemplate": "%{text}",
         "textfont": {"size": 24},
         "colorscale": _SCALE,
@@ -69,24 +69,24 @@ def layer_switches_chart(result: LayerResult) -> Chart | None:
             xaxis={"type": "category", "side": "top"},
             yaxis={"type": "category", "autorange": "reversed", "dtick": 1},
             margin={"l": 60, "r": 20, "t": 50, "b": 20},
-            height=max(_LOWEST, _A_ROW * len(grid) + _AROUND),
+            height=max(_MIN_HEIGHT, _ROW_HEIGHT * len(grid) + _MARGIN_HEIGHT),
         ),
     }
     rows = [_row(one) for effects in grid.values() for one in effects.values()]
-    return Chart("What each switch does in each layer", _about(result), figure, rows)
+    return Chart("Effects of the switches by layer", _about(result), figure, rows)
 
 
-def _about(result: LayerResult) -> str:
+def _about(result: PerLayerResult) -> str:
     known = any(one.half is not None for one in result.effects)
     return f"In nats: {effects_heading(result)}. Blue: taking the statistic from the population (T) lowers it. " + (
-        f"{MARK}: the 95 % interval over networks excludes 0."
+        f"{MARK}: the 95 % confidence interval over networks excludes 0."
         if known
-        else "One network: there is no interval, and no telling what is chance."
+        else "With one network there are no confidence intervals."
     )
 
 
-def _row(one: SwitchEffect) -> dict[str, Any]:
-    interval = Interval(one.loss, one.half, one.networks)
+def _row(one: LayerSwitchEffect) -> dict[str, Any]:
+    interval = ConfidenceInterval(one.loss, one.half, one.networks)
     return {
         "choice": one.choice,
         "statistic": one.statistic,

@@ -6,10 +6,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from bln_search.core.enums import ProbeKind
+from bln_search.core.records import RowKey
 from bln_search.ranking.analysis import MeasuredLatency
-from bln_search.ranking.leaderboard import Candidate
-from bln_search.ranking.probe_results import AxisPoint, Company, Line, Probed, crossings, curves
-from bln_search.reports.charts.chart import COLOURS, DASHES, SYMBOLS, Chart, colour, layout, word_order
+from bln_search.ranking.probe_results import (
+    AxisPoint,
+    BatchDependence,
+    CurveKey,
+    TrialProbe,
+    best_row_changes,
+    probe_curves,
+)
+from bln_search.reports.charts.chart import COLOURS, DASHES, SYMBOLS, Chart, colour, configuration_order, layout
 
 _AXES = {
     ProbeKind.SIZE: ("Loss at other batch sizes", "inference mini-batch size", "log"),
@@ -17,19 +24,19 @@ _AXES = {
 }
 
 
-def axis_chart(probed: Iterable[Probed], kind: ProbeKind, arm: str, point: str, estimate: str) -> Chart | None:
+def axis_chart(probes: Iterable[TrialProbe], kind: ProbeKind, arm: str, point: str, estimate: str) -> Chart | None:
     """Mean validation loss of every configuration along batch sizes or epochs; None where it was not probed."""
-    lines = {
-        line: points
-        for line, points in curves(probed, kind).items()
-        if line[0] == arm and line[1] == point and line[3] in (estimate, "")
+    curves = {
+        key: points
+        for key, points in probe_curves(probes, kind).items()
+        if key.arm == arm and key.point == point and key.estimate in (estimate, "")
     }
-    if not lines:
+    if not curves:
         return None
     title, axis, scale = _AXES[kind]
-    ordered = sorted(lines, key=lambda line: word_order(line[2]))
-    traces = [_trace(line, lines[line], position) for position, line in enumerate(ordered)]
-    ticks = sorted({one.at for points in lines.values() for one in points})
+    ordered = sorted(curves, key=lambda key: configuration_order(key.configuration))
+    traces = [_trace(key, curves[key], position) for position, key in enumerate(ordered)]
+    ticks = sorted({point.at for points in curves.values() for point in points})
     figure = {
         "data": traces,
         "layout": layout(
@@ -44,82 +51,87 @@ def axis_chart(probed: Iterable[Probed], kind: ProbeKind, arm: str, point: str, 
     }
     rows = [
         {
-            "configuration": line[2],
-            kind.value: one.at,
-            "loss": one.loss.mean,
-            "low": one.loss.low,
-            "high": one.loss.high,
-            "accuracy": one.accuracy.mean,
-            "seeds": one.loss.n,
+            "configuration": key.configuration,
+            kind.value: point.at,
+            "loss": point.loss.mean,
+            "low": point.loss.low,
+            "high": point.loss.high,
+            "accuracy": point.accuracy.mean,
+            "seeds": point.loss.n,
         }
-        for line in ordered
-        for one in lines[line]
+        for key in ordered
+        for point in curves[key]
     ]
-    return Chart(title, _crossed(lines), figure, rows)
+    return Chart(title, _description(curves), figure, rows)
 
 
-def _trace(line: Line, points: Sequence[AxisPoint], position: int) -> dict[str, Any]:
+def _trace(key: CurveKey, points: Sequence[AxisPoint], position: int) -> dict[str, Any]:
     return {
         "type": "scatter",
         "mode": "lines+markers",
-        "name": line[2],
-        "x": [one.at for one in points],
-        "y": [one.loss.mean for one in points],
+        "name": key.configuration,
+        "x": [point.at for point in points],
+        "y": [point.loss.mean for point in points],
         "line": {"color": colour(position), "dash": DASHES[(position // len(COLOURS)) % len(DASHES)], "width": 1.6},
         "marker": {"symbol": SYMBOLS[position % len(SYMBOLS)], "size": 7},
-        "hovertemplate": f"{line[2]} at %{{x}}: %{{y:.5f}}<extra></extra>",
+        "hovertemplate": f"{key.configuration} at %{{x}}: %{{y:.5f}}<extra></extra>",
     }
 
 
-def _crossed(lines: Mapping[Line, Sequence[AxisPoint]]) -> str:
-    found = crossings({line: list(points) for line, points in lines.items()})
-    if not found:
-        return "Means over seeds. The same configuration has the lowest loss all along."
-    turns = "; ".join(
-        f"{one.better_before[2]} gives way to {one.better_after[2]} between {one.between[0]} and {one.between[1]}"
-        for one in found
+def _description(curves: Mapping[CurveKey, Sequence[AxisPoint]]) -> str:
+    changes = best_row_changes({key: list(points) for key, points in curves.items()})
+    if not changes:
+        return "Means over seeds. The same configuration has the lowest loss everywhere."
+    text = "; ".join(
+        f"from {change.better_before.configuration} to {change.better_after.configuration} between "
+        f"{change.between[0]} and {change.between[1]}"
+        for change in changes
     )
-    return f"Means over seeds. Where the lowest line changes: {turns}."
+    return f"Means over seeds. The configuration of lowest loss changes {text}."
 
 
-def company_chart(found: Mapping[Candidate, Company], arm: str, point: str, estimate: str) -> Chart | None:
-    """Share of predictions that change with the company; None where no mini-batch was put together anew."""
-    chosen = {
-        row[2].word: company
-        for row, company in found.items()
-        if row[0] == arm and row[1] == point and (row[3] or "") in (estimate, "")
+def batch_dependence_chart(
+    dependence: Mapping[RowKey, BatchDependence], arm: str, point: str, estimate: str
+) -> Chart | None:
+    """Share of predictions that change with the batch composition; None where it was not probed."""
+    by_configuration = {
+        key.configuration.word: row
+        for key, row in dependence.items()
+        if key.arm == arm and key.point == point and (key.estimate or "") in (estimate, "")
     }
-    if not chosen:
+    if not by_configuration:
         return None
-    words = sorted(chosen, key=word_order)
+    names = sorted(by_configuration, key=configuration_order)
     traces = [
-        _bars(0, "other mini-batches", words, [chosen[word].flips for word in words]),
-        _bars(1, "mini-batches of one class", words, [chosen[word].skewed_flips for word in words]),
+        _bars(0, "shuffled mini-batches", names, [by_configuration[name].flips for name in names]),
+        _bars(1, "mini-batches of one class", names, [by_configuration[name].skewed_flips for name in names]),
     ]
     figure = {"data": traces, "layout": layout("", "predictions that change (%)", xaxis={"type": "category"})}
     rows = [
         {
-            "configuration": word,
-            "deterministic": chosen[word].deterministic,
-            "flips": chosen[word].flips,
-            "deviation": chosen[word].deviation,
-            "loss": chosen[word].loss,
-            "skewed_flips": chosen[word].skewed_flips,
-            "skewed_loss": chosen[word].skewed_loss,
-            "seeds": chosen[word].seeds,
+            "configuration": name,
+            "deterministic": by_configuration[name].deterministic,
+            "flips": by_configuration[name].flips,
+            "deviation": by_configuration[name].deviation,
+            "loss": by_configuration[name].loss,
+            "skewed_flips": by_configuration[name].skewed_flips,
+            "skewed_loss": by_configuration[name].skewed_loss,
+            "seeds": by_configuration[name].seeds,
         }
-        for word in words
+        for name in names
     ]
-    about = "Share of examples whose predicted class changes when other examples stand in their mini-batch. A "
-    about += "configuration that takes both mini-batch statistics from the population depends on none."
+    about = (
+        "Share of examples whose predicted class changes with the other examples of their mini-batch. A configuration "
+        "that takes both mini-batch statistics from the population is independent of the mini-batch."
+    )
     return Chart("Dependence on the mini-batch", about, figure, rows)
 
 
-def _bars(position: int, name: str, words: Sequence[str], values: Sequence[float | None]) -> dict[str, Any]:
+def _bars(position: int, name: str, configurations: Sequence[str], values: Sequence[float | None]) -> dict[str, Any]:
     return {
         "type": "bar",
         "name": name,
-        "x": list(words),
+        "x": list(configurations),
         "y": [None if value is None else 100 * value for value in values],
         "marker": {"color": colour(position)},
         "hovertemplate": f"%{{x}}, {name}: %{{y:.2f}} %<extra></extra>",
@@ -134,7 +146,7 @@ def latency_chart(latencies: Sequence[MeasuredLatency], device: str | None, thre
     traces = []
     for position, size in enumerate(sizes):
         same = sorted(
-            (one for one in latencies if one.batch_size == size), key=lambda one: word_order(one.configuration)
+            (one for one in latencies if one.batch_size == size), key=lambda one: configuration_order(one.configuration)
         )
         traces.append(
             {
@@ -171,5 +183,5 @@ def latency_chart(latencies: Sequence[MeasuredLatency], device: str | None, thre
         for one in latencies
     ]
     where = f"on {device} with {threads} threads" if device else ""
-    about = f"Median time of a forward pass {where} and its quartiles, configurations taking turns."
-    return Chart("Time at inference", about, figure, rows)
+    about = f"Median time of a forward pass {where} with quartiles; passes of the configurations were interleaved."
+    return Chart("Inference time", about, figure, rows)

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bln_search.ranking.statistics.importance import importances
+from bln_search.ranking.statistics.importance import parameter_importance
 from bln_search.reports.charts.chart import COLOURS, Chart, layout
 
-_MOST_LINES = 150
+_MAX_LINES = 150
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ def flat(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 def importance_chart(points: Sequence[PointResult]) -> Chart | None:
     """How much of the variation each parameter explains; None for too few points."""
-    found = importances([one.parameters for one in points], [one.loss for one in points])
+    found = parameter_importance([one.parameters for one in points], [one.loss for one in points])
     if not found:
         return None
     figure = {
@@ -58,21 +58,24 @@ def importance_chart(points: Sequence[PointResult]) -> Chart | None:
             yaxis={"type": "category", "autorange": "reversed"},
         ),
     }
-    about = f"What each parameter explains by itself among {len(points)} points (epsilon squared, numbers in quarters)."
+    about = (
+        f"Share of the variance that each parameter explains by itself over {len(points)} points (epsilon squared; "
+        "numbers are grouped by quartiles)."
+    )
     rows = [{"parameter": name, "share": share} for name, share in found.items()]
-    return Chart("Which parameters matter", about, figure, rows)
+    return Chart("Parameter importance", about, figure, rows)
 
 
 def parallel_chart(points: Sequence[PointResult]) -> Chart | None:
     """A line a point over all parameters, coloured by loss; the best so many points. None for fewer than two."""
     ordered = sorted(points, key=lambda one: one.loss)
-    shown = ordered[:_MOST_LINES]
+    shown = ordered[:_MAX_LINES]
     names = sorted({name for one in shown for name in one.parameters})
     if len(shown) < 2 or not names:
         return None
-    scales = {name: _scale([one.parameters.get(name) for one in shown]) for name in names}
+    scales = {name: _Scale([one.parameters.get(name) for one in shown]) for name in names}
     losses = [one.loss for one in shown]
-    scales["loss"] = _scale(losses)
+    scales["loss"] = _Scale(losses)
     axes = [*names, "loss"]
     low, high = losses[0], losses[-1]
     traces = []
@@ -115,7 +118,7 @@ def parallel_chart(points: Sequence[PointResult]) -> Chart | None:
     return Chart("Points of the search", about, figure, [{name: row.get(name) for name in columns} for row in rows])
 
 
-class _scale:  # noqa: N801 - used like a function
+class _Scale:
     """Where a value lies between the lowest and the highest; numbers far apart by their logarithm."""
 
     def __init__(self, values: Sequence[Any]) -> None:
@@ -181,11 +184,11 @@ def pareto_chart(points: Sequence[PointResult]) -> Chart | None:
                 "hoverinfo": "skip",
             },
         ],
-        "layout": layout("seconds for a thousand examples", "loss"),
+        "layout": layout("seconds per 1,000 examples", "loss"),
     }
     rows = [
         {"arm": one.arm, **one.parameters, "seconds": one.seconds, "loss": one.loss, "front": one in front}
         for one in timed
     ]
-    about = "Nothing measured is both faster and better than the points on the line."
+    about = "Pareto front: no measured point is both faster and better than the points on the line."
     return Chart("Loss and inference time", about, figure, rows)

@@ -37,7 +37,7 @@ def variance_chart(found: Sequence[VarianceShares], arm: str, point: str) -> Cha
         for name, share in one.shares
     ]
     about = (
-        "Part of the sum of squares around the mean that each factor explains by itself (eta squared), then switches "
+        "Share of the total sum of squares that each factor explains by itself (eta squared), then of the interactions "
+        "of the switches, then the residual."
     )
-    about += "together, then the rest."
-    return Chart("What explains the differences", about, figure, rows)
+    return Chart("Variance shares by factor", about, figure, rows)

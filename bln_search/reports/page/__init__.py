@@ -1,7 +1,7 @@
-"""A whole study on one static page: sections of plain blocks, put into HTML by one template."""
+"""The report of a study on one static page: sections of blocks, rendered into HTML by one template."""
 
 from bln_search.reports.page.blocks import Section
-from bln_search.reports.page.context import Material
+from bln_search.reports.page.context import ReportContext
 from bln_search.reports.page.sections import SECTIONS
 
-__all__ = ["SECTIONS", "Material", "Section"]
+__all__ = ["SECTIONS", "ReportContext", "Section"]

@@ -1,4 +1,4 @@
-"""What a section of the page is made of. Nothing here is HTML: the template escapes every text."""
+"""Blocks of a section. They contain no HTML: the template escapes every text."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from typing import Any, ClassVar
 from bln_search.core.configuration import InferenceConfiguration, Source, Statistic
 from bln_search.reports.charts import Chart
 
-MOST_ROWS = 1_000
-"""Of a table on the page: a study of ten thousand trials is still a page that opens."""
+MAX_TABLE_ROWS = 1_000
+"""Limit on the rows of a table, so that browsers can open the page of a study of ten thousand trials."""
 
 
 class Kind(StrEnum):
-    """How a column of a table looks."""
+    """Kind of a column, which decides its style; the value is a class of the style sheet."""
 
     TEXT = "text"
     NUMBER = "number"
     SWITCH = "switch"
-    WORD = "word"
+    CONFIGURATION = "word"
 
 
 @dataclass(frozen=True)
 class Column:
-    """The heading of a column, and how what is under it looks."""
+    """Heading and kind of a column."""
 
     label: str
     kind: Kind = Kind.TEXT
@@ -34,17 +34,18 @@ class Column:
 SWITCHES = tuple(Column(statistic.value, Kind.SWITCH) for statistic in Statistic)
 """A column for each of the four statistics."""
 
-SOURCES = {Source.POPULATION: "population", Source.MINI_BATCH: "mini-batch", Source.MEMORY: "memory", Source.ABSENT: ""}
+SOURCE_STYLES = {source.value: "" if source is Source.ABSENT else source.label for source in Source}
+"""Class of the style sheet by letter."""
 
 
 def switch_cells(configuration: InferenceConfiguration) -> list[str]:
-    """The letters under SWITCHES."""
+    """Cells of the columns SWITCHES."""
     return [source.value for source in configuration.sources.values()]
 
 
 @dataclass(frozen=True)
 class Row:
-    """A cell for every column. style: `first` where it shares the first place, `unranked` where it has no rank."""
+    """One cell for every column. style: `first` for a row of the top group, `unranked` for a row without a rank."""
 
     cells: Sequence[str]
     style: str = ""
@@ -52,7 +53,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Paragraph:
-    """A few sentences. warning: what a reader must not miss."""
+    """Text. warning: whether it is highlighted."""
 
     template: ClassVar[str] = "paragraph"
     text: str
@@ -61,7 +62,7 @@ class Paragraph:
 
 @dataclass(frozen=True)
 class Facts:
-    """Names and what they are, side by side."""
+    """Names with their values."""
 
     template: ClassVar[str] = "facts"
     pairs: Sequence[tuple[str, str]]
@@ -69,9 +70,14 @@ class Facts:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows under columns; the first cell of a row is its heading. Only the first MOST_ROWS rows are shown.
+    """Rows under columns; the first cell of a row is its heading. Only the first MAX_TABLE_ROWS rows are shown.
 
-    caption: what it shows. more: where the other rows are. folded: shown when somebody opens it.
+    Attributes:
+        caption: Caption.
+        columns: Columns.
+        rows: Rows.
+        more: Sentence on where to get the other rows.
+        folded: Whether the table is shown only when a reader opens it.
     """
 
     template: ClassVar[str] = "table"
@@ -83,20 +89,20 @@ class Table:
 
     @property
     def shown(self) -> Sequence[Row]:
-        """As many rows as the page takes."""
-        return self.rows[:MOST_ROWS]
+        """The rows that are shown."""
+        return self.rows[:MAX_TABLE_ROWS]
 
     @property
-    def left_out(self) -> str:
-        """A sentence about the rows that are not shown, empty where all are."""
-        if len(self.rows) <= MOST_ROWS:
+    def truncation_note(self) -> str:
+        """Sentence about the rows that are not shown; empty where all are."""
+        if len(self.rows) <= MAX_TABLE_ROWS:
             return ""
-        return f"The first {MOST_ROWS:,} of {len(self.rows):,} rows are shown. {self.more}".strip()
+        return f"The first {MAX_TABLE_ROWS:,} of {len(self.rows):,} rows are shown. {self.more}".strip()
 
 
 @dataclass(frozen=True)
 class Code:
-    """Text as it is: commands, YAML, JSON. folded: under this title, shown when somebody opens it."""
+    """Preformatted text: commands, YAML, JSON. folded: title under which it is folded; empty for unfolded text."""
 
     template: ClassVar[str] = "code"
     text: str
@@ -105,7 +111,7 @@ class Code:
 
 @dataclass(frozen=True)
 class Picture:
-    """A chart, drawn by the script, with its data as a table. about: what sets it apart from others of its title."""
+    """A chart drawn by the script, with its data as a table. about: distinguishes charts of the same title."""
 
     template: ClassVar[str] = "picture"
     chart: Chart
@@ -113,15 +119,15 @@ class Picture:
 
     @property
     def title(self) -> str:
-        """What it shows."""
+        """Title with `about`."""
         return f"{self.chart.title}: {self.about}" if self.about else self.chart.title
 
     @property
     def data(self) -> Table:
-        """What is drawn."""
+        """Data of the chart."""
         names = list(dict.fromkeys(name for row in self.chart.rows for name in row))
         columns = [Column(name, _kind(self.chart.rows, name)) for name in names]
-        rows = [Row([_written(row.get(name)) for name in names]) for row in self.chart.rows]
+        rows = [Row([_format_cell(row.get(name)) for name in names]) for row in self.chart.rows]
         return Table(f"Data of: {self.title}", columns, rows, folded=True)
 
 
@@ -130,7 +136,7 @@ Block = Paragraph | Facts | Table | Code | Picture
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page: name is its address (`#name`), heading what people read, blocks what stands in it."""
+    """A section of the page; its address is `#name`."""
 
     name: str
     heading: str
@@ -143,7 +149,7 @@ def _kind(rows: Sequence[Mapping[str, Any]], name: str) -> Kind:
     return Kind.NUMBER if values and number else Kind.TEXT
 
 
-def _written(value: Any) -> str:
+def _format_cell(value: Any) -> str:
     if value is None:
         return "–"
     return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -1,4 +1,4 @@
-"""The charts of a study, those that apply."""
+"""Sections of the charts and of the drift of batch statistics."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from bln_search.reports.charts.curves import ERROR, LOSS, curves_chart
 from bln_search.reports.charts.layers import drift_chart
 from bln_search.reports.charts.search import importance_chart, parallel_chart, pareto_chart
 from bln_search.reports.page.blocks import Block, Paragraph, Picture, Section
-from bln_search.reports.page.context import Material
+from bln_search.reports.page.context import ReportContext
 
-_MOST_CONDITIONS = 6
-"""Heat maps and effects on the page."""
+_MAX_CONDITIONS = 6
+"""Number of conditions with a heat map and effects."""
 
-_MOST_RANKS = 40
+_MAX_RANKED_CONDITIONS = 40
 
 
-def charts(material: Material) -> Section | None:
-    """Losses and errors by epoch, configurations and switches of the best conditions, ranks, what a search found."""
-    points = point_results(material.losses, material.seconds)
+def charts(context: ReportContext) -> Section | None:
+    """Learning curves, configurations and switches of the best conditions, ranks, and charts of the search."""
+    points = point_results(context.losses, context.seconds)
     pictures = [
-        *_pictures(*(curves_chart(material.curves, len(material.trials), metric) for metric in (LOSS, ERROR))),
-        *_by_condition(material),
+        *_pictures(*(curves_chart(context.curves, len(context.trials), metric) for metric in (LOSS, ERROR))),
+        *_condition_pictures(context),
         *_pictures(
-            ranks_of_best(material.conditions, _MOST_RANKS),
+            ranks_of_best(context.conditions, _MAX_RANKED_CONDITIONS),
             importance_chart(points),
             parallel_chart(points),
             pareto_chart(points),
@@ -36,30 +36,30 @@ def charts(material: Material) -> Section | None:
     ]
     if not pictures:
         return None
-    blocks: list[Block] = [Paragraph(f"Losses of configurations are those on {material.split}."), *pictures]
+    blocks: list[Block] = [Paragraph(f"Losses of configurations are those on {context.split}."), *pictures]
     return Section("charts", "Charts", blocks)
 
 
-def layers(material: Material) -> Section | None:
-    """How far mini-batches scatter in each layer, by arm; None where no network recorded it."""
+def drift(context: ReportContext) -> Section | None:
+    """Variation of the batch statistics in each layer by arm; None where no network recorded it."""
     blocks = [
-        picture for arm, by_seed in material.drifts.items() for picture in _pictures(drift_chart(by_seed), about=arm)
+        picture for arm, by_seed in context.drifts.items() for picture in _pictures(drift_chart(by_seed), about=arm)
     ]
-    return Section("layers", "What each layer drifted", blocks) if blocks else None
+    return Section("drift", "Drift of the batch statistics by layer", blocks) if blocks else None
 
 
-def _by_condition(material: Material) -> Iterable[Picture]:
-    """Of the conditions with the lowest losses: the best of every arm, then the second of every arm, and so on."""
-    labels = condition_labels(material.conditions)
-    turns: Counter[str] = Counter()
-    places = {}
-    for one in sorted(material.conditions, key=lambda one: lowest(material.conditions[one])):
-        places[one] = turns[one.arm]
-        turns[one.arm] += 1
-    for condition in sorted(places, key=places.__getitem__)[:_MOST_CONDITIONS]:
-        losses = material.conditions[condition]
+def _condition_pictures(context: ReportContext) -> Iterable[Picture]:
+    """Pictures of the conditions with the lowest losses: the best one of every arm, then the second, and so on."""
+    labels = condition_labels(context.conditions)
+    count_by_arm: Counter[str] = Counter()
+    position_in_arm = {}
+    for condition in sorted(context.conditions, key=lambda condition: lowest(context.conditions[condition])):
+        position_in_arm[condition] = count_by_arm[condition.arm]
+        count_by_arm[condition.arm] += 1
+    for condition in sorted(position_in_arm, key=position_in_arm.__getitem__)[:_MAX_CONDITIONS]:
+        losses = context.conditions[condition]
         yield from _pictures(heat_map(losses), effects_chart(losses), about=labels[condition])
 
 
 def _pictures(*charts: Chart | None, about: str = "") -> list[Picture]:
-    return [Picture(one, about) for one in charts if one is not None]
+    return [Picture(chart, about) for chart in charts if chart is not None]

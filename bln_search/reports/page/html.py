@@ -1,4 +1,4 @@
-"""The page: sections in a template, with styles, script and charts inside, so that it needs nothing from elsewhere."""
+"""Render the page as one self-contained HTML document: styles, scripts and charts are embedded."""
 
 from __future__ import annotations
 
@@ -16,30 +16,38 @@ from markupsafe import Markup
 
 from bln_search.core.errors import MissingPackageError
 from bln_search.core.version import VERSION
-from bln_search.reports.page.blocks import SOURCES, Picture, Section
-from bln_search.reports.page.context import Material
+from bln_search.reports.page.blocks import SOURCE_STYLES, Picture, Section
+from bln_search.reports.page.context import ReportContext
 from bln_search.reports.page.sections import SECTIONS
 
 _TEMPLATES = Path(__file__).parents[1] / "templates"
 
 
-def study_page(material: Material, sections: Sequence[Callable[[Material], Section | None]] = SECTIONS) -> str:
-    """A whole HTML document. Raises MissingPackageError without Plotly, whose script goes into it."""
-    made = [section for make in sections if (section := make(material)) is not None]
-    scripts = [_own("report.js")]
-    if any(isinstance(block, Picture) for section in made for block in section.blocks):
+def study_page(context: ReportContext, sections: Sequence[Callable[[ReportContext], Section | None]] = SECTIONS) -> str:
+    """Render the page.
+
+    Args:
+        context: Data of the study.
+        sections: Functions that make the sections.
+
+    Raises:
+        MissingPackageError: Plotly, whose script is embedded, is not installed.
+    """
+    page_sections = [section for make in sections if (section := make(context)) is not None]
+    scripts = [_template_text("report.js")]
+    if any(isinstance(block, Picture) for section in page_sections for block in section.blocks):
         scripts.insert(0, plotly_script())
     return (
         _environment()
         .get_template("report.html")
         .render(
-            study=material.study,
-            title=material.study.spec.title,
-            sections=made,
-            scripts=[Markup(one) for one in scripts],  # noqa: S704 - ours and Plotly's, see _whole
-            styles=Markup(_own("report.css")),  # noqa: S704 - ours
+            study=context.study,
+            title=context.study.spec.title,
+            sections=page_sections,
+            scripts=[Markup(script) for script in scripts],  # noqa: S704 - ours and Plotly's, see _as_script
+            styles=Markup(_template_text("report.css")),  # noqa: S704 - ours
             policy=_policy(scripts),
-            written_at=material.manifest["written_at"],
+            written_at=context.manifest["written_at"],
             version=VERSION,
         )
     )
@@ -47,50 +55,51 @@ def study_page(material: Material, sections: Sequence[Callable[[Material], Secti
 
 @lru_cache(maxsize=1)
 def plotly_script() -> str:
-    """The script of the installed Plotly, which is not imported. Raises MissingPackageError without it."""
+    """Script of the installed Plotly, which is not imported. Raises MissingPackageError without it."""
     found = find_spec("plotly")
     if found is None or not found.submodule_search_locations:
         raise MissingPackageError("plotly", "web")
     folder = Path(found.submodule_search_locations[0])
-    return _whole((folder / "package_data" / "plotly.min.js").read_text(encoding="utf-8"))
+    return _as_script((folder / "package_data" / "plotly.min.js").read_text(encoding="utf-8"))
 
 
 def figure_json(figure: dict[str, Any]) -> Markup:
-    """A figure inside <script>: no sign in it can end that element or begin another."""
+    """JSON of a figure for a <script> element, in which no character can end the element or start another."""
     text = json.dumps(figure, allow_nan=False, separators=(",", ":"))
     for sign in "<>&":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
-    return Markup(text)  # noqa: S704 - what HTML would read is written out
+    return Markup(text)  # noqa: S704 - characters with a meaning in HTML are escaped above
 
 
 @lru_cache(maxsize=1)
 def _environment() -> Environment:
-    """The template; everything put into it is escaped."""
-    made = Environment(
+    """Environment of the template, with autoescape."""
+    environment = Environment(
         loader=FileSystemLoader(_TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters["figure"] = figure_json
-    made.globals["styles_of"] = {source.value: name for source, name in SOURCES.items()}
-    return made
+    environment.filters["figure"] = figure_json
+    environment.globals["styles_of"] = SOURCE_STYLES
+    return environment
 
 
-def _own(name: str) -> str:
-    return _whole((_TEMPLATES / name).read_text(encoding="utf-8"))
+def _template_text(name: str) -> str:
+    return _as_script((_TEMPLATES / name).read_text(encoding="utf-8"))
 
 
-def _whole(script: str) -> str:
-    """A script as it may stand inside an element, with the line ends that a browser reads."""
+def _as_script(script: str) -> str:
+    """Text that can be embedded in a <script> element, with normalized line ends, which its hash depends on."""
     assert "</script" not in script.lower()
     return script.replace("\r\n", "\n")
 
 
 def _policy(scripts: Sequence[str]) -> str:
-    """What the browser allows: these scripts and no other, and no request to anywhere."""
-    hashes = " ".join(f"'sha256-{base64.b64encode(hashlib.sha256(one.encode()).digest()).decode()}'" for one in scripts)
+    """Content security policy: these scripts only, and no requests."""
+    digests = (hashlib.sha256(script.encode()).digest() for script in scripts)
+    hashes = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
     return (
         f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; "
         "base-uri 'none'; form-action 'none'"

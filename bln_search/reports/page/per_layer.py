@@ -1,4 +1,4 @@
-"""Per-layer configurations: the best ones, what was confirmed for each network, and what switches do where."""
+"""Section of per-layer configurations: best configurations, held-out losses by network, effects of the switches."""
 
 from __future__ import annotations
 
@@ -6,133 +6,139 @@ import math
 from collections.abc import Sequence
 
 from bln_search.core.per_layer import SEPARATOR
-from bln_search.ranking.per_layer import LayerResult, LayerRow, NetworkChoice, SwitchEffect
-from bln_search.ranking.statistics.intervals import Interval
+from bln_search.ranking.per_layer import LayerSwitchEffect, NetworkChoice, PerLayerResult, PerLayerRow
+from bln_search.ranking.statistics.intervals import ConfidenceInterval
 from bln_search.reports.charts.per_layer import (
     MARK,
     effect_grid,
-    effect_words,
+    format_effect,
     layer_switches_chart,
     switches_of,
 )
 from bln_search.reports.formatting import rounded, signed
 from bln_search.reports.page.blocks import Block, Column, Kind, Paragraph, Picture, Row, Section, Table
-from bln_search.reports.page.context import Material
-from bln_search.reports.per_layer import (
+from bln_search.reports.page.context import ReportContext
+from bln_search.reports.sentences.per_layer import (
     accuracy_of,
     effects_heading,
-    layer_lines,
-    left_out_lines,
+    excluded_option_sentences,
     loss_of,
+    per_layer_sentences,
     result_label,
 )
 
-_MOST_RESULTS = 6
-"""Arms and points on the page."""
+_MAX_RESULTS = 6
+"""Number of arms and points on the page."""
 
-_MOST_ROWS = 10
+_MAX_ROWS = 10
 
-_OF_NETWORKS = (
-    *("Seed", "Apparent loss", "Confirmed loss", "Shrinkage", "Uniform, confirmed", "Difference"),
+_NETWORK_HEADINGS = (
+    *("Seed", "Apparent loss", "Held-out loss", "Selection bias", "Uniform, held-out", "Difference"),
     *("Test loss", "Test, uniform", "Evaluated"),
 )
-_WORDS = (Column("Uniform", Kind.WORD), Column("Chosen", Kind.WORD))
-_FIGURES = (Column("Validation loss", Kind.NUMBER), Column("Accuracy %", Kind.NUMBER))
+_CONFIGURATION_COLUMNS = (Column("Uniform", Kind.CONFIGURATION), Column("Chosen", Kind.CONFIGURATION))
+_METRIC_COLUMNS = (Column("Validation loss", Kind.NUMBER), Column("Accuracy %", Kind.NUMBER))
 
 
-def per_layer(material: Material) -> Section | None:
-    """What was searched layer by layer, an arm and point after the other; None where nothing was."""
-    found = () if material.analysis is None else material.analysis.layers
-    if not found:
+def per_layer(context: ReportContext) -> Section | None:
+    """One part for each searched arm and point; None where no per-layer search was made."""
+    results = () if context.analysis is None else context.analysis.layers
+    if not results:
         return None
-    blocks = [block for result in found[:_MOST_RESULTS] for block in _blocks(result, several=len(found) > 1)]
-    if len(found) > _MOST_RESULTS:
-        told = f"The first {_MOST_RESULTS} of {len(found)} arms and points stand above. "
-        blocks.append(Paragraph(f"{told}All of them: bln-search layers {material.study.name}"))
-    return Section("per-layer", "Per layer", blocks)
+    blocks = [block for result in results[:_MAX_RESULTS] for block in _blocks(result, several=len(results) > 1)]
+    if len(results) > _MAX_RESULTS:
+        note = f"The first {_MAX_RESULTS} of {len(results)} arms and points are shown. "
+        blocks.append(Paragraph(f"{note}All of them: bln-search layers {context.study.name}"))
+    return Section("per-layer", "Per-layer configurations", blocks)
 
 
-def _blocks(result: LayerResult, *, several: bool) -> list[Block]:
+def _blocks(result: PerLayerResult, *, several: bool) -> list[Block]:
     label = result_label(result) if several else ""
-    words = " ".join(layer_lines(result))
-    blocks: list[Block] = [Paragraph(f"{label}: {words}" if label else words)]
+    text = " ".join(per_layer_sentences(result))
+    blocks: list[Block] = [Paragraph(f"{label}: {text}" if label else text)]
     if result.rows or result.uniform:
-        blocks.append(rows_table(result, _MOST_ROWS, label))
+        blocks.append(rows_table(result, _MAX_ROWS, label))
     if result.networks:
         blocks.append(networks_table(result, label))
     chart = layer_switches_chart(result)
     if chart is not None:
         blocks += [Picture(chart, label), effects_table(result, label)]
-    return blocks + [Paragraph(line) for line in left_out_lines(result)]
+    return blocks + [Paragraph(text) for text in excluded_option_sentences(result)]
 
 
-def rows_table(result: LayerResult, most: int, label: str = "") -> Table:
-    """The best rows, a column a layer, and the best uniform one below them."""
-    columns = [Column("Place"), *_FIGURES, *(Column(name, Kind.WORD) for name in result.layers)]
+def rows_table(result: PerLayerResult, limit: int, label: str = "") -> Table:
+    """The best configurations with one column per layer, and the best uniform one below them."""
+    columns = [Column("Place"), *_METRIC_COLUMNS, *(Column(name, Kind.CONFIGURATION) for name in result.layers)]
     rows = [
-        Row([str(place), *_figures(row), *words_of(row, result)])
-        for place, row in enumerate(result.rows[:most], start=1)
+        Row([str(place), *_metric_cells(row), *layer_configurations(row, result)])
+        for place, row in enumerate(result.rows[:limit], start=1)
     ]
-    rows += [Row(["best uniform", *_figures(row), *words_of(row, result)], "first") for row in result.uniform[:1]]
-    caption = f"The best {min(most, len(result.rows))} by mean loss, on the examples that chose them"
+    rows += [
+        Row(["best uniform", *_metric_cells(row), *layer_configurations(row, result)], "first")
+        for row in result.uniform[:1]
+    ]
+    caption = f"The best {min(limit, len(result.rows))} by mean loss, on the examples used for the selection"
     return Table(_about(caption, label), columns, rows)
 
 
-def uniform_table(result: LayerResult, label: str = "") -> Table:
-    """All configurations that are alike in all layers."""
-    columns = [Column("Configuration", Kind.WORD), *_FIGURES]
-    rows = [Row([row.configuration, *_figures(row)]) for row in result.uniform]
-    return Table(_about("Uniform configurations: alike in all layers", label), columns, rows, folded=True)
+def uniform_table(result: PerLayerResult, label: str = "") -> Table:
+    """All uniform configurations."""
+    columns = [Column("Configuration", Kind.CONFIGURATION), *_METRIC_COLUMNS]
+    rows = [Row([row.configuration, *_metric_cells(row)]) for row in result.uniform]
+    return Table(_about("Uniform configurations: the same in all layers", label), columns, rows, folded=True)
 
 
-def words_of(row: LayerRow, result: LayerResult) -> list[str]:
-    """The word of each layer; a uniform one without the letters of statistics that a layer does not have."""
-    words = row.configuration.split(SEPARATOR)
-    if len(words) == len(result.layers):
-        return words
-    kept = result.best.configuration.split(SEPARATOR) if result.best else words * len(result.layers)
-    return [_followed(words[0], own) for own in kept]
+def layer_configurations(row: PerLayerRow, result: PerLayerResult) -> list[str]:
+    """Configuration of each layer; of a uniform one without the letters of statistics that a layer lacks."""
+    configurations = row.configuration.split(SEPARATOR)
+    if len(configurations) == len(result.layers):
+        return configurations
+    of_best = result.best.configuration.split(SEPARATOR) if result.best else configurations * len(result.layers)
+    return [_restricted(configurations[0], of_layer) for of_layer in of_best]
 
 
-def _followed(word: str, own: str) -> str:
-    return "".join("-" if there == "-" else letter for letter, there in zip(word, own, strict=True))
+def _restricted(configuration: str, of_layer: str) -> str:
+    """The configuration with `-` where that of the layer has it."""
+    return "".join("-" if other == "-" else letter for letter, other in zip(configuration, of_layer, strict=True))
 
 
-def networks_table(result: LayerResult, label: str = "") -> Table:
-    """What was chosen for each network, what it looked like, and what it is worth."""
-    columns = [*(Column(name, Kind.NUMBER) for name in _OF_NETWORKS), *_WORDS]
-    rows = [Row(_network(one)) for one in result.networks]
-    return Table(_about("Networks: what was chosen for each, and what that is worth", label), columns, rows)
+def networks_table(result: PerLayerResult, label: str = "") -> Table:
+    """The configurations selected for each network, with apparent and held-out losses."""
+    columns = [*(Column(name, Kind.NUMBER) for name in _NETWORK_HEADINGS), *_CONFIGURATION_COLUMNS]
+    rows = [Row(_network_cells(network)) for network in result.networks]
+    return Table(
+        _about("Networks: selected configurations with their apparent and held-out losses", label), columns, rows
+    )
 
 
-def _network(one: NetworkChoice) -> list[str]:
-    losses = (one.apparent, one.loss, one.shrinkage, one.uniform_loss)
-    cells = [str(one.seed), *(f"{loss:.4f}" for loss in losses), _signed(one.difference)]
-    cells += ["–" if loss is None else f"{loss:.4f}" for loss in (one.test_loss, one.test_uniform_loss)]
-    return [*cells, f"{one.evaluations:,.0f}", one.uniform, one.best]
+def _network_cells(network: NetworkChoice) -> list[str]:
+    losses = (network.apparent, network.loss, network.selection_bias, network.uniform_loss)
+    cells = [str(network.seed), *(f"{loss:.4f}" for loss in losses), _signed(network.difference)]
+    cells += ["–" if loss is None else f"{loss:.4f}" for loss in (network.test_loss, network.test_uniform_loss)]
+    return [*cells, f"{network.evaluations:,.0f}", network.uniform, network.best]
 
 
 def _signed(difference: float) -> str:
-    return "–" if math.isnan(difference) else signed(Interval(difference, None, 1))
+    return "–" if math.isnan(difference) else signed(ConfidenceInterval(difference, None, 1))
 
 
-def effects_table(result: LayerResult, label: str = "") -> Table:
-    """What each switch does in each layer, with intervals; marked where they exclude 0."""
+def effects_table(result: PerLayerResult, label: str = "") -> Table:
+    """Effects of the switches by choice, with confidence intervals; marked where these exclude 0."""
     switches = switches_of(result)
     columns = [Column("Choice"), *(Column(name, Kind.NUMBER) for name in switches)]
     rows = [
         Row([choice, *(_effect(effects[name]) if name in effects else "–" for name in switches)])
         for choice, effects in effect_grid(result).items()
     ]
-    caption = f"Nats: {effects_heading(result)}; {MARK} where the 95 % interval over networks excludes 0"
+    caption = f"Nats: {effects_heading(result)}; {MARK} where the 95 % confidence interval over networks excludes 0"
     return Table(_about(caption, label), columns, rows)
 
 
-def _effect(one: SwitchEffect) -> str:
-    return f"{effect_words(one)} {MARK}" if one.excludes_zero else effect_words(one)
+def _effect(effect: LayerSwitchEffect) -> str:
+    return f"{format_effect(effect)} {MARK}" if effect.excludes_zero else format_effect(effect)
 
 
-def _figures(row: LayerRow) -> Sequence[str]:
+def _metric_cells(row: PerLayerRow) -> Sequence[str]:
     return rounded(loss_of(row)), rounded(accuracy_of(row), 100, 2)
 
 

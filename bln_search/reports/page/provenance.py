@@ -1,15 +1,15 @@
-"""Trials and what failed, the manifest, and how to get it all again."""
+"""Sections of the trials, the manifest, and the commands that reproduce the study."""
 
 from __future__ import annotations
 
 from collections import Counter
 
 from bln_search.reports.manifest import manifest_json
-from bln_search.reports.page.blocks import MOST_ROWS, Block, Code, Column, Kind, Paragraph, Row, Section, Table
-from bln_search.reports.page.context import Material
-from bln_search.reports.protocols import TrialFacts
+from bln_search.reports.page.blocks import MAX_TABLE_ROWS, Block, Code, Column, Kind, Paragraph, Row, Section, Table
+from bln_search.reports.page.context import ReportContext
+from bln_search.specs.records import TrialRecord
 
-_COLUMNS = (
+_TRIAL_COLUMNS = (
     Column("Trial", Kind.NUMBER),
     Column("Arm"),
     Column("Parameters"),
@@ -19,61 +19,70 @@ _COLUMNS = (
     Column("Validation loss", Kind.NUMBER),
     Column("Checkpoint"),
 )
-_REASONS = (Column("Trial", Kind.NUMBER), Column("Arm"), Column("Parameters"), Column("Seed"), Column("Why"))
+_FAILURE_COLUMNS = (
+    Column("Trial", Kind.NUMBER),
+    Column("Arm"),
+    Column("Parameters"),
+    Column("Seed"),
+    Column("Reason"),
+)
 
 
-def trials(material: Material) -> Section:
-    """Every training run and where it stands; those that went wrong with their reason, first."""
-    counts = Counter(one.state.value for one in material.trials)
-    told = ", ".join(f"{count:,} {state}" for state, count in sorted(counts.items())) or "none yet"
-    blocks: list[Block] = [Paragraph(f"{len(material.trials):,} trials: {told}.")]
-    wrong = [Row([*_named(one), f"{one.state.value}: {one.reason}"]) for one in material.trials if one.reason]
-    more = f"All of them: bln-search show {material.study.name} --format csv"
-    if wrong:
-        blocks.append(Table("Trials that did not end well", _REASONS, wrong, more=more))
-    rows = [_trial(one) for one in material.trials]
-    return Section("trials", "Trials", [*blocks, Table("Every trial", _COLUMNS, rows, more=more, folded=True)])
+def trials(context: ReportContext) -> Section:
+    """Every trial with its state; trials with a reason for their state first."""
+    counts = Counter(trial.state.value for trial in context.trials)
+    states = ", ".join(f"{count:,} {state}" for state, count in sorted(counts.items())) or "none yet"
+    blocks: list[Block] = [Paragraph(f"{len(context.trials):,} trials: {states}.")]
+    with_reason = [trial for trial in context.trials if trial.reason]
+    failures = [Row([*_identity_cells(trial), f"{trial.state.value}: {trial.reason}"]) for trial in with_reason]
+    more = f"All of them: bln-search show {context.study.name} --format csv"
+    if failures:
+        blocks.append(Table("Trials that did not finish", _FAILURE_COLUMNS, failures, more=more))
+    rows = [_trial_row(trial) for trial in context.trials]
+    return Section("trials", "Trials", [*blocks, Table("Every trial", _TRIAL_COLUMNS, rows, more=more, folded=True)])
 
 
-def manifest(material: Material) -> Section:
+def manifest(context: ReportContext) -> Section:
     """Seeds, versions, hardware and hashes; of a large study those of its first trials."""
-    told = material.manifest
-    data = told["data"]["sha256"] or "unknown"
+    content = context.manifest
+    data = content["data"]["sha256"] or "unknown"
     blocks: list[Block] = [
         Paragraph(
-            f"Written at {told['written_at']} by bln-search {told['written_by'].get('bln_search')}, revision "
-            f"{told['written_by'].get('git_revision') or 'unknown'}. SHA-256 of the data: {data}."
+            f"Written at {content['written_at']} by bln-search {content['written_by'].get('bln_search')}, revision "
+            f"{content['written_by'].get('git_revision') or 'unknown'}. SHA-256 of the data: {data}."
         )
     ]
-    shown = dict(told)
-    if len(told["trials"]) > MOST_ROWS:
-        shown["trials"] = told["trials"][:MOST_ROWS]
+    shown = dict(content)
+    if len(content["trials"]) > MAX_TABLE_ROWS:
+        shown["trials"] = content["trials"][:MAX_TABLE_ROWS]
         blocks.append(
             Paragraph(
-                f"The first {MOST_ROWS:,} of {len(told['trials']):,} trials stand below. "
-                f"All of them: bln-search manifest {material.study.name}"
+                f"The first {MAX_TABLE_ROWS:,} of {len(content['trials']):,} trials are shown. "
+                f"All of them: bln-search manifest {context.study.name}"
             )
         )
     blocks.append(Code(manifest_json(shown), folded="The manifest"))
-    return Section("manifest", "What it rests on", blocks)
+    return Section("manifest", "Manifest", blocks)
 
 
-def again(material: Material) -> Section:
-    """The commands."""
-    name = material.study.name
-    text = (
+def reproduce(context: ReportContext) -> Section:
+    """The commands that reproduce the study."""
+    name = context.study.name
+    commands = (
         f"bln-search run {name}.yaml --data DIR\nbln-search leaderboard {name}\n"
         f"bln-search manifest {name} --to {name}.json\nbln-search report {name} --to {name}.html\n"
     )
-    told = f"Save the study file above as {name}.yaml; DIR is the folder of data sets."
-    return Section("again", "How to get it again", [Paragraph(told), Code(text)])
+    text = f"Save the study file above as {name}.yaml; DIR is the folder of data sets."
+    return Section("reproduce", "How to reproduce", [Paragraph(text), Code(commands)])
 
 
-def _named(trial: TrialFacts) -> list[str]:
-    return [str(trial.id), trial.arm, trial.parameters or "–", str(trial.seed)]
+def _identity_cells(trial: TrialRecord) -> list[str]:
+    return [str(trial.id), trial.arm, trial.point_label or "–", str(trial.seed)]
 
 
-def _trial(trial: TrialFacts) -> Row:
-    kept = trial.checkpoint
-    figures = ["–", "–", "–"] if kept is None else [str(kept.epoch), f"{kept.validation_loss:.4f}", kept.file]
-    return Row([*_named(trial), trial.state.value, *figures])
+def _trial_row(trial: TrialRecord) -> Row:
+    checkpoint = trial.checkpoint
+    cells = ["–", "–", "–"]
+    if checkpoint is not None:
+        cells = [str(checkpoint.epoch), f"{checkpoint.validation_loss:.4f}", checkpoint.file]
+    return Row([*_identity_cells(trial), trial.state.value, *cells])

@@ -1,54 +1,56 @@
-"""What was asked: in words, and as the file to ask it again."""
+"""Section of the specification: a summary, and the study file."""
 
 from __future__ import annotations
 
 import yaml
 
 from bln_search.reports.page.blocks import Block, Code, Facts, Paragraph, Section
-from bln_search.reports.page.context import Material
+from bln_search.reports.page.context import ReportContext
 from bln_search.specs.arm import ArmSpec
 from bln_search.specs.study import StudySpec
 
+_MAX_LISTED_NUMBERS = 20
 
-def asked(material: Material) -> Section:
+
+def specification(context: ReportContext) -> Section:
     """The specification."""
-    spec = material.study.spec
-    blocks: list[Block] = [Facts(list(_words(spec)))]
-    if material.notes:
-        blocks.append(Paragraph(f"Notes: {material.notes}"))
-    return Section("asked", "What was asked", [*blocks, Code(spec_yaml(spec), folded="The study file")])
+    spec = context.study.spec
+    blocks: list[Block] = [Facts(list(_facts(spec)))]
+    if context.notes:
+        blocks.append(Paragraph(f"Notes: {context.notes}"))
+    return Section("specification", "Specification", [*blocks, Code(spec_yaml(spec), folded="The study file")])
 
 
 def spec_yaml(spec: StudySpec) -> str:
-    """The study as a file that stands for the same study."""
+    """The study as a study file."""
     plain = spec.model_dump(mode="json", exclude_none=True)
     return str(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=100))
 
 
-def _words(spec: StudySpec) -> list[tuple[str, str]]:
+def _facts(spec: StudySpec) -> list[tuple[str, str]]:
     training, evaluation = spec.training, spec.evaluation
     sizes = evaluation.batch_sizes or (training.batch_size,)
-    words = [
-        ("Data", f"{spec.data.name}, {_share(spec.data.fraction)}; held out for validation: {spec.data.validation}"),
+    facts = [
+        ("Data", f"{spec.data.name}, {_fraction(spec.data.fraction)}; held out for validation: {spec.data.validation}"),
         ("Network", _network(spec)),
-        ("Arms", "; ".join(_arm(one) for one in spec.arms)),
+        ("Arms", "; ".join(_arm(arm) for arm in spec.arms)),
         (
             "Training",
             f"{training.epochs} epochs in mini-batches of {training.batch_size}, {training.optimizer} with learning "
             f"rate {training.learning_rate:g}; weights kept: {training.checkpoint.value.replace('_', ' ')}",
         ),
-        ("Seeds", _listed(spec.seeds)),
+        ("Seeds", _list(spec.seeds)),
         (
             "Evaluation",
-            f"population {', '.join(evaluation.population)}; mini-batches of {_listed(sizes)}; correction "
+            f"population {', '.join(evaluation.population)}; mini-batches of {_list(sizes)}; correction "
             f"{evaluation.correction.value}",
         ),
         ("Ranked on", f"mean {spec.ranking.split} loss over seeds"),
     ]
-    return words + _searched(spec)
+    return facts + _search(spec)
 
 
-def _share(fraction: float) -> str:
+def _fraction(fraction: float) -> str:
     return "all of it" if fraction == 1 else f"{fraction * 100:g} % of it"
 
 
@@ -58,20 +60,19 @@ def _network(spec: StudySpec) -> str:
 
 
 def _arm(arm: ArmSpec) -> str:
-    named = arm.label if arm.label == arm.method.value else f"{arm.label} ({arm.method.value})"
-    return f"{named}, {arm.semantics.value} reading, judged under {arm.judge}"
+    name = arm.label if arm.label == arm.method.value else f"{arm.label} ({arm.method.value})"
+    return f"{name}, {arm.semantics.value} semantics, checkpoint selected under {arm.selection_configuration}"
 
 
-def _searched(spec: StudySpec) -> list[tuple[str, str]]:
-    found = [("Varied", ", ".join(spec.space))] if spec.space else []
+def _search(spec: StudySpec) -> list[tuple[str, str]]:
+    facts = [("Varied", ", ".join(spec.space))] if spec.space else []
     if spec.search is not None:
         search = spec.search
-        how = f"sampler {search.sampler.value}, pruner {search.pruner.value}, {search.trials} points an arm"
-        found.append(("Search", how))
-    return found
+        text = f"sampler {search.sampler.value}, pruner {search.pruner.value}, {search.trials} points per arm"
+        facts.append(("Search", text))
+    return facts
 
 
-def _listed(numbers: tuple[int, ...]) -> str:
-    most = 20
-    shown = ", ".join(map(str, numbers[:most]))
-    return shown if len(numbers) <= most else f"{shown} … ({len(numbers)} in all)"
+def _list(numbers: tuple[int, ...]) -> str:
+    shown = ", ".join(map(str, numbers[:_MAX_LISTED_NUMBERS]))
+    return shown if len(numbers) <= _MAX_LISTED_NUMBERS else f"{shown} … ({len(numbers)} in all)"

@@ -1,1 +1,1 @@
-"""Which per-layer configurations to try next. What they are judged by is `evaluation.tree`."""
+"""Search of per-layer configurations: which configuration to evaluate next. `evaluation.tree` evaluates them."""

@@ -1,4 +1,4 @@
-"""What each switch of each choice does to the loss."""
+"""The effect of each switch of each choice on the loss."""
 
 from __future__ import annotations
 
@@ -11,56 +11,68 @@ from bln_search.core.per_layer import Choice, ConfigurationSpace
 from bln_search.search.layers.loss_source import Floats
 
 Effects = Mapping[tuple[str, str], float]
-"""Loss with the switch at T less that at F, by choice and statistic; a switch without such a pair is not there."""
+"""Loss with a switch at T minus loss with it at F (nats), by choice and statistic, for switches with both options."""
 
 
 def marginal_effects(space: ConfigurationSpace, means: Floats) -> Effects:
-    """Averages over all configurations, from every mean loss in the order of the indices."""
+    """Effects averaged over all configurations.
+
+    Args:
+        space: The configurations.
+        means: Mean loss of every configuration in the order of the indices, (configurations,).
+    """
     table = means.reshape(space.radices)
-    found = {}
-    for place, choice in enumerate(space.choices):
-        others = tuple(axis for axis in range(table.ndim) if axis != place)
-        of_option = table.mean(axis=others)
+    effects = {}
+    for axis, choice in enumerate(space.choices):
+        others = tuple(other for other in range(table.ndim) if other != axis)
+        option_means = table.mean(axis=others)
         for statistic, pairs in _switches(choice):
-            with np.errstate(invalid="ignore"):  # of two infinite ones
-                effect = np.mean([of_option[at] - of_option[other] for at, other in pairs])
+            with np.errstate(invalid="ignore"):  # the difference of two infinite means
+                effect = np.mean([option_means[at_t] - option_means[at_f] for at_t, at_f in pairs])
             if np.isfinite(effect):
-                found[choice.name, str(statistic)] = float(effect)
-    return found
+                effects[choice.name, str(statistic)] = float(effect)
+    return effects
 
 
 def flips(space: ConfigurationSpace, digits: Sequence[int]) -> list[tuple[int, ...]]:
-    """A configuration with one switch of one choice turned, for each switch that can be."""
-    return [(*digits[:place], other, *digits[place + 1 :]) for place, _, _, other in _around(space, digits)]
+    """The configurations that differ from `digits` in one switch of one choice."""
+    return [(*digits[:index], option, *digits[index + 1 :]) for index, _, _, option in _neighbours(space, digits)]
 
 
 def local_effects(space: ConfigurationSpace, digits: Sequence[int], loss: float, flipped: Sequence[float]) -> Effects:
-    """Around one configuration. flipped: mean losses of its `flips`."""
-    found = {}
-    for (place, statistic, at_population, _), other in zip(_around(space, digits), flipped, strict=True):
-        effect = loss - other if at_population else other - loss
+    """Effects around one configuration.
+
+    Args:
+        space: The configurations.
+        digits: The configuration.
+        loss: Its mean loss.
+        flipped: Mean losses of its `flips`, in their order.
+    """
+    effects = {}
+    for (index, statistic, at_population, _), flipped_loss in zip(_neighbours(space, digits), flipped, strict=True):
+        effect = loss - flipped_loss if at_population else flipped_loss - loss
         if np.isfinite(effect):
-            found[space.choices[place].name, str(statistic)] = float(effect)
-    return found
+            effects[space.choices[index].name, str(statistic)] = float(effect)
+    return effects
 
 
-def _around(space: ConfigurationSpace, digits: Sequence[int]) -> Iterator[tuple[int, Statistic, bool, int]]:
-    """For each switch that can be turned: its choice, its name, whether it is at T, the option with it turned."""
-    for place, (choice, digit) in enumerate(zip(space.choices, digits, strict=True)):
+def _neighbours(space: ConfigurationSpace, digits: Sequence[int]) -> Iterator[tuple[int, Statistic, bool, int]]:
+    """For each switch that can flip: index of its choice, statistic, whether it is at T, and the flipped option."""
+    for index, (choice, digit) in enumerate(zip(space.choices, digits, strict=True)):
         for statistic, pairs in _switches(choice):
-            for at, other in pairs:
-                if digit in (at, other):
-                    yield place, statistic, digit == at, other if digit == at else at
+            for at_t, at_f in pairs:
+                if digit in (at_t, at_f):
+                    yield index, statistic, digit == at_t, at_f if digit == at_t else at_t
 
 
 def _switches(choice: Choice) -> Iterator[tuple[Statistic, list[tuple[int, int]]]]:
-    """For each statistic the pairs of options that differ in it alone, at T first."""
+    """For each statistic the pairs of options that differ in this statistic only: first T, then F."""
     labels = choice.labels
-    for letter, statistic in enumerate(Statistic):
+    for position, statistic in enumerate(Statistic):
         pairs = [
-            (place, labels.index(turned))
-            for place, label in enumerate(labels)
-            if label[letter] == "T" and (turned := f"{label[:letter]}F{label[letter + 1 :]}") in labels
+            (option, labels.index(flipped))
+            for option, label in enumerate(labels)
+            if label[position] == "T" and (flipped := f"{label[:position]}F{label[position + 1 :]}") in labels
         ]
         if pairs:
             yield statistic, pairs

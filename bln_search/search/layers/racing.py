@@ -1,8 +1,8 @@
-"""Many configurations at once, dropped as soon as paired tests tell them from the best one.
+"""Racing: many configurations at once, each dropped when a paired test shows that it is worse than the best one.
 
-Generations, as in iterated racing (López-Ibáñez et al. 2016): the survivors of a race meet new candidates drawn around
-them. In a race, mini-batches come in a few at a time; behind each of them Student's paired t over mini-batch means
-compares every candidate with the leader, with the level divided by the number of candidates.
+Generations, as in iterated racing (López-Ibáñez et al. 2016): the survivors of a race meet new candidates that are
+drawn around them. In a race the mini-batches are evaluated a few at a time. After each step Student's paired t over
+mini-batch means compares every candidate with the leader, at a level that is divided by the number of candidates.
 """
 
 from __future__ import annotations
@@ -14,54 +14,66 @@ from scipy import stats
 from bln_search.evaluation.tree.trie import Digits
 from bln_search.ranking.statistics.intervals import ALPHA
 from bln_search.search.layers.loss_source import Floats
-from bln_search.search.layers.objective import Judge
+from bln_search.search.layers.objective import BudgetedObjective
 
 _CANDIDATES = 48
 _SURVIVORS = 8
-_CHANGED = 0.3
-"""Chance of each choice to be drawn anew around a survivor."""
+_MUTATION_RATE = 0.3
+"""Probability that a choice of a survivor is drawn again for a new candidate."""
 
-_FIRST = 5
+_FIRST_TEST = 5
 """Mini-batches before the first test."""
 
-_STEPS = 6
+_TESTS = 6
 """Tests in a race."""
 
-
-def racing(judge: Judge, seed: int) -> None:
-    """Races until the budget is spent."""
-    draw = np.random.default_rng(seed)
-    uniform = np.array(list(judge.space.uniform().values()), np.uint8).reshape(-1, len(judge.space.radices))
-    survivors = race(judge, np.concatenate([uniform, _anywhere(judge, draw, _CANDIDATES)]), draw)
-    idle = 0
-    while idle < 50:
-        before = judge.spent
-        candidates = np.concatenate([survivors, _around(judge, draw, survivors)])
-        survivors = race(judge, candidates, draw)
-        idle = idle + 1 if judge.spent == before else 0
+_MAX_IDLE_RACES = 50
+"""Races in a row without a new configuration after which the search ends."""
 
 
-def race(judge: Judge, candidates: Digits, draw: np.random.Generator) -> Digits:
-    """The best of the candidates that are left behind the last mini-batch, a few of them."""
+def racing(objective: BudgetedObjective, seed: int) -> None:
+    """Run races until the budget is spent."""
+    rng = np.random.default_rng(seed)
+    space = objective.space
+    uniform = np.array(list(space.uniform().values()), np.uint8).reshape(-1, len(space.radices))
+    candidates = np.concatenate([uniform, _random_candidates(objective, rng, _CANDIDATES)])
+    survivors = race(objective, candidates, rng)
+    idle_races = 0
+    while idle_races < _MAX_IDLE_RACES:
+        spent_before = objective.spent
+        candidates = np.concatenate([survivors, _mutated_candidates(objective, rng, survivors)])
+        survivors = race(objective, candidates, rng)
+        idle_races = idle_races + 1 if objective.spent == spent_before else 0
+
+
+def race(objective: BudgetedObjective, candidates: Digits, rng: np.random.Generator) -> Digits:
+    """The best candidates that are left after the last mini-batch, at most _SURVIVORS, best first."""
     alive = np.unique(candidates, axis=0)
-    order = [judge.batches[place] for place in draw.permutation(len(judge.batches))]
-    for seen in _schedule(len(order)):
-        if len(alive) == 1 and seen < len(order):
+    order = [objective.batches[index] for index in rng.permutation(len(objective.batches))]
+    for count in _schedule(len(order)):
+        if len(alive) == 1 and count < len(order):
             continue
-        sums = judge.parts(alive, order[:seen]) / judge.figures.examples[order[:seen]]
-        alive = alive[_kept(sums)]
-    judge.settle(alive)
-    return alive[np.argsort(judge.losses(alive), kind="stable")[:_SURVIVORS]]
+        means = objective.partial_losses(alive, order[:count]) / objective.source.examples[order[:count]]
+        alive = alive[_not_worse(means)]
+    objective.commit(alive)
+    return alive[np.argsort(objective.losses(alive), kind="stable")[:_SURVIVORS]]
 
 
 def _schedule(batches: int) -> list[int]:
-    """How many mini-batches are in at each test."""
-    first = min(_FIRST, batches)
-    return sorted({*np.linspace(first, batches, _STEPS).astype(int).tolist(), batches})
+    """The number of evaluated mini-batches at each test."""
+    first = min(_FIRST_TEST, batches)
+    return sorted({*np.linspace(first, batches, _TESTS).astype(int).tolist(), batches})
 
 
-def _kept(means: Floats) -> NDArray[np.bool_]:
-    """Which candidates (rows of mini-batch means) are not told from the leader."""
+def _not_worse(means: Floats) -> NDArray[np.bool_]:
+    """Which candidates are not significantly worse than the leader.
+
+    Args:
+        means: Mean losses, (candidates, mini-batches).
+
+    Returns:
+        (candidates,).
+    """
     totals = means.sum(1)
     leader = int(np.argmin(totals))
     if not np.isfinite(totals[leader]):
@@ -74,21 +86,21 @@ def _kept(means: Floats) -> NDArray[np.bool_]:
     error = differences.std(1, ddof=1) / np.sqrt(count)
     with np.errstate(divide="ignore", invalid="ignore"):
         t = np.where(error > 0, differences.mean(1) / error, np.where(differences.mean(1) > 0, np.inf, 0.0))
-    bound = stats.t.isf(ALPHA / max(1, len(means) - 1), count - 1)
-    kept: NDArray[np.bool_] = finite & ~(t > bound)
-    return kept
+    critical_value = stats.t.isf(ALPHA / max(1, len(means) - 1), count - 1)
+    not_worse: NDArray[np.bool_] = finite & ~(t > critical_value)
+    return not_worse
 
 
-def _anywhere(judge: Judge, draw: np.random.Generator, count: int) -> Digits:
-    return np.stack([draw.integers(radix, size=count) for radix in judge.space.radices], axis=1).astype(np.uint8)
+def _random_candidates(objective: BudgetedObjective, rng: np.random.Generator, count: int) -> Digits:
+    return np.stack([rng.integers(radix, size=count) for radix in objective.space.radices], axis=1).astype(np.uint8)
 
 
-def _around(judge: Judge, draw: np.random.Generator, survivors: Digits) -> Digits:
-    """New candidates: survivors with some choices drawn anew, better ones more often."""
+def _mutated_candidates(objective: BudgetedObjective, rng: np.random.Generator, survivors: Digits) -> Digits:
+    """New candidates: survivors, better ones more often, with some choices drawn again, at least one."""
     weights = np.arange(len(survivors), 0, -1, dtype=float)
-    parents = draw.choice(len(survivors), size=_CANDIDATES, p=weights / weights.sum())
-    found = survivors[parents].copy()
-    changed = draw.random(found.shape) < _CHANGED
-    changed[np.arange(_CANDIDATES), draw.integers(found.shape[1], size=_CANDIDATES)] = True
-    found[changed] = _anywhere(judge, draw, _CANDIDATES)[changed]
-    return found
+    parents = rng.choice(len(survivors), size=_CANDIDATES, p=weights / weights.sum())
+    candidates = survivors[parents].copy()
+    mutated = rng.random(candidates.shape) < _MUTATION_RATE
+    mutated[np.arange(_CANDIDATES), rng.integers(candidates.shape[1], size=_CANDIDATES)] = True
+    candidates[mutated] = _random_candidates(objective, rng, _CANDIDATES)[mutated]
+    return candidates

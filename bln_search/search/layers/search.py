@@ -1,4 +1,4 @@
-"""One network's per-layer configurations searched, and what was chosen confirmed on examples that did not choose."""
+"""Search one network's per-layer configurations, and confirm the chosen ones on examples that did not choose them."""
 
 from __future__ import annotations
 
@@ -14,20 +14,28 @@ from bln_search.core.errors import DataError, ModelError
 from bln_search.core.layer_search_record import LayerSearchRecord, LayerSums
 from bln_search.core.records import Outcomes
 from bln_search.evaluation.batches import MiniBatch
-from bln_search.evaluation.tree.evaluators import Evaluator
-from bln_search.evaluation.tree.running_sums import Sums
+from bln_search.evaluation.tree.evaluator_protocol import Evaluator
+from bln_search.evaluation.tree.running_sums import LossSums
 from bln_search.evaluation.tree.trie import Digits
 from bln_search.search.layers.effects import flips, local_effects, marginal_effects
-from bln_search.search.layers.loss_source import NetworkFigures
-from bln_search.search.layers.objective import Judge
+from bln_search.search.layers.loss_source import NetworkLossSource
+from bln_search.search.layers.objective import BudgetedObjective
 from bln_search.search.layers.strategies import Options, search
 
-Kept = Callable[[Sums], None]
+OnProgress = Callable[[LossSums], None]
+"""Called with the sums of an enumeration after each group of mini-batches."""
 
 
 @dataclass(frozen=True)
-class Plan:
-    """kind: how. evaluations: at most so many each time something is chosen. keep: outcomes of so many best ones."""
+class LayerSearchPlan:
+    """How to search.
+
+    Attributes:
+        kind: The search.
+        evaluations: Budget of evaluations for each choice of a configuration: one for each fold, one for all examples.
+        keep: Number of best configurations whose per-example outcomes are stored.
+        options: Options of the search.
+    """
 
     kind: LayerSearch = LayerSearch.EXACT
     evaluations: int = 2_000
@@ -35,120 +43,133 @@ class Plan:
     options: Options = field(default_factory=Options)
 
 
-def fold_of(batches: int, folds: int) -> list[int]:
-    """For each mini-batch its fold, in turn. Raises DataError for fewer mini-batches than folds."""
+def assign_folds(batches: int, folds: int) -> list[int]:
+    """The fold of each mini-batch, in turn. Raises DataError if there are fewer mini-batches than folds."""
     if batches < folds:
-        ways = f"lower `folds` to {batches}, or make the mini-batches smaller"
+        remedy = f"lower `folds` to {batches}, or make the mini-batches smaller"
         if batches == 1:
-            ways = (
-                "make the mini-batches smaller; where one mini-batch is all there is, as of a whole graph, choose one "
+            remedy = (
+                "make the mini-batches smaller; if the data are one mini-batch, such as a whole graph, choose one "
                 "configuration for all layers with evaluate_configurations, which needs no folds"
             )
         raise DataError(
             f"{folds} folds of {batches} mini-batches: per-layer configurations need at least one mini-batch of the "
-            f"validation split in each fold; {ways}"
+            f"validation split in each fold; {remedy}"
         )
-    return [place % folds for place in range(batches)]
+    return [batch % folds for batch in range(batches)]
 
 
 def search_network(
     evaluator: Evaluator,
     folds: Sequence[int],
-    plan: Plan,
+    plan: LayerSearchPlan,
     *,
     test: Sequence[MiniBatch] | None = None,
-    sums: Sums | None = None,
-    keep: Kept | None = None,
+    resume_from: LossSums | None = None,
+    on_progress: OnProgress | None = None,
 ) -> LayerSearchRecord:
-    """Search, confirm, and keep what is best.
+    """Search a network, confirm the result by cross-validation over the folds, and record the best configurations.
 
-    evaluator: of the validation mini-batches, made with these folds. test: mini-batches on which what was chosen is
-    reported. sums, keep: where an interrupted enumeration goes on, and what it hands over meanwhile.
+    Args:
+        evaluator: Evaluates the validation mini-batches; it was made with the same folds.
+        folds: The fold of each mini-batch.
+        plan: How to search.
+        test: Mini-batches of the test split on which the chosen configurations are reported.
+        resume_from: The sums of an interrupted enumeration.
+        on_progress: Called with the sums of an enumeration.
 
-    Raises ModelError where no configuration has a finite loss, none is alike in all layers, or the walk does not agree
-    with plain forward passes.
+    Raises:
+        ModelError: No configuration has a finite loss, no uniform configuration is defined, or the evaluator does not
+            agree with plain forward passes.
     """
     space = evaluator.space
     uniform = np.array(list(space.uniform().values()), np.uint8).reshape(-1, len(space.choices))
     if not len(uniform):
         raise ModelError(
-            "no configuration that is alike in all layers has a value, so there is nothing to compare with"
+            "no uniform configuration (the same in all layers) is defined, so there is no baseline to compare with"
         )
     if plan.kind is LayerSearch.EXACT:
-        total = evaluator.enumerate(sums=sums, keep=keep)
-        found = total.of_all
-        chosen = [space.at(int(np.argmin(found.without(fold)))) for fold in range(len(total.examples))]
+        enumerated = evaluator.enumerate(sums=resume_from, keep=on_progress)
+        sums = enumerated.record
+        chosen = [space.digits_at(int(np.argmin(sums.without(fold)))) for fold in range(len(enumerated.examples))]
         evaluations = float(space.size)
     else:
         evaluator.check()
-        found, chosen, evaluations = _searched(evaluator, folds, plan)
-    if not np.isfinite(found.mean_loss).any():
+        sums, chosen, evaluations = _search_each_fold(evaluator, folds, plan)
+    if not np.isfinite(sums.mean_loss).any():
         raise ModelError("no per-layer configuration of this network has a finite loss")
-    kept = _best(evaluator, found, plan.keep)
+    kept = _best_configurations(evaluator, sums, plan.keep)
     best = tuple(int(digit) for digit in kept[0])
-    asked = np.concatenate([kept, uniform, np.array([best, *chosen], np.uint8)])
-    outcomes = dict(zip((row.tobytes() for row in asked), evaluator.outcomes(asked), strict=True))
-    fold_of_example = np.repeat(np.asarray(folds), evaluator.sizes)
+    needed = np.concatenate([kept, uniform, np.array([best, *chosen], np.uint8)])
+    outcomes = dict(zip((row.tobytes() for row in needed), evaluator.outcomes(needed), strict=True))
+    fold_of_example = np.repeat(np.asarray(folds), evaluator.examples_per_batch)
     uniform_outcomes = [outcomes[row.tobytes()] for row in uniform]
-    chosen_uniform = [_best_of(uniform, uniform_outcomes, fold_of_example != fold) for fold in range(len(chosen))]
-    best_uniform = _best_of(uniform, uniform_outcomes, np.ones(len(fold_of_example), bool))
-    effects, marginal = _effects(evaluator, found, best)
+    chosen_uniform = [_best_on(uniform, uniform_outcomes, fold_of_example != fold) for fold in range(len(chosen))]
+    best_uniform = _best_on(uniform, uniform_outcomes, np.ones(len(fold_of_example), bool))
+    effects, marginal = _effects(evaluator, sums, best)
     return LayerSearchRecord(
         space=space,
-        left_out=evaluator.left_out,
+        excluded=evaluator.excluded,
         evaluations=evaluations,
         best=best,
         uniform=best_uniform,
         chosen=tuple(chosen),
         chosen_uniform=tuple(chosen_uniform),
-        apparent=_apparent(chosen, outcomes, fold_of_example),
-        apparent_uniform=_apparent(chosen_uniform, outcomes, fold_of_example),
-        confirmed=_confirmed(chosen, outcomes, fold_of_example),
-        confirmed_uniform=_confirmed(chosen_uniform, outcomes, fold_of_example),
+        apparent=_apparent_loss(chosen, outcomes, fold_of_example),
+        apparent_uniform=_apparent_loss(chosen_uniform, outcomes, fold_of_example),
+        confirmed=_confirmed_outcomes(chosen, outcomes, fold_of_example),
+        confirmed_uniform=_confirmed_outcomes(chosen_uniform, outcomes, fold_of_example),
         effects=effects,
         marginal=marginal,
-        sums=found,
+        sums=sums,
         kept=kept,
         outcomes=tuple(outcomes[row.tobytes()] for row in kept),
-        test=None if test is None else _on_test(evaluator, test, [best, best_uniform]),
+        test=None if test is None else _test_figures(evaluator, test, [best, best_uniform]),
     )
 
 
-def _searched(evaluator: Evaluator, folds: Sequence[int], plan: Plan) -> tuple[LayerSums, list[tuple[int, ...]], float]:
-    """Without each fold in turn, then on all examples; what one search evaluated is there for the next."""
-    figures = NetworkFigures(evaluator)
+def _search_each_fold(
+    evaluator: Evaluator, folds: Sequence[int], plan: LayerSearchPlan
+) -> tuple[LayerSums, list[tuple[int, ...]], float]:
+    """Search without each fold in turn, then on all examples; later searches use the cached losses of earlier ones.
+
+    Returns:
+        The sums of the evaluated configurations, the choice without each fold, and the evaluations in all.
+    """
+    source = NetworkLossSource(evaluator)
     batches = range(len(folds))
     chosen = []
     for fold in sorted(set(folds)):
-        judge = Judge(figures, [batch for batch in batches if folds[batch] != fold], plan.evaluations)
-        search(plan.kind, judge, plan.options)
-        chosen.append(judge.best.digits)
-    judge = Judge(figures, list(batches), plan.evaluations)
-    search(plan.kind, judge, plan.options)
-    digits, losses, correct = figures.everything()
-    parts = [[batch for batch in batches if folds[batch] == fold] for fold in sorted(set(folds))]
+        training_batches = [batch for batch in batches if folds[batch] != fold]
+        objective = BudgetedObjective(source, training_batches, plan.evaluations)
+        search(plan.kind, objective, plan.options)
+        chosen.append(objective.best.digits)
+    objective = BudgetedObjective(source, list(batches), plan.evaluations)
+    search(plan.kind, objective, plan.options)
+    digits, losses, correct = source.complete_sums()
+    batches_of_fold = [[batch for batch in batches if folds[batch] == fold] for fold in sorted(set(folds))]
     sums = LayerSums(
         digits,
-        np.stack([losses[:, part].sum(1) for part in parts]),
-        np.stack([correct[:, part].sum(1) for part in parts]),
-        np.array([figures.examples[part].sum() for part in parts]),
+        np.stack([losses[:, indices].sum(1) for indices in batches_of_fold]),
+        np.stack([correct[:, indices].sum(1) for indices in batches_of_fold]),
+        np.array([source.examples[indices].sum() for indices in batches_of_fold]),
     )
-    return sums, chosen, figures.evaluations
+    return sums, chosen, source.evaluations
 
 
-def _best(evaluator: Evaluator, found: LayerSums, keep: int) -> Digits:
-    """The best configurations by mean loss, best first."""
-    means = found.mean_loss
+def _best_configurations(evaluator: Evaluator, sums: LayerSums, count: int) -> Digits:
+    """The configurations with the lowest mean losses, best first, (configurations, choices)."""
+    means = sums.mean_loss
     finite = int(np.isfinite(means).sum())
-    order = np.argsort(means, kind="stable")[: min(keep, finite)]
-    if found.digits is not None:
-        return found.digits[order]
-    return np.array([evaluator.space.at(int(place)) for place in order], np.uint8)
+    order = np.argsort(means, kind="stable")[: min(count, finite)]
+    if sums.digits is not None:
+        return sums.digits[order]
+    return np.array([evaluator.space.digits_at(int(index)) for index in order], np.uint8)
 
 
-def _best_of(digits: Digits, outcomes: Sequence[Outcomes], where: NDArray[np.bool_]) -> tuple[int, ...]:
-    """The configuration with the lowest mean loss over some of the examples."""
-    means = np.array([one.losses[where].mean(dtype=np.float64) for one in outcomes])
+def _best_on(digits: Digits, outcomes: Sequence[Outcomes], examples: NDArray[np.bool_]) -> tuple[int, ...]:
+    """The configuration with the lowest mean loss over these examples."""
+    means = np.array([outcome.losses[examples].mean(dtype=np.float64) for outcome in outcomes])
     return tuple(int(digit) for digit in digits[int(np.argmin(np.where(np.isnan(means), np.inf, means)))])
 
 
@@ -156,9 +177,10 @@ def _key(digits: Sequence[int]) -> bytes:
     return np.array(digits, np.uint8).tobytes()
 
 
-def _apparent(
+def _apparent_loss(
     chosen: Sequence[Sequence[int]], outcomes: dict[bytes, Outcomes], fold_of_example: NDArray[np.int64]
 ) -> float:
+    """Mean loss of each fold's choice on the other folds, which chose it; averaged over folds."""
     means = [
         outcomes[_key(digits)].losses[fold_of_example != fold].mean(dtype=np.float64)
         for fold, digits in enumerate(chosen)
@@ -166,45 +188,44 @@ def _apparent(
     return float(np.mean(means))
 
 
-def _confirmed(
+def _confirmed_outcomes(
     chosen: Sequence[Sequence[int]], outcomes: dict[bytes, Outcomes], fold_of_example: NDArray[np.int64]
 ) -> Outcomes:
+    """Every example under the configuration that was chosen without the example's fold."""
     first = outcomes[_key(chosen[0])]
     losses, correct = first.losses.copy(), first.correct.copy()
     for fold, digits in enumerate(chosen):
-        where = fold_of_example == fold
-        losses[where], correct[where] = (values[where] for values in _pair(outcomes[_key(digits)]))
+        inside = fold_of_example == fold
+        outcome = outcomes[_key(digits)]
+        losses[inside], correct[inside] = outcome.losses[inside], outcome.correct[inside]
     return Outcomes(losses, correct)
 
 
-def _pair(outcomes: Outcomes) -> tuple[NDArray[np.floating], NDArray[np.bool_]]:
-    return outcomes.losses, outcomes.correct
-
-
-def _effects(
-    evaluator: Evaluator, found: LayerSums, best: tuple[int, ...]
-) -> tuple[dict[tuple[str, str], float], bool]:
+def _effects(evaluator: Evaluator, sums: LayerSums, best: tuple[int, ...]) -> tuple[dict[tuple[str, str], float], bool]:
+    """The effect of each switch, and whether it is averaged over all configurations instead of local to the best."""
     space = evaluator.space
-    if found.digits is None:
-        return dict(marginal_effects(space, found.mean_loss)), True
-    asked = [best, *flips(space, best)]
-    losses, _ = evaluator.sums(np.array(asked, np.uint8), range(len(evaluator.batches)))
+    if sums.digits is None:
+        return dict(marginal_effects(space, sums.mean_loss)), True
+    around = [best, *flips(space, best)]
+    losses, _ = evaluator.sums(np.array(around, np.uint8), range(len(evaluator.batches)))
     means = losses.sum(1) / evaluator.examples
     return dict(local_effects(space, best, float(means[0]), [float(mean) for mean in means[1:]])), False
 
 
-def _on_test(
+def _test_figures(
     evaluator: Evaluator, test: Sequence[MiniBatch], chosen: Sequence[tuple[int, ...]]
 ) -> tuple[tuple[float, float], tuple[float, float]] | None:
-    """Loss and accuracy of both; warns where one has no value at the mini-batch size of these, and nothing is told."""
-    judge = evaluator.again(evaluator.network, test, evaluator.populations)
-    words = [evaluator.space.words(digits) for digits in chosen]
+    """Loss and accuracy of two configurations; None with a warning if one is undefined at this mini-batch size."""
+    test_evaluator = evaluator.with_network(evaluator.network, test, evaluator.populations)
+    configurations = [evaluator.space.configuration(digits) for digits in chosen]
     try:
-        digits = [judge.space.digits(one) for one in words]
+        digits = [test_evaluator.space.digits(configuration) for configuration in configurations]
     except ValueError as error:
         size = len(test[0][0])
         warnings.warn(f"no figures on test, where mini-batches have {size} examples: {error}", stacklevel=2)
         return None
-    there = judge.outcomes(digits)
-    first, second = ((float(one.losses.mean(dtype=np.float64)), float(one.correct.mean())) for one in there)
+    first, second = (
+        (float(outcome.losses.mean(dtype=np.float64)), float(outcome.correct.mean()))
+        for outcome in test_evaluator.outcomes(digits)
+    )
     return first, second

@@ -1,4 +1,4 @@
-"""Searches for spaces that are too large to enumerate. Each spends a judge's evaluations; the best is the judge's."""
+"""Searches for spaces that are too large to enumerate. Each spends the evaluations of a BudgetedObjective."""
 
 from __future__ import annotations
 
@@ -9,98 +9,106 @@ import numpy as np
 
 from bln_search.core.enums import LayerSearch
 from bln_search.evaluation.tree.trie import Digits
-from bln_search.search.layers.objective import BudgetSpentError, Judge
+from bln_search.search.layers.objective import BudgetedObjective, BudgetSpentError
 from bln_search.search.layers.racing import racing
 from bln_search.search.layers.tpe import tpe
 
-_TOGETHER = 64
-"""Random configurations that are asked for at once."""
+_RANDOM_BATCH = 64
+"""Random configurations that are evaluated together."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """width: beginnings that go on in a beam. restarts: uniform configurations a coordinate search starts from."""
+    """Options of the searches.
+
+    Attributes:
+        width: Prefixes that a beam search keeps.
+        restarts: Configurations from which a coordinate search starts.
+        seed: Seed of the random numbers.
+    """
 
     width: int = 8
     restarts: int = 4
     seed: int = 0
 
 
-def search(kind: LayerSearch, judge: Judge, options: Options | None = None) -> None:
-    """Spend what the judge has left, or less where the search ends by itself. Uniform configurations come first."""
-    chosen = options or Options()
+def search(kind: LayerSearch, objective: BudgetedObjective, options: Options | None = None) -> None:
+    """Evaluate the uniform configurations, then search until the budget is spent or the search ends by itself."""
+    options = options or Options()
     try:
-        uniform = judge.space.uniform().values()
+        uniform = objective.space.uniform().values()
         if uniform:
-            judge.losses(np.array(list(uniform), np.uint8))
-        _SEARCHES[kind](judge, chosen)
+            objective.losses(np.array(list(uniform), np.uint8))
+        _SEARCHES[kind](objective, options)
     except BudgetSpentError:
         return
 
 
-def beam(judge: Judge, options: Options) -> None:
-    """Choice by choice: every option behind each of the best beginnings, the rest as in the best uniform configuration.
+def beam(objective: BudgetedObjective, options: Options) -> None:
+    """Beam search, choice by choice: extend each of the best prefixes with every option.
 
-    Passes over the choices are repeated, the rest then as in the best of the last one, until a pass finds nothing
-    better.
+    The later choices are those of the best uniform configuration, in later passes those of the best configuration of
+    the last pass. The search ends after a pass without an improvement.
     """
-    rest = judge.best.digits
+    rest = objective.best.digits
     while True:
-        before = judge.best.loss
-        beginnings: list[tuple[int, ...]] = [()]
-        for place, radix in enumerate(judge.space.radices):
-            longer = [(*beginning, digit) for beginning in beginnings for digit in range(radix)]
-            losses = judge.losses(np.array([(*one, *rest[place + 1 :]) for one in longer], np.uint8))
-            beginnings = [longer[at] for at in np.argsort(losses, kind="stable")[: options.width]]
-        if not judge.best.loss < before:
+        best_before = objective.best.loss
+        prefixes: list[tuple[int, ...]] = [()]
+        for index, radix in enumerate(objective.space.radices):
+            extended = [(*prefix, digit) for prefix in prefixes for digit in range(radix)]
+            losses = objective.losses(np.array([(*prefix, *rest[index + 1 :]) for prefix in extended], np.uint8))
+            prefixes = [extended[position] for position in np.argsort(losses, kind="stable")[: options.width]]
+        if not objective.best.loss < best_before:
             return
-        rest = judge.best.digits
+        rest = objective.best.digits
 
 
-def coordinate(judge: Judge, options: Options) -> None:
-    """One choice after the other, all its options with the others as they are, until a round changes nothing.
+def coordinate(objective: BudgetedObjective, options: Options) -> None:
+    """Coordinate descent: optimize one choice after the other with the others fixed, until a round changes none.
 
-    It starts from the best uniform configurations, then from random ones, as often as `restarts` says.
+    It starts from the best uniform configurations, then from random ones, `options.restarts` times in all.
     """
-    uniform = np.array(list(judge.space.uniform().values()), np.uint8).reshape(-1, len(judge.space.radices))
-    order = np.argsort(judge.losses(uniform), kind="stable") if len(uniform) else np.array([], np.int64)
-    starts = [tuple(int(digit) for digit in uniform[place]) for place in order[: options.restarts]]
-    draw = np.random.default_rng(options.seed)
+    space = objective.space
+    uniform = np.array(list(space.uniform().values()), np.uint8).reshape(-1, len(space.radices))
+    order = np.argsort(objective.losses(uniform), kind="stable") if len(uniform) else np.array([], np.int64)
+    starts = [tuple(int(digit) for digit in uniform[position]) for position in order[: options.restarts]]
+    rng = np.random.default_rng(options.seed)
     while len(starts) < options.restarts:
-        starts.append(tuple(int(draw.integers(radix)) for radix in judge.space.radices))
+        starts.append(tuple(int(rng.integers(radix)) for radix in space.radices))
     for start in starts:
-        _descend(judge, start)
+        _descend(objective, start)
 
 
-def _descend(judge: Judge, start: tuple[int, ...]) -> None:
-    present, unchanged, place = list(start), 0, 0
+def _descend(objective: BudgetedObjective, start: tuple[int, ...]) -> None:
+    present, unchanged, index = list(start), 0, 0
     choices = len(present)
     while unchanged < choices:
-        tried = np.array([present] * judge.space.radices[place], np.uint8)
-        tried[:, place] = np.arange(judge.space.radices[place])
-        best = int(np.argmin(judge.losses(tried)))
-        unchanged = unchanged + 1 if best == present[place] else 1
-        present[place] = best
-        place = (place + 1) % choices
+        radix = objective.space.radices[index]
+        candidates = np.array([present] * radix, np.uint8)
+        candidates[:, index] = np.arange(radix)
+        best = int(np.argmin(objective.losses(candidates)))
+        unchanged = unchanged + 1 if best == present[index] else 1
+        present[index] = best
+        index = (index + 1) % choices
 
 
-def random(judge: Judge, options: Options) -> None:
-    """Evenly drawn."""
-    draw = np.random.default_rng(options.seed)
-    size, asked = judge.space.size, 0
-    while asked < 20 * size:
-        asked += _TOGETHER
-        judge.losses(_drawn(judge, draw, _TOGETHER))
+def random(objective: BudgetedObjective, options: Options) -> None:
+    """Random search: configurations drawn uniformly."""
+    rng = np.random.default_rng(options.seed)
+    size, drawn = objective.space.size, 0
+    while drawn < 20 * size:
+        drawn += _RANDOM_BATCH
+        objective.losses(_random_configurations(objective, rng, _RANDOM_BATCH))
 
 
-def _drawn(judge: Judge, draw: np.random.Generator, count: int) -> Digits:
-    return np.stack([draw.integers(radix, size=count) for radix in judge.space.radices], axis=1).astype(np.uint8)
+def _random_configurations(objective: BudgetedObjective, rng: np.random.Generator, count: int) -> Digits:
+    return np.stack([rng.integers(radix, size=count) for radix in objective.space.radices], axis=1).astype(np.uint8)
 
 
-_SEARCHES: Mapping[LayerSearch, Callable[[Judge, Options], None]] = {
+_SEARCHES: Mapping[LayerSearch, Callable[[BudgetedObjective, Options], None]] = {
     LayerSearch.BEAM: beam,
     LayerSearch.COORDINATE: coordinate,
-    LayerSearch.TPE: lambda judge, options: tpe(judge, options.seed),
-    LayerSearch.RACING: lambda judge, options: racing(judge, options.seed),
+    LayerSearch.TPE: lambda objective, options: tpe(objective, options.seed),
+    LayerSearch.RACING: lambda objective, options: racing(objective, options.seed),
     LayerSearch.RANDOM: random,
 }

@@ -6,30 +6,35 @@ import numpy as np
 import optuna
 from optuna.distributions import CategoricalDistribution
 
-from bln_search.search.layers.objective import Judge
+from bln_search.search.layers.objective import BudgetedObjective
 
-_TOGETHER = 8
-"""Configurations asked for at once; those that wait count as bad ones meanwhile (constant liar)."""
+_BATCH = 8
+"""Configurations that are evaluated together; until then the sampler counts them as bad ones (constant liar)."""
+
+_INFINITE_LOSS = 1e300
+"""Stands for an infinite loss, which Optuna rejects."""
 
 
-def tpe(judge: Judge, seed: int) -> None:
-    """Suggest configurations until the budget is spent; what the judge knows already comes first."""
+def tpe(objective: BudgetedObjective, seed: int) -> None:
+    """Suggest configurations until the budget is spent; the uniform configurations are the first observations."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=0, constant_liar=True)
     study = optuna.create_study(sampler=sampler)
-    space = {
-        str(place): CategoricalDistribution(tuple(range(radix))) for place, radix in enumerate(judge.space.radices)
+    distributions = {
+        str(index): CategoricalDistribution(tuple(range(radix))) for index, radix in enumerate(objective.space.radices)
     }
-    for uniform in judge.space.uniform().values():
-        known = float(judge.losses([uniform])[0])
-        parameters = {str(place): digit for place, digit in enumerate(uniform)}
-        value = known if np.isfinite(known) else 1e300
-        study.add_trial(optuna.trial.create_trial(params=parameters, distributions=dict(space), value=value))
-    asked, unchanged = judge.spent, 0
-    while unchanged < 50 * _TOGETHER:
-        trials = [study.ask(dict(space)) for _ in range(_TOGETHER)]
-        digits = np.array([[trial.params[str(place)] for place in range(len(space))] for trial in trials], np.uint8)
-        for trial, loss in zip(trials, judge.losses(digits), strict=True):
-            study.tell(trial, float(loss) if np.isfinite(loss) else 1e300)
-        unchanged = unchanged + _TOGETHER if judge.spent == asked else 0
-        asked = judge.spent
+    for uniform in objective.space.uniform().values():
+        loss = float(objective.losses([uniform])[0])
+        parameters = {str(index): digit for index, digit in enumerate(uniform)}
+        value = loss if np.isfinite(loss) else _INFINITE_LOSS
+        study.add_trial(optuna.trial.create_trial(params=parameters, distributions=dict(distributions), value=value))
+    spent, unchanged = objective.spent, 0
+    while unchanged < 50 * _BATCH:
+        trials = [study.ask(dict(distributions)) for _ in range(_BATCH)]
+        digits = np.array(
+            [[trial.params[str(index)] for index in range(len(distributions))] for trial in trials], np.uint8
+        )
+        for trial, loss in zip(trials, objective.losses(digits), strict=True):
+            study.tell(trial, float(loss) if np.isfinite(loss) else _INFINITE_LOSS)
+        unchanged = unchanged + _BATCH if objective.spent == spent else 0
+        spent = objective.spent

@@ -1,111 +1,119 @@
-"""The network of a trial, searched layer by layer from its checkpoint; whole, or for a while."""
+"""Search the per-layer configurations of a trial's network from its checkpoint, completely or for a limited time."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from torch import nn
 
-from bln_search.core.enums import LayerSearch, PopulationEstimate, Split
+from bln_search.core.enums import LayerSearch, Split
 from bln_search.core.errors import ModelError
 from bln_search.core.layer_search_record import LayerSearchRecord
 from bln_search.core.records import CheckpointRecord
 from bln_search.data.prepared import PreparedData
 from bln_search.evaluation.batches import MiniBatch, mini_batches
 from bln_search.evaluation.memory import MEMORY_LIMIT
-from bln_search.evaluation.tree.options import Asked
-from bln_search.evaluation.tree.running_sums import Sums
-from bln_search.evaluation.tree.segments import staged
-from bln_search.evaluation.tree.space import largest_size
-from bln_search.evaluation.tree.tree_evaluator import MOST_CONFIGURATIONS, TreeEvaluator
-from bln_search.execution.environment import Place
-from bln_search.execution.loaded_network import restored
-from bln_search.norms.network_layers import evaluation_mode, find_norms, network_populations
-from bln_search.search.layers.search import Plan, fold_of, search_network
+from bln_search.evaluation.tree.running_sums import LossSums
+from bln_search.evaluation.tree.segments import split_at_norms
+from bln_search.evaluation.tree.space import TreeOptions, max_space_size
+from bln_search.evaluation.tree.tree_evaluator import MAX_CONFIGURATIONS, TreeEvaluator
+from bln_search.execution.environment import ExecutionEnvironment
+from bln_search.execution.loaded_network import load_trained_network
+from bln_search.norms.network_layers import evaluation_mode
+from bln_search.search.layers.search import LayerSearchPlan, OnProgress, assign_folds, search_network
 from bln_search.search.layers.strategies import Options
 from bln_search.specs.layer_search import LayersSpec
 from bln_search.specs.trial import TrialSpec
 
 
-class _OverError(Exception):
+class _SliceExpired(Exception):  # noqa: N818 - a signal, not an error
     """The time of a slice is over."""
 
 
 def search_trial(
     trial: TrialSpec,
     checkpoint: CheckpointRecord,
-    place: Place,
-    asked: LayersSpec,
+    environment: ExecutionEnvironment,
+    layers: LayersSpec,
     *,
-    sums: Sums | None = None,
-    keep: Callable[[Sums], None] | None = None,
+    resume_from: LossSums | None = None,
+    on_progress: OnProgress | None = None,
 ) -> LayerSearchRecord:
-    """Search the trial's network on its validation split, in mini-batches of the training size; report on test.
+    """Search the trial's network on its validation split and report the result on the test split.
 
-    sums, keep: where an interrupted enumeration goes on, and who is given what is added up behind each group of
-    mini-batches. Raises DataError and ModelError.
+    Mini-batches have the training size.
+
+    Args:
+        trial: The trial.
+        checkpoint: Its trained network.
+        environment: Folders, checkpoint store, device and threads.
+        layers: How to search.
+        resume_from: The sums of an interrupted enumeration.
+        on_progress: Called with the sums of an enumeration.
+
+    Raises:
+        DataError: The checkpoint or the data set is missing or damaged, or there are fewer mini-batches than folds.
+        ModelError: No configuration has a finite loss, or the network cannot be evaluated layer by layer.
     """
-    with restored(trial, checkpoint, place) as found:
-        size, evaluation = trial.training.batch_size, trial.evaluation
-        batches = _batches(found.data, Split.VALIDATION, size)
-        folds = fold_of(len(batches), asked.folds)
-        populations = network_populations(
-            find_norms(found.network), found.gathered, evaluation.correction, per_slot=evaluation.per_slot
+    with load_trained_network(trial, checkpoint, environment) as loaded:
+        batch_size = trial.training.batch_size
+        batches = _batches(loaded.data, Split.VALIDATION, batch_size)
+        folds = assign_folds(len(batches), layers.folds)
+        options = TreeOptions(
+            estimate=layers.estimate or trial.estimates[0],
+            scope=layers.scope,
+            groups=layers.groups or {},
+            memory_limit=MEMORY_LIMIT,
         )
-        question = Asked(
-            estimate=estimate_of(trial, asked), scope=asked.scope, groups=asked.groups or {}, memory_limit=MEMORY_LIMIT
-        )
+        strategy = Options(layers.width, layers.restarts, trial.seed)
         return search_network(
-            TreeEvaluator(found.network, batches, populations, question, folds=folds),
+            TreeEvaluator(loaded.network, batches, loaded.populations, options, folds=folds),
             folds,
-            Plan(asked.search, asked.evaluations, asked.keep, Options(asked.width, asked.restarts, trial.seed)),
-            test=_batches(found.data, Split.TEST, size) if Split.TEST in found.data.splits else None,
-            sums=sums,
-            keep=keep if asked.search is LayerSearch.EXACT else None,
+            LayerSearchPlan(layers.search, layers.evaluations, layers.keep, strategy),
+            test=_batches(loaded.data, Split.TEST, batch_size) if Split.TEST in loaded.data.splits else None,
+            resume_from=resume_from,
+            on_progress=on_progress if layers.search is LayerSearch.EXACT else None,
         )
 
 
-def check_layers(network: nn.Module, asked: LayersSpec) -> None:
-    """Raise ModelError unless the network can be cut at its layers, has those that are named, and not too many."""
+def check_layers(network: nn.Module, layers: LayersSpec) -> None:
+    """Raise ModelError unless the network can be split at its layers, has the named layers, and few enough of them."""
     with evaluation_mode(network):
-        cut = staged(network)
-    size = largest_size(cut, asked.scope, asked.groups)
-    if asked.search is LayerSearch.EXACT and size > MOST_CONFIGURATIONS:
+        split_network = split_at_norms(network)
+    size = max_space_size(split_network, layers.scope, layers.groups)
+    if layers.search is LayerSearch.EXACT and size > MAX_CONFIGURATIONS:
         raise ModelError(
-            f"layers: {len(cut.names)} normalization layers have {size:,} per-layer configurations, more than the "
-            f"{MOST_CONFIGURATIONS:,} that are enumerated: set `search` to beam, coordinate, tpe or racing, or tie "
-            "layers together in groups"
+            f"layers: {len(split_network.names)} normalization layers have {size:,} per-layer configurations, more "
+            f"than the {MAX_CONFIGURATIONS:,} that can be enumerated: set `search` to beam, coordinate, tpe or "
+            "racing, or tie layers together in groups"
         )
 
 
 def search_slice(
     trial: TrialSpec,
     checkpoint: CheckpointRecord,
-    place: Place,
-    asked: LayersSpec,
-    sums: Sums | None,
+    environment: ExecutionEnvironment,
+    layers: LayersSpec,
+    resume_from: LossSums | None,
     seconds: float,
-) -> LayerSearchRecord | Sums:
-    """As `search_trial`; but an enumeration that takes longer than so many seconds hands back what it added up."""
-    ends = time.monotonic() + seconds
-    held: list[Sums] = []
+) -> LayerSearchRecord | LossSums:
+    """Run `search_trial`; an enumeration that takes longer than `seconds` returns its sums so far."""
+    deadline = time.monotonic() + seconds
+    last_sums: list[LossSums] = []
 
-    def keep(so_far: Sums) -> None:
-        if so_far.done < so_far.total and time.monotonic() >= ends:
-            held.append(so_far)
-            raise _OverError
+    def stop_at_deadline(sums: LossSums) -> None:
+        if sums.done < sums.total and time.monotonic() >= deadline:
+            last_sums.append(sums)
+            raise _SliceExpired
 
     try:
-        return search_trial(trial, checkpoint, place, asked, sums=sums, keep=keep)
-    except _OverError:
-        return held[-1]
+        return search_trial(
+            trial, checkpoint, environment, layers, resume_from=resume_from, on_progress=stop_at_deadline
+        )
+    except _SliceExpired:
+        return last_sums[-1]
 
 
-def estimate_of(trial: TrialSpec, asked: LayersSpec) -> PopulationEstimate:
-    """Where population values come from."""
-    return asked.estimate or trial.estimates[0]
-
-
-def _batches(data: PreparedData, split: Split, size: int) -> Sequence[MiniBatch]:
-    return list(mini_batches(*data.splits[split], size))
+def _batches(data: PreparedData, split: Split, batch_size: int) -> Sequence[MiniBatch]:
+    return list(mini_batches(*data.splits[split], batch_size))

@@ -1,1 +1,1 @@
-"""Points of a study's space suggested by Optuna."""
+"""Optuna samples points of a study's space and prunes trials."""

@@ -1,4 +1,4 @@
-"""A space in Optuna's words: its distributions, and points there and back."""
+"""Convert a space to Optuna distributions, and points to Optuna parameters and back."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from bln_search.specs.space import (
 
 
 def distributions_of(space: Space) -> dict[str, BaseDistribution]:
-    """By the name of the parameter; a schedule has one for each of its numbers."""
+    """Distributions by parameter name; a schedule has a parameter for each of its free numbers."""
     return dict(_distributions(space))
 
 
 def point_of(space: Space, parameters: Mapping[str, Any]) -> Point:
-    """The point of the space that Optuna's parameters stand for."""
+    """The point of the space for Optuna's parameters."""
     point: Point = {}
     for key, dimension in space.items():
         if isinstance(dimension, ScheduleDimension) and dimension.values is None:
             numbers = [parameters[_coordinate(key, name)] for name in dimension.coordinates]
             point[key] = dimension.schedule(numbers)
-        elif _by_text(dimension):
+        elif _is_json(dimension):
             point[key] = json.loads(parameters[key])
         else:
             point[key] = parameters[key]
@@ -43,7 +43,7 @@ def point_of(space: Space, parameters: Mapping[str, Any]) -> Point:
 
 
 def parameters_of(space: Space, point: Mapping[str, Any]) -> dict[str, Any]:
-    """Optuna's parameters of a point, as `point_of` takes them."""
+    """Optuna's parameters for a point: the inverse of `point_of`."""
     parameters: dict[str, Any] = {}
     for key, dimension in space.items():
         value = point[key]
@@ -52,7 +52,7 @@ def parameters_of(space: Space, point: Mapping[str, Any]) -> dict[str, Any]:
             names = [_coordinate(key, name) for name in dimension.coordinates]
             parameters.update(zip(names, numbers, strict=True))
         else:
-            parameters[key] = _text(value) if _by_text(dimension) else value
+            parameters[key] = _to_json(value) if _is_json(dimension) else value
     return parameters
 
 
@@ -68,12 +68,12 @@ def _distributions(space: Space) -> Iterator[tuple[str, BaseDistribution]]:
             for name in dimension.coordinates:
                 yield _coordinate(key, name), FloatDistribution(dimension.low, dimension.high)
         else:
-            values = dimension.ends
-            yield key, CategoricalDistribution([_text(one) if _by_text(dimension) else one for one in values])
+            values = dimension.bounds
+            yield key, CategoricalDistribution([_to_json(value) if _is_json(dimension) else value for value in values])
 
 
-def _by_text(dimension: object) -> bool:
-    """Optuna's choices are plain values; others are written as JSON."""
+def _is_json(dimension: object) -> bool:
+    """Are the choices passed as JSON? Optuna takes only plain values."""
     if isinstance(dimension, ScheduleDimension):
         return dimension.values is not None
     return isinstance(dimension, ChoiceDimension) and not all(
@@ -81,7 +81,7 @@ def _by_text(dimension: object) -> bool:
     )
 
 
-def _text(value: Any) -> str:
+def _to_json(value: Any) -> str:
     return json.dumps(value, sort_keys=True)
 
 

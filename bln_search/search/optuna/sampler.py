@@ -1,7 +1,7 @@
-"""Points of a space suggested by Optuna, one arm after another, and what became of them told back.
+"""An Optuna study for each arm: it samples points of the space, prunes trials, and receives their results.
 
-Optuna keeps its own records, for its samplers, its pruners and for `optuna-dashboard`. The ledger is the truth: records
-that are lost are written anew from it, and a trial that Optuna left running is brought to where the ledger says it is.
+Optuna stores its own records, for its samplers, its pruners and `optuna-dashboard`. The ledger is authoritative: lost
+records are written again from it, and a trial that Optuna still counts as running takes its state from the ledger.
 """
 
 from __future__ import annotations
@@ -26,159 +26,170 @@ from bln_search.search.optuna.samplers import make_pruner, make_sampler
 from bln_search.specs.search import Objective, Pruner, SearchSpec
 from bln_search.specs.space import Point, Space
 
-_CELL = "cell"
-"""Attribute of an Optuna trial: the key of its first trial in the ledger."""
+TRIAL_KEY_ATTR = "cell"
+"""User attribute of an Optuna trial: the key of its first trial in the ledger. Stored in Optuna's records."""
 
 
 class PointRecord(Protocol):
-    """A trial of a point as the ledger has it."""
+    """A trial of a point in the ledger."""
 
     @property
     def key(self) -> str:
-        """Its key in the ledger."""
+        """The key of the trial."""
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The point."""
+        """The point of the space."""
 
     @property
     def state(self) -> states.TrialState:
-        """Where it stands."""
+        """The state of the trial."""
 
     @property
     def losses(self) -> dict[int, float]:
-        """Validation losses by epoch."""
+        """Validation loss (nats) by epoch."""
 
     def measure(self, objective: Objective) -> float | None:
-        """The figure of a finished trial."""
+        """The value of an objective for a finished trial; None if it was not measured."""
 
 
-class Suggester:
-    """Suggests points of one arm of one study.
+class OptunaSampler:
+    """Samples points of the space for one arm of one study.
 
-    storage: URL of Optuna's records. name: of its study there. epochs: of a whole training, for hyperband.
+    Args:
+        spec: Sampler, pruner, objectives and budget.
+        space: The space.
+        storage: Database URL of Optuna's records.
+        name: Name of the Optuna study.
+        epochs: Epochs of a complete training, for hyperband.
+
+    Raises:
+        LedgerError: Optuna's records cannot be used.
     """
 
     def __init__(self, spec: SearchSpec, space: Space, *, storage: str, name: str, epochs: int) -> None:
         self.spec, self.space, self.url = spec, space, storage
         self.distributions = distributions_of(space)
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        with self._plain_errors(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Optuna calls some of its parts experimental
-            self.records = records = RDBStorage(storage, engine_kwargs=_engine_options(storage))
+        with self._translate_errors(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Optuna warns that some of its features are experimental
+            self.storage = rdb_storage = RDBStorage(storage, engine_kwargs=_engine_options(storage))
             if storage.startswith("sqlite"):
-                event.listen(records.engine, "connect", _write_ahead)
-                records.engine.dispose()
+                event.listen(rdb_storage.engine, "connect", _use_write_ahead_log)
+                rdb_storage.engine.dispose()
             self.study = optuna.create_study(
-                storage=records,
+                storage=rdb_storage,
                 study_name=name,
                 directions=["minimize"] * len(spec.objectives),
                 pruner=make_pruner(spec, epochs),
                 load_if_exists=True,
             )
             self.study.set_metric_names([objective.value for objective in spec.objectives])
-        self._renew_sampler()
+        self._reseed_sampler()
         self.live: dict[str, Trial] = {}
 
     def close(self) -> None:
-        """Give the connections back."""
-        self.records.remove_session()
-        self.records.engine.dispose()
+        """Close the database connections."""
+        self.storage.remove_session()
+        self.storage.engine.dispose()
 
     def ask(self, point: Point | None = None) -> Trial:
-        """Optuna's next trial, or one at `point`; the method `point` says where, and `bind` or `drop` follows."""
-        with self._plain_errors(), warnings.catch_warnings():
+        """Ask Optuna for its next trial, or for one at `point`; the caller must then call `register` or `reject`."""
+        with self._translate_errors(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             if point is not None:
                 self.study.enqueue_trial(parameters_of(self.space, point))
             return self.study.ask(self.distributions)
 
     def random_point(self) -> Point:
-        """A point of the space drawn evenly, whatever the sampler makes of it; another one after every `drop`."""
-        sampler = RandomSampler((self.spec.seed + self._known) % 2**31)
+        """A point drawn uniformly from the space, independent of the sampler; another one after every `reject`."""
+        sampler = RandomSampler((self.spec.seed + self._trial_count) % 2**31)
         return self.point(optuna.create_study(sampler=sampler).ask(self.distributions))
 
     @property
-    def _known(self) -> int:
-        with self._plain_errors():
+    def _trial_count(self) -> int:
+        with self._translate_errors():
             return len(self.study.get_trials(deepcopy=False))
 
-    def _renew_sampler(self) -> None:
-        """A sampler that goes on differently from how one began that knew less."""
+    def _reseed_sampler(self) -> None:
+        """Seed a new sampler by the number of trials, so that it does not repeat its former points."""
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Optuna calls some of its samplers experimental
-            self.study.sampler = make_sampler(self.spec, self._known)
+            warnings.simplefilter("ignore")  # Optuna warns that some of its samplers are experimental
+            self.study.sampler = make_sampler(self.spec, self._trial_count)
 
-    def bind(self, trial: Trial, key: str) -> None:
-        """The suggested point stands in the ledger, its first trial under `key`."""
+    def register(self, trial: Trial, key: str) -> None:
+        """Register a sampled point that is in the ledger; `key`: the key of its first trial."""
         self.live[key] = trial
-        with self._plain_errors():
-            trial.set_user_attr(_CELL, key)
+        with self._translate_errors():
+            trial.set_user_attr(TRIAL_KEY_ATTR, key)
 
-    def drop(self, trial: Trial, reason: str) -> None:
-        """The suggested point is not tried."""
-        with self._plain_errors():
+    def reject(self, trial: Trial, reason: str) -> None:
+        """Reject a sampled point: it will not be trained."""
+        with self._translate_errors():
             trial.set_user_attr("reason", reason)
             self.study.tell(trial, state=TrialState.FAIL)
 
     def should_stop(self, key: str, epoch: int, loss: float) -> bool:
-        """After an epoch of the trial `key`: does the pruner stop it?"""
+        """Report the loss of the trial `key` after an epoch; returns whether the pruner stops it."""
         trial = self.live.get(key)
         if self.spec.pruner is Pruner.NONE or trial is None:
             return False
-        with self._plain_errors(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a trial that is tried again reports its epochs again
+        with self._translate_errors(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a retried trial reports its epochs again
             trial.report(loss, epoch)
             return epoch >= self.spec.min_epochs and trial.should_prune()
 
-    def settle(self, records: Sequence[PointRecord]) -> None:
-        """Tell Optuna what became of a point; nothing while one of its trials is still to come."""
+    def tell(self, records: Sequence[PointRecord]) -> None:
+        """Tell Optuna the result of a point; do nothing while one of its trials is open."""
         outcome = self._outcome(records)
         if outcome is None:
             return
         state, values, reason = outcome
-        with self._plain_errors():
+        with self._translate_errors():
             trial = self.live.pop(records[0].key, None)
             if trial is None:
-                self._add(records, state, values, reason)
+                self._add_finished(records, state, values, reason)
                 return
             if reason:
                 trial.set_user_attr("reason", reason)
             self.study.tell(trial, values, state)
 
-    def restore(self, points: Sequence[Sequence[PointRecord]]) -> None:
-        """Bring Optuna's records to what the ledger says of every point.
+    def synchronize(self, points: Sequence[Sequence[PointRecord]]) -> None:
+        """Update Optuna's records from the points of the ledger.
 
-        What Optuna left running without a place in the ledger has failed. A point Optuna does not know is added.
+        A running trial of Optuna without a point in the ledger becomes failed. A point that Optuna lacks is added.
         """
-        with self._plain_errors():
-            known = {trial.user_attrs.get(_CELL): trial for trial in self.study.get_trials(deepcopy=False)}
-            cells = {records[0].key for records in points}
+        with self._translate_errors():
+            trial_by_key = {
+                trial.user_attrs.get(TRIAL_KEY_ATTR): trial for trial in self.study.get_trials(deepcopy=False)
+            }
+            ledger_keys = {records[0].key for records in points}
             for trial in self.study.get_trials(deepcopy=False):
-                lost = trial.state is TrialState.RUNNING and trial.user_attrs.get(_CELL) not in cells
-                if lost:
+                key = trial.user_attrs.get(TRIAL_KEY_ATTR)
+                if trial.state is TrialState.RUNNING and key not in ledger_keys:
                     self.study.tell(trial.number, state=TrialState.FAIL)
         for records in points:
-            found = known.get(records[0].key)
-            if found is not None and found.state is TrialState.RUNNING:
-                self.live[records[0].key] = Trial(self.study, found._trial_id)  # there is no public way back to one
-                self.settle(records)
-            elif found is None or found.state is TrialState.FAIL:
-                self._settle_unknown(records, again=found is not None)
-        self._renew_sampler()
+            frozen = trial_by_key.get(records[0].key)
+            if frozen is not None and frozen.state is TrialState.RUNNING:
+                self.live[records[0].key] = Trial(self.study, frozen._trial_id)  # Optuna has no public API for this
+                self.tell(records)
+            elif frozen is None or frozen.state is TrialState.FAIL:
+                self._add_point(records, failed_before=frozen is not None)
+        self._reseed_sampler()
 
-    def _settle_unknown(self, records: Sequence[PointRecord], *, again: bool) -> None:
+    def _add_point(self, records: Sequence[PointRecord], *, failed_before: bool) -> None:
+        """Add a point of the ledger: open, or with its result."""
         outcome = self._outcome(records)
         if outcome is None:
-            self.bind(self.ask(records[0].parameters), records[0].key)
-        elif not (again and outcome[0] is TrialState.FAIL):
-            with self._plain_errors():
-                self._add(records, *outcome)
+            self.register(self.ask(records[0].parameters), records[0].key)
+        elif not (failed_before and outcome[0] is TrialState.FAIL):
+            with self._translate_errors():
+                self._add_finished(records, *outcome)
 
-    def _add(
+    def _add_finished(
         self, records: Sequence[PointRecord], state: TrialState, values: list[float] | None, reason: str | None
     ) -> None:
-        """A point that Optuna has no open trial for, as it ended."""
+        """Add an Optuna trial with the result of a point."""
         first = records[0]
         params = parameters_of(self.space, first.parameters)
         frozen: FrozenTrial = optuna.trial.create_trial(
@@ -187,38 +198,39 @@ class Suggester:
             params=params,
             distributions=self.distributions,
             intermediate_values=dict(first.losses) if self.spec.pruner is not Pruner.NONE else {},
-            user_attrs={_CELL: first.key, **({"reason": reason} if reason else {})},
+            user_attrs={TRIAL_KEY_ATTR: first.key, **({"reason": reason} if reason else {})},
         )
         self.study.add_trial(frozen)
 
     def _outcome(self, records: Sequence[PointRecord]) -> tuple[TrialState, list[float] | None, str | None] | None:
+        """State, mean value of each objective over seeds, and reason of a failure; None while a trial is open."""
         present = {record.state for record in records}
         if present & {states.TrialState.WAITING, states.TrialState.RUNNING, states.TrialState.TRAINED}:
             return None
         if present == {states.TrialState.FINISHED}:
             measured = [[record.measure(objective) for record in records] for objective in self.spec.objectives]
-            known = [[one for one in values if one is not None] for values in measured]
-            if all(len(values) == len(records) for values in known):
-                return TrialState.COMPLETE, [fmean(values) for values in known], None
+            values = [[value for value in of_objective if value is not None] for of_objective in measured]
+            if all(len(of_objective) == len(records) for of_objective in values):
+                return TrialState.COMPLETE, [fmean(of_objective) for of_objective in values], None
             return TrialState.FAIL, None, "an objective has no value"
         if states.TrialState.PRUNED in present:
             return TrialState.PRUNED, None, None
         return TrialState.FAIL, None, "diverged" if states.TrialState.DIVERGED in present else "failed"
 
     def point(self, trial: Trial) -> Point:
-        """The point of the space that Optuna's trial stands for."""
+        """The point of the space of an Optuna trial."""
         return point_of(self.space, trial.params)
 
     @contextmanager
-    def _plain_errors(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         try:
             yield
         except (SQLAlchemyError, optuna.exceptions.OptunaError, ValueError) as error:
             reason = str(error).splitlines()[0]
-            place = self.url.rpartition("@")[2]
+            location = self.url.rpartition("@")[2]
             raise LedgerError(
-                f"Optuna's records {place} cannot be used: {reason}; they may be removed, they are written anew from "
-                "the ledger"
+                f"Optuna's records {location} cannot be used: {reason}; delete them, they are written again from the "
+                "ledger"
             ) from error
 
 
@@ -226,7 +238,7 @@ def _engine_options(url: str) -> dict[str, Any]:
     return {"connect_args": {"timeout": 30}} if url.startswith("sqlite") else {"pool_pre_ping": True}
 
 
-def _write_ahead(connection: Any, _record: Any) -> None:
-    """Optuna's file may lose its last moments when the power fails: the ledger has them."""
+def _use_write_ahead_log(connection: Any, _record: Any) -> None:
+    """A power failure may lose the last transactions of Optuna's file; the ledger has them."""
     for pragma in ("journal_mode=WAL", "synchronous=NORMAL"):
         connection.execute(f"PRAGMA {pragma}")

@@ -1,4 +1,4 @@
-"""Optuna's samplers and pruners by the names of a study file."""
+"""Make the Optuna sampler and pruner that a study file names."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from optuna.samplers import BaseSampler, CmaEsSampler, GPSampler, NSGAIISampler,
 from bln_search.specs.search import Pruner, Sampler, SearchSpec
 
 _REDUCTION = 3
-"""Of the trials that reach a rung of successive halving, one in so many goes on."""
+"""Reduction factor of successive halving: one trial in three passes a rung."""
 
 
-def make_sampler(spec: SearchSpec, known: int) -> BaseSampler:
-    """The sampler of a study that has `known` points already; it goes on differently from how it began."""
-    seed = (spec.seed + known) % 2**31
+def make_sampler(spec: SearchSpec, trials: int) -> BaseSampler:
+    """The sampler of a study with `trials` trials; the number changes the seed, so that no point is repeated."""
+    seed = (spec.seed + trials) % 2**31
     match spec.sampler:
         case Sampler.RANDOM:
             return RandomSampler(seed)
@@ -32,11 +32,11 @@ def make_sampler(spec: SearchSpec, known: int) -> BaseSampler:
         case Sampler.NSGA2:
             return NSGAIISampler(seed=seed, population_size=max(2, spec.startup))
         case Sampler.GRID:
-            raise ValueError("a grid is written out, it has no sampler")
+            raise ValueError("a grid has no sampler: its trials are created when the study is accepted")
 
 
 def make_pruner(spec: SearchSpec, epochs: int) -> BasePruner:
-    """The pruner; epochs: of a whole training."""
+    """The pruner. epochs: epochs of a complete training."""
     match spec.pruner:
         case Pruner.NONE:
             return NopPruner()

@@ -1,10 +1,11 @@
-"""Backups: the database and every checkpoint that it names, at one moment."""
+"""Backups: the database and every checkpoint that it names, as of one moment."""
 
 from __future__ import annotations
 
 from bln_search.storage.backups.archive import Archive
-from bln_search.storage.backups.making import Made, make_backup
+from bln_search.storage.backups.create import BackupResult
 from bln_search.storage.backups.manifest import Manifest
-from bln_search.storage.backups.restoring import Verified, restore, verified
+from bln_search.storage.backups.repository import Backups
+from bln_search.storage.backups.restore import VerifiedBackup, verify_backup
 
-__all__ = ["Archive", "Made", "Manifest", "Verified", "make_backup", "restore", "verified"]
+__all__ = ["Archive", "BackupResult", "Backups", "Manifest", "VerifiedBackup", "verify_backup"]

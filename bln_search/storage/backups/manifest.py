@@ -1,4 +1,4 @@
-"""What a backup consists of. It is written last: a backup without a manifest is not finished."""
+"""The manifest of a backup. It is written last: a backup without a manifest is not finished."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import datetime
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt
 
 FORMAT = 1
-"""Of the files of a backup; a later one is refused."""
+"""Version of the files of a backup; a later one is refused."""
 
 
 class BackedFile(BaseModel):
@@ -23,8 +23,12 @@ class BackedFile(BaseModel):
 class Manifest(BaseModel):
     """A finished backup.
 
-    bln_search: the version that made it. schema_revision: of its database. source: the kind of database it was made of.
-    rows: by table. absent: checkpoints that the database names and that were gone, or not what they were.
+    Attributes:
+        bln_search: The version that made it.
+        schema_revision: Of its database.
+        source: The kind of database that was copied.
+        rows: Number of rows by table.
+        absent: Checkpoints that the database names and that were missing or damaged.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")

@@ -12,18 +12,19 @@ from torch import nn
 from bln_search.core.enums import Correction, LayerScope, PopulationEstimate
 from bln_search.core.errors import DataError, ModelError
 from bln_search.core.per_layer import PerLayerConfiguration
-from bln_search.evaluation import gather_frozen
+from bln_search.evaluation import collect_frozen_moments
 from bln_search.evaluation.batches import mini_batches
-from bln_search.evaluation.row_evaluator import in_double
+from bln_search.evaluation.row_evaluator import in_double_precision
 from bln_search.evaluation.scoring import cross_entropy
-from bln_search.evaluation.tree.options import Asked
+from bln_search.evaluation.tree.space import TreeOptions
 from bln_search.evaluation.tree.tree_evaluator import TreeEvaluator
-from bln_search.evaluation.tree.verification import plain_losses
+from bln_search.evaluation.tree.verification import plain_pass_losses
 from bln_search.models import MLP, LeNet, ResNet
 from bln_search.norms import BLN, BN, LN, make_norm
-from bln_search.norms.network_layers import find_norms, network_populations, own_estimates
+from bln_search.norms.network_layers import find_norms, layer_estimates, network_populations
 from tests.evaluation.networks import NETWORKS, Residual
 from tests.evaluation.test_one_pass import SIZE, build, data, populations_of
+from tests.support.tiers import latin
 
 TINY_LIMIT = 20_000
 
@@ -33,12 +34,14 @@ def evaluator(name="lenet", n=20, size=SIZE, folds=None, dtype=torch.float64, **
     network = build(name, method, semantics, dtype)
     inputs, targets = data(name, n, dtype)
     populations = populations_of(network, name, dtype=dtype)
-    return TreeEvaluator(network, list(mini_batches(inputs, targets, size)), populations, Asked(**asked), folds=folds)
+    return TreeEvaluator(
+        network, list(mini_batches(inputs, targets, size)), populations, TreeOptions(**asked), folds=folds
+    )
 
 
 def assert_losses_as_alone(tree, digits, tolerance=1e-10):
     for row, outcome in zip(digits, tree.outcomes(digits), strict=True):
-        alone = plain_losses(tree, tree.space.words(row), tree.batches).numpy()
+        alone = plain_pass_losses(tree, tree.space.configuration(row), tree.batches).numpy()
         np.testing.assert_allclose(outcome.losses, alone, rtol=tolerance, atol=tolerance)
 
 
@@ -47,8 +50,7 @@ def drawn(space, count, seed=0):
     return np.stack([[draw.integers(radix) for radix in space.radices] for _ in range(count)])
 
 
-@pytest.mark.parametrize("semantics", ["paper", "reference"])
-@pytest.mark.parametrize("name", ["lenet", "mlp", "residual"])
+@pytest.mark.parametrize(("name", "semantics"), latin(["lenet", "mlp", "residual"], ["paper", "reference"]))
 def test_200_random_configurations_equal_each_alone(name, semantics):
     tree = evaluator(name, n=14, semantics=semantics)
     assert_losses_as_alone(tree, drawn(tree.space, 200))
@@ -69,18 +71,17 @@ def test_a_residual_network_of_seven_layers():
         network,
         list(mini_batches(inputs, targets, SIZE)),
         populations_of(network, "resnet"),
-        Asked(memory_limit=TINY_LIMIT),
+        TreeOptions(memory_limit=TINY_LIMIT),
     )
     assert len(tree.space.layers) == 7
     assert_losses_as_alone(tree, drawn(tree.space, 30))
 
 
-@pytest.mark.parametrize("name", ["mlp", "residual", "in place"])
-@pytest.mark.parametrize("memory_limit", [0, TINY_LIMIT, 2**28])
+@pytest.mark.parametrize(("name", "memory_limit"), latin(["mlp", "residual", "in place"], [0, TINY_LIMIT, 2**28]))
 def test_the_enumeration_is_the_mean_over_every_configuration_whatever_the_chunks(name, memory_limit):
     tree = evaluator(name, memory_limit=memory_limit)
     sums = tree.enumerate()
-    every = [tree.space.at(index) for index in range(tree.space.size)]
+    every = [tree.space.digits_at(index) for index in range(tree.space.size)]
     outcomes = tree.outcomes(every)
     np.testing.assert_allclose(sums.mean_loss(), [one.losses.mean() for one in outcomes], rtol=1e-10)
     np.testing.assert_array_equal(sums.accuracy(), [one.correct.mean() for one in outcomes])
@@ -97,8 +98,10 @@ def test_configurations_that_share_little_are_walked_in_small_parts_too(memory_l
 
 def test_single_precision_agrees_with_double():
     single = evaluator("mlp", n=24, dtype=torch.float32)
-    network, populations = in_double(single.network, single.populations)
-    double = single.again(network, [(inputs.double(), targets) for inputs, targets in single.batches], populations)
+    network, populations = in_double_precision(single.network, single.populations)
+    double = single.with_network(
+        network, [(inputs.double(), targets) for inputs, targets in single.batches], populations
+    )
     np.testing.assert_allclose(single.enumerate().mean_loss(), double.enumerate().mean_loss(), rtol=1e-5)
 
 
@@ -116,8 +119,7 @@ def test_folds_add_up_and_outcomes_keep_the_order_of_the_data():
     )
 
 
-@pytest.mark.parametrize("name", ["lenet", "residual", "in place"])
-@pytest.mark.parametrize("memory_limit", [0, TINY_LIMIT, 2**28])
+@pytest.mark.parametrize(("name", "memory_limit"), latin(["residual", "in place", "lenet"], [0, TINY_LIMIT, 2**28]))
 def test_sums_of_chosen_configurations_whatever_is_kept_of_earlier_ones(name, memory_limit):
     scope = {"scope": LayerScope.GROUPS, "groups": {"ends": ["features.3", "classifier.6"]}} if name == "lenet" else {}
     tree = evaluator(name, n=33, folds=[0, 1, 0, 1, 0, 1], memory_limit=memory_limit, **scope)
@@ -164,7 +166,7 @@ def test_tied_layers_share_a_word(order):
     assert tree.space.size < 16**4
     assert_losses_as_alone(tree, drawn(tree.space, 20))
     for digits in drawn(tree.space, 5):
-        words = tree.space.words(digits).words
+        words = tree.space.configuration(digits).configurations
         tied = next(choice for choice in tree.space.choices if choice.name == "tied")
         assert len({words[layer] for layer in tied.layers}) == 1
 
@@ -172,8 +174,8 @@ def test_tied_layers_share_a_word(order):
 def test_the_global_scope_is_the_uniform_configurations():
     tree = evaluator("lenet", n=12, scope=LayerScope.GLOBAL)
     assert tree.space.size == 16
-    assert all(tree.space.words(tree.space.at(index)).uniform for index in range(16))
-    assert_losses_as_alone(tree, [tree.space.at(index) for index in range(16)])
+    assert all(tree.space.configuration(tree.space.digits_at(index)).uniform for index in range(16))
+    assert_losses_as_alone(tree, [tree.space.digits_at(index) for index in range(16)])
 
 
 def test_layers_of_other_methods_have_their_own_options():
@@ -187,7 +189,7 @@ def test_layers_of_other_methods_have_their_own_options():
     assert_losses_as_alone(tree, drawn(tree.space, 20))
     uniform = tree.space.uniform()
     assert len(uniform) == 16
-    assert {str(tree.space.words(digits)) for word, digits in uniform.items() if str(word) == "TFTF"} == {
+    assert {str(tree.space.configuration(digits)) for word, digits in uniform.items() if str(word) == "TFTF"} == {
         "TF--.TFTF.--TF.TFTF"
     }
 
@@ -202,27 +204,30 @@ def test_memory_is_a_third_source_of_mbn_layers():
     populations = populations_of_mbn(network)
     tree = TreeEvaluator(network, list(mini_batches(inputs, targets, SIZE)), populations)
     assert tree.space.radices == (9, 9)
-    assert_losses_as_alone(tree, [tree.space.at(index) for index in range(81)])
+    assert_losses_as_alone(tree, [tree.space.digits_at(index) for index in range(81)])
 
 
 def populations_of_mbn(network):
 
     layers = find_norms(network)
     inputs, _ = data("mlp", 48)
-    gathered = {**own_estimates(layers), PopulationEstimate.FROZEN: gather_frozen(network, inputs.split(SIZE))}
+    gathered = {
+        **layer_estimates(layers),
+        PopulationEstimate.FROZEN: collect_frozen_moments(network, inputs.split(SIZE)),
+    }
     return network_populations(layers, gathered, Correction.BESSEL, per_slot=False)
 
 
-def test_options_without_a_value_are_left_out_with_their_reason():
+def test_options_without_a_value_are_excluded_with_their_reason():
     network = build("mlp", batch_size=1)
     inputs, targets = data("mlp", 4)
 
-    gathered = {PopulationEstimate.FROZEN: gather_frozen(network, inputs.split(1))}
+    gathered = {PopulationEstimate.FROZEN: collect_frozen_moments(network, inputs.split(1))}
     populations = network_populations(find_norms(network), gathered, Correction.BESSEL, per_slot=False)
     tree = TreeEvaluator(network, list(mini_batches(inputs, targets, 1)), populations)
     assert tree.space.radices == (4, 4)
-    assert "m = 1" in tree.left_out["layers.3"]["FTFF"]
-    assert_losses_as_alone(tree, [tree.space.at(index) for index in range(16)])
+    assert "m = 1" in tree.excluded["layers.3"]["FTFF"]
+    assert_losses_as_alone(tree, [tree.space.digits_at(index) for index in range(16)])
 
 
 def test_own_scores_and_constant_networks_take_the_usual_way():
@@ -268,9 +273,9 @@ def test_a_network_that_cannot_be_cut_is_refused():
     with pytest.raises(DataError, match="no mini-batch"):
         network = build("mlp")
         TreeEvaluator(network, [], populations_of(network, "mlp"))
-    with pytest.raises(ModelError, match=r"'encoder\.\*' of the group 'a' fits no normalization layer"):
+    with pytest.raises(ModelError, match=r"'encoder\.\*' of the group 'a'"):
         evaluator("mlp", scope=LayerScope.GROUPS, groups={"a": ["encoder.*"]})
-    with pytest.raises(ModelError, match=r"layers\.3 fits the groups a and b: let their patterns share no layer"):
+    with pytest.raises(ModelError, match=r"layers\.3 matches the groups a and b"):
         evaluator("mlp", scope=LayerScope.GROUPS, groups={"a": ["layers.*"], "b": ["*.3"]})
     with pytest.raises(DataError, match="folds for 1"):
         evaluator("mlp", folds=[0])
@@ -292,7 +297,7 @@ def test_too_many_configurations_are_not_enumerated():
     network = ResNet((3, 8, 8), 10, partial(BLN, batch_size=SIZE), widths=(2, 2, 2), blocks=2).double().eval()
     inputs, targets = data("resnet", 6)
     tree = TreeEvaluator(network, list(mini_batches(inputs, targets, SIZE)), populations_of(network, "resnet"))
-    with pytest.raises(ModelError, match=r"more than the 16,777,216 that are enumerated: search them"):
+    with pytest.raises(ModelError, match="16,777,216"):
         tree.enumerate()
 
 
@@ -309,11 +314,11 @@ def test_the_network_is_left_as_it_was():
 def test_words_and_digits_belong_to_each_other():
     space = evaluator("mlp").space
     for index in (0, 7, 200, 255):
-        digits = space.at(index)
+        digits = space.digits_at(index)
         assert space.index(digits) == index
-        words = space.words(digits)
+        words = space.configuration(digits)
         assert space.digits(PerLayerConfiguration.parse(str(words))) == digits
-    with pytest.raises(ValueError, match="has 1 words, the network 2 normalization layers"):
+    with pytest.raises(ValueError, match="for 1 layers, the network has 2"):
         space.digits(PerLayerConfiguration.parse("TTTT"))
     with pytest.raises(ValueError, match=r"layers\.3 has no option TT--"):
         space.digits(PerLayerConfiguration.parse("TT--.TTTT"))

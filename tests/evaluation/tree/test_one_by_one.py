@@ -9,9 +9,9 @@ from torch import nn
 
 from bln_search.core.errors import DataError, ModelError
 from bln_search.evaluation.batches import mini_batches
-from bln_search.evaluation.tree.evaluators import find_evaluator
-from bln_search.evaluation.tree.options import Asked
-from bln_search.evaluation.tree.plain_evaluator import OneByOneEvaluator
+from bln_search.evaluation.tree.evaluators import make_evaluator
+from bln_search.evaluation.tree.plain_evaluator import PlainEvaluator
+from bln_search.evaluation.tree.space import TreeOptions
 from bln_search.evaluation.tree.tree_evaluator import TreeEvaluator
 from tests.evaluation.tree.followed import Block, Tied
 from tests.evaluation.tree.test_evaluator import assert_losses_as_alone
@@ -54,32 +54,34 @@ class ByPositions(Block):
 NETWORKS = {"looping": Looping, "assigning": Assigning, "branching": Branching}
 
 
-def evaluator(network, n=10, folds=None, kind=OneByOneEvaluator, **asked):
-    return kind(network, list(mini_batches(*drawn(n), SIZE)), populations_of(network), Asked(**asked), folds=folds)
+def evaluator(network, n=10, folds=None, kind=PlainEvaluator, **asked):
+    return kind(
+        network, list(mini_batches(*drawn(n), SIZE)), populations_of(network), TreeOptions(**asked), folds=folds
+    )
 
 
 def chosen(network, n=10):
     batches = list(mini_batches(*drawn(n), SIZE))
-    return find_evaluator(network, batches, populations_of(network), Asked(), folds=[0] * len(batches))
+    return make_evaluator(network, batches, populations_of(network), TreeOptions(), folds=[0] * len(batches))
 
 
 @pytest.mark.parametrize("method", ["bln", "bn", "ln"])
 @pytest.mark.parametrize("name", NETWORKS)
 def test_every_configuration_has_the_losses_that_it_has_alone(name, method):
     network = made(NETWORKS[name], method)
-    with pytest.warns(UserWarning, match=r"cannot be cut [\s\S]* evaluated one by one, by plain forward passes"):
+    with pytest.warns(UserWarning, match=r"evaluated one by one with plain forward passes"):
         found = chosen(network)
-    assert isinstance(found, OneByOneEvaluator)
-    assert_losses_as_alone(found, [found.space.at(index) for index in range(found.space.size)])
+    assert isinstance(found, PlainEvaluator)
+    assert_losses_as_alone(found, [found.space.digits_at(index) for index in range(found.space.size)])
 
 
 @pytest.mark.parametrize("maker", [Block, Tied])
 def test_figures_are_those_of_the_walk(maker):
     network = made(maker, "ln")
     folds = [1, 0, 1]
-    plainly, tree = (evaluator(network, folds=folds, kind=kind) for kind in (OneByOneEvaluator, TreeEvaluator))
+    plainly, tree = (evaluator(network, folds=folds, kind=kind) for kind in (PlainEvaluator, TreeEvaluator))
     assert plainly.space == tree.space
-    assert (plainly.sizes, plainly.examples) == (tree.sizes, tree.examples)
+    assert (plainly.examples_per_batch, plainly.examples) == (tree.examples_per_batch, tree.examples)
     for one, other in zip(vars(plainly.enumerate()).values(), vars(tree.enumerate()).values(), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-10)
     digits = np.array([[0, 1], [3, 3], [0, 1]], np.uint8)
@@ -125,14 +127,14 @@ def test_an_interrupted_enumeration_goes_on_behind_its_last_mini_batch():
 
 
 def test_layers_stand_in_the_order_in_which_they_are_reached():
-    assert evaluator(made(Assigning, "bln")).staged.names == ("second", "first")
+    assert evaluator(made(Assigning, "bln")).segmented.names == ("second", "first")
 
 
 def test_what_the_walk_fails_on_is_evaluated_plainly():
     network = made(ByPositions, "ln")
-    with pytest.warns(UserWarning, match=r"cannot be walked layer by layer \(ModelError: .*first axis"):
+    with pytest.warns(UserWarning, match=r"\(ModelError: .*first axis"):
         found = chosen(network)
-    assert_losses_as_alone(found, [found.space.at(index) for index in range(16)])
+    assert_losses_as_alone(found, [found.space.digits_at(index) for index in range(16)])
 
 
 def test_what_neither_can_evaluate_is_said():
@@ -144,12 +146,12 @@ def test_what_neither_can_evaluate_is_said():
         def forward(self, x):
             return super().forward(x), x
 
-    with pytest.raises(ModelError, match="reaches none of its normalization layers"):
-        OneByOneEvaluator(made(Unreached, "ln"), list(mini_batches(*drawn(8), SIZE)), {})
+    with pytest.raises(ModelError, match="calls none of its normalization layers"):
+        PlainEvaluator(made(Unreached, "ln"), list(mini_batches(*drawn(8), SIZE)), {})
     with pytest.raises(ModelError, match="returns tuple: wrap it so that it returns one tensor"):
         evaluator(made(Several, "ln")).enumerate()
     with pytest.raises(DataError, match="no mini-batch"):
-        OneByOneEvaluator(made(Looping, "ln"), [], {})
+        PlainEvaluator(made(Looping, "ln"), [], {})
 
 
 def test_large_spaces_are_not_enumerated_one_by_one():
@@ -161,7 +163,7 @@ def test_large_spaces_are_not_enumerated_one_by_one():
         def forward(self, x):
             return super().forward(self.third(self.fourth(x)))
 
-    with pytest.raises(ModelError, match=r"65,536 per-layer configurations, more than the 4,096 .*by itself"):
+    with pytest.raises(ModelError, match=r"65,536 .* 4,096"):
         evaluator(made(Long, "bln")).enumerate()
 
 

@@ -34,7 +34,7 @@ def test_each_has_the_losses_that_it_has_alone(cell, classes, vocabulary):
 def test_all_of_them_are_enumerated():
     tree = evaluator("lstm", classes=2, method="bn", normalize="layers")
     sums = tree.enumerate()
-    outcomes = tree.outcomes([tree.space.at(index) for index in range(tree.space.size)])
+    outcomes = tree.outcomes([tree.space.digits_at(index) for index in range(tree.space.size)])
     assert tree.space.size == 4**3
     np.testing.assert_allclose(sums.mean_loss(), [one.losses.mean() for one in outcomes], rtol=1e-10)
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bln_search.evaluation.tree.trie import distinct, every_configuration, trie_of
+from bln_search.evaluation.tree.trie import all_digits, build_trie, unique_rows
 from tests.core.test_per_layer import spaces
 
 
@@ -15,7 +15,7 @@ def chosen(draw):
     """Some configurations of a space, some of them more than once."""
     space = draw(spaces())
     indices = draw(st.lists(st.integers(0, space.size - 1), min_size=1, max_size=40))
-    return space, np.array([space.at(index) for index in indices], np.uint8)
+    return space, np.array([space.digits_at(index) for index in indices], np.uint8)
 
 
 def leaves(trie, depth=0, node=0):
@@ -33,8 +33,8 @@ def leaves(trie, depth=0, node=0):
 @given(chosen())
 def test_paths_are_exactly_the_configurations(made):
     space, digits = made
-    found, places = distinct(digits)
-    trie = trie_of(found)
+    found, places = unique_rows(digits)
+    trie = build_trie(found)
     assert leaves(trie) == [tuple(row) for row in found.tolist()]
     np.testing.assert_array_equal(found[places], digits)
     indices = [space.index(row.tolist()) for row in found]
@@ -44,7 +44,7 @@ def test_paths_are_exactly_the_configurations(made):
 @given(chosen())
 def test_children_part_the_nodes_below_and_first_is_a_configuration_with_that_beginning(made):
     _, digits = made
-    trie = trie_of(distinct(digits)[0])
+    trie = build_trie(unique_rows(digits)[0])
     nodes = 1
     for depth, children in enumerate(trie.children):
         assert len(children) == nodes + 1
@@ -61,5 +61,5 @@ def test_children_part_the_nodes_below_and_first_is_a_configuration_with_that_be
 def test_every_configuration_stands_at_its_index(space):
     if space.size > 5_000:
         return
-    every = every_configuration(space)
-    assert [tuple(row) for row in every.tolist()] == [space.at(index) for index in range(space.size)]
+    every = all_digits(space)
+    assert [tuple(row) for row in every.tolist()] == [space.digits_at(index) for index in range(space.size)]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from bln_search.core.configuration import InferenceConfiguration, Method, all_configurations
 from bln_search.core.enums import Correction, PopulationEstimate
 from bln_search.core.errors import ModelError
-from bln_search.evaluation import gather_frozen
+from bln_search.evaluation import collect_frozen_moments
 from bln_search.norms import LN
 from bln_search.norms.network_layers import find_norms, network_populations
 from tests.models.recurrent import oracle
@@ -29,6 +29,7 @@ from tests.models.recurrent.layers import (
     weights_of,
 )
 from tests.norms.oracle import Formula, population
+from tests.support.tiers import latin
 
 CELLS = sorted(PLAIN)
 KINDS = [(method, semantics) for method in ("ln", "bn", "bln") for semantics in ("paper", "reference")]
@@ -90,7 +91,7 @@ def test_at_inference_population_values_are_those_of_each_time_step(cell, method
         run(weights, x.numpy(), watched)
     values = {key: population(of[key[0]], inputs) for key, inputs in seen.items()}
     layers = find_norms(layer)
-    gathered = {PopulationEstimate.FROZEN: gather_frozen(layer, training)}
+    gathered = {PopulationEstimate.FROZEN: collect_frozen_moments(layer, training)}
     populations = network_populations(layers, gathered, Correction.BESSEL, per_slot=False)
     x = sequence(seed=4)
     for word in all_configurations(Method(method)):
@@ -104,8 +105,7 @@ def test_at_inference_population_values_are_those_of_each_time_step(cell, method
         assert_equal(layer(x), expected)
 
 
-@pytest.mark.parametrize("method", ["none", "ln", "bn", "bln"])
-@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize(("method", "cell"), latin(["none", "ln", "bn", "bln"], CELLS))
 def test_gradients_are_those_of_differences(cell, method):
     layer = plain(cell) if method == "none" else normalized(cell, method)
     x = sequence(n=3).requires_grad_()
@@ -159,7 +159,7 @@ def test_with_layer_normalization_an_example_does_not_depend_on_the_others(seed,
 def test_with_batch_normalization_it_depends_on_them_unless_both_statistics_are_the_populations(seed, cell):
     layer = normalized(cell, "bn").eval()
     layers = find_norms(layer)
-    gathered = {PopulationEstimate.FROZEN: gather_frozen(layer, [sequence(seed=seed + 2)])}
+    gathered = {PopulationEstimate.FROZEN: collect_frozen_moments(layer, [sequence(seed=seed + 2)])}
     populations = network_populations(layers, gathered, Correction.BESSEL, per_slot=False)
     x, other = sequence(seed=seed), sequence(seed=seed + 1)
     mixed = torch.cat([x[:1], other[1:]])

@@ -10,7 +10,7 @@ from bln_search.models import build_model
 from bln_search.models.recurrent import LSTM
 from bln_search.norms import BLN
 from bln_search.training.seeding import repeatable
-from bln_search.training.sparse_adam import RowAdam
+from bln_search.training.sparse_adam import SparseRowAdam
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
 
@@ -33,7 +33,7 @@ def trained(device):
         generator = torch.Generator().manual_seed(0)
         network = build_model("lstm", (6,), 2, BLN, seed=0, vocabulary=200, options={"widths": [8], "embedding": 4})
         network = network.to(device).train()
-        optimizer = RowAdam(network, 0.01)
+        optimizer = SparseRowAdam(network, 0.01)
         for _ in range(90):
             x = torch.randint(0, 200, (5, 6), generator=generator).to(device)
             optimizer.zero_grad()

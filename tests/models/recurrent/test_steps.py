@@ -14,8 +14,8 @@ from bln_search.core.checkpoints import Folder
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Correction, PopulationEstimate
 from bln_search.core.errors import ModelError
-from bln_search.evaluation import gather_frozen
-from bln_search.evaluation.row_evaluator import in_double
+from bln_search.evaluation import collect_frozen_moments
+from bln_search.evaluation.row_evaluator import in_double_precision
 from bln_search.models.recurrent import StepNorms
 from bln_search.norms import BLN, BN, LN, make_norm
 from bln_search.norms.network_layers import find_norms, network_populations
@@ -81,7 +81,7 @@ def test_gains_are_one_unless_told_otherwise():
 
 def test_every_step_has_a_population_of_its_own():
     network, data = Steps(BN).eval(), batches()
-    gathered = {PopulationEstimate.FROZEN: gather_frozen(network, data)}
+    gathered = {PopulationEstimate.FROZEN: collect_frozen_moments(network, data)}
     layers = find_norms(network)
     populations = network_populations(layers, gathered, Correction.BESSEL, per_slot=False)
     for step, layer in enumerate(layers.values()):
@@ -104,7 +104,7 @@ def test_a_state_dict_puts_everything_back():
 def configured_by_population(network, data, word="TTTT"):
     """Population values put into each layer, as a ranked row does it."""
     layers = find_norms(network)
-    gathered = {PopulationEstimate.FROZEN: gather_frozen(network, data)}
+    gathered = {PopulationEstimate.FROZEN: collect_frozen_moments(network, data)}
     populations = network_populations(layers, gathered, Correction.BESSEL, per_slot=False)
     for layer in layers.values():
         layer.configure(InferenceConfiguration(word), populations[layer][PopulationEstimate.FROZEN])
@@ -123,7 +123,7 @@ def test_a_word_can_be_applied_to_all_steps_and_not_to_each():
 
 def test_a_checkpoint_keeps_shared_parameters_once(tmp_path):
     network, data = drawn(Steps(BLN)), batches()
-    gathered = {PopulationEstimate.FROZEN: gather_frozen(network, data)}
+    gathered = {PopulationEstimate.FROZEN: collect_frozen_moments(network, data)}
     weights = {name: value.detach() for name, value in network.named_parameters()}
     name, sha256 = write_checkpoint(Folder(tmp_path), weights, gathered, {})
     read, moments = read_checkpoint(Folder(tmp_path), name, sha256)
@@ -137,7 +137,7 @@ def test_a_checkpoint_keeps_shared_parameters_once(tmp_path):
 
 def test_copies_in_double_precision_share_too():
     network = drawn(Steps(BLN))
-    copied, _ = in_double(network, {})
+    copied, _ = in_double_precision(network, {})
     assert_shared(copied)
     assert copied.norm.of_step[3].bias.dtype == torch.float64
     assert_shared(deepcopy(network))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from bench.loss_table import TableLossSource
 from bln_search.core.configuration import Method, all_configurations
 from bln_search.core.per_layer import Choice, ConfigurationSpace
-from bln_search.search.layers.loss_source import TableFigures
 
 
 def choice(name, layers, method="bln", keep=None):
@@ -36,9 +36,9 @@ def additive(space, seed=0):
     return table
 
 
-def figures_of(space, means, batches=12, size=25, last=10, noise=0.05, seed=1):
+def table_source(space, means, batches=12, size=25, last=10, noise=0.05, seed=1):
     """Mini-batches whose sums of losses scatter around these means, the last one smaller than the others."""
     draw = np.random.default_rng(seed)
     examples = np.array([size] * (batches - 1) + [last])
     scatter = noise * draw.standard_normal((batches, 1))
-    return TableFigures(space, (means + scatter) * examples[:, None], examples)
+    return TableLossSource(space, (means + scatter) * examples[:, None], examples)

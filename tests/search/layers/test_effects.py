@@ -48,7 +48,7 @@ def test_a_marginal_effect_is_the_mean_of_all_differences(name):
     for place, statistic in switches(space):
         differences = []
         for index in range(space.size):
-            digits = space.at(index)
+            digits = space.digits_at(index)
             other = turned(space, digits, place, statistic)
             if other is not None and at_population(space, digits, place, statistic):
                 differences.append(means[index] - means[space.index(other)])
@@ -63,7 +63,7 @@ def test_local_effects_are_the_differences_to_what_is_one_switch_away(name):
     space = SPACES[name]
     means = np.random.default_rng(1).random(space.size)
     for index in range(0, space.size, 7):
-        digits = space.at(index)
+        digits = space.digits_at(index)
         near, expected = flips(space, digits), {}
         for place, statistic in switches(space):
             other = turned(space, digits, place, statistic)

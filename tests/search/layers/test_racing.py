@@ -7,9 +7,9 @@ import pytest
 from scipy import stats
 
 from bln_search.ranking.statistics.intervals import ALPHA
-from bln_search.search.layers.objective import Judge
-from bln_search.search.layers.racing import _kept, _schedule, race
-from tests.search.layers.tables import additive, figures_of, plain_space
+from bln_search.search.layers.objective import BudgetedObjective
+from bln_search.search.layers.racing import _not_worse, _schedule, race
+from tests.search.layers.tables import additive, plain_space, table_source
 
 
 def drawn_means(candidates, batches, seed):
@@ -24,7 +24,7 @@ def drawn_means(candidates, batches, seed):
 def test_each_candidate_is_kept_unless_students_paired_t_tells_it_from_the_leader(candidates, batches, seed):
     means = drawn_means(candidates, batches, seed)
     leader = int(np.argmin(means.sum(1)))
-    kept = _kept(means)
+    kept = _not_worse(means)
     for place, row in enumerate(means):
         if place == leader:
             assert kept[place]
@@ -36,17 +36,17 @@ def test_each_candidate_is_kept_unless_students_paired_t_tells_it_from_the_leade
 def test_what_is_no_number_is_dropped_unless_nothing_else_is_left():
     means = drawn_means(4, 6, 0)
     means[2, 3] = np.inf
-    assert not _kept(means)[2]
-    assert _kept(np.full((3, 6), np.inf)).all()
+    assert not _not_worse(means)[2]
+    assert _not_worse(np.full((3, 6), np.inf)).all()
 
 
 def test_equal_candidates_are_kept_and_one_that_is_always_worse_by_the_same_is_not():
     means = np.stack([np.arange(6.0), np.arange(6.0), np.arange(6.0) + 1])
-    assert _kept(means).tolist() == [True, True, False]
+    assert _not_worse(means).tolist() == [True, True, False]
 
 
 def test_one_mini_batch_tells_nothing_apart():
-    assert _kept(np.array([[1.0], [2.0], [np.inf]])).tolist() == [True, True, False]
+    assert _not_worse(np.array([[1.0], [2.0], [np.inf]])).tolist() == [True, True, False]
 
 
 @pytest.mark.parametrize("batches", [1, 2, 4, 5, 6, 12, 480])
@@ -59,13 +59,13 @@ def test_the_last_test_has_seen_every_mini_batch(batches):
 def test_a_race_hands_on_the_best_of_its_candidates_and_costs_less_than_all_of_them():
     space = plain_space(2)
     means = additive(space)
-    judge = Judge(figures_of(space, means), range(12), 10**4)
+    objective = BudgetedObjective(table_source(space, means), range(12), 10**4)
     draw = np.random.default_rng(0)
-    candidates = np.array([space.at(index) for index in draw.choice(space.size, 60, replace=False)], np.uint8)
-    survivors = race(judge, candidates, draw)
+    candidates = np.array([space.digits_at(index) for index in draw.choice(space.size, 60, replace=False)], np.uint8)
+    survivors = race(objective, candidates, draw)
     indices = [space.index(row.tolist()) for row in candidates]
     assert space.index(survivors[0].tolist()) == min(indices, key=means.__getitem__)
     assert 1 <= len(survivors) <= 8
-    assert judge.spent < 60
-    losses = judge.losses(survivors)
+    assert objective.spent < 60
+    losses = objective.losses(survivors)
     assert (np.diff(losses) >= 0).all()

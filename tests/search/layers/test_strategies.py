@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from bln_search.core.enums import LayerSearch
-from bln_search.search.layers.objective import Judge
+from bln_search.search.layers.objective import BudgetedObjective
 from bln_search.search.layers.strategies import Options, search
-from tests.search.layers.tables import additive, choice, figures_of, plain_space, space_of
+from tests.search.layers.tables import additive, choice, plain_space, space_of, table_source
 
 SEARCHES = [kind for kind in LayerSearch if kind is not LayerSearch.EXACT]
 PLAIN = plain_space()
@@ -24,7 +24,7 @@ SPACES = {
 every_search = pytest.mark.parametrize("kind", SEARCHES)
 
 
-class Recording(Judge):
+class Recording(BudgetedObjective):
     """Writes down what is asked for, in its order."""
 
     def __init__(self, *arguments):
@@ -38,22 +38,22 @@ class Recording(Judge):
 
 def searched(kind, budget, *, space=PLAIN, means=None, seed=0, **options):
     means = additive(space) if means is None else means
-    judge = Recording(figures_of(space, means), range(12), budget)
-    search(kind, judge, Options(seed=seed, **options))
-    return judge
+    objective = Recording(table_source(space, means), range(12), budget)
+    search(kind, objective, Options(seed=seed, **options))
+    return objective
 
 
-def share_better(space, means, judge):
+def share_better(space, means, objective):
     """The share of all configurations that are better than what was found."""
-    return float((means < means[space.index(judge.best.digits)]).mean())
+    return float((means < means[space.index(objective.best.digits)]).mean())
 
 
 @pytest.mark.parametrize("table", range(4))
 @pytest.mark.parametrize(("kind", "budget"), [(LayerSearch.BEAM, 300), (LayerSearch.COORDINATE, 110)])
 def test_where_losses_add_up_beam_and_coordinate_find_the_very_best(kind, budget, table):
     means = additive(PLAIN, table)
-    judge = searched(kind, budget, means=means, restarts=1)
-    assert PLAIN.index(judge.best.digits) == int(np.argmin(means))
+    objective = searched(kind, budget, means=means, restarts=1)
+    assert PLAIN.index(objective.best.digits) == int(np.argmin(means))
 
 
 @pytest.mark.parametrize("kind", [LayerSearch.TPE, LayerSearch.RACING])
@@ -81,9 +81,9 @@ def test_random_draws_come_as_close_as_chance_has_it():
 @every_search
 @pytest.mark.parametrize("budget", [1, 7, 16, 17, 40, 90.5])
 def test_the_budget_is_never_exceeded(kind, budget):
-    judge = searched(kind, budget)
-    assert 0 < judge.spent <= budget + 1e-9
-    assert judge.steps
+    objective = searched(kind, budget)
+    assert 0 < objective.spent <= budget + 1e-9
+    assert objective.improvements
 
 
 @every_search
@@ -91,9 +91,9 @@ def test_the_budget_is_never_exceeded(kind, budget):
 def test_configurations_that_are_alike_in_all_layers_come_first(kind, name):
     space = SPACES[name]
     uniform = list(space.uniform().values())
-    judge = searched(kind, 60, space=space)
-    assert judge.order[: len(uniform)] == uniform
-    assert judge.best.loss <= judge.losses(np.array(uniform, np.uint8)).min()
+    objective = searched(kind, 60, space=space)
+    assert objective.order[: len(uniform)] == uniform
+    assert objective.best.loss <= objective.losses(np.array(uniform, np.uint8)).min()
 
 
 @every_search
@@ -101,17 +101,17 @@ def test_configurations_that_are_alike_in_all_layers_come_first(kind, name):
 def test_every_space_is_searched_and_the_search_ends_by_itself(kind, name):
     space, means = SPACES[name], additive(SPACES[name])
     budget = 90 if space.size > 20 and kind in (LayerSearch.TPE, LayerSearch.RACING, LayerSearch.RANDOM) else 10**5
-    judge = searched(kind, budget, space=space)
-    assert judge.spent <= min(budget, space.size) + 1e-9
+    objective = searched(kind, budget, space=space)
+    assert objective.spent <= min(budget, space.size) + 1e-9
     if space.size <= 16 or kind in (LayerSearch.BEAM, LayerSearch.COORDINATE):
-        assert space.index(judge.best.digits) == int(np.argmin(means))
+        assert space.index(objective.best.digits) == int(np.argmin(means))
 
 
 @every_search
 def test_a_seed_gives_the_same_search_again(kind):
     first, again = (searched(kind, 130, seed=3) for _ in range(2))
     assert first.order == again.order
-    assert first.steps == again.steps
+    assert first.improvements == again.improvements
     if kind in (LayerSearch.TPE, LayerSearch.RACING, LayerSearch.RANDOM):
         assert searched(kind, 130, seed=4).order != first.order
 
@@ -124,15 +124,15 @@ def test_losses_that_are_no_number_are_survived_wherever_they_stand(kind, wrong)
     means[draw.random(len(means)) < 0.3] = wrong
     uniform = [PLAIN.index(digits) for digits in PLAIN.uniform().values()]
     means[uniform[0]] = wrong  # what comes first is no number either
-    judge = searched(kind, 150, means=means)
-    assert np.isfinite(judge.best.loss)
+    objective = searched(kind, 150, means=means)
+    assert np.isfinite(objective.best.loss)
 
 
 @every_search
 def test_where_no_loss_is_a_number_the_search_ends_all_the_same(kind):
-    judge = searched(kind, 100, means=np.full(PLAIN.size, np.nan))
-    assert judge.spent <= 100
-    assert judge.best.loss == np.inf
+    objective = searched(kind, 100, means=np.full(PLAIN.size, np.nan))
+    assert objective.spent <= 100
+    assert objective.best.loss == np.inf
 
 
 def test_a_wider_beam_asks_for_more():
@@ -144,8 +144,8 @@ def test_a_wider_beam_asks_for_more():
 def test_a_beam_as_wide_as_the_space_finds_the_best_of_any_table():
     space = plain_space(2)
     means = np.random.default_rng(0).random(space.size)
-    judge = searched(LayerSearch.BEAM, 10**5, space=space, means=means, width=256)
-    assert space.index(judge.best.digits) == int(np.argmin(means))
+    objective = searched(LayerSearch.BEAM, 10**5, space=space, means=means, width=256)
+    assert space.index(objective.best.digits) == int(np.argmin(means))
 
 
 @pytest.mark.parametrize("table", range(8))
@@ -160,5 +160,5 @@ def test_coordinate_and_a_narrow_beam_end_where_no_single_change_helps(kind, tab
 
 
 def test_ties_do_not_keep_coordinate_going_for_ever():
-    judge = searched(LayerSearch.COORDINATE, 10**5, means=np.ones(PLAIN.size))
-    assert judge.spent < 500
+    objective = searched(LayerSearch.COORDINATE, 10**5, means=np.ones(PLAIN.size))
+    assert objective.spent < 500

@@ -1,1 +1,1 @@
-"""Trials run by Ray Tune, here or on the nodes of a cluster."""
+"""Run trials with Ray Tune, on this machine or on the nodes of a cluster."""

@@ -1,4 +1,4 @@
-"""What Ray reads from the environment when it is imported. Imported before Ray, by whatever imports Ray."""
+"""Environment variables that Ray reads when it is imported. Every module imports this one before Ray."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from pathlib import Path
 import psutil
 
 _PREFIX = "bln"
-_LONGEST = 40
-"""Characters of a folder under which Ray's sockets keep within the 107 that a socket's path may have."""
+_MAX_PATH_LENGTH = 40
+"""Characters of the temporary folder with which the paths of Ray's sockets have at most 107 characters."""
 
 _SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_CHDIR_TO_TRIAL_DIR": "0",
-    "RAY_AIR_NEW_OUTPUT": "0",  # the other one prints a banner whatever the verbosity
-    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # lets a cluster of our own listen on 127.0.0.1 only
+    "RAY_AIR_NEW_OUTPUT": "0",  # the new output prints a banner at every verbosity
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # lets a started cluster listen on 127.0.0.1 only
     "RAY_TQDM": "0",
-    "RAY_gcs_rpc_server_reconnect_timeout_s": "20",  # a call to a head that is gone ends the process then, not at 60
+    "RAY_gcs_rpc_server_reconnect_timeout_s": "20",  # default 60; then a call to a lost head ends the process
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # results go to the ledger, not to files of every trial
     "TUNE_DISABLE_AUTO_INIT": "1",
-    "TUNE_DISABLE_SIGINT_HANDLER": "1",  # the driver decides what Ctrl-C does
+    "TUNE_DISABLE_SIGINT_HANDLER": "1",  # the driver handles Ctrl-C
     "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",
-    "TUNE_GLOBAL_CHECKPOINT_S": "1000000000",  # the ledger is the truth; nothing is resumed from Tune
+    "TUNE_GLOBAL_CHECKPOINT_S": "1000000000",  # studies resume from the ledger, not from Tune
     "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",
     "TUNE_STATE_REFRESH_PERIOD": "1000000",
     "TUNE_WARN_THRESHOLD_S": "30",
@@ -37,31 +37,31 @@ _SETTINGS = {
 
 
 def prepare_environment() -> None:
-    """Set what is not set. A cluster asks for a token: the user's own where there is one, else one of this process."""
+    """Set every variable that is not set. Ray's token is the user's token if there is one, else a new one."""
     for name, value in _SETTINGS.items():
         os.environ.setdefault(name, value)
     if not any(os.environ.get(name) for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")):
         os.environ["RAY_AUTH_MODE"] = "token"
         if not Path("~/.ray/auth_token").expanduser().is_file():
-            os.environ["RAY_AUTH_TOKEN_PATH"] = str(_own_token())
+            os.environ["RAY_AUTH_TOKEN_PATH"] = str(_create_token())
 
 
 @lru_cache(maxsize=1)
-def own_folder() -> Path:
-    """A folder of this process for everything Ray writes, with a path short enough for its sockets; removed at exit."""
-    base = Path(tempfile.gettempdir() if len(tempfile.gettempdir()) <= _LONGEST else "/tmp")  # noqa: S108
-    for left in base.glob(f"{_PREFIX}*-*"):
-        pid = left.name.removeprefix(_PREFIX).partition("-")[0]
-        if pid.isdigit() and not psutil.pid_exists(int(pid)):  # whoever made it was killed
-            shutil.rmtree(left, ignore_errors=True)
+def process_folder() -> Path:
+    """A folder of this process for the files of Ray, with a path short enough for its sockets; removed at exit."""
+    base = Path(tempfile.gettempdir() if len(tempfile.gettempdir()) <= _MAX_PATH_LENGTH else "/tmp")  # noqa: S108
+    for folder in base.glob(f"{_PREFIX}*-*"):
+        pid = folder.name.removeprefix(_PREFIX).partition("-")[0]
+        if pid.isdigit() and not psutil.pid_exists(int(pid)):  # its process was killed
+            shutil.rmtree(folder, ignore_errors=True)
     folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=base))
     owner = os.getpid()
     atexit.register(lambda: shutil.rmtree(folder, ignore_errors=True) if os.getpid() == owner else None)
     return folder
 
 
-def _own_token() -> Path:
-    path = own_folder() / "token"
+def _create_token() -> Path:
+    path = process_folder() / "token"
     path.touch(mode=0o600)
     path.write_text(secrets.token_hex(32))
     return path

@@ -1,29 +1,29 @@
-"""The nodes of a Ray cluster: what they carry now, and whether the cluster is still there."""
+"""The nodes of a Ray cluster: their free resources, and whether the cluster still responds."""
 
 from __future__ import annotations
 
-import os
 import socket
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from bln_search.core.errors import ClusterError, ClusterSilentError
+import psutil
 
-_LOOK = 2.0
-"""Seconds between two looks at a cluster at least."""
+from bln_search.core.errors import ClusterError, ClusterUnresponsiveError
 
-_SILENT = 10.0
-"""Seconds without an answer after which a cluster is gone; Ray ends the driver's process after a minute."""
+_CHECK_INTERVAL = 2.0
+"""Least number of seconds between two checks of a cluster."""
 
-_KEPT = "what was finished is kept, run the same command again"
+_RESPONSE_TIMEOUT = 10.0
+"""Seconds without a response after which a cluster counts as gone; Ray ends the driver's process after a minute."""
+
+_REMEDY = "finished results are stored, run the same command again"
 
 
 @dataclass(frozen=True)
 class Node:
-    """Cores and GPUs of a node that is there."""
+    """CPU cores and GPUs of a node."""
 
     cpus: float
     gpus: float
@@ -31,115 +31,113 @@ class Node:
 
 @dataclass
 class Cluster:
-    """A cluster this process has joined or started.
+    """A cluster that this process has joined or started.
 
-    look: its nodes, asked anew; None where the one this process joined through is gone. watched: a process of this
-    machine without which it is gone, if that is known. door: where it answers, of one that was joined.
+    Attributes:
+        list_nodes: Queries the present nodes; None if the node through which this process joined is gone.
+        raylet_pid: Process of this machine without which the cluster is gone; None if it is unknown.
+        address: Host and port of a cluster that was joined.
+        nodes: The nodes of the last query.
+        checked_at: Time of the last check (monotonic clock, seconds).
+        unresponsive_since: Time of the first connection attempt without a response; None after a response.
     """
 
-    look: Callable[[], list[Node] | None]
-    watched: int | None = None
-    door: tuple[str, int] | None = None
+    list_nodes: Callable[[], list[Node] | None]
+    raylet_pid: int | None = None
+    address: tuple[str, int] | None = None
     nodes: list[Node] = field(default_factory=list)
-    looked: float = 0.0
-    silent_since: float | None = None
+    checked_at: float = 0.0
+    unresponsive_since: float | None = None
 
     def __post_init__(self) -> None:
-        self.nodes = self.look() or []
-        self.looked = time.monotonic()
+        self.nodes = self.list_nodes() or []
+        self.checked_at = time.monotonic()
 
     @property
     def cpus(self) -> float:
-        """Cores in all."""
+        """CPU cores of all nodes."""
         return sum(node.cpus for node in self.nodes)
 
     @property
     def gpus(self) -> float:
-        """GPUs in all."""
+        """GPUs of all nodes."""
         return sum(node.gpus for node in self.nodes)
 
     @property
-    def is_silent(self) -> bool:
-        """Did it not answer the last time? Whoever asks Ray for something then waits until Ray ends this process."""
-        return self.silent_since is not None
+    def is_unresponsive(self) -> bool:
+        """Did the last connection attempt fail? A call of Ray would then block until Ray ends this process."""
+        return self.unresponsive_since is not None
 
-    def room(self, cpus: float, gpus: float) -> int:
-        """How many trials that ask for so much it carries side by side; a trial has all it asks for on one node."""
-        return sum(_carried(node, cpus, gpus) for node in self.nodes)
+    def capacity(self, cpus: float, gpus: float) -> int:
+        """The number of trials with these resources that fit side by side; a trial runs on one node."""
+        return sum(_node_capacity(node, cpus, gpus) for node in self.nodes)
 
     def check(self) -> None:
-        """See now and then which nodes are there. Raise ClusterError where the cluster is gone."""
-        if self.watched is not None and not _alive(self.watched):
-            raise ClusterError(f"the Ray cluster is gone: its raylet ended; {_KEPT}")
-        if time.monotonic() - self.looked < _LOOK:
+        """Query the nodes at most every _CHECK_INTERVAL seconds. Raise ClusterError if the cluster is gone."""
+        if self.raylet_pid is not None and not _is_running(self.raylet_pid):
+            raise ClusterError(f"the Ray cluster is gone: its raylet ended; {_REMEDY}")
+        if time.monotonic() - self.checked_at < _CHECK_INTERVAL:
             return
-        self.looked = time.monotonic()
-        if self.door is not None and self.answers():
-            self._count()
+        self.checked_at = time.monotonic()
+        if self.address is not None and self.responds():
+            self._update_nodes()
 
-    def answers(self) -> bool:
-        """Does it answer right now? Raises ClusterSilentError where it was so for long."""
-        if self.door is None or _is_open(self.door):
-            self.silent_since = None
+    def responds(self) -> bool:
+        """Does it respond now? Raises ClusterUnresponsiveError after _RESPONSE_TIMEOUT seconds without a response."""
+        if self.address is None or _accepts_connections(self.address):
+            self.unresponsive_since = None
             return True
-        if self.silent_since is None:
-            self.silent_since = time.monotonic()
-        if time.monotonic() - self.silent_since > _SILENT:
-            raise ClusterSilentError(f"the Ray cluster at {self.door[0]}:{self.door[1]} is gone; {_KEPT}")
+        if self.unresponsive_since is None:
+            self.unresponsive_since = time.monotonic()
+        if time.monotonic() - self.unresponsive_since > _RESPONSE_TIMEOUT:
+            raise ClusterUnresponsiveError(f"the Ray cluster at {self.address[0]}:{self.address[1]} is gone; {_REMEDY}")
         return False
 
-    def _count(self) -> None:
-        with suppress(ConnectionError):  # it is asked again soon; what was known holds until then
-            found = self.look()
-            if found is None:
+    def _update_nodes(self) -> None:
+        with suppress(ConnectionError):  # the next check queries again; until then the last result applies
+            nodes = self.list_nodes()
+            if nodes is None:
                 raise ClusterError(
-                    f"the Ray cluster is gone or was started anew: this process's node is none of its own; {_KEPT}"
+                    f"the Ray cluster is gone or was restarted: this process's node does not belong to it; {_REMEDY}"
                 )
-            self.nodes = found
+            self.nodes = nodes
 
-    def check_room(self, cpus: float, gpus: float) -> None:
-        """Raise ClusterError where a trial would wait for ever for what the cluster does not have."""
-        most = max((node.gpus for node in self.nodes), default=0.0)  # a trial has all it asks for on one node
-        if gpus > most:
+    def check_capacity(self, cpus: float, gpus: float) -> None:
+        """Raise ClusterError if no node can ever run a trial with these resources."""
+        largest = max((node.gpus for node in self.nodes), default=0.0)
+        if gpus > largest:
             raise ClusterError(
-                f"a trial asks for {gpus:g} GPUs, no node of the Ray cluster has more than {most:g}: lower "
+                f"a trial asks for {gpus:g} GPUs, no node of the Ray cluster has more than {largest:g}: lower "
                 "--gpus-per-trial, take --device cpu, or join a cluster that has them with --ray-address"
             )
         if not self.cpus:
             raise ClusterError("no node of the Ray cluster has cores for trials yet: try again once one has joined")
-        most = max(node.cpus for node in self.nodes)
-        if cpus > most:
-            raise ClusterError(f"a trial asks for {cpus:g} CPUs, no node of the Ray cluster has more than {most:g}")
-        if not self.room(cpus, gpus):
+        largest = max(node.cpus for node in self.nodes)
+        if cpus > largest:
+            raise ClusterError(f"a trial asks for {cpus:g} CPUs, no node of the Ray cluster has more than {largest:g}")
+        if not self.capacity(cpus, gpus):
             raise ClusterError(
                 f"a trial asks for {cpus:g} CPUs and {gpus:g} GPUs, and no node of the Ray cluster has both: start one "
                 "with cores and a GPU"
             )
 
 
-def _carried(node: Node, cpus: float, gpus: float) -> int:
-    parts = [(node.cpus, cpus), (node.gpus, gpus)]
-    return min((int(has / asked + 1e-6) for has, asked in parts if asked), default=0)
+def _node_capacity(node: Node, cpus: float, gpus: float) -> int:
+    resources = [(node.cpus, cpus), (node.gpus, gpus)]
+    return min((int(available / required + 1e-6) for available, required in resources if required), default=0)
 
 
-def _is_open(door: tuple[str, int]) -> bool:
+def _accepts_connections(address: tuple[str, int]) -> bool:
     try:
-        socket.create_connection(door, timeout=_LOOK).close()
+        socket.create_connection(address, timeout=_CHECK_INTERVAL).close()
     except OSError:
         return False
     return True
 
 
-def _alive(pid: int) -> bool:
-    """Is the process there, and not merely waiting to be buried?"""
-    stat = Path(f"/proc/{pid}/stat")
-    if not stat.parent.parent.is_dir():  # no /proc on this system
-        try:
-            os.kill(pid, 0)
-        except OSError:
-            return False
-        return True
+def _is_running(pid: int) -> bool:
+    """Does the process exist, other than as a zombie?"""
     try:
-        return stat.read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
         return False

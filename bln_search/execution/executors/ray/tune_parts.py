@@ -1,4 +1,4 @@
-"""The parts that Ray Tune is given: a trainable, a searcher, a scheduler, a callback."""
+"""The parts that Ray Tune is configured with: a trainable, a searcher, a scheduler, a callback."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Any
 import torch
 
 from bln_search.core.records import EpochRecord
-from bln_search.execution.environment import Place
-from bln_search.execution.executors.base import failed
+from bln_search.execution.environment import ExecutionEnvironment
+from bln_search.execution.executors.base import classify_failure
 from bln_search.execution.executors.ray.environment import prepare_environment
-from bln_search.execution.messages import ENDS, Message, Task
+from bln_search.execution.messages import TERMINAL_MESSAGES, Message, Task
 from bln_search.execution.trial import run_task
 
 prepare_environment()
@@ -27,22 +27,21 @@ from ray.tune import CheckpointConfig, FailureConfig, RunConfig, TuneConfig  # n
 from ray.tune.schedulers import FIFOScheduler  # noqa: E402
 from ray.tune.search import Searcher  # noqa: E402
 
-_NEWS = 2.0
-"""Seconds between two results of a trial at least, as each costs Tune some milliseconds."""
+_RESULT_INTERVAL = 2.0
+"""Least number of seconds between two results of a trial, because each result costs Tune some milliseconds."""
+
+_MAX_CONCURRENT_TRIALS = 100_000
+"""Tune's bound of trials side by side; the searcher has a lower one that follows the cluster's capacity."""
 
 
-_MANY = 100_000
-"""Tune's own bound of trials side by side: the searcher has one that follows the cluster."""
-
-
-def _spare_the_collector() -> None:
-    """Put what Ray, torch and their kin have loaded out of the garbage collector's way: a full round takes 0.1 s."""
+def _freeze_gc() -> None:
+    """Exclude the objects of Ray, torch and other imported modules from garbage collection: a full pass takes 0.1 s."""
     gc.collect()
     gc.freeze()
 
 
 def limit_gpu_memory(task: Task, gpus: float) -> None:
-    """A trial with a part of a GPU takes that part of its memory at most; one that runs alone takes what there is."""
+    """Limit a trial on a fraction of a GPU to that fraction of its memory; a trial that runs alone has no limit."""
     if 0 < gpus < 1:
         torch.cuda.set_per_process_memory_fraction(1.0 if task.alone else gpus)
 
@@ -51,77 +50,79 @@ Steps = Generator[EpochRecord | None, None, None]
 
 
 class TaskTrainable(tune.Trainable):
-    """A worker process: one task after another.
+    """A worker process that runs one task after another.
 
-    A prunable task takes a step for each epoch. Any other stands still for news every two seconds, at the end of an
-    epoch, and before its evaluation, so that its checkpoint is known, unless its training was shorter than that.
+    A step of a prunable task is one epoch. A step of another task ends at an epoch at least two seconds after its
+    start, and before the evaluation, so that the driver receives the checkpoint, unless training was shorter than that.
     """
 
     task: Task
-    place: Place
+    environment: ExecutionEnvironment
     steps: Steps | None
     messages: list[Message]
     began: float
     tasks = 0
 
     def setup(self, config: dict[str, Any]) -> None:
-        """The first task."""
-        self._take(config)
+        """Set the first task."""
+        self._set_task(config)
 
-    def _take(self, config: dict[str, Any]) -> None:
-        if self.tasks < 2:  # the first task loads what the ones after it use
-            _spare_the_collector()
+    def _set_task(self, config: dict[str, Any]) -> None:
+        if self.tasks < 2:  # the first task imports the modules that later tasks use
+            _freeze_gc()
         self.tasks += 1
-        self.task, self.place, self.steps, self.messages = config["task"], config["place"], None, []
-        self.spoilt: Exception | None = None
+        self.task, self.environment = config["task"], config["environment"]
+        self.steps, self.messages = None, []
+        self.process_error: Exception | None = None
         limit_gpu_memory(self.task, config.get("gpus", 0))
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
-        """The next task, in the same process."""
+        """Set the next task of the same process."""
         if self.steps is not None:
             self.steps.close()
-        self._take(new_config)
+        self._set_task(new_config)
         return True
 
     def step(self) -> dict[str, Any]:
-        """Go on for a while, or to the end; what happened goes along as messages.
+        """Run for a while or to the end; returns the messages.
 
-        Raises what spoilt this process, once all messages before it are told: Tune ends the process then.
+        Raises an error that makes this process unusable after all earlier messages were returned: Tune then ends the
+        process.
         """
-        if self.spoilt is not None:
-            raise self.spoilt
+        if self.process_error is not None:
+            raise self.process_error
         start = time.monotonic()
         if self.steps is None:
             self.began = start
-            self.steps = run_task(self.task, self.place, self.messages.append)
+            self.steps = run_task(self.task, self.environment, self.messages.append)
         try:
             for record in self.steps:
                 since = self.began if record is None else start
-                if self.task.prunable or time.monotonic() - since > _NEWS:
+                if self.task.prunable or time.monotonic() - since > _RESULT_INTERVAL:
                     break
         except Exception as error:
-            failure = failed(error)
-            if not failure.process_spoilt:
+            failure = classify_failure(error)
+            if not failure.process_unusable:
                 self.messages.append(failure)
             elif not self.messages:
                 raise
             else:
-                self.spoilt = error
-        said, self.messages[:] = list(self.messages), []
-        return {"messages": said, "done": any(isinstance(one, ENDS) for one in said)}
+                self.process_error = error
+        messages, self.messages[:] = list(self.messages), []
+        return {"messages": messages, "done": any(isinstance(message, TERMINAL_MESSAGES) for message in messages)}
 
     def get_auto_filled_metrics(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """What Tune adds to a result, without the task itself."""
-        filled: dict[str, Any] = super().get_auto_filled_metrics(*args, **kwargs)
-        filled.pop("config", None)
-        return filled
+        """The metrics that Tune adds to a result, without the task."""
+        metrics: dict[str, Any] = super().get_auto_filled_metrics(*args, **kwargs)
+        metrics.pop("config", None)
+        return metrics
 
     def log_result(self, result: dict[str, Any]) -> None:
-        """Nothing: results go to the ledger."""
+        """Do nothing: results are stored in the ledger."""
 
 
-class _Unwritten:
-    """Tune writes its parts to files and copies them; these hold a driver's methods and are left out."""
+class _NotSerialized:
+    """Excludes an object from Tune's files and copies, because it holds methods of the driver."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return dict, ()
@@ -130,67 +131,89 @@ class _Unwritten:
         return self
 
 
-class TaskSearcher(_Unwritten, Searcher):
-    """Hands tasks to Tune."""
+class TaskSearcher(_NotSerialized, Searcher):
+    """Passes tasks to Tune.
 
-    def __init__(
-        self, place: Place, next_task: Callable[[], Task | None], busy: Callable[[], bool], gpus: float = 0
-    ) -> None:
-        super().__init__(metric="done", mode="max")
-        self.place, self.next_task, self.busy, self.gpus = place, next_task, busy, gpus
-
-    def suggest(self, trial_id: str) -> Any:  # noqa: ARG002
-        """The next task; None where there is none now, FINISHED where there will be none."""
-        task = self.next_task()
-        if task is None:
-            return None if self.busy() else Searcher.FINISHED
-        return {"task": task, "place": self.place, "gpus": self.gpus}
-
-    def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:  # noqa: FBT001, FBT002
-        """Nothing: the callback hears of it."""
-
-    def save(self, checkpoint_path: str) -> None:
-        """Nothing: the ledger is the truth."""
-
-    def restore(self, checkpoint_path: str) -> None:
-        """Nothing: the ledger is the truth."""
-
-    def get_state(self) -> dict[str, Any]:
-        """Nothing: the ledger is the truth."""
-        return {}
-
-
-class TaskScheduler(_Unwritten, FIFOScheduler):
-    """First come, first served; a trial whose driver says stop is stopped between two epochs."""
-
-    def __init__(self, hear: Callable[[Any, dict[str, Any]], bool]) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.hear = hear
-
-    def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:  # noqa: ARG002
-        """Hand the messages of a result over; what is said of them decides."""
-        return str(self.STOP if self.hear(trial, result) else self.CONTINUE)
-
-
-class TaskCallback(_Unwritten, tune.Callback):
-    """Tells the driver what Tune does."""
+    Args:
+        environment: Where trials run.
+        next_task: Returns the next task, None if there is none now.
+        may_get_more: Can a task follow although there is none now?
+        gpus: GPUs of one trial.
+    """
 
     def __init__(
         self,
-        pulse: Callable[[], None],
-        started: Callable[[Any], None],
-        hear: Callable[[Any, dict[str, Any]], bool],
-        lost: Callable[[Any, str], None],
+        environment: ExecutionEnvironment,
+        next_task: Callable[[], Task | None],
+        may_get_more: Callable[[], bool],
+        gpus: float = 0,
     ) -> None:
-        self.pulse, self.started, self.hear, self.lost = pulse, started, hear, lost
+        super().__init__(metric="done", mode="max")
+        self.environment, self.next_task, self.may_get_more, self.gpus = environment, next_task, may_get_more, gpus
+
+    def suggest(self, trial_id: str) -> Any:  # noqa: ARG002
+        """The next task; None if there is none now, FINISHED if there is none left."""
+        task = self.next_task()
+        if task is None:
+            return None if self.may_get_more() else Searcher.FINISHED
+        return {"task": task, "environment": self.environment, "gpus": self.gpus}
+
+    def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:  # noqa: FBT001, FBT002
+        """Do nothing: TaskCallback reports results."""
+
+    def save(self, checkpoint_path: str) -> None:
+        """Do nothing: studies resume from the ledger."""
+
+    def restore(self, checkpoint_path: str) -> None:
+        """Do nothing: studies resume from the ledger."""
+
+    def get_state(self) -> dict[str, Any]:
+        """Return no state: studies resume from the ledger."""
+        return {}
+
+
+class TaskScheduler(_NotSerialized, FIFOScheduler):
+    """Runs trials in order; stops a trial between two epochs if the driver decides so.
+
+    Args:
+        report_result: Reports the messages of a result; returns whether the trial must stop.
+    """
+
+    def __init__(self, report_result: Callable[[Any, dict[str, Any]], bool]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.report_result = report_result
+
+    def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:  # noqa: ARG002
+        """Report the messages of a result and return the driver's decision."""
+        return str(self.STOP if self.report_result(trial, result) else self.CONTINUE)
+
+
+class TaskCallback(_NotSerialized, tune.Callback):
+    """Reports Tune's events to the driver.
+
+    Args:
+        on_tick: Called between two events.
+        on_start: Called with a trial that has a process.
+        report_result: Reports the messages of a result.
+        on_loss: Called with a trial whose process ended, and the reason.
+    """
+
+    def __init__(
+        self,
+        on_tick: Callable[[], None],
+        on_start: Callable[[Any], None],
+        report_result: Callable[[Any, dict[str, Any]], bool],
+        on_loss: Callable[[Any, str], None],
+    ) -> None:
+        self.on_tick, self.on_start, self.report_result, self.on_loss = on_tick, on_start, report_result, on_loss
 
     def on_step_begin(self, iteration: int, trials: list[Any], **info: Any) -> None:  # noqa: ARG002
-        """Between two events."""
-        self.pulse()
+        """Tune is between two events."""
+        self.on_tick()
 
     def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:  # noqa: ARG002
         """A trial has a process."""
-        self.started(trial)
+        self.on_start(trial)
 
     def on_trial_result(
         self,
@@ -200,15 +223,15 @@ class TaskCallback(_Unwritten, tune.Callback):
         result: dict[str, Any],
         **info: Any,  # noqa: ARG002
     ) -> None:
-        """The last result of a trial passes no scheduler; hand its messages over too."""
-        self.hear(trial, result)
+        """Report the last result of a trial, which Tune does not pass to the scheduler."""
+        self.report_result(trial, result)
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:  # noqa: ARG002
-        """A trial's process has died, or could not start."""
-        self.lost(trial, _reason(trial))
+        """A trial's process has ended, or did not start."""
+        self.on_loss(trial, _loss_reason(trial))
 
     def get_state(self) -> None:
-        """Nothing: the ledger is the truth."""
+        """Return no state: studies resume from the ledger."""
 
 
 def make_tuner(
@@ -219,7 +242,7 @@ def make_tuner(
     resources: dict[str, float],
     storage: str,
 ) -> tune.Tuner:
-    """Tune with these parts, processes kept from trial to trial, no files but a few in `storage`."""
+    """A Tuner with these parts that reuses processes and writes only a few files, into `storage`."""
     numbers = itertools.count()
     return tune.Tuner(
         tune.with_resources(TaskTrainable, resources),
@@ -228,7 +251,7 @@ def make_tuner(
             scheduler=scheduler,
             reuse_actors=True,
             num_samples=-1,
-            max_concurrent_trials=_MANY,
+            max_concurrent_trials=_MAX_CONCURRENT_TRIALS,
             trial_name_creator=lambda _: f"trial{next(numbers)}",
             trial_dirname_creator=lambda trial: str(trial.trial_id),
         ),
@@ -244,29 +267,32 @@ def make_tuner(
 
 
 def end_actor(actor: Any) -> None:
-    """End a process at once; it may be gone, and the cluster with it."""
+    """Kill a process; the process or the cluster may be gone already."""
     with suppress(Exception):
         ray.kill(actor, no_restart=True)
 
 
-def _reason(trial: Any) -> str:
-    """What Tune knows of the end of a trial's process. It is not in its storage yet, but in a file beside."""
+def _loss_reason(trial: Any) -> str:
+    """Why a trial's process ended. Tune has the error in a file, not yet in its storage."""
     try:
-        with open(trial.pickled_error_file, "rb") as stream:  # noqa: PTH123 - Tune gives a plain name
+        with open(trial.pickled_error_file, "rb") as stream:  # noqa: PTH123 - Tune has a path of type str
             error = ray.cloudpickle.load(stream)
     except (OSError, TypeError):
         return "the worker process ended"
-    first = str(error).strip().splitlines()[0] if str(error).strip() else ""
-    return f"the worker process ended ({type(error).__name__}: {first[:200]})"
+    first_line = str(error).strip().splitlines()[0] if str(error).strip() else ""
+    return f"the worker process ended ({type(error).__name__}: {first_line[:200]})"
 
 
 @contextmanager
-def steady_actors(is_there: Callable[[], bool]) -> Iterator[None]:
-    """While this context is open, a process that is still starting keeps its first trial.
+def keep_starting_actors(is_responsive: Callable[[], bool]) -> Iterator[None]:
+    """Inside this context a process that is still starting keeps its first trial.
 
-    Tune would give that trial to the process that is free first and end the one that starts; where trials are shorter
-    than a start (1-3 s) one process would do all the work. Tune has no setting for it: its controller is overridden,
-    where the version at hand has the parts that this needs. is_there: can the cluster be asked to clean up?
+    Tune assigns that trial to the first idle process and ends the starting one; with trials shorter than a start
+    (1-3 s) one process would run all of them. Tune has no setting for this, so the context overrides its controller if
+    the installed version has the methods that the override needs.
+
+    Args:
+        is_responsive: Does the cluster respond, so that its reservations can be released afterwards?
     """
     tune_module: Any = ray.tune.tune
     base: Any = tune_module.TuneController
@@ -276,34 +302,34 @@ def steady_actors(is_there: Callable[[], bool]) -> Iterator[None]:
 
     controllers: list[Any] = []
 
-    class SteadyController(base):  # type: ignore[misc]
+    class StartingActorController(base):  # type: ignore[misc]
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             super().__init__(*args, **kwargs)
             controllers.append(self)
 
         def _maybe_reuse_cached_actor(self, trial: Any) -> bool:
-            own = self._trial_to_actor.get(trial)
-            starting = own is not None and trial not in self._resetting_trials
-            if starting and self._actor_manager.is_actor_started(own):
-                return False  # it has its resources; one that waits for them may be taken over
+            actor = self._trial_to_actor.get(trial)
+            starting = actor is not None and trial not in self._resetting_trials
+            if starting and self._actor_manager.is_actor_started(actor):
+                return False  # the process has its resources; a trial that waits for them may move to another process
             return bool(super()._maybe_reuse_cached_actor(trial))
 
-    tune_module.TuneController = SteadyController
+    tune_module.TuneController = StartingActorController
     try:
         yield
     finally:
         tune_module.TuneController = base
         for controller in controllers:
             with suppress(Exception):
-                _let_go(controller._actor_manager._resource_manager, is_there=is_there())
+                _release_reservations(controller._actor_manager._resource_manager, is_responsive=is_responsive())
 
 
-def _let_go(reserved: Any, *, is_there: bool) -> None:
-    """What a controller that was left by an exception has reserved stays reserved, unless it is given back.
+def _release_reservations(resource_manager: Any, *, is_responsive: bool) -> None:
+    """Release the resources of a controller that an exception ended; otherwise they stay reserved.
 
-    A cluster that is gone cannot be told, and a manager that is deleted with something reserved would wait for it.
+    If the cluster is gone, only the manager's records are dropped: it would wait for the cluster when it is deleted.
     """
-    if is_there:
-        reserved.clear()
+    if is_responsive:
+        resource_manager.clear()
     else:
-        reserved.__init__()
+        resource_manager.__init__()

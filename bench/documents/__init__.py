@@ -1,0 +1,1 @@
+"""Tables and charts of the documentation, made from bench/results."""

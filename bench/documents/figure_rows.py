@@ -1,0 +1,223 @@
+"""Rows of the table of benchmarks, from bench/results; `bench.documents.figures` writes them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bench.reporting import read_result
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of the table of benchmarks.
+
+    Attributes:
+        what: Description of the measured value.
+        figure: The value.
+        file: Name of the result file without `.json`; empty if nothing was measured.
+        alone: Description for the README, which lacks the surrounding rows; None if the README lacks the row.
+    """
+
+    what: str
+    figure: str
+    file: str
+    alone: str | None = None
+
+    def line(self, what: str) -> str:
+        """Return the row as Markdown."""
+        return f"| {what} | {self.figure} | {f'`bench/results/{self.file}.json` |' if self.file else '|'}"
+
+
+def benchmark_rows() -> list[Row]:
+    """Return the rows of all benchmarks with a result."""
+    return [*_one_pass(), *_training(), *_orchestration(), *_service(), *_pages(), *_statistics(), *_recurrent()]
+
+
+def _one_pass() -> list[Row]:
+    saved, gpu = read_result("enumerate"), read_result("enumerate_gpu")
+    assert saved is not None
+    result, file = saved["result"], "enumerate"
+    by = result["by_semantics"]
+    what = (
+        "Sixteen configurations in one pass against one after another, LeNet, CIFAR-10 shapes, mini-batches of "
+        f"{result['batch_size']}, {result['examples']:,} examples, two threads (pairs: {result['pairs']})"
+    )
+    single = _spread(by["reference"]["cost_in_single_evaluations"])
+    exact, close = result["max_relative_difference_float64"], result["max_relative_difference"]
+    precision = "Largest relative difference of the losses, LeNet, MLP and a residual network"
+    speed = {reading: f"{_spread(by[reading]['speedup'])} times faster" for reading in ("reference", "paper")}
+    on_gpu = "not measured"
+    if gpu is not None:
+        spread = _spread(gpu["result"]["by_semantics"]["reference"]["speedup"])
+        on_gpu = f"{spread} times faster ({gpu['provenance']['hardware']})"
+    return [
+        Row(f"{what}, reference reading", speed["reference"], file),
+        Row(f"{what}, paper reading", speed["paper"], file, alone=f"{what}, paper reading"),
+        Row("The same in single evaluations (reference reading)", single, file),
+        Row(
+            precision,
+            f"{exact:.0e} in double, {close:.0e} in single precision",
+            file,
+            alone=f"{precision}, one pass and one after another",
+        ),
+        Row("The same on a GPU", on_gpu, "" if gpu is None else "enumerate_gpu", alone="One pass on a GPU"),
+    ]
+
+
+def _training() -> list[Row]:
+    saved = read_result("training")
+    assert saved is not None
+    spread, what = saved["result"]["spread"], f"Training over a bare PyTorch loop (pairs: {saved['result']['pairs']})"
+    return [
+        Row(what, _percent(spread["frozen"]), "training", alone=what),
+        Row("with the `epoch` estimate folded along the way", _percent(spread["epoch"]), "training"),
+    ]
+
+
+def _orchestration() -> list[Row]:
+    """Return the rows of the executors."""
+    rows = []
+    if (saved := read_result("orchestration")) is not None:
+        result, file = saved["result"], "orchestration"
+        what = f"{result['trials']} trials of a second, Ray Tune underneath, two cores (pairs: {result['pairs']})"
+        rows += [
+            Row(f"{what}: over the bare training, workers up", _percent(result["overhead_spread"]), file),
+            Row(
+                "the same, every start and stop in it",
+                _percent(result["overhead_whole_spread"]),
+                file,
+                alone=f"{what}: over the bare training, every start and stop in it",
+            ),
+            Row("against plain Ray Tune", f"{_spread(result['versus_ray_tune_spread'])} times faster", file),
+        ]
+    if (saved := read_result("versus_grid")) is not None:
+        result, file = saved["result"], "versus_grid"
+        what = (
+            "Sixteen configurations × three seeds, the same table, against training each cell anew "
+            f"(pairs: {result['pairs']})"
+        )
+        for other, name in (("Ray Tune `grid_search`", "ray_tune"), ("Optuna `GridSampler`", "optuna")):
+            figure = f"{_spread(result[f'versus_{name}_spread'])} times faster"
+            rows.append(Row(f"{what}: {other}", figure, file, alone=f"{what}: {other}"))
+    if (saved := read_result("search")) is not None:
+        result = saved["result"]
+        what = (
+            "Best validation loss, TPE with ASHA against random search with twice the trials, "
+            f"{result['repetitions']} repetitions: no worse in"
+        )
+        mean = f"mean difference {result['mean_difference']:+.4f}"
+        rows.append(Row(what, f"{result['tpe_no_worse']} of {result['repetitions']}, {mean}", "search", alone=what))
+    if (saved := read_result("chaos")) is not None:
+        result = saved["result"]
+        kills = ", ".join(f"{kind} {count}" for kind, count in sorted(result["killed"].items()))
+        what = f"Runs with processes killed at random ({kills}): cells lost, cells twice, other leaderboards"
+        figure = f"{result['lost']}, {result['duplicated']}, {result['differing']} in {result['runs']} runs"
+        rows.append(Row(what, figure, "chaos", alone=what))
+    return rows
+
+
+def _recurrent() -> list[Row]:
+    """Return the rows of the recurrent network."""
+    saved = read_result("imdb")
+    if saved is None:
+        return []
+    result, file = saved["result"], "imdb"
+    by, trained = result["by_semantics"]["reference"], result["training"]
+    setting = f"mini-batches of {result['batch_size']}, two threads (pairs: {result['pairs']})"
+    what = f"LSTM on reviews of 80 words, {setting}"
+    step = (
+        "A training step with recurrent dropout over one with `torch.nn.LSTM` without it, both with torch's Adam "
+        f"(pairs: {result['pairs']})"
+    )
+    return [
+        Row(
+            f"{what}: sixteen configurations on {result['examples']:,} reviews in one pass, in single evaluations",
+            _spread(by["cost_in_single_evaluations"]),
+            file,
+        ),
+        Row("the same against sixteen of them", f"{_spread(by['sixteen_singles_over_one_pass'])} times faster", file),
+        Row(step, _spread(trained["step"]), file),
+        Row("the same as it runs, with Adam over rows", _spread(trained["step_with_row_adam"]), file),
+    ]
+
+
+def _service() -> list[Row]:
+    """Return the rows of the service."""
+    rows = []
+    if (saved := read_result("service")) is not None:
+        result, file = saved["result"], "service"
+        many = f"{result['clients']} clients without a pause"
+        what = f"{result['rows']:,} evaluations, {many}, 95th percentile (rounds: {result['rounds']})"
+        over = f"Half a minute of study through the service, over `run` (pairs: {result['pairs']})"
+        table, listed = "Ranked table over HTTP", f"List of {result['studies']} studies over HTTP"
+        rows += [
+            Row(f"{table}, {what}", f"{_spread(result['leaderboard_p95_spread'])} ms", file, alone=f"{table}, {what}"),
+            Row(f"{listed}, {what}", f"{_spread(result['studies_p95_spread'])} ms", file),
+            Row("Start of the service", f"{result['start_seconds']:.2f} s", file),
+            Row(over, _percent(result["overhead_spread"]), file),
+        ]
+    if (saved := read_result("service_chaos")) is not None:
+        parts = [saved["result"][kind] for kind in ("sqlite", "postgres")]
+        kills = sum(sum(one["kills"].values()) for one in parts)
+        studies = sum(one["studies"] for one in parts)
+        counts = [sum(one[name] for one in parts) for name in ("lost", "duplicated", "differing", "went_back")]
+        what = (
+            f"Worker, service and Postgres killed {kills} times, {studies} studies: cells lost, cells twice, other "
+            "leaderboards, progress gone back"
+        )
+        rows.append(Row(what, ", ".join(map(str, counts)), "service_chaos", alone=what))
+    return rows
+
+
+def _pages() -> list[Row]:
+    """Return the rows of the web interface."""
+    if (saved := read_result("pages")) is None:
+        return []
+    result, file = saved["result"], "pages"
+    of = f"{result['trials']:,} trials and {result['evaluations']:,} evaluations"
+    what = f"a study of {of}, in Chromium (runs: {result['runs']})"
+    seconds = f"{result['live_seconds']:.0f} s with {result['live_events']} events"
+    return [
+        Row(
+            f"First paint of the pages, {what}",
+            f"{_spread(result['first_paint_spread'])} ms",
+            file,
+        ),
+        Row(
+            "Its leaderboard usable, the table made for that request",
+            f"{_spread(result['leaderboard_spread'])} ms",
+            file,
+        ),
+        Row(
+            f"Its live page, {seconds}: processor time of the browser",
+            f"{result['live_core_share']:.0%} of a core",
+            file,
+        ),
+    ]
+
+
+def _statistics() -> list[Row]:
+    """Those of the comparison of rows."""
+    rows = []
+    if (saved := read_result("statistics")) is not None:
+        result, file = saved["result"], "statistics"
+        of = f"{result['seeds']} seeds, {result['examples']:,} examples, one core, {result['runs']} runs"
+        rows.append(Row(f"{result['pairs']} pairs of rows compared, {of}", f"{_spread(result['spread'])} s", file))
+    if (saved := read_result("selection_bias")) is not None:
+        result, file = saved["result"], "selection_bias"
+        of = f"{result['rows']} equal rows, {result['examples']} examples, 1 to 10 seeds"
+        many = f"{result['studies']:,} simulated studies in each of {result['equal_cases']} cases"
+        ahead = "in shares of that of equal rows, where one row is ahead by about its standard error"
+        rows += [
+            Row(f"Reported over true selection bias, {of}, {many}", _spread(result["ratio_of_equal_rows"]), file),
+            Row(f"Reported less true selection bias, {ahead}", _spread(result["excess_of_one_ahead"]), file),
+        ]
+    return rows
+
+
+def _spread(values: dict[str, float]) -> str:
+    return f"{values['median']:.2f} [{values['min']:.2f}, {values['max']:.2f}]"
+
+
+def _percent(values: dict[str, float]) -> str:
+    return f"{values['median']:+.1%} [{values['min']:+.1%}, {values['max']:+.1%}]"

@@ -1,0 +1,226 @@
+"""Tables and charts of docs/per_layer.md.
+
+`python -m bench.documents.layer_page --save STUDY ...` reads the results from a ledger; `--write` writes tables and
+charts into the page, from bench/results.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from plotly import graph_objects as go
+
+from bench.documents.pictures import draw
+from bench.reporting import RESULTS, provenance
+from bln_search.ranking.analysis import Analysis
+from bln_search.ranking.per_layer import PerLayerResult
+from bln_search.reports.sentences.per_layer import per_layer_sentences
+from bln_search.settings import load_settings
+from bln_search.storage.ledger import open_ledger
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = DOCS / "per_layer.md"
+OPEN, CLOSE = "<!-- per_layer -->\n", "<!-- /per_layer -->"
+STUDIES = ("bln_cifar10_20pct_b25",)
+"""Its networks are those that `bln_cifar10_20pct_per_layer` trains."""
+
+_ROWS = 5
+
+
+def save(names: list[str], database: str | None) -> None:
+    """Write the per-layer results of analysed studies to bench/results/STUDY_layers.json."""
+    with closing(open_ledger(database or load_settings().database_url)) as ledger:
+        for name in names:
+            study = ledger.studies.find(name)
+            kept = ledger.analyses.find(study.id)
+            analysis = Analysis() if kept is None else kept.analysis
+            if not analysis.layers:
+                raise SystemExit(
+                    f"{name}: its layers are not searched yet; run it, or `bln-search search-layers {name}`"
+                )
+            result = [_short(one).model_dump(mode="json") for one in analysis.layers]
+            saved = {
+                "study": name,
+                "spec": study.spec.model_dump(mode="json"),
+                "layers": result,
+                "provenance": provenance(),
+            }
+            (RESULTS / f"{name}_layers.json").write_text(json.dumps(saved, indent=1, allow_nan=False) + "\n")
+
+
+def _short(result: PerLayerResult) -> PerLayerResult:
+    return result.model_copy(update={"rows": result.rows[:20]})
+
+
+def block() -> str:
+    """Return the text between the markers."""
+    return "\n".join([*_walk(), *_searches(), *(line for name in STUDIES for line in _study(name))])
+
+
+def _read(name: str) -> dict[str, Any] | None:
+    path = RESULTS / f"{name}.json"
+    return json.loads(path.read_text()) if path.is_file() else None
+
+
+def _walk() -> list[str]:
+    saved = _read("per_layer")
+    if saved is None:
+        return ["The walk: not measured yet.", ""]
+    result, made = saved["result"], saved["provenance"]
+    lines = [
+        "### The walk",
+        "",
+        f"On {made['hardware']}, {made['threads']} threads, torch {made['versions']['torch']}: "
+        f"{result['configurations']:,} configurations of LeNet over {result['examples']:,} examples of the shape of "
+        f"CIFAR-10, mini-batches of {result['batch_size']}; medians, smallest and largest of {result['runs']} runs; "
+        "`bench/results/per_layer.json`.",
+        "",
+        "| reading | seconds | one by one, seconds for one | times faster |",
+        "| --- | --- | --- | --- |",
+    ]
+    for reading, one in result["by_semantics"].items():
+        alone = f"{_spread(one['seconds_of_one'], 4)} ({one['measured_one_by_one']} measured)"
+        lines.append(f"| {reading} | {_spread(one['seconds'], 2)} | {alone} | {_spread(one['speedup'], 0)} |")
+    differences = result["max_relative_difference_float64"], result["max_relative_difference"]
+    gpu = _read("per_layer_gpu")
+    on_gpu = "On a GPU: not measured."
+    if gpu is not None:
+        on_gpu = (
+            f"On {gpu['provenance']['hardware']}, {gpu['result']['examples']:,} examples: "
+            f"{gpu['result']['seconds']:.2g} s, {gpu['result']['speedup']:,.0f} times faster."
+        )
+    return [
+        *lines,
+        "",
+        f"Peak memory {result['peak_memory_mb']:.0f} MB. Largest relative difference of a mean loss from that of plain "
+        f"forward passes: {differences[0]:.0e} in double, {differences[1]:.0e} in single precision. {on_gpu}",
+        "",
+        "![Time for one configuration, by the number of layers that are free](images/per_layer_levels.png)",
+        "",
+    ]
+
+
+def _searches() -> list[str]:
+    saved = _read("layer_search")
+    if saved is None:
+        return ["The searches: not measured yet.", ""]
+    result = saved["result"]
+    lines = [
+        "### The searches",
+        "",
+        f"{result['networks']} networks of `{result['study']}`, the losses of all {result['configurations']:,} "
+        f"configurations of each known; every search {result['seeds']} times on each, at most {result['budget']:,} "
+        "evaluations, two of a hundred. Share of runs that end at the best of all, or in its tie group (not told from "
+        "it over the examples of that network; it "
+        f"has {_spread(result['tie_group'], 0)} of the thousand best); `bench/results/layer_search.json`.",
+        "",
+        "| search | runs | the best of all | its tie group | evaluations spent | loss above the best of all |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    for kind, one in result["searches"].items():
+        share = one["share"]
+        lines.append(
+            f"| `{kind}` | {one['runs']} | {100 * share['best']:.0f} % | {100 * share['tied']:.0f} % | "
+            f"{_spread(one['spent'], 0)} | {_spread(one['regret'], 5)} |"
+        )
+    return [*lines, "", "![Share of runs at the best of all, by evaluations spent](images/layer_search.png)", ""]
+
+
+def _study(name: str) -> list[str]:
+    saved = _read(f"{name}_layers")
+    if saved is None:
+        return [f"`{name}`: not measured yet.", ""]
+    lines = [f"### `{name}`", "", f"`bench/results/{name}_layers.json`.", ""]
+    for written in saved["layers"]:
+        result = PerLayerResult.model_validate(written)
+        lines += [f"**{result.arm}.** {' '.join(per_layer_sentences(result))}", "", *_rows(result), *_effects(result)]
+    return lines
+
+
+def _rows(result: PerLayerResult) -> list[str]:
+    rows = [(str(place), row) for place, row in enumerate(result.rows[:_ROWS], start=1)]
+    rows += [("uniform", row) for row in result.uniform[:1]]
+    lines = [f"| {place} | `{row.configuration}` | {_figure(row.loss, row.loss_half)} |" for place, row in rows]
+    return ["| place | configuration | validation loss |", "| --- | --- | --- |", *lines, ""]
+
+
+def _effects(result: PerLayerResult) -> list[str]:
+    statistics = list(dict.fromkeys(one.statistic for one in result.effects))
+    by_place = {(one.choice, one.statistic): one for one in result.effects}
+    about = "averaged over all configurations" if result.marginal else "around the best configuration"
+    lines = [
+        f"Loss under T less that under F, {about}, 95 % interval over networks; in bold where it excludes zero:",
+        "",
+        f"| layer | {' | '.join(statistics)} |",
+        f"| --- |{' --- |' * len(statistics)}",
+    ]
+    for choice in result.choices:
+        cells = []
+        for statistic in statistics:
+            one = by_place.get((choice.name, statistic))
+            text = "" if one is None else f"{one.loss:+.5f}" + ("" if one.half is None else f" ± {one.half:.5f}")
+            cells.append(f"**{text}**" if one is not None and one.excludes_zero else text)
+        lines.append(f"| {choice.name} | {' | '.join(cells)} |")
+    return [*lines, ""]
+
+
+def _figure(mean: float, half: float | None) -> str:
+    return f"{mean:.4f}" if half is None else f"{mean:.4f} ± {half:.4f}"
+
+
+def _spread(result: dict[str, float], digits: int) -> str:
+    middle, low, high = (round(result[name], digits) + 0.0 for name in ("median", "min", "max"))
+    return f"{middle:,.{digits}f} [{low:,.{digits}f}, {high:,.{digits}f}]"
+
+
+def levels_figure(result: dict[str, Any]) -> go.Figure:
+    """Return a chart of the time for a configuration by number of free layers."""
+    by_levels = result["seconds_a_configuration_by_levels"]
+    levels = [int(free) for free in by_levels]
+    micro = [1e6 * one["median"] for one in by_levels.values()]
+    figure = go.Figure(
+        go.Scatter(x=levels, y=micro, mode="lines+markers+text", text=[f"{one:,.0f} µs" for one in micro])
+    )
+    figure.update_traces(textposition="top right")
+    figure.update_xaxes(title="layers with a word of their own", tickvals=levels, range=[0.8, 4.6])
+    figure.update_yaxes(title="microseconds a configuration", type="log")
+    return figure
+
+
+def searches_figure(result: dict[str, Any]) -> go.Figure:
+    """Return a chart of the share of runs that have found the best configuration, by evaluations."""
+    figure = go.Figure()
+    for kind, one in result["searches"].items():
+        shares = [100 * share for share in one["reached"]["best"]]
+        figure.add_scatter(x=result["evaluations"], y=shares, name=kind, mode="lines", line={"shape": "hv"})
+    figure.update_xaxes(title="configurations evaluated, of 65,536", type="log")
+    figure.update_yaxes(title="% of runs at the best of all", range=[-2, 102])
+    return figure
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--save", nargs="+", default=[], metavar="STUDY", help="studies to take out of the ledger")
+    parser.add_argument("--database", help="database URL")
+    parser.add_argument("--write", action="store_true", help="put block and pictures into the page")
+    options = parser.parse_args()
+    save(options.save, options.database)
+    if options.write:
+        before, rest = PAGE.read_text().split(OPEN)
+        PAGE.write_text(before + OPEN + block() + CLOSE + rest.split(CLOSE)[1])
+        for name, source, figure in (
+            ("per_layer_levels", "per_layer", levels_figure),
+            ("layer_search", "layer_search", searches_figure),
+        ):
+            saved = _read(source)
+            if saved is not None:
+                draw(name, figure(saved["result"]))
+    print(block())
+
+
+if __name__ == "__main__":
+    main()

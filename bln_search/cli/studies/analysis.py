@@ -1,0 +1,114 @@
+"""Commands for the analysis of a study: analyze, probe."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import Annotated
+
+import typer
+
+from bln_search.cli.environment import make_environment
+from bln_search.cli.exit_codes import ExitCode
+from bln_search.cli.options import (
+    DatabaseOption,
+    DataOption,
+    DeviceOption,
+    FormatOption,
+    ServerOption,
+    StudyArgument,
+    TokenOption,
+)
+from bln_search.cli.output import Format, errors, results
+from bln_search.cli.sources import open_source
+from bln_search.ranking.analysis import Analysis
+from bln_search.reports.sentences.analysis import analysis_sentences
+from bln_search.reports.terminal.comparison import comparison_table
+from bln_search.settings import load_settings
+from bln_search.specs.records import StudyRecord
+from bln_search.specs.study import ProbesSpec
+from bln_search.storage.ledger import open_ledger
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command()(analyze)
+    app.command()(probe)
+
+
+def analyze(
+    study: StudyArgument,
+    database: DatabaseOption = None,
+    server: ServerOption = None,
+    token: TokenOption = None,
+    output: FormatOption = Format.TABLE,
+) -> None:
+    """Say which rows differ significantly, which one to use, and its selection bias."""
+    if output is Format.CSV:
+        raise typer.BadParameter("an analysis is a table and sentences: choose table or json", param_hint="--format")
+    found, analysis = load_analysis(study, database, server, token)
+    if output is Format.JSON:
+        typer.echo(analysis.model_dump_json(indent=1))
+        return
+    _print(analysis, f"{found.name} ({found.state}): {found.spec.title}" if found.spec.title else found.name)
+
+
+def load_analysis(
+    study: str, database: str | None, server: str | None, token: str | None
+) -> tuple[StudyRecord, Analysis]:
+    """Return a study and its analysis. Exits with code 1 if there is no analysis yet."""
+    with open_source(database, server, token) as source:
+        found = source.find(study)
+        analysis = source.analysis(found, allow_incomplete=True)
+    if analysis is None:
+        errors.print(f"study {found.name} is not analysed yet: the service does that once it is complete")
+        raise typer.Exit(ExitCode.FAILED)
+    return found, analysis
+
+
+def _print(analysis: Analysis, title: str) -> None:
+    if analysis.comparison is not None:
+        results.print(comparison_table(analysis.comparison, title))
+    for line in analysis_sentences(analysis, standalone=True):
+        results.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def probe(
+    study: StudyArgument,
+    batch_sizes: Annotated[
+        str | None, typer.Option("--batch-sizes", help="Inference mini-batch sizes, as in 1,2,4,8.")
+    ] = None,
+    reshuffles: Annotated[
+        int, typer.Option("--reshuffles", min=0, max=1000, help="Other mini-batches of the same examples.")
+    ] = 0,
+    database: DatabaseOption = None,
+    data: DataOption = None,
+    device: DeviceOption = None,
+) -> None:
+    """Measure the trained networks of a study beside its leaderboard, without training again.
+
+    Sizes give loss and accuracy in mini-batches of other sizes, reshuffles the dependence on batch composition.
+    """
+    from bln_search.worker.analysis import compute_analysis
+    from bln_search.worker.probe_study import probe_study
+
+    sizes = _parse_sizes(batch_sizes)
+    if sizes is None and not reshuffles:
+        raise typer.BadParameter("say what to measure: --batch-sizes 1,25,100 or --reshuffles 5", param_hint="probe")
+    settings = load_settings()
+    probes = ProbesSpec(batch_sizes=sizes, reshuffles=reshuffles)
+    with closing(open_ledger(database or settings.database_url)) as ledger:
+        found = ledger.studies.find(study)
+        environment = make_environment(settings, data, device)
+        measured = probe_study(ledger, found.id, environment, probes, lambda line: errors.print(line, markup=False))
+        compute_analysis(ledger, found.id, None)
+    errors.print(f"{measured} figures written down; `bln-search analyze {found.id}` shows them")
+
+
+def _parse_sizes(text: str | None) -> tuple[int, ...] | None:
+    """Parse sizes such as `1,2,4`; None without text."""
+    if text is None:
+        return None
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdigit() and 1 <= int(part) <= 1_000_000 for part in parts):
+        raise typer.BadParameter(f"{text!r} is not a list of sizes such as 1,2,4,8", param_hint="--batch-sizes")
+    return tuple(dict.fromkeys(int(part) for part in parts))

@@ -1,0 +1,102 @@
+"""Command `search-layers`: search per-layer configurations of a trained study."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import Annotated
+
+import typer
+from pydantic import ValidationError
+
+from bln_search.cli.environment import make_environment
+from bln_search.cli.options import DatabaseOption, DataOption, DeviceOption, StudyArgument, WorkersOption
+from bln_search.cli.output import errors
+from bln_search.core.enums import LayerScope, LayerSearch, PopulationEstimate
+from bln_search.core.errors import DataError, ModelError
+from bln_search.settings import load_settings
+from bln_search.specs.layer_search import LayersSpec
+from bln_search.specs.study import StudySpec
+from bln_search.storage.ledger import open_ledger
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command("search-layers")(search_layers)
+
+
+def search_layers(
+    study: StudyArgument,
+    search: Annotated[
+        LayerSearch | None, typer.Option("--search", help="How; by default as the study says, or exact.")
+    ] = None,
+    group: Annotated[
+        list[str] | None,
+        typer.Option("--group", help="Layers that share a configuration, as in early=features.*; repeatable."),
+    ] = None,
+    estimate: Annotated[
+        PopulationEstimate | None, typer.Option("--estimate", help="Where population values come from.")
+    ] = None,
+    evaluations: Annotated[
+        int | None, typer.Option("--evaluations", min=16, max=1_000_000, help="At most so many, where not exact.")
+    ] = None,
+    folds: Annotated[int | None, typer.Option("--folds", min=2, max=20, help="Parts of the validation split.")] = None,
+    workers: WorkersOption = None,
+    database: DatabaseOption = None,
+    data: DataOption = None,
+    device: DeviceOption = None,
+) -> None:
+    """Search the per-layer configurations of a study's trained networks, without training again.
+
+    Interrupted at any moment, the same command resumes: what is finished is kept. `bln-search layers` shows the result.
+    """
+    from bln_search.worker.analysis import LayerSearchOutcome, compute_analysis
+    from bln_search.worker.layer_search import search_layers as search_networks
+
+    settings = load_settings()
+    with closing(open_ledger(database or settings.database_url)) as ledger:
+        found = ledger.studies.find(study)
+        given = {
+            "search": search,
+            "estimate": estimate,
+            "evaluations": evaluations,
+            "folds": folds,
+            **({} if group is None else {"scope": LayerScope.GROUPS, "groups": _parse_groups(group)}),
+        }
+        layers = _layers_spec(found.spec, {name: value for name, value in given.items() if value})
+        environment = make_environment(settings, data, device)
+        try:
+            searched = search_networks(
+                ledger,
+                found.id,
+                environment,
+                layers,
+                lambda line: errors.print(line, markup=False, soft_wrap=True),
+                max_workers=workers,
+            )
+        except (DataError, ModelError) as error:  # of some of the networks
+            compute_analysis(ledger, found.id, None, layer_search=LayerSearchOutcome(str(error)))
+            raise
+        compute_analysis(ledger, found.id, None, layer_search=LayerSearchOutcome())
+    errors.print(f"{searched} networks searched; `bln-search layers {found.id}` shows what was found", markup=False)
+
+
+def _layers_spec(study: StudySpec, given: dict[str, object]) -> LayersSpec:
+    """Return the study's section `layers`, overridden by the given options."""
+    layers = {**(study.layers or LayersSpec()).model_dump(), **given}
+    try:
+        StudySpec.model_validate({**study.model_dump(), "layers": layers})
+        return LayersSpec.model_validate(layers)
+    except ValidationError as error:
+        problem = error.errors()[0]["msg"].removeprefix("Value error, ")
+        raise typer.BadParameter(problem, param_hint="search-layers") from None
+
+
+def _parse_groups(texts: list[str]) -> dict[str, list[str]]:
+    """Parse groups such as `early=features.*` into patterns by name."""
+    groups: dict[str, list[str]] = {}
+    for text in texts:
+        name, separator, pattern = text.partition("=")
+        if not separator or not name or not pattern:
+            raise typer.BadParameter(f"{text!r} is not a group such as early=features.*", param_hint="--group")
+        groups.setdefault(name, []).append(pattern)
+    return groups

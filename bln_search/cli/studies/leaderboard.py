@@ -1,0 +1,185 @@
+"""Command `leaderboard`: print or write a leaderboard."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from bln_search.cli.options import DatabaseOption, ServerOption, StudyArgument, TokenOption, ToOption
+from bln_search.cli.output import Format, LeaderboardFormat, check_output_path, errors, results, write_output
+from bln_search.cli.sources import StudySource, open_source
+from bln_search.core.enums import Split
+from bln_search.core.errors import MissingPackageError
+from bln_search.core.states import StudyState
+from bln_search.ranking.analysis import Analysis
+from bln_search.ranking.leaderboard import Leaderboard
+from bln_search.reports.export import leaderboard_csv, leaderboard_json
+from bln_search.reports.formatting import compared_rows
+from bln_search.reports.publication import leaderboard_latex, leaderboard_markdown
+from bln_search.reports.sentences.analysis import analysis_sentences
+from bln_search.reports.terminal.leaderboard import compact_table, leaderboard_table, unranked_reasons
+from bln_search.specs.records import StudyRecord
+
+_FULL_WIDTH = 140
+"""Width in characters of a terminal that shows all columns."""
+
+_FILE_WIDTH = 1_000
+"""Width of a table in a file, so that no cell is wrapped."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command()(leaderboard)
+
+
+def leaderboard(
+    study: StudyArgument,
+    database: DatabaseOption = None,
+    server: ServerOption = None,
+    token: TokenOption = None,
+    output: Annotated[
+        LeaderboardFormat, typer.Option("--format", help="How to print or write.")
+    ] = LeaderboardFormat.TABLE,
+    to: ToOption = None,
+    arm: Annotated[str | None, typer.Option(help="Only rows of this arm, with their ranks in the whole table.")] = None,
+    on: Annotated[Split | None, typer.Option(help="Split that decides the order; by default the study's.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="At most so many rows, in every format.")] = None,
+) -> None:
+    """Print the ranked table of a study, or write it to a file."""
+    if to is not None:
+        check_output_path(to)
+    elif output is LeaderboardFormat.PARQUET and sys.stdout.isatty():
+        raise typer.BadParameter("it is not text: name a file with --to, or use a pipe", param_hint="--format parquet")
+    if output is LeaderboardFormat.PARQUET:
+        _parquet_writer()
+    with open_source(database, server, token) as source:
+        print_leaderboard(source, source.find(study), output, to=to, arm=arm, on=on, limit=limit)
+
+
+def print_leaderboard(
+    source: StudySource,
+    study: StudyRecord,
+    output: Format | LeaderboardFormat,
+    *,
+    to: Path | None = None,
+    arm: str | None = None,
+    on: Split | None = None,
+    limit: int | None = None,
+) -> None:
+    """Print a leaderboard, or write it to a file.
+
+    Args:
+        source: Source of the study.
+        study: The study.
+        output: Format.
+        to: File; by default standard output.
+        arm: Only the rows of this arm.
+        on: Split that decides the order; by default the study's.
+        limit: Largest number of rows.
+    """
+    if on is Split.TRAIN:
+        raise typer.BadParameter("nothing is evaluated on train; choose validation or test", param_hint="--on")
+    labels = [each.label for each in study.spec.arms]
+    if arm is not None and arm not in labels:
+        raise typer.BadParameter(f"the study has no arm {arm!r}; choose one of {', '.join(labels)}", param_hint="--arm")
+    board = source.leaderboard(study, arm, on)
+    analysis = (
+        source.analysis(study)
+        if LeaderboardFormat(output) is LeaderboardFormat.TABLE and _is_study_split(study, on)
+        else None
+    )
+    chosen = LeaderboardFormat(output)
+    if chosen is not LeaderboardFormat.TABLE:
+        write_output(_FORMATTERS[chosen](Leaderboard(board.ranked_on, board.rows[:limit]), study), to)
+    elif to is not None:
+        text = io.StringIO()
+        _print_table(Console(file=text, width=_FILE_WIDTH), board, study, limit, analysis, arm)
+        write_output(text.getvalue().encode(), to)
+    elif not board.rows:
+        hint = "; `bln-search run` resumes it" if study.state is StudyState.INTERRUPTED else ""
+        hint += _older_hint(source, study)
+        errors.print(f"study {study.name} is {study.state} and has no result yet{hint}", soft_wrap=True)
+    else:
+        _print_table(results, board, study, limit, analysis, arm)
+
+
+def _is_study_split(study: StudyRecord, on: Split | None) -> bool:
+    """Is this the split on which the study compares rows?"""
+    return on in (None, study.spec.ranking.split)
+
+
+def _older_hint(source: StudySource, study: StudyRecord) -> str:
+    """Return a hint if an older study of the same name is complete; a name refers to the newest study."""
+    same = (
+        line for line in source.list_studies() if line["name"] == study.name and line["state"] == StudyState.COMPLETE
+    )
+    complete = next((number for line in same if (number := int(str(line["id"]))) < study.id), None)
+    return "" if complete is None else f"; an older one of that name is complete: `bln-search leaderboard {complete}`"
+
+
+def _print_table(
+    console: Console,
+    board: Leaderboard,
+    study: StudyRecord,
+    limit: int | None,
+    analysis: Analysis | None,
+    arm: str | None,
+) -> None:
+    fits = console.width >= _FULL_WIDTH
+    groups = compared_rows(analysis)
+    console.print((leaderboard_table if fits else compact_table)(board, _title(study), limit, groups))
+    if arm is not None:  # conclusions about the whole study do not fit a part of its rows
+        lines = [f"Only rows of {arm}; ranks and groups are those of the whole table."]
+    else:
+        lines = [] if analysis is None else analysis_sentences(analysis)
+    for line in [*unranked_reasons(board), *lines]:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _title(study: StudyRecord) -> str:
+    return f"{study.name} ({study.state}): {study.spec.title}" if study.spec.title else study.name
+
+
+def _csv(board: Leaderboard, _study: StudyRecord) -> bytes:
+    return leaderboard_csv(board).encode()
+
+
+def _json(board: Leaderboard, study: StudyRecord) -> bytes:
+    about = {"study": study.name, "id": study.id, "state": study.state}
+    return (leaderboard_json(board, about) + "\n").encode()
+
+
+def _latex(board: Leaderboard, study: StudyRecord) -> bytes:
+    return leaderboard_latex(board, _title(study)).encode()
+
+
+def _markdown(board: Leaderboard, _study: StudyRecord) -> bytes:
+    return leaderboard_markdown(board).encode()
+
+
+def _parquet(board: Leaderboard, study: StudyRecord) -> bytes:
+    return _parquet_writer()(board, {"study": study.name, "id": str(study.id), "state": study.state.value})
+
+
+def _parquet_writer() -> Callable[[Leaderboard, Mapping[str, str]], bytes]:
+    """Return the function that writes Parquet. Raises MissingPackageError without pyarrow."""
+    try:
+        from bln_search.reports.parquet import leaderboard_parquet
+    except ModuleNotFoundError as error:
+        raise MissingPackageError(error.name, "train") from None
+    return leaderboard_parquet
+
+
+_FORMATTERS: Mapping[LeaderboardFormat, Callable[[Leaderboard, StudyRecord], bytes]] = {
+    LeaderboardFormat.CSV: _csv,
+    LeaderboardFormat.JSON: _json,
+    LeaderboardFormat.LATEX: _latex,
+    LeaderboardFormat.MARKDOWN: _markdown,
+    LeaderboardFormat.PARQUET: _parquet,
+}

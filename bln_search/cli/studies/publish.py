@@ -1,0 +1,98 @@
+"""Commands that document a whole study: manifest, report."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from bln_search.cli.options import DatabaseOption, ServerOption, StudyArgument, TokenOption, ToOption
+from bln_search.cli.output import check_output_path, errors, write_file, write_output
+from bln_search.cli.sources import LedgerSource, StudySource, open_source
+from bln_search.core.errors import MissingPackageError
+from bln_search.ranking.leaderboard import rank
+from bln_search.reports.charts.curves import TrialCurve
+from bln_search.reports.environment_info import environment_info
+from bln_search.reports.manifest import manifest, manifest_json
+from bln_search.reports.page import ReportContext
+from bln_search.settings import load_settings
+from bln_search.specs.records import StudyRecord, TrialRecord
+from bln_search.storage.ledger import open_ledger
+from bln_search.storage.pagination import Page
+
+_MOST_CURVES = 60
+_MOST_ARMS = 4
+"""Arms whose layers the report shows."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command("manifest")(write_manifest)
+    app.command()(report)
+
+
+def write_manifest(
+    study: StudyArgument,
+    database: DatabaseOption = None,
+    server: ServerOption = None,
+    token: TokenOption = None,
+    to: ToOption = None,
+) -> None:
+    """Write down what a study's results rest on: seeds, versions, hardware, hashes of data and checkpoints."""
+    if to is not None:
+        check_output_path(to)
+    with open_source(database, server, token) as source:
+        found = source.find(study)
+        content = _manifest(source, found, source.trials(found.id))
+    write_output(manifest_json(content).encode(), to)
+
+
+def report(
+    study: StudyArgument,
+    to: Annotated[Path, typer.Option("--to", help="HTML file to write, atomically.", show_default=False)],
+    database: DatabaseOption = None,
+) -> None:
+    """Write a whole study into one HTML file that needs nothing from elsewhere."""
+    try:
+        from bln_search.reports.page.html import plotly_script, study_page
+    except ModuleNotFoundError as error:
+        raise MissingPackageError(error.name, "web") from None
+    plotly_script()
+    check_output_path(to)
+    with closing(open_ledger(database or load_settings().database_url)) as ledger:
+        context = report_context(LedgerSource(ledger), ledger.studies.find(study))
+    content = study_page(context).encode()
+    write_file(to, content)
+    errors.print(f"{to}: {len(content) / 1e6:.1f} MB", highlight=False, markup=False, soft_wrap=True)
+
+
+def report_context(source: LedgerSource, study: StudyRecord) -> ReportContext:
+    """Read everything that the sections of the report need."""
+    ledger = source.ledger
+    trials = source.trials(study.id)
+    evaluations = ledger.results.list_scored(study.id)
+    board = rank(evaluations, study.spec.ranking.split, seeds=len(study.spec.seeds))
+    best = {row.arm: row.point for row in reversed(board.rows)}
+    line = ledger.listing.find_study(study.id)
+    return ReportContext(
+        study=study,
+        evaluations=evaluations,
+        trials=trials,
+        manifest=_manifest(source, study, trials),
+        curves=[
+            TrialCurve(curve.trial.arm, curve.trial.point_label, curve.trial.seed, curve.epochs)
+            for curve in ledger.listing.list_curves(study.id, Page(_MOST_CURVES, "position"), {})[:_MOST_CURVES]
+        ],
+        seconds=ledger.results.find_inference_seconds(study.id) if study.spec.space else {},
+        drifts={arm: ledger.results.list_drifts(study.id, arm, best[arm]) for arm in sorted(best)[:_MOST_ARMS]},
+        notes=line.notes if line else "",
+        analysis=source.analysis(study),
+        probes=ledger.probes.list_probes(study.id),
+    )
+
+
+def _manifest(source: StudySource, study: StudyRecord, trials: list[TrialRecord]) -> dict[str, Any]:
+    return manifest(study, trials, machine=environment_info(), schema=source.schema_revision(), now=datetime.now(UTC))

@@ -1,0 +1,62 @@
+"""The interface of an evaluator of per-layer configurations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import nn
+
+from bln_search.core.per_layer import ConfigurationSpace
+from bln_search.core.records import Outcomes
+from bln_search.evaluation.batches import MiniBatch
+from bln_search.evaluation.tree.running_sums import LossSums
+from bln_search.evaluation.tree.segments import SegmentedNetwork
+from bln_search.evaluation.tree.space import ExcludedOptions, TreeOptions
+from bln_search.evaluation.tree.trie import Digits
+from bln_search.norms.row_tensor import Populations
+
+
+class Evaluator(Protocol):
+    """A network and the mini-batches on which its per-layer configurations are evaluated.
+
+    `TreeEvaluator` and `PlainEvaluator` implement it.
+
+    segmented: the normalization layers of the network in call order, and its segments, if it can be split.
+    space: the options of each choice. excluded: the options without a value, with their reasons.
+    max_configurations: size of the largest space that `enumerate` accepts.
+    """
+
+    network: nn.Module
+    segmented: SegmentedNetwork
+    batches: list[MiniBatch]
+    populations: Populations
+    options: TreeOptions
+    space: ConfigurationSpace
+    excluded: ExcludedOptions
+    max_configurations: int
+
+    @property
+    def examples_per_batch(self) -> list[int]:
+        """Number of examples with a target in each mini-batch, in the order of the data."""
+
+    @property
+    def examples(self) -> int:
+        """Number of examples with a target."""
+
+    def enumerate(self, *, sums: LossSums | None = None, keep: Callable[[LossSums], None] | None = None) -> LossSums:
+        """Return mean loss and accuracy of every configuration."""
+
+    def check(self) -> None:
+        """Raise ModelError where losses differ from those of plain forward passes."""
+
+    def sums(self, digits: Digits, batches: Sequence[int]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """Return sums of losses and numbers of correct answers, (configurations, mini-batches)."""
+
+    def outcomes(self, digits: Digits | Sequence[Sequence[int]]) -> list[Outcomes]:
+        """Return per-example losses and correctness of each of these configurations."""
+
+    def with_network(self, network: nn.Module, batches: Sequence[MiniBatch], populations: Populations) -> Self:
+        """Return an evaluator of another network, mini-batches and populations with the same options."""

@@ -1,0 +1,54 @@
+"""Softmax cross-entropy of all rows after the last normalization layer, from the terms of their logits.
+
+Where a linear layer ends the network, the logits of a row are A_v + C_u, with few batch variants v and feature variants
+u. With the target's logit subtracted from both terms, the loss of an example is
+
+    log(1 + Σ_{k ≠ target} exp(A_vk)·exp(C_uk))
+
+so exponentials are computed of the terms, not of their sums. The answer is correct where every product is below one.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from bln_search.norms.row_sum import ClassMajorRowSum
+
+
+def factored_cross_entropy(logits: ClassMajorRowSum, targets: Tensor) -> tuple[Tensor, Tensor] | None:
+    """Return losses and correctness (rows, N, G) for classes `targets` (G, N); None where this form is not applicable.
+
+    It is not applicable in less than single precision, where exponentials overflow, where a target is not among the
+    classes, and where two classes tie, because the order of the classes then decides.
+    """
+    if logits.feature.dtype not in (torch.float32, torch.float64):
+        return None
+    if int(targets.max()) >= logits.feature.shape[1]:
+        return None  # the general cross-entropy raises the error
+    target_index = targets.t().contiguous()[None]
+    num_batch, feature = len(logits.batch), logits.feature
+    terms = feature.new_empty((num_batch + len(feature), *feature.shape[1:]))
+    for term, relative in zip((*logits.batch, *feature), terms, strict=True):
+        torch.sub(term, term.gather(0, target_index), out=relative)
+    terms.exp_()
+    terms[:num_batch].scatter_(1, target_index.expand(num_batch, 1, -1, -1), 0.0)
+    sums, largest = _products(terms[:num_batch], terms[num_batch:])
+    if not torch.isfinite(sums.sum()) or (largest == 1).any():
+        return None
+    rows = [batch * len(feature) + feature_variant for batch, feature_variant in logits.rows]
+    if rows != list(range(len(sums))):
+        sums, largest = sums[rows], largest[rows]
+    return sums.log1p_(), largest < 1
+
+
+def _products(batch: Tensor, feature: Tensor) -> tuple[Tensor, Tensor]:
+    """Return sum and maximum over classes of the products of each batch variant with each feature variant."""
+    sums = batch[:, None, 0] * feature[None, :, 0]
+    largest = sums.clone()
+    product = torch.empty_like(sums)
+    for k in range(1, batch.shape[1]):
+        torch.mul(batch[:, None, k], feature[None, :, k], out=product)
+        sums += product
+        torch.maximum(largest, product, out=largest)
+    return sums.flatten(0, 1), largest.flatten(0, 1)

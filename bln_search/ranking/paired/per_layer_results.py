@@ -1,0 +1,259 @@
+"""Combine the per-layer searches of the networks of an arm: statistics over seeds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bln_search.core.enums import PopulationEstimate
+from bln_search.core.layer_search_record import LayerSearchRecord
+from bln_search.core.per_layer import ConfigurationSpace
+from bln_search.core.records import Outcomes
+from bln_search.ranking.paired.crossed_anova import crossed_differences
+from bln_search.ranking.paired.table import OutcomeTable
+from bln_search.ranking.per_layer import (
+    ConfirmedDifference,
+    LayerChoice,
+    LayerSwitchEffect,
+    NetworkChoice,
+    PerLayerResult,
+    PerLayerRow,
+)
+from bln_search.ranking.statistics.intervals import t_interval
+from bln_search.specs.layer_search import LayersSpec
+
+_MAX_STORED_ROWS = 100
+"""Number of best configurations over networks that are stored."""
+
+
+class NetworkSearch(Protocol):
+    """The per-layer search of one network with its result."""
+
+    @property
+    def arm(self) -> str:
+        """Label of the arm."""
+        ...
+
+    @property
+    def point(self) -> str:
+        """Point of the search space as JSON; empty without a space."""
+        ...
+
+    @property
+    def seed(self) -> int:
+        """Seed of the network."""
+        ...
+
+    @property
+    def spec(self) -> LayersSpec:
+        """Specification of the search."""
+        ...
+
+    @property
+    def record(self) -> LayerSearchRecord:
+        """Result of the search."""
+        ...
+
+    @property
+    def made_at(self) -> datetime:
+        """Time at which the search ended."""
+        ...
+
+
+_Search = TypeVar("_Search", bound=NetworkSearch)
+
+
+def per_layer_result(
+    searches: Sequence[NetworkSearch], *, batch_size: int, estimate: PopulationEstimate, seeds: Sequence[int]
+) -> PerLayerResult:
+    """Combine the searches of one arm at one point; those with another specification than the latest are ignored.
+
+    Args:
+        searches: Searches of the networks, at least one.
+        batch_size: Inference mini-batch size.
+        estimate: Population estimate.
+        seeds: Seeds of all trained networks of the arm at the point.
+    """
+    last = latest(searches)
+    spec = last.spec
+    same = [search for search in searches if search.spec == spec and search.record.space == last.record.space]
+    records = [search.record for search in same]
+    space = records[-1].space
+    return PerLayerResult(
+        arm=same[-1].arm,
+        point=same[-1].point,
+        scope=spec.scope,
+        search=spec.search,
+        estimate=estimate,
+        batch_size=batch_size,
+        examples=len(records[-1].confirmed.losses),
+        folds=spec.folds,
+        size=str(space.size),
+        layers=space.layers,
+        choices=_choices(records[-1]),
+        networks=tuple(_network(search.seed, search.record) for search in same),
+        rows=_best_rows(space, records),
+        uniform=_uniform_rows(space, records),
+        effects=_effects(records),
+        marginal=records[-1].marginal,
+        difference=confirmed_difference(records),
+        pending_seeds=tuple(sorted(set(seeds) - {search.seed for search in same})),
+    )
+
+
+def latest(searches: Sequence[_Search]) -> _Search:
+    """The search that ended last."""
+    return max(searches, key=lambda search: search.made_at)
+
+
+def confirmed_difference(records: Sequence[LayerSearchRecord]) -> ConfirmedDifference | None:
+    """Held-out loss of per-layer configurations minus that of uniform ones, over seeds and examples.
+
+    With one network the interval applies to that network and other examples.
+
+    Returns:
+        None where networks were evaluated on different examples, or a loss is not finite.
+    """
+    losses = [np.stack([record.confirmed.losses, record.confirmed_uniform.losses]) for record in records]
+    if len({table.shape for table in losses}) != 1 or not np.isfinite(losses).all() or losses[0].shape[1] < 2:
+        return None
+    correct = [np.stack([record.confirmed.correct, record.confirmed_uniform.correct]) for record in records]
+    table = OutcomeTable(np.stack(losses).astype(np.float32), np.stack(correct))
+    crossed = crossed_differences(table, "loss")
+    mean, half, p = float(crossed.mean[0]), float(crossed.half[0]), float(crossed.p[0])
+    return ConfirmedDifference(mean=mean, low=mean - half, high=mean + half, p=p, networks=len(records))
+
+
+def _choices(record: LayerSearchRecord) -> tuple[LayerChoice, ...]:
+    space = record.space
+    return tuple(
+        LayerChoice(
+            name=choice.name,
+            layers=tuple(space.layers[index] for index in choice.layers),
+            options=choice.labels,
+            excluded=dict(record.excluded.get(choice.name, {})),
+        )
+        for choice in space.choices
+    )
+
+
+def _network(seed: int, record: LayerSearchRecord) -> NetworkChoice:
+    space = record.space
+    best, uniform = (None, None) if record.test is None else record.test
+    return NetworkChoice(
+        seed=seed,
+        evaluations=record.evaluations,
+        best=str(space.configuration(record.best)),
+        uniform=uniform_configuration(space, record.uniform),
+        chosen=tuple(str(space.configuration(digits)) for digits in record.chosen),
+        apparent=record.apparent,
+        loss=_mean(record.confirmed),
+        accuracy=float(record.confirmed.correct.mean()),
+        uniform_apparent=record.apparent_uniform,
+        uniform_loss=_mean(record.confirmed_uniform),
+        uniform_accuracy=float(record.confirmed_uniform.correct.mean()),
+        test_loss=None if best is None else best[0],
+        test_accuracy=None if best is None else best[1],
+        test_uniform_loss=None if uniform is None else uniform[0],
+        test_uniform_accuracy=None if uniform is None else uniform[1],
+    )
+
+
+def _mean(outcomes: Outcomes) -> float:
+    """Mean loss; infinite where it is NaN."""
+    mean = float(outcomes.losses.mean(dtype=np.float64))
+    return math.inf if math.isnan(mean) else mean
+
+
+def uniform_configuration(space: ConfigurationSpace, digits: Sequence[int]) -> str:
+    """Configuration of all layers. digits: of a uniform per-layer configuration."""
+    return next(str(code) for code, uniform in space.uniform().items() if uniform == tuple(digits))
+
+
+def _best_rows(space: ConfigurationSpace, records: Sequence[LayerSearchRecord]) -> tuple[PerLayerRow, ...]:
+    """The best configurations by mean loss over networks, of those that were evaluated for every network."""
+    digits, losses, accuracies = _common(records)
+    if not len(losses):
+        return ()
+    means = losses.mean(0)
+    order = np.argsort(means, kind="stable")[:_MAX_STORED_ROWS]
+    return tuple(
+        _row(
+            str(
+                space.configuration(
+                    space.digits_at(int(index)) if digits is None else [int(digit) for digit in digits[index]]
+                )
+            ),
+            losses[:, index].tolist(),
+            accuracies[:, index].tolist(),
+        )
+        for index in order
+        if np.isfinite(means[index])
+    )
+
+
+def _common(
+    records: Sequence[LayerSearchRecord],
+) -> tuple[NDArray[np.uint8] | None, NDArray[np.float64], NDArray[np.float64]]:
+    """Digits of the configurations (None: all), and their losses and accuracies, (networks, configurations)."""
+    all_sums = [record.sums for record in records]
+    if all(sums.digits is None for sums in all_sums):
+        return None, np.stack([sums.mean_loss for sums in all_sums]), np.stack([sums.accuracy for sums in all_sums])
+    tables = [_by_digits(record) for record in records]
+    shared = [key for key in tables[0] if all(key in table for table in tables)]
+    digits = np.array([np.frombuffer(key, np.uint8) for key in shared])
+    values = np.array([[table[key] for key in shared] for table in tables]).reshape(len(tables), len(shared), 2)
+    return digits, values[..., 0], values[..., 1]
+
+
+def _by_digits(record: LayerSearchRecord) -> dict[bytes, tuple[float, float]]:
+    sums = record.sums
+    assert sums.digits is not None
+    pairs = zip(sums.mean_loss.tolist(), sums.accuracy.tolist(), strict=True)
+    return {row.tobytes(): pair for row, pair in zip(sums.digits, pairs, strict=True)}
+
+
+def _uniform_rows(space: ConfigurationSpace, records: Sequence[LayerSearchRecord]) -> tuple[PerLayerRow, ...]:
+    """Uniform configurations by increasing mean loss."""
+    rows = []
+    tables = [None if record.sums.digits is None else _by_digits(record) for record in records]
+    for configuration, digits in space.uniform().items():
+        pairs = []
+        for record, table in zip(records, tables, strict=True):
+            if table is not None:
+                pairs.append(table[np.array(digits, np.uint8).tobytes()])
+            else:
+                index = space.index(digits)
+                pairs.append((float(record.sums.mean_loss[index]), float(record.sums.accuracy[index])))
+        if np.isfinite(pairs).all():
+            rows.append(_row(str(configuration), [loss for loss, _ in pairs], [accuracy for _, accuracy in pairs]))
+    return tuple(sorted(rows, key=lambda row: row.loss))
+
+
+def _row(configuration: str, losses: Sequence[float], accuracies: Sequence[float]) -> PerLayerRow:
+    loss, accuracy = t_interval(losses), t_interval(accuracies)
+    return PerLayerRow(
+        configuration=configuration,
+        loss=loss.mean,
+        loss_half=loss.half,
+        accuracy=accuracy.mean,
+        accuracy_half=accuracy.half,
+        networks=loss.n,
+    )
+
+
+def _effects(records: Sequence[LayerSearchRecord]) -> tuple[LayerSwitchEffect, ...]:
+    names = dict.fromkeys(name for record in records for name in record.effects)
+    effects = []
+    for choice, statistic in names:
+        values = [record.effects[choice, statistic] for record in records if (choice, statistic) in record.effects]
+        size = t_interval(values)
+        effects.append(
+            LayerSwitchEffect(choice=choice, statistic=statistic, loss=size.mean, half=size.half, networks=size.n)
+        )
+    return tuple(effects)

@@ -1,0 +1,66 @@
+"""Performance of the selected row on the split that was not used to select it."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from bln_search.core.enums import Split
+from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
+from bln_search.ranking.stored_model import StoredModel
+
+
+class SelectedRowPerformance(StoredModel):
+    """The first row on the split that selected it and on the other split, which is independent of the selection.
+
+    Attributes:
+        chosen_on: Split that decides the ranking.
+        reported_on: The other split.
+        loss: Mean loss (nats) on `chosen_on`.
+        other_loss: Mean loss (nats) on `reported_on`.
+        other_accuracy: Mean accuracy (fraction) on `reported_on`.
+        other_rank: Rank by mean loss on `reported_on`.
+        ranked_rows: Number of ranked rows with results on `reported_on`.
+        regret: Mean loss on `reported_on` minus that of the best row there.
+        accuracy_regret: Highest mean accuracy on `reported_on` minus that of the selected row.
+    """
+
+    chosen_on: Split
+    reported_on: Split
+    loss: float
+    other_loss: float = Field(alias="loss_there")
+    other_accuracy: float = Field(alias="accuracy_there")
+    other_rank: int = Field(alias="place_there")
+    ranked_rows: int = Field(alias="of")
+    regret: float
+    accuracy_regret: float
+
+    @property
+    def gap(self) -> float:
+        """Mean loss on `reported_on` minus that on `chosen_on`."""
+        return self.other_loss - self.loss
+
+
+def evaluate_selected_row(board: Leaderboard) -> SelectedRowPerformance | None:
+    """Evaluate the first row on the other split; None where no row is ranked or that split was not evaluated."""
+    chosen_on = board.ranked_on
+    other = Split.TEST if chosen_on is Split.VALIDATION else Split.VALIDATION
+    ranked = [row for row in board.rows if row.rank is not None and other in row.metrics]
+    best = board.best
+    if best is None or other not in best.metrics:
+        return None
+
+    def loss(row: LeaderboardRow) -> float:
+        return row.metrics[other].loss.mean
+
+    metrics = best.metrics[other]
+    return SelectedRowPerformance(
+        chosen_on=chosen_on,
+        reported_on=other,
+        loss=best.metrics[chosen_on].loss.mean,
+        other_loss=metrics.loss.mean,
+        other_accuracy=metrics.accuracy.mean,
+        other_rank=1 + sum(loss(row) < metrics.loss.mean for row in ranked),
+        ranked_rows=len(ranked),
+        regret=metrics.loss.mean - min(loss(row) for row in ranked),
+        accuracy_regret=max(row.metrics[other].accuracy.mean for row in ranked) - metrics.accuracy.mean,
+    )

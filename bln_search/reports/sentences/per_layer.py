@@ -1,0 +1,202 @@
+"""Text of a per-layer search: significance, selection bias, extent of the search, excluded options."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+
+from bln_search.core.enums import LayerScope, LayerSearch
+from bln_search.ranking.per_layer import ConfirmedDifference, NetworkChoice, PerLayerResult, PerLayerRow
+from bln_search.ranking.statistics.intervals import ConfidenceInterval, t_interval
+from bln_search.reports.formatting import rounded, signed
+from bln_search.specs.space import format_point_json
+
+_SEARCH_NAMES = {
+    LayerSearch.EXACT: "exact enumeration",
+    LayerSearch.BEAM: "beam search",
+    LayerSearch.COORDINATE: "coordinate search",
+    LayerSearch.TPE: "TPE",
+    LayerSearch.RACING: "racing",
+    LayerSearch.RANDOM: "random search",
+}
+_MAX_WRITTEN_DIGITS = 15
+"""Digits up to which a count is written in full."""
+
+_MAX_NAMED_CHOICES = 3
+"""Choices that a sentence names."""
+
+_SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def result_label(result: PerLayerResult) -> str:
+    """Arm and point of the searched networks."""
+    return f"{result.arm}, {format_point_json(result.point)}" if result.point else result.arm
+
+
+def effects_heading(result: PerLayerResult) -> str:
+    """Definition of the effects of switches."""
+    scope = "averaged over all configurations" if result.marginal else "around the best configuration"
+    return f"loss under T minus loss under F, {scope}"
+
+
+def per_layer_sentences(result: PerLayerResult) -> list[str]:
+    """The result as text, its significance first; one topic per item."""
+    sentences = [
+        _significance(result),
+        *_selection_bias(result.networks),
+        *_test_loss(result.networks),
+        _extent(result),
+    ]
+    if result.pending_seeds:
+        seeds = ", ".join(map(str, result.pending_seeds))
+        subject = f"Seed {seeds} is" if len(result.pending_seeds) == 1 else f"Seeds {seeds} are"
+        sentences.append(f"{subject} not searched yet and not included.")
+    return sentences
+
+
+def excluded_option_sentences(result: PerLayerResult) -> list[str]:
+    """Which options are excluded in which choices, and why; choices with the same exclusions are grouped."""
+    groups: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for choice in result.choices:
+        options_by_reason: dict[str, list[str]] = {}
+        for option, reason in choice.excluded.items():
+            options_by_reason.setdefault(reason, []).append(option)
+        for reason, options in options_by_reason.items():
+            groups.setdefault((reason, tuple(options)), []).append(choice.name)
+    return [
+        f"Excluded in {_choice_names(choices, len(result.choices))}: {', '.join(options)} ({reason})."
+        for (reason, options), choices in groups.items()
+    ]
+
+
+def loss_of(row: PerLayerRow) -> ConfidenceInterval:
+    """Mean loss over networks."""
+    return ConfidenceInterval(row.loss, row.loss_half, row.networks)
+
+
+def accuracy_of(row: PerLayerRow) -> ConfidenceInterval:
+    """Mean accuracy over networks."""
+    return ConfidenceInterval(row.accuracy, row.accuracy_half, row.networks)
+
+
+def format_count(digits: str) -> str:
+    """A count of any length, in scientific notation where it is long. digits: its decimal digits."""
+    if len(digits) <= _MAX_WRITTEN_DIGITS:
+        return f"{int(digits):,}"
+    return f"{digits[0]}.{digits[1]} × 10{str(len(digits) - 1).translate(_SUPERSCRIPT)}"
+
+
+def _significance(result: PerLayerResult) -> str:
+    difference = result.difference
+    if not result.networks:
+        return "No network is searched yet."
+    if difference is None:
+        return (
+            f"Significance of the difference between per-layer and uniform configurations is unknown: {_why(result)}."
+        )
+    if difference.is_better or difference.is_worse:
+        return f"Per-layer configurations are significantly {_size(difference)} (p = {difference.p:.2g})."
+    return (
+        "Per-layer and uniform configurations are not significantly different: the difference is "
+        f"{difference.mean:+.4f} [{difference.low:+.4f}, {difference.high:+.4f}] nats {_scope(difference)} "
+        f"(p = {difference.p:.2g})."
+    )
+
+
+def _why(result: PerLayerResult) -> str:
+    """Why no confidence interval is known."""
+    known = _finite(network.difference for network in result.networks)
+    if len(known) < len(result.networks):
+        return f"{_no_finite_loss(len(result.networks) - len(known))} on held-out folds"
+    mean = statistics.fmean(known)
+    return f"the difference on held-out folds is {mean:+.4f} nats over {_networks(len(known))}, without an interval"
+
+
+def _size(difference: ConfirmedDifference) -> str:
+    direction, mean, low, high = (
+        ("better", -difference.mean, -difference.high, -difference.low)
+        if difference.is_better
+        else ("worse", difference.mean, difference.low, difference.high)
+    )
+    return f"{direction} by {mean:.4f} [{low:.4f}, {high:.4f}] nats {_scope(difference)}"
+
+
+def _scope(difference: ConfirmedDifference) -> str:
+    return f"on held-out folds, over {_networks(difference.networks)}"
+
+
+def _networks(count: int) -> str:
+    return "one network" if count == 1 else f"{count} networks"
+
+
+def _finite(values: Iterable[float]) -> list[float]:
+    return [value for value in values if math.isfinite(value)]
+
+
+def _no_finite_loss(count: int) -> str:
+    return f"{_networks(count)} {'has' if count == 1 else 'have'} no finite loss"
+
+
+def _selection_bias(networks: Sequence[NetworkChoice]) -> list[str]:
+    known = _finite(network.selection_bias for network in networks)
+    if not known:
+        return []
+    bias = t_interval(known)
+    if bias.mean <= 0:
+        return [f"The loss on the examples used for the selection is not optimistic ({signed(bias)} nats)."]
+    return [f"The loss on the examples used for the selection is optimistic by {rounded(bias)} nats (selection bias)."]
+
+
+def _test_loss(networks: Sequence[NetworkChoice]) -> list[str]:
+    tested = [network for network in networks if network.test_accuracy is not None]
+    pairs = [
+        (network.test_loss, network.test_uniform_loss)
+        for network in tested
+        if network.test_loss is not None and network.test_uniform_loss is not None
+        if math.isfinite(network.test_loss) and math.isfinite(network.test_uniform_loss)
+    ]
+    omitted = len(tested) - len(pairs)
+    if not pairs:
+        return [f"On test {_no_finite_loss(omitted)}."] if omitted else []
+    note = f"; {_no_finite_loss(omitted)} there" if omitted else ""
+    per_layer, uniform = (statistics.fmean(losses) for losses in zip(*pairs, strict=True))
+    difference = t_interval([first - second for first, second in pairs])
+    return [
+        f"On test, which was not used for any selection, the selected per-layer configurations have {per_layer:.4f}, "
+        f"the best uniform ones {uniform:.4f}: {signed(difference)} nats over {_networks(len(pairs))}{note}."
+    ]
+
+
+def _extent(result: PerLayerResult) -> str:
+    """Size of the space, number of evaluated configurations, and data."""
+    return (
+        f"{_scope_of_choices(result)}: {format_count(result.size)} configurations{_evaluated(result)}. "
+        f"{result.examples:,} validation examples in mini-batches of {result.batch_size}, population "
+        f"{result.estimate or 'not read'}; {result.folds}-fold cross-validation."
+    )
+
+
+def _scope_of_choices(result: PerLayerResult) -> str:
+    layers = "one normalization layer" if len(result.layers) == 1 else f"{len(result.layers)} normalization layers"
+    if result.scope is LayerScope.GLOBAL:
+        return f"One configuration for all of {layers}"
+    if result.scope is LayerScope.GROUPS:
+        return f"{len(result.choices)} choices for {layers}, one per group"
+    return f"One configuration for each of {layers}"
+
+
+def _evaluated(result: PerLayerResult) -> str:
+    if not result.networks:
+        return ""
+    counts = [network.evaluations for network in result.networks]
+    if len(result.size) <= _MAX_WRITTEN_DIGITS and min(counts) >= int(result.size):
+        return ", all of them evaluated on each network"
+    return f", {statistics.fmean(counts):,.0f} of them evaluated on each network ({_SEARCH_NAMES[result.search]})"
+
+
+def _choice_names(choices: Sequence[str], total: int) -> str:
+    if len(choices) == total > 1:
+        return f"all {total} choices"
+    more = len(choices) - _MAX_NAMED_CHOICES
+    return ", ".join(choices[:_MAX_NAMED_CHOICES]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,141 @@
+"""Studies and trials as they are stored and reported."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+from bln_search.core.errors import DataError
+from bln_search.core.records import CheckpointRecord
+from bln_search.core.states import ENDED, StudyState, TrialState
+from bln_search.specs.search import Objective
+from bln_search.specs.space import format_point
+from bln_search.specs.study import StudySpec
+from bln_search.specs.trial import TrialSpec
+
+
+def point_json(parameters: Mapping[str, Any] | None) -> str:
+    """A point of a study's space as JSON with sorted keys; empty for a study without a space."""
+    return "" if parameters is None else json.dumps(parameters, sort_keys=True)
+
+
+@dataclass(frozen=True)
+class StudyRecord:
+    """A study and its progress.
+
+    Attributes:
+        trials: Trials by state.
+        planned: Trials that it has in the end.
+        reason: Why it failed, where it did.
+    """
+
+    id: int
+    name: str
+    state: StudyState
+    created_at: datetime
+    ended_at: datetime | None
+    trials: dict[TrialState, int]
+    spec: StudySpec
+    planned: int
+    reason: str | None = None
+
+    @property
+    def ended_trials(self) -> int:
+        """Trials that have a result."""
+        return sum(self.trials.get(state, 0) for state in ENDED)
+
+
+@dataclass(frozen=True)
+class TrialRecord:
+    """A training run of a study.
+
+    Attributes:
+        position: In the study's order.
+        arm: The label of its arm.
+        parameters: Its point of the study's space; None without a space.
+        reason: Why it failed or diverged, where it did.
+        checkpoint: Its trained network; None before it is trained.
+        freed_at: When the checkpoint's file was deleted to free disk space; None while it is kept.
+        spec_json: Its specification; None where the record came from a service, which does not send it.
+    """
+
+    id: int
+    position: int
+    arm: str
+    method: str
+    seed: int
+    parameters: dict[str, Any] | None
+    state: TrialState
+    reason: str | None = None
+    checkpoint: CheckpointRecord | None = None
+    freed_at: datetime | None = None
+    key: str = ""
+    spec_json: str | None = field(default=None, repr=False)
+
+    @cached_property
+    def spec(self) -> TrialSpec:
+        """The specification. Raises DataError where the record has none."""
+        if self.spec_json is None:
+            raise DataError(f"the specification of trial {self.id} is not known here")
+        return TrialSpec.model_validate_json(self.spec_json)
+
+    @cached_property
+    def point(self) -> str:
+        """The point as JSON with sorted keys; empty without a space."""
+        return point_json(self.parameters)
+
+    @property
+    def point_label(self) -> str:
+        """The point for people: `lambda=0.5 batch_size=8`."""
+        return format_point(self.parameters or {})
+
+    def require_checkpoint(self) -> CheckpointRecord:
+        """The trained network. Raises DataError where the trial has none."""
+        if self.checkpoint is None:
+            raise DataError(f"{self.arm} seed {self.seed} has no trained network")
+        return self.checkpoint
+
+
+@dataclass(frozen=True)
+class SampledTrial:
+    """A trial of a sampled point with the measurements that a sampler learns from.
+
+    Attributes:
+        trial: The trial.
+        losses: Validation losses (nats) by epoch.
+        best_loss: The lowest validation loss (nats) of its evaluations; None before they are measured.
+    """
+
+    trial: TrialRecord
+    losses: dict[int, float] = field(default_factory=dict)
+    best_loss: float | None = None
+
+    @property
+    def key(self) -> str:
+        """The key of the trial."""
+        return self.trial.key
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The sampled point."""
+        return self.trial.parameters or {}
+
+    @property
+    def state(self) -> TrialState:
+        """The state of the trial."""
+        return self.trial.state
+
+    def measure(self, objective: Objective) -> float | None:
+        """The value of an objective, None where the trial has none."""
+        if objective is Objective.BEST_LOSS:
+            return self.best_loss
+        if self.trial.checkpoint is None:
+            return None
+        if objective is Objective.LOSS:
+            return self.trial.checkpoint.validation_loss
+        value = self.trial.checkpoint.provenance.get(objective.value)
+        return None if value is None else float(value)

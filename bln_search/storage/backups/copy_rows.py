@@ -1,0 +1,68 @@
+"""Copies every row of one database into another, between SQLite and Postgres in any direction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sqlalchemy import Connection, delete, func, insert, select, text
+
+from bln_search.storage.tables import Table
+
+_BATCH = 200
+"""Rows in memory at once: some have a megabyte."""
+
+_TABLES = Table.metadata.sorted_tables
+"""In an order in which every table follows those that it refers to."""
+
+_TABLES_WITH_ID = tuple(table.name for table in _TABLES if "id" in table.columns)
+
+
+def copy_rows(source: Connection, target: Connection) -> dict[str, int]:
+    """Copy the rows of `source` into the empty tables of `target`; returns their number by table."""
+    counts = {}
+    for table in _TABLES:
+        query = select(table).order_by(*table.primary_key).execution_options(yield_per=_BATCH)
+        counts[table.name] = 0
+        for batch in source.execute(query).mappings().partitions():
+            target.execute(insert(table), [dict(row) for row in batch])
+            counts[table.name] += len(batch)
+    return counts
+
+
+def delete_rows(target: Connection) -> None:
+    """Delete every row of every table."""
+    for table in reversed(_TABLES):
+        target.execute(delete(table))
+
+
+def sequence_values(connection: Connection) -> dict[str, int]:
+    """The last id that each table has assigned, even where that row was deleted."""
+    highest = {
+        name: connection.scalar(select(func.max(Table.metadata.tables[name].c.id))) or 0 for name in _TABLES_WITH_ID
+    }
+    if connection.dialect.name == "sqlite":
+        assigned = {name: int(last) for name, last in connection.execute(text("SELECT name, seq FROM sqlite_sequence"))}
+    else:
+        assigned = {name: _sequence_value(connection, _sequence_name(connection, name)) for name in highest}
+    return {name: max(last, assigned.get(name, 0)) for name, last in highest.items()}
+
+
+def set_sequences(connection: Connection, values: Mapping[str, int]) -> None:
+    """Let each table assign only ids above its value."""
+    for name, last in values.items():
+        if connection.dialect.name != "sqlite":
+            parameters = {"sequence": _sequence_name(connection, name), "last": max(last, 1), "given": last > 0}
+            connection.execute(text("SELECT setval(:sequence, :last, :given)"), parameters)
+        elif Table.metadata.tables[name].dialect_options["sqlite"]["autoincrement"]:
+            row = {"name": name, "last": last}
+            if not connection.execute(text("UPDATE sqlite_sequence SET seq = :last WHERE name = :name"), row).rowcount:
+                connection.execute(text("INSERT INTO sqlite_sequence (name, seq) VALUES (:name, :last)"), row)
+
+
+def _sequence_value(connection: Connection, sequence: str) -> int:
+    last = f"SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM {sequence}"  # noqa: S608 - Postgres' own name
+    return connection.scalar(text(last)) or 0
+
+
+def _sequence_name(connection: Connection, table: str) -> str:
+    return str(connection.scalar(text("SELECT pg_get_serial_sequence(:name, 'id')"), {"name": table}))

@@ -1,0 +1,209 @@
+"""Creates a backup while service and workers run."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tempfile
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from bln_search.core.checkpoints import CheckpointStore
+from bln_search.core.errors import BackupError, BlnSearchError
+from bln_search.core.version import VERSION
+from bln_search.storage.backups.archive import Archive, format_moment
+from bln_search.storage.backups.copy_rows import copy_rows, sequence_values, set_sequences
+from bln_search.storage.backups.manifest import FORMAT, BackedFile, Manifest
+from bln_search.storage.checkpoints.needed_files import find_needed_files
+from bln_search.storage.database import Database
+from bln_search.storage.engine import make_engine, schema_transaction, snapshot_connection
+from bln_search.storage.migration import migrate, newest_revision, present_revision
+
+OnProgress = Callable[[str], None]
+_ABANDONED_AFTER = timedelta(days=1)
+"""No backup takes so long: older temporary folders belong to processes that were killed."""
+
+
+@dataclass(frozen=True)
+class BackupResult:
+    """A backup that was just created.
+
+    Attributes:
+        copied: Checkpoints that were copied now; the others were in the archive already.
+        newly_absent: Checkpoints that are missing and still needed, and that the previous backup did not miss.
+    """
+
+    moment: str
+    manifest: Manifest
+    copied: int
+    newly_absent: frozenset[str]
+
+
+def create_backup(
+    database: Database,
+    checkpoints: CheckpointStore,
+    archive: Archive,
+    scratch: Path,
+    now: datetime,
+    on_progress: OnProgress,
+) -> BackupResult:
+    """Copy the database as it is at one moment, then every checkpoint that it names.
+
+    Args:
+        database: What is backed up.
+        checkpoints: Its checkpoint store.
+        archive: Where the backup is written.
+        scratch: A folder with space for a copy of the database.
+        now: The moment of the backup.
+        on_progress: Called with a line for every missing or damaged file.
+
+    Raises:
+        BackupError: the database has another schema revision, or the archive overlaps the checkpoint store.
+    """
+    _check(database, checkpoints, archive)
+    absent_before = _absent_before(archive)
+    moment = format_moment(now)
+    name = f"ledger-{moment}.sqlite3"
+    scratch.mkdir(parents=True, exist_ok=True)
+    _remove_abandoned(scratch, now)
+    with tempfile.TemporaryDirectory(dir=scratch, prefix=".backup-") as folder:
+        copy = Path(folder) / name
+        rows, needed = _copy_database(database, copy)
+        file = BackedFile(name=name, size=copy.stat().st_size, sha256=sha256_of(copy))
+        try:
+            archive.top.upload_file(name, copy)
+            files, absent, copied = _copy_files(needed, checkpoints, archive.files, on_progress)
+            lost = _find_lost(database, absent)
+            _report_absent(absent, lost, checkpoints, on_progress)
+            manifest = Manifest(
+                format=FORMAT,
+                bln_search=VERSION,
+                schema_revision=newest_revision(),
+                made_at=now,
+                source=database.engine.dialect.name,
+                database=file,
+                rows=rows,
+                checkpoints=tuple(files),
+                absent=tuple(absent),
+            )
+            archive.top.write(f"backup-{moment}.json", (manifest.model_dump_json(indent=1) + "\n").encode())
+        except BaseException:
+            with suppress(OSError, BlnSearchError):  # the first error is the one to report
+                archive.top.delete(f"backup-{moment}.json")  # it may be there all the same
+                archive.top.delete(name)
+            raise
+    return BackupResult(moment, manifest, copied, lost - absent_before)
+
+
+def _absent_before(archive: Archive) -> frozenset[str]:
+    """The checkpoints that the newest readable backup misses."""
+    try:
+        return frozenset(archive.read_manifest().absent)
+    except BackupError:
+        return frozenset()
+
+
+def _check(database: Database, checkpoints: CheckpointStore, archive: Archive) -> None:
+    present = present_revision(database.engine)
+    if present != newest_revision():
+        state = f"has the schema revision {present}" if present else "holds no tables of bln-search"
+        raise BackupError(
+            f"the database {database} {state}, and this version writes {newest_revision()}: make the backup with the "
+            "version that wrote it, or run `bln-search db upgrade` first"
+        )
+    if archive.overlaps(checkpoints):
+        raise BackupError(f"{archive} holds the very checkpoints that are to be copied: give another place")
+
+
+def _copy_database(database: Database, file: Path) -> tuple[dict[str, int], dict[str, str]]:
+    """Copy every row, as of one moment, into a new SQLite file.
+
+    Returns:
+        The number of rows by table, and the SHA-256 of the needed checkpoints by name.
+    """
+    copy = make_engine(f"sqlite:///{file}")
+    try:
+        migrate(copy)
+        with snapshot_connection(database.engine) as source, schema_transaction(copy) as target:
+            rows = copy_rows(source, target)
+            set_sequences(target, sequence_values(source))
+            needed = find_needed_files(target)
+        with copy.connect() as connection:
+            connection.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # all of it in one file
+    finally:
+        copy.dispose()
+    return rows, needed
+
+
+def _copy_files(
+    needed: Mapping[str, str], checkpoints: CheckpointStore, target: CheckpointStore, on_progress: OnProgress
+) -> tuple[list[BackedFile], list[str], int]:
+    """Copy the files that the archive does not have by name and size; their content is verified at restoration.
+
+    For a file that is missing or damaged in the store, an intact copy of the archive is kept.
+
+    Returns:
+        The files of the backup, the names of those it misses, and the number of copied files.
+    """
+    sizes = {file.name: file.size for file in checkpoints.files()}
+    archived = {file.name: file.size for file in target.files()}
+    files, absent, copied = [], [], 0
+    for name, sha256 in sorted(needed.items()):
+        size = sizes.get(name)
+        if size is None or archived.get(name) != size:
+            content = _read_intact(checkpoints, name, sha256)
+            if content is None and name in archived and (content := _read_intact(target, name, sha256)) is not None:
+                on_progress(f"{checkpoints}/{name} is gone or damaged; the copy that an earlier backup made is kept")
+            elif content is None:
+                absent.append(name)
+                continue
+            else:
+                target.write(name, content)
+                copied += 1
+            size = len(content)
+        files.append(BackedFile(name=name, size=size, sha256=sha256))
+    return files, absent, copied
+
+
+def _find_lost(database: Database, absent: Sequence[str]) -> frozenset[str]:
+    """Those of the absent files that a study still needs: studies may have been deleted or freed meanwhile."""
+    if not absent:
+        return frozenset()
+    with database.reading() as session:
+        return frozenset(absent) & find_needed_files(session).keys()
+
+
+def _report_absent(
+    absent: Sequence[str], lost: Collection[str], checkpoints: CheckpointStore, on_progress: OnProgress
+) -> None:
+    for name in absent:
+        if name in lost:
+            on_progress(f"{checkpoints}/{name} is gone or damaged: it is not in this backup")
+        else:
+            on_progress(f"{checkpoints}/{name} was given up while the backup was made: it is not in it")
+
+
+def _read_intact(store: CheckpointStore, name: str, sha256: str) -> bytes | None:
+    """The content of a file; None where it is missing or damaged."""
+    try:
+        content = store.read(name)
+    except FileNotFoundError:
+        return None
+    return content if hashlib.sha256(content).hexdigest() == sha256 else None
+
+
+def sha256_of(file: Path) -> str:
+    """SHA-256 of the content of a file."""
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _remove_abandoned(scratch: Path, now: datetime) -> None:
+    """Remove temporary copies of databases that killed commands left behind."""
+    for folder in (*scratch.glob(".backup-*"), *scratch.glob(".restore-*")):
+        with suppress(OSError):
+            if folder.is_dir() and folder.stat().st_mtime < (now - _ABANDONED_AFTER).timestamp():
+                shutil.rmtree(folder)

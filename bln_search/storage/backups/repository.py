@@ -1,0 +1,35 @@
+"""Backups of one database."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+
+from bln_search.core.checkpoints import CheckpointStore
+from bln_search.storage.backups.archive import Archive
+from bln_search.storage.backups.create import BackupResult, OnProgress, create_backup
+from bln_search.storage.backups.restore import VerifiedBackup, check_target, restore_backup
+from bln_search.storage.database import Database
+
+
+class Backups:
+    """Creates backups of a database and restores them into it."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    def create(
+        self, checkpoints: CheckpointStore, archive: Archive, scratch: Path, now: datetime, on_progress: OnProgress
+    ) -> BackupResult:
+        """Back up the database and its checkpoints, as `create_backup` says."""
+        return create_backup(self.database, checkpoints, archive, scratch, now, on_progress)
+
+    def check_target(self, *, overwrite: bool) -> None:
+        """Raise BackupError where the database has studies, unless `overwrite`, or where workers are alive."""
+        check_target(self.database, overwrite=overwrite)
+
+    def restore(
+        self, backup: VerifiedBackup, checkpoints: CheckpointStore, on_progress: OnProgress, *, overwrite: bool
+    ) -> int:
+        """Restore a backup into the database, as `restore_backup` says; returns the number of written checkpoints."""
+        return restore_backup(backup, self.database, checkpoints, on_progress, overwrite=overwrite)

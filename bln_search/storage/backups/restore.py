@@ -1,0 +1,212 @@
+"""Restores a backup: verifies it, then writes its files, then its database in one transaction."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy import func, select
+
+from bln_search.core.checkpoints import CheckpointStore
+from bln_search.core.errors import BackupError
+from bln_search.storage.backups.archive import Archive
+from bln_search.storage.backups.copy_rows import copy_rows, delete_rows, sequence_values, set_sequences
+from bln_search.storage.backups.create import OnProgress, sha256_of
+from bln_search.storage.backups.manifest import BackedFile, Manifest
+from bln_search.storage.backups.quiesce import reset_running_studies
+from bln_search.storage.checkpoints.ownership import write_ownership_marker
+from bln_search.storage.database import Database
+from bln_search.storage.engine import make_engine, schema_transaction, snapshot_connection
+from bln_search.storage.migration import migrate, newest_revision, present_revision, revisions
+from bln_search.storage.tables import StudyRow
+from bln_search.storage.workers import WorkerRepository
+
+_ATTEMPT_GAP = 1_000_000
+"""Ids of attempts are fencing tokens: after a restoration they start so far above the last one of the backup that a
+late report of a worker from before the restoration matches no new attempt."""
+
+
+@dataclass(frozen=True)
+class VerifiedBackup:
+    """A backup whose files are intact, except for the absent networks of its manifest.
+
+    Attributes:
+        database: A copy of its database in the schema of this version, in which nothing runs.
+        running: Studies that ran when it was created.
+    """
+
+    archive: Archive
+    manifest: Manifest
+    database: Path
+    running: int
+
+
+@contextmanager
+def verify_backup(
+    archive: Archive, manifest: Manifest, scratch: Path, on_progress: OnProgress, *, without_damaged: bool = False
+) -> Iterator[VerifiedBackup]:
+    """Read and verify every file of a backup.
+
+    Args:
+        archive: Of the backup.
+        manifest: Of the backup.
+        scratch: A folder in which its database is copied and upgraded to this version.
+        on_progress: Called with a line for every network that is damaged or missing.
+        without_damaged: Treat these networks as absent when the backup was created, instead of raising BackupError.
+
+    Raises:
+        BackupError: the database is damaged, or a newer version of bln-search created the backup.
+    """
+    if manifest.schema_revision not in revisions():
+        raise BackupError(
+            f"the backup in {archive} has the schema revision {manifest.schema_revision}, which this version of "
+            f"bln-search does not know: it was made by version {manifest.bln_search}; upgrade bln-search"
+        )
+    scratch.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=scratch, prefix=".restore-") as folder:
+        database = Path(folder) / "ledger.sqlite3"
+        _fetch(archive, manifest.database, database)
+        damaged = dict(_find_damaged(archive, manifest))
+        for name, problem in damaged.items():
+            on_progress(f"{archive}/checkpoints/{name} is {problem}")
+        if damaged and not without_damaged:
+            raise BackupError(
+                f"the backup in {archive} cannot be restored as it was: {len(damaged)} of its "
+                f"{len(manifest.checkpoints)} networks are damaged or gone; --without-damaged restores everything else"
+            )
+        engine = make_engine(f"sqlite:///{database}")
+        try:
+            migrate(engine)
+            running = reset_running_studies(Database(engine))
+        finally:
+            engine.dispose()
+        yield VerifiedBackup(archive, _exclude(manifest, damaged), database, running)
+
+
+def _fetch(archive: Archive, file: BackedFile, target: Path) -> None:
+    """Copy the database of a backup to `target`. Raises BackupError where it is missing or damaged."""
+    try:
+        archive.top.download_file(file.name, target)
+        problem = None if sha256_of(target) == file.sha256 else "damaged"
+    except FileNotFoundError:
+        problem = "gone"
+    if problem is not None:
+        raise BackupError(
+            f"the backup in {archive} cannot be restored: {file.name}, its database, is {problem}; "
+            "give another one with --backup"
+        )
+
+
+def _find_damaged(archive: Archive, manifest: Manifest) -> Iterator[tuple[str, str]]:
+    """The name of each network that is gone or damaged, and which of the two it is."""
+    for file in manifest.checkpoints:
+        try:
+            content = archive.files.read(file.name)
+        except FileNotFoundError:
+            yield file.name, "gone"
+        else:
+            if hashlib.sha256(content).hexdigest() != file.sha256:
+                yield file.name, "damaged"
+
+
+def _exclude(manifest: Manifest, damaged: Collection[str]) -> Manifest:
+    """The manifest as if these networks had been absent when the backup was created."""
+    intact = tuple(file for file in manifest.checkpoints if file.name not in damaged)
+    return manifest.model_copy(update={"checkpoints": intact, "absent": (*manifest.absent, *damaged)})
+
+
+def check_target(database: Database, *, overwrite: bool) -> None:
+    """Raise BackupError where the database has studies, unless `overwrite`, or where workers are alive."""
+    present = present_revision(database.engine)
+    if present is None:
+        return
+    if present not in revisions():
+        migrate(database.engine)  # raises an error that names the newer version
+    with database.reading() as session:
+        studies = session.scalar(select(func.count()).select_from(StudyRow)) or 0
+    if studies and not overwrite:
+        raise BackupError(
+            f"the database {database} has {studies} studies: with --overwrite the backup takes their place"
+        )
+    workers = len(WorkerRepository(database).list_live()) if present == newest_revision() else 0
+    if workers:
+        raise BackupError(
+            f"{workers} workers of the database {database} were heard of in the last half minute: stop service and "
+            "workers, wait so long where they were killed, and restore then"
+        )
+
+
+def restore_backup(
+    backup: VerifiedBackup,
+    database: Database,
+    checkpoints: CheckpointStore,
+    on_progress: OnProgress,
+    *,
+    overwrite: bool,
+) -> int:
+    """Restore a backup: first all files, then the database in one transaction.
+
+    Args:
+        backup: What is restored.
+        database: Its rows are replaced.
+        checkpoints: Where the files are written.
+        on_progress: Called with a line for every network that the backup misses.
+        overwrite: Whether studies of the database may be lost.
+
+    Returns:
+        The number of checkpoints that were written; the others were in the store already.
+
+    Raises:
+        BackupError: the database is in use or has studies, or the archive overlaps the checkpoint store.
+    """
+    check_target(database, overwrite=overwrite)
+    if backup.archive.overlaps(checkpoints):
+        raise BackupError(f"{backup.archive} holds the very checkpoints that would be written: give another place")
+    migrate(database.engine)
+    write_ownership_marker(checkpoints, database.engine.url)
+    written = _write_files(backup, checkpoints)
+    source = make_engine(f"sqlite:///{backup.database}")
+    try:
+        with snapshot_connection(source) as old, schema_transaction(database.engine) as new:
+            values = _merge_sequences(sequence_values(old), sequence_values(new))
+            delete_rows(new)
+            copy_rows(old, new)
+            set_sequences(new, values)
+    finally:
+        source.dispose()
+    _write_removed_files(backup, checkpoints, on_progress)
+    return written
+
+
+def _merge_sequences(old: dict[str, int], new: dict[str, int]) -> dict[str, int]:
+    values = {name: max(last, new.get(name, 0)) for name, last in old.items()}
+    return {**values, "attempt": values["attempt"] + _ATTEMPT_GAP}
+
+
+def _write_files(backup: VerifiedBackup, checkpoints: CheckpointStore) -> int:
+    missing = [file for file in backup.manifest.checkpoints if not _has_intact(checkpoints, file)]
+    for file in missing:
+        checkpoints.write(file.name, backup.archive.files.read(file.name))
+    return len(missing)
+
+
+def _write_removed_files(backup: VerifiedBackup, checkpoints: CheckpointStore, on_progress: OnProgress) -> None:
+    """Write files again that a garbage collection has removed, as no row named them until now."""
+    stored = {file.name for file in checkpoints.files()}
+    for file in backup.manifest.checkpoints:
+        if file.name not in stored:
+            checkpoints.write(file.name, backup.archive.files.read(file.name))
+    for name in backup.manifest.absent:
+        if name not in stored:
+            on_progress(f"{name} is not in the backup: a trial that is not finished is trained again")
+
+
+def _has_intact(checkpoints: CheckpointStore, file: BackedFile) -> bool:
+    stored = checkpoints.find(file.name)
+    if stored is None or stored.size != file.size:
+        return False
+    return hashlib.sha256(checkpoints.read(file.name)).hexdigest() == file.sha256

@@ -1,0 +1,185 @@
+"""Finds and removes checkpoint files that no study needs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sqlalchemy import Select, func, select
+
+from bln_search.core.checkpoints import CheckpointStore, StoredFile
+from bln_search.core.errors import LedgerError
+from bln_search.core.states import AttemptState
+from bln_search.storage.checkpoints.needed_files import find_needed_files
+from bln_search.storage.checkpoints.ownership import is_ownership_marker, list_other_owners
+from bln_search.storage.database import Database
+from bln_search.storage.studies.version import read_version
+from bln_search.storage.tables import AttemptRow, CheckpointRow, SnapshotRow, StudyRow
+
+MIN_AGE = timedelta(hours=1)
+"""A file is written before its row, by a process whose clock may differ from that of the checkpoint store."""
+
+_CLOCK_SKEW = timedelta(minutes=1)
+"""The clocks of a machine that writes and of the database may differ by as much."""
+
+_BATCH = 500
+"""File names in one query."""
+
+_OUR_FILES = re.compile(r"[0-9a-f]{32}\.safetensors|\.[0-9a-f]{32}\.safetensors-\w+|\.check-[0-9a-f]{16}")
+"""Checkpoints, unfinished writes of them, and files written to test the store."""
+
+
+@dataclass(frozen=True)
+class PrunableNetworks:
+    """Files of a complete study that belong neither to the recommended row nor to its best rows.
+
+    Attributes:
+        study_id: The study.
+        name: Of the study.
+        files: Names of the files.
+        reason: Why the study has to keep all of its networks, where it does.
+    """
+
+    study_id: int
+    name: str
+    files: frozenset[str]
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class GarbageReport:
+    """Files that no study needs.
+
+    Attributes:
+        files: May be removed.
+        too_recent: Number of files that an attempt under way may still need.
+        unknown: Number of files that bln-search did not write.
+        cutoff: Files written before it may be removed.
+    """
+
+    files: tuple[StoredFile, ...]
+    too_recent: int
+    unknown: int
+    cutoff: datetime
+
+    @property
+    def size(self) -> int:
+        """Bytes of the files that may be removed."""
+        return sum(file.size for file in self.files)
+
+
+class GarbageCollector:
+    """Finds and removes checkpoint files that no study of this database needs."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    def find_garbage(
+        self, checkpoints: CheckpointStore, age: timedelta, prunable: Iterable[PrunableNetworks] = ()
+    ) -> GarbageReport:
+        """Find files that no study needs.
+
+        Snapshots are written while a trial trains, their rows when training has ended: a file that is younger than the
+        oldest running attempt may be one of them.
+
+        Args:
+            checkpoints: The store.
+            age: Only files written at least so long ago, and before any running attempt started.
+            prunable: Networks that are treated as freed.
+
+        Raises:
+            LedgerError: the database has no study, or another database uses the store: its files would look unneeded.
+        """
+        _check_age(age)
+        self._check_sole_owner(checkpoints)
+        # first: a row that is added later belongs to a file that is too recent, or is read below
+        stored = [file for file in checkpoints.files() if not is_ownership_marker(file.name)]
+        cutoff = self._find_cutoff(age)
+        with self.database.reading() as session:
+            if stored and not session.scalar(select(func.count()).select_from(StudyRow)):
+                raise LedgerError(
+                    f"the database {self.database} has no study, and {checkpoints} has files: are they of another "
+                    "database? See that --database and BLN_SEARCH_CHECKPOINTS belong together"
+                )
+            freed = {(networks.study_id, file) for networks in prunable for file in networks.files}
+            needed = find_needed_files(session, freed)
+        unneeded = [file for file in stored if file.name not in needed]
+        ours = [file for file in unneeded if _OUR_FILES.fullmatch(file.name)]
+        removable = tuple(file for file in ours if file.written_at < cutoff)
+        return GarbageReport(removable, len(ours) - len(removable), len(unneeded) - len(ours), cutoff)
+
+    def remove_unreferenced(self, checkpoints: CheckpointStore, names: Iterable[str]) -> None:
+        """Remove files of a deleted study, except those that a trial of another study has written meanwhile.
+
+        A file is named by its content, so equal trials of two studies write the same file. Each file is checked right
+        before it is removed, because removing many files from a bucket takes long.
+        """
+        candidates, version = sorted(set(names)), None
+        referenced: set[str] = set()
+        for name in candidates:
+            too_recent = self._is_too_recent(checkpoints, name)  # first: an attempt that ended has written its row
+            with self.database.connect() as connection:
+                current = read_version(connection)
+            if current != version:
+                version, referenced = current, self._find_referenced(candidates)
+            if not too_recent and name not in referenced:
+                checkpoints.delete(name)
+
+    def _check_sole_owner(self, checkpoints: CheckpointStore) -> None:
+        for owner, marker in list_other_owners(checkpoints, self.database.engine.url):
+            raise LedgerError(
+                f"{checkpoints} has networks of the database {owner}, too, which would look left over: give each a "
+                "place of its own (BLN_SEARCH_CHECKPOINTS). Where that database is gone, or is this one under another "
+                f"name, delete {checkpoints}/{marker} and clean again"
+            )
+
+    def _is_too_recent(self, checkpoints: CheckpointStore, name: str) -> bool:
+        """Whether a running attempt may have written the file and not yet its row."""
+        with self.database.reading() as session:
+            oldest: datetime | None = session.scalar(_oldest_running_attempt(self.database.now(session)))
+        file = None if oldest is None else checkpoints.find(name)
+        return oldest is not None and file is not None and file.written_at > oldest - _CLOCK_SKEW
+
+    def _find_referenced(self, names: Sequence[str]) -> set[str]:
+        """Those of the files that a row of a study names."""
+        referenced: set[str] = set()
+        with self.database.reading() as session:
+            for batch in (names[start : start + _BATCH] for start in range(0, len(names), _BATCH)):
+                for table in (CheckpointRow, SnapshotRow):
+                    referenced.update(session.scalars(select(table.file).where(table.file.in_(batch))))
+        return referenced
+
+    def _find_cutoff(self, age: timedelta) -> datetime:
+        """An attempt whose lease ended longer ago than `age` does not run any more, whatever its row says."""
+        now = self.database.now()
+        with self.database.reading() as session:
+            oldest: datetime | None = session.scalar(_oldest_running_attempt(now - age))
+        return min(now, oldest or now) - age
+
+
+def remove_garbage(checkpoints: CheckpointStore, report: GarbageReport) -> tuple[int, int]:
+    """Remove the files of a report, except those that were written again meanwhile.
+
+    Returns:
+        The number of removed files, and their bytes.
+    """
+    removed, size = 0, 0
+    for file in report.files:
+        current = checkpoints.find(file.name)
+        if current is not None and current.written_at < report.cutoff:
+            checkpoints.delete(file.name)
+            removed, size = removed + 1, size + current.size
+    return removed, size
+
+
+def _check_age(age: timedelta) -> None:
+    if age < MIN_AGE:
+        raise LedgerError("files of less than an hour may belong to a trial under way: give --older-than 1h or more")
+
+
+def _oldest_running_attempt(since: datetime) -> Select[datetime]:
+    return select(func.min(AttemptRow.started_at)).where(
+        AttemptRow.state == AttemptState.RUNNING, AttemptRow.lease_until > since
+    )

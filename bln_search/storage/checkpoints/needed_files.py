@@ -1,0 +1,33 @@
+"""Which checkpoint files the studies of a database need."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from sqlalchemy import Connection, select
+from sqlalchemy.orm import Session
+
+from bln_search.storage.freed_files import find_freed_files
+from bln_search.storage.tables import CheckpointRow, SnapshotRow, TrialRow
+
+
+def find_needed_files(session: Session | Connection, without: Collection[tuple[int, str]] = ()) -> dict[str, str]:
+    """SHA-256 by name of every file that a study needs: its checkpoints and snapshots, unless the study freed them.
+
+    Args:
+        session: Where to read.
+        without: Studies, by id, and files that are treated as freed, too.
+    """
+    freed = {*find_freed_files(session), *without}
+    checkpoints = select(TrialRow.study_id, CheckpointRow.file, CheckpointRow.sha256).join(
+        CheckpointRow, CheckpointRow.trial_id == TrialRow.id
+    )
+    snapshots = (
+        select(TrialRow.study_id, SnapshotRow.file, SnapshotRow.sha256)
+        .join(CheckpointRow, CheckpointRow.trial_id == TrialRow.id)
+        .join(SnapshotRow, SnapshotRow.checkpoint_id == CheckpointRow.id)
+    )
+    needed: dict[str, str] = {}
+    for query in (checkpoints, snapshots):
+        needed |= {file: sha256 for study, file, sha256 in session.execute(query) if (study, file) not in freed}
+    return needed

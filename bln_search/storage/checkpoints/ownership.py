@@ -1,0 +1,54 @@
+"""Marker files in a checkpoint store, one for each database that uses it: none removes files of another."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from sqlalchemy import URL
+
+from bln_search.core.checkpoints import CheckpointStore
+from bln_search.core.errors import CheckpointStoreError
+
+_MARKER = re.compile(r"database-[0-9a-f]{16}\.txt")
+
+
+def write_ownership_marker(checkpoints: CheckpointStore, database: URL) -> None:
+    """Write the marker of a database, unless it exists.
+
+    Raises CheckpointStoreError where nothing can be written, StorageFullError where no space is left.
+    """
+    location = _location(database)
+    name = _marker_name(location)
+    text = f"{location}\nkeeps trained networks here. While this file is there, no other database cleans this place.\n"
+    try:
+        if not checkpoints.has(name):
+            checkpoints.write(name, text.encode())
+    except OSError as error:
+        raise CheckpointStoreError(f"{checkpoints}, where networks are kept, cannot be written to: {error}") from None
+
+
+def is_ownership_marker(file_name: str) -> bool:
+    """Whether a file of that name is a marker."""
+    return _MARKER.fullmatch(file_name) is not None
+
+
+def list_other_owners(checkpoints: CheckpointStore, database: URL) -> Iterator[tuple[str, str]]:
+    """The location, without a password, and the marker file of every other database that uses the store."""
+    own_marker = _marker_name(_location(database))
+    for file in checkpoints.files():
+        if is_ownership_marker(file.name) and file.name != own_marker:
+            yield checkpoints.read(file.name).decode(errors="replace").partition("\n")[0], file.name
+
+
+def _location(url: URL) -> str:
+    """The same for every spelling of a URL; two names of one host are two locations."""
+    if url.get_backend_name() == "sqlite":
+        return f"sqlite:///{Path(url.database or ':memory:').absolute().resolve()}"
+    return f"{url.get_backend_name()}://{url.host or ''}:{url.port or ''}/{url.database or ''}"
+
+
+def _marker_name(location: str) -> str:
+    return f"database-{hashlib.sha256(location.encode()).hexdigest()[:16]}.txt"

@@ -1,0 +1,82 @@
+"""Networks of complete studies that can be given up to free disk space; their evaluations stay."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sqlalchemy import select
+
+from bln_search.core.states import StudyState, TrialState
+from bln_search.specs.study import StudySpec
+from bln_search.storage.checkpoints.garbage import PrunableNetworks
+from bln_search.storage.checkpoints.repository import CheckpointRepository
+from bln_search.storage.database import Database
+from bln_search.storage.freed_files import find_freed_files
+from bln_search.storage.results.analyses import AnalysisRepository
+from bln_search.storage.results.evaluations import ResultRepository
+from bln_search.storage.tables import StudyRow
+from bln_search.storage.trials.repository import TrialRepository
+
+_Place = tuple[str, str]
+"""An arm and a point."""
+
+
+class NetworkPruner:
+    """Lists prunable networks, and marks their files as freed."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self._analyses = AnalysisRepository(database)
+        self._checkpoints = CheckpointRepository(database)
+        self._results = ResultRepository(database)
+        self._trials = TrialRepository(database)
+
+    def list_prunable(self, best: int) -> list[PrunableNetworks]:
+        """The prunable networks of every complete study that are not freed yet.
+
+        A network is kept, for every seed, where its arm and point are those of the recommended row or of one of the
+        `best` first rows. A study without a recommendation keeps all networks.
+        """
+        with self.database.reading() as session:
+            freed = find_freed_files(session)
+            rows = session.execute(
+                select(StudyRow.id, StudyRow.name, StudyRow.spec)
+                .where(StudyRow.state == StudyState.COMPLETE)
+                .order_by(StudyRow.id)
+            ).all()
+        prunable = []
+        for study_id, name, spec in rows:
+            stored = self._analyses.find(study_id)
+            recommendation = None if stored is None else stored.analysis.recommendation
+            if recommendation is None:
+                reason = (
+                    "it is not analysed yet" if stored is None else f"nothing is recommended: {stored.analysis.reason}"
+                )
+                prunable.append(PrunableNetworks(study_id, name, frozenset(), reason))
+                continue
+            best_places = self._find_best_places(study_id, StudySpec.model_validate_json(spec), best)
+            files = self._list_other_files(study_id, {(recommendation.arm, recommendation.point), *best_places})
+            files = {file for file in files if (study_id, file) not in freed}
+            prunable.append(PrunableNetworks(study_id, name, frozenset(files)))
+        return prunable
+
+    def mark_freed(self, prunable: Iterable[PrunableNetworks]) -> None:
+        """Record in each study that it gives its prunable networks up."""
+        for networks in prunable:
+            if networks.files:
+                self._checkpoints.mark_freed(networks.study_id, networks.files)
+
+    def _find_best_places(self, study_id: int, spec: StudySpec, best: int) -> set[_Place]:
+        board = self._results.rank_study(study_id, spec)
+        return {(row.arm, row.point) for row in board.rows[:best] if row.rank is not None}
+
+    def _list_other_files(self, study_id: int, places: set[_Place]) -> set[str]:
+        """Files of the study's networks that no network at one of the places has."""
+        kept: set[str] = set()
+        others: set[str] = set()
+        for trial in self._trials.list_trials(study_id):
+            if trial.checkpoint is not None:
+                files = {trial.checkpoint.file, *(snapshot.file for snapshot in trial.checkpoint.snapshots)}
+                is_kept = trial.state is TrialState.FINISHED and (trial.arm, trial.point) in places
+                (kept if is_kept else others).update(files)
+        return others - kept

@@ -1,0 +1,74 @@
+"""The checkpoints of studies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from sqlalchemy import select
+
+from bln_search.core.checkpoints import CheckpointStore
+from bln_search.core.records import CheckpointRecord
+from bln_search.core.states import StudyState
+from bln_search.specs.records import TrialRecord
+from bln_search.storage.checkpoints.ownership import write_ownership_marker
+from bln_search.storage.database import Database
+from bln_search.storage.events import append_event
+from bln_search.storage.freed_files import find_freed_files, record_freed_files
+from bln_search.storage.tables import CheckpointRow, EventRow, StudyRow, TrialRow
+from bln_search.storage.trials.records import make_checkpoint, read_trials, select_trials
+
+_CHECKPOINT_DAMAGED = "checkpoint_damaged"
+"""The kind of the event that the content of a file has changed; its data has the name in `file`."""
+
+
+class CheckpointRepository:
+    """Reads checkpoints, and records what happened to their files."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    def find(self, study_id: int, checkpoint_id: int) -> CheckpointRecord | None:
+        """A checkpoint of a study; None where the study has none of that id."""
+        with self.database.reading() as session:
+            query = select(CheckpointRow).join(TrialRow, TrialRow.id == CheckpointRow.trial_id)
+            row = session.scalar(query.where(TrialRow.study_id == study_id, CheckpointRow.id == checkpoint_id))
+            return None if row is None else make_checkpoint(row)
+
+    def list_for_row(self, study_id: int, arm: str, point: str) -> list[TrialRecord]:
+        """The trials of an arm at a point that have a checkpoint, lowest validation loss first."""
+        with self.database.reading() as session:
+            query = select_trials(study_id, TrialRow.arm == arm, CheckpointRow.id.is_not(None))
+            trials = read_trials(session, query.order_by(CheckpointRow.validation_loss))
+            return [trial for trial in trials if trial.point == point]
+
+    def find_freed_at(self, study_id: int, file: str) -> datetime | None:
+        """When a study gave a file up; None where it did not."""
+        with self.database.reading() as session:
+            return find_freed_files(session, study_id).get((study_id, file))
+
+    def mark_freed(self, study_id: int, files: Iterable[str]) -> None:
+        """Record that a complete study gives these files up; does nothing where it is not complete any more."""
+        with self.database.writing() as session:
+            study = session.get(StudyRow, study_id, with_for_update=True)
+            if study is not None and study.state == StudyState.COMPLETE:
+                record_freed_files(session, study_id, files, self.database.now(session))
+
+    def record_damage(self, study_id: int, trial_id: int, file: str) -> None:
+        """Record, once for each trial, that its file is damaged; does nothing where the study was deleted."""
+        known = select(EventRow.id).where(
+            EventRow.study_id == study_id, EventRow.trial_id == trial_id, EventRow.kind == _CHECKPOINT_DAMAGED
+        )
+        with self.database.writing() as session:
+            study = session.get(StudyRow, study_id, with_for_update=True)
+            if study is None or session.scalar(known.limit(1)) is not None:
+                return
+            now = self.database.now(session)
+            append_event(session, study_id, now, _CHECKPOINT_DAMAGED, {"file": file}, trial_id)
+
+    def claim_store(self, checkpoints: CheckpointStore) -> None:
+        """Mark a store as used by this database, so that no other database removes its files.
+
+        Raises CheckpointStoreError where nothing can be written, StorageFullError where no space is left.
+        """
+        write_ownership_marker(checkpoints, self.database.engine.url)

@@ -1,0 +1,45 @@
+"""The connection pool and the clock that the repositories of a ledger share."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from datetime import datetime
+
+from sqlalchemy import Connection, Engine
+from sqlalchemy.orm import Session
+
+from bln_search.storage.clock import Clock, DatabaseClock, time_within
+from bln_search.storage.engine import connect, read_session, write_session
+
+
+class Database:
+    """One database.
+
+    Args:
+        engine: Connections to it.
+        clock: Dates events and counts leases; by default the clock of the database.
+    """
+
+    def __init__(self, engine: Engine, clock: Clock | None = None) -> None:
+        self.engine = engine
+        self.clock = clock or DatabaseClock(engine)
+
+    def __str__(self) -> str:
+        """The URL without a password."""
+        return self.engine.url.render_as_string(hide_password=True)
+
+    def now(self, session: Session | None = None) -> datetime:
+        """The time, within the transaction of `session` where one is given."""
+        return self.clock() if session is None else time_within(self.clock, session)
+
+    def reading(self) -> AbstractContextManager[Session]:
+        """A session whose reads all see one state of the database."""
+        return read_session(self.engine)
+
+    def writing(self) -> AbstractContextManager[Session]:
+        """A session that commits when the block ends and rolls back when it fails."""
+        return write_session(self.engine)
+
+    def connect(self) -> AbstractContextManager[Connection]:
+        """A plain connection for a small query that runs with every request."""
+        return connect(self.engine)

@@ -1,0 +1,5 @@
+"""What lists and pages of a service read: filtered, sorted, one page at a time."""
+
+from bln_search.storage.listing.repository import Listing
+
+__all__ = ["Listing"]

@@ -1,0 +1,118 @@
+"""Studies in a list."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from bln_search.core.states import ENDED, StudyState, TrialState
+from bln_search.storage.pagination import Page, Sorts, paginate
+from bln_search.storage.studies.eta import TrialThroughput, measure_throughput
+from bln_search.storage.studies.trial_counts import count_trials
+from bln_search.storage.tables import StudyRow
+
+
+@dataclass(frozen=True)
+class StudyListItem:
+    """A study in a list, without its specification.
+
+    Attributes:
+        trials: Trials by state.
+        throughput: Of a running study in which an attempt has succeeded; None for others.
+    """
+
+    id: int
+    name: str
+    title: str
+    state: str
+    request: str | None
+    reason: str | None
+    owner: str
+    priority: int
+    notes: str
+    revision: int
+    results: int
+    last_event: int
+    planned: int
+    digest: str
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    trials: dict[TrialState, int] = field(default_factory=dict)
+    throughput: TrialThroughput | None = None
+
+    @property
+    def ended_trials(self) -> int:
+        """Trials that have a result."""
+        return sum(self.trials.get(state, 0) for state in ENDED)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyItemWithSpec(StudyListItem):
+    """A study with its specification as JSON."""
+
+    spec_json: str
+
+
+_COLUMN_NAMES = tuple(name.name for name in fields(StudyListItem) if name.name not in ("trials", "throughput"))
+_COLUMNS = tuple(getattr(StudyRow, name) for name in _COLUMN_NAMES)
+_SORTS: Sorts = {"created": StudyRow.id, "name": StudyRow.name, "priority": StudyRow.priority}
+
+
+def list_studies(
+    session: Session,
+    page: Page,
+    *,
+    owner: str | None = None,
+    states: Sequence[str] = (),
+    name: str | None = None,
+    ids: Sequence[int] | None = None,
+) -> list[StudyListItem]:
+    """A page of studies and one more, which shows whether another page follows.
+
+    Args:
+        session: Where to read.
+        page: Which studies.
+        owner: Only of this account; None for all.
+        states: Only in one of these states; all where it is empty.
+        name: Only with this text in their name.
+        ids: Only these; None for all.
+    """
+    query = select(*_COLUMNS)
+    if owner is not None:
+        query = query.where(StudyRow.owner == owner)
+    if states:
+        query = query.where(StudyRow.state.in_(states))
+    if name:
+        query = query.where(StudyRow.name.contains(name, autoescape=True))
+    if ids is not None:
+        query = query.where(StudyRow.id.in_(ids))
+    rows = session.execute(paginate(query, page, _SORTS, StudyRow.id)).all()
+    return [StudyListItem(**values) for values in _read_values(session, rows)]
+
+
+def find_study(session: Session, study_id: int) -> StudyItemWithSpec | None:
+    """A study; None where there is none."""
+    row = session.execute(select(*_COLUMNS, StudyRow.spec).where(StudyRow.id == study_id)).first()
+    if row is None:
+        return None
+    (values,) = _read_values(session, [row])
+    return StudyItemWithSpec(**values, spec_json=row.spec)
+
+
+def _read_values(session: Session, rows: Sequence[Any]) -> list[dict[str, Any]]:
+    counts = count_trials(session, [row.id for row in rows])
+    throughput = measure_throughput(session, [row.id for row in rows if row.state == StudyState.RUNNING])
+    return [
+        {
+            **{name: getattr(row, name) for name in _COLUMN_NAMES},
+            "trials": counts.get(row.id, {}),
+            "throughput": throughput.get(row.id),
+        }
+        for row in rows
+    ]

@@ -1,0 +1,147 @@
+"""Trials, learning curves and evaluations in a list."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from bln_search.core.states import TrialState
+from bln_search.specs.records import TrialRecord, point_json
+from bln_search.storage.pagination import Page, Sorts, equality_filters, paginate
+from bln_search.storage.results.evaluations import EvaluationRecord, make_evaluation
+from bln_search.storage.tables import CheckpointRow, EvaluationRow, EventRow, TrialRow
+from bln_search.storage.trials.records import make_trial, read_trials, select_trials
+
+_TRIAL_SORTS: Sorts = {"position": TrialRow.position}
+_EVALUATION_SORTS: Sorts = {"id": EvaluationRow.id}
+_MAX_SCANNED_TRIALS = 200
+"""Newest trials of a model on a data set whose specification is parsed."""
+
+_MAX_TRIALS = 20
+"""Trials whose epochs are averaged."""
+
+_MAX_EPOCHS = 2000
+
+
+@dataclass(frozen=True)
+class TrialStatus:
+    """A trial in an overview of many."""
+
+    id: int
+    arm: str
+    point: str
+    seed: int
+    state: TrialState
+    reason: str | None
+
+
+@dataclass(frozen=True)
+class LearningCurve:
+    """A trial and its epochs, in order, as they are in the event log."""
+
+    trial: TrialRecord
+    epochs: list[dict[str, Any]]
+
+
+def list_trials(session: Session, study_id: int, page: Page, equal: Mapping[str, Any]) -> list[TrialRecord]:
+    """A page of trials and one more. equal: values of state, arm, method, seed; None for any."""
+    query = select_trials(study_id, *equality_filters(TrialRow, equal))
+    return read_trials(session, paginate(query, page, _TRIAL_SORTS, TrialRow.id))
+
+
+def list_trial_statuses(session: Session, study_id: int, limit: int) -> list[TrialStatus] | None:
+    """Every trial of a study, in its order; None where there are more than `limit`."""
+    columns = (TrialRow.id, TrialRow.arm, TrialRow.parameters, TrialRow.seed, TrialRow.state, TrialRow.reason)
+    query = select(*columns).where(TrialRow.study_id == study_id).order_by(TrialRow.position).limit(limit + 1)
+    rows = session.execute(query).all()
+    if len(rows) > limit:
+        return None
+    return [
+        TrialStatus(trial_id, arm, point_json(parameters), seed, TrialState(state), reason)
+        for trial_id, arm, parameters, seed, state, reason in rows
+    ]
+
+
+def list_evaluations(
+    session: Session, study_id: int, page: Page, equal: Mapping[str, Any], trial: Mapping[str, Any]
+) -> list[EvaluationRecord]:
+    """A page of evaluations and one more.
+
+    Args:
+        session: Where to read.
+        study_id: The study.
+        page: Which evaluations.
+        equal: Values of configuration, estimate, batch_size, split, state; None for any.
+        trial: Values of arm, seed, id of the trial; None for any.
+    """
+    query = (
+        select(EvaluationRow, TrialRow)
+        .join(CheckpointRow, CheckpointRow.id == EvaluationRow.checkpoint_id)
+        .join(TrialRow, TrialRow.id == CheckpointRow.trial_id)
+        .where(
+            TrialRow.study_id == study_id, *equality_filters(EvaluationRow, equal), *equality_filters(TrialRow, trial)
+        )
+    )
+    return [
+        EvaluationRecord(
+            row.id, of_trial.id, of_trial.arm, point_json(of_trial.parameters), of_trial.seed, make_evaluation(row)
+        )
+        for row, of_trial in session.execute(paginate(query, page, _EVALUATION_SORTS, EvaluationRow.id))
+    ]
+
+
+def list_curves(session: Session, study_id: int, page: Page, equal: Mapping[str, Any]) -> list[LearningCurve]:
+    """A page of learning curves and one more; of an epoch that was trained twice the later."""
+    query = select(TrialRow).where(TrialRow.study_id == study_id, *equality_filters(TrialRow, equal))
+    trials = session.scalars(paginate(query, page, _TRIAL_SORTS, TrialRow.id)).all()
+    epochs: dict[int, dict[int, dict[str, Any]]] = {trial.id: {} for trial in trials}
+    events = select(EventRow.trial_id, EventRow.data).where(
+        EventRow.trial_id.in_(list(epochs)), EventRow.kind == "epoch"
+    )
+    for trial_id, data in session.execute(events.order_by(EventRow.number)):
+        epochs[trial_id or 0][data["epoch"]] = data
+    return [
+        LearningCurve(make_trial(trial, None), [data for _, data in sorted(epochs[trial.id].items())])
+        for trial in trials
+    ]
+
+
+def measure_epoch_seconds(
+    session: Session, model: str, data: str, *, fraction: float, batch_size: int
+) -> tuple[float, int] | None:
+    """The median duration of an epoch of such a training in this database.
+
+    Args:
+        session: Where to read.
+        model: Name of the model.
+        data: Name of the data set.
+        fraction: Of the data set that is used.
+        batch_size: Of training.
+
+    Returns:
+        Seconds, and the number of epochs they are the median of; None where none was trained here.
+    """
+    alike = select(TrialRow.id, TrialRow.spec).where(
+        TrialRow.spec.contains(f'"name":"{data}"', autoescape=True),
+        TrialRow.spec.contains(f'"model":{{"name":"{model}"', autoescape=True),
+        TrialRow.state == TrialState.FINISHED,
+    )
+    trial_ids = [
+        trial_id
+        for trial_id, spec in session.execute(alike.order_by(TrialRow.id.desc()).limit(_MAX_SCANNED_TRIALS))
+        if _workload(spec) == (fraction, batch_size)
+    ][:_MAX_TRIALS]
+    events = select(EventRow.data).where(EventRow.trial_id.in_(trial_ids), EventRow.kind == "epoch")
+    seconds = sorted(data["seconds"] for data in session.scalars(events.limit(_MAX_EPOCHS)))
+    return (seconds[len(seconds) // 2], len(seconds)) if seconds else None
+
+
+def _workload(spec: str) -> tuple[float, int]:
+    """What the duration of an epoch depends on besides model and data set."""
+    parsed = json.loads(spec)
+    return parsed["data"]["fraction"], parsed["training"]["batch_size"]

@@ -1,0 +1,1 @@
+"""Evaluations of trained networks with their outcomes, probes, analyses and per-layer searches."""

@@ -1,0 +1,156 @@
+"""Searches of per-layer configurations: progress and results."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from pydantic import ValidationError
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from bln_search.core.errors import DamagedRecordError, DataError
+from bln_search.core.layer_search_record import LayerSearchRecord, LayerSums
+from bln_search.specs.layer_search import LayersSpec
+from bln_search.specs.records import point_json
+from bln_search.storage.database import Database
+from bln_search.storage.results.layer_search_codec import (
+    decode_record,
+    decode_sums,
+    encode_body,
+    encode_record_outcomes,
+    encode_sums,
+)
+from bln_search.storage.tables import CheckpointRow, LayerSearchRow, TrialRow
+
+
+@dataclass(frozen=True)
+class StoredLayerSearch:
+    """A finished search of the network of a trial, and when it ended."""
+
+    arm: str
+    point: str
+    seed: int
+    spec: LayersSpec
+    record: LayerSearchRecord
+    made_at: datetime
+
+
+def spec_digest(spec: LayersSpec) -> str:
+    """SHA-256 of the canonical JSON: equal digests mean the same search."""
+    canonical = json.dumps(spec.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+class LayerSearchRepository:
+    """Stores one search for each trained network."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    def is_finished(self, trial_id: int, spec: LayersSpec) -> bool:
+        """Whether the trial's network was searched as `spec` asks."""
+        query = select(LayerSearchRow.checkpoint_id).join(
+            CheckpointRow, CheckpointRow.id == LayerSearchRow.checkpoint_id
+        )
+        has_record = LayerSearchRow.body.is_not(None), LayerSearchRow.asked == spec_digest(spec)
+        with self.database.reading() as session:
+            return session.scalar(query.where(CheckpointRow.trial_id == trial_id, *has_record)) is not None
+
+    def find_progress(self, trial_id: int, spec: LayersSpec) -> tuple[LayerSums, int] | None:
+        """The sums of an interrupted enumeration and the number of mini-batches in them; None where there are none."""
+        with self.database.reading() as session:
+            row = _find_row(session, trial_id)
+            if row is None or row.body is not None or row.sums is None or row.asked != spec_digest(spec):
+                return None
+            return decode_sums(row.sums), row.done
+
+    def save_progress(self, trial_id: int, sha256: str, spec: LayersSpec, sums: LayerSums, done: int) -> None:
+        """Save the progress of an enumeration, unless another worker has made more progress.
+
+        Args:
+            trial_id: The trial of the network.
+            sha256: Of the checkpoint that is searched.
+            spec: The search.
+            sums: Over the mini-batches so far.
+            done: The number of these mini-batches.
+
+        Raises:
+            DataError: the trial has another checkpoint by now.
+        """
+        self._save(trial_id, sha256, spec, done=done, body=None, sums=encode_sums(sums), outcomes=None)
+
+    def save_record(self, trial_id: int, sha256: str, spec: LayersSpec, record: LayerSearchRecord) -> None:
+        """Save the result of a search in place of an earlier one; arguments and errors as of `save_progress`."""
+        body, outcomes = encode_body(record), encode_record_outcomes(record)
+        self._save(trial_id, sha256, spec, done=0, body=body, sums=encode_sums(record.sums), outcomes=outcomes)
+
+    def iterate(self, study_id: int) -> Iterator[StoredLayerSearch]:
+        """The finished searches of a study in the order of its trials, loaded one at a time."""
+        query = (
+            select(TrialRow.id)
+            .join(CheckpointRow, CheckpointRow.trial_id == TrialRow.id)
+            .join(LayerSearchRow, LayerSearchRow.checkpoint_id == CheckpointRow.id)
+            .where(TrialRow.study_id == study_id, LayerSearchRow.body.is_not(None))
+            .order_by(TrialRow.position)
+        )
+        with self.database.reading() as session:
+            trial_ids = list(session.scalars(query))
+        for trial_id in trial_ids:
+            search = self._load(trial_id)
+            if search is not None:
+                yield search
+
+    def _load(self, trial_id: int) -> StoredLayerSearch | None:
+        with self.database.reading() as session:
+            trial, row = session.get(TrialRow, trial_id), _find_row(session, trial_id)
+            if trial is None or row is None or row.body is None or row.sums is None or row.outcomes is None:
+                return None
+            try:
+                spec = LayersSpec.model_validate_json(row.spec)
+            except ValidationError as error:
+                raise DamagedRecordError(f"a stored per-layer search is damaged: {error}") from None
+            record = decode_record(row.body, row.sums, row.outcomes)
+            return StoredLayerSearch(trial.arm, point_json(trial.parameters), trial.seed, spec, record, row.made_at)
+
+    def _save(
+        self,
+        trial_id: int,
+        sha256: str,
+        spec: LayersSpec,
+        *,
+        done: int,
+        body: str | None,
+        sums: bytes,
+        outcomes: bytes | None,
+    ) -> None:
+        digest = spec_digest(spec)
+        with self.database.writing() as session:
+            query = select(CheckpointRow.id).where(CheckpointRow.trial_id == trial_id, CheckpointRow.sha256 == sha256)
+            checkpoint_id = session.scalars(query).one_or_none()
+            if checkpoint_id is None:
+                raise DataError("a network was trained anew or deleted while its layers were searched: search again")
+            present = session.get(LayerSearchRow, checkpoint_id, with_for_update=True)
+            is_same = present is not None and present.asked == digest
+            if body is None and present is not None and is_same and (present.body is not None or present.done > done):
+                return  # another worker is ahead
+            session.merge(
+                LayerSearchRow(
+                    checkpoint_id=checkpoint_id,
+                    asked=digest,
+                    spec=spec.model_dump_json(),
+                    done=done,
+                    body=body,
+                    sums=sums,
+                    outcomes=outcomes,
+                    made_at=self.database.now(session),
+                )
+            )
+
+
+def _find_row(session: Session, trial_id: int) -> LayerSearchRow | None:
+    query = select(LayerSearchRow).join(CheckpointRow, CheckpointRow.id == LayerSearchRow.checkpoint_id)
+    return session.scalars(query.where(CheckpointRow.trial_id == trial_id)).one_or_none()

@@ -1,0 +1,81 @@
+"""Probes: measurements of trained networks beside the leaderboard."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from sqlalchemy import Row, Select, delete, select
+
+from bln_search.core.enums import ProbeKind
+from bln_search.core.errors import DataError
+from bln_search.core.records import EvaluationKey, Probe
+from bln_search.ranking.probe_results import TrialProbe
+from bln_search.specs.records import point_json
+from bln_search.storage.database import Database
+from bln_search.storage.row_factories import new_probe
+from bln_search.storage.tables import CheckpointRow, ProbeRow, TrialRow
+
+
+class ProbeRepository:
+    """Reads and replaces probes."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    def list_probes(
+        self, study_id: int, *, arm: str | None = None, kinds: Collection[ProbeKind] | None = None
+    ) -> list[TrialProbe]:
+        """The probes of a study, of one arm or some kinds where they are given."""
+        conditions = [TrialRow.study_id == study_id, *([] if arm is None else [TrialRow.arm == arm])]
+        conditions += [] if kinds is None else [ProbeRow.kind.in_(list(kinds))]
+        with self.database.reading() as session:
+            return [_probed(row) for row in session.execute(_select_probes().where(*conditions).order_by(ProbeRow.id))]
+
+    def list_page(
+        self, study_id: int, after: int, limit: int, kind: ProbeKind | None = None, arm: str | None = None
+    ) -> list[tuple[int, TrialProbe]]:
+        """At most `limit` probes of a study with ids above `after`, each with its id; of one kind or arm if given."""
+        conditions = [TrialRow.study_id == study_id, ProbeRow.id > after]
+        conditions += [] if kind is None else [ProbeRow.kind == kind]
+        conditions += [] if arm is None else [TrialRow.arm == arm]
+        with self.database.reading() as session:
+            rows = session.execute(_select_probes().where(*conditions).order_by(ProbeRow.id).limit(limit))
+            return [(row.id, _probed(row)) for row in rows]
+
+    def replace(self, trial_id: int, sha256: str, kinds: Collection[ProbeKind], probes: Sequence[Probe]) -> None:
+        """Replace the probes of some kinds of a checkpoint atomically.
+
+        Args:
+            trial_id: The trial of the checkpoint.
+            sha256: Of the checkpoint's content when it was measured.
+            kinds: Kinds of which earlier probes are deleted.
+            probes: Stored in their place.
+
+        Raises:
+            DataError: the trial has another checkpoint by now, or none.
+        """
+        with self.database.writing() as session:
+            query = select(CheckpointRow.id).where(CheckpointRow.trial_id == trial_id, CheckpointRow.sha256 == sha256)
+            checkpoint_id = session.scalars(query).one_or_none()
+            if checkpoint_id is None:
+                raise DataError("a network was trained anew or deleted while it was measured: measure again")
+            earlier = delete(ProbeRow).where(ProbeRow.checkpoint_id == checkpoint_id, ProbeRow.kind.in_(list(kinds)))
+            session.execute(earlier)
+            session.add_all(new_probe(probe, checkpoint_id) for probe in probes)
+
+
+_KEY = (ProbeRow.configuration, ProbeRow.estimate, ProbeRow.batch_size, ProbeRow.split)
+_VALUES = (ProbeRow.n, ProbeRow.loss, ProbeRow.accuracy, ProbeRow.deviation, ProbeRow.flips)
+
+
+def _select_probes() -> Select[Any]:
+    columns = (ProbeRow.id, TrialRow.arm, TrialRow.parameters, TrialRow.seed, ProbeRow.kind, ProbeRow.epoch)
+    query = select(*columns, *_KEY, *_VALUES).join(CheckpointRow, CheckpointRow.trial_id == TrialRow.id)
+    return query.join(ProbeRow, ProbeRow.checkpoint_id == CheckpointRow.id)
+
+
+def _probed(row: Row[Any]) -> TrialProbe:
+    _, arm, parameters, seed, kind, epoch, configuration, estimate, batch_size, split, *values = tuple(row)
+    key = EvaluationKey.from_row(configuration, estimate, batch_size, split)
+    return TrialProbe(arm, point_json(parameters), seed, Probe(ProbeKind(kind), epoch, key, *values))

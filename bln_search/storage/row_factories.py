@@ -1,0 +1,108 @@
+"""Records as new rows of the tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from bln_search.core.records import CheckpointRecord, Evaluation, Probe
+from bln_search.core.states import StudyState, TrialState
+from bln_search.specs.study import StudySpec
+from bln_search.specs.trial import TrialSpec
+from bln_search.storage.tables import CheckpointRow, EvaluationRow, ProbeRow, SnapshotRow, StudyRow, TrialRow
+
+
+def new_study(study: StudySpec, now: datetime, owner: str, planned: int) -> StudyRow:
+    """A study just accepted, with so many trials in the end."""
+    return StudyRow(
+        name=study.name,
+        digest=study.digest,
+        spec=study.canonical_json(),
+        state=StudyState.ACCEPTED,
+        revision=1,
+        owner=owner,
+        title=study.title,
+        notes="",
+        planned=planned,
+        results=0,
+        losses=0,
+        last_event=0,
+        priority=0,
+        created_at=now,
+    )
+
+
+def new_trials(trials: Sequence[TrialSpec], study_id: int, *, position: int = 0) -> list[TrialRow]:
+    """These trials, waiting, the first at `position`."""
+    return [
+        TrialRow(
+            study_id=study_id,
+            key=trial.key,
+            position=place,
+            arm=trial.arm.label,
+            method=trial.arm.method,
+            seed=trial.seed,
+            spec=trial.model_dump_json(),
+            state=TrialState.WAITING,
+            parameters=trial.parameters,
+        )
+        for place, trial in enumerate(trials, start=position)
+    ]
+
+
+def new_checkpoint(record: CheckpointRecord, trial_id: int, now: datetime) -> CheckpointRow:
+    """A trained network."""
+    return CheckpointRow(
+        trial_id=trial_id,
+        file=record.file,
+        sha256=record.sha256,
+        epoch=record.epoch,
+        judged_under=record.judged_under,
+        validation_loss=record.validation_loss,
+        provenance=record.provenance,
+        created_at=now,
+    )
+
+
+def new_evaluation(evaluation: Evaluation, checkpoint_id: int) -> EvaluationRow:
+    """An evaluation without its outcomes."""
+    key = evaluation.key
+    return EvaluationRow(
+        checkpoint_id=checkpoint_id,
+        configuration=str(key.configuration),
+        estimate=key.estimate or "",
+        batch_size=key.batch_size,
+        split=key.split,
+        state=evaluation.state,
+        reason=evaluation.reason,
+        n=evaluation.n,
+        loss=evaluation.loss,
+        accuracy=evaluation.accuracy,
+    )
+
+
+def new_snapshots(record: CheckpointRecord, checkpoint_id: int) -> list[SnapshotRow]:
+    """The networks of epochs on the way."""
+    return [
+        SnapshotRow(checkpoint_id=checkpoint_id, epoch=one.epoch, file=one.file, sha256=one.sha256)
+        for one in record.snapshots
+    ]
+
+
+def new_probe(probe: Probe, checkpoint_id: int) -> ProbeRow:
+    """A measurement beside the leaderboard."""
+    key = probe.key
+    return ProbeRow(
+        checkpoint_id=checkpoint_id,
+        kind=probe.kind,
+        epoch=probe.epoch,
+        configuration=str(key.configuration),
+        estimate=key.estimate or "",
+        batch_size=key.batch_size,
+        split=key.split,
+        n=probe.n,
+        loss=probe.loss,
+        accuracy=probe.accuracy,
+        deviation=probe.deviation,
+        flips=probe.flips,
+    )

@@ -1,0 +1,1 @@
+"""Studies: lifecycle, queue, progress."""

@@ -1,0 +1,84 @@
+"""How a study is accepted and changes its state."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from bln_search.core.errors import UnknownStudyError
+from bln_search.core.states import Request, StudyState, TrialState, check_transition
+from bln_search.specs.study import StudySpec
+from bln_search.specs.trial import trials_of
+from bln_search.storage.events import append_event
+from bln_search.storage.row_factories import new_study, new_trials
+from bln_search.storage.tables import StudyRow
+
+OPEN_STATES = (StudyState.ACCEPTED, StudyState.RUNNING)
+"""A study in one of these waits for a worker, or has one."""
+
+_END_STATES = (StudyState.COMPLETE, StudyState.INTERRUPTED, StudyState.CANCELLED, StudyState.FAILED)
+
+
+def lock_study(session: Session, study_id: int) -> StudyRow:
+    """The row of a study, locked for the transaction. Raises UnknownStudyError where there is none."""
+    study = session.get(StudyRow, study_id, with_for_update=True)
+    if study is None:
+        raise UnknownStudyError(f"there is no study {study_id}")
+    return study
+
+
+def accept_study(session: Session, study: StudySpec, now: datetime, owner: str = "") -> tuple[int, bool]:
+    """Store a study with its trials; the same study of the same owner again is the same study.
+
+    Returns:
+        The id of the study, and whether it is new.
+    """
+    same = (StudyRow.owner == owner, StudyRow.name == study.name, StudyRow.digest == study.digest)
+    known_id = session.scalar(select(StudyRow.id).where(*same))
+    if known_id is not None:
+        return known_id, False
+    trials = trials_of(study)
+    row = new_study(study, now, owner, max(len(trials), study.sampled_points * len(study.seeds)))
+    session.add(row)
+    session.flush()
+    session.add_all(new_trials(trials, row.id))
+    append_event(session, row.id, now, "study_accepted", {"digest": study.digest})
+    return row.id, True
+
+
+def move_study(session: Session, study: StudyRow, state: StudyState, now: datetime) -> None:
+    """Change the state of a study. Raises TransitionError where `state` cannot follow the present one."""
+    check_transition(StudyState(study.state), state)
+    study.state = state
+    study.revision += 1
+    if state is StudyState.RUNNING:
+        study.started_at = study.started_at or now
+        study.ended_at = None
+    elif state in _END_STATES:
+        study.ended_at = now
+    data = {} if study.reason is None else {"reason": study.reason}
+    append_event(session, study.id, now, f"study_{state}", data)
+
+
+def released_state(study: StudyRow) -> StudyState:
+    """The state of an unfinished study that no process runs any more."""
+    if study.request is not None:
+        return Request(study.request).target_state
+    return StudyState.ACCEPTED if study.owner else StudyState.INTERRUPTED
+
+
+def final_state(study: StudyRow, unfinished: set[str], *, exhausted: bool) -> StudyState:
+    """The state of a study whose run has ended.
+
+    Args:
+        study: The study.
+        unfinished: States of its trials that have no result.
+        exhausted: Whether no further point will be sampled.
+    """
+    if exhausted and not unfinished:
+        return StudyState.COMPLETE
+    if study.request is None and exhausted and unfinished == {TrialState.FAILED}:
+        return StudyState.FAILED
+    return released_state(study)

@@ -1,0 +1,254 @@
+"""The queue: studies with an owner, claimed by workers; people pause, cancel and resume them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sqlalchemy import func, select
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session, aliased
+
+from bln_search.core.errors import IdempotencyConflictError, StudyBusyError, StudyChangedError
+from bln_search.core.states import Request, StudyState, check_transition
+from bln_search.specs.study import StudySpec
+from bln_search.storage.database import Database
+from bln_search.storage.events import append_event
+from bln_search.storage.leases import LEASE
+from bln_search.storage.studies.lifecycle import accept_study, lock_study, move_study
+from bln_search.storage.tables import AccountRow, StudyRow, SubmissionRow
+from bln_search.storage.trials.attempts import AttemptRepository
+
+_MAX_LOST_WORKERS = 5
+"""Workers that may die on a study, without a trial ended in between, before the study has failed."""
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A submitted study. new: whether it did not exist before."""
+
+    study_id: int
+    new: bool
+
+
+class StudyQueue:
+    """Submits studies, assigns them to workers, and records what people request of them."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self._attempts = AttemptRepository(database)
+
+    def submit(self, spec: StudySpec, owner: str, key: str | None = None, limit: int | None = None) -> Submission:
+        """Store a study for a worker to claim; the same study of the same owner is the same study.
+
+        Args:
+            spec: The study.
+            owner: The account that it belongs to.
+            key: An idempotency key.
+            limit: Studies of the owner that may wait, run or pause at once; None for any number.
+
+        Raises:
+            IdempotencyConflictError: the key was used before with another study.
+            StudyBusyError: the owner has too many studies.
+        """
+        try:
+            return self._submit(spec, owner, key, limit)
+        except IntegrityError:  # another request stored the same study at the same moment
+            return self._submit(spec, owner, key, limit)
+
+    def is_known(self, spec: StudySpec, owner: str, key: str | None) -> bool:
+        """Whether the study was submitted before, under this key or as the same study."""
+        same = (StudyRow.owner == owner, StudyRow.name == spec.name, StudyRow.digest == spec.digest)
+        with self.database.reading() as session:
+            if key is not None and session.get(SubmissionRow, (owner, key)) is not None:
+                return True
+            return session.scalar(select(StudyRow.id).where(*same)) is not None
+
+    def _submit(self, spec: StudySpec, owner: str, key: str | None, limit: int | None) -> Submission:
+        with self.database.writing() as session:
+            earlier = None if key is None else session.get(SubmissionRow, (owner, key))
+            if earlier is not None:
+                if earlier.digest != spec.digest:
+                    raise IdempotencyConflictError(
+                        "this idempotency key was sent before with another study: use a new key"
+                    )
+                return Submission(earlier.study_id, new=False)
+            study_id, new = accept_study(session, spec, self.database.now(session), owner)
+            if new:
+                _check_limit(session, owner, limit)
+            if key is not None:
+                session.add(SubmissionRow(account=owner, key=key, digest=spec.digest, study_id=study_id))
+            return Submission(study_id, new)
+
+    def claim(self, worker: str, is_alive: Callable[[str], bool], cap: int) -> int | None:
+        """Lease the next study to a worker and mark it as running.
+
+        Order: highest priority, then the owner with fewest running studies, then the owner who has waited longest for a
+        claim, then the oldest study. Studies whose worker is gone return to the queue first.
+
+        Args:
+            worker: Who runs the study.
+            is_alive: Whether the process of that name on this machine is alive.
+            cap: Running studies of one owner.
+
+        Returns:
+            The id of the study; None for an empty queue.
+        """
+        self._reclaim_expired(worker, is_alive)
+        with self.database.writing() as session:
+            study = _find_next(session, cap)
+            if study is None:
+                return None
+            now = self.database.now(session)
+            session.get_one(AccountRow, study.owner).claimed_at = now
+            study.runner, study.runner_until = worker, now + LEASE
+            move_study(session, study, StudyState.RUNNING, now)
+            return study.id
+
+    def _reclaim_expired(self, worker: str, is_alive: Callable[[str], bool]) -> None:
+        """Return studies to the queue whose worker is gone; a study on which many workers died has failed.
+
+        `worker` runs no study when it claims one: a study leased to it is one that it could not release.
+        """
+        with self.database.writing() as session:
+            rows = select(StudyRow).where(StudyRow.state == StudyState.RUNNING, StudyRow.owner != "")
+            running = session.scalars(rows.with_for_update(skip_locked=True)).all()
+            now = self.database.now(session)
+            for study in running:
+                until = study.runner_until
+                held = study.runner and until is not None and until > now and is_alive(study.runner)
+                if held and study.runner != worker:
+                    continue
+                self._attempts.reclaim_attempts(session, study.id)
+                study.losses += study.runner != worker
+                study.runner = study.runner_until = None
+                request, study.request = study.request, None
+                state = StudyState.ACCEPTED
+                if request is not None:
+                    state = Request(request).target_state
+                elif study.losses >= _MAX_LOST_WORKERS:
+                    state = StudyState.FAILED
+                    study.reason = f"{study.losses} workers died on this study, one after another, without a result"
+                move_study(session, study, state, now)
+
+    def pause(self, study_id: int) -> None:
+        """Pause a study, as `request`."""
+        self.request(study_id, Request.PAUSE)
+
+    def cancel(self, study_id: int) -> None:
+        """Cancel a study, as `request`."""
+        self.request(study_id, Request.CANCEL)
+
+    def request(self, study_id: int, request: Request) -> None:
+        """Pause or cancel a study: at once where no worker runs it, else its worker does so soon. Idempotent.
+
+        Raises UnknownStudyError; TransitionError where the study's state does not allow it.
+        """
+        state = request.target_state
+        with self.database.writing() as session:
+            study = lock_study(session, study_id)
+            if study.state == state:
+                return
+            check_transition(StudyState(study.state), state)
+            if study.state != StudyState.RUNNING:
+                move_study(session, study, state, self.database.now(session))
+            elif study.request != request:
+                study.request = request
+                study.revision += 1
+                append_event(session, study_id, self.database.now(session), f"{request}_requested", {})
+
+    def resume(self, study_id: int, limit: int | None = None) -> None:
+        """Return a study to the queue, with its failed trials; or withdraw a request that is still pending.
+
+        Raises UnknownStudyError; StudyBusyError as `submit` with `limit`, and for a study without an owner.
+        """
+        with self.database.writing() as session:
+            study = lock_study(session, study_id)
+            if study.state == StudyState.RUNNING and study.request is not None:
+                study.request = None
+                study.revision += 1
+                append_event(session, study_id, self.database.now(session), "request_withdrawn", {})
+            elif not study.owner:
+                raise StudyBusyError(
+                    "this study belongs to a command, not to the queue: `bln-search run` goes on with it"
+                )
+            elif study.state not in (StudyState.ACCEPTED, StudyState.RUNNING):
+                check_transition(StudyState(study.state), StudyState.ACCEPTED)
+                paused = study.state == StudyState.PAUSED
+                study.reason, study.losses = None, 0
+                move_study(session, study, StudyState.ACCEPTED, self.database.now(session))
+                _check_limit(session, study.owner, None if paused else limit)
+
+    def update(self, study_id: int, changes: dict[str, str | int], revision: int | None = None) -> None:
+        """Change the name, title, notes or priority of a study.
+
+        Args:
+            study_id: The study.
+            changes: New values by column.
+            revision: Only of this revision of the study; None for any.
+
+        Raises:
+            UnknownStudyError: there is no such study.
+            StudyChangedError: the study has another revision.
+            StudyBusyError: the owner has the same study under the new name.
+        """
+        with self.database.writing() as session:
+            study = lock_study(session, study_id)
+            if revision is not None and study.revision != revision:
+                raise StudyChangedError(
+                    f"the study was changed meanwhile: it has revision {study.revision}, not {revision}; read it again"
+                )
+            effective = {name: value for name, value in changes.items() if getattr(study, name) != value}
+            if "name" in effective:
+                new_name = effective["name"]
+                same = (StudyRow.owner == study.owner, StudyRow.name == new_name, StudyRow.digest == study.digest)
+                if session.scalar(select(StudyRow.id).where(*same)) is not None:
+                    raise StudyBusyError(f"there is the same study under the name {new_name} already")
+            for name, value in effective.items():
+                setattr(study, name, value)
+            if effective:
+                study.revision += 1
+                data = {"fields": sorted(effective)}
+                append_event(session, study_id, self.database.now(session), "study_changed", data)
+
+
+def _find_next(session: Session, cap: int) -> StudyRow | None:
+    """Lock study and owner together, so that no other worker counts the owner's running studies meanwhile."""
+    other = aliased(StudyRow)
+    running = (
+        select(func.count()).where(other.owner == StudyRow.owner, other.state == StudyState.RUNNING).scalar_subquery()
+    )
+    row = session.execute(
+        select(StudyRow, AccountRow)
+        .join(AccountRow, AccountRow.name == StudyRow.owner)
+        .where(StudyRow.state == StudyState.ACCEPTED, running < cap)
+        .order_by(
+            StudyRow.priority.desc(),
+            running,
+            AccountRow.claimed_at.asc().nulls_first(),
+            StudyRow.created_at,
+            StudyRow.id,
+        )
+        .limit(1)
+        .with_for_update(skip_locked=True)
+    ).first()
+    if row is None:
+        return None
+    study: StudyRow = row[0]
+    of_owner = select(func.count()).where(StudyRow.owner == study.owner, StudyRow.state == StudyState.RUNNING)
+    if (session.scalar(of_owner) or 0) >= cap:  # another worker claimed one between the two statements
+        return None
+    return study
+
+
+def _check_limit(session: Session, owner: str, limit: int | None) -> None:
+    if limit is not None and _count_open(session, owner) > limit:
+        raise StudyBusyError(f"{limit} of your studies wait, run or pause, no more are taken: finish or delete some")
+
+
+def _count_open(session: Session, owner: str) -> int:
+    """Studies of the owner that wait, run or pause."""
+    session.execute(select(AccountRow.name).where(AccountRow.name == owner).with_for_update())
+    states = (StudyState.ACCEPTED, StudyState.RUNNING, StudyState.PAUSED)
+    count = select(func.count()).where(StudyRow.owner == owner, StudyRow.state.in_(states))
+    return session.scalar(count) or 0

@@ -1,0 +1,270 @@
+"""Studies: accepted, run, ended, deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sqlalchemy import Select, bindparam, select
+from sqlalchemy.orm import Session
+
+from bln_search.core.errors import LeaseLostError, StudyBusyError, UnknownStudyError
+from bln_search.core.states import ENDED, Request, StudyState, TrialState
+from bln_search.specs.records import StudyRecord
+from bln_search.specs.study import StudySpec
+from bln_search.storage.database import Database
+from bln_search.storage.events import append_event
+from bln_search.storage.leases import LEASE
+from bln_search.storage.migration import check_revision
+from bln_search.storage.studies.error_count import WORKER_ERROR, count_recent_errors
+from bln_search.storage.studies.lifecycle import OPEN_STATES, accept_study, final_state, lock_study, move_study
+from bln_search.storage.studies.trial_counts import count_trials
+from bln_search.storage.tables import CheckpointRow, SnapshotRow, StudyRow, TrialRow
+from bln_search.storage.trials.attempts import AttemptRepository, list_running, move_trial, open_state
+
+
+@dataclass(frozen=True)
+class StudyHeader:
+    """What authorization and cache validation need of a study. results: how many trials have a result."""
+
+    id: int
+    owner: str
+    revision: int
+    results: int
+    state: str
+    name: str
+
+
+class StudyRepository:
+    """Stores studies and moves them through their states."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self._attempts = AttemptRepository(database)
+
+    def accept(self, spec: StudySpec) -> int:
+        """Store a study with its trials atomically and return its id; the same study again has the same id."""
+        with self.database.writing() as session:
+            return accept_study(session, spec, self.database.now(session))[0]
+
+    def get(self, study_id: int) -> StudyRecord:
+        """The study of that id. Raises UnknownStudyError where there is none."""
+        with self.database.reading() as session:
+            row = session.get(StudyRow, study_id)
+            if row is None:
+                raise UnknownStudyError(f"there is no study {study_id}")
+            return _make_study(row, count_trials(session, [study_id]).get(study_id, {}))
+
+    def find(self, name_or_id: str) -> StudyRecord:
+        """The study of that id, else the newest one of that name. Raises UnknownStudyError."""
+        with self.database.reading() as session:
+            row = _find_row(session, name_or_id)
+            if row is None:
+                raise UnknownStudyError(
+                    f"there is no study {name_or_id!r} in {self.database}; `bln-search list` names those there are"
+                )
+            return _make_study(row, count_trials(session, [row.id]).get(row.id, {}))
+
+    def find_header(self, study_id: int) -> StudyHeader | None:
+        """The header of a study, in one small query; None where there is no such study."""
+        with self.database.connect() as connection:
+            row = connection.execute(_HEADER, {"study_id": study_id}).first()
+            return None if row is None else StudyHeader(study_id, *row)
+
+    def list_studies(self) -> list[StudyRecord]:
+        """Every study, newest first, in two queries."""
+        with self.database.reading() as session:
+            counts = count_trials(session)
+            rows = session.scalars(select(StudyRow).order_by(StudyRow.id.desc()))
+            return [_make_study(row, counts.get(row.id, {})) for row in rows]
+
+    def start(self, study_id: int, is_alive: Callable[[str], bool], runner: str | None = None) -> None:
+        """Lease the study to a runner and mark it as running; trials of lost attempts open again.
+
+        Args:
+            study_id: The study.
+            is_alive: Whether the process of that name on this machine is alive.
+            runner: Who runs the study from now on.
+
+        Raises:
+            StudyBusyError: another process runs it, or one of its attempts is alive.
+        """
+        with self.database.writing() as session:
+            study = session.get_one(StudyRow, study_id, with_for_update=True)
+            now = self.database.now(session)
+            holder, until = study.runner, study.runner_until
+            if holder is not None and holder != runner and until is not None and is_alive(holder) and until > now:
+                raise StudyBusyError(f"this study is being run by {holder}: wait for it, or stop it first")
+            study.runner, study.runner_until = runner, now + LEASE
+            for attempt, trial in list_running(session, study_id):
+                if is_alive(attempt.worker) and attempt.lease_until > now:
+                    raise StudyBusyError(
+                        f"this study is being run by {attempt.worker} (trial {trial.arm} seed {trial.seed}, last heard "
+                        f"of at {attempt.heartbeat_at:%H:%M:%S} UTC): wait for it, or stop it first"
+                    )
+            self._attempts.reclaim_attempts(session, study_id)
+            for trial in session.scalars(_failed_trials(study_id)).all():
+                move_trial(session, trial, open_state(session, trial))
+                trial.reason = None
+            if study.state != StudyState.COMPLETE and not (study.owner and study.state == StudyState.RUNNING):
+                move_study(session, study, StudyState.RUNNING, now)
+                study.request = study.reason = None
+
+    def finish(
+        self, study_id: int, *, exhausted: bool = True, runner: str | None = None, reason: str | None = None
+    ) -> StudyState:
+        """End the run of a study.
+
+        The study is complete where every trial has a result and no further point will be sampled; otherwise paused or
+        cancelled where that was requested; failed where only failed trials are left; else it waits in the queue, or is
+        interrupted where it has no owner. Nothing changes where another process has taken the study over.
+
+        Args:
+            study_id: The study.
+            exhausted: Whether no further point will be sampled.
+            runner: Who ends the run; None for anybody.
+            reason: Why the study cannot complete.
+
+        Returns:
+            The state of the study.
+        """
+        with self.database.writing() as session:
+            study = session.get_one(StudyRow, study_id, with_for_update=True)
+            if list_running(session, study_id) or (runner is not None and study.runner != runner):
+                return StudyState(study.state)
+            states = set(session.scalars(select(TrialRow.state).where(TrialRow.study_id == study_id).distinct()))
+            unfinished = states - {state.value for state in ENDED}
+            state = final_state(study, unfinished, exhausted=exhausted and reason is None)
+            study.runner = study.runner_until = None
+            study.request = None
+            study.reason = reason or (_first_failure(session, study_id) if state is StudyState.FAILED else None)
+            if study.state != state:
+                move_study(session, study, state, self.database.now(session))
+            return state
+
+    def fail(self, study_id: int, runner: str, reason: str) -> None:
+        """Mark a study as failed because no worker can complete it, unless another process has taken it over."""
+        with self.database.writing() as session:
+            study = session.get(StudyRow, study_id, with_for_update=True)
+            if study is not None and study.runner in (runner, None) and study.state in OPEN_STATES:
+                self._attempts.reclaim_attempts(session, study_id)
+                self._fail(session, study, reason)
+
+    def record_worker_error(self, study_id: int, runner: str, reason: str, limit: int) -> bool:
+        """Record an unexpected error of a worker in a study, which fails at the `limit`-th one in a row.
+
+        The count starts anew when a trial ends or a person changes the study's state. No attempt is left running,
+        unless another process has taken the study over.
+
+        Args:
+            study_id: The study.
+            runner: The worker.
+            reason: The error.
+            limit: Errors in a row after which the study has failed.
+
+        Returns:
+            Whether the study has failed; otherwise its runner releases it.
+        """
+        with self.database.writing() as session:
+            study = session.get(StudyRow, study_id, with_for_update=True)
+            if study is None:
+                return False
+            data = {"worker": runner, "reason": reason}
+            append_event(session, study_id, self.database.now(session), WORKER_ERROR, data)
+            if study.runner not in (runner, None) or study.state not in OPEN_STATES:
+                return False
+            self._attempts.reclaim_attempts(session, study_id)
+            if count_recent_errors(session, study_id) < limit:
+                return False
+            self._fail(session, study, reason)
+            return True
+
+    def _fail(self, session: Session, study: StudyRow, reason: str) -> None:
+        study.runner = study.runner_until = study.request = None
+        study.reason = reason
+        move_study(session, study, StudyState.FAILED, self.database.now(session))
+
+    def check_lease(self, study_id: int, runner: str) -> Request | None:
+        """What a person requests of the study that `runner` runs; None for nothing.
+
+        Raises:
+            LeaseLostError: another process runs the study, or it was deleted.
+            SchemaChangedError: the database was upgraded meanwhile.
+        """
+        with self.database.reading() as session:
+            check_revision(session)
+            row = session.execute(select(StudyRow.runner, StudyRow.request).where(StudyRow.id == study_id)).first()
+        if row is None:
+            raise LeaseLostError(f"study {study_id} was deleted")
+        if row.runner != runner:
+            raise LeaseLostError(f"study {study_id} is run by {row.runner or 'nobody'} now")
+        return Request(row.request) if row.request else None
+
+    def record_search_end(self, study_id: int, arm: str, reason: str) -> None:
+        """Record that the search of an arm ended with fewer points than requested."""
+        with self.database.writing() as session:
+            data = {"arm": arm, "reason": reason}
+            append_event(session, study_id, self.database.now(session), "search_ended", data)
+
+    def delete(self, study_id: int) -> list[str]:
+        """Delete a study with everything that belongs to it.
+
+        Returns:
+            Names of checkpoint files that no other study needs.
+
+        Raises:
+            StudyBusyError: the study is running, unless it is run by a command whose lease has expired.
+            UnknownStudyError: there is no such study.
+        """
+        with self.database.writing() as session:
+            study = lock_study(session, study_id)
+            running = study.state == StudyState.RUNNING
+            now = self.database.now(session)
+            if running and (study.owner or (study.runner_until is not None and study.runner_until > now)):
+                raise StudyBusyError("the study is running: cancel it, or stop its command, and delete it then")
+            checkpoints = select(CheckpointRow.file).join(TrialRow, TrialRow.id == CheckpointRow.trial_id)
+            snapshots = select(SnapshotRow.file).join(CheckpointRow, CheckpointRow.id == SnapshotRow.checkpoint_id)
+            snapshots = snapshots.join(TrialRow, TrialRow.id == CheckpointRow.trial_id)
+            files, needed = (
+                {file for query in (checkpoints, snapshots) for file in session.scalars(query.where(condition))}
+                for condition in (TrialRow.study_id == study_id, TrialRow.study_id != study_id)
+            )
+            session.delete(study)
+            return sorted(files - needed)
+
+
+_HEADER = select(StudyRow.owner, StudyRow.revision, StudyRow.results, StudyRow.state, StudyRow.name).where(
+    StudyRow.id == bindparam("study_id")
+)
+
+
+def _find_row(session: Session, name_or_id: str) -> StudyRow | None:
+    if name_or_id.isascii() and name_or_id.isdigit() and len(name_or_id) < 10:
+        row = session.get(StudyRow, int(name_or_id))
+        if row is not None:
+            return row
+    newest = select(StudyRow).where(StudyRow.name == name_or_id).order_by(StudyRow.id.desc()).limit(1)
+    return session.scalars(newest).one_or_none()
+
+
+def _make_study(row: StudyRow, trials: dict[TrialState, int]) -> StudyRecord:
+    return StudyRecord(
+        id=row.id,
+        name=row.name,
+        state=StudyState(row.state),
+        created_at=row.created_at,
+        ended_at=row.ended_at,
+        trials=trials,
+        spec=StudySpec.model_validate_json(row.spec),
+        planned=max(row.planned, sum(trials.values())),
+        reason=row.reason,
+    )
+
+
+def _failed_trials(study_id: int) -> Select[TrialRow]:
+    return select(TrialRow).where(TrialRow.study_id == study_id, TrialRow.state == TrialState.FAILED)
+
+
+def _first_failure(session: Session, study_id: int) -> str | None:
+    trial = session.scalars(_failed_trials(study_id).order_by(TrialRow.position).limit(1)).first()
+    return None if trial is None else f"trial {trial.arm} seed {trial.seed}: {trial.reason}"

@@ -1,0 +1,207 @@
+"""Accounts and their access tokens. Only the digest of a secret is stored, which does not authenticate anybody."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+from sqlalchemy import ColumnElement, bindparam, delete, or_, select, update
+from sqlalchemy.orm import Session
+
+from bln_search.core.enums import Scope
+from bln_search.core.errors import AccessError
+from bln_search.core.names import NAME_PATTERN
+from bln_search.storage.database import Database
+from bln_search.storage.pagination import Page
+from bln_search.storage.tables import AccountRow, TokenRow
+
+_PREFIX = "bln_"
+
+
+class TokenKind(StrEnum):
+    """access: of a person or a program. session: of a browser that signed in with an access token."""
+
+    ACCESS = "access"
+    SESSION = "session"
+
+
+@dataclass(frozen=True)
+class TokenInfo:
+    """A token without its secret."""
+
+    id: int
+    account: str
+    label: str
+    scope: Scope
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+
+
+@dataclass(frozen=True)
+class Bearer:
+    """The account that a credential authenticates, and its scope."""
+
+    token_id: int
+    account: str
+    scope: Scope
+    kind: TokenKind
+
+
+class TokenRepository:
+    """Creates, verifies and revokes tokens."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    def create(
+        self,
+        account: str,
+        scope: Scope,
+        label: str = "",
+        *,
+        expires_at: datetime | None = None,
+        parent: Bearer | None = None,
+    ) -> tuple[str, TokenInfo]:
+        """Create a token, and its account where there is none.
+
+        Args:
+            account: Who is authenticated by it.
+            scope: What it permits.
+            label: For people, to tell tokens apart.
+            expires_at: None for a token that does not expire.
+            parent: The token that a browser session was started with; the session ends with it.
+
+        Returns:
+            The secret, which cannot be read again, and the record.
+
+        Raises:
+            AccessError: the account cannot have that name.
+        """
+        if not re.fullmatch(NAME_PATTERN, account):  # an empty one stands for the studies of commands
+            raise AccessError(
+                f"{account!r} is no name of an account: at most 64 small letters, digits, - and _, the first no sign"
+            )
+        secret = _PREFIX + secrets.token_urlsafe(32)
+        now = datetime.now(UTC)
+        with self.database.writing() as session:
+            if session.get(AccountRow, account) is None:
+                session.add(AccountRow(name=account, created_at=now))
+                session.flush()
+            row = TokenRow(
+                account=account,
+                kind=TokenKind.ACCESS if parent is None else TokenKind.SESSION,
+                label=label,
+                sha256=_digest(secret),
+                scope=scope,
+                parent_id=None if parent is None else parent.token_id,
+                created_at=now,
+                expires_at=expires_at,
+            )
+            session.add(row)
+            session.flush()
+            return secret, _info(row)
+
+    def create_first(self, account: str) -> str | None:
+        """Create an admin token where no token was ever created; returns its secret, None otherwise."""
+        with self.database.reading() as session:
+            if session.scalar(select(TokenRow.id).limit(1)) is not None:
+                return None
+        return self.create(account, Scope.ADMIN, "first start")[0]
+
+    def start_session(self, bearer: Bearer, duration: timedelta) -> str:
+        """Create a session of `bearer` that expires after `duration` or with its token; returns its secret."""
+        expires_at = datetime.now(UTC) + duration
+        token_expires_at = self.find_expiry(bearer.token_id)
+        expires_at = expires_at if token_expires_at is None else min(token_expires_at, expires_at)
+        with self.database.writing() as session:
+            expired = TokenRow.expires_at < datetime.now(UTC)
+            session.execute(delete(TokenRow).where(TokenRow.kind == TokenKind.SESSION, expired))
+        return self.create(bearer.account, bearer.scope, "", expires_at=expires_at, parent=bearer)[0]
+
+    def find_bearer(self, secret: str) -> Bearer | None:
+        """The bearer of a secret; None where the secret is unknown, revoked or expired."""
+        with self.database.connect() as connection:
+            row = connection.execute(_BEARER, {"sha256": _digest(secret), "now": datetime.now(UTC)}).first()
+        return None if row is None else Bearer(row.id, row.account, Scope(row.scope), TokenKind(row.kind))
+
+    def list_tokens(self, account: str | None, page: Page | None = None) -> list[TokenInfo]:
+        """The access tokens of an account, newest first.
+
+        Args:
+            account: None for the tokens of all accounts.
+            page: Which of them, and one more that shows whether another page follows; None for all. The sort of the
+                page is ignored.
+        """
+        rows = select(TokenRow).where(TokenRow.kind == TokenKind.ACCESS).order_by(TokenRow.id.desc())
+        if account is not None:
+            rows = rows.where(TokenRow.account == account)
+        if page is not None:
+            rows = rows.limit(page.limit + 1)
+            rows = rows if page.after is None else rows.where(TokenRow.id < page.after[0])
+        with self.database.reading() as session:
+            return [_info(row) for row in session.scalars(rows)]
+
+    def filter_valid(self, token_ids: Iterable[int]) -> set[int]:
+        """Those of the tokens that are neither revoked nor expired."""
+        valid = select(TokenRow.id).where(TokenRow.id.in_(list(token_ids)), *_is_valid(datetime.now(UTC)))
+        with self.database.connect() as connection:
+            return set(connection.scalars(valid))
+
+    def find_expiry(self, token_id: int) -> datetime | None:
+        """When a token expires; for a session, when the token that it was started with expires."""
+        with self.database.reading() as session:
+            row = session.get(TokenRow, token_id)
+            if row is not None and row.parent_id is not None:
+                row = session.get(TokenRow, row.parent_id)
+            return None if row is None else row.expires_at
+
+    def revoke(self, token_id: int, account: str | None = None, scope: Scope = Scope.ADMIN) -> None:
+        """Revoke a token and its sessions.
+
+        Args:
+            token_id: The token.
+            account: Its account; None for any.
+            scope: Of the caller, who cannot revoke a token of a wider scope.
+
+        Raises:
+            AccessError: the account has no such token.
+        """
+        with self.database.writing() as session:
+            row = session.get(TokenRow, token_id)
+            if row is None or (account is not None and row.account != account) or not scope.allows(Scope(row.scope)):
+                raise AccessError(f"there is no token {token_id} that you may revoke")
+            _revoke(session, TokenRow.id == token_id)
+            _revoke(session, TokenRow.parent_id == token_id)
+
+
+def _revoke(session: Session, condition: ColumnElement[bool]) -> None:
+    now = datetime.now(UTC)
+    session.execute(update(TokenRow).where(condition, TokenRow.revoked_at.is_(None)).values(revoked_at=now))
+
+
+def _is_valid(now: Any) -> tuple[ColumnElement[bool], ...]:
+    return TokenRow.revoked_at.is_(None), or_(TokenRow.expires_at.is_(None), TokenRow.expires_at > now)
+
+
+_BEARER = select(TokenRow.id, TokenRow.account, TokenRow.scope, TokenRow.kind).where(
+    TokenRow.sha256 == bindparam("sha256"),
+    TokenRow.account != "",
+    *_is_valid(bindparam("now", type_=TokenRow.expires_at.type)),
+)
+"""Built once: it is executed with every request."""
+
+
+def _digest(secret: str) -> str:
+    """A secret has 256 random bits: a plain digest cannot be inverted."""
+    return hashlib.sha256(secret.encode(errors="surrogatepass")).hexdigest()
+
+
+def _info(row: TokenRow) -> TokenInfo:
+    return TokenInfo(row.id, row.account, row.label, Scope(row.scope), row.created_at, row.expires_at, row.revoked_at)

@@ -1,0 +1,1 @@
+"""Trials of a study, and attempts at them."""

@@ -1,0 +1,108 @@
+"""The trials of a study."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from bln_search.core.enums import Split
+from bln_search.core.states import TrialState
+from bln_search.specs.records import SampledTrial, TrialRecord
+from bln_search.specs.trial import TrialSpec
+from bln_search.storage.database import Database
+from bln_search.storage.events import append_event
+from bln_search.storage.freed_files import find_freed_files
+from bln_search.storage.row_factories import new_trials
+from bln_search.storage.tables import CheckpointRow, EvaluationRow, EventRow, StudyRow, TrialRow
+from bln_search.storage.trials.records import make_trial, read_trials, select_trials
+
+_OPEN = (TrialState.WAITING, TrialState.TRAINED)
+
+
+class TrialRepository:
+    """Reads trials, and adds those of sampled points."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    def add_point(self, study_id: int, specs: Sequence[TrialSpec]) -> list[TrialRecord] | None:
+        """Add the trials of a sampled point, one for each seed; None where one of them exists already."""
+        with self.database.writing() as session:
+            session.get_one(StudyRow, study_id, with_for_update=True)
+            keys = [spec.key for spec in specs]
+            if session.scalar(
+                select(TrialRow.id).where(TrialRow.study_id == study_id, TrialRow.key.in_(keys)).limit(1)
+            ):
+                return None
+            position = session.scalar(select(func.count()).where(TrialRow.study_id == study_id)) or 0
+            rows = new_trials(specs, study_id, position=position)
+            session.add_all(rows)
+            session.flush()
+            data = {"parameters": specs[0].parameters, "arm": specs[0].arm.label}
+            append_event(session, study_id, self.database.now(session), "point_added", data)
+            return [make_trial(row, None) for row in rows]
+
+    def list_trials(self, study_id: int) -> list[TrialRecord]:
+        """Every trial of a study, in its order."""
+        with self.database.reading() as session:
+            freed_files = find_freed_files(session, study_id)
+            return read_trials(session, select_trials(study_id).order_by(TrialRow.position), freed_files)
+
+    def list_trained(self, study_id: int, arm: str | None = None, point: str | None = None) -> list[TrialRecord]:
+        """The finished trials of a study, in its order; of one arm or point where they are given."""
+        return [
+            trial
+            for trial in self.list_trials(study_id)
+            if trial.state is TrialState.FINISHED
+            and trial.checkpoint is not None
+            and arm in (None, trial.arm)
+            and point in (None, trial.point)
+        ]
+
+    def list_open(self, study_id: int) -> list[TrialRecord]:
+        """The trials of a study that wait for training or evaluation, in its order."""
+        with self.database.reading() as session:
+            is_open = TrialRow.state.in_(_OPEN)
+            return read_trials(session, select_trials(study_id, is_open).order_by(TrialRow.position))
+
+    def get_trial(self, trial_id: int) -> TrialRecord:
+        """One trial. Raises NoResultFound where there is none."""
+        with self.database.reading() as session:
+            study_id = session.get_one(TrialRow, trial_id).study_id
+            (trial,) = read_trials(session, select_trials(study_id, TrialRow.id == trial_id))
+            return trial
+
+    def list_points(self, study_id: int, key: str | None = None) -> list[list[SampledTrial]]:
+        """The trials of every sampled point, points in the order in which they were sampled.
+
+        Args:
+            study_id: The study.
+            key: Of a trial: only the point of this trial.
+        """
+        best_loss = (
+            select(func.min(EvaluationRow.loss))
+            .where(EvaluationRow.checkpoint_id == CheckpointRow.id, EvaluationRow.split == Split.VALIDATION)
+            .scalar_subquery()
+        )
+        with self.database.reading() as session:
+            rows = session.execute(select_trials(study_id).add_columns(best_loss).order_by(TrialRow.position)).all()
+            points: dict[tuple[str, str], list[SampledTrial]] = {}
+            for row, checkpoint, lowest in rows:
+                if row.parameters is not None:
+                    trial = make_trial(row, checkpoint)
+                    points.setdefault((trial.arm, trial.point), []).append(SampledTrial(trial, best_loss=lowest))
+            selected = [trials for trials in points.values() if key is None or key in (trial.key for trial in trials)]
+            losses = _validation_losses(session, study_id, [trial.trial.id for trials in selected for trial in trials])
+        return [[replace(trial, losses=losses.get(trial.trial.id, {})) for trial in trials] for trials in selected]
+
+
+def _validation_losses(session: Session, study_id: int, trial_ids: list[int]) -> dict[int, dict[int, float]]:
+    """Validation losses by trial and epoch."""
+    losses: dict[int, dict[int, float]] = {}
+    epochs = select(EventRow).where(EventRow.study_id == study_id, EventRow.kind == "epoch")
+    for event in session.scalars(epochs.where(EventRow.trial_id.in_(trial_ids)).order_by(EventRow.number)):
+        losses.setdefault(event.trial_id or 0, {})[event.data["epoch"]] = event.data["validation_loss"]
+    return losses

@@ -1,0 +1,56 @@
+"""Worker processes that take studies from the queue, and their heartbeats."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import delete, select
+
+from bln_search.storage.database import Database
+from bln_search.storage.leases import WORKER_TIMEOUT, live_since
+from bln_search.storage.tables import WorkerRow
+
+_FORGOTTEN_AFTER = 100 * WORKER_TIMEOUT
+"""A worker that was silent for so long is removed."""
+
+
+@dataclass(frozen=True)
+class WorkerRecord:
+    """A worker process. device: what it trains on. version: of bln-search."""
+
+    name: str
+    device: str
+    version: str
+    started_at: datetime
+    heartbeat_at: datetime
+
+
+class WorkerRepository:
+    """Registers workers, records their heartbeats, lists those that are alive."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    def record_heartbeat(self, worker: str, device: str, version: str) -> None:
+        """Record that a worker is alive; the first heartbeat registers it. Workers long silent are removed."""
+        with self.database.writing() as session:
+            now = self.database.now(session)
+            row = session.get(WorkerRow, worker)
+            if row is None:
+                session.add(WorkerRow(name=worker, started_at=now, heartbeat_at=now, device=device, version=version))
+            else:
+                row.heartbeat_at = now
+            session.execute(delete(WorkerRow).where(WorkerRow.heartbeat_at < now - _FORGOTTEN_AFTER))
+
+    def remove(self, worker: str) -> None:
+        """Remove a worker that ends."""
+        with self.database.writing() as session:
+            session.execute(delete(WorkerRow).where(WorkerRow.name == worker))
+
+    def list_live(self) -> list[WorkerRecord]:
+        """The workers whose last heartbeat is recent, by name."""
+        since = live_since(self.database.now())
+        with self.database.reading() as session:
+            rows = session.scalars(select(WorkerRow).where(WorkerRow.heartbeat_at > since).order_by(WorkerRow.name))
+            return [WorkerRecord(row.name, row.device, row.version, row.started_at, row.heartbeat_at) for row in rows]

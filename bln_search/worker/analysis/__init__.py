@@ -1,0 +1,11 @@
+"""Analyses a complete study where SciPy and the networks are available, and stores the result for all readers."""
+
+from bln_search.worker.analysis.comparison import compare_study
+from bln_search.worker.analysis.study_analysis import (
+    AnalysisOptions,
+    LayerSearchOutcome,
+    compute_analysis,
+    get_or_create_analysis,
+)
+
+__all__ = ["AnalysisOptions", "LayerSearchOutcome", "compare_study", "compute_analysis", "get_or_create_analysis"]

@@ -1,0 +1,26 @@
+"""Checks whether arms do better than the chance baseline on the study's data."""
+
+from __future__ import annotations
+
+import logging
+
+from bln_search.core.class_prior import class_prior_baseline
+from bln_search.core.errors import BlnSearchError
+from bln_search.execution.environment import ExecutionEnvironment, prepared_data
+from bln_search.ranking.leaderboard import Leaderboard
+from bln_search.ranking.selection.baseline_check import NoBetterThanClassPrior, compare_with_class_prior
+from bln_search.specs.data import DataSpec
+
+_log = logging.getLogger(__name__)
+
+
+def check_against_baseline(
+    board: Leaderboard, data: DataSpec, place: ExecutionEnvironment
+) -> NoBetterThanClassPrior | None:
+    """The arms that do no better than chance on the split by which the board is ranked; None without the data."""
+    try:
+        targets = prepared_data(data, place.data, place.cache, place.device).splits[board.ranked_on][1]
+    except BlnSearchError as error:
+        _log.info("the chance baseline is not known: %s", error)
+        return None
+    return compare_with_class_prior(board, class_prior_baseline(targets.cpu().bincount().tolist()))

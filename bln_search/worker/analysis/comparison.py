@@ -1,0 +1,79 @@
+"""Compares the best rows of a study by their outcomes on single examples."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+
+from bln_search.core.enums import Split
+from bln_search.core.records import RowKey
+from bln_search.ranking.comparison import MAX_COMPARED_ROWS, Comparison
+from bln_search.ranking.leaderboard import Leaderboard
+from bln_search.ranking.paired import OutcomeTable, compare
+from bln_search.storage.results.evaluations import EvaluationRecord, ResultRepository
+
+_MAX_LOSSES = 32_000_000
+"""Losses (rows × seeds × examples) that are compared at once."""
+
+
+def compare_study(
+    results: ResultRepository,
+    records: Sequence[EvaluationRecord],
+    board: Leaderboard,
+    only: Sequence[RowKey] | None = None,
+) -> tuple[Comparison | None, str | None]:
+    """Compare the best ranked rows on the split by which they are ranked.
+
+    Args:
+        results: From which the outcomes are loaded.
+        records: Every evaluation of the study.
+        board: The leaderboard of these evaluations.
+        only: Rows to compare; None for all ranked rows.
+
+    Returns:
+        The comparison, or the reason why there is none.
+    """
+    compared = None if only is None else set(only)
+    ranked = [row.key for row in board.rows if row.rank is not None and (compared is None or row.key in compared)]
+    if len(ranked) < 2:
+        return None, "fewer than two rows are ranked: there is nothing to compare"
+    by_row = _group_by_row(records, board.ranked_on)
+    first = by_row[ranked[0]]
+    seeds = sorted(first)
+    examples = first[seeds[0]].evaluation.n
+    max_rows = min(MAX_COMPARED_ROWS, _MAX_LOSSES // (len(seeds) * examples))
+    rows = [row for row in ranked[:max_rows] if sorted(by_row[row]) == seeds]
+    if len(rows) < 2:
+        return None, f"{len(seeds)} seeds of {examples} examples are too many to compare at once"
+    table = _load_outcomes(results, [[by_row[row][seed].id for row in rows] for seed in seeds], examples)
+    if table is None:
+        return None, "the outcomes of single examples are not kept for all rows"
+    return compare(rows, table, board.ranked_on, not_compared=len(ranked) - len(rows)), None
+
+
+def _load_outcomes(
+    results: ResultRepository, evaluation_ids: Sequence[Sequence[int]], examples: int
+) -> OutcomeTable | None:
+    """Outcomes of evaluations (seeds, rows) as arrays (seeds, rows, examples); None where some are not stored."""
+    outcomes = results.load_outcomes([evaluation_id for row_ids in evaluation_ids for evaluation_id in row_ids])
+    losses = np.empty((len(evaluation_ids), len(evaluation_ids[0]), examples), np.float32)
+    correct = np.empty(losses.shape, np.bool_)
+    for seed, row_ids in enumerate(evaluation_ids):
+        for row, evaluation_id in enumerate(row_ids):
+            outcome = outcomes.get(evaluation_id)
+            if outcome is None or len(outcome.losses) != examples:
+                return None
+            losses[seed, row], correct[seed, row] = outcome.losses, outcome.correct
+    return OutcomeTable(losses, correct)
+
+
+def _group_by_row(records: Sequence[EvaluationRecord], split: Split) -> dict[RowKey, dict[int, EvaluationRecord]]:
+    """The evaluations on a split by row and seed."""
+    by_row: dict[RowKey, dict[int, EvaluationRecord]] = defaultdict(dict)
+    for record in records:
+        key = record.evaluation.key
+        if key.split is split:
+            by_row[RowKey.of(record.arm, record.point, key)][record.seed] = record
+    return by_row

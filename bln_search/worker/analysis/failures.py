@@ -1,0 +1,55 @@
+"""Captures the failure of one part of an analysis, so that the other parts are kept."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from bln_search.core.errors import BlnSearchError, DamagedRecordError, LedgerError, StorageFullError
+from bln_search.worker.layer_search import SearchStoppedError
+
+_log = logging.getLogger(__name__)
+
+TRANSIENT = (LedgerError, StorageFullError, SearchStoppedError)
+"""Errors after which the analysis is repeated later, so that nothing of it is stored."""
+
+
+@dataclass
+class Failure:
+    """Why a block failed; None where it succeeded."""
+
+    reason: str | None = None
+
+
+@contextmanager
+def capture_failure(
+    study_id: int, activity: str, *, transient: tuple[type[Exception], ...] = TRANSIENT
+) -> Iterator[Failure]:
+    """Log the error that a block raises and store its reason instead of raising it.
+
+    A damaged record is captured although it is a LedgerError: it stays damaged for every worker that tries again.
+
+    Args:
+        study_id: The study, for the log.
+        activity: What was not done, as a participle: "study 1: not ACTIVITY".
+        transient: Errors that are raised.
+
+    Yields:
+        The failure, whose reason is set when the block has ended.
+    """
+    failure = Failure()
+    about = {"study_id": study_id}
+    try:
+        yield failure
+    except BlnSearchError as error:
+        if isinstance(error, transient) and not isinstance(error, DamagedRecordError):
+            raise
+        _log.warning("study %d: not %s: %s", study_id, activity, error, extra=about)
+        failure.reason = str(error)
+    except transient:
+        raise
+    except Exception as error:  # noqa: BLE001 - one part must not take the other parts of the analysis with it
+        _log.exception("study %d: not %s", study_id, activity, extra=about)
+        failure.reason = f"{type(error).__name__}: {error}"

@@ -1,0 +1,53 @@
+"""Measures the latency of the recommended network under each configuration, while no trial runs."""
+
+from __future__ import annotations
+
+from bln_search.core.enums import Split
+from bln_search.evaluation.latency import Latency, measure_latency
+from bln_search.evaluation.split import undefined_reason
+from bln_search.execution.environment import ExecutionEnvironment
+from bln_search.execution.loaded_network import load_trained_network
+from bln_search.ranking.analysis import MeasuredLatency
+from bln_search.ranking.selection.recommendation import Recommendation
+from bln_search.storage.ledger import Ledger
+
+_SINGLE_REQUEST = 1
+"""A mini-batch of one example, beside the training batch size: the latency of a request by itself."""
+
+
+def measure_latencies(
+    ledger: Ledger, study_id: int, recommendation: Recommendation, place: ExecutionEnvironment
+) -> tuple[MeasuredLatency, ...]:
+    """Latencies of the recommended arm at its point, at batch size 1 and at the training batch size.
+
+    Returns:
+        One for each configuration and batch size; empty where no network is trained.
+
+    Raises:
+        DataError: the checkpoint or the data are not on this machine.
+    """
+    trained = ledger.trials.list_trained(study_id, recommendation.arm, recommendation.point)
+    if not trained:
+        return ()
+    trial = trained[0].spec
+    with load_trained_network(trial, trained[0].require_checkpoint(), place) as loaded:
+        estimate = recommendation.estimate or trial.estimates[0]
+        rows = [row for row in loaded.rows if row.estimate in (None, estimate)]
+        inputs = loaded.data.splits[Split.VALIDATION][0]
+        latencies: list[Latency] = []
+        for batch_size in sorted({_SINGLE_REQUEST, trial.training.batch_size}):
+            defined = [row for row in rows if undefined_reason(row, loaded.populations, batch_size) is None]
+            latencies += measure_latency(loaded.network, inputs[:batch_size], defined, loaded.populations)
+    return tuple(
+        MeasuredLatency(
+            arm=recommendation.arm,
+            point=recommendation.point,
+            configuration=str(latency.row.configuration),
+            batch_size=latency.batch_size,
+            seconds=latency.seconds,
+            lower=latency.lower,
+            upper=latency.upper,
+            passes=latency.passes,
+        )
+        for latency in latencies
+    )

@@ -1,0 +1,189 @@
+"""Computes the analysis of a study from its results."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from bln_search.core.enums import ProbeKind
+from bln_search.core.records import RowKey
+from bln_search.core.states import StudyState
+from bln_search.execution.environment import ExecutionEnvironment
+from bln_search.ranking.analysis import Analysis
+from bln_search.ranking.grouping import LossBySeed
+from bln_search.ranking.leaderboard import rank
+from bln_search.ranking.probe_results import TrialProbe
+from bln_search.ranking.selection.recommendation import Recommendation, recommend
+from bln_search.ranking.selection.selected_row import evaluate_selected_row
+from bln_search.ranking.study_effects import condition_effects, values_by_row, variance_shares
+from bln_search.specs.records import StudyRecord
+from bln_search.specs.study import StudySpec
+from bln_search.storage.ledger import Ledger
+from bln_search.worker.analysis.baseline_check import check_against_baseline
+from bln_search.worker.analysis.comparison import compare_study
+from bln_search.worker.analysis.failures import capture_failure
+from bln_search.worker.analysis.latencies import measure_latencies
+from bln_search.worker.analysis.layer_results import list_layer_results
+from bln_search.worker.layer_search import search_layers
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class AnalysisOptions:
+    """How a per-layer search within an analysis reports and ends.
+
+    Attributes:
+        on_progress: Called with a line about the search now and then.
+        max_workers: Networks that are searched in parallel; None lets the search choose.
+        should_stop: Whether to stop now; the search resumes another time.
+    """
+
+    on_progress: Callable[[str], None] = _log.info
+    max_workers: int | None = None
+    should_stop: Callable[[], bool] = lambda: False
+
+
+@dataclass(frozen=True)
+class LayerSearchOutcome:
+    """The outcome of a per-layer search. failure_reason: why networks were not searched; None where all were."""
+
+    failure_reason: str | None = None
+
+
+def get_or_create_analysis(
+    ledger: Ledger, study_id: int, place: ExecutionEnvironment, options: AnalysisOptions | None = None
+) -> Analysis:
+    """The analysis of the study's present results; computed and stored where there is none. See `compute_analysis`."""
+    stored = ledger.analyses.find(study_id)
+    return stored.analysis if stored is not None else compute_analysis(ledger, study_id, place, options)
+
+
+def compute_analysis(
+    ledger: Ledger,
+    study_id: int,
+    place: ExecutionEnvironment | None,
+    options: AnalysisOptions | None = None,
+    *,
+    save: bool = True,
+    layer_search: LayerSearchOutcome | None = None,
+) -> Analysis:
+    """Compute the analysis of a study's present results, and store it where the study is complete.
+
+    An error in the results is the reason of the analysis instead of an exception.
+
+    Args:
+        ledger: Of the study.
+        study_id: The study.
+        place: Where latencies are measured and, if the study asks for it, layers are searched; None keeps the stored
+            latencies and per-layer results.
+        options: Of the per-layer search.
+        save: Whether to store the analysis.
+        layer_search: The outcome of a search that was made just before; None for no such search.
+
+    Raises:
+        UnknownStudyError: there is no such study.
+        LedgerError, StorageFullError: the database or the disk failed.
+        SearchStoppedError: `options.should_stop` ended the per-layer search, which resumes another time.
+    """
+    results = ledger.analyses.count_results(study_id)
+    study = ledger.studies.get(study_id)
+    analysis = Analysis()
+    with capture_failure(study_id, "analysed") as failure:
+        if place is not None:
+            place = place.in_this_process
+            layer_search = _search_layers(ledger, study, place, options or AnalysisOptions())
+        analysis = _analyze(ledger, study, place)
+        if layer_search is not None:
+            analysis = analysis.model_copy(update={"layers_reason": layer_search.failure_reason})
+    if failure.reason is not None:
+        analysis = Analysis(reason=failure.reason)
+    if save and study.state is StudyState.COMPLETE:
+        ledger.analyses.save(study_id, results, analysis)
+    return analysis
+
+
+def _search_layers(
+    ledger: Ledger, study: StudyRecord, place: ExecutionEnvironment, options: AnalysisOptions
+) -> LayerSearchOutcome:
+    """Search per-layer configurations where a complete study asks for it."""
+    layers = study.spec.layers
+    if layers is None or study.state is not StudyState.COMPLETE:
+        return LayerSearchOutcome()
+    with capture_failure(study.id, "searched for per-layer configurations") as failure:
+        search_layers(
+            ledger,
+            study.id,
+            place,
+            layers,
+            options.on_progress,
+            max_workers=options.max_workers,
+            should_stop=options.should_stop,
+        )
+    return LayerSearchOutcome(failure.reason)
+
+
+def _analyze(ledger: Ledger, study: StudyRecord, place: ExecutionEnvironment | None) -> Analysis:
+    records = ledger.results.list_evaluations(study.id)
+    board = rank((record.scored for record in records), study.spec.ranking.split, seeds=len(study.spec.seeds))
+    comparison, reason = compare_study(ledger.results, records, board)
+    layers = list_layer_results(ledger, study.id)
+    stored = ledger.analyses.find(study.id) if place is None else None
+    earlier = Analysis() if stored is None else stored.analysis
+    baseline_check = (
+        earlier.no_better_than_class_prior if place is None else check_against_baseline(board, study.spec.data, place)
+    )
+    if comparison is None:
+        return Analysis(
+            selection=evaluate_selected_row(board),
+            no_better_than_class_prior=baseline_check,
+            layers=layers,
+            layers_reason=earlier.layers_reason,
+            reason=reason,
+        )
+    probes = ledger.probes.list_probes(study.id, kinds=[ProbeKind.SIZE])
+    recommendation = recommend(comparison, _losses_by_batch_size(probes), per_slot=_has_slot_estimates(study.spec))
+    arms = {(row.arm, row.point) for row in comparison.rows}
+    values = values_by_row((record.scored for record in records), arms)
+    timed = earlier if place is None else _measure_latencies(ledger, study.id, recommendation, place)
+    return Analysis(
+        comparison=comparison,
+        selection=evaluate_selected_row(board),
+        recommendation=recommendation,
+        no_better_than_class_prior=baseline_check,
+        effects=condition_effects(values),
+        shares=variance_shares(values),
+        latencies=timed.latencies,
+        device=timed.device,
+        threads=timed.threads,
+        layers=layers,
+        layers_reason=earlier.layers_reason,
+    )
+
+
+def _measure_latencies(
+    ledger: Ledger, study_id: int, recommendation: Recommendation, place: ExecutionEnvironment
+) -> Analysis:
+    """An analysis with latencies and where they were measured; without them where that fails."""
+    with capture_failure(study_id, "timed", transient=()):
+        latencies = measure_latencies(ledger, study_id, recommendation, place)
+        if latencies:
+            return Analysis(latencies=latencies, device=place.device, threads=place.threads)
+    return Analysis()
+
+
+def _has_slot_estimates(study: StudySpec) -> bool:
+    """Whether population statistics are estimated for each slot of the mini-batch, of which training has several."""
+    one_slot = study.training.batch_size == 1 and "training.batch_size" not in (study.space or {})
+    return study.evaluation.per_slot and not one_slot
+
+
+def _losses_by_batch_size(probes: Sequence[TrialProbe]) -> dict[int, dict[RowKey, LossBySeed]]:
+    """Losses by inference batch size, row and seed, as far as they were probed."""
+    losses: dict[int, dict[RowKey, LossBySeed]] = {}
+    for probed in probes:
+        losses.setdefault(probed.probe.key.batch_size, {}).setdefault(probed.row_key, {})[probed.seed] = (
+            probed.probe.loss
+        )
+    return losses

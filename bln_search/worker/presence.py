@@ -1,0 +1,62 @@
+"""Sends the heartbeats of a worker from a thread, also while the worker decodes data or waits."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from bln_search.core.errors import BlnSearchError, SchemaChangedError
+from bln_search.core.version import VERSION
+from bln_search.storage.leases import WORKER_TIMEOUT
+from bln_search.storage.ledger import Ledger
+
+_log = logging.getLogger(__name__)
+_INTERVAL = WORKER_TIMEOUT.total_seconds() / 3
+
+
+class Presence:
+    """Registers a worker while the block lasts, and renews its lease on the study under way.
+
+    Args:
+        ledger: Where the worker registers.
+        name: Of the worker.
+        device: That it trains on.
+        current_study: The id of the study under way; None for none.
+    """
+
+    def __init__(self, ledger: Ledger, name: str, device: str, current_study: Callable[[], int | None]) -> None:
+        self.ledger, self.name, self.device, self.current_study = ledger, name, device, current_study
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True, name="presence")
+
+    def __enter__(self) -> None:
+        self._beat()
+        self._thread.start()
+
+    def __exit__(self, *_error: object) -> None:
+        self._ended.set()
+        self._thread.join()
+        self._log_errors(lambda: self.ledger.workers.remove(self.name))
+
+    def _run(self) -> None:
+        while not self._ended.wait(_INTERVAL):
+            self._beat()
+
+    def _beat(self) -> None:
+        self._log_errors(self._renew_lease)
+        self._log_errors(lambda: self.ledger.workers.record_heartbeat(self.name, self.device, VERSION))
+
+    def _renew_lease(self) -> None:
+        study_id = self.current_study()
+        if study_id is not None:
+            self.ledger.attempts.record_heartbeat([], study_id, self.name)
+
+    def _log_errors(self, send: Callable[[], None]) -> None:
+        try:
+            self.ledger.check_schema()
+            send()
+        except SchemaChangedError:
+            return  # the worker itself reports it
+        except BlnSearchError as error:
+            _log.warning("%s", error)

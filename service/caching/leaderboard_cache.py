@@ -1,0 +1,141 @@
+"""Leaderboards, cached until a study has a new result."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from threading import Lock
+
+from cachetools import LRUCache
+
+from bln_search.core.enums import Split
+from bln_search.core.errors import UnknownStudyError
+from bln_search.core.records import RowKey
+from bln_search.ranking.grouping import LossBySeed, losses_by_row
+from bln_search.ranking.leaderboard import Leaderboard, rank
+from bln_search.ranking.selection.seed_t_test import leaderboard_top_group
+from bln_search.specs.study import StudySpec
+from bln_search.storage.ledger import Ledger
+
+_MAX_ROWS = 400_000
+"""Total rows of all cached leaderboards."""
+
+_MAX_LEADERBOARDS = 256
+_LOCKS = 16
+_STALE_FACTOR = 10.0
+"""A page may show a leaderboard that is this many times as old as its computation took."""
+
+
+@dataclass(frozen=True)
+class CachedLeaderboard:
+    """The leaderboard of a study.
+
+    Attributes:
+        results: Number of the study's trials with a result when the leaderboard was computed.
+        losses: Losses by seed of every row, by split.
+        computed_at: Time of the monotonic clock.
+        seconds: Duration of the computation.
+    """
+
+    results: int
+    leaderboard: Leaderboard
+    spec: StudySpec
+    losses: dict[Split, dict[RowKey, LossBySeed]]
+    computed_at: float
+    seconds: float
+
+    @cached_property
+    def top_group_by_seeds(self) -> dict[RowKey, float] | None:
+        """Rows whose losses by seed do not differ significantly from the best row's, with p, on the ranked split."""
+        return leaderboard_top_group(self.leaderboard, self.losses[self.leaderboard.ranked_on])
+
+    @property
+    def is_recent(self) -> bool:
+        """Is it young enough to be shown although the study has new results?"""
+        return time.monotonic() - self.computed_at < max(1.0, self.seconds * _STALE_FACTOR)
+
+
+class LeaderboardCache:
+    """The most recently used leaderboards, by study and by the split that decides the order."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._lock = Lock()
+        self._compute_locks = tuple(Lock() for _ in range(_LOCKS))
+        self._entries: LRUCache[tuple[int, Split | None], CachedLeaderboard] = LRUCache(_MAX_ROWS, getsizeof=_weight)
+
+    def get(
+        self, study_id: int, results: int, on: Split | None = None, *, allow_stale: bool = False
+    ) -> CachedLeaderboard:
+        """Return the leaderboard of a study, and compute it if it is not cached.
+
+        Args:
+            study_id: The study.
+            results: Number of its trials with a result.
+            on: Split that decides the order; by default the study's.
+            allow_stale: Accept a recent leaderboard that lacks the newest results.
+        """
+        key = study_id, on
+        with self._lock:
+            entry = self._entries.get(key)
+        if entry is not None and (entry.results == results or (allow_stale and entry.is_recent)):
+            return entry
+        with self._compute_locks[study_id % _LOCKS]:  # a second thread waits and uses the result of the first
+            with self._lock:
+                entry = self._entries.get(key)
+            if entry is not None and entry.results >= results:
+                return entry
+            entry = self._compute(study_id, on, results)
+            with self._lock:
+                self._entries[key] = entry
+            return entry
+
+    def find_version(self, study_id: int, results: int, on: Split | None = None) -> CachedLeaderboard | None:
+        """Return the cached leaderboard that was computed from this number of results; None if it is not cached."""
+        with self._lock:
+            entry = self._entries.get((study_id, on))
+        return entry if entry is not None and entry.results == results else None
+
+    def find_any(self, study_id: int) -> CachedLeaderboard | None:
+        """Return the cached leaderboard of a study, of any age; None if there is none."""
+        with self._lock:
+            return self._entries.get((study_id, None))
+
+    def _compute(self, study_id: int, on: Split | None, results: int) -> CachedLeaderboard:
+        found = self._ledger.listing.find_study(study_id)
+        if found is None:
+            raise UnknownStudyError(f"there is no study {study_id}")
+        spec = StudySpec.model_validate_json(found.spec_json)
+        start = time.monotonic()
+        with _gc_paused():
+            scored = self._ledger.results.list_scored(study_id)
+            table = rank(scored, on or spec.ranking.split, seeds=len(spec.seeds))
+            losses = {split: losses_by_row(scored, split) for split in (Split.VALIDATION, Split.TEST)}
+            del scored
+        now = time.monotonic()
+        return CachedLeaderboard(results, table, spec, losses, now, now - start)
+
+
+def _weight(entry: CachedLeaderboard) -> int:
+    """Share of `_MAX_ROWS`: the rows; at least so many that `_MAX_LEADERBOARDS` fit, at most all."""
+    return min(max(len(entry.leaderboard.rows), _MAX_ROWS // _MAX_LEADERBOARDS), _MAX_ROWS)
+
+
+_gc_lock = Lock()
+
+
+@contextmanager
+def _gc_paused() -> Iterator[None]:
+    """Pause garbage collection: it doubles the time to create hundreds of thousands of objects without cycles."""
+    with _gc_lock:
+        was_enabled = gc.isenabled()
+        gc.disable()
+        try:
+            yield
+        finally:
+            if was_enabled:
+                gc.enable()

@@ -1,0 +1,134 @@
+"""Exception handlers: every error becomes a problem document, or an error page for a browser."""
+
+from __future__ import annotations
+
+import logging
+import re
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from starlette.exceptions import HTTPException
+
+from bln_search.core.errors import (
+    AccessError,
+    BlnSearchError,
+    CheckpointStoreError,
+    IdempotencyConflictError,
+    LedgerError,
+    SchemaChangedError,
+    SpecError,
+    StorageFullError,
+    StudyBusyError,
+    StudyChangedError,
+    TransitionError,
+    UnknownStudyError,
+)
+from service.http.problems import MEDIA_TYPE, ProblemDocument, ProblemError, ProblemException, invalid_request
+from service.http.request_ids import request_id
+from service.pages.rendering.error_page import error_page, wants_page
+
+_log = logging.getLogger(__name__)
+
+
+_STATUS: tuple[tuple[type[BlnSearchError], int, str], ...] = (
+    (UnknownStudyError, 404, "not-found"),
+    (AccessError, 404, "not-found"),
+    (StudyBusyError, 409, "busy"),
+    (StudyChangedError, 412, "changed"),
+    (TransitionError, 409, "not-now"),
+    (IdempotencyConflictError, 422, "key-reused"),
+    (SpecError, 422, "invalid"),
+    (StorageFullError, 507, "storage-full"),
+    (SchemaChangedError, 503, "upgraded"),
+    (LedgerError, 503, "database"),
+    (CheckpointStoreError, 503, "checkpoints"),
+    (BlnSearchError, 500, "error"),
+)
+"""HTTP status and kind of problem by exception; the first match counts."""
+
+_PUBLIC_DETAILS = {
+    "database": "the database cannot be used at the moment; try again",
+    "upgraded": "the database was upgraded while this service runs: nothing can be changed until it is "
+    "restarted with the matching version of bln-search",
+    "storage-full": "the disk is full: nothing was written; the operator of this service must free disk space",
+    "checkpoints": "the checkpoints cannot be reached at the moment; try again",
+}
+"""Details of the response instead of messages that reveal internals; the log has the message."""
+
+
+def add_exception_handlers(app: FastAPI) -> None:
+    """Answer every exception of the application with a problem document."""
+
+    async def handle_problem(request: Request, error: Exception) -> Response:
+        assert isinstance(error, ProblemException)
+        return problem_response(request, error)
+
+    async def handle_bln_search_error(request: Request, error: Exception) -> Response:
+        status, kind = next((status, kind) for known, status, kind in _STATUS if isinstance(error, known))
+        if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            _log.error("%s", error, extra={"request_id": request_id(request)})
+        detail = _PUBLIC_DETAILS.get(kind, str(error))
+        headers = {"Retry-After": "5"} if status == HTTPStatus.SERVICE_UNAVAILABLE else {}
+        return problem_response(request, ProblemException(status, kind, detail, headers=headers))
+
+    async def handle_validation_error(request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        return problem_response(request, invalid_request(error))
+
+    async def handle_http_exception(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        kind = HTTPStatus(error.status_code).phrase.lower().replace(" ", "-")
+        headers = dict(error.headers or {})
+        if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+            headers["Allow"] = ", ".join(allowed_methods(app, request.url.path))
+        details = {404: "there is nothing at this address", 405: "this address does not take that method"}
+        detail = details.get(error.status_code, str(error.detail))
+        return problem_response(request, ProblemException(error.status_code, kind, detail, headers=headers))
+
+    app.add_exception_handler(ProblemException, handle_problem)
+    app.add_exception_handler(BlnSearchError, handle_bln_search_error)
+    app.add_exception_handler(RequestValidationError, handle_validation_error)
+    app.add_exception_handler(HTTPException, handle_http_exception)
+
+
+def allowed_methods(app: FastAPI, path: str) -> list[str]:
+    """Return the methods of a path according to the OpenAPI document."""
+    for template, operations in app.openapi()["paths"].items():
+        if re.fullmatch(re.sub(r"\\{.*?\\}", "[0-9]+", re.escape(template)), path):
+            return sorted(method.upper() for method in operations)
+    return []
+
+
+def problem_response(request: Request, problem: ProblemException) -> Response:
+    """Return the response: a problem document, or an error page if a browser requests a page."""
+    if wants_page(request):
+        title = HTTPStatus(problem.status).phrase
+        return error_page(request, problem.status, title, _encodable(problem.detail), problem.headers)
+    document = ProblemDocument(
+        type=f"urn:bln-search:problem:{problem.kind}",
+        title=HTTPStatus(problem.status).phrase,
+        status=problem.status,
+        detail=_encodable(problem.detail),
+        instance=_encodable(request.url.path),
+        request_id=request_id(request),
+        errors=[
+            ProblemError(pointer=_encodable(error.pointer), detail=_encodable(error.message))
+            for error in problem.errors
+        ],
+    )
+    return JSONResponse(document.model_dump(), problem.status, headers=problem.headers, media_type=MEDIA_TYPE)
+
+
+def _encodable(text: str) -> str:
+    """Replace lone surrogates, which UTF-8 cannot encode."""
+    return text.encode(errors="replace").decode()
+
+
+def internal_error_response(request: Request, error: BaseException) -> Any:
+    """Log an unexpected exception and return a response that reveals nothing of it."""
+    _log.error("unexpected error", exc_info=error, extra={"request_id": request_id(request)})
+    detail = "an unexpected error occurred; the log has its reason under the request id"
+    return problem_response(request, ProblemException(500, "error", detail))

@@ -1,0 +1,1 @@
+"""HTTP independent of studies: connections, entity tags, pagination, problem documents, rate limits."""

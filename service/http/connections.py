@@ -1,0 +1,306 @@
+"""HTTP connections with limits: request size, time until a request is complete, number of connections.
+
+httptools, the parser of uvicorn, enforces none of these limits, and the application receives a request only after its
+headers are complete.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, auto
+from http import HTTPStatus
+from typing import ClassVar
+
+import httptools
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from service.http.problems import MEDIA_TYPE, ProblemDocument, ProblemException
+from service.http.request_ids import new_request_id
+
+_SLICE_BYTES = 16_384
+"""Bytes handed to the parser at once; sizes are checked after each slice."""
+
+_MAX_TARGET_BYTES = 8_192
+_MAX_HEADER_BYTES = 32_768
+_MAX_HEADERS = 100
+_WIRE_BYTES = 8
+"""Largest number of bytes on the wire for a byte of the body; a chunk of one byte takes six."""
+
+_STALLED_SECONDS = 60.0
+"""A connection is closed if its client reads nothing of the response for this long."""
+
+_MAX_CONNECTIONS = 1_000
+_RESERVED_FILES = 64
+"""Files that the database, the logs and the process itself need."""
+
+
+def default_connections() -> int:
+    """Return the number of connections for the process's limit on open files: two files each, socket and download."""
+    if sys.platform == "win32":
+        return _MAX_CONNECTIONS
+    import resource  # noqa: PLC0415 - does not exist on Windows
+
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if files == resource.RLIM_INFINITY:
+        return _MAX_CONNECTIONS
+    return max(8, min(_MAX_CONNECTIONS, (files - _RESERVED_FILES) // 2))
+
+
+@dataclass(frozen=True)
+class ConnectionLimits:
+    """Limits that apply before a request is authenticated.
+
+    Attributes:
+        connections: Number of simultaneous connections.
+        header_seconds: Time from the connection, or the first byte of a later request, until the headers are complete.
+        body_seconds: Time from then until the body is complete.
+        largest_body: Bytes.
+    """
+
+    connections: int
+    header_seconds: float
+    body_seconds: float
+    largest_body: int
+
+
+class _Phase(Enum):
+    """Part of a request that the parser is in."""
+
+    NOTHING = auto()
+    HEAD = auto()
+    BODY = auto()
+
+
+class LimitedConnection(HttpToolsProtocol):
+    """A connection with `limits`. `on_refused` is called with the status of every request that is refused here."""
+
+    limits: ClassVar[ConnectionLimits]
+    on_refused: ClassVar[Callable[[int], None]]
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Accept the connection; at the limit, close the one that is idle longest, or this one if none is idle."""
+        self._phase = _Phase.NOTHING
+        self._deadline_timer: asyncio.TimerHandle | None = None
+        self._stall_timer: asyncio.TimerHandle | None = None
+        self._problem: ProblemException | None = None
+        self._reset_counts()
+        super().connection_made(transport)
+        if len(self.connections) > self.limits.connections and not self._close_longest_idle():
+            detail = f"all {self.limits.connections} connections are in use; try again"
+            self._refuse(ProblemException(503, "busy", detail, headers={"Retry-After": "1"}))
+        else:
+            self._set_deadline(self.limits.header_seconds)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Cancel the timers."""
+        self._set_deadline(None)
+        self._stop_watching_buffer()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Parse bytes in slices until a limit is exceeded."""
+        for start in range(0, len(data), _SLICE_BYTES):
+            if self.transport.is_closing():
+                return
+            part = data[start : start + _SLICE_BYTES]
+            if self._phase is not _Phase.NOTHING:
+                self._bytes += len(part)
+            super().data_received(part)
+            self._check_size()
+        if self._phase is _Phase.NOTHING and self._deadline_timer is None and not self._is_answering:
+            self._set_deadline(self.limits.header_seconds)  # empty lines start no request
+
+    def on_message_begin(self) -> None:
+        """Start the header deadline at the first byte of a request."""
+        super().on_message_begin()
+        self._reset_counts()
+        self._phase = _Phase.HEAD
+        if self._deadline_timer is None:
+            self._set_deadline(self.limits.header_seconds)
+
+    def on_url(self, url: bytes) -> None:
+        """Limit the length of the request target."""
+        super().on_url(url)
+        if len(self.url) > _MAX_TARGET_BYTES:
+            self._abort_parsing(414, "target", f"the address is longer than {_MAX_TARGET_BYTES:,} bytes")
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Limit the number and the size of headers and trailers."""
+        self._headers += 1
+        self._header_bytes += len(name) + len(value)
+        if self._headers > _MAX_HEADERS:
+            self._abort_parsing(431, "headers", f"the request has more than {_MAX_HEADERS} headers")
+        if self._header_bytes > _MAX_HEADER_BYTES:
+            self._abort_parsing(431, "headers", f"the headers are larger than {_MAX_HEADER_BYTES:,} bytes")
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """Start the body deadline. The application receives the request now."""
+        if not self.url.startswith(b"/"):
+            self._use_authority()
+        self._phase = _Phase.BODY
+        self._set_deadline(self.limits.body_seconds)
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """Cancel the deadline: the request is complete."""
+        self._phase = _Phase.NOTHING
+        self._set_deadline(None)
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """Watch the transport's buffer: the application has sent the whole response."""
+        self._idle_since = self.loop.time()
+        self._watch_buffer()
+        super().on_response_complete()
+
+    def pause_writing(self) -> None:
+        """Watch the transport's buffer: the client reads more slowly than the application sends."""
+        super().pause_writing()
+        self._watch_buffer()
+
+    def resume_writing(self) -> None:
+        """Stop watching the buffer: the client has read."""
+        super().resume_writing()
+        self._stop_watching_buffer()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse a request that the parser, or a limit during parsing, rejects."""
+        self._refuse(self._problem or ProblemException(400, "not-http", msg))
+
+    @property
+    def is_idle(self) -> bool:
+        """Is there no complete request that waits for its response?"""
+        return not self._is_answering and not self.transport.is_closing()
+
+    @property
+    def idle_since(self) -> float:
+        """Time of the event loop when the connection was made, its last response ended or its next request began."""
+        return self._idle_since
+
+    def close_incomplete(self) -> None:
+        """Close the connection, with 408 if a request has begun."""
+        if self._phase is _Phase.NOTHING:
+            self.connections.discard(self)
+            self.transport.close()
+        else:
+            self._refuse(ProblemException(408, "timeout", "the request did not arrive completely in time"))
+
+    @property
+    def _is_answering(self) -> bool:
+        """Is a response pending or incomplete?"""
+        if self.pipeline:
+            return True
+        return self._phase is not _Phase.BODY and self.cycle is not None and not self.cycle.response_complete
+
+    def _close_longest_idle(self) -> bool:
+        """Close the connection that is idle longest. Returns False if none is idle."""
+        others = [other for other in self.connections if isinstance(other, LimitedConnection) and other is not self]
+        idle = [other for other in others if other.is_idle]
+        if not idle:
+            return False
+        min(idle, key=lambda other: other.idle_since).close_incomplete()
+        return True
+
+    def _reset_counts(self) -> None:
+        self._idle_since = self.loop.time()
+        self._bytes = self._headers = self._header_bytes = 0
+
+    def _check_size(self) -> None:
+        if self._phase is _Phase.HEAD and self._bytes > _MAX_HEADER_BYTES:
+            detail = f"the headers are larger than {_MAX_HEADER_BYTES:,} bytes"
+            self._refuse(ProblemException(431, "headers", detail))
+        elif self._phase is _Phase.BODY and self._bytes > _MAX_HEADER_BYTES + _WIRE_BYTES * self.limits.largest_body:
+            self._refuse(
+                ProblemException(413, "too-large", f"the body is larger than {self.limits.largest_body:,} bytes")
+            )
+
+    def _use_authority(self) -> None:
+        """Replace the Host header by the authority of an absolute target (RFC 9112, 3.2.2); two headers stay two."""
+        target = httptools.parse_url(self.url)
+        if target.host is None:
+            return
+        host = b"[%s]" % target.host if b":" in target.host else target.host
+        port = b"" if target.port is None else b":%d" % target.port
+        if sum(name == b"host" for name, _ in self.headers) == 1:
+            self.headers[:] = [(name, host + port if name == b"host" else value) for name, value in self.headers]
+        self.url = (target.path or b"/") + (b"" if target.query is None else b"?" + target.query)
+
+    def _set_deadline(self, seconds: float | None) -> None:
+        if self._deadline_timer is not None:
+            self._deadline_timer.cancel()
+        self._deadline_timer = None if seconds is None else self.loop.call_later(seconds, self._on_deadline)
+
+    def _on_deadline(self) -> None:
+        self._deadline_timer = None
+        if self._is_answering or self.flow.read_paused:  # the response to an earlier request is pending
+            self._set_deadline(self.limits.header_seconds)
+        elif not self.transport.is_closing():
+            self.close_incomplete()
+
+    def _watch_buffer(self) -> None:
+        """Close the connection if the client reads nothing until the timeout."""
+        self._stop_watching_buffer()
+        unsent = self.transport.get_write_buffer_size()
+        self._stall_timer = self.loop.call_later(_STALLED_SECONDS, self._check_buffer, unsent)
+
+    def _stop_watching_buffer(self) -> None:
+        if self._stall_timer is not None:
+            self._stall_timer.cancel()
+            self._stall_timer = None
+
+    def _check_buffer(self, before: int) -> None:
+        if self.transport.get_write_buffer_size() < before:
+            self._watch_buffer()
+        elif before:
+            self.transport.abort()
+
+    def _abort_parsing(self, status: int, kind: str, detail: str) -> None:
+        """Stop the parser, which calls the caller of this method."""
+        self._problem = ProblemException(status, kind, detail)
+        raise self._problem
+
+    def _refuse(self, problem: ProblemException) -> None:
+        """Send the problem, unless another response has begun, and close the connection."""
+        if not self._is_answering and not (self._phase is _Phase.BODY and self.cycle.response_started):
+            self.transport.write(_raw_response(problem))
+        type(self).on_refused(problem.status)
+        self.connections.discard(self)
+        self.transport.close()
+
+
+def limited_connection(limits: ConnectionLimits, on_refused: Callable[[int], None]) -> type[LimitedConnection]:
+    """Return the protocol class for uvicorn, which creates an instance for each connection.
+
+    Args:
+        limits: Limits of the connections.
+        on_refused: Called with the status of every refused request.
+    """
+    return type("_Connection", (LimitedConnection,), {"limits": limits, "on_refused": staticmethod(on_refused)})
+
+
+def _raw_response(problem: ProblemException) -> bytes:
+    """Return the problem as HTTP/1.1; the application does not receive the request."""
+    phrase = HTTPStatus(problem.status).phrase
+    request_id = new_request_id(None)
+    document = ProblemDocument(
+        type=f"urn:bln-search:problem:{problem.kind}",
+        title=phrase,
+        status=problem.status,
+        detail=problem.detail,
+        instance="",
+        request_id=request_id,
+    )
+    body = document.model_dump_json().encode()
+    headers = {
+        **problem.headers,
+        "Content-Type": MEDIA_TYPE,
+        "Content-Length": str(len(body)),
+        "X-Request-Id": request_id,
+        "Connection": "close",
+    }
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    return f"HTTP/1.1 {problem.status} {phrase}\r\n{lines}\r\n".encode() + body

@@ -1,0 +1,79 @@
+"""Keyset pagination: a cursor names the last item of the page before, and is valid for one list, filter and order."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+from fastapi import Query
+
+from bln_search.specs.problems import Problem
+from bln_search.storage.pagination import Key, Page
+from service.http.problems import ProblemException
+
+LARGEST_PAGE = 200
+_LARGEST = 2**31
+_MALFORMED = "this is not a cursor of this service; leave it out to start from the first page"
+
+Limit = Annotated[int, Query(ge=1, le=LARGEST_PAGE, description="rows of a page")]
+Cursor = Annotated[
+    str | None, Query(max_length=1000, description="`next_cursor` of the previous page; by default the first page")
+]
+
+
+def decode_cursor(
+    cursor: str | None, limit: int, sort: str, about: Mapping[str, Any], types: Sequence[type] = (int,)
+) -> Page:
+    """Return the page that a cursor stands for.
+
+    Args:
+        cursor: None for the first page.
+        limit: Largest number of items.
+        sort: Order of the list.
+        about: The list and its filters.
+        types: Types of the cursor's values.
+
+    Raises:
+        ProblemException: 404 if the cursor is malformed or belongs to another list, filter or order.
+    """
+    if cursor is None:
+        return Page(limit, sort)
+    try:
+        raw = json.loads(base64.b64decode(cursor.encode(), altchars=b"-_", validate=True))
+        digest, values = raw["m"], raw["k"]
+    except (ValueError, binascii.Error, KeyError, TypeError, RecursionError):
+        raise invalid_cursor(_MALFORMED) from None
+    if digest != _digest(sort, about):
+        raise invalid_cursor(
+            "this cursor belongs to another list, filter or order; leave it out to start from the first page"
+        )
+    valid = isinstance(values, list) and len(values) == len(types)
+    if not valid or not all(_has_type(value, kind) for value, kind in zip(values, types, strict=True)):
+        raise invalid_cursor(_MALFORMED)
+    return Page(limit, sort, tuple(values))
+
+
+def _has_type(value: object, kind: type) -> bool:
+    if kind is int:
+        return isinstance(value, int) and not isinstance(value, bool) and abs(value) < _LARGEST
+    return isinstance(value, str) and value.isascii() and value.isprintable()
+
+
+def encode_cursor(key: Key, sort: str, about: Mapping[str, Any]) -> str:
+    """Return the cursor of the page after an item."""
+    raw = json.dumps({"m": _digest(sort, about), "k": key}, separators=(",", ":"))
+    return base64.urlsafe_b64encode(raw.encode()).decode()
+
+
+def _digest(sort: str, about: Mapping[str, Any]) -> str:
+    canonical = json.dumps([sort, about], sort_keys=True, default=str)
+    return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+
+
+def invalid_cursor(detail: str) -> ProblemException:
+    """Return the problem of a cursor that cannot be used."""
+    return ProblemException(404, "no-such-page", detail, [Problem(("cursor",), detail)])

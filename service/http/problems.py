@@ -1,0 +1,87 @@
+"""Problem documents (RFC 9457), and the exception that is answered with one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import islice
+
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, Field
+
+from bln_search.specs.problems import MOST_PROBLEMS, Problem, problems_of
+
+MEDIA_TYPE = "application/problem+json"
+
+
+class ProblemError(BaseModel):
+    """One error in the request."""
+
+    pointer: str = Field(description="JSON pointer into the body, or the name of a parameter")
+    detail: str = Field(description="what is wrong, and what to do")
+
+
+class ProblemDocument(BaseModel):
+    """An error response."""
+
+    type: str = Field(description="stable name of the kind of problem")
+    title: str = Field(description="the same for every problem of this kind")
+    status: int = Field(description="the HTTP status")
+    detail: str = Field(description="what was wrong this time, and what to do")
+    instance: str = Field(description="path of the request")
+    request_id: str = Field(description="id of the request in the logs")
+    errors: list[ProblemError] = Field(default_factory=list, description="every error, if there are several")
+
+
+class ProblemException(Exception):  # noqa: N818 - named as Starlette's HTTPException
+    """An error that is answered with a problem document, as Starlette's `HTTPException` is with plain text.
+
+    Args:
+        status: HTTP status.
+        kind: Stable name of the kind of problem; the last part of the document's `type`.
+        detail: What is wrong, and what to do.
+        errors: Every error, if there are several.
+        headers: Further headers of the response.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        kind: str,
+        detail: str,
+        errors: Sequence[Problem] = (),
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.status, self.kind, self.detail = status, kind, detail
+        self.errors = errors
+        self.headers = dict(headers or {})
+
+
+def invalid_request(error: RequestValidationError) -> ProblemException:
+    """Return the problem of a request whose body or parameters FastAPI rejected."""
+    problems: list[Problem] = []
+    malformed = False
+    for details in islice(error.errors(), MOST_PROBLEMS):
+        source, *path = details["loc"]
+        malformed = malformed or details["type"] == "json_invalid"
+        if source == "body" and not malformed:
+            problems += problems_of([{**details, "loc": tuple(path)}], error.body)  # type: ignore[typeddict-item]
+        else:
+            name = "" if malformed else ".".join(str(part) for part in path)
+            problems.append(Problem((name,) if name else (), str(details["msg"])))
+    if malformed:
+        return ProblemException(400, "not-json", "the body is not JSON", problems)
+    return ProblemException(422, "invalid", _summary(problems), problems)
+
+
+def invalid_body(problems: Sequence[Problem]) -> ProblemException:
+    """Return the problem of a body that fails a check after its validation against the schema."""
+    return ProblemException(422, "invalid", _summary(problems), problems)
+
+
+def _summary(problems: Sequence[Problem]) -> str:
+    if not problems:
+        return "this request cannot be used"
+    first = problems[0]
+    text = f"{first.pointer.lstrip('/')}: {first.message}" if first.location and not first.whole else first.message
+    return text if len(problems) == 1 else f"{text} (and {len(problems) - 1} more)"

@@ -1,0 +1,232 @@
+"""The charts of a study: title, function and requirement of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import NamedTuple
+
+from bln_search.core.enums import ProbeKind, Split
+from bln_search.ranking.analysis import Analysis
+from bln_search.ranking.comparison import Comparison
+from bln_search.ranking.grouping import Condition, losses_by_condition
+from bln_search.ranking.probe_results import TrialProbe, batch_dependence
+from bln_search.reports.charts import Chart
+from bln_search.reports.charts.chart import condition_labels
+from bln_search.reports.charts.comparison import critical_difference_chart, differences_chart
+from bln_search.reports.charts.conditions import best_points, point_results, ranks_of_best
+from bln_search.reports.charts.configurations import ByConfiguration, effects_chart, heat_map
+from bln_search.reports.charts.curves import ERROR, LOSS, Metric, TrialCurve, curves_chart
+from bln_search.reports.charts.layers import drift_chart
+from bln_search.reports.charts.per_layer import layer_switches_chart
+from bln_search.reports.charts.probes import axis_chart, batch_dependence_chart, latency_chart
+from bln_search.reports.charts.search import PointResult, importance_chart, parallel_chart, pareto_chart
+from bln_search.reports.charts.variance import variance_chart
+from bln_search.storage.pagination import Page
+from service.caching.leaderboard_cache import CachedLeaderboard
+from service.context import Context
+from service.security import StudyAccess
+
+MAX_CONDITIONS = 40
+_MAX_CURVES = 60
+
+
+class ChartQuery:
+    """Study, split and condition that a chart is drawn for."""
+
+    def __init__(self, study: StudyAccess, context: Context, split: str, condition: int) -> None:
+        self.study, self.context = study, context
+        self.split = Split(split)
+        self._condition_index = condition
+
+    @cached_property
+    def board(self) -> CachedLeaderboard:
+        """The leaderboard of the study; computed only for a chart that needs it."""
+        return self.context.leaderboards.get(self.study.id, self.study.results, allow_stale=self.study.is_active)
+
+    @cached_property
+    def conditions(self) -> dict[Condition, ByConfiguration]:
+        """The conditions that can be selected, with the losses of each."""
+        return best_points(losses_by_condition(self.board.losses[self.split]))
+
+    @property
+    def condition_index(self) -> int:
+        """Index of the selected condition."""
+        return self._condition_index if self._condition_index < min(len(self.conditions), MAX_CONDITIONS) else 0
+
+    @property
+    def condition(self) -> Condition | None:
+        """The selected condition; None if nothing is measured yet."""
+        return list(self.conditions)[self.condition_index] if self.conditions else None
+
+    @property
+    def losses(self) -> ByConfiguration:
+        """Losses of the selected condition."""
+        return list(self.conditions.values())[self.condition_index] if self.conditions else {}
+
+    def probed(self, condition: Condition, *kinds: ProbeKind) -> list[TrialProbe]:
+        """Return the probes of these kinds of the condition's arm."""
+        return self.context.ledger.probes.list_probes(self.study.id, arm=condition.arm, kinds=kinds)
+
+    @property
+    def analysis(self) -> Analysis | None:
+        """The analysis of the study's results; None if there is none yet."""
+        return self.context.analyses.get(self.study.id)
+
+    def labels(self) -> list[str]:
+        """Return the labels of the conditions."""
+        return list(condition_labels(self.conditions).values())
+
+    def points(self) -> list[PointResult]:
+        """Return every point of the study's space with its best mean loss."""
+        losses = self.board.losses[self.split]
+        seconds = (
+            self.context.ledger.results.find_inference_seconds(self.study.id) if any(key[1] for key in losses) else {}
+        )
+        return point_results(losses, seconds)
+
+
+def _curves(query: ChartQuery, metric: Metric) -> Chart | None:
+    rows = query.context.ledger.listing.list_curves(query.study.id, Page(_MAX_CURVES, "position"), {})
+    curves = [
+        TrialCurve(curve.trial.arm, curve.trial.point_label, curve.trial.seed, curve.epochs)
+        for curve in rows[:_MAX_CURVES]
+    ]
+    found = query.context.ledger.listing.find_study(query.study.id)
+    return curves_chart(curves, sum(found.trials.values()) if found else len(curves), metric)
+
+
+def _layers(query: ChartQuery) -> Chart | None:
+    condition = query.condition
+    if condition is None:
+        return None
+    return drift_chart(query.context.ledger.results.list_drifts(query.study.id, condition.arm, condition.point))
+
+
+def _axis(query: ChartQuery, kind: ProbeKind) -> Chart | None:
+    condition = query.condition
+    if condition is None:
+        return None
+    probed = query.probed(condition, kind)
+    return axis_chart(probed, kind, condition.arm, condition.point, condition.estimate or "")
+
+
+def _batch_dependence(query: ChartQuery) -> Chart | None:
+    condition = query.condition
+    if condition is None:
+        return None
+    probed = query.probed(condition, ProbeKind.RESHUFFLED, ProbeKind.SKEWED)
+    return batch_dependence_chart(batch_dependence(probed), condition.arm, condition.point, condition.estimate or "")
+
+
+def _comparison(query: ChartQuery, draw: Callable[[Comparison], Chart | None]) -> Chart | None:
+    analysis = query.analysis
+    return None if analysis is None or analysis.comparison is None else draw(analysis.comparison)
+
+
+def _variance(query: ChartQuery) -> Chart | None:
+    analysis, condition = query.analysis, query.condition
+    if analysis is None or condition is None:
+        return None
+    return variance_chart(analysis.shares, condition.arm, condition.point)
+
+
+def _latencies(query: ChartQuery) -> Chart | None:
+    analysis = query.analysis
+    return None if analysis is None else latency_chart(analysis.latencies, analysis.device, analysis.threads)
+
+
+def _per_layer(query: ChartQuery) -> Chart | None:
+    analysis, condition = query.analysis, query.condition
+    if analysis is None or condition is None:
+        return None
+    matching = (each for each in analysis.layers if (each.arm, each.point) == (condition.arm, condition.point))
+    result = next(matching, None)
+    return None if result is None else layer_switches_chart(result)
+
+
+class ChartEntry(NamedTuple):
+    """A chart of the catalog. requirement: what the study lacks if `draw` returns None."""
+
+    title: str
+    draw: Callable[[ChartQuery], Chart | None]
+    requirement: str
+
+
+CHARTS: dict[str, ChartEntry] = {
+    "curves": ChartEntry(LOSS.title, lambda query: _curves(query, LOSS), "nothing is trained yet"),
+    "errors": ChartEntry(ERROR.title, lambda query: _curves(query, ERROR), "nothing is trained yet"),
+    "configurations": ChartEntry(
+        "Loss of every configuration", lambda query: heat_map(query.losses), "nothing is measured yet"
+    ),
+    "switches": ChartEntry(
+        "Effects of the switches",
+        lambda query: effects_chart(query.losses),
+        "this needs every configuration of the method measured under one seed at least",
+    ),
+    "variance": ChartEntry(
+        "Variance shares by factor",
+        _variance,
+        "this is worked out when the study is complete",
+    ),
+    "differences": ChartEntry(
+        "Differences to the best row",
+        lambda query: _comparison(query, differences_chart),
+        "rows are compared when the study is complete",
+    ),
+    "critical-difference": ChartEntry(
+        "Critical difference of mean ranks",
+        lambda query: _comparison(query, critical_difference_chart),
+        "this needs a complete study with two seeds and three rows",
+    ),
+    "ranks": ChartEntry(
+        "Ranks by condition",
+        lambda query: ranks_of_best(query.conditions, MAX_CONDITIONS),
+        "this needs a second population estimate, inference batch size, point or arm of the same method",
+    ),
+    "batch-sizes": ChartEntry(
+        "Loss at other batch sizes",
+        lambda query: _axis(query, ProbeKind.SIZE),
+        "this needs `probes: {batch_sizes: [1, 2, 4, 8]}` in the study, or `bln-search probe`",
+    ),
+    "epochs": ChartEntry(
+        "Loss after other epochs",
+        lambda query: _axis(query, ProbeKind.EPOCH),
+        "this needs `probes: {epochs: 3}` in the study",
+    ),
+    "company": ChartEntry(
+        "Dependence on the mini-batch",
+        _batch_dependence,
+        "this needs `probes: {reshuffles: 5}` in the study, or `bln-search probe`",
+    ),
+    "latencies": ChartEntry(
+        "Inference time",
+        _latencies,
+        "this is measured when the study is complete, where its networks are",
+    ),
+    "layers": ChartEntry(
+        "Population and mini-batch statistics",
+        _layers,
+        "networks trained from now on record what this needs",
+    ),
+    "per-layer": ChartEntry(
+        "Effects of the switches by layer",
+        _per_layer,
+        "this needs a section `layers` in the study, and its networks searched",
+    ),
+    "importance": ChartEntry(
+        "Parameter importance",
+        lambda query: importance_chart(query.points()),
+        "this needs a study with a space, and eight of its points measured",
+    ),
+    "points": ChartEntry(
+        "Points of the search",
+        lambda query: parallel_chart(query.points()),
+        "this needs a study with a space, and two of its points measured",
+    ),
+    "front": ChartEntry(
+        "Loss and inference time",
+        lambda query: pareto_chart(query.points()),
+        "this needs a search with the objective inference_seconds",
+    ),
+}

@@ -1,0 +1,119 @@
+"""The form of a new study: fields that are read from and written into the YAML text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bln_search.core.errors import SpecError
+from bln_search.specs.load import read_plain
+from service.pages.editor.yaml_text import set_value, value_at
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field of the form.
+
+    Attributes:
+        name: Name in the HTML form.
+        label: Label for the user.
+        path: Keys of the value in the study.
+        kind: Kind of the input element: text, number, list, choice, choices or methods.
+        help: Hint for the user.
+    """
+
+    name: str
+    label: str
+    path: tuple[str, ...]
+    kind: str
+    help: str = ""
+
+
+FIELDS = (
+    Field("name", "Name", ("name",), "text", "small letters, digits, - and _"),
+    Field("title", "Title", ("title",), "text"),
+    Field("data", "Data set", ("data", "name"), "choice"),
+    Field("fraction", "Part of the training set", ("data", "fraction"), "number", "0.2 for a fifth, 1 for all"),
+    Field("model", "Network", ("model", "name"), "choice"),
+    Field("methods", "Normalization", ("arms",), "methods", "one arm each"),
+    Field("population", "Population estimates", ("evaluation", "population"), "choices"),
+    Field("seeds", "Seeds", ("seeds",), "list", "three or more tell chance from difference"),
+    Field("epochs", "Epochs", ("training", "epochs"), "number"),
+    Field("batch_size", "Mini-batch size", ("training", "batch_size"), "number"),
+    Field("learning_rate", "Learning rate", ("training", "learning_rate"), "number"),
+)
+_BY_NAME = {field.name: field for field in FIELDS}
+_MAX_LENGTH = 200
+"""Characters of a value in the form; users edit longer ones in the YAML text."""
+
+
+def read_fields(text: str) -> dict[str, str | list[str]]:
+    """Return the fields of a study's YAML text; empty ones that it lacks, no fields if it cannot be parsed."""
+    try:
+        _, study = read_plain(text)
+        return {field.name: _form_value(field, value_at(study, field.path)) for field in FIELDS}
+    except (SpecError, ValueError):
+        return {}
+
+
+def set_field(text: str, name: str, value: str | list[str] | None) -> str:
+    """Return the text with one field changed and everything else preserved.
+
+    The text is returned unchanged if it cannot be parsed or if there is no such field.
+    """
+    field = _BY_NAME.get(name)
+    if field is None:
+        return text
+    try:
+        _, study = read_plain(text)
+        return set_value(text, field.path, _yaml_value(field, value, value_at(study, field.path)))
+    except (SpecError, ValueError):
+        return text
+
+
+def _form_value(field: Field, value: Any) -> str | list[str]:
+    if field.kind == "methods":
+        arms = value if isinstance(value, list) else []
+        return [_truncated(arm["method"]) for arm in arms if isinstance(arm, dict) and "method" in arm]
+    if field.kind == "choices":
+        return [_truncated(item) for item in value] if isinstance(value, list) else []
+    if field.kind == "list":
+        return ", ".join(_truncated(item) for item in value) if isinstance(value, list) else ""
+    return "" if value is None else _truncated(value)
+
+
+def _truncated(value: Any) -> str:
+    """Return a value as text; a lone surrogate, which UTF-8 cannot encode, becomes a question mark."""
+    return "" if isinstance(value, dict | list) else str(value)[:_MAX_LENGTH].encode(errors="replace").decode()
+
+
+def _yaml_value(field: Field, value: str | list[str] | None, before: Any) -> Any:
+    """Return the value for the study; None to remove it. before: its present value."""
+    if field.kind in ("methods", "choices"):
+        selected = [value] if isinstance(value, str) else list(value or ())
+        return _arms(selected, before) if field.kind == "methods" else selected
+    text = "" if value is None else " ".join(value) if isinstance(value, list) else value.strip()
+    if field.kind == "list":
+        return [_parse_number(item) for item in text.replace(",", " ").split()]
+    if not text:
+        return None
+    return _parse_number(text) if field.kind == "number" else text
+
+
+def _arms(methods: Sequence[str], before: Any) -> list[Any]:
+    """Return arms with these methods; arms that exist keep their settings."""
+    existing = before if isinstance(before, list) else []
+    kept = [arm for arm in existing if isinstance(arm, dict) and arm.get("method") in methods]
+    known = {arm["method"] for arm in kept}
+    return kept + [{"method": method} for method in methods if method not in known]
+
+
+def _parse_number(text: str) -> Any:
+    """Return an int or a float; the text itself if it is neither."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text

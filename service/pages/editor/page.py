@@ -1,0 +1,120 @@
+"""Page of a new study: a study file as a starting point, edited as a form or as YAML, with its plan."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+from fastapi import APIRouter, Request
+from fastapi.responses import HTMLResponse
+from pydantic import BaseModel, ConfigDict, StringConstraints
+
+from bln_search.core.configuration import Method
+from bln_search.core.enums import PopulationEstimate
+from bln_search.core.errors import SpecError
+from bln_search.core.registry import data_sets, models
+from bln_search.settings import Settings
+from bln_search.specs.load import parse_study
+from service.admission import admit_study
+from service.context import ContextDep
+from service.http.problems import ProblemException
+from service.pages.editor.form import FIELDS, read_fields, set_field
+from service.pages.rendering.templates import page
+from service.pages.rendering.viewer import viewer_context
+from service.plan_estimate import plan_with_estimates
+from service.schemas.studies import PlanOut
+from service.security import Reader, Writer
+
+router = APIRouter(prefix="/studies", include_in_schema=False)
+_LINE = re.compile(r"line (\d+): (.*)", re.DOTALL)
+_DEFAULT_FILE = "quickstart"
+
+
+class Draft(BaseModel):
+    """A study in the editor. field, value: the form field that the user has just changed."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    text: Annotated[str, StringConstraints(max_length=50_000)]
+    field: str | None = None
+    value: str | list[str] | None = None
+
+
+class DraftError(BaseModel):
+    """An error of a draft. line: 0 if it concerns the whole draft."""
+
+    line: int
+    message: str
+
+
+class CheckedDraft(BaseModel):
+    """A draft's text, its form fields, its errors, and its plan if it has none."""
+
+    text: str
+    fields: dict[str, str | list[str]]
+    mistakes: list[DraftError]
+    plan: PlanOut | None
+
+
+@router.get("/new")
+def new(request: Request, context: ContextDep, writer: Writer, file: str = _DEFAULT_FILE) -> HTMLResponse:
+    """The editor with the study of a file."""
+    files = listed_files(context.settings)
+    text = files[file].read_text(encoding="utf-8") if file in files else _MINIMAL_STUDY
+    return page(
+        request,
+        "new.html",
+        viewer=viewer_context(writer),
+        files=sorted(files),
+        file=file,
+        text=text,
+        fields=FIELDS,
+        choices={
+            "data": data_sets(),
+            "model": models(),
+            "methods": [method.value for method in Method],
+            "population": [
+                estimate.value for estimate in PopulationEstimate if estimate is not PopulationEstimate.MEMORY
+            ],
+        },
+    )
+
+
+_MINIMAL_STUDY = "name: my-study\ndata:\n  name: digits\nmodel:\n  name: mlp\narms:\n- method: bln\nseeds: [0, 1, 2]\n"
+
+
+@router.post("/new/check")
+def check(draft: Draft, context: ContextDep, _reader: Reader) -> CheckedDraft:
+    """The plan of a draft, or its errors with their lines. Nothing is stored."""
+    text = draft.text if draft.field is None else set_field(draft.text, draft.field, draft.value)
+    fields = read_fields(text)
+    try:
+        study = parse_study(text)
+        plan = plan_with_estimates(study, admit_study(study, context.settings), context.ledger)
+    except SpecError as error:
+        errors = [_parse_error(problem) for problem in error.problems]
+        return CheckedDraft(text=text, fields=fields, mistakes=errors, plan=None)
+    except ProblemException as problem:
+        errors = [DraftError(line=_line_of(text, each.pointer), message=each.message) for each in problem.errors]
+        errors = errors or [DraftError(line=0, message=problem.detail)]
+        return CheckedDraft(text=text, fields=fields, mistakes=errors, plan=None)
+    return CheckedDraft(text=text, fields=fields, mistakes=[], plan=plan)
+
+
+def _parse_error(problem: str) -> DraftError:
+    match = _LINE.match(problem)
+    return DraftError(line=int(match[1]), message=match[2]) if match else DraftError(line=0, message=problem)
+
+
+def _line_of(text: str, pointer: str) -> int:
+    """Return the line of the top-level key that a JSON pointer starts with; 0 if there is none."""
+    key = pointer.strip("/").split("/")[0]
+    lines = text.splitlines()
+    return next((number for number, line in enumerate(lines, start=1) if line.startswith(f"{key}:")), 0)
+
+
+def listed_files(settings: Settings) -> dict[str, Path]:
+    """Return the study files that the editor offers, by name."""
+    folder = settings.studies_folder
+    return {} if folder is None else {file.stem: file for file in sorted(folder.glob("*.yaml"))}

@@ -1,0 +1,87 @@
+"""Render Jinja templates."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from fastapi import Request
+from fastapi.responses import HTMLResponse
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from bln_search.core.version import VERSION
+from bln_search.reports.formatting import group_mark, rounded, signed
+from bln_search.reports.sentences.leaderboard import leaderboard_warning, row_reason
+from bln_search.specs.space import format_point_json
+from service.pages.rendering import labels
+from service.pages.rendering.assets import assets_version, plotly_version
+
+TEMPLATES = Path(__file__).parents[2] / "templates"
+CHART_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
+        "frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
+    )
+}
+"""Headers of pages with charts: Plotly uses inline styles and data URLs for images."""
+
+
+@lru_cache(maxsize=1)
+def environment() -> Environment:
+    """Return the template environment; values are escaped automatically."""
+    templates = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    templates.filters |= {
+        "rounded": rounded,
+        "signed": signed,
+        "duration": labels.duration,
+        "switches": labels.switches,
+        "computed": labels.batch_statistics,
+        "parameters": format_point_json,
+        "group_mark": group_mark,
+        "leaderboard_warning": leaderboard_warning,
+        "row_reason": row_reason,
+        "time": _time,
+    }
+    templates.globals |= {
+        "version": VERSION,
+        "assets": assets_version(),
+        "plotly": plotly_version(),
+        "marks": labels.STATE_SYMBOLS,
+        "address": url_with_query,
+    }
+    return templates
+
+
+def page(request: Request, template: str, *, status: int = 200, charts: bool = False, **values: Any) -> HTMLResponse:
+    """Render a page. charts: it contains charts."""
+    text = environment().get_template(template).render(path=request.url.path, charts=charts, **values)
+    return HTMLResponse(text, status, headers=CHART_HEADERS if charts else None)
+
+
+def fragment(template: str, **values: Any) -> HTMLResponse:
+    """Render a part of a page, which a script inserts."""
+    return HTMLResponse(environment().get_template(template).render(**values))
+
+
+def url_with_query(path: str, **parameters: Any) -> str:
+    """Return a path with a query of those parameters that have a value."""
+    query = {name: value for name, value in parameters.items() if value not in (None, "", [])}
+    return f"{path}?{urlencode(query, doseq=True)}" if query else path
+
+
+def _time(at: datetime | None) -> Markup:
+    """Return a time element that a script converts to the browser's time zone."""
+    if at is None:
+        return Markup("–")
+    utc = at.astimezone(UTC)
+    return Markup('<time datetime="{}">{}</time>').format(utc.isoformat(), labels.moment(utc))

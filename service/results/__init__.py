@@ -1,0 +1,1 @@
+"""Helpers of the routes that return results: the leaderboard and checkpoint files."""

@@ -1,0 +1,66 @@
+"""Checkpoint files, verified against their recorded digest before they are sent."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from functools import lru_cache
+from pathlib import Path
+
+from bln_search.core.checkpoints import CheckpointStore, Folder
+from bln_search.core.errors import BlnSearchError
+from bln_search.core.records import CheckpointRecord
+from bln_search.storage.ledger import Ledger
+from service.http.problems import ProblemException
+
+_log = logging.getLogger(__name__)
+_CACHED_DIGESTS = 4096
+"""Files whose digest is cached; a file with another size, time or inode is read again."""
+
+
+def verified_file(store: CheckpointStore, ledger: Ledger, study_id: int, row: CheckpointRecord) -> Path | bytes:
+    """Return the path of a checkpoint file in a local folder, or the content of one in a bucket.
+
+    Raises:
+        ProblemException: 502 if the content differs from what was recorded.
+        FileNotFoundError: The store has no such file.
+        CheckpointStoreError: The store cannot be read.
+    """
+    if isinstance(store, Folder) and store.has(row.file):
+        file: Path | bytes = store.path / row.file
+        digest = _file_digest(store.path / row.file)
+    else:
+        file = store.read(row.file)
+        digest = hashlib.sha256(file).hexdigest()
+    if digest != row.sha256:
+        raise _report_damage(ledger, study_id, row, digest)
+    return file
+
+
+def _file_digest(path: Path) -> str:
+    status = path.stat()
+    return _cached_digest(path, status.st_size, status.st_mtime_ns, status.st_ino)
+
+
+@lru_cache(maxsize=_CACHED_DIGESTS)
+def _cached_digest(path: Path, _size: int, _changed: int, _inode: int) -> str:
+    """Hash in chunks: a checkpoint may be larger than the memory."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _report_damage(ledger: Ledger, study_id: int, row: CheckpointRecord, digest: str) -> ProblemException:
+    """Log and record the damage; return the problem."""
+    assert row.trial_id is not None, "it was read from the ledger"
+    extra = {"study_id": study_id}
+    _log.error("checkpoint %s is damaged: SHA-256 %s, recorded %s", row.file, digest, row.sha256, extra=extra)
+    try:
+        ledger.checkpoints.record_damage(study_id, row.trial_id, row.file)
+    except BlnSearchError as error:
+        _log.warning("the damage cannot be recorded as an event of the study: %s", error, extra=extra)
+    return ProblemException(
+        502,
+        "damaged",
+        f"the file {row.file} is damaged: its content is not the trained network; the operator of this service can "
+        "restore it from a backup",
+    )

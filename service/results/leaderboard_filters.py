@@ -1,0 +1,59 @@
+"""Filter and sort the rows of a leaderboard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from bln_search.core.configuration import Method
+from bln_search.core.enums import Split
+from bln_search.ranking.leaderboard import LeaderboardRow
+from service.caching.leaderboard_cache import CachedLeaderboard
+
+
+def filter_rows(board: CachedLeaderboard, filters: Mapping[str, Any], sort: str) -> list[LeaderboardRow]:
+    """Return the rows that match every filter, sorted.
+
+    Args:
+        board: The leaderboard.
+        filters: Value by column (method, arm, batch_size, estimate, state); None for any.
+        sort: `rank`, or a mean such as `test_loss`; with a leading minus in descending order. Rows without a value are
+            last.
+    """
+    methods = {arm.label: arm.method for arm in board.spec.arms}
+    rows = [row for row in board.leaderboard.rows if _matches(row, methods, filters)]
+    rows.sort(key=_sort_key(sort))
+    if sort.startswith("-"):
+        with_value = [row for row in rows if _sort_value(row, sort) is not None]
+        rows = with_value[::-1] + [row for row in rows if _sort_value(row, sort) is None]
+    return rows
+
+
+def _matches(row: LeaderboardRow, methods: dict[str, Method], filters: Mapping[str, Any]) -> bool:
+    columns = {
+        "method": methods.get(row.arm),
+        "arm": row.arm,
+        "batch_size": row.batch_size,
+        "estimate": row.estimate,
+        "state": row.state,
+    }
+    return all(value is None or columns[name] == value for name, value in filters.items())
+
+
+def _sort_value(row: LeaderboardRow, sort: str) -> float | None:
+    name = sort.removeprefix("-")
+    if name == "rank":
+        return row.rank
+    split, metric = name.split("_")
+    figures = row.metrics.get(Split(split))
+    return None if figures is None else getattr(figures, metric).mean
+
+
+def _sort_key(sort: str) -> Callable[[LeaderboardRow], tuple[bool, float]]:
+    """Return the key function of a stable sort: rows with equal values keep the order of the leaderboard."""
+
+    def key(row: LeaderboardRow) -> tuple[bool, float]:
+        value = _sort_value(row, sort)
+        return value is None, value or 0.0
+
+    return key

@@ -1,0 +1,65 @@
+"""Models of tokens and sessions."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, field_validator
+
+from bln_search.core.enums import Scope
+from bln_search.specs.base import require_storable_text
+from service.schemas.base import NO_NUL, Name, integral
+
+Days = Annotated[int, Field(ge=1, le=3650, strict=True), BeforeValidator(integral)] | None
+
+
+class TokenCreate(BaseModel):
+    """A token to create. account: only admins may create tokens for other accounts."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    label: Annotated[str, StringConstraints(max_length=64), NO_NUL] = ""
+    scope: Scope = Scope.READ
+    account: Name | None = None
+    days: Days = Field(default=None, description="days until it expires; by default never")
+
+    @field_validator("label")
+    @classmethod
+    def _writable(cls, value: str) -> str:
+        return require_storable_text(value)
+
+
+class TokenOut(BaseModel):
+    """A token without its secret."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    id: int
+    account: str
+    label: str
+    scope: Scope
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+
+
+class TokenCreated(TokenOut):
+    """A new token. secret: returned only once."""
+
+    secret: str
+
+
+class SignIn(BaseModel):
+    """The access token with which a browser signs in."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    token: Annotated[str, StringConstraints(min_length=1, max_length=200)]
+
+
+class Session(BaseModel):
+    """Account and scope of a session or token."""
+
+    account: str
+    scope: Scope

@@ -1,0 +1,116 @@
+"""Models of trials, evaluations, leaderboards, events and configurations."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from bln_search.core.enums import PopulationEstimate, Split
+from bln_search.core.states import EvaluationState, StudyState, TrialState
+
+
+class Checkpoint(BaseModel):
+    """A trained network."""
+
+    id: int
+    file: str
+    sha256: str
+    epoch: int
+    judged_under: str
+    validation_loss: float
+    provenance: dict[str, Any] = Field(description="seed, hardware and versions it was trained with")
+    created_at: datetime
+
+
+class Trial(BaseModel):
+    """One training run."""
+
+    id: int
+    position: int
+    arm: str
+    method: str
+    seed: int
+    parameters: dict[str, Any] | None
+    state: TrialState
+    reason: str | None
+    checkpoint: Checkpoint | None
+
+
+class EvaluationOut(BaseModel):
+    """A trained network under one configuration. loss: in nats; accuracy: a fraction."""
+
+    id: int
+    trial_id: int
+    arm: str
+    seed: int
+    configuration: str
+    estimate: PopulationEstimate | None
+    batch_size: int
+    split: Split
+    state: EvaluationState
+    n: int
+    loss: float | None
+    accuracy: float | None
+    reason: str | None
+
+
+class Epoch(BaseModel):
+    """One epoch of training."""
+
+    epoch: int
+    training_loss: float | None
+    training_accuracy: float | None
+    validation_loss: float | None
+    validation_accuracy: float | None
+    seconds: float
+
+
+class Curve(BaseModel):
+    """The epochs of a trial's training."""
+
+    trial_id: int
+    arm: str
+    seed: int
+    parameters: dict[str, Any] | None
+    epochs: list[Epoch]
+
+
+class LeaderboardPage(BaseModel):
+    """A page of the leaderboard; rows as `bln-search leaderboard --format json` prints them."""
+
+    study: str
+    id: int
+    state: StudyState
+    ranked_on: Split
+    warning: str | None
+    rows: list[dict[str, Any]]
+    next_cursor: str | None
+
+
+class EventOut(BaseModel):
+    """An event of a study. number: counts from 1 without gaps."""
+
+    number: int
+    at: datetime
+    kind: str
+    trial_id: int | None
+    data: dict[str, Any]
+
+
+class EventList(BaseModel):
+    """Events after a number. last: the number to send as `after` next time."""
+
+    events: list[EventOut]
+    last: int
+
+
+class ConfigurationOut(BaseModel):
+    """An inference configuration, explained."""
+
+    word: str
+    method: str
+    sources: dict[str, str]
+    deterministic: bool = Field(description="whether the output for an example is independent of the mini-batch")
+    meaning: str

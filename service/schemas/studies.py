@@ -1,0 +1,102 @@
+"""Models of studies and their plans."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, field_validator
+
+from bln_search.core.states import Request, StudyState
+from bln_search.specs.base import require_storable_text
+from service.schemas.base import NO_NUL, Name, integral
+
+
+class Progress(BaseModel):
+    """Trials of a study. `fraction` counts those that have their result, and never goes back."""
+
+    trials: int
+    ended: int
+    running: int
+    failed: int
+    fraction: float = Field(ge=0, le=1)
+
+
+class Study(BaseModel):
+    """A study and its present state."""
+
+    id: int
+    name: str
+    title: str
+    state: StudyState
+    request: Request | None = Field(description="pause or cancel that was requested and is not done yet")
+    reason: str | None = Field(description="why the study cannot continue")
+    owner: str
+    priority: int
+    notes: str
+    revision: int
+    digest: str = Field(description="SHA-256 of the canonical specification")
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    progress: Progress
+    eta_seconds: float | None = Field(description="estimated seconds until it is complete, from its ended trials")
+
+
+class StudyDetail(Study):
+    """A study with its specification and all default values."""
+
+    spec: dict[str, Any]
+
+
+class SubmittedStudy(StudyDetail):
+    """A submitted study. new: false if the owner had submitted the same study before."""
+
+    new: bool
+
+
+class StudyUpdate(BaseModel):
+    """Changes of a study. Priorities above 0 are for admins."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    name: Name | None = None
+    notes: Annotated[str, StringConstraints(max_length=10_000), NO_NUL] | None = None
+    priority: Annotated[int, Field(ge=-10, le=10, strict=True), BeforeValidator(integral)] | None = None
+
+    @field_validator("notes")
+    @classmethod
+    def _writable(cls, value: str | None) -> str | None:
+        return None if value is None else require_storable_text(value)
+
+
+class UndefinedEvaluation(BaseModel):
+    """An evaluation whose value is undefined."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    arm: str
+    configuration: str
+    estimate: str | None
+    batch_size: int
+    reason: str
+
+
+class PlanOut(BaseModel):
+    """The plan of a study, before anything is trained."""
+
+    trials: int = Field(description="networks to train; the maximum if points are sampled")
+    sampled: bool
+    evaluations: int = Field(description="on each of validation and test")
+    epochs: int = Field(description="of all trials together, without early stopping")
+    undefined: list[UndefinedEvaluation]
+    seconds: float | None = Field(
+        description="of training on one worker process; null if no similar network was trained here"
+    )
+    sample_epochs: int = Field(
+        serialization_alias="seconds_from",
+        description="number of epochs of similar networks that the estimate of the time is based on",
+    )
+    bytes: int | None = Field(description="of per-example results; null if the size of the data set is unknown")
+    digest: str
+    study: dict[str, Any] = Field(description="the specification with all default values")

@@ -1,0 +1,79 @@
+"""A worker process that the service starts and restarts."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+import threading
+import time
+
+from bln_search.settings import Settings
+
+_log = logging.getLogger(__name__)
+STOP_TIMEOUT = 30.0
+"""Seconds that a worker has to release its study after SIGTERM."""
+
+_MAX_RESTART_DELAY = 30.0
+"""Seconds. The delay doubles with each restart of a worker that ran for less than this time."""
+
+
+def worker_environment(settings: Settings) -> dict[str, str]:
+    """Return the environment of the worker: the same database.
+
+    A password that is in a file is not put into the environment; the worker reads the file itself.
+    """
+    database = settings.database
+    return dict(os.environ) if database is None else {**os.environ, "BLN_SEARCH_DATABASE": database}
+
+
+class WorkerProcess:
+    """A worker that is restarted when it dies, and that ends when this process ends, for whatever reason."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self._stopping = threading.Event()
+        self._lock = threading.Lock()
+        self.process = self._start()
+        self._thread = threading.Thread(target=self._restart_when_dead, daemon=True, name="worker process")
+        self._thread.start()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        program = "from bln_search.cli.main import main; main()"
+        return subprocess.Popen(  # noqa: S603 - this program itself
+            [sys.executable, "-c", program, "worker", "--with-parent"],
+            stdin=subprocess.PIPE,  # it closes with this process, which ends the worker
+            env=worker_environment(self.settings),
+        )
+
+    def _restart_when_dead(self) -> None:
+        delay = 1.0
+        while True:
+            started = time.monotonic()
+            code = self.process.wait()
+            if self._stopping.is_set():
+                return
+            ran_long = time.monotonic() - started > _MAX_RESTART_DELAY
+            delay = 1.0 if ran_long else min(2 * delay, _MAX_RESTART_DELAY)
+            _log.error("the worker ended with code %d; it is restarted in %.0f seconds", code, delay)
+            if self._stopping.wait(delay):
+                return
+            with self._lock:
+                if self._stopping.is_set():
+                    return
+                self.process = self._start()
+
+    def stop(self) -> None:
+        """Terminate the worker; it releases its study first. Kill it after `STOP_TIMEOUT`."""
+        with self._lock:
+            self._stopping.set()
+        self.process.terminate()
+        try:
+            self.process.wait(STOP_TIMEOUT)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self._thread.join()
+        if self.process.stdin is not None:
+            self.process.stdin.close()

@@ -1,0 +1,75 @@
+"""Names that a study may use are known without loading what they stand for."""
+
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint
+from inspect import signature
+
+import pytest
+import torch
+from torch import nn
+
+from bln_search.core import registry
+from bln_search.core.errors import DataError, ModelError
+from bln_search.data.catalog import CATALOG, find_entry
+from bln_search.models.factory import MODELS, build_model
+
+
+def test_the_names_are_those_of_what_is_built_in():
+    assert set(registry.MODELS) == set(MODELS)
+    assert set(registry.DATA_SETS) == set(CATALOG)
+    told_apart = {"blocks", "cell"}  # ResNets by the one, recurrent networks by the other
+    given = {"input_shape", "classes", "norm", "vocabulary", *told_apart}
+    for name, factory in MODELS.items():
+        assert set(signature(factory).parameters) - given == registry.MODELS[name], name
+
+
+def test_words_are_for_networks_that_take_a_vocabulary():
+    assert {name for name in MODELS if "vocabulary" in signature(MODELS[name]).parameters} == registry.TEXT_MODELS
+    assert set(registry.DATA_SETS) >= registry.TEXT_DATA_SETS
+    assert registry.pair_problem("lstm", "imdb") is None
+    assert registry.pair_problem("lstm", "digits") is None
+    assert registry.pair_problem("nin", "imdb").startswith(
+        "the model nin takes measurements, imdb consists of token ids: choose"
+    )
+    assert registry.pair_problem("of-a-package", "imdb") is None
+
+
+class Plugin(nn.Module):
+    """A network of an installed package."""
+
+    def __init__(self, input_shape, classes, norm):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Flatten(), nn.Linear(input_shape[0], 8), norm(8), nn.Linear(8, classes))
+
+    def forward(self, x):
+        return self.layers(x)
+
+
+@pytest.fixture
+def plugins(monkeypatch):
+    def point(name, value):
+        return EntryPoint(name, f"{__name__}:{value}", "bln_search.models")
+
+    monkeypatch.setattr(
+        registry, "plugin_models", lambda: {"own": point("own", "Plugin"), "bad": point("bad", "Nothing")}
+    )
+    monkeypatch.setattr(registry, "plugin_data_sets", lambda: {"bad": point("bad", "Plugin")})
+    for module in ("bln_search.models.factory.plugin_models", "bln_search.data.catalog.plugin_data_sets"):
+        monkeypatch.setattr(module, getattr(registry, module.rsplit(".", 1)[1]))
+
+
+def test_an_installed_package_adds_a_model(plugins):
+    network = build_model("own", (4,), 3, nn.BatchNorm1d, seed=0)
+    assert network(torch.zeros(2, 4)).shape == (2, 3)
+    with pytest.raises(ModelError, match="has no option 'widths'"):
+        build_model("own", (4,), 3, nn.BatchNorm1d, seed=0, options={"widths": (1,)})
+
+
+def test_a_package_that_is_broken_is_one_clear_error(plugins):
+    with pytest.raises(ModelError, match="the model bad of an installed package cannot be loaded"):
+        build_model("bad", (4,), 3, nn.BatchNorm1d, seed=0)
+    with pytest.raises(DataError, match=r"is not a bln_search\.data\.catalog\.Entry"):
+        find_entry("bad")
+    with pytest.raises(ModelError, match="choose one of bad, gru, lenet, lstm, mlp, nin, own, resnet20"):
+        build_model("os.system", (4,), 3, nn.BatchNorm1d, seed=0)

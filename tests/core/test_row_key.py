@@ -1,0 +1,27 @@
+"""The identity of a leaderboard row."""
+
+from __future__ import annotations
+
+from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.enums import PopulationEstimate, Split
+from bln_search.core.records import EvaluationKey, RowKey
+
+
+def row_key(word, estimate):
+    key = EvaluationKey(InferenceConfiguration(word), estimate, 25, Split.TEST)
+    return RowKey.of("bln", '{"x": 1}', key)
+
+
+def test_key_omits_the_split():
+    word = InferenceConfiguration("TTFF")
+    assert row_key("TTFF", PopulationEstimate.FROZEN) == RowKey("bln", '{"x": 1}', word, PopulationEstimate.FROZEN, 25)
+
+
+def test_label_names_arm_configuration_and_estimate():
+    assert row_key("TTFF", PopulationEstimate.FROZEN).label == "bln TTFF frozen"
+    assert row_key("FFFF", None).label == "bln FFFF"
+
+
+def test_determinism_follows_the_mini_batch_statistics():
+    assert row_key("TTFF", PopulationEstimate.FROZEN).is_deterministic
+    assert not row_key("FTTT", PopulationEstimate.FROZEN).is_deterministic

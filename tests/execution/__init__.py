@@ -1,0 +1,1 @@
+"""Trials run by processes of this machine or by Ray."""

@@ -1,0 +1,71 @@
+"""Every failure is of one class, and the class decides whether it is tried again."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+import torch
+
+from bln_search.core.errors import DataError, DataUnavailableError, ModelError, StorageFullError
+from bln_search.core.states import FailureClass
+from bln_search.execution.executors.base import classify_failure
+
+
+@pytest.mark.parametrize(
+    ("error", "failure", "disk_full"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory"), FailureClass.OUT_OF_MEMORY, False),
+        (MemoryError(), FailureClass.OUT_OF_MEMORY, False),
+        (
+            RuntimeError("DefaultCPUAllocator: can't allocate memory"),
+            FailureClass.OUT_OF_MEMORY,
+            False,
+        ),
+        (RuntimeError("CUDA out of memory. Tried to allocate"), FailureClass.OUT_OF_MEMORY, False),
+        (torch.AcceleratorError("CUDA error: out of memory"), FailureClass.OUT_OF_MEMORY, False),
+        (
+            RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+            FailureClass.OUT_OF_MEMORY,
+            False,
+        ),
+        (RuntimeError("cuDNN error: CUDNN_STATUS_ALLOC_FAILED"), FailureClass.OUT_OF_MEMORY, False),
+        (RuntimeError("cuDNN error: CUDNN_STATUS_INTERNAL_ERROR"), FailureClass.INFRASTRUCTURE, False),
+        (OSError(errno.EIO, "input/output error"), FailureClass.INFRASTRUCTURE, False),
+        (ConnectionResetError(), FailureClass.INFRASTRUCTURE, False),
+        (torch.AcceleratorError("CUDA error: an illegal memory access"), FailureClass.INFRASTRUCTURE, False),
+        (OSError(errno.ENOSPC, "no space left"), FailureClass.INFRASTRUCTURE, True),
+        (StorageFullError("no room"), FailureClass.USER_ERROR, True),
+        (ModelError("no norm"), FailureClass.USER_ERROR, False),
+        (DataError("no file"), FailureClass.USER_ERROR, False),
+        (DataUnavailableError("no file here"), FailureClass.INFRASTRUCTURE, False),
+        (RuntimeError("mat1 and mat2 shapes cannot be multiplied"), FailureClass.USER_ERROR, False),
+        (TypeError("missing argument"), FailureClass.USER_ERROR, False),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_happened_decides_the_class(error, failure, disk_full):
+    message = classify_failure(error)
+    assert (message.failure, message.disk_full) == (failure, disk_full)
+    assert message.reason
+
+
+def test_only_an_accelerator_spoils_the_process_for_what_comes_next():
+    assert classify_failure(torch.AcceleratorError("CUDA error: an illegal memory access")).process_unusable
+    assert not classify_failure(torch.OutOfMemoryError("CUDA out of memory")).process_unusable
+    assert not classify_failure(OSError(errno.EIO, "input/output error")).process_unusable
+
+
+@pytest.mark.parametrize(("free", "failure"), [(1, FailureClass.OUT_OF_MEMORY), (50, FailureClass.INFRASTRUCTURE)])
+def test_cudnn_errors_are_put_down_to_memory_where_that_is_scarce(monkeypatch, free, failure):
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (free, 100))
+    message = classify_failure(RuntimeError("cuDNN error: CUDNN_STATUS_INTERNAL_ERROR"))
+    assert message.failure is failure
+    assert message.process_unusable == (failure is FailureClass.INFRASTRUCTURE)
+
+
+def test_a_real_allocation_that_cannot_be_is_out_of_memory():
+    with pytest.raises(RuntimeError) as caught:
+        torch.empty(2**60)
+    assert classify_failure(caught.value).failure is FailureClass.OUT_OF_MEMORY

@@ -1,0 +1,267 @@
+"""Processes that carry trials out: which of them go on, and how many there are."""
+
+from __future__ import annotations
+
+import multiprocessing.forkserver
+import os
+import threading
+import time
+from contextlib import suppress
+from dataclasses import replace
+
+import psutil
+import pytest
+import torch
+
+from bln_search.core.checkpoints import Folder
+from bln_search.core.errors import ProcessLossError
+from bln_search.core.states import FailureClass
+from bln_search.execution.environment import ExecutionEnvironment
+from bln_search.execution.executors import local, process_losses
+from bln_search.execution.executors.cpu_limits import devices_for
+from bln_search.execution.executors.local import LocalExecutor
+from bln_search.execution.messages import PruneDecision, Task, TaskFailed, TrainingDiverged
+
+
+def fails(connection, environment):
+    """A worker process whose every trial fails; odd ones by an accelerator, after which it would fail for ever."""
+    while True:
+        task = connection.recv()
+        unusable = task.token % 2 == 1
+        connection.send(TaskFailed(FailureClass.INFRASTRUCTURE, str(os.getpid()), process_unusable=unusable))
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def environment(tmp_path):
+    return ExecutionEnvironment(data=tmp_path, cache=tmp_path, checkpoints=Folder(tmp_path / "checkpoints"))
+
+
+def test_a_process_after_an_accelerator_error_gets_no_further_trial(environment, monkeypatch):
+    monkeypatch.setattr(local, "_work", fails)
+    tasks = iter([Task(token, None) for token in (2, 4, 1, 3, 6)])
+    processes = []
+
+    def report(_task, message):
+        processes.append(message.reason)
+        return PruneDecision.CONTINUE
+
+    LocalExecutor(environment, 1).run(lambda: next(tasks, None), report, lambda _tokens: None)
+    first, second, third, fourth, fifth = processes
+    assert first == second == third  # 2 and 4 fail for another reason: the process goes on
+    assert len({third, fourth, fifth}) == 3
+
+
+def test_trials_of_several_threads_leave_each_other_their_cores(environment, monkeypatch):
+    monkeypatch.setattr(local, "available_cores", lambda: 8)
+    for threads, side_by_side in ((1, 8), (2, 4), (4, 2), (16, 1)):
+        executor = LocalExecutor(ExecutionEnvironment(**{**vars(environment), "threads": threads}))
+        executor.run(lambda: None, lambda *_: PruneDecision.CONTINUE, lambda _tokens: None, trials=100)
+        assert executor.workers == side_by_side
+
+
+def names_its_device(connection, environment):
+    """A worker process whose every trial fails with the device that it was to use, once all have begun."""
+    while True:
+        connection.recv()
+        time.sleep(0.5)
+        connection.send(TaskFailed(FailureClass.USER_ERROR, environment.device))
+
+
+def test_processes_are_spread_over_all_gpus(environment, monkeypatch):
+    monkeypatch.setattr(local, "_work", names_its_device)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
+    for workers, expected in ((None, 3 * [1]), (6, 3 * [2]), (2, [1, 1])):
+        devices = []
+        tasks = iter([Task(token, None) for token in range(sum(expected))])
+
+        def report(_task, message, devices=devices):
+            devices.append(message.reason)
+            return PruneDecision.CONTINUE
+
+        LocalExecutor(replace(environment, device="cuda"), workers).run(
+            lambda tasks=tasks: next(tasks, None), report, lambda _tokens: None
+        )
+        assert [devices.count(f"cuda:{index}") for index in range(len(expected))] == expected
+
+
+def test_one_gpu_is_called_as_it_was_asked_for(monkeypatch):
+    for count, device, devices in ((1, "cuda", ["cuda"]), (0, "cuda", ["cuda"]), (3, "cuda:1", ["cuda:1"])):
+        monkeypatch.setattr(torch.cuda, "device_count", lambda count=count: count)
+        assert devices_for(device) == devices
+    assert devices_for("cpu") == ["cpu"]
+
+
+def instantly(connection, _environment):
+    """A worker process whose every trial diverges at once."""
+    with suppress(EOFError):
+        while True:
+            connection.recv()
+            connection.send(TrainingDiverged("scripted"))
+
+
+def never(connection, _environment):
+    """A worker process that says nothing of its trial."""
+    threading.Thread(target=local._end_with_parent, daemon=True).start()
+    connection.send(None)
+    connection.recv()
+    time.sleep(600)
+
+
+def forkserver_pid():
+    return multiprocessing.forkserver._forkserver._forkserver_pid
+
+
+class Trials:
+    """Trials handed out until each has ended; one that was lost is handed out again."""
+
+    def __init__(self, *tokens):
+        self.waiting = [Task(token, None) for token in tokens]
+        self.messages = []
+
+    def next_task(self):
+        return self.waiting.pop(0) if self.waiting else None
+
+    def report(self, task, message):
+        self.messages.append(message)
+        if isinstance(message, TaskFailed):
+            self.waiting.append(task)
+        return PruneDecision.CONTINUE
+
+    @property
+    def lost(self):
+        return [one for one in self.messages if isinstance(one, TaskFailed) and one.process_lost]
+
+
+@pytest.fixture
+def short_pauses(monkeypatch):
+    monkeypatch.setattr(process_losses, "PAUSES", (0.01, 0.01))
+
+
+@pytest.mark.parametrize("error", [EOFError("unexpected EOF"), BlockingIOError(11, "fork"), MemoryError()])
+def test_a_process_that_cannot_be_started_is_not_the_fault_of_its_trial(environment, monkeypatch, short_pauses, error):
+    monkeypatch.setattr(local, "_work", instantly)
+    start, failing = local._CONTEXT.Process.start, iter([error, error])
+
+    def start_sometimes(process):
+        for one in failing:
+            raise one
+        start(process)
+
+    monkeypatch.setattr(local._CONTEXT.Process, "start", start_sometimes)
+    trials = Trials(1, 2)
+    LocalExecutor(environment, 1).run(trials.next_task, trials.report, lambda _tokens: None)
+    assert [type(one) for one in trials.messages if one not in trials.lost] == [TrainingDiverged] * 2
+    assert len(trials.lost) == 2
+    assert all(one.failure is FailureClass.INFRASTRUCTURE for one in trials.lost)
+
+
+def test_a_machine_that_starts_no_process_gives_the_study_back(environment, monkeypatch, short_pauses):
+    def refuse(_process):
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(local._CONTEXT.Process, "start", refuse)
+    trials = Trials(1, 2)
+    with pytest.raises(ProcessLossError, match=r"3 times in a row.*Too many open files"):
+        LocalExecutor(environment, 2).run(trials.next_task, trials.report, lambda _tokens: None)
+    assert len(trials.lost) == 3
+
+
+@pytest.fixture
+def forkserver_replaced():
+    """A forkserver killed here has ended before the next test starts a process of its own."""
+    yield
+    multiprocessing.forkserver._forkserver._stop()
+
+
+@pytest.mark.usefixtures("forkserver_replaced")
+@pytest.mark.skipif(local._METHOD != "forkserver", reason="processes are not started by a forkserver here")
+class TestForkserver:
+    def test_one_that_was_killed_is_replaced_at_the_next_start(self, environment, monkeypatch, short_pauses):
+        monkeypatch.setattr(local, "_work", instantly)
+        served = set()
+        for _ in range(3):
+            trials = Trials(1)
+            LocalExecutor(environment, 1).run(trials.next_task, trials.report, lambda _tokens: None)
+            assert isinstance(trials.messages[-1], TrainingDiverged)
+            served.add(forkserver_pid())
+            helper = psutil.Process(forkserver_pid())
+            helper.kill()
+        assert len(served) == 3
+
+    def test_one_killed_under_a_trial_costs_the_trial_no_attempt_and_leaves_no_process(
+        self, environment, monkeypatch, short_pauses
+    ):
+        monkeypatch.setattr(local, "_work", never)
+        trials, orphans = Trials(1), []
+
+        def kill_once(_tokens):
+            helper = psutil.Process(forkserver_pid())
+            if not orphans and helper.children():
+                orphans.extend(helper.children())
+                monkeypatch.setattr(local, "_work", instantly)
+                helper.kill()
+
+        LocalExecutor(environment, 1).run(trials.next_task, trials.report, kill_once)
+        assert [one.reason for one in trials.lost if "forkserver" in one.reason] != []
+        assert len(trials.messages) == len(trials.lost) + 1
+        assert isinstance(trials.messages[-1], TrainingDiverged)
+        assert psutil.wait_procs(orphans, 30)[1] == []
+
+
+def test_a_process_that_dies_before_it_is_ready_is_lost_and_one_that_dies_in_its_trial_has_failed(
+    environment, monkeypatch, short_pauses
+):
+    trials = Trials(1)
+    deaths = iter([dies_at_once, dies_in_its_trial, instantly])
+
+    def die_next(task, message):
+        monkeypatch.setattr(local, "_work", next(deaths, instantly))
+        return trials.report(task, message)
+
+    monkeypatch.setattr(local, "_work", next(deaths, instantly))
+    LocalExecutor(environment, 1).run(trials.next_task, die_next, lambda _tokens: None)
+    assert [getattr(one, "process_lost", None) for one in trials.messages] == [True, False, None]
+
+
+def dies_at_once(_connection, _environment):
+    os._exit(3)
+
+
+def dies_in_its_trial(connection, _environment):
+    connection.send(None)
+    connection.recv()
+    os._exit(3)
+
+
+def tells_its_process(connection, _environment):
+    """A worker process that says who it is, until its line is closed."""
+    with suppress(EOFError):
+        while True:
+            connection.recv()
+            connection.send(TaskFailed(FailureClass.USER_ERROR, str(os.getpid())))
+
+
+def test_a_trial_that_runs_alone_has_no_idle_process_beside_it(environment, monkeypatch):
+    monkeypatch.setattr(local, "_work", tells_its_process)
+    waiting = [Task(1, None), Task(2, None)]
+    under_way, messages, before = {1, 2}, [], []
+
+    def next_task():
+        if waiting:
+            return waiting.pop(0)
+        if under_way or before:
+            return None
+        before.extend(messages)
+        return Task(3, None, alone=True)
+
+    def report(task, message):
+        messages.append(int(message.reason))
+        under_way.discard(task.token)
+        if task.alone:
+            assert not any(psutil.pid_exists(pid) for pid in before)
+        return PruneDecision.CONTINUE
+
+    LocalExecutor(environment, 2).run(next_task, report, lambda _tokens: None)
+    assert len(messages) == 3
+    assert messages[-1] not in before

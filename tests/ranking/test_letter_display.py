@@ -1,0 +1,93 @@
+"""Letters and rank intervals against their definitions and against networkx' maximal cliques."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import networkx as nx
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bln_search.ranking.statistics.letter_display import compact_letter_display, maximal_groups, rank_intervals
+
+
+@st.composite
+def told_apart(draw, most=9):
+    """A number of rows and any set of pairs of them."""
+    rows = draw(st.integers(1, most))
+    pairs = list(combinations(range(rows), 2))
+    return rows, draw(st.sets(st.sampled_from(pairs))) if pairs else set()
+
+
+LAW = settings(max_examples=60)
+
+
+@LAW
+@given(told_apart())
+def test_two_rows_share_a_letter_exactly_where_they_are_not_told_apart(case):
+    rows, apart = case
+    named = compact_letter_display(rows, apart)
+    for pair in combinations(range(rows), 2):
+        assert bool(set(named[pair[0]]) & set(named[pair[1]])) == (pair not in apart)
+
+
+@LAW
+@given(told_apart())
+def test_every_row_has_a_letter_and_the_best_has_the_first(case):
+    named = compact_letter_display(*case)
+    assert all(named)
+    assert named[0].startswith("a")
+
+
+@LAW
+@given(told_apart())
+def test_groups_are_the_maximal_cliques_of_rows_that_are_not_apart(case):
+    rows, apart = case
+    graph = nx.Graph(pair for pair in combinations(range(rows), 2) if pair not in apart)
+    graph.add_nodes_from(range(rows))
+    groups = maximal_groups(rows, apart)
+    assert len(groups) == len(set(groups))
+    assert set(groups) == {frozenset(one) for one in nx.find_cliques(graph)}
+    assert groups == sorted(groups, key=sorted)
+
+
+@LAW
+@given(told_apart())
+def test_no_group_can_take_in_another_row(case):
+    rows, apart = case
+    for group in maximal_groups(rows, apart):
+        for row in set(range(rows)) - group:
+            assert any(tuple(sorted((row, member))) in apart for member in group)
+
+
+@LAW
+@given(told_apart())
+def test_rank_intervals_count_the_rows_told_to_be_better_and_worse(case):
+    rows, apart = case
+    for row, (lowest, highest) in enumerate(rank_intervals(rows, apart)):
+        better = sum(1 for other in range(row) if (other, row) in apart)
+        worse = sum(1 for other in range(row + 1, rows) if (row, other) in apart)
+        assert (lowest, highest) == (better + 1, rows - worse)
+        assert lowest <= row + 1 <= highest
+
+
+def test_rows_in_a_chain_share_letters_with_their_neighbours():
+    assert compact_letter_display(4, {(0, 2), (0, 3), (1, 3)}) == ["a", "ab", "bc", "c"]
+
+
+def test_one_group_has_one_letter_and_rows_all_apart_one_each():
+    assert compact_letter_display(3, set()) == ["a", "a", "a"]
+    assert compact_letter_display(3, set(combinations(range(3), 2))) == ["a", "b", "c"]
+    assert compact_letter_display(0, set()) == []
+
+
+def test_after_z_groups_are_numbered():
+    named = compact_letter_display(28, set(combinations(range(28), 2)))
+    assert named[25:] == ["z", "(27)", "(28)"]
+
+
+def test_too_many_groups_have_no_letters():
+    """Pairs apart side by side: each doubles the groups; eight give 256, nine 512."""
+    assert len(maximal_groups(16, {(2 * i, 2 * i + 1) for i in range(8)})) == 256
+    assert maximal_groups(18, {(2 * i, 2 * i + 1) for i in range(9)}) is None
+    assert compact_letter_display(18, {(2 * i, 2 * i + 1) for i in range(9)}) is None

@@ -1,0 +1,229 @@
+"""Searched networks put together: means over seeds, the confirmed difference, what is still to be searched."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+
+from bln_search.core.enums import LayerScope, LayerSearch, PopulationEstimate
+from bln_search.core.records import Outcomes
+from bln_search.ranking.analysis import Analysis
+from bln_search.ranking.paired import OutcomeTable
+from bln_search.ranking.paired.crossed_anova import crossed_differences
+from bln_search.ranking.paired.per_layer_results import confirmed_difference, per_layer_result
+from bln_search.ranking.statistics.intervals import t_interval
+from bln_search.specs.layer_search import LayersSpec
+from bln_search.storage.results.layer_searches import StoredLayerSearch
+from tests.search.layers.tables import choice, plain_space, space_of
+from tests.storage.searches import made_up
+
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+SPACE = plain_space(2)
+
+
+def stored(records, asked=None, made_at=None):
+    return [
+        StoredLayerSearch("bln", "", seed, asked or LayersSpec(), record, (made_at or NOW) + timedelta(seconds=seed))
+        for seed, record in enumerate(records)
+    ]
+
+
+def result_of(searches, seeds=None):
+    seeds = [one.seed for one in searches] if seeds is None else seeds
+    return per_layer_result(searches, batch_size=25, estimate=PopulationEstimate.FROZEN, seeds=seeds)
+
+
+def three(**how):
+    return [made_up(seed, **how) for seed in range(3)]
+
+
+def drawn(seeds=4, examples=60, shift=0.0, seed=0):
+    """Records whose confirmed losses differ from the uniform ones by `shift`, over seeds and examples that scatter."""
+    draw = np.random.default_rng(seed)
+    of_example = draw.gamma(2.0, 0.2, examples)
+    found = []
+    for one in range(seeds):
+        base = of_example + 0.05 * draw.standard_normal() + 0.02 * draw.standard_normal(examples)
+        other = base + shift + 0.03 * draw.standard_normal(examples) + 0.01 * draw.standard_normal()
+        pairs = [Outcomes(losses.astype(np.float32), draw.random(examples) < 0.7) for losses in (other, base)]
+        record = made_up(one, examples=(examples // 2, examples - examples // 2))
+        found.append(dataclasses.replace(record, confirmed=pairs[0], confirmed_uniform=pairs[1]))
+    return found
+
+
+@pytest.mark.parametrize("seeds", [1, 2, 5])
+@pytest.mark.parametrize("shift", [0.0, -0.2, 0.2])
+def test_the_confirmed_difference_is_that_of_the_comparison_of_rows(seeds, shift):
+    records = drawn(seeds, shift=shift)
+    found = confirmed_difference(records)
+    losses = np.stack([np.stack([one.confirmed.losses, one.confirmed_uniform.losses]) for one in records])
+    correct = np.stack([np.stack([one.confirmed.correct, one.confirmed_uniform.correct]) for one in records])
+    expected = crossed_differences(OutcomeTable(losses, correct), "loss")
+    assert found.mean == pytest.approx(float((losses[:, 0] - losses[:, 1]).mean()), abs=1e-6)
+    assert (found.low, found.high) == pytest.approx(
+        (expected.mean[0] - expected.half[0], expected.mean[0] + expected.half[0])
+    )
+    assert found.p == pytest.approx(float(expected.p[0]))
+    assert found.networks == seeds
+    if shift and seeds > 2:
+        assert (found.is_better, found.is_worse) == (shift < 0, shift > 0)
+
+
+def test_a_difference_that_chance_explains_is_neither_better_nor_worse():
+    found = confirmed_difference(drawn(5))
+    assert found.low < 0 < found.high
+    assert not found.is_better
+    assert not found.is_worse
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        pytest.param([made_up(0), made_up(1, examples=(7, 7))], id="other examples"),
+        pytest.param([made_up(0, examples=(1, 0))], id="one example"),
+    ],
+)
+def test_networks_that_were_judged_on_different_examples_have_no_difference(records):
+    assert confirmed_difference(records) is None
+
+
+def test_a_row_is_the_mean_over_networks_with_its_interval():
+    records = three()
+    found = result_of(stored(records))
+    losses = np.stack([one.sums.mean_loss for one in records])
+    accuracies = np.stack([one.sums.accuracy for one in records])
+    order = np.argsort(losses.mean(0), kind="stable")[:100]
+    assert [row.configuration for row in found.rows] == [
+        str(SPACE.configuration(SPACE.digits_at(int(place)))) for place in order
+    ]
+    for place, row in zip(order, found.rows, strict=True):
+        loss, accuracy = t_interval(losses[:, place]), t_interval(accuracies[:, place])
+        assert (row.loss, row.loss_half, row.networks) == pytest.approx((loss.mean, loss.half, 3))
+        assert (row.accuracy, row.accuracy_half) == pytest.approx((accuracy.mean, accuracy.half))
+    assert found.best == found.rows[0]
+
+
+def test_uniform_rows_are_all_there_from_best_to_worst():
+    records = three()
+    found = result_of(stored(records))
+    assert len(found.uniform) == 16
+    means = {str(word): np.mean([one.sums.mean_loss[SPACE.index(at)] for one in records]) for word, at in uniform()}
+    assert {row.configuration: row.loss for row in found.uniform} == pytest.approx(means)
+    assert [row.loss for row in found.uniform] == sorted(row.loss for row in found.uniform)
+
+
+def uniform():
+    return SPACE.uniform().items()
+
+
+def test_configurations_that_not_all_networks_tried_have_no_row():
+    alike = [digits for _, digits in uniform()]
+    records = [made_up(seed, digits=[*alike, (0, 1), (9, 3 + seed)]) for seed in range(3)]
+    found = result_of(stored(records, LayersSpec(search=LayerSearch.TPE)))
+    assert {row.configuration for row in found.rows} == {str(SPACE.configuration(at)) for at in [*alike, (0, 1)]}
+    places = [list(map(tuple, one.sums.digits.tolist())).index((0, 1)) for one in records]
+    losses = [one.sums.mean_loss[place] for one, place in zip(records, places, strict=True)]
+    row = next(row for row in found.rows if row.configuration == str(SPACE.configuration((0, 1))))
+    assert row.loss == pytest.approx(np.mean(losses))
+    assert len(found.uniform) == 16
+    assert not found.marginal
+
+
+def test_a_configuration_that_is_infinite_in_one_network_has_no_row():
+    records = three()
+    records[1].sums.losses[0, SPACE.index((0, 0))] = np.nan
+    found = result_of(stored(records))
+    assert "TTTT" not in {row.configuration for row in found.uniform}
+    assert "TTTT.TTTT" not in {row.configuration for row in found.rows}
+
+
+def test_effects_are_means_over_the_networks_that_have_them():
+    records = [
+        dataclasses.replace(record, effects=effects)
+        for record, effects in zip(
+            three(), [{("a", "E_B"): 1.0}, {("a", "E_B"): 3.0}, {("b", "Std_F"): 5.0}], strict=True
+        )
+    ]
+    first, second = result_of(stored(records)).effects
+    assert (first.choice, first.statistic, first.loss, first.networks) == ("a", "E_B", 2.0, 2)
+    assert first.half == pytest.approx(t_interval([1.0, 3.0]).half)
+    assert (second.loss, second.half, second.networks, second.excludes_zero) == (5.0, None, 1, False)
+
+
+def test_one_network_has_means_without_an_interval():
+    found = result_of(stored([made_up()]))
+    assert [row.loss_half for row in found.rows] == [None] * 100
+    assert found.difference.networks == 1
+    assert len(found.networks) == 1
+
+
+def test_seeds_that_are_still_to_be_searched_are_named():
+    assert result_of(stored(three()), seeds=[7, 0, 1, 2, 5]).pending_seeds == (5, 7)
+    assert result_of(stored(three())).pending_seeds == ()
+
+
+def test_the_way_searched_last_counts_whatever_its_seed():
+    before = stored(three(), made_at=NOW)
+    again = LayersSpec(search=LayerSearch.BEAM, folds=3)
+    latest = StoredLayerSearch("bln", "", 0, again, made_up(9), NOW + timedelta(hours=1))
+    found = result_of([latest, *before[1:]])
+    assert (found.search, found.folds) == (LayerSearch.BEAM, 3)
+    assert [one.seed for one in found.networks] == [0]
+    assert found.pending_seeds == (1, 2)
+
+
+def test_networks_of_another_space_are_not_mixed():
+    """Where an option has no value in one of them."""
+    other = space_of(choice("layer 0", [0], keep=12), choice("layer 1", [1]))
+    found = result_of(stored([made_up(0), made_up(1, space=other), made_up(2, space=other)]))
+    assert [one.seed for one in found.networks] == [1, 2]
+    assert (found.size, found.pending_seeds) == ("192", (0,))
+
+
+def test_a_network_says_what_was_chosen_and_what_it_is_worth():
+    record = made_up()
+    (one,) = result_of(stored([record])).networks
+    assert (one.best, one.uniform) == ("TTTT.TFTF", "TTTT")
+    assert one.chosen == ("TTTT.TFTF", "TTTT.TFFT")
+    assert one.loss == pytest.approx(record.confirmed.losses.mean(), rel=1e-6)
+    assert one.accuracy == pytest.approx(record.confirmed.correct.mean())
+    assert one.uniform_loss == pytest.approx(record.confirmed_uniform.losses.mean(), rel=1e-6)
+    assert one.selection_bias == pytest.approx(one.loss - 0.25)
+    assert one.difference == pytest.approx(one.loss - one.uniform_loss)
+    assert (one.test_loss, one.test_accuracy, one.test_uniform_loss, one.test_uniform_accuracy) == (
+        0.5,
+        0.75,
+        0.625,
+        0.5,
+    )
+    assert result_of(stored([made_up(test=False)])).networks[0].test_loss is None
+
+
+def test_choices_say_what_is_tied_and_what_is_excluded():
+    tied = space_of(choice("ends", [0, 2]), choice("middle", [1]))
+    found = result_of(stored([made_up(space=tied)]))
+    first, second = found.choices
+    assert (first.name, first.layers, len(first.options)) == ("ends", ("layer 0", "layer 2"), 16)
+    assert first.excluded == {"TTTT": "the deviation has no value"}
+    assert second.excluded == {}
+    assert found.scope is LayerScope.PER_LAYER
+
+
+@pytest.mark.parametrize("loss", [math.inf, math.nan])
+def test_a_network_whose_confirmed_loss_is_infinite_is_kept_and_read_like_any_other(loss):
+    record = made_up()
+    record.confirmed.losses[3] = loss
+    found = result_of(stored([record, made_up(1)]))
+    assert found.difference is None
+    read = Analysis.model_validate_json(Analysis(layers=(found,)).model_dump_json())
+    assert [one.loss == math.inf for one in read.layers[0].networks] == [True, False]
+    assert read.layers == (found,)
+
+
+def test_a_result_is_read_as_it_was_written():
+    found = result_of(stored(three()), seeds=range(5))
+    assert Analysis.model_validate_json(Analysis(layers=(found,)).model_dump_json()).layers == (found,)

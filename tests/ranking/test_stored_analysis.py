@@ -1,0 +1,164 @@
+"""Analyses stored by earlier versions stay readable: attribute names may change, names in JSON may not."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from bln_search.core.class_prior import ClassPriorBaseline
+from bln_search.core.enums import Split
+from bln_search.ranking.analysis import Analysis
+from bln_search.ranking.paired import compare
+from bln_search.ranking.selection.baseline_check import NoBetterThanClassPrior
+from bln_search.ranking.selection.recommendation import CurrentRow, recommend
+from bln_search.ranking.selection.selected_row import SelectedRowPerformance
+from tests.ranking.comparisons import compared
+from tests.ranking.layers import REASON, per_layer_result
+from tests.ranking.tables import ROWS, draw
+
+STORED = {
+    "comparison": {
+        "split": "validation",
+        "seeds": 1,
+        "examples": 2,
+        "left_out": 3,
+        "rows": [
+            {
+                "arm": "bln",
+                "point": "",
+                "configuration": "FFFF",
+                "estimate": None,
+                "batch_size": 25,
+                "loss": 1.0,
+                "accuracy": 0.5,
+                "letters": "a",
+                "shares_first": True,
+                "lowest_rank": 1,
+                "highest_rank": 4,
+                "mean_rank": None,
+                "first_share": 1.0,
+            }
+        ],
+        "pairs": [],
+        "friedman": None,
+        "optimism": 0.1,
+        "draws": 2000,
+        "flips": 4999,
+    },
+    "selection": {
+        "chosen_on": "validation",
+        "reported_on": "test",
+        "loss": 1.0,
+        "loss_there": 1.1,
+        "accuracy_there": 0.4,
+        "place_there": 1,
+        "of": 4,
+        "regret": 0.0,
+        "accuracy_regret": 0.0,
+    },
+    "recommendation": {
+        "arm": "bln",
+        "point": "",
+        "configuration": "FFFF",
+        "estimate": None,
+        "batch_size": 25,
+        "deterministic": False,
+        "computed": 4,
+        "batch_sizes": [25],
+        "sharing": 1,
+        "near": 1,
+        "of": 1,
+        "first_share": 1.0,
+        "loss": 1.0,
+        "accuracy": 0.5,
+        "loss_above_best": 0.0,
+        "loss_to_best": 0.0,
+        "alternative": None,
+        "confidence": "shared",
+        "baseline": {
+            "configuration": "FFFF",
+            "estimate": None,
+            "gain": 0.0,
+            "low": 0.0,
+            "high": 0.0,
+            "significantly_better": 0,
+        },
+    },
+    "doubt": {
+        "arms": ["bln"],
+        "every": True,
+        "split": "validation",
+        "loss": 1.0,
+        "accuracy": 0.5,
+        "guess": {"loss": 0.7, "accuracy": 0.5},
+    },
+    "layers": [
+        {
+            "arm": "bln",
+            "point": "",
+            "scope": "per_layer",
+            "search": "exact",
+            "estimate": "frozen",
+            "batch_size": 25,
+            "examples": 2,
+            "folds": 2,
+            "size": "16",
+            "layers": ["norm"],
+            "choices": [{"name": "norm", "layers": ["norm"], "options": ["TTFF"], "left_out": {"TTTT": "no value"}}],
+            "networks": [],
+            "rows": [],
+            "uniform": [],
+            "effects": [],
+            "marginal": True,
+            "difference": None,
+            "unfinished": [0],
+        }
+    ],
+}
+"""An analysis of format 4 as version 0.1 stored it, without the parts whose attributes have the names of their keys."""
+
+
+def test_an_analysis_of_this_format_is_read_and_written_unchanged():
+    analysis = Analysis.model_validate_json(json.dumps(STORED))
+    written = json.loads(analysis.model_dump_json(exclude_defaults=True))
+    stored = json.loads(json.dumps(STORED))
+    stored["recommendation"]["baseline"].pop("significantly_better")  # its default
+    assert written == stored
+    assert analysis.comparison.not_compared == 3
+    assert analysis.recommendation.current.is_recommended
+    assert analysis.no_better_than_class_prior.baseline == ClassPriorBaseline(loss=0.7, accuracy=0.5)
+    assert analysis.layers[0].pending_seeds == (0,)
+
+
+def test_every_part_is_read_as_it_was_written():
+    comparison = compare(ROWS[:4], draw(np.random.default_rng(0), rows=4), Split.TEST, not_compared=1)
+    baseline = ClassPriorBaseline(loss=0.7, accuracy=0.5)
+    current = CurrentRow(configuration="TTFF", estimate=None, gain=0, low=0, high=0)
+    analysis = Analysis(
+        comparison=comparison,
+        recommendation=recommend(compared("FFFF", "TTTT", step=0.5), {}).model_copy(update={"current": current}),
+        selection=SelectedRowPerformance(
+            chosen_on=Split.TEST,
+            reported_on=Split.VALIDATION,
+            loss=1,
+            other_loss=1,
+            other_accuracy=1,
+            other_rank=1,
+            ranked_rows=1,
+            regret=0,
+            accuracy_regret=0,
+        ),
+        no_better_than_class_prior=NoBetterThanClassPrior(
+            arms=("bn",), all_arms=True, split=Split.TEST, loss=1, accuracy=0.5, baseline=baseline
+        ),
+        layers=(per_layer_result(excluded={"TTTT": REASON}),),
+    )
+    assert Analysis.model_validate_json(analysis.model_dump_json()) == analysis
+
+
+def test_unknown_keys_are_refused():
+    with pytest.raises(ValidationError, match="extra"):
+        Analysis.model_validate({"unknown": 1})

@@ -1,0 +1,131 @@
+"""Text of results. Snapshots hold it whole: `pytest tests/reports --snapshot-update` accepts a new wording."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bln_search.core.class_prior import ClassPriorBaseline
+from bln_search.core.enums import PopulationEstimate, Split
+from bln_search.ranking.analysis import Analysis
+from bln_search.ranking.leaderboard import Leaderboard
+from bln_search.ranking.paired import compare
+from bln_search.ranking.selection.baseline_check import NoBetterThanClassPrior
+from bln_search.ranking.selection.recommendation import CurrentRow, recommend
+from bln_search.ranking.selection.selected_row import SelectedRowPerformance
+from bln_search.ranking.statistics.eta_squared import RESIDUAL, SWITCH_INTERACTIONS
+from bln_search.ranking.study_effects import VarianceShares
+from bln_search.reports.charts.comparison import critical_difference_chart
+from bln_search.reports.sentences.analysis import analysis_sentences, selection_sentence
+from bln_search.reports.sentences.baseline_check import baseline_warning
+from bln_search.reports.sentences.leaderboard import leaderboard_warning
+from bln_search.reports.sentences.recommendation import recommendation_text
+from tests.ranking.comparisons import compared
+from tests.ranking.tables import ROWS, draw
+
+SELECTED = SelectedRowPerformance(
+    chosen_on=Split.VALIDATION,
+    reported_on=Split.TEST,
+    loss=0.5,
+    other_loss=0.6,
+    other_accuracy=0.9,
+    other_rank=2,
+    ranked_rows=4,
+    regret=0.01,
+    accuracy_regret=0.0,
+)
+CURRENT = CurrentRow(configuration="TTFF", estimate=PopulationEstimate.FROZEN, gain=0, low=0, high=0)
+
+
+def drawn(*, difference=0.0, not_compared=0, seeds=5):
+    table = draw(np.random.default_rng(1), rows=4, seeds=seeds, of_seed=0.3, examples=60, difference=difference)
+    return compare(ROWS[:4], table, Split.VALIDATION, not_compared=not_compared)
+
+
+def recommended(*configurations, current=None, **more):
+    found = recommend(compared(*configurations, **more), {})
+    return found if current is None else found.model_copy(update={"current": current})
+
+
+@pytest.mark.parametrize(
+    "recommendation",
+    [
+        pytest.param(recommended("TTTT", "FFFF", apart=("FFFF",)), id="significant"),
+        pytest.param(recommended("TTTT", "FFFF", "FTTT", apart=("FFFF", "FTTT")), id="significantly better than all"),
+        pytest.param(recommended("TTTT", "FTTT"), id="best"),
+        pytest.param(recommended("FFFF", "FTTT", "TTFF"), id="near the best"),
+        pytest.param(recommended("FFFF", "FTTT"), id="depends on the mini-batch"),
+        pytest.param(recommended("FFFF", "TTTT", step=0.02, p=0.2), id="deterministic alternative"),
+        pytest.param(recommended("FFFF", "TTTT", seeds=1), id="one seed"),
+        pytest.param(recommended("FFFF", "TTTT", apart=("TTTT",), step=0.001), id="negligible significant excess"),
+        pytest.param(recommended("TTTT", "FTTT", current=CURRENT), id="current"),
+        pytest.param(
+            recommended("TTTT", "FTTT", current=CURRENT.model_copy(update={"significantly_better": 1})),
+            id="current near the best",
+        ),
+        pytest.param(
+            recommended("TTTT", "FTTT", current=CURRENT.model_copy(update={"gain": 0.2, "low": 0.1, "high": 0.3})),
+            id="better than current",
+        ),
+    ],
+)
+def test_recommendation(recommendation, snapshot):
+    assert recommendation_text(recommendation) == snapshot
+
+
+@pytest.mark.parametrize("all_arms", [True, False])
+def test_baseline_warning(all_arms, snapshot):
+    baseline = ClassPriorBaseline(loss=0.7, accuracy=0.5)
+    check = NoBetterThanClassPrior(
+        arms=("bn", "ln"), all_arms=all_arms, split=Split.TEST, loss=0.75, accuracy=0.25, baseline=baseline
+    )
+    assert baseline_warning(check) == snapshot
+
+
+def test_only_a_leaderboard_ranked_on_test_has_a_warning(snapshot):
+    assert leaderboard_warning(Leaderboard(Split.VALIDATION, ())) is None
+    assert leaderboard_warning(Leaderboard(Split.TEST, ())) == snapshot
+
+
+def test_analysis(snapshot):
+    shares = VarianceShares(
+        arm="bln",
+        point="",
+        split=Split.VALIDATION,
+        metric="loss",
+        shares=(("E_B", 0.5), (SWITCH_INTERACTIONS, 0.3), ("seed", 0.001), (RESIDUAL, 0.199)),
+    )
+    comparison = drawn(difference=0.5)
+    analysis = Analysis(
+        comparison=comparison, recommendation=recommend(comparison, {}), selection=SELECTED, shares=(shares,)
+    )
+    assert analysis_sentences(analysis) == snapshot
+
+
+@pytest.mark.parametrize("seeds", [1, 5])
+def test_no_significant_pair(seeds, snapshot):
+    comparison = drawn(seeds=seeds, not_compared=3)
+    assert not any(pair.is_significant for pair in comparison.pairs)
+    assert analysis_sentences(Analysis(comparison=comparison))[0] == snapshot
+
+
+def test_reason_of_a_missing_comparison(snapshot):
+    assert analysis_sentences(Analysis(reason="fewer than two rows are ranked")) == snapshot
+
+
+@pytest.mark.parametrize(("not_compared", "qualifier"), [(0, "about"), (3, "at least")])
+def test_selection_bias_is_a_lower_bound_if_rows_are_missing(not_compared, qualifier):
+    comparison = drawn(not_compared=not_compared)
+    bias = f"optimistic by {qualifier} {comparison.optimism:.4f} (selection bias)"
+    assert bias in selection_sentence(SELECTED, comparison)
+
+
+def test_no_selection_bias_for_a_row_far_ahead():
+    assert "bias" not in selection_sentence(SELECTED, drawn(difference=20.0))
+
+
+def test_friedman_test_is_limited_to_these_examples():
+    comparison = drawn()
+    (text,) = [text for text in analysis_sentences(Analysis(comparison=comparison)) if text.startswith("Friedman")]
+    assert "5 seeds, for these 60 examples only" in text
+    assert "5 seeds, for these 60 examples only" in critical_difference_chart(comparison).about

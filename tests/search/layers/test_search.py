@@ -1,0 +1,239 @@
+"""What is chosen on some examples is confirmed on others, recomputed here from every configuration's outcomes."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+
+from bln_search.core.enums import LayerScope, LayerSearch, PopulationEstimate
+from bln_search.core.errors import DataError, ModelError
+from bln_search.evaluation.batches import mini_batches
+from bln_search.evaluation.tree.tree_evaluator import TreeEvaluator
+from bln_search.evaluation.tree.trie import all_digits
+from bln_search.search.layers.search import LayerSearchPlan, assign_folds, search_network
+from bln_search.search.layers.strategies import Options
+from tests.evaluation.test_one_pass import SIZE, data
+from tests.evaluation.tree.test_evaluator import evaluator
+from tests.storage.searches import assert_same
+
+N = 34
+"""Six mini-batches, four examples in the last one."""
+
+
+def made(folds=2, **how):
+    """A network of two layers, 256 configurations, and the folds of its mini-batches."""
+    parts = assign_folds(6, folds)
+    return evaluator("mlp", n=N, folds=parts, **how), parts
+
+
+class Everything:
+    """Losses and correctness of every configuration, as the evaluator gives them one example at a time."""
+
+    def __init__(self, tree, parts):
+        self.space, self.every = tree.space, all_digits(tree.space)
+        outcomes = tree.outcomes(self.every)
+        self.losses = np.stack([one.losses for one in outcomes])
+        self.correct = np.stack([one.correct for one in outcomes])
+        self.fold = np.repeat(parts, tree.examples_per_batch)
+        self.uniform = [tree.space.index(digits) for digits in tree.space.uniform().values()]
+
+    def chosen(self, where, among=None):
+        """The index of the best one over these examples."""
+        among = np.arange(len(self.losses)) if among is None else np.array(among)
+        return int(among[np.argmin(self.losses[among][:, where].mean(1))])
+
+    def crossed(self, among=None):
+        """For each fold what is chosen on the others; what that does to each example; the mean loss where it chose."""
+        chosen = [self.chosen(self.fold != fold, among) for fold in range(max(self.fold) + 1)]
+        each = np.array(chosen)[self.fold]
+        examples = np.arange(len(self.fold))
+        apparent = np.mean([self.losses[one, self.fold != fold].mean() for fold, one in enumerate(chosen)])
+        return chosen, self.losses[each, examples], self.correct[each, examples], apparent
+
+
+@pytest.mark.parametrize("folds", [2, 3, 6])
+@pytest.mark.parametrize("kind", [LayerSearch.EXACT, LayerSearch.COORDINATE])
+def test_each_example_is_judged_under_what_was_chosen_without_its_fold(folds, kind):
+    """A coordinate search with every restart there is finds the best of this small space, too."""
+    tree, parts = made(folds)
+    plan = LayerSearchPlan(kind, evaluations=10_000, options=Options(restarts=40))
+    record, known = search_network(tree, parts, plan), Everything(tree, parts)
+    for among, chosen, outcomes, apparent in (
+        (None, record.chosen, record.confirmed, record.apparent),
+        (known.uniform, record.chosen_uniform, record.confirmed_uniform, record.apparent_uniform),
+    ):
+        indices, losses, correct, mean = known.crossed(among)
+        assert [tree.space.index(digits) for digits in chosen] == indices
+        np.testing.assert_allclose(outcomes.losses, losses, rtol=1e-12)
+        np.testing.assert_array_equal(outcomes.correct, correct)
+        assert apparent == pytest.approx(mean, rel=1e-12)
+    assert len(set(record.chosen)) > 1 or folds == 2  # or nothing would be told apart
+
+
+def test_best_and_best_uniform_are_chosen_on_all_examples():
+    tree, parts = made()
+    record, known = search_network(tree, parts, LayerSearchPlan()), Everything(tree, parts)
+    whole = np.ones(N, bool)
+    assert tree.space.index(record.best) == known.chosen(whole)
+    assert tree.space.index(record.uniform) == known.chosen(whole, known.uniform)
+    assert record.evaluations == 256
+    assert record.marginal
+
+
+def test_sums_are_those_of_every_configuration_in_each_fold():
+    tree, parts = made(3)
+    record, known = search_network(tree, parts, LayerSearchPlan()), Everything(tree, parts)
+    for fold in range(3):
+        where = known.fold == fold
+        np.testing.assert_allclose(record.sums.losses[fold], known.losses[:, where].sum(1), rtol=1e-12)
+        np.testing.assert_array_equal(record.sums.correct[fold], known.correct[:, where].sum(1))
+        np.testing.assert_allclose(record.sums.without(fold), known.losses[:, ~where].mean(1), rtol=1e-12)
+    assert record.sums.examples.tolist() == [12, 12, 10]
+    np.testing.assert_allclose(record.sums.mean_loss, known.losses.mean(1), rtol=1e-12)
+    np.testing.assert_allclose(record.sums.accuracy, known.correct.mean(1), rtol=1e-12)
+
+
+@pytest.mark.parametrize("keep", [1, 20, 10_000])
+def test_the_best_ones_are_kept_with_each_examples_outcome_best_first(keep):
+    tree, parts = made()
+    record, known = search_network(tree, parts, LayerSearchPlan(keep=keep)), Everything(tree, parts)
+    order = np.argsort(known.losses.mean(1), kind="stable")[:keep]
+    assert [tree.space.index(row.tolist()) for row in record.kept] == order.tolist()
+    for place, outcome in zip(order, record.outcomes, strict=True):
+        np.testing.assert_allclose(outcome.losses, known.losses[place], rtol=1e-12)
+
+
+def test_figures_on_test_are_those_of_the_best_and_the_best_uniform_there():
+    tree, parts = made()
+    inputs, targets = data("mlp", 20)
+    test = list(mini_batches(inputs.flip(0), targets.flip(0), SIZE))
+    record = search_network(tree, parts, LayerSearchPlan(), test=test)
+    there = TreeEvaluator(tree.network, test, tree.populations).outcomes([record.best, record.uniform])
+    expected = tuple((one.losses.mean(), one.correct.mean()) for one in there)
+    np.testing.assert_allclose(record.test, expected, rtol=1e-12)
+    assert search_network(tree, parts, LayerSearchPlan()).test is None
+
+
+@pytest.mark.parametrize("kind", [kind for kind in LayerSearch if kind is not LayerSearch.EXACT])
+def test_a_search_hands_over_what_it_knows_and_no_more(kind):
+    tree, parts = made()
+    record = search_network(tree, parts, LayerSearchPlan(kind, evaluations=40, options=Options(seed=1)))
+    known = Everything(tree, parts)
+    assert record.evaluations <= 3 * 40  # without each fold, then on all examples
+    assert not record.marginal
+    rows = [tree.space.index(row.tolist()) for row in record.sums.digits]
+    assert len(set(rows)) == len(rows)
+    assert set(known.uniform) <= set(rows)
+    np.testing.assert_allclose(record.sums.mean_loss, known.losses.mean(1)[rows], rtol=1e-12)
+    np.testing.assert_allclose(record.sums.accuracy, known.correct.mean(1)[rows], rtol=1e-12)
+    assert tree.space.index(record.best) == min(rows, key=known.losses.mean(1).__getitem__)
+    assert record.best == tuple(record.kept[0].tolist())
+    _, losses, _, apparent = known.crossed(known.uniform)
+    np.testing.assert_allclose(record.confirmed_uniform.losses, losses, rtol=1e-12)
+    assert record.apparent_uniform == pytest.approx(apparent)
+    each = np.array([tree.space.index(digits) for digits in record.chosen])[known.fold]
+    np.testing.assert_allclose(record.confirmed.losses, known.losses[each, np.arange(N)], rtol=1e-12)
+
+
+def test_effects_of_a_search_are_those_around_its_best_also_where_it_never_looked():
+    tree, parts = made()
+    record, known = search_network(tree, parts, LayerSearchPlan(LayerSearch.RANDOM, 20)), Everything(tree, parts)
+    means = known.losses.mean(1)
+    choice = tree.space.choices[1]
+    label = choice.labels[record.best[1]]
+    other = choice.labels.index({"T": "F", "F": "T"}[label[0]] + label[1:])
+    difference = means[tree.space.index(record.best)] - means[tree.space.index((record.best[0], other))]
+    assert record.effects[choice.name, "E_B"] == pytest.approx(difference if label[0] == "T" else -difference)
+    assert len(record.effects) == 8
+
+
+@cache
+def enumerated():
+    """The record of an enumeration one mini-batch after the other, and the sums behind each of them."""
+    tree, parts = made(memory_limit=0)
+    kept = {}
+
+    def keep(sums):
+        kept[sums.done] = deepcopy(sums)
+
+    return search_network(tree, parts, LayerSearchPlan(), on_progress=keep), kept
+
+
+@pytest.mark.parametrize(
+    "interrupted", [pytest.param(1, marks=pytest.mark.slow), pytest.param(3, marks=pytest.mark.slow), 5, 6]
+)
+def test_an_enumeration_that_goes_on_hands_over_the_same_record(interrupted):
+    expected, kept = enumerated()
+    tree, parts = made(memory_limit=0)
+    seen = []
+    resumed = search_network(
+        tree,
+        parts,
+        LayerSearchPlan(),
+        resume_from=deepcopy(kept[interrupted]),
+        on_progress=lambda sums: seen.append(sums.done),
+    )
+    assert seen == list(range(interrupted + 1, 7))
+    assert_same(resumed, expected)
+
+
+def test_an_enumeration_ends_where_keeping_its_sums_fails():
+    """As where the process is interrupted: nothing is done behind it."""
+
+    class Interrupted(Exception):
+        pass
+
+    seen = []
+
+    def keep(sums):
+        seen.append(sums.done)
+        raise Interrupted
+
+    tree, parts = made(memory_limit=0)
+    with pytest.raises(Interrupted):
+        search_network(tree, parts, LayerSearchPlan(), on_progress=keep)
+    assert seen == [1]
+
+
+def test_tied_layers_are_searched_as_one():
+    tree, parts = made(scope=LayerScope.GROUPS, groups={"both": ["*"]})
+    record = search_network(tree, parts, LayerSearchPlan())
+    assert record.evaluations == 16
+    assert record.best == record.uniform
+    assert record.chosen == record.chosen_uniform
+    np.testing.assert_array_equal(record.confirmed.losses, record.confirmed_uniform.losses)
+
+
+@pytest.mark.parametrize("kind", LayerSearch)
+@pytest.mark.parametrize("weight", [float("nan"), float("inf")])
+def test_a_network_without_a_finite_loss_is_an_error(kind, weight):
+    tree, parts = made()
+    with torch.no_grad():
+        tree.network.layers[-1].weight[:, 0] = weight
+    with pytest.raises(ModelError, match="no per-layer configuration of this network has a finite loss"):
+        search_network(tree, parts, LayerSearchPlan(kind, 20))
+
+
+@pytest.mark.parametrize("kind", LayerSearch)
+def test_configurations_without_a_finite_loss_are_never_chosen(kind):
+    """The first layer's population mean is no number: half of all configurations read it."""
+    tree, parts = made()
+    tree.populations[tree.segmented.layers[0]][PopulationEstimate.FROZEN].batch.mean.fill_(float("nan"))
+    means = tree.enumerate().mean_loss()
+    assert np.isfinite(means).sum() == 128
+    record = search_network(tree, parts, LayerSearchPlan(kind, 40))
+    for digits in (record.best, record.uniform, *record.chosen, *record.chosen_uniform):
+        assert np.isfinite(means[tree.space.index(digits)])
+    assert np.isfinite([record.apparent, record.apparent_uniform, *record.effects.values()]).all()
+    assert np.isfinite([one.losses for one in record.outcomes]).all()
+
+
+def test_folds_take_mini_batches_in_turn_and_need_one_each():
+    assert assign_folds(5, 2) == [0, 1, 0, 1, 0]
+    assert assign_folds(3, 3) == [0, 1, 2]
+    with pytest.raises(DataError, match=r"3 folds of 2 mini-batches.*lower `folds` to 2, or make"):
+        assign_folds(2, 3)

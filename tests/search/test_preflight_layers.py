@@ -1,0 +1,48 @@
+"""What a study asks of layers is known to fail before anything is trained."""
+
+from __future__ import annotations
+
+import pytest
+
+from bln_search.core.checkpoints import Folder
+from bln_search.core.errors import DataError, ModelError
+from bln_search.execution.environment import ExecutionEnvironment
+from bln_search.search.preflight import check_study
+from bln_search.specs import parse_study
+
+STUDY = """
+name: layered
+data: {name: digits, validation: 0.2}
+model: {name: %s}
+arms: [{method: bln}, {method: ln}]
+training: {epochs: 1, batch_size: %d}
+seeds: [0]
+layers: %s
+"""
+
+
+def check(tmp_path, model, layers, batch_size=25):
+    study = parse_study(STUDY % (model, batch_size, layers))
+    check_study(study, ExecutionEnvironment(tmp_path, tmp_path, Folder(tmp_path)))
+
+
+def test_what_can_be_searched_passes(tmp_path):
+    check(tmp_path, "mlp, widths: [8, 8]", "{search: exact}")
+    check(tmp_path, "mlp, widths: [8, 8]", "{scope: groups, groups: {all: ['layers.*']}}")
+    check(tmp_path, "resnet20, widths: [2, 2, 2]", "{search: coordinate}")
+    check(tmp_path, "resnet20, widths: [2, 2, 2]", "{scope: global}")
+
+
+def test_too_many_to_enumerate_are_refused_with_what_to_do(tmp_path):
+    with pytest.raises(ModelError, match=r"19 normalization layers have .* set `search` to beam, coordinate"):
+        check(tmp_path, "resnet20, widths: [2, 2, 2]", "{search: exact}")
+
+
+def test_patterns_that_fit_nothing_are_refused(tmp_path):
+    with pytest.raises(ModelError, match=r"the pattern 'features\.\*' of the group 'a'"):
+        check(tmp_path, "mlp, widths: [8, 8]", "{scope: groups, groups: {a: ['features.*']}}")
+
+
+def test_more_folds_than_mini_batches_are_refused(tmp_path):
+    with pytest.raises(DataError, match="12 folds of 3 mini-batches"):
+        check(tmp_path, "mlp, widths: [8, 8]", "{folds: 12}", batch_size=100)

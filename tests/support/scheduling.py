@@ -1,0 +1,53 @@
+"""Which test process runs what: a module as a whole, the longest first."""
+
+from __future__ import annotations
+
+from xdist.scheduler.loadgroup import LoadGroupScheduling
+
+LONGEST = (
+    "service",
+    "ray",
+    "browser",
+    "backup",
+    "interruption",
+    "bucket",
+    "tests/worker/test_layers.py",
+    "tests/end_to_end/test_search_layers.py",
+    "tests/service/test_schemathesis.py",
+    "tests/evaluation/test_wirings.py",
+    "tests/contracts/test_backups.py",
+    "tests/evaluation/tree/test_evaluator.py",
+    "rest by example",
+    "tests/docs/test_blocks.py",
+    "tests/end_to_end/test_commands.py",
+    "tests/end_to_end/test_taking_along.py",
+    "tests/norms/test_invariances.py",
+    "tests/evaluation/test_one_pass.py",
+)
+"""Groups and modules that take longest, in the order of their times; the others follow as they are collected."""
+
+
+class ModuleScheduling(LoadGroupScheduling):
+    """Hands out groups (`xdist_group`) and, of tests without a group, whole modules, in the order of collection.
+
+    The tests of a module share what is made once in a process: a server, a finished study, the losses of an oracle.
+    """
+
+    def __init__(self, config, log=None):
+        config.option.loadscopereorder = False  # xdist would begin with the unit that has the most tests
+        super().__init__(config, log)
+
+    def _split_scope(self, nodeid):
+        return super()._split_scope(nodeid).split("::", 1)[0]
+
+
+def group_of(item):
+    """The unit of work that a test belongs to: the name of its group, or its module."""
+    mark = item.get_closest_marker("xdist_group")
+    return mark.args[0] if mark else item.nodeid.split("::", 1)[0]
+
+
+def rank(item):
+    """Where the unit of a test stands in the order."""
+    unit = group_of(item)
+    return LONGEST.index(unit) if unit in LONGEST else len(LONGEST)
