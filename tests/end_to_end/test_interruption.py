@@ -90,7 +90,7 @@ def test_stopped_by_a_signal(number, study, uninterrupted, tmp_path):
         if "done (1/4" in line:
             break
     running.send_signal(number)
-    _, said = running.communicate(timeout=60)
+    _, said = running.communicate(timeout=240)
     assert running.returncode == 130
     assert "the same command goes on from here" in said
     shown = call("list", "--format", "csv", home=tmp_path, check=0).stdout
@@ -109,5 +109,5 @@ def test_two_at_once_do_not_run_the_same_study(tmp_path):
     assert "is being run by" in second.stderr
     assert first.poll() is None
     first.terminate()
-    first.communicate(timeout=60)
+    first.communicate(timeout=240)
     assert first.returncode == 130

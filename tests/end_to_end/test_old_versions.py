@@ -111,7 +111,7 @@ def test_what_older_code_began_is_finished_as_if_it_had_never_been(old_code, url
     before = every_row(engine)
     words = command("worker", "--once")
     environment = {**os.environ, "PYTHONPATH": str(old_code), "BLN_SEARCH_HOME": str(tmp_path / "home")}
-    late = subprocess.run(words, capture_output=True, text=True, timeout=120, env=environment, cwd=old_code)
+    late = subprocess.run(words, capture_output=True, text=True, timeout=240, env=environment, cwd=old_code)
     assert late.returncode == 1
     assert "which this version of bln-search does not know: it was written by a newer version" in late.stderr
     assert len(late.stderr.strip().splitlines()) == 1
@@ -150,7 +150,7 @@ def test_a_worker_stops_when_the_database_is_upgraded_under_it_and_writes_nothin
         service.stop()
         with write_session(engine) as session:
             session.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '9999'"))
-        said = worker.communicate(timeout=60)[1]
+        said = worker.communicate(timeout=240)[1]
         assert worker.returncode == 1
         last = said.strip().splitlines()[-1]
         assert last.startswith("error: the database has the schema revision 9999 now, and this process knows ")

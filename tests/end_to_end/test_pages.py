@@ -121,7 +121,7 @@ def test_a_study_goes_from_the_form_to_its_table_without_a_reload(visit):
     page.click("#send")
     page.wait_for_url(re.compile(r"/studies/\d+$"))
     page.evaluate("window.sameDocument = true")
-    page.wait_for_selector("#state .state-complete", timeout=60_000)
+    page.wait_for_selector("#state .state-complete", timeout=240_000)
     page.wait_for_selector("#leading tbody tr:nth-child(8)")
     visit.until("document.querySelectorAll('#cells .state-finished').length >= 4")
     assert page.evaluate("window.sameDocument") is True
@@ -267,7 +267,7 @@ def test_a_running_study_is_cancelled_then_deleted(visit, service):
     page = visit.page
     page.on("dialog", lambda dialog: dialog.accept())
     visit.go(f"/studies/{number}")
-    page.wait_for_selector("#state .state-running", timeout=40_000)
+    page.wait_for_selector("#state .state-running", timeout=160_000)
     page.wait_for_selector("#log li:has-text('epoch')")
     page.get_by_role("button", name="Cancel").click()
     page.wait_for_selector("#state .state-cancelled")
@@ -285,7 +285,7 @@ def test_a_lost_connection_is_told_and_caught_up_with(browser, tmp_path):
     page = visit.page
     visit.go(f"/studies/{number}")
     visit.until("document.getElementById('live').textContent === 'live'")
-    page.wait_for_selector("#log li:has-text('epoch')", timeout=40_000)
+    page.wait_for_selector("#log li:has-text('epoch')", timeout=160_000)
     own.kill()
     visit.until("document.getElementById('live').textContent.includes('lost')")
     own.options = (*own.options, "--port", port)
@@ -293,7 +293,7 @@ def test_a_lost_connection_is_told_and_caught_up_with(browser, tmp_path):
     visit.until("document.getElementById('live').textContent === 'live'")
     with Client(own.address, own.token) as client:
         client.cancel(number)
-    page.wait_for_selector("#state .state-cancelled", timeout=60_000)
+    page.wait_for_selector("#state .state-cancelled", timeout=240_000)
     seen = page.evaluate("[...document.querySelectorAll('#log li')].map((one) => one.value)")
     assert seen == list(range(seen[0], seen[0] + len(seen))), "no event is missing, none is there twice"
     visit.complaints = [one for one in visit.complaints if "ERR_CONNECTION" not in one and "ERR_" not in one]
@@ -413,7 +413,7 @@ def test_nothing_moves_while_events_come_in(visit, service):
         visit.go(f"/studies/{number}")
         page = visit.page
         page.evaluate(WATCH_SHIFTS)
-        page.wait_for_selector("#log li:has-text('epoch')", timeout=40_000)
+        page.wait_for_selector("#log li:has-text('epoch')", timeout=160_000)
         time.sleep(4)
         client.cancel(number)
         page.wait_for_selector("#state .state-cancelled")

@@ -95,7 +95,7 @@ def test_killed_in_mid_enumeration_the_same_command_goes_on_and_finds_the_same(r
         if line.startswith("bln seed 0: 3 of 8 mini-batches"):
             break
     running.send_signal(signal.SIGKILL)
-    running.communicate(timeout=60)
+    running.communicate(timeout=240)
     assert running.returncode == -signal.SIGKILL
     searches, _, done = found(killed)
     assert [one.arm for one in searches] == ["ln"]

@@ -206,10 +206,7 @@ def test_the_service_starts_without_what_trains(tmp_path):
 
 
 def test_the_service_answers_before_it_has_worked_two_seconds(tmp_path):
-    """Seconds of its processor, the database made in them. On a core that is shared, each counts for less.
-
-    There the measure is a process that imports the libraries of the service, which takes most of a second elsewhere.
-    """
+    """Seconds of its processor, the database made in them; on a slow or shared core in units of what imports take."""
     before = os.times()
     libraries = "import alembic.command, fastapi, jinja2, pydantic_settings, sqlalchemy.orm, uvicorn"
     subprocess.run([sys.executable, "-c", libraries], check=True)

@@ -239,9 +239,9 @@ def test_a_head_killed_ends_the_worker_and_the_next_worker_completes_the_study_o
         worker = start_worker(nodes.address, url, tmp_path)
         wait_for(lambda: opened.studies.get(study_id).trials.get(TrialState.FINISHED, 0) >= 3, worker)
         nodes.head.kill()
-        check_end(worker.wait(timeout=60), (tmp_path / "worker.log").read_text(), opened.studies.get(study_id))
+        check_end(worker.wait(timeout=240), (tmp_path / "worker.log").read_text(), opened.studies.get(study_id))
     with Nodes(tmp_path, 2) as nodes:
-        assert start_worker(nodes.address, url, tmp_path, once=True).wait(timeout=180) == 0
+        assert start_worker(nodes.address, url, tmp_path, once=True).wait(timeout=600) == 0
     assert opened.studies.get(study_id).state is StudyState.COMPLETE
     assert figures(opened, study_id) == expected[: FEW * 2 * 16]
     check_cells(opened, FEW)
