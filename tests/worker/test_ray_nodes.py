@@ -93,7 +93,7 @@ class Log(logging.Handler):
         self.pids = []
 
     def emit(self, record):
-        if "carried out by" in record.getMessage():
+        if hasattr(record, "trial"):
             self.pids.append(record.args[1])
 
 
