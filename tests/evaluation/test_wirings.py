@@ -108,7 +108,7 @@ def losses_of(wiring, oracle, validation):
     return {
         (word, estimate, size): oracle.losses(words_of(oracle, word), batches, estimate)
         for size, batches in batchings.items()
-        for word in oracle.configurations
+        for word in oracle.words
         for estimate in (oracle.estimates if "T" in word else [None])
     }
 
