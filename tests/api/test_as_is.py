@@ -109,18 +109,18 @@ def test_it_is_kept_where_no_row_is_significantly_better():
     ranked = evaluated(network, batches(1), batches(4, count=3))
     assert str(ranked.as_is) == "TTFF (moving)"
     assert str(ranked.recommended) == str(ranked.as_is)
-    assert ranked.recommendation.baseline.gain == 0
+    assert ranked.recommendation.current.gain == 0
     assert ranked.as_is.row.rank > 1  # or the rule had nothing to do
 
 
 def test_another_is_recommended_under_a_shift_that_it_does_not_stand():
     network = bln_search.convert(trained("batch norm"), method="same")
     ranked = evaluated(network, batches(1), batches(2, count=30, shift=3.0))
-    baseline = ranked.recommendation.baseline
+    current = ranked.recommendation.current
     figures = {str(one): one.row.metrics[Split.VALIDATION].loss.mean for one in ranked}
     assert str(ranked.recommended) != str(ranked.as_is)
-    assert baseline.gain == pytest.approx(figures[str(ranked.as_is)] - figures[str(ranked.recommended)], rel=1e-4)
-    assert 0 < baseline.low < baseline.gain < baseline.high
+    assert current.gain == pytest.approx(figures[str(ranked.as_is)] - figures[str(ranked.recommended)], rel=1e-4)
+    assert 0 < current.low < current.gain < current.high
 
 
 def test_of_several_sizes_it_is_one_row_each():
@@ -143,4 +143,4 @@ def test_a_network_that_is_another_by_now_has_no_such_row(change):
         bln_search.apply_configuration(network, next(one for one in ranked if str(one) == "TT-- (frozen)"))
         ranked = evaluated(network, batches(1), batches(2))
     assert ranked.as_is is None
-    assert ranked.recommendation.baseline is None
+    assert ranked.recommendation.current is None

@@ -110,5 +110,5 @@ def test_one_size_asked_for_twice_is_one_row():
 def test_a_population_of_few_of_many_mini_batches_is_told():
     sizes = [6, 7, 8, 9, 10]
     mixed = [batch for size in sizes for batch in batches(1, size)]
-    with pytest.warns(UserWarning, match="that of 1 of 5 training mini-batches, those of 10 examples"):
+    with pytest.warns(UserWarning, match="from 1 of 5 training mini-batches, those of 10 examples"):
         collect_frozen_moments(network(), (x for x, _ in mixed))

@@ -44,7 +44,7 @@ PLAIN = {"export", "cat", "pip", "sqlite3", "rsync", "install", "openssl", "chmo
 
 LANGUAGES = {"python", "yaml", "bash", "toml", "sql", "text"}
 PATHS = json.loads((ROOT / "openapi.json").read_text())["paths"]
-MAKE = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+MAKE = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 PLUGINS = tomllib.loads(blocks(TEXTS["plugins.md"], "toml")[0].text)["project"]["entry-points"]
 BASE = {"name": "base", "data": {"name": "digits"}, "model": {"name": "mlp"}, "arms": [{"method": "bln"}]}
 
