@@ -67,7 +67,7 @@ class Analysis(StoredModel):
     comparison: Comparison | None = None
     selection: SelectedRowPerformance | None = None
     recommendation: Recommendation | None = None
-    no_better_than_class_prior: NoBetterThanClassPrior | None = Field(default=None, alias="doubt")
+    no_better_than_class_prior: NoBetterThanClassPrior | None = Field(default=None, validation_alias="doubt")
     effects: tuple[ConditionEffects, ...] = ()
     shares: tuple[VarianceShares, ...] = ()
     latencies: tuple[MeasuredLatency, ...] = ()

@@ -87,7 +87,7 @@ class ComparedRow(StoredModel):
     loss: float
     accuracy: float
     letters: str | None
-    in_top_group: bool = Field(alias="shares_first")
+    in_top_group: bool = Field(validation_alias="shares_first")
     lowest_rank: int
     highest_rank: int
     mean_rank: float | None
@@ -134,7 +134,7 @@ class Comparison(StoredModel):
     split: Split
     seeds: int
     examples: int
-    not_compared: int = Field(alias="left_out")
+    not_compared: int = Field(validation_alias="left_out")
     rows: tuple[ComparedRow, ...]
     pairs: tuple[ComparedPair, ...]
     friedman: FriedmanTest | None

@@ -33,7 +33,7 @@ class LayerChoice(StoredModel):
     name: str
     layers: tuple[str, ...]
     options: tuple[str, ...]
-    excluded: dict[str, str] = Field(default_factory=dict, alias="left_out")
+    excluded: dict[str, str] = Field(default_factory=dict, validation_alias="left_out")
 
 
 class PerLayerRow(StoredModel):
@@ -202,7 +202,7 @@ class PerLayerResult(StoredModel):
     effects: tuple[LayerSwitchEffect, ...]
     marginal: bool
     difference: ConfirmedDifference | None
-    pending_seeds: tuple[int, ...] = Field(default=(), alias="unfinished")
+    pending_seeds: tuple[int, ...] = Field(default=(), validation_alias="unfinished")
 
     @property
     def best(self) -> PerLayerRow | None:

@@ -8,8 +8,7 @@ from pydantic import BaseModel, ConfigDict
 class StoredModel(BaseModel):
     """Immutable part of an analysis that is stored as JSON and read by other processes.
 
-    Where an attribute has an alias, the alias is its name in JSON: in the database and in the REST API. Aliases keep
-    stored analyses readable when an attribute is renamed.
+    A validation alias is the former name of an attribute. It keeps analyses readable that were stored under that name.
     """
 
     model_config = ConfigDict(
@@ -17,5 +16,4 @@ class StoredModel(BaseModel):
         extra="forbid",
         validate_by_name=True,
         validate_by_alias=True,
-        serialize_by_alias=True,
     )

@@ -28,7 +28,7 @@ class AnalysisOut(BaseModel):
 
     study_id: int
     made_at: datetime
-    words: list[str]
+    sentences: list[str]
     analysis: Analysis
 
 
@@ -63,7 +63,7 @@ def analysis(request: Request, study: ReadableStudy, context: ContextDep) -> Res
         detail = "a worker computes the analysis when the study is complete: try again in a second"
         raise ProblemException(404, "not-analysed", detail, headers={"Retry-After": "1"})
     response = AnalysisOut(
-        study_id=study.id, made_at=made_at, words=analysis_sentences(found, standalone=True), analysis=found
+        study_id=study.id, made_at=made_at, sentences=analysis_sentences(found, standalone=True), analysis=found
     )
     return etag_response(request, response.model_dump_json().encode(), etag)
 

@@ -21,8 +21,8 @@ router = APIRouter(prefix="/studies/{study_id:number}", tags=["results"])
 class LayerSearchOut(BaseModel):
     """The per-layer search of an arm at one point."""
 
-    words: list[str] = Field(description="conclusions in sentences, the verdict first")
-    left_out: list[str] = Field(description="excluded options and their reasons, in sentences")
+    sentences: list[str] = Field(description="conclusions in sentences, the verdict first")
+    excluded_options: list[str] = Field(description="excluded options and their reasons, in sentences")
     result: PerLayerResult
 
 
@@ -48,7 +48,9 @@ def layers(request: Request, study: ReadableStudy, context: ContextDep) -> Respo
         study_id=study.id,
         made_at=made_at,
         layers=[
-            LayerSearchOut(words=per_layer_sentences(each), left_out=excluded_option_sentences(each), result=each)
+            LayerSearchOut(
+                sentences=per_layer_sentences(each), excluded_options=excluded_option_sentences(each), result=each
+            )
             for each in found.layers
         ],
     )

@@ -35,7 +35,7 @@ def test_the_analysis_is_what_was_kept_with_its_sentences(client, analysed):
     study_id, made = analysed
     answer = client.get(f"/api/v1/studies/{study_id}/analysis")
     assert answer.json()["analysis"] == made.model_dump(mode="json")
-    assert answer.json()["words"][0].startswith("Use bln ")
+    assert answer.json()["sentences"][0].startswith("Use bln ")
     again = client.get(f"/api/v1/studies/{study_id}/analysis", headers={"If-None-Match": answer.headers["etag"]})
     assert (again.status_code, again.content) == (304, b"")
 

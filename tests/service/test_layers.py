@@ -45,8 +45,8 @@ def test_the_answer_is_what_was_kept_with_its_sentences(world, client, searched)
     answer = client.get(address)
     (found,) = answer.json()["layers"]
     assert found["result"] == kept.model_dump(mode="json")
-    assert found["words"] == per_layer_sentences(kept)
-    assert found["left_out"] == [f"Excluded in all 4 choices: TTTT ({REASON})."]
+    assert found["sentences"] == per_layer_sentences(kept)
+    assert found["excluded_options"] == [f"Excluded in all 4 choices: TTTT ({REASON})."]
     again = client.get(address, headers={"If-None-Match": answer.headers["etag"]})
     assert (again.status_code, again.content) == (304, b"")
     assert world.client("bob").get(address).status_code == 404
@@ -101,7 +101,7 @@ def test_a_deep_network_and_one_without_networks_have_a_page(searched, root):
     text = root.get(f"/studies/{searched(deep, name='deep')}/layers").text
     assert "around the best configuration" in text
     assert '<th scope="col" class="word">norm55</th>' in text
-    empty = searched(per_layer_result(networks=0, unfinished=(0, 1)), name="empty")
+    empty = searched(per_layer_result(networks=0, pending_seeds=(0, 1)), name="empty")
     text = root.get(f"/studies/{empty}/layers").text
     assert "No network is searched yet." in text
     assert "<table" not in text

@@ -23,11 +23,11 @@ class NoBetterThanClassPrior(StoredModel):
     """
 
     arms: tuple[str, ...]
-    all_arms: bool = Field(alias="every")
+    all_arms: bool = Field(validation_alias="every")
     split: Split
     loss: float
     accuracy: float
-    baseline: ClassPriorBaseline = Field(alias="guess")
+    baseline: ClassPriorBaseline = Field(validation_alias="guess")
 
 
 def compare_with_class_prior(board: Leaderboard, baseline: ClassPriorBaseline | None) -> NoBetterThanClassPrior | None:

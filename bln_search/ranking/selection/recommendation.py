@@ -107,19 +107,19 @@ class Recommendation(StoredModel):
     estimate: PopulationEstimate | None
     batch_size: int
     deterministic: bool
-    computed_statistics: int = Field(alias="computed")
+    computed_statistics: int = Field(validation_alias="computed")
     batch_sizes: tuple[int, ...] | None
-    top_group_size: int = Field(alias="sharing")
-    near_best_rows: int = Field(alias="near")
-    compared_rows: int = Field(alias="of")
+    top_group_size: int = Field(validation_alias="sharing")
+    near_best_rows: int = Field(validation_alias="near")
+    compared_rows: int = Field(validation_alias="of")
     first_share: float
     loss: float
     accuracy: float
     loss_above_best: float
-    loss_above_best_upper: float = Field(alias="loss_to_best")
+    loss_above_best_upper: float = Field(validation_alias="loss_to_best")
     alternative: DeterministicAlternative | None
     confidence: Confidence
-    current: CurrentRow | None = Field(default=None, alias="baseline")
+    current: CurrentRow | None = Field(default=None, validation_alias="baseline")
 
     @property
     def key(self) -> RowKey:

@@ -27,10 +27,10 @@ class SelectedRowPerformance(StoredModel):
     chosen_on: Split
     reported_on: Split
     loss: float
-    other_loss: float = Field(alias="loss_there")
-    other_accuracy: float = Field(alias="accuracy_there")
-    other_rank: int = Field(alias="place_there")
-    ranked_rows: int = Field(alias="of")
+    other_loss: float = Field(validation_alias="loss_there")
+    other_accuracy: float = Field(validation_alias="accuracy_there")
+    other_rank: int = Field(validation_alias="place_there")
+    ranked_rows: int = Field(validation_alias="of")
     regret: float
     accuracy_regret: float
 
