@@ -1,4 +1,4 @@
-"""One network trained: seeded, repeatable bit for bit on one device."""
+"""Training of a network, reproducible bit for bit on one device."""
 
 from bln_search.training.loop import Trained, TrainingRun, train
 

@@ -56,6 +56,6 @@ def test_what_is_there_already_is_replaced(server, tmp_path):
 
 
 def test_a_failed_download_leaves_nothing_and_says_where_to_put_the_file(server, tmp_path):
-    with pytest.raises(DataError, match=r"404.*get the file in another way and put it into"):
+    with pytest.raises(DataError, match=r"404.*download the file by other means"):
         list(fetch_files(entry(f"{server}/absent.gz"), tmp_path / "data"))
     assert list((tmp_path / "data" / "small").iterdir()) == []

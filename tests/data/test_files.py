@@ -51,7 +51,7 @@ def test_an_absent_file_names_where_it_was_looked_for_and_what_to_do(tmp_path):
 @pytest.mark.parametrize("name", ["part.bin.gz", "part.bin.xz", "official.tar.gz"])
 def test_a_cut_off_file_is_damaged(tmp_path, name):
     (tmp_path / name).write_bytes(FORMS[name][:-20])
-    with pytest.raises(DataError, match="damaged, get it again"):
+    with pytest.raises(DataError, match="damaged, download it again"):
         read_file(FILE, [tmp_path], ARCHIVE)
 
 

@@ -91,7 +91,9 @@ def test_remarks_say_what_is_not_as_one_would_think(tmp_path):
 
 @pytest.mark.parametrize(("kept", "missing"), [(slice(0), "negative and no positive"), (slice(25), "positive")])
 def test_reviews_of_one_class_or_none_are_refused(kept, missing, tmp_path):
-    with pytest.raises(DataError, match=rf"{tmp_path}/train\.jsonl, .*: no {missing} review for test: get the files"):
+    with pytest.raises(
+        DataError, match=rf"{tmp_path}/train\.jsonl, .*: no {missing} review for test: download the files"
+    ):
         decoded(tmp_path, {**REVIEWS, "test": REVIEWS["test"][kept]})
 
 

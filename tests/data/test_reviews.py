@@ -10,7 +10,7 @@ import tarfile
 import pytest
 
 from bln_search.core.errors import ChecksumError, DataError
-from bln_search.data.reviews import LONGEST, JsonLines, ReviewArchive, ReviewFolder
+from bln_search.data.reviews import MAX_REVIEW_BYTES, JsonLines, ReviewArchive, ReviewFolder
 from tests.data.reviews import made_up, md5, write_archive, write_folder, write_lines
 
 GOOD = b'{"text": "fine", "label": 1}\n'
@@ -57,8 +57,8 @@ HOSTILE = {
     "not UTF-8": b'{"text": "\xff\xfe", "label": 1}',
     "surrogate written out": b'{"text": "\\ud800", "label": 1}',
     "surrogate in bytes": b'{"text": "\xed\xa0\x80", "label": 1}',
-    "huge line": b'{"text": "' + b"a" * LONGEST + b'", "label": 1}',
-    "nested without end": b"[" * (LONGEST - 1),
+    "huge line": b'{"text": "' + b"a" * MAX_REVIEW_BYTES + b'", "label": 1}',
+    "nested without end": b"[" * (MAX_REVIEW_BYTES - 1),
 }
 
 
@@ -78,7 +78,7 @@ def test_a_line_without_end_is_not_read_whole(tmp_path):
 def test_a_cut_off_or_other_file_is_damaged(suffix, pack, tmp_path):
     packed = pack(b"".join(json.dumps({"text": str(n) * 9, "label": n % 2}).encode() + b"\n" for n in range(5000)))
     for content in (packed[: len(packed) // 2], packed[:-5], b"neither" * 10):
-        with pytest.raises(DataError, match=rf"{tmp_path}/train{suffix} cannot be read .* damaged, get it again"):
+        with pytest.raises(DataError, match=rf"{tmp_path}/train{suffix} cannot be read .* damaged, download it again"):
             read_lines(tmp_path, content, suffix)
 
 
@@ -88,7 +88,7 @@ def test_a_file_of_the_folder_that_is_no_text_is_named(tmp_path):
     path.write_bytes(b"caf\xe9")
     with pytest.raises(DataError, match=rf"{path} is not UTF-8 text"):
         ReviewFolder.find(tmp_path).read()
-    path.write_bytes(b"a" * (LONGEST + 1))
+    path.write_bytes(b"a" * (MAX_REVIEW_BYTES + 1))
     with pytest.raises(DataError, match=rf"{path} is longer than 1,000,000 bytes"):
         ReviewFolder.find(tmp_path).read()
     path.unlink()
@@ -108,7 +108,9 @@ def test_another_archive_of_that_name_is_refused(tmp_path):
     assert ReviewArchive(path, published).verify() == (f"{path}: MD5 {published}, as published",)
     other = write_archive(path, made_up(12))
     for use in (ReviewArchive(path, published).verify, ReviewArchive(path, published).read):
-        with pytest.raises(ChecksumError, match=rf"{path} is not the published .* {other} .*{published}; get the file"):
+        with pytest.raises(
+            ChecksumError, match=rf"{path} is not the published .* {other} .*{published}; download the file"
+        ):
             use()
 
 
@@ -123,7 +125,7 @@ def test_an_archive_that_cannot_be_unpacked_is_damaged(content, tmp_path):
 
 def test_a_text_in_the_archive_that_is_none_is_named(tmp_path):
     path = tmp_path / "packed.tar.gz"
-    for content, message in ((b"\xff", "is not UTF-8 text"), (b"a" * (LONGEST + 1), "is longer than")):
+    for content, message in ((b"\xff", "is not UTF-8 text"), (b"a" * (MAX_REVIEW_BYTES + 1), "is longer than")):
         published = write_archive(path, made_up(), extra=[("train/neg/99_1.txt", content)])
         with pytest.raises(DataError, match=rf"{path}, aclImdb/train/neg/99_1\.txt {message}"):
             ReviewArchive(path, published).read()

@@ -53,9 +53,9 @@ def test_stratified_keeps_the_proportions():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"validation": 1000}, "leaves none for the rest"),
-        ({"validation": 5000}, "leaves none for the rest"),
-        ({"fraction": 1e-9, "validation": 100}, "leaves none; the smallest that leaves one"),
+        ({"validation": 1000}, "leaves none for the other part"),
+        ({"validation": 5000}, "leaves none for the other part"),
+        ({"fraction": 1e-9, "validation": 100}, "leaves none; the smallest fraction that leaves"),
         ({"validation": 5}, "proportions of the classes"),
     ],
 )

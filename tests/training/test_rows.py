@@ -103,8 +103,7 @@ def test_forgetting_too_early_would_show():
     """The tolerance of the tests above is tight enough to see rows that rest after ten steps."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sparse_adam, "_IDLE_STEPS", 10)
-        patch.setattr(sparse_adam, "_EVERY", 4)
-        patch.setattr(sparse_adam, "_START", (-10, 0, -1))
+        patch.setattr(sparse_adam, "_SELECTION_INTERVAL", 4)
         with pytest.raises(AssertionError):
             assert_same(drawn(300, 2, 300))
 

@@ -142,7 +142,7 @@ def test_shorter_sequences_are_taken_and_longer_ones_are_an_error(cell):
     layer = normalized(cell, "ln")
     x = sequence(steps=STEPS + 1)
     torch.testing.assert_close(layer(x[:, : STEPS - 1]), layer(x[:, :STEPS])[:, : STEPS - 1])
-    with pytest.raises(ModelError, match="statistics for 3 time steps, the input has a step 4"):
+    with pytest.raises(ModelError, match=r"for 3 .*step 4"):
         layer(x)
 
 

@@ -37,14 +37,14 @@ def test_each_sequence_has_one_mask_for_all_of_its_steps(cell, kind, monkeypatch
 
         return once
 
-    for name in ("dropped", "recurrent_mask"):
+    for name in ("drop_inputs", "draw_recurrent_mask"):
         monkeypatch.setattr(layer, name, caught(name))
     x = sequence(4, 7, 5)
     found = layer(x)
-    ratio = drawn["dropped"] / x
+    ratio = drawn["drop_inputs"] / x
     torch.testing.assert_close(ratio, ratio[:, :1].expand_as(ratio))
     expected = oracle.CELLS[cell](
-        weights_of(layer), drawn["dropped"].numpy(), mask=drawn["recurrent_mask"].detach().numpy()
+        weights_of(layer), drawn["drop_inputs"].numpy(), mask=drawn["draw_recurrent_mask"].detach().numpy()
     )
     np.testing.assert_allclose(found.detach().numpy(), expected, rtol=1e-12, atol=1e-12)
 
@@ -52,10 +52,10 @@ def test_each_sequence_has_one_mask_for_all_of_its_steps(cell, kind, monkeypatch
 def test_masks_drop_the_fraction_that_was_asked_for_and_make_up_for_it():
     torch.manual_seed(0)
     layer = LSTM(50, 50, dropout=DROPPED, recurrent_dropout=0.1)
-    kept = layer.dropped(torch.ones(200, 2, 50))
+    kept = layer.drop_inputs(torch.ones(200, 2, 50))
     assert kept.unique().tolist() == pytest.approx([0.0, 1 / (1 - DROPPED)])
     assert (kept == 0).float().mean().item() == pytest.approx(DROPPED, abs=0.02)
-    mask = layer.recurrent_mask(torch.ones(200, 2, 50))
+    mask = layer.draw_recurrent_mask(torch.ones(200, 2, 50))
     assert mask.shape == (200, 50)
     assert (mask == 0).float().mean().item() == pytest.approx(0.1, abs=0.02)
 
@@ -107,9 +107,9 @@ def test_a_layer_can_do_without_a_bias(cell):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"dropout": 1.0}, "dropout is a fraction from 0 to below 1, not 1.0"),
-        ({"recurrent_dropout": -0.1}, "recurrent_dropout is a fraction"),
-        ({"units": 0}, "at least one input and one unit, not 2 and 0"),
+        ({"dropout": 1.0}, r"^dropout .* not 1\.0"),
+        ({"recurrent_dropout": -0.1}, r"^recurrent_dropout .* not -0\.1"),
+        ({"units": 0}, "not 2 and 0"),
     ],
 )
 def test_a_layer_that_cannot_be_says_why(options, message):

@@ -161,7 +161,7 @@ def test_without_parameters_nothing_is_shared():
 
 @pytest.mark.parametrize("step", [STEPS, -1])
 def test_a_step_beyond_those_built_is_an_error(step):
-    with pytest.raises(ModelError, match=f"statistics for 4 time steps, the input has a step {step + 1}: give it"):
+    with pytest.raises(ModelError, match=f"for 4 .* step {step + 1}:"):
         Steps(BN).norm(torch.randn(2, FEATURES), step)
 
 
@@ -169,7 +169,7 @@ def test_a_step_beyond_those_built_is_an_error(step):
     ("steps", "gain", "message"),
     [
         (0, 1.0, "at least one time step, not 0"),
-        (2, 0.0, "initial gain .* is a number above 0, not 0"),
+        (2, 0.0, "initial gain .* not 0"),
         (2, float("nan"), "not nan"),
         (2, float("inf"), "not inf"),
     ],
