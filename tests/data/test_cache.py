@@ -16,7 +16,7 @@ def small():
     return DataSet("small", ("a", "b", "c"), inputs, labels, inputs[:1], labels[:1])
 
 
-def test_what_is_written_is_read_back(tmp_path):
+def test_written_arrays_are_read_back(tmp_path):
     write_cache(tmp_path, "v1", small())
     back = read_cache(tmp_path, "small", "v1", ("a", "b", "c"))
     np.testing.assert_array_equal(back.train_inputs, small().train_inputs)
@@ -30,7 +30,7 @@ def test_scale_vocabulary_and_remarks_are_read_back(tmp_path):
     assert (back.scale, back.vocabulary, back.remarks) == (16.0, 12, ("few",))
 
 
-def test_a_copy_of_bytes_from_before_there_were_facts_is_read(tmp_path):
+def test_a_copy_without_metadata_is_read_if_it_holds_bytes(tmp_path):
     write_cache(tmp_path, "v1", small())
     (tmp_path / "small-v1" / "facts.json").unlink()
     assert read_cache(tmp_path, "small", "v1", ()).vocabulary is None
@@ -40,7 +40,7 @@ def test_a_copy_of_bytes_from_before_there_were_facts_is_read(tmp_path):
     assert read_cache(tmp_path, "small", "v2", ()) is None
 
 
-def test_the_hash_is_of_what_is_decoded_wherever_it_came_from(tmp_path):
+def test_the_hash_depends_only_on_the_decoded_arrays(tmp_path):
     write_cache(tmp_path, "v1", small())
     assert read_cache(tmp_path, "small", "v1", ()).sha256 == small().sha256
     assert replace(small(), scale=1.0).sha256 == small().sha256
@@ -48,7 +48,7 @@ def test_the_hash_is_of_what_is_decoded_wherever_it_came_from(tmp_path):
     assert replace(small(), train_inputs=small().train_inputs.reshape(3, 2, 2)).sha256 != small().sha256
 
 
-def test_a_damaged_copy_is_dropped(tmp_path, caplog):
+def test_a_damaged_copy_is_deleted(tmp_path, caplog):
     write_cache(tmp_path, "v1", small())
     (tmp_path / "small-v1" / "test_labels.npy").write_bytes(b"\x93NUMPY broken")
     assert read_cache(tmp_path, "small", "v1", ()) is None
@@ -62,7 +62,7 @@ def test_a_pickle_in_the_cache_is_not_loaded(tmp_path):
     assert read_cache(tmp_path, "small", "v1", ()) is None
 
 
-def test_a_cache_that_cannot_be_written_is_reported_and_does_no_harm(tmp_path, caplog):
+def test_a_cache_that_cannot_be_written_only_logs_a_warning(tmp_path, caplog):
     (tmp_path / "file").write_text("in the way")
     write_cache(tmp_path / "file", "v1", small())
     assert "cannot be cached" in caplog.text

@@ -18,7 +18,7 @@ def data_set(**arrays):
 
 
 @pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.float32, np.float64])
-def test_inputs_are_whole_or_floating(kind):
+def test_inputs_may_be_unsigned_integers_or_floating_point(kind):
     data_set(train_inputs=INPUTS.astype(kind), test_inputs=INPUTS.astype(kind)).check()
 
 
@@ -42,6 +42,6 @@ def test_inputs_are_whole_or_floating(kind):
         ({"test_inputs": INPUTS + np.nan}, "own: test_inputs contain NaN or infinity"),
     ],
 )
-def test_what_cannot_be_used_is_named(arrays, message):
+def test_an_error_names_an_unusable_array(arrays, message):
     with pytest.raises(DataError, match=f"^the data set {message}"):
         data_set(**arrays).check()

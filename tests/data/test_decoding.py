@@ -13,7 +13,7 @@ from bln_search.data.cifar10 import decode_records
 from bln_search.data.mnist import decode_idx
 
 
-def test_an_idx_file_has_the_shape_its_header_gives():
+def test_an_idx_file_has_the_shape_of_its_header():
     pixels = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
     content = bytes([0, 0, 8, 3]) + struct.pack(">3I", 2, 3, 4) + pixels.tobytes()
     np.testing.assert_array_equal(decode_idx(content, "file"), pixels)
@@ -30,7 +30,7 @@ def test_an_idx_file_has_the_shape_its_header_gives():
         bytes([0, 0, 8, 3]) + struct.pack(">3I", 2**32 - 1, 2**32 - 1, 2**32 - 1),
     ],
 )
-def test_what_is_no_idx_file_is_an_error_that_names_it(content):
+def test_content_other_than_idx_is_an_error_that_names_the_file(content):
     with pytest.raises(DataError, match="train-images"):
         decode_idx(content, "train-images")
 
@@ -44,18 +44,18 @@ def test_a_cifar_record_is_a_label_and_three_planes():
 
 
 @pytest.mark.parametrize("content", [b"", b"x" * 3072, bytes([10]) + b"\0" * 3072])
-def test_what_are_no_cifar_records_is_an_error(content):
+def test_content_other_than_cifar_records_is_an_error(content):
     with pytest.raises(DataError, match="data_batch_1"):
         decode_records(content, "data_batch_1.bin")
 
 
-def test_digits_are_always_there(tmp_path):
+def test_digits_need_no_files(tmp_path):
     digits = load_data("digits", tmp_path)
     assert (len(digits.train_labels), len(digits.test_labels)) == (1437, 360)
     assert digits.input_shape == (1, 8, 8)
 
 
-def test_an_unknown_name_lists_the_known_ones(tmp_path):
+def test_an_unknown_data_set_is_an_error_that_lists_the_known(tmp_path):
     with pytest.raises(DataError, match="choose one of cifar10, digits, imdb, mnist"):
         load_data("imagenet", tmp_path)
 

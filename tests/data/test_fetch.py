@@ -47,7 +47,7 @@ def test_a_fetched_file_is_found_and_verified(server, tmp_path):
     assert read_file(FILE, [tmp_path / "data" / "small"], None) == CONTENT
 
 
-def test_what_is_there_already_is_replaced(server, tmp_path):
+def test_fetch_replaces_an_existing_file(server, tmp_path):
     path = tmp_path / "data" / "small" / "images.gz"
     path.parent.mkdir(parents=True)
     path.write_bytes(b"half a file")
@@ -55,7 +55,7 @@ def test_what_is_there_already_is_replaced(server, tmp_path):
     assert read_file(FILE, [path.parent], None) == CONTENT
 
 
-def test_a_failed_download_leaves_nothing_and_says_where_to_put_the_file(server, tmp_path):
+def test_a_failed_download_leaves_nothing_and_names_the_folder(server, tmp_path):
     with pytest.raises(DataError, match=r"404.*download the file by other means"):
         list(fetch_files(entry(f"{server}/absent.gz"), tmp_path / "data"))
     assert list((tmp_path / "data" / "small").iterdir()) == []

@@ -38,18 +38,18 @@ FORMS = {
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_each_form_gives_the_content(tmp_path, name):
+def test_each_file_format_gives_the_content(tmp_path, name):
     (tmp_path / name).write_bytes(FORMS[name])
     assert read_file(FILE, [tmp_path / "elsewhere", tmp_path], ARCHIVE) == CONTENT
 
 
-def test_an_absent_file_names_where_it_was_looked_for_and_what_to_do(tmp_path):
+def test_a_missing_file_is_an_error_with_folders_and_remedy(tmp_path):
     with pytest.raises(DataError, match=f"part.bin .* is not in {tmp_path}.*--data.*fetch"):
         read_file(FILE, [tmp_path], ARCHIVE)
 
 
 @pytest.mark.parametrize("name", ["part.bin.gz", "part.bin.xz", "official.tar.gz"])
-def test_a_cut_off_file_is_damaged(tmp_path, name):
+def test_a_truncated_file_is_damaged(tmp_path, name):
     (tmp_path / name).write_bytes(FORMS[name][:-20])
     with pytest.raises(DataError, match="damaged, download it again"):
         read_file(FILE, [tmp_path], ARCHIVE)
@@ -64,7 +64,7 @@ def test_other_content_names_both_checksums(tmp_path, content):
     assert str(tmp_path / "part.bin") in str(caught.value)
 
 
-def test_a_file_that_unpacks_to_far_more_is_not_unpacked_whole(tmp_path):
+def test_decompression_stops_behind_the_published_size(tmp_path):
     (tmp_path / "part.bin.gz").write_bytes(gzip.compress(b"\0" * 50_000_000))
     with pytest.raises(ChecksumError, match=f"more than {FILE.size} bytes"):
         read_file(FILE, [tmp_path], None)
@@ -81,7 +81,7 @@ def test_a_damaged_file_does_not_hide_a_good_one(tmp_path, good):
     assert read_file(FILE, [tmp_path], ARCHIVE) == CONTENT
 
 
-def test_what_the_system_refuses_is_not_called_damaged(tmp_path, monkeypatch):
+def test_a_system_error_is_not_reported_as_damage(tmp_path, monkeypatch):
     (tmp_path / "part.bin").write_bytes(CONTENT)
 
     def stale(_path):
@@ -92,7 +92,7 @@ def test_what_the_system_refuses_is_not_called_damaged(tmp_path, monkeypatch):
         read_file(FILE, [tmp_path], None)
 
 
-def test_a_folder_of_that_name_is_not_the_file(tmp_path):
+def test_a_folder_with_the_name_of_the_file_is_not_read(tmp_path):
     with tarfile.open(tmp_path / "official.tar.gz", "w:gz") as archive:
         folder = tarfile.TarInfo("folder/part.bin")
         folder.type = tarfile.DIRTYPE

@@ -41,13 +41,13 @@ def found_in(form, folder):
 
 
 @pytest.mark.parametrize("form", ["folder", "archive", ".jsonl", ".jsonl.gz", ".jsonl.xz"])
-def test_every_form_gives_the_same_arrays(form, tmp_path):
+def test_every_file_format_gives_the_same_arrays(form, tmp_path):
     found, expected = found_in(form, tmp_path / form).decode(), decoded(tmp_path / "plain")
     assert found.sha256 == expected.sha256
     assert (found.vocabulary, found.remarks) == (expected.vocabulary, expected.remarks)
 
 
-def test_inputs_are_marks_of_words_that_the_training_texts_have(tmp_path):
+def test_inputs_are_token_ids_of_the_training_vocabulary(tmp_path):
     found = decoded(tmp_path)
     assert found.train_inputs.shape == (len(REVIEWS["train"]), LENGTH)
     assert (found.train_inputs.dtype, found.train_labels.dtype) == (np.uint16, np.int64)
@@ -67,7 +67,7 @@ def orders(data):
     return data.train_labels.tolist(), data.test_labels.tolist()
 
 
-def test_either_split_is_shuffled_on_its_own_and_the_same_every_time(tmp_path):
+def test_splits_are_shuffled_independently_and_reproducibly(tmp_path):
     alike = dict.fromkeys(REVIEWS, REVIEWS["train"])
     train, test = orders(decoded(tmp_path, alike))
     in_files = [label for _, label in REVIEWS["train"]]
@@ -78,7 +78,7 @@ def test_either_split_is_shuffled_on_its_own_and_the_same_every_time(tmp_path):
     assert train == np.array(in_files)[np.random.default_rng(0).permutation(len(in_files))].tolist()
 
 
-def test_remarks_say_what_is_not_as_one_would_think(tmp_path):
+def test_remarks_report_missing_and_duplicate_reviews(tmp_path):
     twice, both = REVIEWS["train"][0], REVIEWS["train"][1]
     found = decoded(tmp_path, {"train": [*REVIEWS["train"], twice], "test": [*REVIEWS["test"], both]})
     assert found.remarks == (
@@ -90,14 +90,14 @@ def test_remarks_say_what_is_not_as_one_would_think(tmp_path):
 
 
 @pytest.mark.parametrize(("kept", "missing"), [(slice(0), "negative and no positive"), (slice(25), "positive")])
-def test_reviews_of_one_class_or_none_are_refused(kept, missing, tmp_path):
+def test_a_split_without_both_classes_is_an_error(kept, missing, tmp_path):
     with pytest.raises(
         DataError, match=rf"{tmp_path}/train\.jsonl, .*: no {missing} review for test: download the files"
     ):
         decoded(tmp_path, {**REVIEWS, "test": REVIEWS["test"][kept]})
 
 
-def test_what_is_missing_says_where_it_was_looked_for_and_what_to_do(tmp_path):
+def test_missing_reviews_are_an_error_with_folders_and_remedy(tmp_path):
     with pytest.raises(DataError, match=rf"imdb is not in {tmp_path}/imdb, {tmp_path}: .*--data.*data fetch imdb"):
         load_data("imdb", tmp_path)
 
@@ -117,7 +117,7 @@ def test_the_version_changes_with_the_content(form, tmp_path):
     assert after.version != before
 
 
-def test_another_archive_is_refused_when_the_data_is_loaded(tmp_path):
+def test_loading_another_archive_is_an_error(tmp_path):
     other = write_archive(tmp_path / "imdb" / ARCHIVE, REVIEWS)
     with pytest.raises(ChecksumError, match=rf"its MD5 is {other} .* published is 7c2ac02c03563afcf9b574c7e56c153a"):
         load_data("imdb", tmp_path, tmp_path / "cache")
@@ -156,7 +156,7 @@ def test_the_decoded_copy_keeps_vocabulary_and_remarks(tmp_path):
         None,
     ],
 )
-def test_a_copy_with_damaged_facts_is_decoded_again_with_a_warning(facts, tmp_path, caplog):
+def test_damaged_metadata_is_decoded_again_with_a_warning(facts, tmp_path, caplog):
     first, place = kept(tmp_path)
     if facts is None:
         (place / "facts.json").unlink()
@@ -168,7 +168,7 @@ def test_a_copy_with_damaged_facts_is_decoded_again_with_a_warning(facts, tmp_pa
     assert json.loads((place / "facts.json").read_text())["vocabulary"] == first.vocabulary
 
 
-def test_marks_are_prepared_as_they_are(tmp_path):
+def test_token_ids_are_prepared_unchanged(tmp_path):
     found = decoded(tmp_path)
     prepared = prepare(found, DataSpec(name="imdb", validation=0.2))
     inputs, _ = prepared.splits[Split.TEST]
@@ -202,14 +202,14 @@ def test_the_published_reviews_have_their_counts_and_remarks(published):
 
 
 @pytest.mark.parametrize(("fraction", "sizes"), [(1.0, (20_000, 5_000)), (0.2, (4_000, 1_000))])
-def test_a_fifth_is_held_out_and_a_fraction_is_of_both(fraction, sizes, published):
+def test_the_fraction_applies_to_training_and_validation(fraction, sizes, published):
     prepared = prepare(published, DataSpec(name="imdb", validation=0.2, fraction=fraction))
     assert tuple(len(prepared.splits[split][1]) for split in (Split.TRAIN, Split.VALIDATION)) == sizes
     assert len(prepared.splits[Split.TEST][1]) == 25_000
     assert prepared.input_shape == (LENGTH,)
 
 
-def test_an_entry_of_a_data_set_in_several_forms_can_name_another_archive(tmp_path):
+def test_an_entry_can_name_another_archive(tmp_path):
     path = tmp_path / "imdb" / ARCHIVE
     write_archive(path, REVIEWS)
     own = replace(CATALOG["imdb"], find=partial(find_reviews, archive_md5=md5(path)))

@@ -30,7 +30,7 @@ def test_reviews_are_read_by_class_and_number_not_by_name(tmp_path):
     assert ReviewArchive(tmp_path / "packed.tar.gz", md5sum).read() == made_up()
 
 
-def test_the_two_files_of_lines_may_be_packed_differently(tmp_path):
+def test_the_two_line_files_may_be_compressed_differently(tmp_path):
     write_lines(tmp_path, made_up(), ".jsonl.gz")
     (tmp_path / "train.jsonl.gz").unlink()
     assert JsonLines.find(tmp_path) is None
@@ -63,26 +63,26 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_line_that_is_no_review_is_named_with_its_number(name, tmp_path):
+def test_an_invalid_line_is_an_error_with_its_number(name, tmp_path):
     with pytest.raises(DataError, match=rf"{tmp_path}/train\.jsonl, line 3: .*") as caught:
         read_lines(tmp_path, GOOD * 2 + HOSTILE[name] + b"\n" + GOOD)
     assert len(str(caught.value)) < 600
 
 
-def test_a_line_without_end_is_not_read_whole(tmp_path):
+def test_an_endless_line_is_not_read_completely(tmp_path):
     with pytest.raises(DataError, match=r"line 1: longer than 1,000,000 bytes"):
         read_lines(tmp_path, gzip.compress(b"\0" * 50_000_000), ".jsonl.gz")
 
 
 @pytest.mark.parametrize(("suffix", "pack"), [(".jsonl.gz", gzip.compress), (".jsonl.xz", lzma.compress)])
-def test_a_cut_off_or_other_file_is_damaged(suffix, pack, tmp_path):
+def test_a_truncated_or_foreign_file_is_damaged(suffix, pack, tmp_path):
     packed = pack(b"".join(json.dumps({"text": str(n) * 9, "label": n % 2}).encode() + b"\n" for n in range(5000)))
     for content in (packed[: len(packed) // 2], packed[:-5], b"neither" * 10):
         with pytest.raises(DataError, match=rf"{tmp_path}/train{suffix} cannot be read .* damaged, download it again"):
             read_lines(tmp_path, content, suffix)
 
 
-def test_a_file_of_the_folder_that_is_no_text_is_named(tmp_path):
+def test_an_unreadable_file_of_the_folder_is_named(tmp_path):
     write_folder(tmp_path, made_up())
     path = tmp_path / "test" / "pos" / "4_8.txt"
     path.write_bytes(b"caf\xe9")
@@ -97,12 +97,12 @@ def test_a_file_of_the_folder_that_is_no_text_is_named(tmp_path):
         ReviewFolder.find(tmp_path).read()
 
 
-def test_a_folder_without_one_of_its_parts_is_not_taken(tmp_path):
+def test_an_incomplete_folder_is_not_found(tmp_path):
     write_folder(tmp_path, {split: reviews[:25] for split, reviews in made_up().items()})
     assert ReviewFolder.find(tmp_path) is None
 
 
-def test_another_archive_of_that_name_is_refused(tmp_path):
+def test_an_archive_with_another_checksum_is_an_error(tmp_path):
     path = tmp_path / "aclImdb_v1.tar.gz"
     published = write_archive(path, made_up())
     assert ReviewArchive(path, published).verify() == (f"{path}: MD5 {published}, as published",)
@@ -123,7 +123,7 @@ def test_an_archive_that_cannot_be_unpacked_is_damaged(content, tmp_path):
         ReviewArchive(path, md5(path)).read()
 
 
-def test_a_text_in_the_archive_that_is_none_is_named(tmp_path):
+def test_an_unreadable_text_in_the_archive_is_named(tmp_path):
     path = tmp_path / "packed.tar.gz"
     for content, message in ((b"\xff", "is not UTF-8 text"), (b"a" * (MAX_REVIEW_BYTES + 1), "is longer than")):
         published = write_archive(path, made_up(), extra=[("train/neg/99_1.txt", content)])

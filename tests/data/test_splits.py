@@ -29,7 +29,7 @@ def spec(**options):
     stratified=st.booleans(),
     seed=st.integers(0, 2**32 - 1),
 )
-def test_splits_are_disjoint_repeatable_and_of_the_size_asked(fraction, validation, stratified, seed):
+def test_splits_are_disjoint_reproducible_and_of_the_given_size(fraction, validation, stratified, seed):
     asked = spec(fraction=fraction, validation=validation, stratified=stratified, seed=seed)
     training, held = split_indices(LABELS, asked)
     assert not set(training) & set(held)
@@ -59,7 +59,7 @@ def test_stratified_keeps_the_proportions():
         ({"validation": 5}, "proportions of the classes"),
     ],
 )
-def test_a_split_that_cannot_be_made_says_what_to_change(options, message):
+def test_an_impossible_split_is_an_error_with_a_remedy(options, message):
     with pytest.raises(DataError, match=message):
         split_indices(LABELS, spec(**options))
 
@@ -72,7 +72,7 @@ def images(n=400):
 
 
 @pytest.mark.parametrize(("kind", "axes"), [("pixel", (0,)), ("channel", (0, 2, 3))])
-def test_standardization_is_fitted_on_the_training_examples_alone(kind, axes):
+def test_standardization_is_fitted_on_training_examples_only(kind, axes):
     prepared = prepare(images(), spec(validation=100, standardization=kind))
     x = prepared.splits[Split.TRAIN][0].double()
     torch.testing.assert_close(x.mean(axes), torch.zeros_like(x.mean(axes)), atol=1e-6, rtol=0)
@@ -84,7 +84,7 @@ def test_standardization_is_fitted_on_the_training_examples_alone(kind, axes):
 
 
 @pytest.mark.parametrize("kind", list(Standardization))
-def test_what_was_fitted_standardizes_as_the_study_did_to_the_last_bit(kind):
+def test_a_fitted_standardizer_gives_the_bits_of_the_study(kind):
     data, asked = images(), spec(validation=100, standardization=kind)
     fitted = fit_standardization(data, asked)
     by_formula = ((data.test_inputs.astype(np.float64) - fitted.mean) / fitted.deviation).astype(np.float32)
@@ -95,7 +95,7 @@ def test_what_was_fitted_standardizes_as_the_study_did_to_the_last_bit(kind):
 
 
 @pytest.mark.parametrize("kind", ["pixel", "channel"])
-def test_an_input_that_never_varies_is_only_centred_whatever_its_value(kind):
+def test_a_constant_input_is_only_centred(kind):
     """The mean of many equal numbers is rounded; what that leaves is no deviation to divide by."""
     data = images(3000)
     background = (0.1 - 0.1307) / 0.3081

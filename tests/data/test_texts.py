@@ -23,11 +23,11 @@ from bln_search.data.texts import FIRST_WORD, PADDING, START, UNKNOWN, build_voc
         ("!?...", []),
     ],
 )
-def test_words_are_lower_case_without_punctuation_but_the_apostrophe(text, found):
+def test_words_are_lower_case_without_punctuation(text, found):
     assert tokenize(text) == found
 
 
-def test_frequent_words_come_first_equally_frequent_ones_by_the_alphabet():
+def test_the_vocabulary_is_ordered_by_frequency_then_alphabet():
     known = build_vocabulary([["b", "c", "a"], ["c", "d"]], 3)
     assert known == {"c": FIRST_WORD, "a": FIRST_WORD + 1, "b": FIRST_WORD + 2}
     assert build_vocabulary([["d", "c", "a"], ["b", "c"]], 10) == {"c": 3, "a": 4, "b": 5, "d": 6}
@@ -47,12 +47,12 @@ KNOWN = {"a": 3, "b": 4, "c": 5}
         ("", [PADDING, PADDING, PADDING, START]),
     ],
 )
-def test_the_last_marks_start_where_the_text_does_and_are_padded_in_front(text, marks):
+def test_the_last_token_ids_are_left_padded(text, marks):
     assert last_token_ids(text.split(), KNOWN, 4).tolist() == marks
 
 
 @given(st.lists(st.sampled_from([*KNOWN, "x", "y"]), max_size=200))
-def test_every_text_has_eighty_marks_below_the_vocabulary_padded_in_front_only(text):
+def test_every_text_has_eighty_valid_token_ids(text):
     marks = last_token_ids(text, KNOWN, 80)
     assert (marks.shape, marks.dtype) == ((80,), np.uint16)
     assert marks.max() < FIRST_WORD + len(KNOWN)

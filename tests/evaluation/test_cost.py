@@ -25,7 +25,7 @@ class Waits(nn.Module):
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_a_core_that_another_trial_has_does_not_count_where_that_can_be_told(threads):
+def test_one_thread_is_timed_by_its_cpu_time(threads):
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:

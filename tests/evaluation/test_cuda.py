@@ -44,7 +44,7 @@ def on_gpu(network, name, dtype):
 @pytest.mark.parametrize("one_pass", [True, False])
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 2e-4)])
 @pytest.mark.parametrize("name", NETWORKS)
-def test_losses_are_those_of_the_cpu(name, dtype, tolerance, one_pass):
+def test_losses_equal_those_on_cpu(name, dtype, tolerance, one_pass):
     network = build(name, dtype=dtype)
     rows = rows_of(network, (PopulationEstimate.FROZEN,))
     inputs, targets = data(name, 48, dtype)
@@ -59,7 +59,7 @@ def test_losses_are_those_of_the_cpu(name, dtype, tolerance, one_pass):
 
 @pytest.mark.usefixtures("tf32")
 @pytest.mark.parametrize("name", ["lenet", "mlp", "residual"])
-def test_per_layer_losses_are_those_of_the_cpu(name):
+def test_per_layer_losses_equal_those_on_cpu(name):
     network = build(name, dtype=torch.float64)
     moved, inputs, targets, populations = on_gpu(network, name, torch.float64)
     tree = TreeEvaluator(moved, list(mini_batches(inputs, targets, SIZE)), populations)
@@ -77,7 +77,7 @@ def test_per_layer_losses_are_those_of_the_cpu(name):
 
 @pytest.mark.usefixtures("tf32")
 @pytest.mark.parametrize("share", [0.03, 1e-4])
-def test_mixing_that_tf32_would_hide_is_refused(share):
+def test_mixing_hidden_by_tf32_is_an_error(share):
     class Mixing(nn.Module):
         def __init__(self):
             super().__init__()

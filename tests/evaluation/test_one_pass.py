@@ -81,7 +81,7 @@ def assert_equal_to_alone(network, name, populations, rows, tolerance=1e-10, **o
 
 @pytest.mark.parametrize("semantics", ["paper", "reference"])
 @pytest.mark.parametrize("name", NETWORKS)
-def test_the_losses_of_all_sixteen_are_those_of_each_alone(name, semantics):
+def test_bln_losses_equal_plain_passes(name, semantics):
     network = build(name, semantics=semantics)
     populations = populations_of(network, name)
     assert_equal_to_alone(network, name, populations, rows_of(network))
@@ -89,7 +89,7 @@ def test_the_losses_of_all_sixteen_are_those_of_each_alone(name, semantics):
 
 @pytest.mark.parametrize("method", ["bn", "ln"])
 @pytest.mark.parametrize("name", NETWORKS)
-def test_the_four_of_bn_and_of_ln_too(name, method):
+def test_bn_and_ln_losses_equal_plain_passes(name, method):
     network = build(name, method=method)
     rows = rows_of(network)
     assert len({row.configuration for row in rows}) == 4
@@ -97,7 +97,7 @@ def test_the_four_of_bn_and_of_ln_too(name, method):
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_the_nine_of_mbn_too(name):
+def test_mbn_losses_equal_plain_passes(name):
     network = build(name, method="mbn")
     network.train()
     with torch.no_grad():
@@ -113,7 +113,7 @@ def test_the_nine_of_mbn_too(name):
     assert_equal_to_alone(network, name, populations, rows)
 
 
-def test_mbn_beside_another_method_is_an_error():
+def test_mbn_mixed_with_another_method_is_an_error():
     network = nn.Sequential(MBN(3), BN(3))
     with pytest.raises(ModelError, match="mixes MBN"):
         network_configurations(find_norms(network))
@@ -128,14 +128,14 @@ def test_single_precision_agrees_to_a_ten_thousandth(name):
 
 @pytest.mark.parametrize("semantics", ["paper", "reference"])
 @pytest.mark.parametrize("name", ["lenet", "residual", "transformer", "shared"])
-def test_populations_by_slot_too(name, semantics):
+def test_per_slot_populations_equal_plain_passes(name, semantics):
     network = build(name, semantics=semantics)
     populations = populations_of(network, name, per_slot=True)
     assert_equal_to_alone(network, name, populations, rows_of(network))
 
 
 @pytest.mark.parametrize("name", ["lenet", "residual"])
-def test_a_small_memory_bound_splits_the_rows_and_changes_nothing(name):
+def test_a_small_memory_limit_does_not_change_losses(name):
     network = build(name)
     populations = populations_of(network, name)
     assert_equal_to_alone(network, name, populations, rows_of(network), memory_limit=60_000)
@@ -143,13 +143,13 @@ def test_a_small_memory_bound_splits_the_rows_and_changes_nothing(name):
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_row_by_row_gives_the_same(name):
+def test_row_by_row_evaluation_equals_plain_passes(name):
     network = build(name)
     populations = populations_of(network, name)
     assert_equal_to_alone(network, name, populations, rows_of(network)[::5], one_pass=False)
 
 
-def test_a_chosen_few_rows_in_any_order():
+def test_rows_may_be_a_subset_in_any_order():
     network = build("lenet")
     populations = populations_of(network, "lenet")
     rows = rows_of(network)
@@ -157,7 +157,7 @@ def test_a_chosen_few_rows_in_any_order():
     assert_equal_to_alone(network, "lenet", populations, rows[5:6])
 
 
-def test_networks_that_mix_methods_are_evaluated_under_the_sixteen():
+def test_networks_that_mix_methods_use_bln_configurations():
     torch.manual_seed(0)
     network = nn.Sequential(
         nn.Flatten(), nn.Linear(192, 9), BN(9), nn.Tanh(), LN(9), nn.Linear(9, 8), BLN(8), nn.Linear(8, 10)
@@ -168,7 +168,7 @@ def test_networks_that_mix_methods_are_evaluated_under_the_sixteen():
     assert_equal_to_alone(network, "mlp", populations_of(network, "mlp"), rows)
 
 
-def test_features_on_the_last_axis_of_images():
+def test_channels_last_images_equal_plain_passes():
     class ChannelsLast(nn.Module):
         def __init__(self):
             super().__init__()
@@ -183,14 +183,14 @@ def test_features_on_the_last_axis_of_images():
     assert_equal_to_alone(network, "mlp", populations_of(network, "mlp"), rows_of(network))
 
 
-def test_one_feature_is_enough():
+def test_a_single_feature_equals_plain_passes():
     torch.manual_seed(0)
     network = nn.Sequential(nn.Conv2d(3, 1, 3), BLN(1), nn.Conv2d(1, 2, 3), nn.Tanh(), BLN(2), nn.Flatten()).double()
     network.append(nn.Linear(2 * 16, 10).double()).eval()
     assert_equal_to_alone(network, "mlp", populations_of(network, "mlp"), rows_of(network))
 
 
-def test_mini_batches_of_one():
+def test_mini_batches_of_one_equal_plain_passes():
     network = build("lenet", batch_size=1)
     inputs, targets = data("lenet")
     gathered = {PopulationEstimate.FROZEN: collect_frozen_moments(network, inputs.split(1))}
@@ -217,7 +217,7 @@ def test_layers_before_the_first_norm_run_once():
     assert sum(seen) == 24 + measured + before + during
 
 
-def test_a_network_whose_layers_mix_examples_is_found_out():
+def test_mixing_examples_is_an_error():
     class Mixing(nn.Module):
         def __init__(self):
             super().__init__()
@@ -237,7 +237,7 @@ def test_a_network_whose_layers_mix_examples_is_found_out():
     np.testing.assert_allclose(together[0].losses, alone(network, inputs, targets, populations, rows[0]), rtol=1e-10)
 
 
-def test_one_that_cannot_be_had_in_double_precision_is_found_out_too():
+def test_mixing_is_an_error_without_double_precision_too():
     class Single(nn.Module):
         def __init__(self):
             super().__init__()
@@ -258,7 +258,7 @@ def test_one_that_cannot_be_had_in_double_precision_is_found_out_too():
 @pytest.mark.parametrize("scale", [1.0, 0.01])
 @pytest.mark.parametrize("rows", [slice(None), slice(0, 1)])
 @pytest.mark.parametrize("mixing", ["batch norm", "mean"])
-def test_mixing_before_the_first_norm_is_found_out_too(mixing, rows, scale):
+def test_mixing_before_the_first_norm_is_an_error(mixing, rows, scale):
     class Centring(nn.Module):
         def forward(self, x):
             return x - x.mean(0)
@@ -298,17 +298,17 @@ def chaotic(times):
     return network, mini_batches(inputs, targets, SIZE), rows_of(network, (PopulationEstimate.FROZEN,)), populations
 
 
-def test_rounding_below_the_figures_of_a_table_is_not_called_ill_conditioned():
+def test_invisible_rounding_is_not_ill_conditioned():
     """Losses of the one pass and of plain passes differ by 1e-6 here, by rounding; a warning would be an error."""
     evaluate_rows(*chaotic(34))
 
 
-def test_double_precision_is_not_offered_to_a_network_that_has_it():
+def test_no_higher_precision_is_offered_in_double_precision():
     with pytest.warns(UserWarning, match="ill-conditioned.*there is no higher precision"):
         evaluate_rows(*chaotic(47))
 
 
-def test_enlarged_rounding_does_not_pass_for_mixing():
+def test_amplified_rounding_is_not_mistaken_for_mixing():
     """What single precision cannot tell, double precision can: such networks come out of trainings that went wrong."""
     torch.manual_seed(0)
     network = nn.Sequential(nn.Flatten(), nn.Linear(12, 8), BN(8), nn.Linear(8, 8), Chaotic(), nn.Linear(8, 10)).eval()
@@ -328,7 +328,7 @@ def test_enlarged_rounding_does_not_pass_for_mixing():
         assert np.abs(outcome.losses - expected).mean() < 1e-3
 
 
-def test_nothing_cancels_where_inputs_are_far_from_zero():
+def test_inputs_far_from_zero_cause_no_cancellation():
     torch.manual_seed(0)
     network = nn.Sequential(nn.Flatten(), BN(192), nn.Linear(192, 12), nn.Tanh(), BLN(12), nn.Linear(12, 10)).eval()
     inputs, targets = data("mlp", dtype=torch.float32)
@@ -344,7 +344,7 @@ def test_nothing_cancels_where_inputs_are_far_from_zero():
         )
 
 
-def test_a_network_that_moves_the_first_axis_is_an_error_that_says_so():
+def test_moving_the_first_axis_is_an_error():
     class Moving(nn.Module):
         def __init__(self):
             super().__init__()
@@ -359,7 +359,7 @@ def test_a_network_that_moves_the_first_axis_is_an_error_that_says_so():
         evaluate_rows(network, mini_batches(inputs, targets, SIZE), rows_of(network, ())[-1:], {})
 
 
-def test_a_network_without_norms_is_an_error_that_says_what_to_do():
+def test_a_network_without_norms_is_an_error_with_a_remedy():
     with pytest.raises(ModelError, match=r"bln_search.convert\(model\)"):
         evaluate_rows(nn.Linear(3, 2), [], [], {})
 
@@ -371,7 +371,7 @@ def test_no_data_is_an_error():
         evaluate_rows(network, [], [row], {})
 
 
-def test_the_network_is_left_as_it_was():
+def test_the_network_is_not_changed():
     network = build("residual")
     network.train()
     before = {name: value.clone() for name, value in network.state_dict().items()}

@@ -38,7 +38,7 @@ def trained():
     return network, inputs, targets, rows, populations
 
 
-def test_a_probe_at_a_size_is_what_the_leaderboard_would_say_at_that_size(trained):
+def test_a_size_probe_equals_evaluation_at_that_size(trained):
     network, inputs, targets, rows, populations = trained
     for size in (1, 4, SIZE, N):
         probes = probe_batch_size(network, inputs, targets, rows, populations, batch_size=size)
@@ -50,7 +50,7 @@ def test_a_probe_at_a_size_is_what_the_leaderboard_would_say_at_that_size(traine
         assert {(one.kind, one.epoch, one.n) for one in probes} == {(ProbeKind.SIZE, 0, N)}
 
 
-def test_reshuffling_is_each_example_in_the_mini_batches_of_each_order(trained):
+def test_reshuffled_probes_equal_plain_passes_in_each_order(trained):
     """An independent loop over the same orders: plain forward passes, losses brought back to the order of the data."""
     network, inputs, targets, rows, populations = trained
     probes = probe_batch_composition(network, inputs, targets, rows, populations, batch_size=SIZE, reshuffles=3, seed=5)
@@ -85,7 +85,7 @@ def answers(network, row, populations, inputs, targets, order):
     return losses, classes
 
 
-def test_company_matters_to_those_that_read_mini_batch_statistics_and_to_no_other(trained):
+def test_only_deterministic_rows_ignore_the_batch_composition(trained):
     network, inputs, targets, rows, populations = trained
     probes = probe_batch_composition(network, inputs, targets, rows, populations, batch_size=SIZE, reshuffles=4, seed=0)
     for one in probes:
@@ -119,7 +119,7 @@ def test_the_same_seed_gives_the_same_probes(trained):
     assert first != other
 
 
-def test_every_row_is_timed_at_every_pass_and_the_network_left_as_it_was(trained):
+def test_latency_is_measured_without_changing_the_network(trained):
     network, inputs, _, rows, populations = trained
     before = [layer.layer_state()[:2] for layer in populations]
     found = measure_latency(network, inputs[:SIZE], rows, populations, passes=5)

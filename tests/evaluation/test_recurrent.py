@@ -81,7 +81,7 @@ def assert_one_pass_is_row_by_row(network, classes=3, vocabulary=None):
         lambda cell, *one: cell == "lstm" or one == ("bln", "paper"),
     ),
 )
-def test_cells_under_every_configuration_are_what_they_are_under_each_alone(cell, method, semantics):
+def test_normalized_cells_equal_row_by_row_evaluation(cell, method, semantics):
     rows, alone = assert_one_pass_is_row_by_row(build(cell, method, semantics))
     assert len(rows) == {"bln": 16, "mbn": 9}.get(method, 4)
     means = {one.losses.mean() for one in alone}
@@ -90,18 +90,18 @@ def test_cells_under_every_configuration_are_what_they_are_under_each_alone(cell
 
 @pytest.mark.parametrize("method", ["bn", "ln", "bln", "mbn"])
 @pytest.mark.parametrize("cell", ["rnn", "lstm", "gru"])
-def test_norms_behind_recurrent_layers_too(cell, method):
+def test_norms_after_recurrent_layers_equal_row_by_row(cell, method):
     assert_one_pass_is_row_by_row(build(cell, method, normalize="layers"))
 
 
 @pytest.mark.parametrize("normalize", ["layers", "cells"])
 @pytest.mark.parametrize("classes", [2, 3])
-def test_words_and_two_classes_too(normalize, classes):
+def test_token_ids_and_two_classes_equal_row_by_row(normalize, classes):
     network = build("lstm", normalize=normalize, classes=classes, vocabulary=WORDS)
     assert_one_pass_is_row_by_row(network, classes, WORDS)
 
 
-def test_single_precision_is_told_from_mixing_for_words_too():
+def test_rounding_is_not_mistaken_for_mixing_with_token_ids():
     network = build("lstm", "bn", vocabulary=WORDS).float()
     layers = find_norms(network)
     for layer in layers.values():

@@ -179,7 +179,7 @@ def answer(wiring, reason, run):
 
 
 @pytest.mark.parametrize(("name", "semantics"), CASES)
-def test_every_row_of_the_one_pass_has_the_losses_of_the_oracle(name, semantics):
+def test_every_one_pass_loss_is_that_of_the_oracle(name, semantics):
     made = case(name, semantics)
     ranked = answer(made.wiring, made.wiring.one_pass, lambda: evaluated(made))
     if ranked is not None:
@@ -187,13 +187,13 @@ def test_every_row_of_the_one_pass_has_the_losses_of_the_oracle(name, semantics)
 
 
 @pytest.mark.parametrize(("name", "semantics"), CASES)
-def test_every_row_has_them_one_by_one_too(name, semantics):
+def test_every_row_by_row_loss_is_that_of_the_oracle(name, semantics):
     made = case(name, semantics)
     assert_rows_are_the_oracles(made, evaluated(made, one_pass=False))
 
 
 @pytest.mark.parametrize(("name", "semantics"), CASES)
-def test_per_layer_configurations_have_the_losses_of_the_oracle(name, semantics):
+def test_every_per_layer_loss_is_that_of_the_oracle(name, semantics):
     made = case(name, semantics)
     tree = answer(made.wiring, made.wiring.per_layer, lambda: checked_tree_of(made))
     if tree is None:
@@ -233,7 +233,7 @@ def drawn(space):
 @pytest.mark.parametrize("semantics", SEMANTICS)
 @pytest.mark.parametrize("method", ["bn", "ln", "bln"])
 @pytest.mark.parametrize(("correction", "per_slot"), [("bessel", False), ("total", True)])
-def test_the_oracle_is_the_formula_written_as_loops(method, semantics, shape, word, correction, per_slot):
+def test_the_oracle_equals_the_formula_as_loops(method, semantics, shape, word, correction, per_slot):
     rng = np.random.default_rng(0)
     batches = [rng.normal(size=shape) for _ in range(3)]
     norm = OracleNorm(3, method, semantics=semantics, m=4).double().eval()

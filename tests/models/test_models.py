@@ -28,7 +28,7 @@ from bln_search.norms import BLN, Normalization, make_norm
         ("nin", (3, 32, 32), 10),
     ],
 )
-def test_any_input_size_gives_one_logit_a_class(name, shape, classes):
+def test_any_input_size_gives_one_logit_for_each_class(name, shape, classes):
     network = build_model(name, shape, classes, BLN, seed=0)
     assert network(torch.randn(4, *shape)).shape == (4, classes)
 
@@ -42,7 +42,7 @@ def test_any_input_size_gives_one_logit_a_class(name, shape, classes):
         ({"activation": "relu", "placement": "before"}, ["Linear", "BLN", "ReLU"]),
     ],
 )
-def test_an_mlp_has_its_norms_behind_or_in_front_of_its_nonlinearity(options, stage):
+def test_an_mlp_has_norms_after_or_before_its_nonlinearity(options, stage):
     network = build_model("mlp", (1, 28, 28), 10, BLN, seed=0, options={"widths": [20, 30], **options})
     layers = [type(module).__name__ for module in network.modules() if not list(module.children())]
     assert layers == ["Flatten", *stage, *stage, "Linear"]
@@ -51,12 +51,12 @@ def test_an_mlp_has_its_norms_behind_or_in_front_of_its_nonlinearity(options, st
 
 
 @pytest.mark.parametrize("options", [{"activation": "sine"}, {"placement": "beside"}])
-def test_an_mlp_of_another_kind_is_refused(options):
+def test_unknown_mlp_options_are_an_error(options):
     with pytest.raises(ModelError, match="mlp has the activations tanh, relu and the placements after and before"):
         build_model("mlp", (8,), 3, BLN, seed=0, options=options)
 
 
-def test_lenet_is_the_papers():
+def test_lenet_has_the_layers_of_the_paper():
     network = build_model("lenet", (3, 32, 32), 10, BLN, seed=0)
     layers = [type(module).__name__ for module in network.modules() if not list(module.children())]
     stage = ["Conv2d", "Tanh", "AveragePool2", "BLN"]
@@ -66,7 +66,7 @@ def test_lenet_is_the_papers():
 
 
 @pytest.mark.parametrize(("name", "layers", "weights"), [("resnet20", 20, 270_896), ("resnet56", 56, 851_504)])
-def test_a_resnet_has_the_depth_of_its_name_and_the_published_number_of_weights(name, layers, weights):
+def test_a_resnet_has_the_published_depth_and_size(name, layers, weights):
     """0.27 and 0.85 million (He et al. 2016, Table 6): convolutions, dense layer and γ, β of every norm."""
     network = build_model(name, (3, 32, 32), 10, partial(make_norm, "bn"), seed=0)
     weighted = [m for m in network.modules() if isinstance(m, nn.Conv2d | nn.Linear)]
@@ -79,7 +79,7 @@ def test_a_resnet_has_the_depth_of_its_name_and_the_published_number_of_weights(
     assert round(sum(p.numel() for p in network.parameters()), -2) == pytest.approx(weights, rel=0.01)
 
 
-def test_a_shortcut_has_no_weights_and_halves_by_leaving_out_pixels():
+def test_a_shortcut_takes_every_second_pixel_without_weights():
     block = Block(2, 3, 2, lambda _: nn.Identity())
     for parameter in block.parameters():
         nn.init.zeros_(parameter)
@@ -89,18 +89,18 @@ def test_a_shortcut_has_no_weights_and_halves_by_leaving_out_pixels():
 
 
 @pytest.mark.parametrize(("name", "norms"), [("vgg16", 15), ("nin", 8)])
-def test_deep_plain_networks_have_a_norm_behind_every_hidden_layer(name, norms):
+def test_plain_networks_have_a_norm_for_every_hidden_layer(name, norms):
     network = build_model(name, (3, 32, 32), 10, partial(make_norm, "mbn"), seed=0)
     assert sum(isinstance(m, Normalization) for m in network.modules()) == norms
 
 
-def test_networks_of_relus_start_with_a_variance_of_two_over_the_fan():
+def test_relu_networks_start_with_variance_two_over_fan():
     network = build_model("vgg16", (3, 32, 32), 10, BLN, seed=0)
     convolution = [m for m in network.modules() if isinstance(m, nn.Conv2d)][-1]
     assert convolution.weight.var().item() == pytest.approx(2 / (512 * 9), rel=0.01)
 
 
-def test_the_first_weights_are_the_seeds_whatever_the_norm():
+def test_initial_weights_depend_on_the_seed_not_on_the_norm():
     networks = [build_model("lenet", (3, 32, 32), 10, partial(make_norm, m), seed=3) for m in ("bn", "bln")]
     for a, b in zip(*(network.parameters() for network in networks), strict=True):
         torch.testing.assert_close(a, b, rtol=0, atol=0)
@@ -116,7 +116,7 @@ def test_dense_layers_are_orthogonal_and_biases_zero():
 
 
 @pytest.mark.parametrize("shape", [(2, 3, 8, 8), (1, 1, 7, 9), (1, 2, 2, 3)])
-def test_pooling_is_torchs(shape):
+def test_pooling_equals_torchs(shape):
     x = torch.randn(shape, dtype=torch.float64, requires_grad=True)
     torch.testing.assert_close(AveragePool2()(x), nn.functional.avg_pool2d(x, 2))
     assert torch.autograd.gradcheck(AveragePool2(), (x,))
@@ -133,6 +133,6 @@ def test_pooling_is_torchs(shape):
         (("lenet", (64,), 10, BLN), "use the model `mlp`"),
     ],
 )
-def test_a_network_that_cannot_be_built_says_why(arguments, message):
+def test_an_impossible_network_is_an_error(arguments, message):
     with pytest.raises(ModelError, match=message):
         build_model(*arguments, seed=0)

@@ -32,7 +32,7 @@ EVERY_PAIR = pytest.mark.slow  # torch compiles anew for each
         *(pytest.param(*one, marks=EVERY_PAIR) for one in (("bn", 1), ("ln", 1), ("bln", 29))),
     ],
 )
-def test_each_configuration_behind_each_other(method, step):
+def test_a_compiled_network_follows_each_configuration(method, step):
     words = [str(one) for one in all_configurations(Method(method))]
     pairs = list(permutations(words, 2))[::step]
     ours = network(method)

@@ -30,7 +30,7 @@ def made(shape=(7, 5), scale=1.0):
 
 @pytest.mark.parametrize("scale", [1.0, 0.01])
 @pytest.mark.parametrize("shape", [(7, 5), (6, 5, 3, 3)])
-def test_spread_is_numpys(shape, scale):
+def test_spread_equals_numpys(shape, scale):
     told = {one.statistic: one for one in found(Method.BLN, made(shape, scale), shape=shape)}
     data = np.stack([batch.numpy() for batch in made(shape, scale)])
     epsilon = 1e-4
@@ -56,19 +56,19 @@ def test_without_a_frozen_estimate_there_is_no_shift():
     assert [one.shift for one in drifts(gathered, find_norms(network))] == [None, None]
 
 
-def test_what_is_not_a_number_is_none():
+def test_drift_that_is_not_a_number_is_none():
     broken = [made()[0] * float("nan"), made()[1]]
     assert [one.spread for one in found(Method.BN, broken)] == [None, None]
 
 
-def test_a_layer_whose_inputs_never_vary_has_no_figure_of_its_mini_batches():
+def test_a_layer_with_constant_inputs_has_no_drift():
     """As at the first time step of a recurrent layer, where every h is zero: what is left there is rounding."""
     network = nn.Sequential(make_norm(Method.BN, 5, batch_size=7))
     gathered = {PopulationEstimate.FROZEN: collect_frozen_moments(network, [torch.zeros(7, 5)] * 3)}
     assert [(one.spread, one.shift) for one in drifts(gathered, find_norms(network))] == [(None, None)] * 2
 
 
-def test_layers_with_one_gamma_have_one_figure_together():
+def test_layers_that_share_gamma_have_one_drift():
     class Steps(nn.Module):
         def __init__(self):
             super().__init__()

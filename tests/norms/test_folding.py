@@ -41,7 +41,7 @@ def trained_layer(method, semantics, shape, *, per_slot=False):
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 @pytest.mark.parametrize("semantics", ["paper", "reference"])
 @pytest.mark.parametrize("method", FIXED)
-def test_the_affine_step_computes_what_the_layer_computes(method, semantics, shape):
+def test_the_affine_step_equals_the_layer(method, semantics, shape):
     layer, population = trained_layer(method, semantics, shape)
     layer.configure(InferenceConfiguration(FIXED[method]), population)
     step = fold(layer)
@@ -52,7 +52,7 @@ def test_the_affine_step_computes_what_the_layer_computes(method, semantics, sha
 
 
 @pytest.mark.parametrize("word", ["MT--", "TM--", "TT--"])
-def test_memory_and_population_values_fold_alike(word):
+def test_memory_and_population_values_are_folded(word):
     layer, population = trained_layer("mbn", "paper", (5, 4))
     layer.configure(InferenceConfiguration(word), population)
     layer.from_memory = frozenset(s for s in layer.method.statistics if layer.configuration.source(s) == "M")
@@ -61,7 +61,7 @@ def test_memory_and_population_values_fold_alike(word):
 
 
 @pytest.mark.parametrize("method", FIXED)
-def test_a_statistic_from_the_mini_batch_is_never_folded_away(method):
+def test_mini_batch_statistics_are_not_folded(method):
     layer, population = trained_layer(method, "paper", (5, 4))
     moving = [word for word in all_configurations(Method(method)) if "F" in str(word)]
     assert len(moving) >= 3
@@ -72,14 +72,14 @@ def test_a_statistic_from_the_mini_batch_is_never_folded_away(method):
             fold(layer)
 
 
-def test_values_kept_one_a_slot_are_not_folded():
+def test_per_slot_values_are_not_folded():
     layer, population = trained_layer("bln", "paper", (5, 4), per_slot=True)
     layer.configure(InferenceConfiguration("TTTT"), population)
     with pytest.raises(ModelError, match="one value for each of 5 slots"):
         fold(layer)
 
 
-def test_values_that_were_never_given_and_weights_without_a_size_are_named():
+def test_missing_values_and_batch_size_are_folding_errors():
     layer = make_norm("bln", 4, batch_size=5)
     layer.configure(InferenceConfiguration("TTTT"))
     with pytest.raises(ModelError, match="TTTT uses a population value of E_B"):
@@ -92,7 +92,7 @@ def test_values_that_were_never_given_and_weights_without_a_size_are_named():
 
 
 @pytest.mark.parametrize("shape", [(6, 4), (6, 4, 3)])
-def test_a_converted_batch_norm_folds_over_every_shape_it_takes(shape):
+def test_a_converted_batch_norm_folds_for_every_shape(shape):
     torch.manual_seed(0)
     own = nn.BatchNorm1d(4).double()
     own(random_input(shape, 0))
@@ -101,7 +101,7 @@ def test_a_converted_batch_norm_folds_over_every_shape_it_takes(shape):
     torch.testing.assert_close(fold(converted)(x), own.eval()(x).detach(), rtol=1e-12, atol=1e-12)
 
 
-def test_a_network_is_folded_as_a_copy_and_the_layer_that_cannot_be_is_named():
+def test_a_network_is_folded_as_a_copy():
     layer, population = trained_layer("bln", "paper", (5, 4))
     layer.configure(InferenceConfiguration("TTTT"), population)
     network = nn.Sequential(nn.Tanh(), layer).eval()

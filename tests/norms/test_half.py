@@ -24,7 +24,7 @@ def large(dtype):
 @pytest.mark.parametrize("dtype", HALF)
 @pytest.mark.parametrize("norm", [nn.LayerNorm(8), nn.BatchNorm1d(8)])
 @pytest.mark.parametrize("mode", ["train", "eval"])
-def test_a_converted_layer_answers_as_torchs_own_does(norm, dtype, mode):
+def test_a_converted_layer_equals_torchs_layer(norm, dtype, mode):
     own = copy.deepcopy(norm).to(dtype)
     own(large(dtype))
     network = nn.Sequential(own)
@@ -38,13 +38,13 @@ def test_a_converted_layer_answers_as_torchs_own_does(norm, dtype, mode):
 
 @pytest.mark.parametrize("dtype", HALF)
 @pytest.mark.parametrize("method", ["bln", "bn", "ln"])
-def test_the_layer_is_that_of_single_precision_rounded(method, dtype):
+def test_half_precision_is_single_precision_rounded_once(method, dtype):
     layer = make_norm(method, 8, batch_size=6)
     x = large(dtype)
     torch.testing.assert_close(copy.deepcopy(layer).to(dtype)(x), layer(x.float()).to(dtype))
 
 
-def test_under_autocast_a_layer_sees_what_torchs_own_sees():
+def test_under_autocast_a_layer_equals_torchs_layer():
     torch.manual_seed(0)
     network = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8))
     network[0].weight.data.mul_(900)
@@ -57,7 +57,7 @@ def test_under_autocast_a_layer_sees_what_torchs_own_sees():
 
 @pytest.mark.parametrize("dtype", HALF)
 @pytest.mark.parametrize("shape", [(8,), (3, 8)])
-def test_the_one_pass_measures_what_the_network_answers(dtype, shape):
+def test_the_one_pass_equals_plain_passes_in_half_precision(dtype, shape):
     torch.manual_seed(0)
     layers = nn.Linear(8, 8), nn.LayerNorm(8), nn.Linear(8, 8), nn.LayerNorm(8), nn.Flatten(), nn.LazyLinear(3)
     network = nn.Sequential(*layers)

@@ -114,7 +114,7 @@ def check(mark: str, difference: float) -> None:
 )
 @given(seed=seeds, delta=factors)
 @settings(max_examples=6)
-def test_a_layer_is_invariant_to_what_its_row_says_and_to_nothing_else(cell, seed, delta):
+def test_a_layer_has_exactly_the_invariances_of_its_row(cell, seed, delta):
     row, name, mark = cell
     check(mark, change(row.run, name, seed, delta, stale=row.stale))
 
@@ -128,7 +128,7 @@ def test_a_layer_is_invariant_to_what_its_row_says_and_to_nothing_else(cell, see
     delta=factors,
 )
 @settings(max_examples=150)
-def test_each_of_the_sixteen_words_of_bln_keeps_what_both_its_pairs_keep(pairs, semantics, column, stale, seed, delta):
+def test_bln_has_the_invariances_common_to_both_its_pairs(pairs, semantics, column, stale, seed, delta):
     marks = BN_WORDS[pairs[0]][stale][column] + LN_WORDS[pairs[1]][stale][column]
     run = normalized("bln", word="".join(pairs), semantics=semantics)
     check("y" if marks == "yy" else "n", change(run, list(TRANSFORMATIONS)[column], seed, delta, stale=stale))
@@ -136,7 +136,7 @@ def test_each_of_the_sixteen_words_of_bln_keeps_what_both_its_pairs_keep(pairs, 
 
 @pytest.mark.parametrize(("method", "word"), [("bn", "FF--"), ("ln", "--FF"), ("bln", "FFFF")])
 @given(seed=seeds)
-def test_without_a_population_inference_is_as_training_whatever_was_seen(method, word, seed):
+def test_mini_batch_inference_equals_training(method, word, seed):
     now, other = drawn_setting(seed), drawn_setting(seed + 100)
     assert torch.equal(normalized(method, word=word)(now, other), normalized(method)(now, now))
 
@@ -150,7 +150,7 @@ FIXED_DEVIATIONS = {
 
 @pytest.mark.parametrize("run", FIXED_DEVIATIONS.values(), ids=FIXED_DEVIATIONS)
 @given(seed=seeds, size=sizes)
-def test_a_deviation_that_does_not_follow_the_data_passes_a_change_of_sign_alone(run, seed, size):
+def test_a_fixed_deviation_is_invariant_to_the_sign_only(run, seed, size):
     assert change(run, "data set re-scaling", seed, -1.0, stale=True) < SAME
     assert change(run, "data set re-scaling", seed, -size, stale=True) > MOVED
 
@@ -184,7 +184,7 @@ def test_bln_is_a_multiple_of_ln_at_m_1_and_of_bn_at_m_10000(semantics, seed):
 
 
 @given(seed=seeds)
-def test_at_m_1_positions_leave_the_papers_reading_a_small_mini_batch_part(seed):
+def test_at_m_1_the_paper_variant_keeps_a_small_batch_branch(seed):
     generator = torch.Generator().manual_seed(seed)
     a = torch.randn(1, NEURONS, 2, 3, generator=generator, dtype=torch.float64)
     recentred = a + 1 + torch.randn(1, 1, 2, 3, generator=generator, dtype=torch.float64)
@@ -197,7 +197,7 @@ def test_at_m_1_positions_leave_the_papers_reading_a_small_mini_batch_part(seed)
 
 
 @given(seed=seeds, size=st.floats(1.0, 1e6), r_max=st.floats(1.0, 4.0), d_max=st.floats(0.0, 6.0))
-def test_old_averages_move_brn_no_further_than_its_bounds(seed, size, r_max, d_max):
+def test_outdated_averages_move_brn_within_its_bounds(seed, size, r_max, d_max):
     setting = drawn_setting(seed)
     layer = BRN(NEURONS, r_max=r_max, d_max=d_max, epsilon=TINY).double()
     for x in setting.past:
@@ -210,7 +210,7 @@ def test_old_averages_move_brn_no_further_than_its_bounds(seed, size, r_max, d_m
 @pytest.mark.parametrize("semantics", SEMANTICS)
 @pytest.mark.parametrize(("method", "axis"), [("bn", 0), ("ln", 1)])
 @given(seed=seeds, delta=st.floats(0.05, 20.0), scale=st.floats(1e-4, 10.0))
-def test_epsilon_costs_re_scaling_exactly_one_factor(method, axis, semantics, seed, delta, scale):
+def test_epsilon_changes_re_scaling_by_one_factor(method, axis, semantics, seed, delta, scale):
     layer = make_norm(method, NEURONS, semantics=semantics).double()
     setting = drawn_setting(seed)
     layer.weight.data, layer.bias.data = setting.gain, setting.bias
@@ -228,7 +228,7 @@ def test_epsilon_costs_re_scaling_exactly_one_factor(method, axis, semantics, se
 
 @pytest.mark.parametrize("method", ["bn", "ln"])
 @given(seed=seeds, delta=st.floats(2.0, 5.0))
-def test_inputs_far_below_epsilon_are_scaled_almost_as_without_a_norm(method, seed, delta):
+def test_inputs_far_below_epsilon_are_almost_not_normalized(method, seed, delta):
     layer = make_norm(method, NEURONS).double()
     setting = drawn_setting(seed)
     a = 1e-6 * setting.batch @ setting.weights.T
@@ -236,7 +236,7 @@ def test_inputs_far_below_epsilon_are_scaled_almost_as_without_a_norm(method, se
 
 
 @pytest.mark.parametrize("epsilon", [1e-6, 1e-3])
-def test_re_centring_costs_nothing_whatever_epsilon_is(epsilon):
+def test_re_centring_is_exact_for_every_epsilon(epsilon):
     for method, name in [("bn", "data set re-centring"), ("ln", "weight matrix re-centring")]:
         assert change(normalized(method, epsilon=epsilon), name, seed=0, delta=3.0) < 1e-12
 

@@ -70,7 +70,7 @@ def test_training_uses_the_statistics_of_the_mini_batch(method, semantics, shape
 @pytest.mark.parametrize(
     ("method", "word"), [(method, str(c)) for method in METHODS for c in all_configurations(Method(method))]
 )
-def test_every_configuration_takes_each_statistic_from_where_it_says(method, word, correction, semantics, shape):
+def test_every_configuration_uses_its_sources(method, word, correction, semantics, shape):
     layer, formula = layer_and_formula(method, semantics, shape)
     population = configured(layer, formula, word, correction=correction, shape=shape)
     x = random_input(shape, seed=99)
@@ -79,7 +79,7 @@ def test_every_configuration_takes_each_statistic_from_where_it_says(method, wor
 
 
 @pytest.mark.parametrize("word", ["TTTT", "FFTF", "FFFT"])
-def test_per_slot_keeps_one_feature_value_for_each_slot_of_the_mini_batch(word):
+def test_per_slot_keeps_one_feature_value_for_each_slot(word):
     shape = SHAPES["(N, C, H, W)"]
     layer, formula = layer_and_formula("bln", "reference", shape, m=5)
     population = configured(layer, formula, word, per_slot=True, shape=shape)
@@ -93,7 +93,7 @@ def test_per_slot_keeps_one_feature_value_for_each_slot_of_the_mini_batch(word):
         layer(torch.cat([x, x]))
 
 
-def test_the_weights_follow_the_training_mini_batch_size_at_inference_too():
+def test_branch_weights_use_the_training_size_at_inference():
     layer, formula = layer_and_formula("bln", "reference", (5, 4), m=25)
     layer.eval()
     x = random_input((5, 4))
@@ -114,7 +114,7 @@ def test_a_mini_batch_of_one_never_yields_a_nan(method, semantics):
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 @pytest.mark.parametrize("semantics", SEMANTICS)
 @pytest.mark.parametrize("method", METHODS)
-def test_gradients_are_those_of_the_formula(method, semantics, shape):
+def test_gradients_equal_finite_differences(method, semantics, shape):
     layer, _ = layer_and_formula(method, semantics, shape)
     x = random_input(shape).requires_grad_()
 
@@ -141,20 +141,20 @@ def test_layer_normalization_agrees_with_torch():
 
 
 @given(scale=st.floats(1e-3, 1e3), shift=st.floats(-100, 100))
-def test_layer_normalization_does_not_see_a_shift_and_scale_of_its_example(scale, shift):
+def test_layer_normalization_is_invariant_to_shift_and_scale(scale, shift):
     x = random_input((3, 8))
     layer = LN(8, epsilon=1e-12).double()
     torch.testing.assert_close(layer(x * scale + shift), layer(x), rtol=1e-4, atol=1e-4)
 
 
 @given(seed=st.integers(0, 2**31))
-def test_feature_statistics_do_not_depend_on_company(seed):
+def test_feature_statistics_are_independent_of_other_examples(seed):
     x = random_input((6, 4), seed)
     layer = LN(4).double().eval()
     torch.testing.assert_close(layer(x)[:1], layer(x[:1]))
 
 
-def test_a_state_dict_brings_configuration_and_population_back():
+def test_a_state_dict_restores_configuration_and_population():
     layer, formula = layer_and_formula("bln", "reference", (5, 4, 2, 3))
     configured(layer, formula, "TFTT", shape=(5, 4, 2, 3))
     fresh = BLN(4, semantics="reference").double().eval()
@@ -168,12 +168,12 @@ def test_a_state_dict_brings_configuration_and_population_back():
     torch.testing.assert_close(copy.deepcopy(layer)(x), layer(x), rtol=0, atol=0)
 
 
-def test_a_state_of_another_method_is_refused():
+def test_a_state_dict_of_another_method_is_an_error():
     with pytest.raises(ModelError, match=r"FF--.*bln layer"):
         BLN(3).load_state_dict(BN(3).state_dict())
 
 
-def test_a_partial_state_leaves_the_population_alone():
+def test_a_partial_state_dict_keeps_the_population():
     layer, formula = layer_and_formula("bln", "reference", (5, 4))
     configured(layer, formula, "TTTT", shape=(5, 4))
     network = torch.nn.Sequential(layer, torch.nn.Linear(4, 2).double())
@@ -191,12 +191,12 @@ def test_a_partial_state_leaves_the_population_alone():
         (lambda: BLN(3).configure(all_configurations(Method.BN)[0]), "does not name the statistics"),
     ],
 )
-def test_a_wrong_use_is_one_clear_error(make, message):
+def test_wrong_use_is_an_error(make, message):
     with pytest.raises(ModelError, match=message):
         make()
 
 
-def test_a_population_that_was_never_given_is_an_error_not_a_guess():
+def test_a_missing_population_is_an_error():
     layer = BLN(3).eval()
     layer.configure(all_configurations(Method.BLN)[0])
     with pytest.raises(ModelError, match="TTTT takes E_B from the population"):

@@ -84,7 +84,7 @@ def test_training_normalizes_over_the_mini_batch_and_the_memory(shape, lambda_, 
         np.testing.assert_allclose(layer(x).detach().numpy(), expected, rtol=1e-11, atol=1e-11)
 
 
-def test_mini_batches_of_different_sizes_weigh_by_their_samples():
+def test_mini_batches_are_weighted_by_their_size():
     layer = random_layer((5, 4), memory_size=3, lambda_=0.5)
     inputs = [torch.randn(n, 4, dtype=torch.float64) + n for n in (2, 6, 3)]
     outputs = [layer(x).detach().numpy() for x in inputs]
@@ -107,7 +107,7 @@ def test_lambda_zero_is_batch_normalization_bit_for_bit(shape):
     assert torch.equal(mbn.weight.grad, bn.weight.grad)
 
 
-def test_gradients_flow_through_the_mini_batch_at_hand_only():
+def test_gradients_flow_through_the_current_mini_batch_only():
     layer = random_layer((5, 4), lambda_=0.7)
     past, present = random_inputs((5, 4), 2)
     past.requires_grad_()
@@ -119,7 +119,7 @@ def test_gradients_flow_through_the_mini_batch_at_hand_only():
     assert past.grad is None
 
 
-def test_the_gradient_is_that_of_the_formula_with_the_memory_held_fixed():
+def test_the_gradient_treats_the_memory_as_constant():
     """Central differences of Eq. 5 as a NumPy loop."""
     layer = random_layer((3, 2), lambda_=0.6, memory_size=2)
     past, present = random_inputs((3, 2), 2)
@@ -140,7 +140,7 @@ def test_the_gradient_is_that_of_the_formula_with_the_memory_held_fixed():
         assert math.isclose(slope, present.grad[place].item(), rel_tol=1e-5, abs_tol=1e-6)
 
 
-def test_the_memory_holds_the_last_mini_batches_and_no_more():
+def test_the_memory_holds_only_the_last_mini_batches():
     layer = random_layer((5, 4), memory_size=3)
     inputs = random_inputs((5, 4), 7)
     for x in inputs:
@@ -161,7 +161,7 @@ def test_a_double_forward_records_the_second_pass_only():
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 @pytest.mark.parametrize("word", [str(c) for c in all_configurations(Method.MBN)])
-def test_each_statistic_comes_from_memory_population_or_mini_batch(word, shape):
+def test_each_statistic_comes_from_its_source(word, shape):
     layer = random_layer(shape, memory_size=3, memory_decay=0.8)
     axis = feature_axis(shape)
     inputs = random_inputs(shape, 5)
@@ -189,7 +189,7 @@ def test_each_statistic_comes_from_memory_population_or_mini_batch(word, shape):
     np.testing.assert_allclose(layer(x).detach().numpy(), expected, rtol=1e-10, atol=1e-10)
 
 
-def test_without_configured_values_the_memory_is_read_as_it_is_now():
+def test_without_configured_values_the_present_memory_is_used():
     layer = random_layer((5, 4))
     for x in random_inputs((5, 4), 3):
         layer(x)
@@ -204,7 +204,7 @@ def test_without_configured_values_the_memory_is_read_as_it_is_now():
     assert not torch.equal(layer.eval()(x), before)
 
 
-def test_an_empty_memory_cannot_be_read():
+def test_an_empty_memory_is_an_error():
     layer = MBN(4).eval()
     layer.configure(all_configurations(Method.MBN)[0])
     with pytest.raises(ModelError, match="MM-- takes E_B from the memory"):
@@ -212,13 +212,13 @@ def test_an_empty_memory_cannot_be_read():
 
 
 @pytest.mark.parametrize("options", [{"memory_size": 0}, {"memory_decay": 0.0}, {"lambda_": 1.5}])
-def test_impossible_options_are_refused(options):
+def test_impossible_options_are_an_error(options):
     with pytest.raises(ModelError, match="MBN takes"):
         MBN(4, **options)
 
 
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=6), st.floats(0.01, 1), st.floats(0.05, 1))
-def test_the_total_variance_is_never_less_than_the_part_within(sizes, lambda_, eta):
+def test_variance_between_mini_batches_is_never_negative(sizes, lambda_, eta):
     """Law of total variance: what lies between mini-batches can only add."""
     layer = MBN(2, lambda_=lambda_, memory_decay=eta, memory_size=4).double()
     for step, size in enumerate(sizes):
@@ -238,7 +238,7 @@ def trained_layer():
     return layer.eval(), {PopulationEstimate.FROZEN: frozen}
 
 
-def test_memory_and_population_do_not_take_each_others_values():
+def test_memory_and_population_values_are_not_confused():
     """Whatever was configured before."""
     layer, populations = trained_layer()
     words = {str(c): c for c in all_configurations(Method.MBN)}
@@ -261,7 +261,7 @@ def test_memory_and_population_do_not_take_each_others_values():
             one(x)
 
 
-def test_the_memory_follows_a_change_of_type():
+def test_the_memory_follows_a_change_of_dtype():
     layer, _ = trained_layer()
     layer.configure(all_configurations(Method.MBN)[0])
     x = random_inputs((5, 4), 1, seed=5)[0]

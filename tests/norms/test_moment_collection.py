@@ -34,7 +34,7 @@ def test_the_mean_is_over_all_mini_batches():
     np.testing.assert_allclose(gathered.batch.mean.numpy()[0], expected, rtol=1e-12)
 
 
-def test_a_moving_average_weighs_by_age_and_divides_by_the_weights():
+def test_a_moving_average_has_normalized_weights():
     data = batches()
     gathered = gather(BLN(3).double(), data, decay=0.9)
     weights = np.array([0.9 ** (len(data) - 1 - i) for i in range(len(data))])
@@ -42,21 +42,21 @@ def test_a_moving_average_weighs_by_age_and_divides_by_the_weights():
     np.testing.assert_allclose(gathered.batch.mean.numpy()[0], expected, rtol=1e-12)
 
 
-def test_an_incomplete_mini_batch_is_left_out():
+def test_an_incomplete_mini_batch_is_excluded():
     data = batches()
     whole = gather(BLN(3).double(), data)
     with_rest = gather(BLN(3).double(), [*data, data[0][:2] * 100])
     torch.testing.assert_close(with_rest.batch.mean, whole.batch.mean, rtol=0, atol=0)
 
 
-def test_a_short_first_mini_batch_gives_way_to_complete_ones():
+def test_a_short_first_mini_batch_is_excluded():
     data = batches()
     whole = gather(BLN(3).double(), data)
     with_short = gather(BLN(3).double(), [data[0][:2] * 100, *data])
     torch.testing.assert_close(with_short.batch.mean, whole.batch.mean, rtol=0, atol=0)
 
 
-def test_passes_in_evaluation_mode_are_not_training_steps():
+def test_passes_in_evaluation_mode_are_not_accumulated():
     layer = BLN(3).double()
     with collect_moments([layer]) as accumulators:
         layer.eval()(batches()[0])
@@ -71,7 +71,7 @@ def test_total_is_the_deviation_of_all_examples_together():
     np.testing.assert_allclose(population.batch.deviation.numpy()[0], torch.cat(data).numpy().std(0), rtol=1e-9)
 
 
-def test_with_mini_batches_of_one_the_bessel_deviation_is_undefined_with_its_reason_and_total_is_not():
+def test_the_bessel_deviation_is_undefined_for_batches_of_one():
     layer = BLN(3).double()
     gathered = gather(layer, batches(m=1))
     bessel = layer.population(gathered, Correction.BESSEL)
@@ -86,14 +86,14 @@ def test_with_mini_batches_of_one_the_bessel_deviation_is_undefined_with_its_rea
     assert torch.isfinite(total.batch.deviation).all()
 
 
-def test_gathering_ends_with_its_context():
+def test_accumulation_ends_with_its_context():
     layer = BLN(3)
     with collect_moments([layer]):
         assert layer.accumulators
     assert not layer.accumulators
 
 
-def test_a_checkpoint_keeps_what_was_gathered():
+def test_moments_survive_a_checkpoint():
     gathered = {"a.b": gather(BLN(3).double(), batches())}
     back = moments_from_tensors(moments_to_tensors(gathered))["a.b"]
     assert (back.batch_size, back.values_per_batch) == (6, 6)

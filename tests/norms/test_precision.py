@@ -50,7 +50,7 @@ USERS = {
 
 
 @pytest.mark.parametrize("user", USERS)
-def test_no_product_is_in_less_than_single_precision_and_settings_come_back(user):
+def test_products_are_exact_and_settings_are_restored(user):
     USERS[user]()
     before = settings()
     with full_precision():
@@ -59,14 +59,14 @@ def test_no_product_is_in_less_than_single_precision_and_settings_come_back(user
     assert settings() == before
 
 
-def test_flags_can_be_read_afterwards():
+def test_legacy_flags_can_be_read_afterwards():
     before = flags()
     with full_precision():
         pass
     assert flags() == before
 
 
-def test_settings_come_back_after_an_error():
+def test_settings_are_restored_after_an_error():
     before = settings()
     with pytest.raises(ZeroDivisionError), full_precision():
         raise ZeroDivisionError

@@ -24,7 +24,7 @@ def every_variant(image, crop, flip):
 
 
 @pytest.mark.parametrize(("crop", "flip"), [(0, True), (2, False), (1, True)])
-def test_what_comes_out_is_one_of_the_possible_cuts_and_each_occurs(crop, flip):
+def test_every_possible_crop_occurs_and_no_other(crop, flip):
     image = torch.arange(1.0, 41.0).view(2, 5, 4)
     variants = list(every_variant(image, crop, flip))
     seen = set()
@@ -35,13 +35,13 @@ def test_what_comes_out_is_one_of_the_possible_cuts_and_each_occurs(crop, flip):
     assert len(seen) == len(variants)
 
 
-def test_the_same_seed_cuts_the_same():
+def test_the_same_seed_gives_the_same_crops():
     x = torch.randn(8, 2, 5, 4)
     first, again, other = (augmentation(seed, crop=2, flip=True)(x) for seed in (0, 0, 1))
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
 
 
-def test_inputs_that_are_no_images_are_refused():
+def test_inputs_other_than_images_are_an_error():
     with pytest.raises(ModelError, match=r"training\.augmentation .*\(64,\)"):
         Augmentation(AugmentationSpec(flip=True), (64,), torch.Generator())

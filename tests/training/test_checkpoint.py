@@ -19,7 +19,7 @@ def network():
     return nn.Sequential(nn.Linear(4, 3), BLN(3, semantics="reference"))
 
 
-def test_weights_and_populations_come_back_bit_for_bit(tmp_path):
+def test_weights_and_populations_are_restored_bit_for_bit(tmp_path):
     ours = network()
     gathered = {PopulationEstimate.FROZEN: collect_frozen_moments(ours, torch.randn(5, 6, 4))}
     name, sha = write_checkpoint(Folder(tmp_path / "folder"), dict(ours.named_parameters()), gathered, {"seed": 1})
@@ -32,7 +32,7 @@ def test_weights_and_populations_come_back_bit_for_bit(tmp_path):
     assert torch.equal(back[PopulationEstimate.FROZEN]["1"].feature.variance, expected.feature.variance)
 
 
-def test_a_damaged_or_absent_file_is_named(tmp_path):
+def test_a_damaged_or_missing_checkpoint_is_an_error(tmp_path):
     name, sha = write_checkpoint(Folder(tmp_path), dict(network().named_parameters()), {}, {})
     path = tmp_path / name
     path.write_bytes(path.read_bytes()[:-1] + b"x")
@@ -42,7 +42,7 @@ def test_a_damaged_or_absent_file_is_named(tmp_path):
         read_checkpoint(Folder(tmp_path), "none", sha)
 
 
-def test_weights_of_another_network_are_refused():
+def test_weights_of_another_network_are_an_error():
     with pytest.raises(DataError, match="another network"):
         load_weights(network(), {"x": torch.zeros(1)})
 
@@ -59,7 +59,7 @@ class Shifted(nn.Module):
         return x + self.shift
 
 
-def test_what_other_layers_keep_in_buffers_is_of_the_weights_and_what_ours_keep_is_not():
+def test_weights_include_only_buffers_of_foreign_layers():
     ours = nn.Sequential(nn.BatchNorm1d(4), nn.Linear(4, 3), Shifted(), BLN(3))
     running = {"0.running_mean", "0.running_var", "0.num_batches_tracked"}
     parameters = {name for name, _ in ours.named_parameters()}
@@ -68,7 +68,7 @@ def test_what_other_layers_keep_in_buffers_is_of_the_weights_and_what_ours_keep_
     assert "3.own" not in network_weights(ours)
 
 
-def test_a_network_with_running_statistics_of_torch_comes_back_as_it_answered(tmp_path):
+def test_torchs_running_statistics_are_restored(tmp_path):
     torch.manual_seed(1)
     ours = nn.Sequential(nn.BatchNorm1d(4), nn.Linear(4, 3), Shifted(), BLN(3))
     for _ in range(3):

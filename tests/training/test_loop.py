@@ -49,7 +49,7 @@ def figures(trained):
 
 @pytest.mark.parametrize("optimizer", ["adam", "sgd"])
 @pytest.mark.parametrize("order", ["fixed", "shuffled"])
-def test_the_same_seed_gives_the_same_bits(data, optimizer, order):
+def test_the_same_seed_gives_the_same_run_bit_for_bit(data, optimizer, order):
     runs = [run(data, optimizer=optimizer, order=order, epochs=2)[1] for _ in range(2)]
     assert figures(runs[0]) == figures(runs[1])
     for name, value in runs[0].weights.items():
@@ -57,7 +57,7 @@ def test_the_same_seed_gives_the_same_bits(data, optimizer, order):
     assert figures(run(data, seed=1, optimizer=optimizer, order=order, epochs=2)[1]) != figures(runs[0])
 
 
-def test_it_is_the_plain_loop(data):
+def test_training_equals_a_plain_pytorch_loop(data):
     """The same weights as a bare PyTorch loop over the same mini-batches."""
     _, trained = run(data, order="fixed", epochs=2, checkpoint="last")
     plain = network()
@@ -74,13 +74,13 @@ def test_it_is_the_plain_loop(data):
         torch.testing.assert_close(trained.weights[name], value.detach())
 
 
-def test_it_learns(data):
+def test_training_lowers_the_validation_loss(data):
     _, trained = run(data, epochs=12)
     assert trained.epochs[-1].validation_accuracy > 0.85
     assert trained.epochs[-1].validation_loss < trained.epochs[0].validation_loss
 
 
-def test_the_best_epoch_is_the_one_of_lowest_validation_loss(data):
+def test_the_kept_epoch_has_the_lowest_validation_loss(data):
     _, trained = run(data, learning_rate=0.05, epochs=8)
     losses = [record.validation_loss for record in trained.epochs]
     assert trained.kept_epoch == losses.index(min(losses)) + 1
@@ -103,7 +103,7 @@ def test_a_validation_loss_that_is_not_finite_stops_training_too(data):
     assert trained.diverged == "the validation loss of epoch 1 is not a finite number"
 
 
-def test_the_rate_follows_its_schedule(data):
+def test_the_learning_rate_follows_its_schedule(data):
     steps = {"kind": "steps", "steps": {0.5: 1e-12}}
     _, slowed = run(data, epochs=4, schedule=steps, checkpoint="last", order="fixed")
     _, short = run(data, epochs=2, checkpoint="last", order="fixed")
@@ -111,7 +111,7 @@ def test_the_rate_follows_its_schedule(data):
         torch.testing.assert_close(slowed.weights[name], value, atol=1e-6, rtol=1e-5)
 
 
-def test_the_epoch_estimate_is_the_mean_over_the_kept_epochs_steps(data):
+def test_the_epoch_estimate_is_the_mean_over_its_steps(data):
     """One epoch at rate ~0: weights stand still, so the estimate is that of the first weights."""
     from bln_search.evaluation import collect_frozen_moments
 
@@ -127,7 +127,7 @@ def test_the_epoch_estimate_is_the_mean_over_the_kept_epochs_steps(data):
             torch.testing.assert_close(part, expected, rtol=1e-5, atol=1e-6)
 
 
-def test_epochs_are_judged_under_the_configuration_asked_for(data):
+def test_epochs_are_compared_under_the_given_configuration(data):
     arm = ArmSpec(method="bn", judged_under="TT--", population=("moving",))
     _, by_population = run(data, method="bn", arm=arm, estimates=(PopulationEstimate.MOVING,), order="fixed")
     _, by_mini_batch = run(data, method="bn", order="fixed")
@@ -135,7 +135,7 @@ def test_epochs_are_judged_under_the_configuration_asked_for(data):
     assert [r.validation_loss for r in by_population.epochs] != [r.validation_loss for r in by_mini_batch.epochs]
 
 
-def test_judging_under_a_value_that_does_not_exist_is_an_error(data):
+def test_comparing_epochs_by_an_undefined_value_is_an_error(data):
     arm = ArmSpec(method="bln", judged_under="TTFF", population=("epoch",))
     with pytest.raises(ModelError, match="set judged_under to another"):
         run(data, arm=arm, estimates=(PopulationEstimate.EPOCH,), batch_size=1, epochs=1)
@@ -154,7 +154,7 @@ def test_a_mini_batch_larger_than_the_data_is_an_error(data):
         run(data, batch_size=10_000)
 
 
-def test_the_judge_is_a_configuration_of_the_arms_method():
+def test_judged_under_must_fit_the_method_of_the_arm():
     with pytest.raises(ValueError, match="write it like FF--"):
         ArmSpec(method="bn", judged_under=InferenceConfiguration("FFFF"))
 
@@ -173,7 +173,7 @@ def test_mbn_without_a_memory_weight_trains_like_bn(data):
         assert torch.equal(value, memorized.weights[name])
 
 
-def test_the_schedule_sets_lambda_by_the_fraction_of_training(data):
+def test_the_schedule_sets_lambda_by_training_progress(data):
     seen = []
 
     class Watched(nn.Module):
@@ -210,7 +210,7 @@ def test_the_kept_epoch_keeps_its_own_memory(data):
 
 
 @pytest.mark.parametrize("method", ["bn", "brn", "mbn"])
-def test_a_double_forward_records_what_the_new_weights_see(data, method):
+def test_a_double_forward_records_the_pass_after_the_step(data, method):
     """The same number of steps; statistics are those of a pass of each mini-batch after its step."""
     arm = ArmSpec(method=method, double_forward=True, judged_under="FF--")
     passes = []
@@ -243,7 +243,7 @@ def test_a_double_forward_records_what_the_new_weights_see(data, method):
     assert not torch.equal(moments.batch.mean, single.moments[PopulationEstimate.MOVING]["layers.3"].batch.mean)
 
 
-def test_augmented_training_is_repeatable_and_different(data):
+def test_augmented_training_is_reproducible_and_different(data):
     options = {"augmentation": {"crop": 1, "flip": True}, "epochs": 1}
     first, again, plain = (run(data, **o)[1] for o in (options, options, {"epochs": 1}))
     assert figures(first) == figures(again)
@@ -265,7 +265,7 @@ class Spare(nn.Module):
 @pytest.mark.parametrize(
     ("method", "estimate"), [("bln", PopulationEstimate.EPOCH), ("bn", PopulationEstimate.MOVING), ("mbn", None)]
 )
-def test_a_layer_that_the_network_does_not_use_has_no_population_and_is_in_nobodys_way(data, method, estimate):
+def test_an_unused_layer_has_no_population(data, method, estimate):
     spare = Spare(method)
     spec, arm = TrainingSpec(epochs=1), ArmSpec(method=method)
     trained = train(spare, data, spec, arm, seed=0, estimates=() if estimate is None else (estimate,))
@@ -274,7 +274,7 @@ def test_a_layer_that_the_network_does_not_use_has_no_population_and_is_in_nobod
     assert trained.diverged is None
 
 
-def test_running_statistics_of_other_layers_are_kept_with_the_epoch_that_is_kept(data):
+def test_the_kept_epoch_keeps_its_running_statistics(data):
     torch.manual_seed(0)
     mixed = nn.Sequential(nn.Flatten(), nn.BatchNorm1d(64), nn.Linear(64, 16), make_norm("bln", 16), nn.Linear(16, 10))
     run = TrainingRun(mixed, data, TrainingSpec(epochs=4, learning_rate=0.5), ArmSpec(method="bln"), seed=0)

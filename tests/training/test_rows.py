@@ -64,22 +64,22 @@ def assert_same(marks, words=300, dtype=torch.float64, tolerance=1e-9):
         torch.testing.assert_close(found[name], value, rtol=0, atol=tolerance)
 
 
-def test_weights_are_those_of_dense_adam_while_most_rows_rest():
+def test_weights_equal_dense_adam_with_mostly_idle_rows():
     """Few of many words a step: rows fall asleep, wake up, and some are never seen."""
     marks = drawn(700, 2, 300)
     assert len(set(torch.cat(marks).tolist())) < 300
     assert_same(marks)
 
 
-def test_weights_are_those_of_dense_adam_where_every_step_sees_most_rows():
+def test_weights_equal_dense_adam_with_mostly_active_rows():
     assert_same(drawn(300, 200, 300, frequent=0))
 
 
-def test_weights_are_those_of_dense_adam_across_the_change_from_few_rows_to_all_and_back():
+def test_weights_equal_dense_adam_across_changes_of_activity():
     assert_same([*drawn(300, 2, 300), *drawn(200, 250, 300, frequent=0), *drawn(600, 2, 300, seed=1)])
 
 
-def test_a_row_that_rested_for_long_goes_on_as_if_it_had_not():
+def test_a_row_resumes_after_a_long_idle_time():
     rare, often = torch.tensor([7, 7]), torch.tensor([1, 2, 3])
     for gap in (1, 63, 64, 199, 200, 201, 500):
         assert_same([rare, *[often] * gap, rare, often])
@@ -95,11 +95,11 @@ def test_single_precision_differs_by_rounding_only():
     per_step=st.integers(1, 40),
     words=st.sampled_from([1, 2, 50, 400]),
 )
-def test_any_order_of_words_gives_the_weights_of_dense_adam(seed, per_step, words):
+def test_weights_equal_dense_adam_for_any_order_of_rows(seed, per_step, words):
     assert_same(drawn(260, per_step, words, seed), words)
 
 
-def test_forgetting_too_early_would_show():
+def test_the_tolerance_detects_a_too_short_idle_time():
     """The tolerance of the tests above is tight enough to see rows that rest after ten steps."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sparse_adam, "_IDLE_STEPS", 10)
@@ -108,14 +108,14 @@ def test_forgetting_too_early_would_show():
             assert_same(drawn(300, 2, 300))
 
 
-def test_many_new_words_at_once_are_trained_as_by_dense_adam():
+def test_many_new_rows_at_once_equal_dense_adam():
     """From few rows to all of them between two looks at which rest."""
     every = torch.arange(300)
     assert_same([*drawn(20, 2, 300), every, *drawn(20, 2, 300, seed=1), *drawn(400, 2, 300, seed=2), every[:200]])
 
 
 @pytest.mark.parametrize("kind", ["scaled", "parametrized"])
-def test_an_embedding_that_gives_no_rows_is_trained_by_torchs_adam(kind):
+def test_embeddings_without_sparse_gradients_use_torchs_adam(kind):
     network = Tagged()
     if kind == "scaled":
         network.table.scale_grad_by_freq = True
@@ -127,12 +127,12 @@ def test_an_embedding_that_gives_no_rows_is_trained_by_torchs_adam(kind):
     optimizer.step()
 
 
-def test_state_that_would_be_missing_is_not_handed_out():
+def test_the_incomplete_state_dict_is_an_error():
     with pytest.raises(ModelError, match="no state dict"):
         SparseRowAdam(Tagged(), RATE).state_dict()
 
 
-def test_a_table_that_shares_its_weights_with_a_dense_layer_is_trained_as_by_dense_adam():
+def test_tied_embeddings_equal_dense_adam():
     def tied(make):
         def made(network):
             network.dense = nn.Linear(4, 300, bias=False, dtype=torch.float64)
@@ -155,17 +155,17 @@ def test_a_table_that_shares_its_weights_with_a_dense_layer_is_trained_as_by_den
         (nn.Linear(2, 2), TrainingSpec(), torch.optim.Adam),
     ],
 )
-def test_rows_are_told_apart_only_where_that_is_adam_without_decay_over_an_embedding(network, spec, kind):
+def test_the_network_and_spec_select_the_optimizer(network, spec, kind):
     assert type(make_optimizer(network, spec)) is kind
 
 
 @pytest.mark.parametrize("network", [Tagged(), nn.Linear(2, 2)])
-def test_epsilon_is_torchs_unless_another_is_asked_for(network):
+def test_the_default_epsilon_is_torchs(network):
     for spec, epsilon in [(TrainingSpec(), 1e-8), (TrainingSpec(epsilon=1e-3), 1e-3)]:
         assert [group["eps"] for group in make_optimizer(network, spec).param_groups] == [epsilon]
 
 
-def test_another_epsilon_is_that_of_dense_adam_too():
+def test_another_epsilon_equals_dense_adam():
     marks = drawn(300, 3, 300)
     expected = trained(lambda network: torch.optim.Adam(network.parameters(), lr=RATE, eps=0.1), marks)
     found = trained(lambda network: SparseRowAdam(network, RATE, 0.1), marks)
@@ -173,7 +173,7 @@ def test_another_epsilon_is_that_of_dense_adam_too():
 
 
 @pytest.mark.parametrize("spec", [TrainingSpec(weight_decay=0.1), TrainingSpec(optimizer="sgd", momentum=0.9)])
-def test_a_network_over_words_trains_with_every_optimizer(spec):
+def test_an_embedding_network_trains_with_every_optimizer(spec):
     network = Tagged(dtype=torch.float32)
     before = network.table.weight.detach().clone()
     optimizer = make_optimizer(network, spec)

@@ -51,19 +51,19 @@ def drawn(space, count, seed=0):
 
 
 @pytest.mark.parametrize(("name", "semantics"), latin(["lenet", "mlp", "residual"], ["paper", "reference"]))
-def test_200_random_configurations_equal_each_alone(name, semantics):
+def test_200_random_configurations_equal_plain_passes(name, semantics):
     tree = evaluator(name, n=14, semantics=semantics)
     assert_losses_as_alone(tree, drawn(tree.space, 200))
 
 
 @pytest.mark.parametrize("name", sorted(NETWORKS))
 @pytest.mark.parametrize("method", ["bln", "bn", "ln"])
-def test_every_network_is_followed(name, method):
+def test_every_network_equals_plain_passes(name, method):
     tree = evaluator(name, method=method)
     assert_losses_as_alone(tree, drawn(tree.space, 6))
 
 
-def test_a_residual_network_of_seven_layers():
+def test_a_resnet_of_seven_layers_equals_plain_passes():
     torch.manual_seed(0)
     network = ResNet((3, 8, 8), 10, partial(BLN, batch_size=SIZE), widths=(4, 6, 8), blocks=1).double().eval()
     inputs, targets = data("resnet", 12)
@@ -78,7 +78,7 @@ def test_a_residual_network_of_seven_layers():
 
 
 @pytest.mark.parametrize(("name", "memory_limit"), latin(["mlp", "residual", "in place"], [0, TINY_LIMIT, 2**28]))
-def test_the_enumeration_is_the_mean_over_every_configuration_whatever_the_chunks(name, memory_limit):
+def test_the_enumeration_does_not_depend_on_the_memory_limit(name, memory_limit):
     tree = evaluator(name, memory_limit=memory_limit)
     sums = tree.enumerate()
     every = [tree.space.digits_at(index) for index in range(tree.space.size)]
@@ -90,7 +90,7 @@ def test_the_enumeration_is_the_mean_over_every_configuration_whatever_the_chunk
 
 
 @pytest.mark.parametrize("memory_limit", [0, 3_000, 2**28])
-def test_configurations_that_share_little_are_walked_in_small_parts_too(memory_limit):
+def test_configurations_with_few_shared_prefixes(memory_limit):
     tree = evaluator("in place", memory_limit=memory_limit)
     digits = np.array([[0, 3], [0, 15], [1, 3], [1, 4], [7, 0], [7, 1], [15, 15]])
     assert_losses_as_alone(tree, digits)
@@ -105,7 +105,7 @@ def test_single_precision_agrees_with_double():
     np.testing.assert_allclose(single.enumerate().mean_loss(), double.enumerate().mean_loss(), rtol=1e-5)
 
 
-def test_folds_add_up_and_outcomes_keep_the_order_of_the_data():
+def test_folds_add_up_and_outcomes_keep_the_data_order():
     whole, halves = evaluator("mlp"), evaluator("mlp", folds=[1, 0, 1, 0])
     together, parted = whole.enumerate(), halves.enumerate()
     np.testing.assert_allclose(parted.losses.sum(0), together.losses[0], rtol=1e-12)
@@ -120,7 +120,7 @@ def test_folds_add_up_and_outcomes_keep_the_order_of_the_data():
 
 
 @pytest.mark.parametrize(("name", "memory_limit"), latin(["residual", "in place", "lenet"], [0, TINY_LIMIT, 2**28]))
-def test_sums_of_chosen_configurations_whatever_is_kept_of_earlier_ones(name, memory_limit):
+def test_sums_do_not_depend_on_cached_prefixes(name, memory_limit):
     scope = {"scope": LayerScope.GROUPS, "groups": {"ends": ["features.3", "classifier.6"]}} if name == "lenet" else {}
     tree = evaluator(name, n=33, folds=[0, 1, 0, 1, 0, 1], memory_limit=memory_limit, **scope)
     draw = np.random.default_rng(1)
@@ -138,7 +138,7 @@ def test_sums_of_chosen_configurations_whatever_is_kept_of_earlier_ones(name, me
         digits = asked[0]
 
 
-def test_an_interrupted_enumeration_goes_on_behind_its_last_group():
+def test_an_interrupted_enumeration_resumes():
     tree = evaluator("mlp", n=30, folds=[0, 1, 0, 1, 0], memory_limit=TINY_LIMIT)
     expected = tree.enumerate()
 
@@ -161,7 +161,7 @@ def test_an_interrupted_enumeration_goes_on_behind_its_last_group():
 
 
 @pytest.mark.parametrize("order", [["features.*"], ["*.3", "*.7"]])
-def test_tied_layers_share_a_word(order):
+def test_tied_layers_have_one_configuration(order):
     tree = evaluator("lenet", n=12, scope=LayerScope.GROUPS, groups={"tied": order})
     assert tree.space.size < 16**4
     assert_losses_as_alone(tree, drawn(tree.space, 20))
@@ -171,7 +171,7 @@ def test_tied_layers_share_a_word(order):
         assert len({words[layer] for layer in tied.layers}) == 1
 
 
-def test_the_global_scope_is_the_uniform_configurations():
+def test_the_global_scope_has_uniform_configurations_only():
     tree = evaluator("lenet", n=12, scope=LayerScope.GLOBAL)
     assert tree.space.size == 16
     assert all(tree.space.configuration(tree.space.digits_at(index)).uniform for index in range(16))
@@ -194,7 +194,7 @@ def test_layers_of_other_methods_have_their_own_options():
     }
 
 
-def test_memory_is_a_third_source_of_mbn_layers():
+def test_mbn_layers_have_the_memory_as_a_source():
     torch.manual_seed(0)
     network = MLP((3, 8, 8), 10, partial(make_norm, "mbn"), widths=(12, 7)).double()
     inputs, targets = data("mlp", 24)
@@ -218,7 +218,7 @@ def populations_of_mbn(network):
     return network_populations(layers, gathered, Correction.BESSEL, per_slot=False)
 
 
-def test_options_without_a_value_are_excluded_with_their_reason():
+def test_undefined_options_are_excluded_with_a_reason():
     network = build("mlp", batch_size=1)
     inputs, targets = data("mlp", 4)
 
@@ -230,7 +230,7 @@ def test_options_without_a_value_are_excluded_with_their_reason():
     assert_losses_as_alone(tree, [tree.space.digits_at(index) for index in range(16)])
 
 
-def test_own_scores_and_constant_networks_take_the_usual_way():
+def test_own_scores_and_constant_networks_are_evaluated():
     def halved(outputs, targets):
         losses, correct = cross_entropy(outputs, targets)
         return losses / 2, correct
@@ -249,21 +249,21 @@ def test_own_scores_and_constant_networks_take_the_usual_way():
     np.testing.assert_allclose(sums.correct.sum(0), first)
 
 
-def test_logits_that_lie_far_apart_have_their_losses():
+def test_distant_logits_equal_plain_passes():
     tree = evaluator("mlp")
     with torch.no_grad():
         tree.network.layers[-1].weight.mul_(1e4)
     assert_losses_as_alone(tree, drawn(tree.space, 20), tolerance=1e-9)
 
 
-def test_networks_that_diverge_are_no_number():
+def test_a_diverged_network_has_nan_losses():
     tree = evaluator("mlp")
     with torch.no_grad():
         tree.network.layers[-1].weight[0, 0] = float("nan")
     assert np.isnan(tree.enumerate().mean_loss()).all()
 
 
-def test_a_network_that_cannot_be_cut_is_refused():
+def test_unsupported_networks_and_options_are_an_error():
     class Branching(Residual):
         def forward(self, x):
             return super().forward(x) if x.sum() > 0 else super().forward(-x)
@@ -281,7 +281,7 @@ def test_a_network_that_cannot_be_cut_is_refused():
         evaluator("mlp", folds=[0])
 
 
-def test_layers_that_mix_examples_are_found_out():
+def test_mixing_examples_is_an_error():
     class Mixing(Residual):
         def forward(self, x):
             x = self.stem(x)
@@ -293,7 +293,7 @@ def test_layers_that_mix_examples_are_found_out():
         of(Mixing).enumerate()
 
 
-def test_too_many_configurations_are_not_enumerated():
+def test_enumerating_too_many_configurations_is_an_error():
     network = ResNet((3, 8, 8), 10, partial(BLN, batch_size=SIZE), widths=(2, 2, 2), blocks=2).double().eval()
     inputs, targets = data("resnet", 6)
     tree = TreeEvaluator(network, list(mini_batches(inputs, targets, SIZE)), populations_of(network, "resnet"))
@@ -301,7 +301,7 @@ def test_too_many_configurations_are_not_enumerated():
         tree.enumerate()
 
 
-def test_the_network_is_left_as_it_was():
+def test_the_network_is_not_changed():
     tree = evaluator("mlp")
     tree.network.train()
     before = {name: value.clone() for name, value in tree.network.state_dict().items()}
@@ -311,7 +311,7 @@ def test_the_network_is_left_as_it_was():
     assert all(torch.equal(value, before[name]) for name, value in tree.network.state_dict().items())
 
 
-def test_words_and_digits_belong_to_each_other():
+def test_codes_digits_and_indices_correspond():
     space = evaluator("mlp").space
     for index in (0, 7, 200, 255):
         digits = space.digits_at(index)

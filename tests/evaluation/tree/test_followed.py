@@ -49,7 +49,7 @@ def evaluator(network, n=10, **asked):
 @pytest.mark.parametrize(("method", "memory_limit"), [("bln", 2**28), ("ln", 0), ("bn", 3_000)])
 @pytest.mark.parametrize("name", FOLLOWED)
 @pytest.mark.parametrize("most", [64, pytest.param(None, marks=pytest.mark.slow)])
-def test_all_configurations_of_networks_as_libraries_write_them(name, method, memory_limit, most):
+def test_all_configurations_equal_plain_passes(name, method, memory_limit, most):
     """most: per-layer configurations that are evaluated alone; the enumeration is of all of them."""
     tree = evaluator(made(FOLLOWED[name], method), memory_limit=memory_limit)
     chosen = np.random.default_rng(0).permutation(tree.space.size)[:most]

@@ -67,7 +67,7 @@ def chosen(network, n=10):
 
 @pytest.mark.parametrize("method", ["bln", "bn", "ln"])
 @pytest.mark.parametrize("name", NETWORKS)
-def test_every_configuration_has_the_losses_that_it_has_alone(name, method):
+def test_every_configuration_equals_plain_passes(name, method):
     network = made(NETWORKS[name], method)
     with pytest.warns(UserWarning, match=r"evaluated one by one with plain forward passes"):
         found = chosen(network)
@@ -76,7 +76,7 @@ def test_every_configuration_has_the_losses_that_it_has_alone(name, method):
 
 
 @pytest.mark.parametrize("maker", [Block, Tied])
-def test_figures_are_those_of_the_walk(maker):
+def test_plain_evaluation_equals_tree_evaluation(maker):
     network = made(maker, "ln")
     folds = [1, 0, 1]
     plainly, tree = (evaluator(network, folds=folds, kind=kind) for kind in (PlainEvaluator, TreeEvaluator))
@@ -93,7 +93,7 @@ def test_figures_are_those_of_the_walk(maker):
 
 
 @pytest.mark.parametrize(("memory_limit", "passes"), [(2**20, 8), (200, 11), (0, 16)])
-def test_what_was_evaluated_is_kept_as_far_as_memory_goes(memory_limit, passes):
+def test_scores_are_cached_up_to_the_memory_limit(memory_limit, passes):
     network = made(Looping, "ln")
     found = evaluator(network, n=8, memory_limit=memory_limit)
     counted = []
@@ -106,7 +106,7 @@ def test_what_was_evaluated_is_kept_as_far_as_memory_goes(memory_limit, passes):
     assert len(counted) == passes
 
 
-def test_an_interrupted_enumeration_goes_on_behind_its_last_mini_batch():
+def test_an_interrupted_enumeration_resumes():
     network = made(Looping, "ln")
     whole = evaluator(network, folds=[0, 1, 0]).enumerate()
 
@@ -126,18 +126,18 @@ def test_an_interrupted_enumeration_goes_on_behind_its_last_mini_batch():
     assert resumed.examples.tolist() == [6, 4]
 
 
-def test_layers_stand_in_the_order_in_which_they_are_reached():
+def test_layers_are_in_call_order():
     assert evaluator(made(Assigning, "bln")).segmented.names == ("second", "first")
 
 
-def test_what_the_walk_fails_on_is_evaluated_plainly():
+def test_plain_evaluation_replaces_a_failed_traversal():
     network = made(ByPositions, "ln")
     with pytest.warns(UserWarning, match=r"\(ModelError: .*first axis"):
         found = chosen(network)
     assert_losses_as_alone(found, [found.space.digits_at(index) for index in range(16)])
 
 
-def test_what_neither_can_evaluate_is_said():
+def test_unsupported_networks_are_an_error():
     class Unreached(Looping):
         def forward(self, x):
             return self.answered(x)
@@ -154,7 +154,7 @@ def test_what_neither_can_evaluate_is_said():
         PlainEvaluator(made(Looping, "ln"), [], {})
 
 
-def test_large_spaces_are_not_enumerated_one_by_one():
+def test_enumerating_a_large_space_one_by_one_is_an_error():
     class Long(Looping):
         def __init__(self, norm):
             super().__init__(norm)
@@ -167,7 +167,7 @@ def test_large_spaces_are_not_enumerated_one_by_one():
         evaluator(made(Long, "bln")).enumerate()
 
 
-def test_the_network_is_left_as_it_was():
+def test_the_network_is_not_changed():
     network = made(Assigning, "bln").train()
     before = {name: value.clone() for name, value in network.state_dict().items()}
     evaluator(network).outcomes([[0, 15]])

@@ -25,13 +25,13 @@ def evaluator(cell, *, classes=3, vocabulary=None, **network):
 @pytest.mark.parametrize("vocabulary", [None, WORDS])
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("cell", ["lstm", "gru", "rnn"])
-def test_each_has_the_losses_that_it_has_alone(cell, classes, vocabulary):
+def test_every_recurrent_network_equals_plain_passes(cell, classes, vocabulary):
     tree = evaluator(cell, classes=classes, vocabulary=vocabulary, normalize="layers")
     assert tree.space.radices == (16, 16, 16)
     assert_losses_as_alone(tree, drawn(tree.space, 30))
 
 
-def test_all_of_them_are_enumerated():
+def test_the_enumeration_equals_the_outcomes():
     tree = evaluator("lstm", classes=2, method="bn", normalize="layers")
     sums = tree.enumerate()
     outcomes = tree.outcomes([tree.space.digits_at(index) for index in range(tree.space.size)])
@@ -40,6 +40,6 @@ def test_all_of_them_are_enumerated():
 
 
 @pytest.mark.parametrize("cell", ["lstm", "gru", "rnn"])
-def test_norms_inside_cells_have_no_word_for_each(cell):
+def test_norms_inside_cells_have_no_per_layer_configurations(cell):
     with pytest.raises(ModelError, match="normalizes inside its recurrent layers, at every time step"):
         evaluator(cell, normalize="cells")

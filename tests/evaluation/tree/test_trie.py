@@ -42,7 +42,7 @@ def test_paths_are_exactly_the_configurations(made):
 
 
 @given(chosen())
-def test_children_part_the_nodes_below_and_first_is_a_configuration_with_that_beginning(made):
+def test_children_partition_the_nodes_of_the_next_depth(made):
     _, digits = made
     trie = build_trie(unique_rows(digits)[0])
     nodes = 1
@@ -58,7 +58,7 @@ def test_children_part_the_nodes_below_and_first_is_a_configuration_with_that_be
 
 
 @given(spaces())
-def test_every_configuration_stands_at_its_index(space):
+def test_all_digits_are_in_the_order_of_their_indices(space):
     if space.size > 5_000:
         return
     every = all_digits(space)

@@ -50,13 +50,13 @@ def assert_equal(found, expected, tolerance=1e-10):
 
 
 @pytest.mark.parametrize("cell", CELLS)
-def test_a_plain_layer_is_its_equations(cell):
+def test_a_plain_layer_computes_its_equations(cell):
     layer, x = plain(cell), sequence()
     assert_equal(layer(x), oracle.CELLS[cell](weights_of(layer), x.numpy()), 1e-12)
 
 
 @pytest.mark.parametrize("cell", CELLS)
-def test_with_nothing_in_place_of_the_norms_a_layer_is_the_plain_one(cell):
+def test_with_identity_norms_a_layer_equals_the_plain_layer(cell):
     torch.manual_seed(0)
     layer = NORMALIZED[cell](2, UNITS, identity, STEPS).double()
     x = sequence()
@@ -67,7 +67,7 @@ def test_with_nothing_in_place_of_the_norms_a_layer_is_the_plain_one(cell):
 
 @pytest.mark.parametrize(("method", "semantics"), KINDS)
 @pytest.mark.parametrize("cell", CELLS)
-def test_in_training_every_statistic_is_of_the_mini_batch_at_that_step(cell, method, semantics):
+def test_training_uses_mini_batch_statistics_of_each_step(cell, method, semantics):
     layer, x = normalized(cell, method, semantics).train(), sequence()
     of = formulas(layer, method, semantics)
     expected = oracle.CELLS[cell](weights_of(layer), x.numpy(), lambda name, step, values: of[name](values))
@@ -76,7 +76,7 @@ def test_in_training_every_statistic_is_of_the_mini_batch_at_that_step(cell, met
 
 @pytest.mark.parametrize(("method", "semantics"), KINDS)
 @pytest.mark.parametrize("cell", CELLS)
-def test_at_inference_population_values_are_those_of_each_time_step(cell, method, semantics):
+def test_inference_uses_population_values_of_each_step(cell, method, semantics):
     """Under every configuration; the values worked out by the oracle from what each norm got in training."""
     layer = normalized(cell, method, semantics).eval()
     of, weights, run = formulas(layer, method, semantics), weights_of(layer), oracle.CELLS[cell]
@@ -106,7 +106,7 @@ def test_at_inference_population_values_are_those_of_each_time_step(cell, method
 
 
 @pytest.mark.parametrize(("method", "cell"), latin(["none", "ln", "bn", "bln"], CELLS))
-def test_gradients_are_those_of_differences(cell, method):
+def test_gradients_equal_finite_differences(cell, method):
     layer = plain(cell) if method == "none" else normalized(cell, method)
     x = sequence(n=3).requires_grad_()
     assert torch.autograd.gradcheck(lambda *_: layer(x), (x, *layer.parameters()), atol=1e-5, rtol=1e-4)
@@ -114,7 +114,7 @@ def test_gradients_are_those_of_differences(cell, method):
 
 @pytest.mark.parametrize("gain", [None, 0.1])
 @pytest.mark.parametrize("cell", CELLS)
-def test_gains_start_at_one_or_as_asked_and_biases_at_zero(cell, gain):
+def test_gains_start_at_the_given_value_and_biases_at_zero(cell, gain):
     options = {} if gain is None else {"gain": gain}
     layer = NORMALIZED[cell](2, UNITS, LN, STEPS, **options)
     norms = step_norms(layer)
@@ -126,7 +126,7 @@ def test_gains_start_at_one_or_as_asked_and_biases_at_zero(cell, gain):
 
 
 @pytest.mark.parametrize("cell", CELLS)
-def test_the_weights_are_those_of_the_plain_layer(cell):
+def test_initial_weights_are_those_of_the_plain_layer(cell):
     """The same seed gives the same first weights; only an LSTM has a bias beside those of its norms."""
     one, other = PLAIN[cell](2, UNITS), NORMALIZED[cell](2, UNITS, LN, STEPS)
     for layer in (one, other):
@@ -138,7 +138,7 @@ def test_the_weights_are_those_of_the_plain_layer(cell):
 
 
 @pytest.mark.parametrize("cell", CELLS)
-def test_shorter_sequences_are_taken_and_longer_ones_are_an_error(cell):
+def test_shorter_sequences_are_valid_and_longer_are_an_error(cell):
     layer = normalized(cell, "ln")
     x = sequence(steps=STEPS + 1)
     torch.testing.assert_close(layer(x[:, : STEPS - 1]), layer(x[:, :STEPS])[:, : STEPS - 1])
@@ -147,7 +147,7 @@ def test_shorter_sequences_are_taken_and_longer_ones_are_an_error(cell):
 
 
 @given(seed=st.integers(0, 10_000), cell=st.sampled_from(CELLS))
-def test_with_layer_normalization_an_example_does_not_depend_on_the_others(seed, cell):
+def test_layer_normalized_cells_treat_examples_independently(seed, cell):
     layer = normalized(cell, "ln")
     x, other = sequence(seed=seed), sequence(seed=seed + 1)
     mixed = torch.cat([x[:1], other[1:]])
@@ -156,7 +156,7 @@ def test_with_layer_normalization_an_example_does_not_depend_on_the_others(seed,
 
 
 @given(seed=st.integers(0, 10_000), cell=st.sampled_from(CELLS))
-def test_with_batch_normalization_it_depends_on_them_unless_both_statistics_are_the_populations(seed, cell):
+def test_batch_normalized_cells_depend_on_the_batch_unless_tt(seed, cell):
     layer = normalized(cell, "bn").eval()
     layers = find_norms(layer)
     gathered = {PopulationEstimate.FROZEN: collect_frozen_moments(layer, [sequence(seed=seed + 2)])}
@@ -171,7 +171,7 @@ def test_with_batch_normalization_it_depends_on_them_unless_both_statistics_are_
 
 
 @given(factor=st.floats(0.1, 100), seed=st.integers(0, 10_000))
-def test_a_layer_normalized_rnn_does_not_see_a_rescaling_of_all_its_weights(factor, seed):
+def test_a_layer_normalized_rnn_is_invariant_to_weight_scaling(factor, seed):
     """LN paper, section 3.1; up to ε."""
     torch.manual_seed(seed)
     layer = NORMALIZED["rnn"](2, 5, lambda features: LN(features, epsilon=1e-14), STEPS).double()

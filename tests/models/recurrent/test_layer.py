@@ -49,7 +49,7 @@ def test_each_sequence_has_one_mask_for_all_of_its_steps(cell, kind, monkeypatch
     np.testing.assert_allclose(found.detach().numpy(), expected, rtol=1e-12, atol=1e-12)
 
 
-def test_masks_drop_the_fraction_that_was_asked_for_and_make_up_for_it():
+def test_dropout_masks_drop_the_given_fraction_and_rescale():
     torch.manual_seed(0)
     layer = LSTM(50, 50, dropout=DROPPED, recurrent_dropout=0.1)
     kept = layer.drop_inputs(torch.ones(200, 2, 50))
@@ -72,7 +72,7 @@ def test_nothing_is_dropped_in_evaluation(cell, kind):
 
 
 @pytest.mark.parametrize("cell", PLAIN)
-def test_first_weights_are_glorot_and_orthogonal_and_the_generators(cell):
+def test_initial_weights_are_glorot_orthogonal_and_reproducible(cell):
     layer = PLAIN[cell](30, 20)
     layer.initialize(torch.Generator().manual_seed(5))
     gates = len(layer.weight_input) // 20
@@ -97,7 +97,7 @@ def test_other_biases_start_at_zero(cell):
 
 
 @pytest.mark.parametrize("cell", PLAIN)
-def test_a_layer_can_do_without_a_bias(cell):
+def test_a_layer_without_bias_computes_its_equations(cell):
     layer = PLAIN[cell](2, 3, bias=False).double()
     x = sequence()
     found = layer(x).detach().numpy()
@@ -112,13 +112,13 @@ def test_a_layer_can_do_without_a_bias(cell):
         ({"units": 0}, "not 2 and 0"),
     ],
 )
-def test_a_layer_that_cannot_be_says_why(options, message):
+def test_impossible_layer_options_are_an_error(options, message):
     with pytest.raises(ModelError, match=message):
         RNN(**{"inputs": 2, "units": 3, **options})
 
 
 @pytest.mark.parametrize("shape", [(4, 2), (4, 3, 5), (4, 0, 2)])
 @pytest.mark.parametrize("cell", PLAIN)
-def test_an_input_that_is_no_sequence_is_an_error(cell, shape):
+def test_an_input_other_than_a_sequence_is_an_error(cell, shape):
     with pytest.raises(ModelError, match=r"takes sequences \(N, T, 2\), not an input of"):
         PLAIN[cell](2, 3)(torch.zeros(shape))

@@ -39,7 +39,7 @@ def torchs(x, weight_input, weight_hidden, bias):
 
 
 @pytest.mark.parametrize("sizes", SIZES)
-def test_values_and_gradients_are_those_of_torchs_lstm(sizes):
+def test_values_and_gradients_equal_those_of_torchs_lstm(sizes):
     given = parts(*sizes)
     weights = torch.randn(sizes[0], sizes[1], sizes[2], dtype=torch.float64)
     found, expected = run(*given), torchs(*given)
@@ -54,7 +54,7 @@ def test_values_and_gradients_are_those_of_torchs_lstm(sizes):
 
 @pytest.mark.parametrize("sizes", SIZES)
 @pytest.mark.parametrize("masked", [False, True])
-def test_values_are_those_of_the_equations_with_a_mask_and_without(sizes, masked):
+def test_values_equal_the_equations_with_and_without_mask(sizes, masked):
     given = parts(*sizes)
     mask = torch.tensor([0.0, 1.25, 2.0], dtype=torch.float64)[: sizes[2]].repeat(sizes[0], 1) if masked else None
     x, *rest = (value.detach().numpy() for value in given)
@@ -65,7 +65,7 @@ def test_values_are_those_of_the_equations_with_a_mask_and_without(sizes, masked
 
 @pytest.mark.parametrize("sizes", SIZES)
 @pytest.mark.parametrize("masked", [False, True])
-def test_gradients_are_those_of_differences(sizes, masked):
+def test_gradients_equal_finite_differences(sizes, masked):
     given = parts(*sizes)
     mask = torch.rand(sizes[0], sizes[2], dtype=torch.float64) if masked else None
     assert torch.autograd.gradcheck(lambda *values: run(*values, mask), given)
@@ -84,7 +84,7 @@ def test_without_gradients_the_values_are_the_same(sizes, masked):
 
 @pytest.mark.parametrize("sizes", [(4, 5, 3), (2, 1, 3)])
 @pytest.mark.parametrize("masked", [False, True])
-def test_an_exported_program_has_the_same_values_for_every_number_of_sequences(sizes, masked):
+def test_an_exported_program_supports_any_number_of_sequences(sizes, masked):
     class Loop(nn.Module):
         def forward(self, projected, weight, mask):
             return run_lstm(projected, weight, mask)
@@ -103,7 +103,7 @@ def test_an_exported_program_has_the_same_values_for_every_number_of_sequences(s
 
 
 @pytest.mark.parametrize("frozen", [slice(0, 2), slice(1, 4)])
-def test_gradients_do_not_ask_for_every_part_to_need_one(frozen):
+def test_gradients_exist_where_only_some_inputs_need_them(frozen):
     """The input's share alone, or W_h alone, may need a gradient."""
     given = parts(3, 4, 2)
     expected = dict(enumerate(torch.autograd.grad(run(*given).sum(), given)))
@@ -116,7 +116,7 @@ def test_gradients_do_not_ask_for_every_part_to_need_one(frozen):
 
 
 @pytest.mark.parametrize("masked", [False, True])
-def test_the_transforms_of_torch_func_give_its_gradients(masked):
+def test_torch_func_gives_the_same_gradients(masked):
     generator = torch.Generator().manual_seed(0)
     projected = torch.randn(5, 3, 16, generator=generator, dtype=torch.float64)
     weight = torch.randn(16, 4, generator=generator, dtype=torch.float64)

@@ -25,7 +25,7 @@ def build(name="lstm", shape=(4, 2), classes=3, method="bln", vocabulary=None, *
     )
 
 
-def test_the_network_is_the_papers():
+def test_the_network_has_the_layers_of_the_paper():
     """Figure 5: embedding 512, LSTM 128 and 64 with dropouts of 0.2, dense 32, and one output for two classes."""
     network = build_model("lstm", (80,), 2, BLN, seed=0, vocabulary=20_000)
     kinds = [type(module).__name__ for module in network.modules() if not list(module.children())]
@@ -39,7 +39,7 @@ def test_the_network_is_the_papers():
     assert sum(p.numel() for p in network.parameters()) == 20_000 * 512 + recurrent + dense + 2 * (128 + 64 + 32)
 
 
-def test_the_first_norm_sees_the_sequence_and_the_second_the_last_state():
+def test_the_last_norm_gets_the_last_state_only():
     network = build().eval()
     seen = []
     for norm in network.norms:
@@ -54,7 +54,7 @@ def test_the_first_norm_sees_the_sequence_and_the_second_the_last_state():
 
 @pytest.mark.parametrize("normalize", PLACES)
 @pytest.mark.parametrize("cell", CELLS)
-def test_every_cell_can_be_normalized_in_both_places(cell, normalize):
+def test_every_cell_supports_both_norm_placements(cell, normalize):
     network = build(cell, normalize=normalize)
     steps = [module for module in network.modules() if isinstance(module, StepNorms)]
     norms = [module for module in network.modules() if isinstance(module, Normalization)]
@@ -64,14 +64,14 @@ def test_every_cell_can_be_normalized_in_both_places(cell, normalize):
     assert network(torch.randn(7, 4, 2)).shape == (7, 3)
 
 
-def test_the_gain_of_the_norms_inside_cells_can_be_chosen():
+def test_gain_sets_the_initial_gain_inside_cells():
     network = build(normalize="cells", gain=0.1)
     gains = {layer.weight.unique().item() for layer in network.modules() if isinstance(layer, Normalization)}
     assert list(gains) == pytest.approx([0.1])
 
 
 @pytest.mark.parametrize("normalize", PLACES)
-def test_two_classes_have_one_output_and_the_binary_cross_entropy(normalize):
+def test_two_classes_have_one_output_and_binary_cross_entropy(normalize):
     network = build(classes=2, normalize=normalize).eval()
     assert network.classifier[-1].out_features == 1
     x, targets = torch.randn(9, 4, 2), torch.randint(0, 2, (9,))
@@ -83,7 +83,7 @@ def test_two_classes_have_one_output_and_the_binary_cross_entropy(normalize):
 
 
 @pytest.mark.parametrize("normalize", PLACES)
-def test_the_rows_of_an_image_are_the_steps(normalize):
+def test_the_rows_of_an_image_are_the_time_steps(normalize):
     """A row of all channels is one measurement after the other; the network of the sequences answers the same."""
     of_images = build(shape=(3, 4, 2), normalize=normalize).eval()
     of_sequences = build(shape=(4, 6), normalize=normalize).eval()
@@ -95,7 +95,7 @@ def test_the_rows_of_an_image_are_the_steps(normalize):
 
 @pytest.mark.parametrize("normalize", PLACES)
 @pytest.mark.parametrize("cell", CELLS)
-def test_words_are_embedded(cell, normalize):
+def test_token_ids_are_embedded(cell, normalize):
     network = build(cell, shape=(4,), vocabulary=11, normalize=normalize).eval()
     x = torch.randint(0, 11, (5, 4))
     assert network(x).shape == (5, 3)
@@ -105,7 +105,7 @@ def test_words_are_embedded(cell, normalize):
 
 
 @pytest.mark.parametrize("cell", CELLS)
-def test_the_first_weights_are_the_seeds_whatever_the_norm_and_wherever_it_stands(cell):
+def test_initial_weights_do_not_depend_on_norm_or_placement(cell):
     networks = [
         build(cell, shape=(4,), vocabulary=11, method=method, normalize=normalize)
         for method, normalize in [("bn", "layers"), ("bln", "layers"), ("ln", "cells"), ("bn", "cells")]
@@ -140,17 +140,17 @@ def test_recurrent_layers_draw_their_weights_from_the_seed():
         ({"dropout": 1.5}, "^dropout .* not 1.5"),
     ],
 )
-def test_a_network_that_cannot_be_says_why(options, message):
+def test_impossible_network_options_are_an_error(options, message):
     with pytest.raises(ModelError, match=message):
         Recurrent(**{"input_shape": (4, 2), "classes": 3, "norm": lambda _: nn.Identity(), **options})
 
 
-def test_data_of_words_needs_a_recurrent_network():
+def test_token_ids_need_a_model_for_texts():
     with pytest.raises(ModelError, match=r"mlp .* gru, lstm, rnn"):
         build_model("mlp", (4,), 3, BLN, seed=0, vocabulary=7)
 
 
-def test_dense_layers_are_drawn_as_asked():
+def test_dense_weights_selects_their_initialization():
     glorot = build_model("lstm", (4,), 2, BLN, seed=0, vocabulary=11)
     orthogonal = build_model("lstm", (4,), 2, BLN, seed=0, vocabulary=11, options={"dense_weights": "orthogonal"})
     weights = [network.classifier[0].weight.detach() for network in (glorot, orthogonal)]

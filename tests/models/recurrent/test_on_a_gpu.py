@@ -15,7 +15,7 @@ from bln_search.training.sparse_adam import SparseRowAdam
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
 
 
-def test_an_lstm_and_its_gradients_are_the_cpus():
+def test_an_lstm_and_its_gradients_equal_those_on_cpu():
     found = []
     for device in ("cpu", "cuda"):
         torch.manual_seed(0)

@@ -58,7 +58,7 @@ def assert_shared(network, *, layers=STEPS):
 
 
 @pytest.mark.parametrize("method", ["bn", "ln", "bln", "mbn", "brn"])
-def test_all_steps_have_the_same_gain_and_bias_which_an_optimizer_sees_once(method):
+def test_all_steps_share_one_gain_and_one_bias(method):
     network = Steps(partial(make_norm, method))
     assert_shared(network)
     assert len(list(network.parameters())) == 2
@@ -68,18 +68,18 @@ def test_all_steps_have_the_same_gain_and_bias_which_an_optimizer_sees_once(meth
 
 
 @pytest.mark.parametrize("gain", [1.0, 0.1])
-def test_gains_start_at_what_was_asked_for_and_biases_at_zero(gain):
+def test_gains_start_at_the_given_value_and_biases_at_zero(gain):
     network = Steps(BN, gain=gain)
     for layer in find_norms(network).values():
         assert layer.weight.tolist() == pytest.approx([gain] * FEATURES)
         assert layer.bias.tolist() == [0.0] * FEATURES
 
 
-def test_gains_are_one_unless_told_otherwise():
+def test_the_default_gain_is_one():
     assert Steps(LN).norm.of_step[2].weight.tolist() == [1.0] * FEATURES
 
 
-def test_every_step_has_a_population_of_its_own():
+def test_every_step_has_its_own_population():
     network, data = Steps(BN).eval(), batches()
     gathered = {PopulationEstimate.FROZEN: collect_frozen_moments(network, data)}
     layers = find_norms(network)
@@ -92,7 +92,7 @@ def test_every_step_has_a_population_of_its_own():
         torch.testing.assert_close(found.deviation.flatten(), torch.sqrt(variance + layer.eps))
 
 
-def test_a_state_dict_puts_everything_back():
+def test_a_state_dict_restores_parameters_and_populations():
     network, data = drawn(Steps(BLN)), batches()
     configured = configured_by_population(network, data)
     again = Steps(BLN)
@@ -111,7 +111,7 @@ def configured_by_population(network, data, word="TTTT"):
     return network
 
 
-def test_a_word_can_be_applied_to_all_steps_and_not_to_each():
+def test_a_configuration_applies_to_all_steps_only():
     """The order in which such a network reaches its layers is not known without data."""
     network = configured_by_population(Steps(BLN), batches()).eval()
     apply_configuration(network, "FFFF")
@@ -121,7 +121,7 @@ def test_a_word_can_be_applied_to_all_steps_and_not_to_each():
     assert {str(layer.configuration) for layer in find_norms(network).values()} == {"FFFF"}
 
 
-def test_a_checkpoint_keeps_shared_parameters_once(tmp_path):
+def test_a_checkpoint_stores_shared_parameters_once(tmp_path):
     network, data = drawn(Steps(BLN)), batches()
     gathered = {PopulationEstimate.FROZEN: collect_frozen_moments(network, data)}
     weights = {name: value.detach() for name, value in network.named_parameters()}
@@ -135,7 +135,7 @@ def test_a_checkpoint_keeps_shared_parameters_once(tmp_path):
     assert torch.equal(again(data[0]), network(data[0]))
 
 
-def test_copies_in_double_precision_share_too():
+def test_copies_in_double_precision_share_parameters():
     network = drawn(Steps(BLN))
     copied, _ = in_double_precision(network, {})
     assert_shared(copied)
@@ -144,7 +144,7 @@ def test_copies_in_double_precision_share_too():
     assert_shared(deepcopy(network).half().float())
 
 
-def test_layers_of_torch_that_share_parameters_share_them_when_converted():
+def test_converted_layers_keep_sharing_their_parameters():
     network = drawn(Steps(nn.BatchNorm1d))
     x = batches(1)[0]
     expected = network(x)
@@ -153,14 +153,14 @@ def test_layers_of_torch_that_share_parameters_share_them_when_converted():
     torch.testing.assert_close(converted.train()(x), expected, rtol=1e-4, atol=1e-4)
 
 
-def test_without_parameters_nothing_is_shared():
+def test_norms_without_parameters_share_nothing():
     network = Steps(lambda features: nn.BatchNorm1d(features, affine=False))
     assert list(network.parameters()) == []
     assert network(batches(1)[0]).shape == (6, STEPS, FEATURES)
 
 
 @pytest.mark.parametrize("step", [STEPS, -1])
-def test_a_step_beyond_those_built_is_an_error(step):
+def test_a_time_step_without_a_norm_is_an_error(step):
     with pytest.raises(ModelError, match=f"for 4 .* step {step + 1}:"):
         Steps(BN).norm(torch.randn(2, FEATURES), step)
 
@@ -174,6 +174,6 @@ def test_a_step_beyond_those_built_is_an_error(step):
         (2, float("inf"), "not inf"),
     ],
 )
-def test_norms_that_cannot_be_say_why(steps, gain, message):
+def test_impossible_step_norms_are_an_error(steps, gain, message):
     with pytest.raises(ModelError, match=message):
         StepNorms(BN, FEATURES, steps, gain=gain)
