@@ -1,4 +1,4 @@
-"""Arrays of a package are what a data set has, or one clear error that names them."""
+"""The arrays of a data set have valid types and shapes, or an error names them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,19 @@ LABELS = np.array([0, 1, 1, 0])
 
 
 def data_set(**arrays):
-    given = {"train_inputs": INPUTS, "train_labels": LABELS, "test_inputs": INPUTS, "test_labels": LABELS, **arrays}
-    return DataSet("own", ("no", "yes"), **given)
+    all_arrays = {
+        "train_inputs": INPUTS,
+        "train_labels": LABELS,
+        "test_inputs": INPUTS,
+        "test_labels": LABELS,
+        **arrays,
+    }
+    return DataSet("own", ("no", "yes"), **all_arrays)
 
 
-@pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.float32, np.float64])
-def test_inputs_may_be_unsigned_integers_or_floating_point(kind):
-    data_set(train_inputs=INPUTS.astype(kind), test_inputs=INPUTS.astype(kind)).check()
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.float32, np.float64])
+def test_inputs_may_be_unsigned_integers_or_floating_point(dtype):
+    data_set(train_inputs=INPUTS.astype(dtype), test_inputs=INPUTS.astype(dtype)).check()
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The original formats of MNIST and CIFAR-10."""
+"""Decoding of the published formats of MNIST and CIFAR-10."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_digits_need_no_files(tmp_path):
 
 
 def test_an_unknown_data_set_is_an_error_that_lists_the_known(tmp_path):
-    with pytest.raises(DataError, match="choose one of cifar10, digits, imdb, mnist"):
+    with pytest.raises(DataError, match="cifar10, digits, imdb, mnist"):
         load_data("imagenet", tmp_path)
 
 
@@ -64,5 +64,5 @@ def test_mnist_has_its_counts(real_data, tmp_path):
     mnist = load_data("mnist", real_data, tmp_path)
     assert mnist.train_inputs.shape == (60_000, 1, 28, 28)
     assert np.bincount(mnist.train_labels).tolist() == [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]
-    again = load_data("mnist", tmp_path / "no files here", tmp_path)
-    np.testing.assert_array_equal(again.test_inputs, mnist.test_inputs)
+    cached = load_data("mnist", tmp_path / "no files here", tmp_path)
+    np.testing.assert_array_equal(cached.test_inputs, mnist.test_inputs)

@@ -1,4 +1,4 @@
-"""Files are found plain, packed or in the archive, and only the published content is accepted."""
+"""Files are read plain, compressed or from the archive, and only with the published checksum."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ FILE = SourceFile("part.bin", hashlib.md5(CONTENT).hexdigest(), len(CONTENT))
 ARCHIVE = Archive("official.tar.gz", "folder")
 
 
-def tar(member, content=CONTENT):
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w:gz") as archive:
+def pack_tar(member, content=CONTENT):
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
         info = tarfile.TarInfo(member)
         info.size = len(content)
         archive.addfile(info, io.BytesIO(content))
-    return out.getvalue()
+    return packed.getvalue()
 
 
-FORMS = {
+FILE_FORMATS = {
     "part.bin": CONTENT,
     "part.bin.gz": gzip.compress(CONTENT),
     "part.bin.xz": lzma.compress(CONTENT),
-    "official.tar.gz": tar("folder/part.bin"),
+    "official.tar.gz": pack_tar("folder/part.bin"),
 }
 
 
-@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("name", FILE_FORMATS)
 def test_each_file_format_gives_the_content(tmp_path, name):
-    (tmp_path / name).write_bytes(FORMS[name])
+    (tmp_path / name).write_bytes(FILE_FORMATS[name])
     assert read_file(FILE, [tmp_path / "elsewhere", tmp_path], ARCHIVE) == CONTENT
 
 
@@ -50,8 +50,8 @@ def test_a_missing_file_is_an_error_with_folders_and_remedy(tmp_path):
 
 @pytest.mark.parametrize("name", ["part.bin.gz", "part.bin.xz", "official.tar.gz"])
 def test_a_truncated_file_is_damaged(tmp_path, name):
-    (tmp_path / name).write_bytes(FORMS[name][:-20])
-    with pytest.raises(DataError, match="damaged, download it again"):
+    (tmp_path / name).write_bytes(FILE_FORMATS[name][:-20])
+    with pytest.raises(DataError, match=f"{name} .* damaged"):
         read_file(FILE, [tmp_path], ARCHIVE)
 
 
@@ -66,29 +66,29 @@ def test_other_content_names_both_checksums(tmp_path, content):
 
 def test_decompression_stops_behind_the_published_size(tmp_path):
     (tmp_path / "part.bin.gz").write_bytes(gzip.compress(b"\0" * 50_000_000))
-    with pytest.raises(ChecksumError, match=f"more than {FILE.size} bytes"):
+    with pytest.raises(ChecksumError, match=rf"more than {FILE.size} bytes"):
         read_file(FILE, [tmp_path], None)
 
 
-@pytest.mark.parametrize("good", ["part.bin.xz", "official.tar.gz"])
-def test_a_damaged_file_does_not_hide_a_good_one(tmp_path, good):
-    """What `fetch` gets lies beside what is damaged."""
+@pytest.mark.parametrize("intact_name", ["part.bin.xz", "official.tar.gz"])
+def test_a_damaged_file_does_not_hide_an_intact_one(tmp_path, intact_name):
+    """A file from `fetch` lies in the folder of the damaged one."""
     (tmp_path / "part.bin").write_bytes(CONTENT[:-1])
     (tmp_path / "part.bin.gz").write_bytes(b"no gzip")
-    with pytest.raises(ChecksumError, match=r"part\.bin is not the published"):
+    with pytest.raises(ChecksumError, match=r"part\.bin is not"):
         read_file(FILE, [tmp_path], ARCHIVE)
-    (tmp_path / good).write_bytes(lzma.compress(CONTENT) if good.endswith("xz") else tar("folder/part.bin"))
+    (tmp_path / intact_name).write_bytes(FILE_FORMATS[intact_name])
     assert read_file(FILE, [tmp_path], ARCHIVE) == CONTENT
 
 
 def test_a_system_error_is_not_reported_as_damage(tmp_path, monkeypatch):
     (tmp_path / "part.bin").write_bytes(CONTENT)
 
-    def stale(_path):
+    def raise_stale_handle(_path):
         raise OSError(errno.ESTALE, "Stale file handle")
 
-    monkeypatch.setitem(files._OPENERS, "", stale)
-    with pytest.raises(DataUnavailableError, match=r"part.bin cannot be read on this machine \(Stale file handle\)"):
+    monkeypatch.setitem(files._OPENERS, "", raise_stale_handle)
+    with pytest.raises(DataUnavailableError, match=r"part\.bin .*\(Stale file handle\)"):
         read_file(FILE, [tmp_path], None)
 
 
@@ -102,6 +102,6 @@ def test_a_folder_with_the_name_of_the_file_is_not_read(tmp_path):
 
 
 def test_an_archive_without_the_member_is_not_the_official_one(tmp_path):
-    (tmp_path / "official.tar.gz").write_bytes(tar("other/part.bin"))
+    (tmp_path / "official.tar.gz").write_bytes(pack_tar("other/part.bin"))
     with pytest.raises(DataError, match=r"no file folder/part.bin"):
         read_file(FILE, [tmp_path], ARCHIVE)

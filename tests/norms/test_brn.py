@@ -1,4 +1,4 @@
-"""BRN computes its paper's formulas: compared with a NumPy loop in float64."""
+"""BRN computes the formulas of its paper: comparison with a NumPy loop in float64."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def random_inputs(shape, count):
 
 
 class Averages:
-    """Moving averages with normalized weights, by the sum over all steps."""
+    """Moving averages with normalized weights, as sums over all steps."""
 
     def __init__(self, momentum):
         self.momentum, self.history = momentum, []
@@ -63,8 +63,8 @@ def test_without_correction_brn_equals_batch_normalization():
 
 def test_r_and_d_are_constants_to_the_gradient():
     layer = BRN(3, momentum=0.5).double()
-    past, x = random_inputs((6, 3), 2)
-    layer(past)
+    previous, x = random_inputs((6, 3), 2)
+    layer(previous)
     x.requires_grad_()
     with history_recording([layer], False):
         (layer(x) ** 3).sum().backward()
@@ -74,15 +74,15 @@ def test_r_and_d_are_constants_to_the_gradient():
     r = np.clip(deviation / averages[2, 0].numpy(), 1 / 3, 3)
     d = np.clip((mean - averages[0, 0].numpy()) / averages[2, 0].numpy(), -5, 5)
 
-    def loss(v):
-        normal = (v - v.mean(0)) / np.sqrt(v.var(0) + EPSILON)
-        return ((normal * r + d) ** 3).sum()
+    def loss(x):
+        normalized = (x - x.mean(0)) / np.sqrt(x.var(0) + EPSILON)
+        return ((normalized * r + d) ** 3).sum()
 
-    for place in np.ndindex(*values.shape):
+    for index in np.ndindex(*values.shape):
         step = np.zeros_like(values)
-        step[place] = 1e-6
-        slope = (loss(values + step) - loss(values - step)) / 2e-6
-        np.testing.assert_allclose(x.grad[place].item(), slope, rtol=1e-5, atol=1e-5)
+        step[index] = 1e-6
+        gradient = (loss(values + step) - loss(values - step)) / 2e-6
+        np.testing.assert_allclose(x.grad[index].item(), gradient, rtol=1e-5, atol=1e-5)
 
 
 def test_inference_uses_the_moving_averages_without_a_factor():
@@ -100,11 +100,11 @@ def test_inference_uses_the_moving_averages_without_a_factor():
 
 
 def test_a_state_dict_restores_the_averages():
-    layer, copied = BRN(3, momentum=0.8), BRN(3, momentum=0.8)
-    past, x = (one.float() for one in random_inputs((6, 3), 2))
-    layer(past)
-    copied.load_state_dict(layer.state_dict())
-    assert torch.equal(copied(x), layer(x))
+    layer, restored = BRN(3, momentum=0.8), BRN(3, momentum=0.8)
+    previous, x = (values.float() for values in random_inputs((6, 3), 2))
+    layer(previous)
+    restored.load_state_dict(layer.state_dict())
+    assert torch.equal(restored(x), layer(x))
 
 
 @pytest.mark.parametrize("options", [{"momentum": 1.0}, {"r_max": 0.5}, {"d_max": -1.0}])
