@@ -106,7 +106,7 @@ def network_weights(network: nn.Module) -> dict[str, Tensor]:
     return weights
 
 
-def copied(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def copy_weights(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return copies of the weights, which further training does not change."""
     return {name: value.detach().clone() for name, value in weights.items()}
 

@@ -23,13 +23,13 @@ from bln_search.norms.statistics import select_population
 from bln_search.specs.arm import ArmSpec
 from bln_search.specs.training import BatchOrder, TrainingSpec
 from bln_search.training.augmentation import Augmentation
-from bln_search.training.checkpoint import copied, network_weights
+from bln_search.training.checkpoint import copy_weights, network_weights
 from bln_search.training.optimization import make_optimizer, set_learning_rate
 from bln_search.training.validation import validate
 
 
 @dataclass
-class Trained:
+class TrainingResult:
     """Result of a training run.
 
     Attributes:
@@ -59,7 +59,7 @@ def train(
     estimates: tuple[PopulationEstimate, ...] = (),
     correction: Correction = Correction.BESSEL,
     on_epoch: Callable[[EpochRecord], None] | None = None,
-) -> Trained:
+) -> TrainingResult:
     """Train `network` in place on the device of `data`.
 
     A loss that is not finite stops training; `diverged` then holds the reason.
@@ -78,7 +78,7 @@ def train(
     for record in run.epochs():
         if on_epoch is not None:
             on_epoch(record)
-    return run.trained
+    return run.result
 
 
 class TrainingRun:
@@ -111,7 +111,7 @@ class TrainingRun:
         if spec.augmentation is not None:
             self.augmentation = Augmentation(spec.augmentation, data.input_shape, self.generator)
         self.steps = len(data.splits[Split.TRAIN][0]) // spec.batch_size
-        self.trained = Trained()
+        self.result = TrainingResult()
         self.moments: dict[PopulationEstimate, dict[str, LayerMoments]] = {}
 
     def epochs(self) -> Iterator[EpochRecord]:
@@ -146,15 +146,15 @@ class TrainingRun:
                 accumulators[PopulationEstimate.EPOCH] = stack.enter_context(collect_moments(self.layers.values()))
             loss, accuracy = self._steps(epoch, inputs, targets)
         if not math.isfinite(loss):
-            self.trained.diverged = f"the training loss of epoch {epoch} is not a finite number"
+            self.result.diverged = f"the training loss of epoch {epoch} is not a finite number"
             return None
         moments = self.moments = self._collected_moments(accumulators)
         validation_loss, validation_accuracy = self._validate(moments)
         if not math.isfinite(validation_loss):
-            self.trained.diverged = f"the validation loss of epoch {epoch} is not a finite number"
+            self.result.diverged = f"the validation loss of epoch {epoch} is not a finite number"
             return None
         record = EpochRecord(epoch, loss, accuracy, validation_loss, validation_accuracy, time.perf_counter() - start)
-        self.trained.epochs.append(record)
+        self.result.epochs.append(record)
         self._keep_best(record, moments)
         return record
 
@@ -259,10 +259,10 @@ class TrainingRun:
 
     def _keep_best(self, record: EpochRecord, moments: dict[PopulationEstimate, dict[str, LayerMoments]]) -> None:
         """Keep weights and moments where the epoch is the best so far, or the rule keeps the last one."""
-        is_better = record.validation_loss < self.trained.kept_validation_loss
+        is_better = record.validation_loss < self.result.kept_validation_loss
         keeps_last = self.spec.checkpoint is CheckpointRule.LAST
-        if is_better or keeps_last or not self.trained.weights:
-            self.trained.weights = copied(network_weights(self.network))
-            self.trained.moments = moments
-            self.trained.kept_epoch = record.epoch
-            self.trained.kept_validation_loss = record.validation_loss
+        if is_better or keeps_last or not self.result.weights:
+            self.result.weights = copy_weights(network_weights(self.network))
+            self.result.moments = moments
+            self.result.kept_epoch = record.epoch
+            self.result.kept_validation_loss = record.validation_loss

@@ -12,7 +12,7 @@ from bln_search.norms.precision import full_precision
 
 
 @contextmanager
-def repeatable(seed: int, *, threads: int | None = None) -> Iterator[None]:
+def reproducible_torch(seed: int, *, threads: int | None = None) -> Iterator[None]:
     """Seed torch's generators and allow only deterministic kernels in this context.
 
     In this mode torch would fill new buffers with a constant. That is disabled, because this package writes every

@@ -21,11 +21,11 @@ def test_the_baseline_predicts_the_class_frequencies(classes, size):
     counts = ClassCounts()
     batches = [(torch.zeros(len(part), 1), part) for part in targets.split(size)]
     assert all(passed is batch for passed, batch in zip(counts.counted(batches), batches, strict=True))
-    frequencies = np.bincount(classes, minlength=6) / len(classes)
-    logits = torch.from_numpy(np.log(np.maximum(frequencies, 1e-300))).expand(len(classes), -1)
+    shares = np.bincount(classes, minlength=6) / len(classes)
+    logits = torch.from_numpy(np.log(np.maximum(shares, 1e-300))).expand(len(classes), -1)
     losses, _ = cross_entropy(logits, targets)
     assert counts.guess.loss == pytest.approx(float(losses.mean()), abs=1e-12)
-    assert counts.guess.accuracy == frequencies.max()
+    assert counts.guess.accuracy == shares.max()
 
 
 def test_fewer_than_two_classes_have_no_baseline():

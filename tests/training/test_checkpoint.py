@@ -11,7 +11,13 @@ from bln_search.core.enums import PopulationEstimate
 from bln_search.core.errors import DataError
 from bln_search.evaluation import collect_frozen_moments
 from bln_search.norms import BLN
-from bln_search.training.checkpoint import copied, load_weights, network_weights, read_checkpoint, write_checkpoint
+from bln_search.training.checkpoint import (
+    copy_weights,
+    load_weights,
+    network_weights,
+    read_checkpoint,
+    write_checkpoint,
+)
 
 
 def build_network():
@@ -73,7 +79,7 @@ def test_torchs_running_statistics_are_restored(tmp_path):
     network = nn.Sequential(nn.BatchNorm1d(4), nn.Linear(4, 3), Shifted(), BLN(3))
     for _ in range(3):
         network(torch.randn(10, 4) * 5 + 2)
-    weights = copied(network_weights(network))
+    weights = copy_weights(network_weights(network))
     x = torch.randn(7, 4)
     expected = network.eval()(x)
     name, sha256 = write_checkpoint(Folder(tmp_path), weights, {}, {})

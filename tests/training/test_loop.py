@@ -21,8 +21,8 @@ from bln_search.norms import make_norm
 from bln_search.norms.network_layers import find_norms
 from bln_search.specs import ArmSpec, DataSpec, TrainingSpec
 from bln_search.training import TrainingRun, train
-from bln_search.training.checkpoint import copied, network_weights
-from bln_search.training.seeding import repeatable
+from bln_search.training.checkpoint import copy_weights, network_weights
+from bln_search.training.seeding import reproducible_torch
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def build_network(method="bln", batch_size=25):
 def train_network(data, *, seed=0, method="bln", arm=None, estimates=(), **options):
     spec = TrainingSpec(**{"epochs": 3, **options})
     network = build_network(method, spec.batch_size)
-    with repeatable(seed, threads=1):
+    with reproducible_torch(seed, threads=1):
         arm = arm or ArmSpec(method=method)
         return network, train(network, data, spec, arm, seed=seed, estimates=estimates)
 
@@ -291,8 +291,8 @@ def test_the_kept_epoch_keeps_its_running_statistics(data):
         nn.Flatten(), nn.BatchNorm1d(64), nn.Linear(64, 16), make_norm("bln", 16), nn.Linear(16, 10)
     )
     training_run = TrainingRun(network, data, TrainingSpec(epochs=4, learning_rate=0.5), ArmSpec(method="bln"), seed=0)
-    weights_by_epoch = {record.epoch: copied(network_weights(network)) for record in training_run.epochs()}
-    trained = training_run.trained
+    weights_by_epoch = {record.epoch: copy_weights(network_weights(network)) for record in training_run.epochs()}
+    trained = training_run.result
     expected = weights_by_epoch[trained.kept_epoch]
     assert "1.running_var" in expected
     assert trained.weights.keys() == expected.keys()

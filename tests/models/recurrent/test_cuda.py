@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from bln_search.models import build_model
 from bln_search.models.recurrent import LSTM
 from bln_search.norms import BLN
-from bln_search.training.seeding import repeatable
+from bln_search.training.seeding import reproducible_torch
 from bln_search.training.sparse_adam import SparseRowAdam
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
@@ -29,7 +29,7 @@ def test_an_lstm_and_its_gradients_equal_those_on_cpu():
 
 
 def train_parameters(device):
-    with repeatable(0, threads=1):
+    with reproducible_torch(0, threads=1):
         generator = torch.Generator().manual_seed(0)
         network = build_model("lstm", (6,), 2, BLN, seed=0, vocabulary=200, options={"widths": [8], "embedding": 4})
         network = network.to(device).train()
