@@ -81,7 +81,7 @@ def _trained(trial: TrialSpec, data: PreparedData) -> tuple[torch.nn.Module, dic
     run = TrainingRun(network, data, trial.training, trial.arm, seed=trial.seed)
     for _ in run.epochs():
         pass
-    return network, run.trained.weights
+    return network, run.result.weights
 
 
 def run_ours(epochs: int, folder: Path) -> dict[str, float]:

@@ -1,6 +1,6 @@
-"""Data sets in their original files: found, verified, decoded once, split the same way every time.
+"""Data sets: finding and verifying the published files, decoding them once, and splitting them reproducibly.
 
-Tensors come in with `bln_search.data.prepared`; what is here is known without torch.
+Only `bln_search.data.prepared` imports torch.
 """
 
 from bln_search.data.catalog import CATALOG, load_data

@@ -1,4 +1,4 @@
-"""Decoded data sets, kept as plain `.npy` arrays so that unpacking happens once. Nothing here is ever unpickled."""
+"""Cache of decoded data sets as `.npy` arrays, so that files are decoded once. Arrays are loaded without pickle."""
 
 from __future__ import annotations
 
@@ -15,59 +15,78 @@ from numpy.typing import NDArray
 from bln_search.data.dataset import DataSet
 
 _ARRAYS = ("train_inputs", "train_labels", "test_inputs", "test_labels")
-_FACTS = "facts.json"
+_METADATA_FILE = "facts.json"
 _log = logging.getLogger(__name__)
 
 
 def read_cache(folder: Path, name: str, version: str, classes: tuple[str, ...]) -> DataSet | None:
-    """The data set decoded earlier from files of these checksums, or None where it is absent or damaged."""
-    place = folder / f"{name}-{version}"
-    if not place.is_dir():
+    """Return the cached data set; None where it is missing or damaged. A damaged copy is deleted.
+
+    Args:
+        folder: the cache.
+        name: of the data set.
+        version: of the files from which it was decoded.
+        classes: names of the classes.
+    """
+    copy_folder = folder / f"{name}-{version}"
+    if not copy_folder.is_dir():
         return None
     try:
-        arrays = {array: np.load(place / f"{array}.npy", allow_pickle=False) for array in _ARRAYS}
-        facts = {} if _without_facts(place, arrays["train_inputs"]) else _read_facts(place / _FACTS)
+        arrays = {array: np.load(copy_folder / f"{array}.npy", allow_pickle=False) for array in _ARRAYS}
+        is_old_format = _is_old_format(copy_folder, arrays["train_inputs"])
+        metadata = {} if is_old_format else _read_metadata(copy_folder / _METADATA_FILE)
     except (OSError, ValueError, EOFError) as error:
-        _log.warning("the decoded copy in %s is damaged (%s); decoding again", place, error)
-        shutil.rmtree(place, ignore_errors=True)
+        _log.warning("the decoded copy in %s is damaged (%s); decoding again", copy_folder, error)
+        shutil.rmtree(copy_folder, ignore_errors=True)
         return None
-    return DataSet(name=name, classes=classes, **arrays, **facts)
+    return DataSet(name=name, classes=classes, **arrays, **metadata)
 
 
-def _without_facts(place: Path, inputs: NDArray[Any]) -> bool:
-    """Is it a copy from before there were facts, when all inputs were bytes?"""
-    return inputs.dtype == np.uint8 and not (place / _FACTS).exists()
+def _is_old_format(copy_folder: Path, inputs: NDArray[Any]) -> bool:
+    """Return whether the copy is in the first format, which had no metadata and only inputs of bytes."""
+    return inputs.dtype == np.uint8 and not (copy_folder / _METADATA_FILE).exists()
 
 
-def _read_facts(path: Path) -> dict[str, Any]:
-    """What a data set has beside its arrays. Raises ValueError where it is not what `write_cache` wrote."""
-    facts = json.loads(path.read_text("utf-8"))
-    if not isinstance(facts, dict):
-        raise ValueError(f"{path.name} holds no facts")  # noqa: TRY004 - as every other damage
-    scale, vocabulary, remarks = facts.get("scale", 255.0), facts.get("vocabulary", ""), facts.get("remarks")
+def _read_metadata(path: Path) -> dict[str, Any]:
+    """Return the fields of a data set other than its arrays.
+
+    Raises:
+        ValueError: `write_cache` did not write this content.
+    """
+    metadata = json.loads(path.read_text("utf-8"))
+    if not isinstance(metadata, dict):
+        raise ValueError(f"{path.name} holds no JSON object")  # noqa: TRY004 - the error of any damaged copy
+    scale, vocabulary = metadata.get("scale", 255.0), metadata.get("vocabulary", "")
+    remarks = metadata.get("remarks")
     if (
         type(scale) is not float
         or not (vocabulary is None or type(vocabulary) is int)
         or not isinstance(remarks, list)
         or not all(isinstance(remark, str) for remark in remarks)
     ):
-        raise ValueError(f"{path.name} holds other facts")
+        raise ValueError(f"{path.name} holds fields of other types")
     return {"scale": scale, "vocabulary": vocabulary, "remarks": tuple(remarks)}
 
 
 def write_cache(folder: Path, version: str, data: DataSet) -> None:
-    """Keep `data`, whole or not at all; a full or read-only disk is reported and does no harm."""
-    place = folder / f"{data.name}-{version}"
+    """Write `data` into the cache atomically; log a warning where the disk is full or read-only.
+
+    Args:
+        folder: the cache.
+        version: of the files from which the data set was decoded.
+        data: the data set.
+    """
+    copy_folder = folder / f"{data.name}-{version}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder, prefix=f".{data.name}-") as unfinished:
-            part = Path(unfinished) / "part"
-            part.mkdir()
+        with tempfile.TemporaryDirectory(dir=folder, prefix=f".{data.name}-") as temporary:
+            new_copy = Path(temporary) / "part"
+            new_copy.mkdir()
             for array in _ARRAYS:
-                np.save(part / f"{array}.npy", getattr(data, array), allow_pickle=False)
-            facts = {"scale": float(data.scale), "vocabulary": data.vocabulary, "remarks": data.remarks}
-            (part / _FACTS).write_text(json.dumps(facts), "utf-8")
-            if not place.exists():
-                part.rename(place)
+                np.save(new_copy / f"{array}.npy", getattr(data, array), allow_pickle=False)
+            metadata = {"scale": float(data.scale), "vocabulary": data.vocabulary, "remarks": data.remarks}
+            (new_copy / _METADATA_FILE).write_text(json.dumps(metadata), "utf-8")
+            if not copy_folder.exists():
+                new_copy.rename(copy_folder)
     except OSError as error:
-        _log.warning("the decoded %s could not be kept in %s (%s); it will be decoded again", data.name, folder, error)
+        _log.warning("the decoded %s cannot be cached in %s (%s); it will be decoded again", data.name, folder, error)

@@ -1,4 +1,4 @@
-"""The data sets by name."""
+"""The catalogue of data sets, and loading a data set by name."""
 
 from __future__ import annotations
 
@@ -17,30 +17,48 @@ from bln_search.data.files import Archive, SourceFile, read_file
 
 
 class DataSource(Protocol):
-    """A data set found on disk, in one of several file formats."""
+    """The files of a data set on disk, in one of several file formats."""
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """The files and folders it lies in."""
+        """Files and folders that hold the data set."""
 
     @property
     def version(self) -> str:
-        """Version of the content; changes whenever the content does."""
+        """Version of the content. It changes when the content changes."""
 
     def verify(self) -> tuple[str, ...]:
-        """Of each path what was compared with what is published; ChecksumError where it is different."""
+        """Compare the files with the published checksums.
+
+        Returns:
+            For each path, a sentence that says what was compared.
+
+        Raises:
+            ChecksumError: a file differs from the published one.
+        """
 
     def decode(self) -> DataSet:
-        """The data set. Raises ChecksumError where a path is not what is published."""
+        """Return the data set.
+
+        Raises:
+            ChecksumError: a file differs from the published one.
+        """
 
 
 @dataclass(frozen=True)
 class Entry:
     """A data set of the catalogue: its published files, their decoding, and their download URLs.
 
-    find: finds a data set of several file formats in these folders; raises DataError where it is in none.
-    downloads: URLs that `fetch` downloads: each packed file, or the archive.
-    remarks: properties of the published data that affect results.
+    Attributes:
+        name: of the data set.
+        about: a short description.
+        classes: names of the classes.
+        files: the published files, for a data set of one file format.
+        archive: the published archive that holds the files; None where there is none.
+        decode: returns the data set; its argument reads the content of a file.
+        downloads: URLs that `fetch` downloads: each packed file, or the archive.
+        find: for a data set of several file formats, finds it in some folders; raises DataError where none holds it.
+        remarks: properties of the published data that affect results.
     """
 
     name: str
@@ -55,11 +73,11 @@ class Entry:
 
     @property
     def version(self) -> str:
-        """Changes whenever a published checksum does."""
+        """Version of the files. It changes when a published checksum changes."""
         return hashlib.sha256("".join(file.md5 for file in self.files).encode()).hexdigest()[:12]
 
     def folders(self, data: Path) -> list[Path]:
-        """Where the files are looked for."""
+        """Return the folders that are searched for the files."""
         inner = [data / self.name / self.archive.folder, data / self.archive.folder] if self.archive else []
         return [data / self.name, data, *inner]
 
@@ -95,7 +113,11 @@ CATALOG: Mapping[str, Entry] = {
 
 
 def find_entry(name: str) -> Entry:
-    """The entry called `name`. Raises DataError for one that is not in the catalogue."""
+    """Return the entry of a data set.
+
+    Raises:
+        DataError: there is no data set of this name, or its package cannot be loaded.
+    """
     problem = data_problem(name)
     if problem is not None:
         raise DataError(problem)
@@ -111,9 +133,16 @@ def find_entry(name: str) -> Entry:
 
 
 def load_data(name: str, data: Path, cache: Path | None = None) -> DataSet:
-    """The data set called `name`, from the folder `data`, decoded once into the folder `cache`.
+    """Return the data set called `name`.
 
-    Raises DataError where a file is absent or damaged, ChecksumError where one is not the published file.
+    Args:
+        name: of the data set.
+        data: the folder with the files of data sets.
+        cache: the folder of decoded data sets; None to decode the files every time.
+
+    Raises:
+        DataError: a file is missing or damaged.
+        ChecksumError: a file differs from the published one.
     """
     entry = find_entry(name)
     if entry.find is not None:
@@ -128,7 +157,11 @@ def load_data(name: str, data: Path, cache: Path | None = None) -> DataSet:
 
 
 def _load_or_decode(entry: Entry, version: str, cache: Path | None, decode: Callable[[], DataSet]) -> DataSet:
-    """The decoded copy in `cache`, made where there is none. Raises DataError where its arrays cannot be used."""
+    """Return the cached data set, or decode it and cache it.
+
+    Raises:
+        DataError: the arrays have other types or shapes than a data set has.
+    """
     cached = None if cache is None else read_cache(cache, entry.name, version, entry.classes)
     if cached is not None:
         return cached

@@ -1,4 +1,4 @@
-"""The 1,797 handwritten digits that scikit-learn ships: 8×8 pixels of 17 grey levels; a fifth is held as test."""
+"""The 1,797 handwritten digits of scikit-learn: 8×8 pixels with 17 grey levels; a fifth of them is the test split."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ CLASSES = tuple(str(digit) for digit in range(10))
 
 
 def decode() -> DataSet:
-    """The data set; images (n, 1, 8, 8). The test fifth is drawn once and for all, stratified."""
-    # A second and more, for which only those who ask for this data should wait.
+    """Return the data set; images (n, 1, 8, 8). The test split is stratified and always the same."""
+    # The import takes more than a second, so only users of this data set pay for it.
     from sklearn.datasets import load_digits  # noqa: PLC0415
     from sklearn.model_selection import train_test_split  # noqa: PLC0415
 

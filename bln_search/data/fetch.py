@@ -1,4 +1,4 @@
-"""Getting files from where a data set is distributed."""
+"""Download of the published files of a data set."""
 
 from __future__ import annotations
 
@@ -13,19 +13,31 @@ from shutil import copyfileobj
 from bln_search.core.errors import DataError
 from bln_search.data.catalog import Entry
 
-_TIMEOUT = 60
+_TIMEOUT_SECONDS = 60
 
 
 def fetch_files(entry: Entry, folder: Path) -> Iterator[Path]:
-    """Download what `entry` needs into `folder`/name, in place of what is there; yields the paths.
+    """Download the files of `entry` into the folder `folder`/name and replace existing ones.
 
-    Each file arrives whole or not at all. Raises DataError where a download fails; what came before it stays.
+    Each file is written atomically. Files that were downloaded before an error are kept.
+
+    Args:
+        entry: of the data set.
+        folder: the folder with the files of data sets.
+
+    Yields:
+        The path of each file.
+
+    Raises:
+        DataError: a download fails, or the folder cannot be created.
     """
     target = folder / entry.name
     try:
         target.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise DataError(f"the folder {target} cannot be made ({error.strerror}): give another with --data") from None
+        raise DataError(
+            f"the folder {target} cannot be created ({error.strerror}): name another one with --data"
+        ) from None
     for url in entry.downloads:
         path = target / url.rsplit("/", 1)[-1]
         _download(url, path)
@@ -35,17 +47,17 @@ def fetch_files(entry: Entry, folder: Path) -> Iterator[Path]:
 def _download(url: str, path: Path) -> None:
     try:
         with (
-            urllib.request.urlopen(url, timeout=_TIMEOUT) as response,  # noqa: S310 - the catalogue's own URLs
-            tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}-") as unfinished,
+            urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as response,  # noqa: S310 - the catalogue's own URLs
+            tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}-") as temporary,
         ):
-            part = Path(unfinished) / path.name
-            with part.open("wb") as stream:
+            download = Path(temporary) / path.name
+            with download.open("wb") as stream:
                 copyfileobj(response, stream)
-            announced = response.headers.get("Content-Length")
-            if announced is not None and part.stat().st_size != int(announced):
-                raise OSError(f"{part.stat().st_size} of {announced} bytes came")  # noqa: TRY301
-            part.replace(path)
+            expected_bytes = response.headers.get("Content-Length")
+            if expected_bytes is not None and download.stat().st_size != int(expected_bytes):
+                raise OSError(f"{download.stat().st_size} of {expected_bytes} bytes were received")  # noqa: TRY301
+            download.replace(path)
     except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
         raise DataError(
-            f"{url} could not be downloaded ({error}): get the file in another way and put it into {path.parent}"
+            f"{url} could not be downloaded ({error}): download the file by other means and put it into {path.parent}"
         ) from None

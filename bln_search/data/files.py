@@ -1,4 +1,4 @@
-"""Finding the files of a data set, plain, packed or in the official archive, and checking what is in them."""
+"""Finding and verifying the files of a data set: plain, compressed, or in the official archive."""
 
 from __future__ import annotations
 
@@ -18,15 +18,21 @@ from bln_search.core.errors import ChecksumError, DataError, DataUnavailableErro
 
 
 class Readable(Protocol):
-    """Bytes to read."""
+    """A stream of bytes."""
 
     def read(self, size: int, /) -> bytes:
-        """At most `size` bytes."""
+        """Return at most `size` bytes."""
 
 
 @dataclass(frozen=True)
 class SourceFile:
-    """One file as it was published: its name, the MD5 and the size in bytes of its unpacked content."""
+    """A published file.
+
+    Attributes:
+        name: without the suffix of a compression.
+        md5: MD5 of the uncompressed content.
+        size: bytes of the uncompressed content.
+    """
 
     name: str
     md5: str
@@ -35,7 +41,12 @@ class SourceFile:
 
 @dataclass(frozen=True)
 class Archive:
-    """The official archive that holds the files, and the folder they lie in there."""
+    """The official archive of a data set.
+
+    Attributes:
+        name: file name of the archive.
+        folder: the folder in the archive that holds the files.
+    """
 
     name: str
     folder: str
@@ -49,86 +60,93 @@ _OPENERS: dict[str, Callable[[Path], AbstractContextManager[Readable]]] = {
 
 
 def find_file(file: SourceFile, folders: list[Path]) -> Path | None:
-    """The first of `folders` that holds the file, plain, `.gz` or `.xz`."""
-    return next(_loose(file, folders), None)
+    """Return the path of the file (plain, `.gz` or `.xz`) in the first of `folders` that has it; None if none has."""
+    return next(_unarchived_paths(file, folders), None)
 
 
-def _loose(file: SourceFile, folders: list[Path]) -> Iterator[Path]:
+def _unarchived_paths(file: SourceFile, folders: list[Path]) -> Iterator[Path]:
     paths = (folder / (file.name + suffix) for folder in folders for suffix in _OPENERS)
     return (path for path in paths if path.is_file())
 
 
 def read_file(file: SourceFile, folders: list[Path], archive: Archive | None) -> bytes:
-    """The verified content of `file`, from the first place where it is as published.
+    """Return the content of `file` from the first path at which it has the published checksum.
 
-    Raises DataUnavailableError where it is in none or cannot be read, else what is wrong with it where it was found
-    first: DataError where it is damaged, ChecksumError where it is another.
+    Args:
+        file: the file.
+        folders: the folders that are searched.
+        archive: the archive that may hold the file; None where there is none.
+
+    Raises:
+        DataUnavailableError: no folder holds the file, or the system cannot read it.
+        DataError: the file is damaged. Where several paths fail, the error is that of the first.
+        ChecksumError: the file differs from the published one.
     """
-    first: DataError | None = None
-    for path, content in _found(file, folders, archive):
+    first_error: DataError | None = None
+    for path, read in _candidates(file, folders, archive):
         try:
-            return _verified(file, path, content())
+            return _verified(file, path, read())
         except DataError as error:
-            first = first or error
-    if first is not None:
-        raise first
-    looked = ", ".join(str(folder) for folder in folders)
-    also = f" or the archive {archive.name}" if archive else ""
+            first_error = first_error or error
+    if first_error is not None:
+        raise first_error
+    searched = ", ".join(str(folder) for folder in folders)
+    or_archive = f" or the archive {archive.name}" if archive else ""
     raise DataUnavailableError(
-        f"{file.name} (or {file.name}.gz, .xz{also}) is not in {looked}: give the folder that holds it with --data or "
-        "BLN_SEARCH_DATA, or get it with `bln-search data fetch NAME`"
+        f"{file.name} (or {file.name}.gz, .xz{or_archive}) is not in {searched}: name the folder that holds it with "
+        "--data or BLN_SEARCH_DATA, or download it with `bln-search data fetch NAME`"
     )
 
 
-def _found(
+def _candidates(
     file: SourceFile, folders: list[Path], archive: Archive | None
 ) -> Iterator[tuple[Path, Callable[[], bytes]]]:
-    """Every path that may hold the file, with what reads it: plain, packed, in the archive."""
-    for path in _loose(file, folders):
-        yield path, partial(_unpack, file, path)
+    """Yield every path that may hold the file, with a function that reads it: plain, compressed, then archives."""
+    for path in _unarchived_paths(file, folders):
+        yield path, partial(_read_unarchived, file, path)
     if archive is not None:
         for path in (folder / archive.name for folder in folders):
             if path.is_file():
-                yield path, partial(_from_archive, file, archive, path)
+                yield path, partial(_read_from_archive, file, archive, path)
 
 
-def _unreadable(path: Path, error: Exception) -> DataError:
-    """What to say of a file that could not be unpacked; what the system refuses is not the file's fault."""
+def _read_error(path: Path, error: Exception) -> DataError:
+    """Return the error for a file that cannot be read: DataUnavailableError where the system refuses."""
     if isinstance(error, OSError) and error.errno is not None:
         return DataUnavailableError(f"{path} cannot be read on this machine ({error.strerror})")
-    return DataError(f"{path} cannot be unpacked ({error}): the file is damaged, get it again")
+    return DataError(f"{path} cannot be unpacked ({error}): the file is damaged, download it again")
 
 
-def _unpack(file: SourceFile, path: Path) -> bytes:
+def _read_unarchived(file: SourceFile, path: Path) -> bytes:
     suffix = path.name.removeprefix(file.name)
     try:
         with _OPENERS[suffix](path) as stream:
             return stream.read(file.size + 1)
     except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
-        raise _unreadable(path, error) from None
+        raise _read_error(path, error) from None
 
 
-def _from_archive(file: SourceFile, archive: Archive, path: Path) -> bytes:
+def _read_from_archive(file: SourceFile, archive: Archive, path: Path) -> bytes:
     member = f"{archive.folder}/{file.name}"
     try:
-        with tarfile.open(path) as opened:
-            stream = opened.extractfile(member)
+        with tarfile.open(path) as tar:
+            stream = tar.extractfile(member)
             content = None if stream is None else stream.read(file.size + 1)
     except KeyError:
         content = None
     except (OSError, EOFError, lzma.LZMAError, zlib.error, tarfile.TarError) as error:
-        raise _unreadable(path, error) from None
+        raise _read_error(path, error) from None
     if content is None:
-        raise DataError(f"{path} has no file {member}: it is not the official archive, get it again")
+        raise DataError(f"{path} has no file {member}: it is not the official archive, download it again")
     return content
 
 
 def _verified(file: SourceFile, path: Path, content: bytes) -> bytes:
-    found = hashlib.md5(content, usedforsecurity=False).hexdigest()
-    if found != file.md5:
+    md5 = hashlib.md5(content, usedforsecurity=False).hexdigest()
+    if md5 != file.md5:
         size = f"{len(content)} bytes" if len(content) <= file.size else f"more than {file.size} bytes"
         raise ChecksumError(
-            f"{path} is not the published {file.name}: the MD5 of its content is {found} ({size}), "
-            f"published is {file.md5} ({file.size} bytes); get the file again"
+            f"{path} is not the published {file.name}: the MD5 of its content is {md5} ({size}), "
+            f"published is {file.md5} ({file.size} bytes); download the file again"
         )
     return content

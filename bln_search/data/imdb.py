@@ -1,9 +1,9 @@
 """IMDB: the Large Movie Review Dataset (Maas et al. 2011), its labelled part, as token ids.
 
-Every form that `data.reviews` reads gives the same arrays, JSON Lines where its lines are by class and number as the
-official folder is. Words as in `data.texts`, from the 20,000 most frequent of all 25,000 training texts (also of those
-that a study holds out or leaves unused, as is usual; labels are not used); the last 80 token ids of each text; then a
-fixed random order, since the files are sorted by class.
+All file formats of `data.reviews` give the same arrays, JSON Lines only if its lines have the order of the official
+folder (by class and number). The vocabulary holds the 20,000 most frequent words of all 25,000 training texts, as is
+usual: it includes texts that a study holds out or does not use, but no labels. An input is the last 80 token ids of a
+text. Examples are in a fixed random order, because the files are sorted by class.
 """
 
 from __future__ import annotations
@@ -30,54 +30,61 @@ REMARKS = (
     "24,801 different texts among the 25,000 test reviews",
     "123 texts stand in both splits",
 )
-"""Of the reviews as published."""
+"""Remarks on the published reviews."""
 
-_PUBLISHED = 25_000
-_FORMAT = b"1"
-"""Version of the decoding; changes whenever the same reviews are decoded differently."""
+_PUBLISHED_REVIEWS = 25_000
+"""Number of published reviews in each split."""
+
+_DECODING_VERSION = b"1"
+"""Raise it when the same reviews are decoded into other arrays."""
 
 
 @dataclass(frozen=True)
 class ReviewSource:
-    """The reviews where they were found."""
+    """The files of the reviews, as a source of the catalogue."""
 
     files: ReviewFiles
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """The files or the folder they lie in."""
+        """The files, or the folder that holds them."""
         return self.files.paths
 
     @property
     def version(self) -> str:
-        """Changes whenever the files do."""
-        return hashlib.sha256(_FORMAT + self.files.digest()).hexdigest()[:12]
+        """Version of the files. It changes when their content changes."""
+        return hashlib.sha256(_DECODING_VERSION + self.files.digest()).hexdigest()[:12]
 
     def verify(self) -> tuple[str, ...]:
-        """Of each path what was compared with what is published; ChecksumError where it is different."""
+        """Compare the files with the published checksum; see `ReviewFiles.verify`."""
         return self.files.verify()
 
     def decode(self) -> DataSet:
-        """Return the data set; inputs (n, 80), token ids below the vocabulary's size."""
+        """Return the data set; inputs (n, 80), token ids below the size of the vocabulary."""
         reviews = self.files.read()
         _check_classes(reviews, self.paths)
-        return _decoded(reviews)
+        return _decode_reviews(reviews)
 
 
 def find_reviews(folders: Sequence[Path], archive_md5: str = ARCHIVE_MD5) -> ReviewSource:
-    """The reviews in the first of `folders` that has them. Raises DataUnavailableError where none has.
+    """Return the reviews in the first of `folders` that holds them.
 
-    archive_md5: of the archive that is taken for the published one.
+    Args:
+        folders: the folders that are searched.
+        archive_md5: MD5 of the published archive.
+
+    Raises:
+        DataUnavailableError: no folder holds the reviews.
     """
     for folder in folders:
         archive = ReviewArchive(folder / ARCHIVE, archive_md5) if (folder / ARCHIVE).is_file() else None
-        found = JsonLines.find(folder) or ReviewFolder.find(folder) or archive
-        if found is not None:
-            return ReviewSource(found)
-    looked = ", ".join(str(folder) for folder in folders)
+        files = JsonLines.find(folder) or ReviewFolder.find(folder) or archive
+        if files is not None:
+            return ReviewSource(files)
+    searched = ", ".join(str(folder) for folder in folders)
     raise DataUnavailableError(
-        f"imdb is not in {looked}: neither train.jsonl and test.jsonl (or .gz, .xz) nor the folder {FOLDER} nor the "
-        f"archive {ARCHIVE}; give the folder that holds them with --data or BLN_SEARCH_DATA, or get them with "
+        f"imdb is not in {searched}: neither train.jsonl and test.jsonl (or .gz, .xz) nor the folder {FOLDER} nor the "
+        f"archive {ARCHIVE}; name the folder that holds them with --data or BLN_SEARCH_DATA, or download them with "
         "`bln-search data fetch imdb`"
     )
 
@@ -87,11 +94,11 @@ def _check_classes(reviews: Reviews, paths: Sequence[Path]) -> None:
         present = {label for _, label in reviews[split]}
         missing = [name for label, name in enumerate(CLASSES) if label not in present]
         if missing:
-            looked = ", ".join(str(path) for path in paths)
-            raise DataError(f"{looked}: no {' and no '.join(missing)} review for {split}: get the files again")
+            sources = ", ".join(str(path) for path in paths)
+            raise DataError(f"{sources}: no {' and no '.join(missing)} review for {split}: download the files again")
 
 
-def _decoded(reviews: Reviews) -> DataSet:
+def _decode_reviews(reviews: Reviews) -> DataSet:
     texts = {split: [tokenize(text) for text, _ in reviews[split]] for split in SPLITS}
     vocabulary = build_vocabulary(texts["train"], WORDS)
     (train_inputs, train_labels), (test_inputs, test_labels) = (
@@ -123,11 +130,11 @@ def _remarks(reviews: Reviews) -> Iterator[str]:
     """Yield properties of the reviews that affect results."""
     texts = {split: Counter(text for text, _ in reviews[split]) for split in SPLITS}
     for split in SPLITS:
-        n, different = len(reviews[split]), len(texts[split])
-        if n != _PUBLISHED:
-            yield f"{n:,} {split} reviews, not the {_PUBLISHED:,} that were published"
-        if different < n:
-            yield f"{different:,} different texts among the {n:,} {split} reviews"
-    both = len(texts["train"].keys() & texts["test"].keys())
-    if both:
-        yield f"{both:,} texts stand in both splits"
+        n, distinct = len(reviews[split]), len(texts[split])
+        if n != _PUBLISHED_REVIEWS:
+            yield f"{n:,} {split} reviews, not the {_PUBLISHED_REVIEWS:,} that were published"
+        if distinct < n:
+            yield f"{distinct:,} different texts among the {n:,} {split} reviews"
+    shared = len(texts["train"].keys() & texts["test"].keys())
+    if shared:
+        yield f"{shared:,} texts stand in both splits"

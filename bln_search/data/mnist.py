@@ -1,6 +1,7 @@
 """MNIST, from its four IDX files.
 
-Format: big-endian; images start with magic 2051, count, rows, columns; labels with magic 2049, count; then bytes.
+Format: big-endian. Images start with the magic number 2051, count, rows and columns; labels with 2049 and count; then
+follow the bytes.
 Checksums: MD5 of the unpacked files as published.
 """
 
@@ -26,7 +27,7 @@ CLASSES = tuple(str(digit) for digit in range(10))
 
 
 def decode(read: Callable[[SourceFile], bytes]) -> DataSet:
-    """The data set; images (n, 1, 28, 28)."""
+    """Return the data set; images (n, 1, 28, 28)."""
     train_images, train_labels, test_images, test_labels = FILES
     return DataSet(
         name="mnist",
@@ -39,12 +40,18 @@ def decode(read: Callable[[SourceFile], bytes]) -> DataSet:
 
 
 def decode_idx(content: bytes, name: str) -> NDArray[np.uint8]:
-    """The array in an IDX file of bytes, in the shape its header gives."""
+    """Return the array of an IDX file of bytes, in the shape of its header.
+
+    Raises:
+        DataError: the content is not an IDX file of bytes, or has another length than its header states.
+    """
     dimensions = content[3] if content[:3] == b"\0\0\x08" and len(content) > 3 else 0
     end = 4 + 4 * dimensions
     if not dimensions or len(content) < end:
         raise DataError(f"{name} is not an IDX file of bytes: its header is {content[:4].hex(' ')}")
     shape = struct.unpack(f">{dimensions}I", content[4:end])
     if int(np.prod(shape, dtype=np.uint64)) != len(content) - end:
-        raise DataError(f"{name}: the header announces {shape} bytes, {len(content) - end} follow")
+        raise DataError(
+            f"{name}: the header states {shape} bytes, but {len(content) - end} follow: download the file again"
+        )
     return np.frombuffer(content, np.uint8, offset=end).reshape(shape)

@@ -16,14 +16,20 @@ from bln_search.data.splits import split_indices
 from bln_search.specs.data import DataSpec, Standardization
 from bln_search.specs.sizes import batch_size_problem
 
+_SLICE_EXAMPLES = 4096
+
 
 @dataclass(frozen=True)
 class PreparedData:
     """Inputs (standardized float32, or int64 token ids) and targets (int64) of each split, on one device.
 
-    sha256: of the decoded data set; None where it was not computed.
-    vocabulary: number of token ids; None where inputs are measurements.
-    remarks: properties of the data that affect results.
+    Attributes:
+        splits: inputs (n, *input_shape) and targets (n,) of each split.
+        input_shape: of one example.
+        classes: number of classes.
+        sha256: of the decoded data set; None where it was not computed.
+        vocabulary: number of token ids; None where inputs are measurements.
+        remarks: properties of the data that affect results.
     """
 
     splits: dict[Split, tuple[Tensor, Tensor]]
@@ -41,26 +47,30 @@ class PreparedData:
 
 
 def prepare(data: DataSet, spec: DataSpec, device: torch.device | str = "cpu") -> PreparedData:
-    """Split `data` by `spec`, fit the standardization on the training examples, and put all of it on `device`."""
+    """Split `data` by `spec`, fit the standardization on the training examples, and copy all tensors to `device`."""
     training, validation = split_indices(data.train_labels, spec)
-    fitted = None
+    standardizer = None
     if data.vocabulary is None:
-        fitted = Standardizer(data.train_inputs[training], data.scale, spec.standardization)
+        standardizer = Standardizer(data.train_inputs[training], data.scale, spec.standardization)
 
-    def tensors(inputs: Inputs, labels: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
-        prepared = torch.from_numpy(inputs.astype(np.int64) if fitted is None else fitted(inputs))
-        return prepared.to(device), torch.from_numpy(labels.copy()).to(device)
+    def to_tensors(inputs: Inputs, labels: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
+        values = torch.from_numpy(inputs.astype(np.int64) if standardizer is None else standardizer(inputs))
+        return values.to(device), torch.from_numpy(labels.copy()).to(device)
 
     splits = {
-        Split.TRAIN: tensors(data.train_inputs[training], data.train_labels[training]),
-        Split.VALIDATION: tensors(data.train_inputs[validation], data.train_labels[validation]),
-        Split.TEST: tensors(data.test_inputs, data.test_labels),
+        Split.TRAIN: to_tensors(data.train_inputs[training], data.train_labels[training]),
+        Split.VALIDATION: to_tensors(data.train_inputs[validation], data.train_labels[validation]),
+        Split.TEST: to_tensors(data.test_inputs, data.test_labels),
     }
     return PreparedData(splits, data.input_shape, len(data.classes), data.sha256, data.vocabulary, data.remarks)
 
 
 def fit_standardization(data: DataSet, spec: DataSpec) -> Standardizer:
-    """Return the standardization that `prepare` uses. Raises DataError where inputs are token ids."""
+    """Return the standardization that `prepare` uses.
+
+    Raises:
+        DataError: the inputs are token ids.
+    """
     if data.vocabulary is not None:
         raise DataError(f"{data.name} holds token ids, which are not standardized")
     training, _ = split_indices(data.train_labels, spec)
@@ -68,9 +78,18 @@ def fit_standardization(data: DataSet, spec: DataSpec) -> Standardizer:
 
 
 class Standardizer:
-    """(x − mean)/deviation, fitted in float64; an input that never varies is only centred, one left as it is scaled.
+    """(x − mean)/deviation, fitted in float64.
 
-    mean, deviation: float64, of an input's number of axes, the first of length one.
+    A constant input is only centred. With standardization `none` inputs are divided by the largest input value.
+
+    Args:
+        inputs: of the training examples, (n, *input_shape).
+        scale: the largest input value.
+        kind: of the standardization.
+
+    Attributes:
+        mean: float64, with the number of axes of `inputs`, the first of length one.
+        deviation: float64, of the shape of `mean`.
     """
 
     def __init__(self, inputs: Inputs, scale: float, kind: Standardization) -> None:
@@ -78,16 +97,16 @@ class Standardizer:
         self.deviation: NDArray[np.float64] = np.full((1,) * inputs.ndim, scale, dtype=np.float64)
         if kind is not Standardization.NONE:
             axes = (0,) if kind is Standardization.PIXEL else (0, *range(2, inputs.ndim))
-            least, most = inputs.min(axes, keepdims=True), inputs.max(axes, keepdims=True)
-            constant = least == most  # their mean is rounded, and their deviation what that leaves
+            minimum, maximum = inputs.min(axes, keepdims=True), inputs.max(axes, keepdims=True)
+            is_constant = minimum == maximum  # rounding of the mean would give constant inputs a deviation above zero
             deviation = inputs.std(axes, dtype=np.float64, keepdims=True)
-            self.mean = np.where(constant, least, inputs.mean(axes, dtype=np.float64, keepdims=True))
-            self.deviation = np.where(constant | (deviation == 0), 1.0, deviation)
+            self.mean = np.where(is_constant, minimum, inputs.mean(axes, dtype=np.float64, keepdims=True))
+            self.deviation = np.where(is_constant | (deviation == 0), 1.0, deviation)
 
     def __call__(self, inputs: Inputs) -> NDArray[np.float32]:
-        """Standardized inputs, in slices so that float64 copies stay small."""
-        out = np.empty(inputs.shape, np.float32)
-        for start in range(0, len(inputs), 4096):
-            part = slice(start, start + 4096)
-            out[part] = (inputs[part] - self.mean) / self.deviation
-        return out
+        """Return standardized inputs, computed in slices so that float64 copies stay small."""
+        standardized = np.empty(inputs.shape, np.float32)
+        for start in range(0, len(inputs), _SLICE_EXAMPLES):
+            rows = slice(start, start + _SLICE_EXAMPLES)
+            standardized[rows] = (inputs[rows] - self.mean) / self.deviation
+        return standardized

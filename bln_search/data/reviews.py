@@ -1,4 +1,4 @@
-"""Reviews where they lie: as JSON Lines, in the official folder, or in the official archive. All are read alike."""
+"""The file formats of the reviews: JSON Lines, the official folder, and the official archive."""
 
 from __future__ import annotations
 
@@ -19,39 +19,50 @@ from bln_search.core.errors import ChecksumError, DataError, DataUnavailableErro
 
 SPLITS = ("train", "test")
 FOLDER = "aclImdb"
-LONGEST = 1_000_000
-"""Bytes of a review's file or line, at most; the longest that was published has 14 thousand."""
+MAX_REVIEW_BYTES = 1_000_000
+"""Maximal size of the file or line of a review; the longest published review has 14 thousand bytes."""
 
-_KINDS = ("neg", "pos")
-_FILE = re.compile(r"(\d+)_\d+\.txt")
-_MEMBER = re.compile(rf"(?:\./)?{FOLDER}/(train|test)/(neg|pos)/({_FILE.pattern})")
+_CLASS_FOLDERS = ("neg", "pos")
+_FILE_NAME = re.compile(r"(\d+)_\d+\.txt")
+_ARCHIVE_MEMBER = re.compile(rf"(?:\./)?{FOLDER}/(train|test)/(neg|pos)/({_FILE_NAME.pattern})")
 
 Reviews = dict[str, list[tuple[str, int]]]
-"""Of each split the texts with their classes: by class and number, of JSON Lines as the lines follow each other."""
+"""For each split, the texts with their classes, by class and number; from JSON Lines, in the order of the lines."""
 
 
 class ReviewFiles(Protocol):
-    """Reviews in one of their forms."""
+    """Reviews in one of the file formats."""
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """The files or the folder they lie in."""
+        """The files, or the folder that holds them."""
 
     def digest(self) -> bytes:
-        """Changes whenever a byte of theirs does."""
+        """Return a digest of the content of all files."""
 
     def verify(self) -> tuple[str, ...]:
-        """Compare what was published with a checksum; says of each path what was seen, ChecksumError if different."""
+        """Compare the files with the published checksum, if there is one.
+
+        Returns:
+            For each path, a sentence that says what was compared.
+
+        Raises:
+            ChecksumError: a file differs from the published one.
+        """
 
     def read(self) -> Reviews:
-        """The reviews. Raises DataError where one cannot be read."""
+        """Return the reviews.
+
+        Raises:
+            DataError: a review cannot be read.
+        """
 
 
-class _Lines(Protocol):
+class _LineStream(Protocol):
     def readline(self, size: int, /) -> bytes: ...
 
 
-_OPENERS: dict[str, Callable[[Path], AbstractContextManager[_Lines]]] = {
+_OPENERS: dict[str, Callable[[Path], AbstractContextManager[_LineStream]]] = {
     ".jsonl": lambda path: path.open("rb"),
     ".jsonl.gz": lambda path: gzip.open(path, "rb"),  # noqa: SIM115 - the caller's `with` closes it
     ".jsonl.xz": lambda path: lzma.open(path, "rb"),  # noqa: SIM115
@@ -59,29 +70,35 @@ _OPENERS: dict[str, Callable[[Path], AbstractContextManager[_Lines]]] = {
 
 
 @contextmanager
-def _reading(path: Path) -> Iterator[None]:
+def _read_errors(path: Path) -> Iterator[None]:
+    """Raise errors of reading `path` in this context as DataError.
+
+    Raises:
+        DataUnavailableError: the system cannot read the file.
+        DataError: the file is damaged.
+    """
     try:
         yield
     except (OSError, EOFError, lzma.LZMAError, zlib.error, tarfile.TarError) as error:
-        if isinstance(error, OSError) and error.errno is not None:  # the system's refusal, not the file's fault
+        if isinstance(error, OSError) and error.errno is not None:  # an error of the system, not of the content
             raise DataUnavailableError(f"{path} cannot be read on this machine ({error.strerror})") from None
-        raise DataError(f"{path} cannot be read ({error}): it is damaged, get it again or remove it") from None
+        raise DataError(f"{path} cannot be read ({error}): it is damaged, download it again or remove it") from None
 
 
 def _sha256(path: Path) -> bytes:
-    with _reading(path), path.open("rb") as stream:
+    with _read_errors(path), path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").digest()
 
 
 @dataclass(frozen=True)
 class JsonLines:
-    """One file a split; on each line `text` and `label`, 0 for negative and 1 for positive."""
+    """One file for each split. A line holds `text` and `label`, 0 for negative and 1 for positive."""
 
     paths: tuple[Path, Path]
 
     @classmethod
     def find(cls, folder: Path) -> JsonLines | None:
-        """`train.jsonl` and `test.jsonl`, plain, `.gz` or `.xz`; None where one is missing."""
+        """Find `train.jsonl` and `test.jsonl`, plain, `.gz` or `.xz`; None where one is missing."""
         train, test = (
             next((path for suffix in _OPENERS if (path := folder / f"{split}{suffix}").is_file()), None)
             for split in SPLITS
@@ -89,103 +106,113 @@ class JsonLines:
         return None if train is None or test is None else cls((train, test))
 
     def digest(self) -> bytes:
-        """Of both files as they are packed."""
+        """Return a digest of both files, without decompression."""
         return b"".join(_sha256(path) for path in self.paths)
 
     def verify(self) -> tuple[str, ...]:
-        """Nothing to compare with."""
+        """Return for each file that there is no published checksum."""
         return tuple(f"{path}: no checksum is published for JSON Lines" for path in self.paths)
 
     def read(self) -> Reviews:
-        """In the order of the lines."""
+        """Return the reviews in the order of the lines."""
         return {split: _read_lines(path) for split, path in zip(SPLITS, self.paths, strict=True)}
 
 
 def _read_lines(path: Path) -> list[tuple[str, int]]:
     suffix = next(suffix for suffix in sorted(_OPENERS, key=len, reverse=True) if path.name.endswith(suffix))
-    found: list[tuple[str, int]] = []
-    with _reading(path), _OPENERS[suffix](path) as stream:
-        while line := stream.readline(LONGEST + 1):
-            found.append(_parsed(line, f"{path}, line {len(found) + 1}"))
-    return found
+    reviews: list[tuple[str, int]] = []
+    with _read_errors(path), _OPENERS[suffix](path) as stream:
+        while line := stream.readline(MAX_REVIEW_BYTES + 1):
+            reviews.append(_parse_line(line, f"{path}, line {len(reviews) + 1}"))
+    return reviews
 
 
-def _parsed(line: bytes, place: str) -> tuple[str, int]:
-    if len(line) > LONGEST:
-        raise DataError(f"{place}: longer than {LONGEST:,} bytes, which no review is: write one review a line")
+def _parse_line(line: bytes, location: str) -> tuple[str, int]:
+    if len(line) > MAX_REVIEW_BYTES:
+        raise DataError(
+            f"{location}: longer than {MAX_REVIEW_BYTES:,} bytes, the limit of a review: write one review on each line"
+        )
     try:
-        found = json.loads(line)
+        fields = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{place}: not a JSON object ({error}): write one review a line") from None
-    text, label = (found.get("text"), found.get("label")) if isinstance(found, dict) else (None, None)
+        raise DataError(f"{location}: not a JSON object ({error}): write one review on each line") from None
+    text, label = (fields.get("text"), fields.get("label")) if isinstance(fields, dict) else (None, None)
     if not isinstance(text, str) or isinstance(label, bool) or label not in (0, 1):
-        raise DataError(f'{place}: write {{"text": "...", "label": 0 or 1}}, 0 for negative and 1 for positive')
+        raise DataError(f'{location}: write {{"text": "...", "label": 0 or 1}}, 0 for negative and 1 for positive')
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
-        raise DataError(f"{place}: the text is not Unicode ({error.reason}): remove half surrogate pairs") from None
+        raise DataError(f"{location}: the text is not Unicode ({error.reason}): remove lone surrogates") from None
     return text, int(label)
 
 
 @dataclass(frozen=True)
 class ReviewFolder:
-    """The official folder: train/neg/0_3.txt is the negative training review 0, which gave 3 stars."""
+    """The official folder. For example, train/neg/0_3.txt is the negative training review 0, with 3 stars."""
 
-    place: Path
+    root: Path
 
     @classmethod
     def find(cls, folder: Path) -> ReviewFolder | None:
-        """In `folder`, or `folder` itself; None where a part of it is missing."""
-        place = folder / FOLDER if (folder / FOLDER).is_dir() else folder
-        whole = all((place / split / kind).is_dir() for split in SPLITS for kind in _KINDS)
-        return cls(place) if whole else None
+        """Find the official folder in `folder`, or `folder` itself; None where one of its folders is missing."""
+        root = folder / FOLDER if (folder / FOLDER).is_dir() else folder
+        is_complete = all((root / split / name).is_dir() for split in SPLITS for name in _CLASS_FOLDERS)
+        return cls(root) if is_complete else None
 
     @property
     def paths(self) -> tuple[Path, ...]:
         """The folder."""
-        return (self.place,)
+        return (self.root,)
 
     def digest(self) -> bytes:
-        """Of every review's name and content."""
-        whole = hashlib.sha256()
+        """Return a digest of the names and contents of all reviews."""
+        digest = hashlib.sha256()
         for split in SPLITS:
             for _, path in self._files(split):
-                whole.update(path.relative_to(self.place).as_posix().encode() + b"\0" + _sha256(path))
-        return whole.digest()
+                digest.update(path.relative_to(self.root).as_posix().encode() + b"\0" + _sha256(path))
+        return digest.digest()
 
     def verify(self) -> tuple[str, ...]:
-        """Nothing to compare with."""
-        return (f"{self.place}: no checksum is published for the unpacked folder",)
+        """Return that there is no published checksum."""
+        return (f"{self.root}: no checksum is published for the unpacked folder",)
 
     def read(self) -> Reviews:
-        """By class and number."""
+        """Return the reviews by class and number."""
         return {split: [(_read_text(path), label) for label, path in self._files(split)] for split in SPLITS}
 
     def _files(self, split: str) -> Iterator[tuple[int, Path]]:
-        for label, kind in enumerate(_KINDS):
-            with _reading(self.place / split / kind):
-                paths = list((self.place / split / kind).iterdir())
-            numbered = [(int(match[1]), path) for path in paths if (match := _FILE.fullmatch(path.name))]
-            yield from ((label, path) for _, path in sorted(numbered))
+        """Yield the class and the path of each review, by class and number."""
+        for label, name in enumerate(_CLASS_FOLDERS):
+            with _read_errors(self.root / split / name):
+                paths = list((self.root / split / name).iterdir())
+            numbered_paths = [(int(match[1]), path) for path in paths if (match := _FILE_NAME.fullmatch(path.name))]
+            yield from ((label, path) for _, path in sorted(numbered_paths))
 
 
 def _read_text(path: Path) -> str:
-    with _reading(path), path.open("rb") as stream:
-        return _text(stream.read(LONGEST + 1), str(path))
+    with _read_errors(path), path.open("rb") as stream:
+        return _decode_text(stream.read(MAX_REVIEW_BYTES + 1), str(path))
 
 
-def _text(content: bytes, place: str) -> str:
-    if len(content) > LONGEST:
-        raise DataError(f"{place} is longer than {LONGEST:,} bytes, which no review is: get it again")
+def _decode_text(content: bytes, location: str) -> str:
+    if len(content) > MAX_REVIEW_BYTES:
+        raise DataError(
+            f"{location} is longer than {MAX_REVIEW_BYTES:,} bytes, the limit of a review: download it again"
+        )
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise DataError(f"{place} is not UTF-8 text ({error}): it is damaged, get it again") from None
+        raise DataError(f"{location} is not UTF-8 text ({error}): it is damaged, download it again") from None
 
 
 @dataclass(frozen=True)
 class ReviewArchive:
-    """The folder as it is distributed, one packed file. md5: what is published of it."""
+    """The official archive, a packed official folder.
+
+    Attributes:
+        path: of the archive.
+        md5: the published MD5 of the archive.
+    """
 
     path: Path
     md5: str
@@ -196,29 +223,38 @@ class ReviewArchive:
         return (self.path,)
 
     def digest(self) -> bytes:
-        """Of the archive as it is packed."""
+        """Return a digest of the archive, without decompression."""
         return _sha256(self.path)
 
     def verify(self) -> tuple[str, ...]:
-        """The MD5 of the archive is the published one."""
-        with _reading(self.path), self.path.open("rb") as stream:
-            found = hashlib.file_digest(stream, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
-        if found != self.md5:
+        """Compare the MD5 of the archive with the published one.
+
+        Raises:
+            ChecksumError: it differs.
+        """
+        with _read_errors(self.path), self.path.open("rb") as stream:
+            md5 = hashlib.file_digest(stream, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+        if md5 != self.md5:
             raise ChecksumError(
-                f"{self.path} is not the published {self.path.name}: its MD5 is {found} "
-                f"({self.path.stat().st_size} bytes), published is {self.md5}; get the file again"
+                f"{self.path} is not the published {self.path.name}: its MD5 is {md5} "
+                f"({self.path.stat().st_size} bytes), published is {self.md5}; download the file again"
             )
-        return (f"{self.path}: MD5 {found}, as published",)
+        return (f"{self.path}: MD5 {md5}, as published",)
 
     def read(self) -> Reviews:
-        """By class and number. Raises ChecksumError where the archive is another one."""
+        """Return the reviews by class and number.
+
+        Raises:
+            ChecksumError: the archive differs from the published one.
+            DataError: a review cannot be read.
+        """
         self.verify()
-        found: dict[str, list[tuple[int, int, str, str]]] = {split: [] for split in SPLITS}
-        with _reading(self.path), tarfile.open(self.path, "r|gz") as opened:
-            for member in opened:
-                match = _MEMBER.fullmatch(member.name)
-                stream = opened.extractfile(member) if match and member.isfile() else None
+        reviews: dict[str, list[tuple[int, int, str, str]]] = {split: [] for split in SPLITS}
+        with _read_errors(self.path), tarfile.open(self.path, "r|gz") as tar:
+            for member in tar:
+                match = _ARCHIVE_MEMBER.fullmatch(member.name)
+                stream = tar.extractfile(member) if match and member.isfile() else None
                 if match and stream is not None:
-                    text = _text(stream.read(LONGEST + 1), f"{self.path}, {member.name}")
-                    found[match[1]].append((_KINDS.index(match[2]), int(match[4]), match[3], text))
-        return {split: [(text, label) for label, _, _, text in sorted(found[split])] for split in SPLITS}
+                    text = _decode_text(stream.read(MAX_REVIEW_BYTES + 1), f"{self.path}, {member.name}")
+                    reviews[match[1]].append((_CLASS_FOLDERS.index(match[2]), int(match[4]), match[3], text))
+        return {split: [(text, label) for label, _, _, text in sorted(reviews[split])] for split in SPLITS}

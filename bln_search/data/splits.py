@@ -1,4 +1,4 @@
-"""Which examples are for training and which for validation: the same for the same seed, everywhere."""
+"""Division of the training data into training and validation examples, reproducible by seed."""
 
 from __future__ import annotations
 
@@ -14,10 +14,18 @@ Indices = NDArray[np.int64]
 
 
 def split_indices(labels: NDArray[np.int64], spec: DataSpec) -> tuple[Indices, Indices]:
-    """Positions of the training and of the validation examples among `labels`, in drawn order."""
-    everything = np.arange(len(labels))
-    held = held_out(spec, len(labels))
-    training, validation = _divide(everything, labels, held, spec.seed, spec, "validation")
+    """Return the indices of the training examples and of the validation examples, each in random order.
+
+    Args:
+        labels: (n,), of all examples.
+        spec: size of the validation split, fraction and seed.
+
+    Raises:
+        DataError: a split would be empty, or cannot be stratified.
+    """
+    all_indices = np.arange(len(labels))
+    validation_size = held_out(spec, len(labels))
+    training, validation = _divide(all_indices, labels, validation_size, spec.seed, spec, "validation")
     if spec.fraction < 1:
         training = _subset(training, labels, spec)
         validation = _subset(validation, labels, spec)
@@ -25,30 +33,42 @@ def split_indices(labels: NDArray[np.int64], spec: DataSpec) -> tuple[Indices, I
 
 
 def _subset(indices: Indices, labels: NDArray[np.int64], spec: DataSpec) -> Indices:
-    wanted = round(spec.fraction * len(indices))
-    if wanted < 1:
+    size = round(spec.fraction * len(indices))
+    if size < 1:
         raise DataError(
-            f"data.fraction {spec.fraction} of {len(indices)} examples leaves none; the smallest that leaves one is "
-            f"{1 / len(indices):.2g}"
+            f"data.fraction {spec.fraction} of {len(indices)} examples leaves none; the smallest fraction that leaves "
+            f"one is {1 / len(indices):.2g}"
         )
-    if wanted == len(indices):
+    if size == len(indices):
         return indices
-    _, chosen = _divide(indices, labels, wanted, spec.seed + 1, spec, "fraction")
-    return chosen
+    _, subset = _divide(indices, labels, size, spec.seed + 1, spec, "fraction")
+    return subset
 
 
 def _divide(
-    indices: Indices, labels: NDArray[np.int64], second: int, seed: int, spec: DataSpec, what: str
+    indices: Indices, labels: NDArray[np.int64], size: int, seed: int, spec: DataSpec, key: str
 ) -> tuple[Indices, Indices]:
-    """`indices` without and with `second` drawn examples."""
-    if second >= len(indices):
-        raise DataError(f"data.{what} wants {second} of {len(indices)} examples and leaves none for the rest")
+    """Draw `size` of `indices` at random; return the others, then those drawn.
+
+    Args:
+        indices: of examples.
+        labels: (n,), of all examples.
+        size: number of examples to draw.
+        seed: of the random generator.
+        spec: whether to keep the proportions of the classes.
+        key: of the size in the section `data` of a study, for messages.
+
+    Raises:
+        DataError: no example would remain, or the proportions of the classes cannot be kept.
+    """
+    if size >= len(indices):
+        raise DataError(f"data.{key}: {size} of {len(indices)} examples leaves none for the other part; lower it")
     stratify = labels[indices] if spec.stratified else None
     try:
-        first, drawn = train_test_split(indices, test_size=second, random_state=seed % 2**32, stratify=stratify)
+        remaining, drawn = train_test_split(indices, test_size=size, random_state=seed % 2**32, stratify=stratify)
     except ValueError as error:
         raise DataError(
-            f"data.{what}: {second} of {len(indices)} examples cannot be drawn with the proportions of the classes "
-            f"kept ({error}); take more, or set data.stratified to false"
+            f"data.{key}: {size} of {len(indices)} examples cannot be drawn in the proportions of the classes "
+            f"({error}); raise it, or set data.stratified to false"
         ) from None
-    return np.asarray(first), np.asarray(drawn)
+    return np.asarray(remaining), np.asarray(drawn)

@@ -12,7 +12,7 @@ PADDING, START, UNKNOWN = range(3)
 """Special token ids: padding before a short text, start of a text, a word outside the vocabulary."""
 
 FIRST_WORD = 3
-"""Token id of the most frequent word; the others follow by frequency."""
+"""Token id of the most frequent word. The other words follow by frequency."""
 
 _PUNCTUATION = str.maketrans(dict.fromkeys('!"#$%&()*+,-./:;<=>?@[\\]^_`{|}~\t\n', " "))
 
@@ -27,8 +27,8 @@ def build_vocabulary(texts: Iterable[Sequence[str]], size: int) -> dict[str, int
     counts: Counter[str] = Counter()
     for text in texts:
         counts.update(text)
-    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return {word: FIRST_WORD + rank for rank, (word, _) in enumerate(ordered[:size])}
+    by_frequency = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return {word: FIRST_WORD + rank for rank, (word, _) in enumerate(by_frequency[:size])}
 
 
 def last_token_ids(text: Sequence[str], vocabulary: Mapping[str, int], length: int) -> NDArray[np.uint16]:

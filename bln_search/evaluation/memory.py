@@ -77,7 +77,7 @@ def _largest_activations(network: nn.Module, mini_batch: Tensor) -> tuple[int, i
         nonlocal is_expanded
         is_expanded = is_expanded or isinstance(module, Normalization)
         if isinstance(output, Tensor):
-            factor = module.gates if isinstance(module, RecurrentLayer) else 1  # input projections of all gates
+            factor = module.num_gates if isinstance(module, RecurrentLayer) else 1  # input projections of all gates
             largest[is_expanded] = max(largest[is_expanded], factor * output.numel() * output.element_size())
 
     modules = [module for module in network.modules() if not isinstance(module, torch.jit.ScriptModule)]

@@ -123,7 +123,9 @@ def probe_batch_composition(
 class _CompositionStatistics:
     """Running statistics of one row over passes with other mini-batch compositions.
 
-    reference: the predicted classes in the order of the data. classes: the targets.
+    Args:
+        reference: the predicted classes in the order of the data.
+        classes: the targets.
     """
 
     def __init__(self, reference: NDArray[np.int64], classes: NDArray[np.int64]) -> None:

@@ -60,7 +60,7 @@ class RowEvaluator:
     def plain_outputs(self, row: int, inputs: Tensor) -> Tensor:
         """Return outputs (n, ...) of one forward pass in a row."""
         with configured_row(self.rows[row], self.populations):
-            return self._checked_output(self.network(inputs.clone()))
+            return self._check_output(self.network(inputs.clone()))
 
     def plain_scores(self, row: int, batch: MiniBatch) -> Scores:
         """Return losses and correctness (n,) of a mini-batch by one forward pass in a row."""
@@ -93,12 +93,12 @@ class RowEvaluator:
             inputs: of a mini-batch, to test the copy.
         """
         dtype = next(self.network.parameters()).dtype
-        copied = None if dtype == torch.float64 else in_double_precision(self.network, self.populations)
-        if copied is None:
+        copy = None if dtype == torch.float64 else in_double_precision(self.network, self.populations)
+        if copy is None:
             return None
         rows = self.chunking.rows if self.chunking.rows == len(self.rows) else max(1, self.chunking.rows // 2)
         chunking = Chunking(groups=1, rows=rows)
-        double = RowEvaluator(copied[0], self.rows, copied[1], score=self.score, chunking=chunking, dtype=dtype)
+        double = RowEvaluator(copy[0], self.rows, copy[1], score=self.score, chunking=chunking, dtype=dtype)
         try:
             double.plain_outputs(0, to_double(inputs[:2]))
         except Exception:  # noqa: BLE001 - a network may not support double precision; it is then checked in its own
@@ -117,7 +117,7 @@ class RowEvaluator:
 
     def _fused_outputs(self, group: BatchGroup, plan: EnumerationPlan) -> Tensor:
         layout = BatchLayout(plan, group.groups, group.size)
-        outputs = self._checked_output(self.network(tag_rows(group.inputs.clone(), layout, 1)))
+        outputs = self._check_output(self.network(tag_rows(group.inputs.clone(), layout, 1)))
         outputs = untag(outputs) if isinstance(outputs, RowBatchedTensor) else outputs
         expected = len(plan.rows) * layout.examples
         if outputs.shape[0] != expected:
@@ -129,7 +129,7 @@ class RowEvaluator:
         return outputs.reshape(shape)[:, : len(group.targets)]
 
     @staticmethod
-    def _checked_output(output: object) -> Tensor:
+    def _check_output(output: object) -> Tensor:
         if not isinstance(output, Tensor):
             raise ModelError(
                 f"the network returns {type(output).__name__}: wrap it so that it returns one tensor, examples first"

@@ -40,7 +40,10 @@ def evaluate_split(
         populations: population values of each layer under each estimate.
         split: of the data, for the record.
         batch_size: the inference mini-batch size.
-        score, one_pass, memory_limit, progress: see `evaluate_rows`.
+        score: see `evaluate_rows`.
+        one_pass: see `evaluate_rows`.
+        memory_limit: see `evaluate_rows`.
+        progress: see `evaluate_rows`.
     """
     reasons = [undefined_reason(row, populations, batch_size) for row in rows]
     outcomes = iter(

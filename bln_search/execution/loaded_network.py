@@ -18,7 +18,7 @@ from bln_search.norms.network_layers import MomentsByEstimate, find_norms, netwo
 from bln_search.norms.row_tensor import Populations, RowSpec
 from bln_search.specs.trial import TrialSpec, planned_rows
 from bln_search.training.checkpoint import load_weights, read_checkpoint
-from bln_search.training.seeding import repeatable
+from bln_search.training.seeding import reproducible_torch
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def load_trained_network(
         CheckpointStoreError: The checkpoint store cannot be reached.
     """
     weights, gathered = read_checkpoint(environment.checkpoints, checkpoint.file, checkpoint.sha256)
-    with repeatable(trial.seed, threads=environment.threads):
+    with reproducible_torch(trial.seed, threads=environment.threads):
         data = prepared_data(trial.data, environment.data, environment.cache, environment.device)
         network = build_network(trial, data).to(environment.device)
         load_weights(network, weights)

@@ -38,7 +38,7 @@ from bln_search.specs.search import Objective
 from bln_search.specs.trial import TrialSpec
 from bln_search.training import TrainingRun
 from bln_search.training.checkpoint import load_weights, read_checkpoint, write_checkpoint
-from bln_search.training.seeding import repeatable
+from bln_search.training.seeding import reproducible_torch
 
 _log = logging.getLogger(__name__)
 Send = Callable[[Message], None]
@@ -58,7 +58,7 @@ def run_task(task: Task, environment: ExecutionEnvironment, send: Send) -> Gener
         epoch abandons the trial.
     """
     trial = task.trial
-    with repeatable(trial.seed, threads=environment.threads):
+    with reproducible_torch(trial.seed, threads=environment.threads):
         data = prepared_data(trial.data, environment.data, environment.cache, environment.device)
         network = build_network(trial, data).to(environment.device)
         trained = None if task.checkpoint is None else _load(task.checkpoint, trial, network, data, environment)
@@ -120,7 +120,7 @@ def _train(
         send(EpochDone(record))
         send(Progressed(Phase.TRAINING, record.epoch, trial.training.epochs))
         yield record
-    trained = run.trained
+    trained = run.result
     if trained.diverged is not None:
         send(TrainingDiverged(trained.diverged))
         return None

@@ -22,7 +22,13 @@ from bln_search.norms.network_layers import MomentsByEstimate
 from bln_search.specs.study import ProbesSpec
 from bln_search.specs.trial import TrialSpec
 from bln_search.training import TrainingRun
-from bln_search.training.checkpoint import copied, load_weights, network_weights, read_checkpoint, write_checkpoint
+from bln_search.training.checkpoint import (
+    copy_weights,
+    load_weights,
+    network_weights,
+    read_checkpoint,
+    write_checkpoint,
+)
 
 
 def add_frozen(
@@ -113,7 +119,7 @@ def _probe_epochs(
 ) -> list[Probe]:
     """Evaluate every snapshot under every row, at the training mini-batch size."""
     figures: list[Probe] = []
-    trained_weights = copied(network_weights(loaded.network))
+    trained_weights = copy_weights(network_weights(loaded.network))
     try:
         for snapshot in snapshots:
             weights, gathered = read_checkpoint(environment.checkpoints, snapshot.file, snapshot.sha256)

@@ -1,4 +1,4 @@
-"""Networks that take any normalization."""
+"""Networks with a configurable normalization layer."""
 
 from bln_search.models.convolutional import LeNet
 from bln_search.models.dense import MLP

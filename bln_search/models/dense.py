@@ -15,10 +15,16 @@ _ACTIVATIONS: Mapping[str, Callable[[], nn.Module]] = {"tanh": nn.Tanh, "relu": 
 
 
 class MLP(nn.Module):
-    """Dense layers of the given widths, each with a nonlinearity and a normalization layer; then dense to the classes.
+    """Hidden dense layers, each with a nonlinearity and a normalization layer; then a dense layer to the classes.
 
-    activation: tanh or relu. placement: where the normalization layer stands, `after` the nonlinearity (BLN paper,
-    Eq. 27) or `before` it, on the summed inputs (Ba, Kiros & Hinton 2016, Eq. 5), which then have no bias.
+    Args:
+        input_shape: of one example.
+        classes: number of classes.
+        norm: makes a normalization layer for a number of features.
+        widths: number of units of each hidden layer.
+        activation: `tanh` or `relu`.
+        placement: of the normalization layer: `after` the nonlinearity (BLN paper, Eq. 27), or `before` it, on the
+            summed inputs (Ba, Kiros & Hinton 2016, Eq. 5), which then have no bias.
 
     Input (N, ...), flattened; output (N, classes), logits.
     """
@@ -41,17 +47,17 @@ class MLP(nn.Module):
                 f"not {activation} and {placement}"
             )
         self.rectified = activation == "relu"
-        make = _ACTIVATIONS[activation]
+        make_activation = _ACTIVATIONS[activation]
         sizes = [prod(input_shape), *widths]
         stages: list[nn.Module] = []
-        for a, b in pairwise(sizes):
+        for inputs, outputs in pairwise(sizes):
             if placement == "before":
-                stages += [nn.Linear(a, b, bias=False), norm(b), make()]
+                stages += [nn.Linear(inputs, outputs, bias=False), norm(outputs), make_activation()]
             else:
-                stages += dense_stage(a, b, norm, make)
+                stages += dense_stage(inputs, outputs, norm, make_activation)
         self.layers = nn.Sequential(nn.Flatten(), *stages, nn.Linear(sizes[-1], classes))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits, (N, classes)."""
+        """Return the logits (N, classes)."""
         logits: Tensor = self.layers(x)
         return logits

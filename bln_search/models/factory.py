@@ -1,4 +1,4 @@
-"""Networks by name."""
+"""Building a network by the name of its model."""
 
 from __future__ import annotations
 
@@ -46,48 +46,66 @@ def build_model(
     options: Mapping[str, Any] | None = None,
     vocabulary: int | None = None,
 ) -> nn.Module:
-    """A freshly initialized network; the same seed gives the same weights whatever the norm.
+    """Build and initialize a network. Initial weights depend on the seed only, not on the normalization layers.
 
-    input_shape: of one example. norm: makes a normalization layer for a number of features. vocabulary: inputs are
-    marks of words below this number; None where they are measurements. Raises ModelError where a network cannot be.
+    Args:
+        name: of the model.
+        input_shape: of one example.
+        classes: number of classes.
+        norm: makes a normalization layer for a number of features.
+        seed: of the initial weights.
+        options: further arguments of the model.
+        vocabulary: number of token ids of the inputs; None where inputs are measurements.
+
+    Raises:
+        ModelError: there is no such model, or it does not support the options, the input shape or token ids.
     """
     check_model(name, options or {})
-    given = dict(options or {})
+    arguments = dict(options or {})
     if vocabulary is not None:
-        if not _reads_words(name):
-            choice = ", ".join(sorted(TEXT_MODELS))
-            raise ModelError(f"the model {name} takes measurements, this data holds words: choose one of {choice}")
-        given["vocabulary"] = vocabulary
-    network = _made(name, input_shape, classes, norm, given)
+        if not _accepts_vocabulary(name):
+            text_models = ", ".join(sorted(TEXT_MODELS))
+            raise ModelError(f"the model {name} takes measurements, but this data holds texts: choose {text_models}")
+        arguments["vocabulary"] = vocabulary
+    network = _make_network(name, input_shape, classes, norm, arguments)
     initialize(network, torch.Generator().manual_seed(seed))
     return network
 
 
-def _made(
+def _make_network(
     name: str, input_shape: tuple[int, ...], classes: int, norm: NormFactory, options: Mapping[str, Any]
 ) -> nn.Module:
-    """What the registered function gives; an error of one that an installed package brings is about that package."""
+    """Call the factory of a model.
+
+    Raises:
+        ModelError: the factory of an installed package fails; the message names the package's model and its arguments.
+    """
     factory = _factory(name)
     if name in MODELS:
         return factory(input_shape, classes, norm, **options)
     try:
         return factory(input_shape, classes, norm, **options)
     except Exception as error:
-        given = ", ".join(f"{key}: {value}" for key, value in options.items()) or "no options"
+        arguments = ", ".join(f"{key}: {value}" for key, value in options.items()) or "no options"
         raise ModelError(
             f"the model {name} of an installed package cannot be made for inputs {input_shape}, {classes} classes and "
-            f"{given}: {type(error).__name__}: {error}"
+            f"{arguments}: {type(error).__name__}: {error}"
         ) from error
 
 
-def _reads_words(name: str) -> bool:
-    """Does the network take `vocabulary`, by name or among any others?"""
-    taken = signature(_factory(name)).parameters
-    return "vocabulary" in taken or any(one.kind is Parameter.VAR_KEYWORD for one in taken.values())
+def _accepts_vocabulary(name: str) -> bool:
+    """Return whether the factory of a model has the parameter `vocabulary` or accepts any keyword argument."""
+    parameters = signature(_factory(name)).parameters
+    accepts_any = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in parameters.values())
+    return "vocabulary" in parameters or accepts_any
 
 
 def _factory(name: str) -> Callable[..., nn.Module]:
-    """What makes the network of that name: built in, or added by an installed package."""
+    """Return the factory of a model, built in or of an installed package.
+
+    Raises:
+        ModelError: the factory of an installed package cannot be loaded.
+    """
     if name in MODELS:
         return MODELS[name]
     try:
@@ -98,11 +116,15 @@ def _factory(name: str) -> Callable[..., nn.Module]:
 
 
 def check_model(name: str, options: Mapping[str, Any]) -> None:
-    """Raise ModelError unless there is a model of that name that takes these options."""
+    """Check the name and the options of a model.
+
+    Raises:
+        ModelError: there is no model of this name, or it does not have one of the options.
+    """
     problem = model_problem(name, set(options))
     if problem is not None:
         raise ModelError(problem)
-    taken = signature(_factory(name)).parameters
+    parameters = signature(_factory(name)).parameters
     for option in options:
-        if option not in taken:
+        if option not in parameters:
             raise ModelError(f"the model {name} has no option {option!r}: remove it")

@@ -1,9 +1,10 @@
 """Initial weights.
 
-As in the BLN experiments: Glorot uniform convolutions, orthogonal dense layers, zero biases. Networks of ReLUs (those
-that say `rectified`): normal, variance 2/fan-out for convolutions (He, Zhang, Ren & Sun 2015, Eq. 14) and 2/fan-in for
-dense layers (Eq. 10). Recurrent networks (those that say `glorot`): Keras's defaults, Glorot uniform dense layers and
-embeddings uniform within 0.05, for which the BLN experiments name nothing else; their recurrent layers draw their own.
+Default, as in the BLN experiments: Glorot uniform convolutions, orthogonal dense layers, zero biases.
+Networks with ReLUs (attribute `rectified`): normal, variance 2/fan-out for convolutions (He, Zhang, Ren & Sun 2015,
+Eq. 14) and 2/fan-in for dense layers (Eq. 10).
+Recurrent networks (attribute `glorot`): Keras's defaults, because the BLN experiments name no others: Glorot uniform
+dense layers, and embeddings uniform in ±0.05. Recurrent layers initialize their own weights.
 """
 
 from __future__ import annotations
@@ -15,18 +16,18 @@ from torch import nn
 
 from bln_search.models.recurrent.layer import RecurrentLayer
 
-_EMBEDDING = 0.05
+_EMBEDDING_BOUND = 0.05
 
 
 def initialize(network: nn.Module, generator: torch.Generator) -> None:
-    """Draw every weight of `network` from `generator`; normalization layers keep γ = 1, β = 0."""
+    """Draw the weights of `network` from `generator`; normalization layers keep γ = 1 and β = 0."""
     rectified, glorot = getattr(network, "rectified", False), getattr(network, "glorot", False)
     for module in network.modules():
         if isinstance(module, RecurrentLayer):
             module.initialize(generator)
             continue
         if isinstance(module, nn.Embedding):
-            nn.init.uniform_(module.weight, -_EMBEDDING, _EMBEDDING, generator=generator)
+            nn.init.uniform_(module.weight, -_EMBEDDING_BOUND, _EMBEDDING_BOUND, generator=generator)
             continue
         if isinstance(module, nn.Conv2d | nn.Linear) and rectified:
             mode: Literal["fan_in", "fan_out"] = "fan_out" if isinstance(module, nn.Conv2d) else "fan_in"

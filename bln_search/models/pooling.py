@@ -6,15 +6,15 @@ from torch import Tensor, nn
 
 
 class AveragePool2(nn.Module):
-    """Mean of 2×2 squares, as `nn.AvgPool2d(2)`, an odd last row or column left out.
+    """Mean of 2×2 squares, as `nn.AvgPool2d(2)`; the last row or column of an odd number is not used.
 
-    Written as sums of slices, which is faster than torch's own CPU kernel for small images.
+    It sums slices, which is faster than torch's CPU kernel for small images.
 
     Input (N, C, H, W); output (N, C, H // 2, W // 2).
     """
 
     def forward(self, x: Tensor) -> Tensor:
-        """The pooled images."""
+        """Return the pooled images."""
         height, width = x.shape[2] // 2 * 2, x.shape[3] // 2 * 2
-        rows = x[:, :, 0:height:2] + x[:, :, 1:height:2]
-        return (rows[..., 0:width:2] + rows[..., 1:width:2]) * 0.25
+        row_sums = x[:, :, 0:height:2] + x[:, :, 1:height:2]
+        return (row_sums[..., 0:width:2] + row_sums[..., 1:width:2]) * 0.25

@@ -17,35 +17,51 @@ Norm = Callable[[int], nn.Module]
 class Block(nn.Module):
     """ReLU(norm(conv 3×3(ReLU(norm(conv 3×3(x))))) + shortcut(x)), no biases before a norm.
 
-    The shortcut has no weights: every second pixel where the block halves the image, zeros for new channels (option A).
+    The shortcut has no weights (option A): it takes every second pixel where the block halves the image, and pads new
+    channels with zeros.
+
+    Args:
+        inputs: number of input channels.
+        outputs: number of output channels.
+        stride: 2 where the block halves the image, else 1.
+        norm: makes a normalization layer for a number of features.
+
+    Input (N, inputs, H, W); output (N, outputs, H / stride, W / stride).
     """
 
     def __init__(self, inputs: int, outputs: int, stride: int, norm: Norm) -> None:
         super().__init__()
-        self.stride, self.added = stride, outputs - inputs
+        self.stride, self.new_channels = stride, outputs - inputs
         self.first = nn.Conv2d(inputs, outputs, 3, stride=stride, padding=1, bias=False)
         self.first_norm = norm(outputs)
         self.second = nn.Conv2d(outputs, outputs, 3, padding=1, bias=False)
         self.second_norm = norm(outputs)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(N, inputs, H, W) to (N, outputs, H / stride, W / stride)."""
-        inner = self.second_norm(self.second(F.relu(self.first_norm(self.first(x)))))
-        return F.relu(inner + self._shortcut(x))
+        """Return the output of the block."""
+        residual = self.second_norm(self.second(F.relu(self.first_norm(self.first(x)))))
+        return F.relu(residual + self._shortcut(x))
 
     def _shortcut(self, x: Tensor) -> Tensor:
         if self.stride > 1:
             x = x[:, :, :: self.stride, :: self.stride]
-        return F.pad(x, (0, 0, 0, 0, 0, self.added)) if self.added else x
+        return F.pad(x, (0, 0, 0, 0, 0, self.new_channels)) if self.new_channels else x
 
 
 class ResNet(nn.Module):
     """conv 3×3, three stages of `blocks` blocks of two convolutions, average over positions, dense to the classes.
 
-    A normalization layer behind each convolution, before its ReLU. The second and third stage halve the image.
-    6·blocks + 2 layers: 3 blocks are ResNet-20, 9 are ResNet-56. widths: channels of the stages.
+    A normalization layer stands between each convolution and its ReLU. The second and the third stage halve the image.
+    There are 6·blocks + 2 layers: 3 blocks give ResNet-20, 9 give ResNet-56.
 
-    Input (N, C, H, W), H and W at least 4; output (N, classes), logits.
+    Args:
+        input_shape: (C, H, W), H and W at least 4.
+        classes: number of classes.
+        norm: makes a normalization layer for a number of features.
+        widths: number of channels of each stage.
+        blocks: number of blocks of each stage.
+
+    Input (N, C, H, W); output (N, classes), logits.
     Source: He, Zhang, Ren & Sun 2016, Deep Residual Learning, section 4.2.
     """
 
@@ -71,15 +87,15 @@ class ResNet(nn.Module):
         self.stem = nn.Conv2d(input_shape[0], widths[0], 3, padding=1, bias=False)
         self.stem_norm = norm(widths[0])
         stages, inputs = [], widths[0]
-        for position, outputs in enumerate(widths):
+        for stage, outputs in enumerate(widths):
             for block in range(blocks):
-                stages.append(Block(inputs, outputs, 2 if position and not block else 1, norm))
+                stages.append(Block(inputs, outputs, 2 if stage > 0 and block == 0 else 1, norm))
                 inputs = outputs
         self.stages = nn.Sequential(*stages)
         self.classifier = nn.Linear(inputs, classes)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits, (N, classes)."""
+        """Return the logits (N, classes)."""
         x = self.stages(F.relu(self.stem_norm(self.stem(x))))
         logits: Tensor = self.classifier(torch.mean(x, (2, 3)))
         return logits

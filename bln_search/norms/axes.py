@@ -12,9 +12,12 @@ from bln_search.core.errors import ModelError
 
 @dataclass(frozen=True)
 class Axes:
-    """Axes of an input of `ndim` dimensions: samples on axis 0, features on axis `feature`, positions on the others.
+    """Axes of an input: samples on axis 0, features on one axis, positions on the others.
 
-    pools_positions: mini-batch statistics are averaged over positions too.
+    Attributes:
+        ndim: number of axes.
+        feature: the feature axis.
+        pools_positions: mini-batch statistics are averaged over positions too.
     """
 
     ndim: int

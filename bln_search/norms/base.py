@@ -26,6 +26,7 @@ from bln_search.norms.axes import Axes, find_axes
 from bln_search.norms.formula_variant import FormulaVariant
 from bln_search.norms.moment_collection import LayerMoments
 from bln_search.norms.statistics import LayerPopulation, PopulationPair, population_pair
+from bln_search.norms.unequal_epsilon import UnequalEpsilon
 
 _BUFFERS = {
     Statistic.BATCH_MEAN: "population_batch_mean",
@@ -45,22 +46,6 @@ _STATE_FORMAT = 2
 LayerState = tuple[InferenceConfiguration, frozenset[Statistic], bool, list[Tensor | None]]
 """State that `configure` changes: configuration, statistics from the memory, `population_outdated`, population values.
 """
-
-
-class _Epsilon(float):
-    """ε that compares unequal to every number.
-
-    `nn.TransformerEncoderLayer` in evaluation mode bypasses its two norms where their ε are equal: it computes
-    LayerNorm from their γ, β and ε. An unequal ε makes it call the norms.
-    """
-
-    def __eq__(self, other: object) -> bool:
-        return False
-
-    def __ne__(self, other: object) -> bool:
-        return True
-
-    __hash__ = float.__hash__
 
 
 class NormalizationBase(nn.Module):
@@ -116,7 +101,7 @@ class NormalizationBase(nn.Module):
     @property
     def eps(self) -> float:
         """ε under the name of torch's own layers; use it in computations, not in comparisons."""
-        return _Epsilon(self.formula_variant.epsilon)
+        return UnequalEpsilon(self.formula_variant.epsilon)
 
     @property
     def has_batch_statistics(self) -> bool:

@@ -59,9 +59,9 @@ class DenseSum:
             return DenseLinear(self, *args, **kwargs)
         return None
 
-    def materialized(self) -> Tensor:
+    def materialize(self) -> Tensor:
         """Return the sums of all rows, (rows·G·N, D)."""
-        return self.row_sum().materialized()
+        return self.row_sum().materialize()
 
     def row_sum(self) -> RowSum:
         """Return the variants of each pair."""
@@ -98,8 +98,10 @@ class DenseSum:
 class DenseVariants:
     """Variants of both pairs.
 
-    batch, feature: None for a pair that the method does not have.
-    rows: for each row, the indices of its batch variant and its feature variant.
+    Attributes:
+        batch: variants of the batch pair; None where the method does not have it.
+        feature: variants of the feature pair; None where the method does not have it.
+        rows: for each row, the indices of its batch variant and its feature variant.
     """
 
     batch: ScaleOffsetVariants | None
@@ -134,9 +136,9 @@ class DenseLinear:
         """Return None: no further operation is applied to the terms."""
         return
 
-    def materialized(self) -> Tensor:
+    def materialize(self) -> Tensor:
         """Return the sums of all rows, (rows·G·N, K)."""
-        return self.row_sum().materialized()
+        return self.row_sum().materialize()
 
     def row_sum(self) -> RowSum:
         """Return the variants of each pair, (G, N, K)."""
@@ -230,7 +232,11 @@ def _scaled_variants(
 ) -> Tensor:
     """Return constant + base·r_F for each feature variant: (variants, G, N, K), or (variants, K, N, G).
 
-    bases: for each source of the mean, the value that is multiplied by the scale.
+    Args:
+        pair: the feature variants.
+        bases: for each source of the mean, the value that is multiplied by the scale.
+        constant: added to all variants; None for zero.
+        classes_first: whether the K outputs are on the second axis; otherwise on the last.
     """
     like = next(iter(bases.values()))
     out = like.new_empty((len(pair.variants), *like.shape))

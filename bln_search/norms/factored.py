@@ -27,17 +27,20 @@ from bln_search.norms.row_sum import RowSum
 class FactoredSum:
     """Terms of a sum, each with its variants on the first axis and (mini-batch, sample) on the next two.
 
-    scaled_batch: γ·(x − c_B)·r_B, (variants, G, N, *features), or None.
-    offset_batch: β + γ·(c_B − E_B)·r_B, (variants, G or 1, 1, *features).
-    scaled_feature: γ·(x − c_F)·r_F, (variants, G, N, *features), or None.
-    offset_feature: (c_F − E_F)·r_F, its feature axis of length one until γ is summed into it; or None.
-    batch_variants, feature_variants: for each variant, the indices of its scaled term and its offset.
-    rows: for each row, the indices of its batch variant and its feature variant.
-    groups, size: number of mini-batches, and of examples in each.
-    feature_shape: shape of one example.
-    gamma: γ in the shape of the features; None once it is summed into `offset_feature`.
-    feature_axis: the feature axis among those after the sample axis.
-    unflattened: the shape before a flatten, if any.
+    Attributes:
+        scaled_batch: γ·(x − c_B)·r_B, (variants, G, N, *features), or None.
+        offset_batch: β + γ·(c_B − E_B)·r_B, (variants, G or 1, 1, *features).
+        scaled_feature: γ·(x − c_F)·r_F, (variants, G, N, *features), or None.
+        offset_feature: (c_F − E_F)·r_F, its feature axis of length one until γ is summed into it; or None.
+        batch_variants: for each batch variant, the indices of its scaled term and its offset.
+        feature_variants: for each feature variant, the indices of its scaled term and its offset.
+        rows: for each row, the indices of its batch variant and its feature variant.
+        groups: G, the number of mini-batches.
+        size: N, the number of examples in each.
+        feature_shape: shape of one example.
+        gamma: γ in the shape of the features; None once it is summed into `offset_feature`.
+        feature_axis: the feature axis among those after the sample axis.
+        unflattened: the shape before a flatten, if any.
     """
 
     scaled_batch: Tensor | None
@@ -157,9 +160,9 @@ class FactoredSum:
             unflattened=None,
         )
 
-    def materialized(self) -> Tensor:
+    def materialize(self) -> Tensor:
         """Return the sums of all rows, (rows·G·N, *features)."""
-        return self.row_sum().materialized().view(-1, *self.feature_shape)
+        return self.row_sum().materialize().view(-1, *self.feature_shape)
 
     def row_sum(self) -> RowSum:
         """Return the variants of each pair, in the shape before a flatten, if any."""

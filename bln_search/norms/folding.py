@@ -31,7 +31,10 @@ from bln_search.norms.network_layers import find_norms
 class AffineStep(nn.Module):
     """y = x·scale + shift.
 
-    scale, shift: broadcast against the leading axes of the input.
+    Attributes:
+        scale: broadcasts against the leading axes of the input.
+        shift: broadcasts against the leading axes of the input.
+
     Input and output: as in the folded layer.
     """
 

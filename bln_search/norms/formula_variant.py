@@ -14,14 +14,15 @@ WEIGHT_EPSILON = 1e-4
 class FormulaVariant:
     """Details of the formulas for the statistics of a layer.
 
-    epsilon: ε under the root of every deviation.
-    pools_positions: mini-batch statistics average over samples and positions (one value for each feature); otherwise
-        over samples only.
-    around_selected_mean: a mini-batch deviation is computed around the configured mean, mini-batch or population
-        (Eq. 19); otherwise always around the mean of the mini-batch.
-    corrects_variance: the factor m/(m-1) multiplies E[σ²] (Eq. 5); otherwise E[σ] (Eq. 19).
-    counts_positions: m in that factor counts all averaged values, positions included; otherwise samples only.
-    averages_deviation: the population deviation is E[σ] without a factor (BRN).
+    Attributes:
+        epsilon: ε under the root of every deviation.
+        pools_positions: mini-batch statistics average over samples and positions (one value for each feature);
+            otherwise over samples only.
+        around_selected_mean: a mini-batch deviation is computed around the configured mean, mini-batch or population
+            (Eq. 19); otherwise always around the mean of the mini-batch.
+        corrects_variance: the factor m/(m-1) multiplies E[σ²] (Eq. 5); otherwise E[σ] (Eq. 19).
+        counts_positions: m in that factor counts all averaged values, positions included; otherwise samples only.
+        averages_deviation: the population deviation is E[σ] without a factor (BRN).
     """
 
     epsilon: float

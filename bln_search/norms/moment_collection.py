@@ -19,10 +19,11 @@ from bln_search.norms.statistics import Moments
 class LayerMoments:
     """Moments of the statistics of one layer over mini-batches.
 
-    batch: moments of the mini-batch statistics; None where the method has none.
-    feature: moments of the feature statistics, one value for each slot of the mini-batch (first axis of the input).
-    batch_size: the mini-batch size m.
-    values_per_batch: the number of values averaged in one mini-batch mean.
+    Attributes:
+        batch: moments of the mini-batch statistics; None where the method has none.
+        feature: moments of the feature statistics, one value for each slot of the mini-batch (first axis of the input).
+        batch_size: the mini-batch size m.
+        values_per_batch: the number of values averaged in one mini-batch mean.
     """
 
     batch: Moments | None

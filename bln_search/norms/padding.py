@@ -26,7 +26,9 @@ _FAST_PATH_DEVICES = ("cpu", "cuda", "xpu")
 class ZeroPaddingHook:
     """A forward hook of an encoder's last layer that writes zeros where the encoder's fast path would.
 
-    mask_check: whether the encoder uses nested tensors only if padding is at the end of all examples of the mini-batch.
+    Attributes:
+        mask_check: whether the encoder uses nested tensors only if padding is at the end of all examples of the
+            mini-batch.
     """
 
     mask_check: bool

@@ -22,13 +22,15 @@ EstimateOrBatch = PopulationEstimate | None
 class PairSources:
     """Sources of one pair of statistics (mean, deviation) in every row.
 
-    sources: for each row, the sources of mean and deviation.
-    populations: population values by estimate.
-    mean, deviation: the population value of each row, axes (row, 1, slot, ...), ones where the row uses the mini-batch;
-        None where no row uses a population value.
-    mean_from_population, deviation_from_population: whether each row uses the population value, in a shape that
-        broadcasts against `mean` and `deviation`.
-    finite_means: the estimates whose means are all finite; x may be centred around these for other rows too.
+    Attributes:
+        sources: for each row, the sources of mean and deviation.
+        populations: population values by estimate.
+        mean: the population mean of each row, axes (row, 1, slot, ...), ones where the row uses the mini-batch; None
+            where no row uses a population mean.
+        mean_from_population: whether each row uses the population mean, in a shape that broadcasts against `mean`.
+        deviation: the population deviation of each row, like `mean`.
+        deviation_from_population: whether each row uses the population deviation, like `mean_from_population`.
+        finite_means: the estimates whose means are all finite; x may be centred around these for other rows too.
     """
 
     sources: tuple[tuple[EstimateOrBatch, EstimateOrBatch], ...]
@@ -42,7 +44,7 @@ class PairSources:
 
 @dataclass(frozen=True)
 class LayerSources:
-    """Sources of both pairs of a layer; None for a pair that the method does not have."""
+    """Sources of the batch pair and the feature pair of a layer; None for a pair that the method does not have."""
 
     batch: PairSources | None
     feature: PairSources | None

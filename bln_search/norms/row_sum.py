@@ -12,12 +12,13 @@ from torch import Tensor
 class RowSum:
     """Output of row i: batch[rows[i][0]] + feature[rows[i][1]].
 
-    batch: for each batch variant (G, N or 1, *features).
-    feature: (variants, G, N, *features); None where the method has no feature statistics.
-    rows: for each row, the indices of its batch variant and its feature variant.
-    groups: G, the number of mini-batches.
-    size: N, the number of examples in each.
-    feature_shape: shape of one example.
+    Attributes:
+        batch: for each batch variant (G, N or 1, *features).
+        feature: (variants, G, N, *features); None where the method has no feature statistics.
+        rows: for each row, the indices of its batch variant and its feature variant.
+        groups: G, the number of mini-batches.
+        size: N, the number of examples in each.
+        feature_shape: shape of one example.
     """
 
     batch: tuple[Tensor, ...]
@@ -27,7 +28,7 @@ class RowSum:
     size: int
     feature_shape: tuple[int, ...]
 
-    def materialized(self) -> Tensor:
+    def materialize(self) -> Tensor:
         """Return the sums of all rows, (rows·G·N, *features)."""
         shape = (len(self.rows), self.groups, self.size, *self.feature_shape)
         out = torch.empty(shape, dtype=self.batch[0].dtype, device=self.batch[0].device)
@@ -48,9 +49,10 @@ class ClassMajorRowSum:
 
     Operations over examples then run over contiguous memory.
 
-    batch: for each batch variant (K, N, G).
-    feature: (variants, K, N, G).
-    rows: for each row, the indices of its batch variant and its feature variant.
+    Attributes:
+        batch: for each batch variant (K, N, G).
+        feature: (variants, K, N, G).
+        rows: for each row, the indices of its batch variant and its feature variant.
     """
 
     batch: tuple[Tensor, ...]

@@ -41,9 +41,12 @@ class RowSpec:
 
 @dataclass(frozen=True)
 class EnumerationPlan:
-    """The rows that one pass evaluates, and each layer's population values under each estimate.
+    """The rows that one pass evaluates, and their population values.
 
-    layer_sources: cache of `LayerSources` for each layer, shared by all mini-batches.
+    Attributes:
+        rows: the rows.
+        populations: population values of each layer under each estimate.
+        layer_sources: cache of `LayerSources` for each layer, shared by all mini-batches.
     """
 
     rows: tuple[RowSpec, ...]
@@ -55,7 +58,11 @@ class EnumerationPlan:
 class BatchLayout:
     """Layout of the first axis: K rows, each of `groups` mini-batches of `size` examples.
 
-    lazy_tensors: tensors that are not computed yet; their operands must not be overwritten before.
+    Attributes:
+        plan: the rows and their population values.
+        groups: number of mini-batches.
+        size: number of examples in each.
+        lazy_tensors: tensors that are not computed yet; their operands must not be overwritten before.
     """
 
     plan: EnumerationPlan
@@ -72,7 +79,9 @@ class BatchLayout:
 class RowBatchedTensor(Tensor):
     """A tensor whose first axis holds `copies` times the examples of `batch_layout`.
 
-    copies: the number of rows; 1 before the first normalization layer.
+    Attributes:
+        batch_layout: layout of the first axis.
+        copies: the number of rows; 1 before the first normalization layer.
     """
 
     batch_layout: BatchLayout
@@ -120,7 +129,7 @@ class FactoredOutput(Protocol):
     def apply(self, func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> FactoredOutput | None:
         """Apply `func` to the terms of the sum; None where the sum must be computed first."""
 
-    def materialized(self) -> Tensor:
+    def materialize(self) -> Tensor:
         """Compute the sum."""
 
 
@@ -151,11 +160,11 @@ class LazyRowTensor(RowBatchedTensor):
             "evaluates one configuration after the other"
         )
 
-    def materialized(self) -> RowBatchedTensor:
+    def materialize(self) -> RowBatchedTensor:
         """Compute the sum on the first call and release its terms."""
         if self.value is None:
             assert self.factored is not None
-            self.value = tag_rows(self.factored.materialized(), self.batch_layout, self.copies)
+            self.value = tag_rows(self.factored.materialize(), self.batch_layout, self.copies)
             self.factored = None
         return self.value
 
@@ -170,7 +179,7 @@ def tag_rows(data: Tensor, layout: BatchLayout, copies: int) -> RowBatchedTensor
 def untag(tensor: RowBatchedTensor) -> Tensor:
     """Return the data without the row tag."""
     if isinstance(tensor, LazyRowTensor):
-        tensor = tensor.materialized()
+        tensor = tensor.materialize()
     return tensor.as_subclass(Tensor)
 
 
@@ -209,7 +218,7 @@ def _prepare_in_place_write(target: Any, layout: BatchLayout, copies: int) -> No
     for reference in layout.lazy_tensors:
         tensor = reference()
         if tensor is not None:
-            tensor.materialized()
+            tensor.materialize()
     layout.lazy_tensors.clear()
     if isinstance(target, RowBatchedTensor) and target.copies < copies:
         target.data = _repeat(target, copies)
@@ -228,7 +237,7 @@ def _collect_tagged(values: Sequence[Any], tensors: list[RowBatchedTensor]) -> N
 def _materialize_and_repeat(value: Any, copies: int) -> Any:
     """Materialize every tensor with a row tag in `value` and repeat it to `copies` copies."""
     if isinstance(value, LazyRowTensor):
-        return value.materialized()
+        return value.materialize()
     if isinstance(value, RowBatchedTensor):
         return value if value.copies == copies else _repeat(value, copies)
     if isinstance(value, list | tuple):

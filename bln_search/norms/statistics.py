@@ -16,7 +16,14 @@ from bln_search.norms.formula_variant import FormulaVariant
 
 @dataclass(frozen=True)
 class Moments:
-    """Moments over mini-batches: E[μ], Var[μ], E[σ] (σ with ε under the root) and E[σ²]."""
+    """Moments over mini-batches.
+
+    Attributes:
+        mean: E[μ].
+        variance_of_mean: Var[μ].
+        deviation: E[σ], σ with ε under the root.
+        variance: E[σ²].
+    """
 
     mean: Tensor
     variance_of_mean: Tensor
@@ -39,8 +46,10 @@ class Moments:
 class PopulationPair:
     """A population mean and deviation.
 
-    deviation: None where it is undefined.
-    reason: why the deviation is undefined; None where it is defined.
+    Attributes:
+        mean: the population mean.
+        deviation: the population deviation; None where it is undefined.
+        reason: why the deviation is undefined; None where it is defined.
     """
 
     mean: Tensor

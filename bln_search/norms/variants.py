@@ -18,10 +18,16 @@ _T = TypeVar("_T", bound=Hashable)
 
 @dataclass(frozen=True)
 class BatchMoments:
-    """Mini-batches x and their statistics over `axes`: mean μ, x − μ, variance.
+    """Mini-batches and their statistics over `axes`.
 
-    slots: number of examples in a mini-batch.
-    samples_first: whether the axes are (sample, mini-batch, ...); otherwise (mini-batch, sample, ...).
+    Attributes:
+        x: the mini-batches.
+        axes: over which the statistics are computed.
+        mean: μ.
+        centred: x − μ.
+        variance: of x.
+        slots: number of examples in a mini-batch.
+        samples_first: whether the axes are (sample, mini-batch, ...); otherwise (mini-batch, sample, ...).
     """
 
     x: Tensor

@@ -1,5 +1,5 @@
-"""One network trained: seeded, repeatable bit for bit on one device."""
+"""Training of a network, reproducible bit for bit on one device."""
 
-from bln_search.training.loop import Trained, TrainingRun, train
+from bln_search.training.loop import TrainingResult, TrainingRun, train
 
-__all__ = ["Trained", "TrainingRun", "train"]
+__all__ = ["TrainingResult", "TrainingRun", "train"]

@@ -19,7 +19,7 @@ from bln_search.norms import Normalization
 from bln_search.norms.moment_collection import LayerMoments, moments_from_tensors, moments_to_tensors
 from bln_search.norms.network_layers import MomentsByEstimate
 
-_WEIGHT, _POPULATION = "weight|", "population|"
+_WEIGHT_PREFIX, _POPULATION_PREFIX = "weight|", "population|"
 
 
 def write_checkpoint(
@@ -37,10 +37,10 @@ def write_checkpoint(
         StorageFullError: the disk is full.
         CheckpointStoreError: the bucket fails.
     """
-    tensors = {_WEIGHT + name: value.detach().cpu().contiguous() for name, value in weights.items()}
+    tensors = {_WEIGHT_PREFIX + name: value.detach().cpu().contiguous() for name, value in weights.items()}
     for estimate, moments_of_layers in moments.items():
         for name, value in moments_to_tensors(moments_of_layers).items():
-            tensors[f"{_POPULATION}{estimate}|{name}"] = value.cpu().contiguous()
+            tensors[f"{_POPULATION_PREFIX}{estimate}|{name}"] = value.cpu().contiguous()
     content = save(tensors, {"provenance": json.dumps(provenance, sort_keys=True)})
     sha256 = hashlib.sha256(content).hexdigest()
     name = f"{sha256[:32]}.safetensors"
@@ -53,6 +53,14 @@ def read_checkpoint(
 ) -> tuple[dict[str, Tensor], dict[PopulationEstimate, dict[str, LayerMoments]]]:
     """Read weights and moments from a checkpoint.
 
+    Args:
+        store: folder or bucket.
+        name: of the checkpoint in the store.
+        sha256: of the checkpoint.
+
+    Returns:
+        The weights by name, and the moments of each layer under each estimate.
+
     Raises:
         DataError: the file is missing or damaged.
         CheckpointStoreError: the store is not available.
@@ -62,25 +70,29 @@ def read_checkpoint(
         content = store.read(name)
     except OSError as error:
         raise DataError(f"the checkpoint {path} cannot be read: {error}") from None
-    found = hashlib.sha256(content).hexdigest()
-    if found != sha256:
-        raise DataError(f"the checkpoint {path} is damaged: its SHA-256 is {found}, recorded was {sha256}")
+    content_sha256 = hashlib.sha256(content).hexdigest()
+    if content_sha256 != sha256:
+        raise DataError(f"the checkpoint {path} is damaged: its SHA-256 is {content_sha256}, recorded was {sha256}")
     try:
         tensors = load(content)
     except SafetensorError as error:
         raise DataError(f"the checkpoint {path} is not a safetensors file: {error}") from None
-    weights = {name.removeprefix(_WEIGHT): value for name, value in tensors.items() if name.startswith(_WEIGHT)}
+    weights = {
+        name.removeprefix(_WEIGHT_PREFIX): value for name, value in tensors.items() if name.startswith(_WEIGHT_PREFIX)
+    }
     moments = {}
     for estimate in PopulationEstimate:
-        prefix = f"{_POPULATION}{estimate}|"
-        part = {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
-        if part:
-            moments[estimate] = moments_from_tensors(part)
+        prefix = f"{_POPULATION_PREFIX}{estimate}|"
+        moment_tensors = {
+            name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)
+        }
+        if moment_tensors:
+            moments[estimate] = moments_from_tensors(moment_tensors)
     return weights, moments
 
 
 def network_weights(network: nn.Module) -> dict[str, Tensor]:
-    """Return parameters and persistent buffers by name, as running statistics of torch's BatchNorm.
+    """Return parameters and persistent buffers (such as running statistics of torch's BatchNorm) by name.
 
     The buffers of this package's normalization layers are excluded: they hold population values, which a checkpoint
     stores beside the weights.
@@ -94,17 +106,25 @@ def network_weights(network: nn.Module) -> dict[str, Tensor]:
     return weights
 
 
-def copied(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def copy_weights(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return copies of the weights, which further training does not change."""
     return {name: value.detach().clone() for name, value in weights.items()}
 
 
 def load_weights(network: nn.Module, weights: Mapping[str, Tensor]) -> None:
-    """Copy `weights` into `network`, which must have the same names and shapes. Raises DataError where it has not."""
-    present = network_weights(network)
-    if present.keys() != weights.keys():
-        different = sorted(present.keys() ^ weights.keys())
-        raise DataError(f"the checkpoint was written by another network: {different[0]} is in one of the two only")
+    """Copy `weights` into `network`.
+
+    Args:
+        network: has weights of the same names and shapes.
+        weights: by name.
+
+    Raises:
+        DataError: the names differ.
+    """
+    targets = network_weights(network)
+    if targets.keys() != weights.keys():
+        different = sorted(targets.keys() ^ weights.keys())
+        raise DataError(f"the checkpoint was written by another network: only one of the two has {different[0]}")
     with torch.no_grad():
-        for name, value in present.items():
-            value.copy_(weights[name])
+        for name, target in targets.items():
+            target.copy_(weights[name])

@@ -23,21 +23,22 @@ from bln_search.norms.statistics import select_population
 from bln_search.specs.arm import ArmSpec
 from bln_search.specs.training import BatchOrder, TrainingSpec
 from bln_search.training.augmentation import Augmentation
-from bln_search.training.checkpoint import copied, network_weights
+from bln_search.training.checkpoint import copy_weights, network_weights
 from bln_search.training.optimization import make_optimizer, set_learning_rate
 from bln_search.training.validation import validate
 
 
 @dataclass
-class Trained:
+class TrainingResult:
     """Result of a training run.
 
-    epochs: a record of each epoch.
-    weights: of the kept epoch, see `network_weights`.
-    moments: population estimates collected in training, at the end of the kept epoch.
-    kept_epoch: the epoch of the weights, counted from 1.
-    kept_validation_loss: in nats.
-    diverged: why training stopped early; None where it did not.
+    Attributes:
+        epochs: a record of each epoch.
+        weights: of the kept epoch, see `network_weights`.
+        moments: population estimates collected in training, at the end of the kept epoch.
+        kept_epoch: the epoch of the weights, counted from 1.
+        kept_validation_loss: validation loss of that epoch, in nats.
+        diverged: why training stopped early; None where it did not.
     """
 
     epochs: list[EpochRecord] = field(default_factory=list)
@@ -58,7 +59,7 @@ def train(
     estimates: tuple[PopulationEstimate, ...] = (),
     correction: Correction = Correction.BESSEL,
     on_epoch: Callable[[EpochRecord], None] | None = None,
-) -> Trained:
+) -> TrainingResult:
     """Train `network` in place on the device of `data`.
 
     A loss that is not finite stops training; `diverged` then holds the reason.
@@ -77,13 +78,15 @@ def train(
     for record in run.epochs():
         if on_epoch is not None:
             on_epoch(record)
-    return run.trained
+    return run.result
 
 
 class TrainingRun:
-    """Training epoch by epoch, which may stop after any of them; arguments as in `train`.
+    """Training epoch by epoch; it may stop after any epoch. For the arguments see `train`.
 
-    trained: the result so far. moments: population estimates collected in training, after the last epoch.
+    Attributes:
+        trained: the result so far.
+        moments: population estimates collected in training, after the last epoch.
     """
 
     def __init__(
@@ -108,7 +111,7 @@ class TrainingRun:
         if spec.augmentation is not None:
             self.augmentation = Augmentation(spec.augmentation, data.input_shape, self.generator)
         self.steps = len(data.splits[Split.TRAIN][0]) // spec.batch_size
-        self.trained = Trained()
+        self.result = TrainingResult()
         self.moments: dict[PopulationEstimate, dict[str, LayerMoments]] = {}
 
     def epochs(self) -> Iterator[EpochRecord]:
@@ -143,15 +146,15 @@ class TrainingRun:
                 accumulators[PopulationEstimate.EPOCH] = stack.enter_context(collect_moments(self.layers.values()))
             loss, accuracy = self._steps(epoch, inputs, targets)
         if not math.isfinite(loss):
-            self.trained.diverged = f"the training loss of epoch {epoch} is not a finite number"
+            self.result.diverged = f"the training loss of epoch {epoch} is not a finite number"
             return None
         moments = self.moments = self._collected_moments(accumulators)
         validation_loss, validation_accuracy = self._validate(moments)
         if not math.isfinite(validation_loss):
-            self.trained.diverged = f"the validation loss of epoch {epoch} is not a finite number"
+            self.result.diverged = f"the validation loss of epoch {epoch} is not a finite number"
             return None
         record = EpochRecord(epoch, loss, accuracy, validation_loss, validation_accuracy, time.perf_counter() - start)
-        self.trained.epochs.append(record)
+        self.result.epochs.append(record)
         self._keep_best(record, moments)
         return record
 
@@ -159,16 +162,16 @@ class TrainingRun:
         """Train on every mini-batch once; return mean loss and accuracy during the epoch."""
         self.network.train()
         device = inputs.device
-        total, correct = torch.zeros((), device=device), torch.zeros((), device=device)
-        done = (epoch - 1) * self.steps
+        total_loss, num_correct = torch.zeros((), device=device), torch.zeros((), device=device)
+        first_step = (epoch - 1) * self.steps
         for step, (x, y) in enumerate(self._mini_batches(inputs, targets)):
-            progress = (done + step) / (self.steps * self.spec.epochs)
+            progress = (first_step + step) / (self.steps * self.spec.epochs)
             set_learning_rate(self.optimizer, self.spec, progress)
             self._set_schedules(progress)
             logits, loss = self._step(x, y)
-            total += loss.detach()
-            correct += (logits.argmax(1) == y).sum()
-        return total.item() / self.steps, correct.item() / (self.steps * self.spec.batch_size)
+            total_loss += loss.detach()
+            num_correct += (logits.argmax(1) == y).sum()
+        return total_loss.item() / self.steps, num_correct.item() / (self.steps * self.spec.batch_size)
 
     def _set_schedules(self, progress: float) -> None:
         for name, schedule in self.arm.schedules.items():
@@ -177,7 +180,10 @@ class TrainingRun:
                 setattr(layer, name, value)
 
     def _step(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        """Make one optimizer step; return logits and loss before it. With double forward a second pass is recorded."""
+        """Make one optimizer step; return logits and loss before it.
+
+        With double forward, the layers' history records a second forward pass after the step instead of the first.
+        """
         with history_recording(self.layers.values(), not self.arm.double_forward):
             logits = self.network(x)
         loss = F.cross_entropy(logits, y)
@@ -218,43 +224,45 @@ class TrainingRun:
         memory_estimate = {PopulationEstimate.MEMORY: memory} if memory else {}
         return memory_estimate | {
             estimate: {
-                name: of_layer[layer].moments(
+                name: accumulator_of[layer].moments(
                     has_batch_statistics=layer.has_batch_statistics, has_feature_statistics=layer.has_feature_statistics
                 )
                 for name, layer in self.layers.items()
-                if not of_layer[layer].is_empty
+                if not accumulator_of[layer].is_empty
             }
-            for estimate, of_layer in accumulators.items()
+            for estimate, accumulator_of in accumulators.items()
         }
 
     def _validate(self, moments: MomentsByEstimate) -> tuple[float, float]:
         """Return validation loss and accuracy in the configuration that compares epochs."""
-        judge = self.arm.selection_configuration
-        estimate = next(iter(self.estimates), None) if judge.uses_population else None
+        selection = self.arm.selection_configuration
+        estimate = next(iter(self.estimates), None) if selection.uses_population else None
         inputs, targets = self.data.splits[Split.VALIDATION]
         populations = network_populations(self.layers, moments, self.correction, per_slot=False)
         for layer, estimates in populations.items():
-            configuration = judge.restricted_to(layer.method)
+            configuration = selection.restricted_to(layer.method)
             population = select_population(configuration, estimate, estimates)
             reason = None if population is None else population.undefined_reason(configuration)
             if reason is not None:
-                raise ModelError(f"epochs cannot be judged under {judge}: {reason}; set judged_under to another")
+                raise ModelError(
+                    f"epochs cannot be compared under {selection}: {reason}; set judged_under to another configuration"
+                )
         return validate(
             self.network,
             inputs,
             targets,
             batch_size=self.spec.batch_size,
-            configuration=judge,
+            configuration=selection,
             estimate=estimate,
             populations=populations,
         )
 
     def _keep_best(self, record: EpochRecord, moments: dict[PopulationEstimate, dict[str, LayerMoments]]) -> None:
         """Keep weights and moments where the epoch is the best so far, or the rule keeps the last one."""
-        is_better = record.validation_loss < self.trained.kept_validation_loss
+        is_better = record.validation_loss < self.result.kept_validation_loss
         keeps_last = self.spec.checkpoint is CheckpointRule.LAST
-        if is_better or keeps_last or not self.trained.weights:
-            self.trained.weights = copied(network_weights(self.network))
-            self.trained.moments = moments
-            self.trained.kept_epoch = record.epoch
-            self.trained.kept_validation_loss = record.validation_loss
+        if is_better or keeps_last or not self.result.weights:
+            self.result.weights = copy_weights(network_weights(self.network))
+            self.result.moments = moments
+            self.result.kept_epoch = record.epoch
+            self.result.kept_validation_loss = record.validation_loss

@@ -10,7 +10,7 @@ from bln_search.training.sparse_adam import EPSILON, SparseRowAdam, has_embeddin
 
 
 def make_optimizer(network: nn.Module, spec: TrainingSpec) -> torch.optim.Optimizer:
-    """Adam (torch's defaults) or SGD over every parameter, one fused kernel a step."""
+    """Return Adam (with torch's defaults) or SGD for all parameters, as fused kernels."""
     epsilon = spec.epsilon or EPSILON
     if spec.optimizer == "adam" and not spec.weight_decay and has_embedding(network):
         return SparseRowAdam(network, spec.learning_rate, epsilon)
@@ -28,7 +28,7 @@ def make_optimizer(network: nn.Module, spec: TrainingSpec) -> torch.optim.Optimi
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, spec: TrainingSpec, progress: float) -> None:
-    """The learning rate after `progress`, the fraction of training that is done."""
+    """Set the learning rate after `progress`, the finished fraction of training."""
     rate = spec.learning_rate * spec.schedule.factor(progress)
     for group in optimizer.param_groups:
         group["lr"] = rate

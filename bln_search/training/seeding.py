@@ -1,4 +1,4 @@
-"""Repeatable runs."""
+"""Reproducible computation."""
 
 from __future__ import annotations
 
@@ -12,24 +12,28 @@ from bln_search.norms.precision import full_precision
 
 
 @contextmanager
-def repeatable(seed: int, *, threads: int | None = None) -> Iterator[None]:
-    """Inside this context torch's generators start from `seed` and only deterministic kernels run.
+def reproducible_torch(seed: int, *, threads: int | None = None) -> Iterator[None]:
+    """Seed torch's generators and allow only deterministic kernels in this context.
 
-    threads: how many a CPU operation may use; sums depend on it, so a trial fixes it. New buffers are not filled first,
-    as torch would in this mode: each of ours is written before it is read, and that would cost a write more.
+    In this mode torch would fill new buffers with a constant. That is disabled, because this package writes every
+    buffer before it reads it.
+
+    Args:
+        seed: of torch's generators.
+        threads: number of threads of a CPU operation, on which the rounding of sums depends; None for no change.
     """
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    before = torch.are_deterministic_algorithms_enabled(), torch.get_num_threads()
-    fills = torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
+    was_deterministic, num_threads = torch.are_deterministic_algorithms_enabled(), torch.get_num_threads()
+    filled_buffers = torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
     torch.manual_seed(seed)
     torch.use_deterministic_algorithms(mode=True)
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     if threads is not None:
         torch.set_num_threads(threads)
     try:
-        with full_precision():  # as on CPU
+        with full_precision():  # no TF32 on a GPU
             yield
     finally:
-        torch.use_deterministic_algorithms(before[0])
-        torch.utils.deterministic.fill_uninitialized_memory = fills  # type: ignore[attr-defined]
-        torch.set_num_threads(before[1])
+        torch.use_deterministic_algorithms(was_deterministic)
+        torch.utils.deterministic.fill_uninitialized_memory = filled_buffers  # type: ignore[attr-defined]
+        torch.set_num_threads(num_threads)

@@ -1,4 +1,4 @@
-"""Adam for large tables of which a mini-batch gives only some rows a gradient, as token embeddings.
+"""Adam for large tables in which only some rows get a gradient from a mini-batch, such as token embeddings.
 
 Dense Adam updates every row at every step, because a row without a gradient still moves along its decaying first
 moment, and the gradient is a dense table of mostly zeros. Here the gradient is sparse (rows). A row without a gradient
@@ -25,94 +25,115 @@ EPSILON = 1e-8
 """Default ε, added to the root of the second moment."""
 
 _IDLE_STEPS = 200
-_EVERY = 64
-_FEW = 1 / 4
-"""Below this share of active rows it is faster to gather them."""
+_SELECTION_INTERVAL = 64
+"""Number of steps between two selections of the active rows."""
 
-_START = (-_IDLE_STEPS, 0, -1)
-"""Never seen, up to date before the first step, without a place."""
+_MAX_GATHERED_SHARE = 1 / 4
+"""Largest share of active rows that are gathered; with more, updating all rows is faster."""
 
 
 @dataclass
-class _Table:
-    """One parameter: its averages, how far each row is, and which rows are under way (None: all of them).
+class _TableState:
+    """State of one parameter: its moments, and its active rows.
 
-    gradient: zeros between steps. steps, step: how many were made, for us and for torch's function. seen, updated: of
-    each row the step of its last gradient and of its last update. place: of each row its place in `moving`, or -1.
-    own_mean, own_square: the averages of the rows in `moving`, side by side; the whole tables have those of the others.
-    own_weight, own_gradient: room for their weights and gradients. All four are taken once, as large as they may get.
+    The moments of active rows are gathered into contiguous buffers. The full tables hold those of inactive rows. The
+    buffers are allocated once, for the maximal number of active rows.
+
+    Attributes:
+        first_moment: of all rows.
+        second_moment: of all rows.
+        gradient: of all rows; zeros between steps.
+        torch_step: number of updates, the counter of torch's function.
+        last_gradient_step: for each row, the step of its last gradient.
+        last_update_step: for each row, the step to which its moments are up to date.
+        active_index: for each row, its index in `active_rows`; -1 for an inactive row.
+        active_rows: the active rows; None where all rows are active and nothing is gathered.
+        active_first_moment: buffer of the active rows.
+        active_second_moment: buffer of the active rows.
+        active_weight: buffer of the active rows.
+        active_gradient: buffer of the active rows.
+        num_steps: number of steps.
     """
 
-    mean: Tensor
-    square: Tensor
+    first_moment: Tensor
+    second_moment: Tensor
     gradient: Tensor
-    step: Tensor
-    seen: Tensor
-    updated: Tensor
-    place: Tensor
-    moving: Tensor | None
-    own_mean: Tensor
-    own_square: Tensor
-    own_weight: Tensor
-    own_gradient: Tensor
-    steps: int = 0
+    torch_step: Tensor
+    last_gradient_step: Tensor
+    last_update_step: Tensor
+    active_index: Tensor
+    active_rows: Tensor | None
+    active_first_moment: Tensor
+    active_second_moment: Tensor
+    active_weight: Tensor
+    active_gradient: Tensor
+    num_steps: int = 0
 
     @staticmethod
-    def of(parameter: Tensor) -> _Table:
-        """Nothing seen yet."""
-        seen, updated, place = (torch.full((len(parameter),), start, device=parameter.device) for start in _START)
-        mean, square, gradient = (torch.zeros_like(parameter) for _ in range(3))
-        step = torch.zeros((), dtype=torch.float32, device=parameter.device)
-        most = int(_FEW * len(parameter))
-        own_mean, own_square, own_weight, own_gradient = (mean.new_empty(most, *mean.shape[1:]) for _ in range(4))
-        return _Table(
-            mean=mean,
-            square=square,
-            gradient=gradient,
-            step=step,
-            seen=seen,
-            updated=updated,
-            place=place,
-            moving=place[:0].clone(),
-            own_mean=own_mean,
-            own_square=own_square,
-            own_weight=own_weight,
-            own_gradient=own_gradient,
+    def of(parameter: Tensor) -> _TableState:
+        """Return the state before the first step, without active rows."""
+
+        def full(value: int) -> Tensor:
+            return torch.full((len(parameter),), value, device=parameter.device)
+
+        def buffer() -> Tensor:
+            return parameter.detach().new_empty(max_active, *parameter.shape[1:])
+
+        max_active = int(_MAX_GATHERED_SHARE * len(parameter))
+        return _TableState(
+            first_moment=torch.zeros_like(parameter),
+            second_moment=torch.zeros_like(parameter),
+            gradient=torch.zeros_like(parameter),
+            torch_step=torch.zeros((), dtype=torch.float32, device=parameter.device),
+            last_gradient_step=full(-_IDLE_STEPS),
+            last_update_step=full(0),
+            active_index=full(-1),
+            active_rows=full(-1)[:0],
+            active_first_moment=buffer(),
+            active_second_moment=buffer(),
+            active_weight=buffer(),
+            active_gradient=buffer(),
         )
 
-    def gather(self, rows: Tensor, start: int) -> None:
-        """Take over the averages of `rows` from the whole tables, at `start`."""
+    def gather_moments(self, rows: Tensor, start: int) -> None:
+        """Copy the moments of `rows` from the full tables into the buffers, from index `start` on."""
         end = start + len(rows)
-        torch.index_select(self.mean, 0, rows, out=self.own_mean[start:end])
-        torch.index_select(self.square, 0, rows, out=self.own_square[start:end])
+        torch.index_select(self.first_moment, 0, rows, out=self.active_first_moment[start:end])
+        torch.index_select(self.second_moment, 0, rows, out=self.active_second_moment[start:end])
 
-    def write_back(self, now: int) -> None:
-        """Averages of the rows in `moving` into the whole tables."""
-        if self.moving is not None:
-            count = len(self.moving)
-            self.mean.index_copy_(0, self.moving, self.own_mean[:count])
-            self.square.index_copy_(0, self.moving, self.own_square[:count])
-            self.updated[self.moving] = now
+    def scatter_moments(self, step: int) -> None:
+        """Copy the moments of the active rows, up to date at `step`, into the full tables."""
+        if self.active_rows is not None:
+            count = len(self.active_rows)
+            self.first_moment.index_copy_(0, self.active_rows, self.active_first_moment[:count])
+            self.second_moment.index_copy_(0, self.active_rows, self.active_second_moment[:count])
+            self.last_update_step[self.active_rows] = step
 
 
 def has_embedding(network: nn.Module) -> bool:
-    """Does the network have a table of which a mini-batch reads some rows?"""
-    return any(_gives_rows(module) for module in network.modules())
+    """Return whether the network has an embedding with sparse gradients."""
+    return any(_supports_sparse_gradient(module) for module in network.modules())
 
 
-def _gives_rows(module: nn.Module) -> bool:
-    """An embedding whose weight is a parameter of its own and may have a sparse gradient."""
+def _supports_sparse_gradient(module: nn.Module) -> bool:
+    """Return whether a module is an embedding whose weight is its own parameter and may have a sparse gradient."""
     return isinstance(module, nn.Embedding) and "weight" in module._parameters and not module.scale_grad_by_freq
 
 
 class SparseRowAdam(torch.optim.Adam):
-    """torch's Adam, fused; a parameter whose gradient is sparse (rows) gets the same update at less cost."""
+    """torch's fused Adam, which updates a parameter with a sparse gradient at less cost.
+
+    Args:
+        network: its embeddings get sparse gradients.
+        learning_rate: of all parameters.
+        epsilon: ε, added to the root of the second moment.
+    """
 
     def __init__(self, network: nn.Module, learning_rate: float, epsilon: float = EPSILON) -> None:
         super().__init__(network.parameters(), lr=learning_rate, eps=epsilon, fused=True)
-        self._tables: dict[Tensor, _Table] = {}
+        self._tables: dict[Tensor, _TableState] = {}
         for module in network.modules():
-            if isinstance(module, nn.Embedding) and _gives_rows(module):
+            if isinstance(module, nn.Embedding) and _supports_sparse_gradient(module):
                 module.sparse = True
 
     def state_dict(self) -> dict[str, Any]:
@@ -121,104 +142,116 @@ class SparseRowAdam(torch.optim.Adam):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """One step of every parameter that has a gradient."""
-        sparse = []
+        """Update every parameter that has a gradient."""
+        sparse_updates = []
         for group in self.param_groups:
             for parameter in group["params"]:
                 if parameter.grad is not None and parameter.grad.is_sparse:
-                    sparse.append((parameter, parameter.grad.coalesce(), group))
+                    sparse_updates.append((parameter, parameter.grad.coalesce(), group))
                     parameter.grad = None
-        result = super().step(closure)
-        for parameter, gradient, group in sparse:
+        loss = super().step(closure)
+        for parameter, gradient, group in sparse_updates:
             if parameter not in self._tables:
-                self._tables[parameter] = _Table.of(parameter)
-            _step(parameter, gradient, self._tables[parameter], group)
-        return result
+                self._tables[parameter] = _TableState.of(parameter)
+            _update_sparse(parameter, gradient, self._tables[parameter], group)
+        return loss
 
 
-def _step(parameter: Tensor, gradient: Tensor, table: _Table, group: dict[str, Any]) -> None:
+def _update_sparse(parameter: Tensor, gradient: Tensor, table: _TableState, group: dict[str, Any]) -> None:
+    """Update a parameter by a sparse gradient of rows: its active rows, or all rows where many are active."""
     rows, values = gradient.indices()[0], gradient.values()
-    now = table.steps
-    table.steps += 1
-    table.seen[rows] = table.steps
-    if now % _EVERY == 0:
-        _select_active(table, now, group["betas"])
-    if table.moving is None:
-        _dense(parameter, rows, values, table, group)
+    step, betas = table.num_steps, group["betas"]
+    table.num_steps += 1
+    table.last_gradient_step[rows] = table.num_steps
+    if step % _SELECTION_INTERVAL == 0:
+        _select_active_rows(table, step, betas)
+    if table.active_rows is None:
+        _update_all_rows(parameter, rows, values, table, group)
         return
-    new = rows[table.place[rows] < 0]
-    if len(table.moving) + len(new) > len(table.own_mean):
-        _activate_all(table, now, group["betas"])
-        _dense(parameter, rows, values, table, group)
+    new_rows = rows[table.active_index[rows] < 0]
+    if len(table.active_rows) + len(new_rows) > len(table.active_first_moment):
+        _activate_all_rows(table, step, betas)
+        _update_all_rows(parameter, rows, values, table, group)
         return
-    moving = _activate(new, table, table.moving, now, group["betas"])
-    count = len(moving)
-    weight, own = table.own_weight[:count], table.own_gradient[:count]
-    torch.index_select(parameter, 0, moving, out=weight)
-    own.zero_().index_add_(0, table.place[rows], values)
-    _update(weight, own, table.own_mean[:count], table.own_square[:count], table.step, group)
-    parameter.index_copy_(0, moving, weight)
+    active_rows = _activate_rows(new_rows, table, table.active_rows, step, betas)
+    count = len(active_rows)
+    weight, active_gradient = table.active_weight[:count], table.active_gradient[:count]
+    torch.index_select(parameter, 0, active_rows, out=weight)
+    active_gradient.zero_().index_add_(0, table.active_index[rows], values)
+    first_moment, second_moment = table.active_first_moment[:count], table.active_second_moment[:count]
+    _adam_update(weight, active_gradient, first_moment, second_moment, table.torch_step, group)
+    parameter.index_copy_(0, active_rows, weight)
 
 
-def _dense(parameter: Tensor, rows: Tensor, values: Tensor, table: _Table, group: dict[str, Any]) -> None:
-    """Every row moves."""
-    _update(parameter, table.gradient.index_add_(0, rows, values), table.mean, table.square, table.step, group)
+def _update_all_rows(
+    parameter: Tensor, rows: Tensor, values: Tensor, table: _TableState, group: dict[str, Any]
+) -> None:
+    """Update all rows as dense Adam."""
+    gradient = table.gradient.index_add_(0, rows, values)
+    _adam_update(parameter, gradient, table.first_moment, table.second_moment, table.torch_step, group)
     table.gradient.index_fill_(0, rows, 0.0)
 
 
-def _activate_all(table: _Table, now: int, betas: tuple[float, float]) -> None:
+def _activate_all_rows(table: _TableState, step: int, betas: tuple[float, float]) -> None:
     """Make every row active."""
-    table.write_back(now)
-    _catch_up((table.updated < now).nonzero()[:, 0], table, now, betas)
-    table.moving = None
+    table.scatter_moments(step)
+    _decay_moments((table.last_update_step < step).nonzero()[:, 0], table, step, betas)
+    table.active_rows = None
 
 
-def _select_active(table: _Table, now: int, betas: tuple[float, float]) -> None:
-    """Deactivate rows without a recent gradient; keep all active where few would be inactive."""
-    recent = (table.seen > now - _IDLE_STEPS).nonzero()[:, 0]
-    if len(recent) > len(table.own_mean):
-        if table.moving is not None:
-            _activate_all(table, now, betas)
+def _select_active_rows(table: _TableState, step: int, betas: tuple[float, float]) -> None:
+    """Deactivate rows without a recent gradient; keep all rows active where few would be inactive."""
+    recent_rows = (table.last_gradient_step > step - _IDLE_STEPS).nonzero()[:, 0]
+    if len(recent_rows) > len(table.active_first_moment):
+        if table.active_rows is not None:
+            _activate_all_rows(table, step, betas)
         return
-    if table.moving is None:
-        table.updated.fill_(now)
-    table.write_back(now)
-    _catch_up(recent[table.updated[recent] < now], table, now, betas)
-    table.place.fill_(-1)
-    table.place[recent] = torch.arange(len(recent), device=recent.device)
-    table.gather(recent, 0)
-    table.moving = recent
+    if table.active_rows is None:
+        table.last_update_step.fill_(step)
+    table.scatter_moments(step)
+    _decay_moments(recent_rows[table.last_update_step[recent_rows] < step], table, step, betas)
+    table.active_index.fill_(-1)
+    table.active_index[recent_rows] = torch.arange(len(recent_rows), device=recent_rows.device)
+    table.gather_moments(recent_rows, 0)
+    table.active_rows = recent_rows
 
 
-def _activate(rows: Tensor, table: _Table, moving: Tensor, now: int, betas: tuple[float, float]) -> Tensor:
-    """Return the active rows, with `rows` added."""
+def _activate_rows(
+    rows: Tensor, table: _TableState, active_rows: Tensor, step: int, betas: tuple[float, float]
+) -> Tensor:
+    """Add `rows` to the active rows; return all active rows."""
     if len(rows):
-        _catch_up(rows, table, now, betas)
-        table.gather(rows, len(moving))
-        table.place[rows] = torch.arange(len(rows), device=rows.device) + len(moving)
-        moving = table.moving = torch.cat([moving, rows])
-    return moving
+        _decay_moments(rows, table, step, betas)
+        table.gather_moments(rows, len(active_rows))
+        table.active_index[rows] = torch.arange(len(rows), device=rows.device) + len(active_rows)
+        active_rows = table.active_rows = torch.cat([active_rows, rows])
+    return active_rows
 
 
-def _catch_up(rows: Tensor, table: _Table, now: int, betas: tuple[float, float]) -> None:
-    """Decay the moments of inactive rows to their values after step `now`."""
-    rested = (now - table.updated[rows]).unsqueeze(1)
-    table.mean[rows] *= torch.pow(betas[0], rested.double()).to(table.mean.dtype)
-    table.square[rows] *= torch.pow(betas[1], rested.double()).to(table.square.dtype)
-    table.updated[rows] = now
+def _decay_moments(rows: Tensor, table: _TableState, step: int, betas: tuple[float, float]) -> None:
+    """Decay the moments of inactive rows to their values after `step`."""
+    idle_steps = (step - table.last_update_step[rows]).unsqueeze(1)
+    table.first_moment[rows] *= torch.pow(betas[0], idle_steps.double()).to(table.first_moment.dtype)
+    table.second_moment[rows] *= torch.pow(betas[1], idle_steps.double()).to(table.second_moment.dtype)
+    table.last_update_step[rows] = step
 
 
-def _update(
-    parameter: Tensor, gradient: Tensor, mean: Tensor, square: Tensor, step: Tensor, group: dict[str, Any]
+def _adam_update(
+    parameter: Tensor,
+    gradient: Tensor,
+    first_moment: Tensor,
+    second_moment: Tensor,
+    torch_step: Tensor,
+    group: dict[str, Any],
 ) -> None:
-    """torch's own update; it raises `step` by one."""
+    """Update in place by torch's function, which also increments `torch_step`."""
     adam(
         [parameter],
         [gradient],
-        [mean],
-        [square],
+        [first_moment],
+        [second_moment],
         [],
-        [step],
+        [torch_step],
         fused=True,
         amsgrad=False,
         beta1=group["betas"][0],

@@ -24,16 +24,28 @@ def validate(
     estimate: PopulationEstimate | None,
     populations: Populations,
 ) -> tuple[float, float]:
-    """Mean loss (nats) and accuracy (fraction) over mini-batches of `batch_size`, the incomplete last one left out."""
+    """Return mean loss (nats) and accuracy (fraction) over the complete mini-batches of `batch_size` examples.
+
+    Args:
+        network: the network.
+        inputs: of the validation split.
+        targets: classes of the validation split.
+        batch_size: the mini-batch size.
+        configuration: under which the network is evaluated.
+        estimate: the population estimate; None where the configuration uses no population value.
+        populations: population values of each layer under each estimate.
+    """
     network.eval()
     plan = EnumerationPlan((RowSpec(configuration, estimate),), populations)
-    complete = len(inputs) // batch_size * batch_size
+    num_examples = len(inputs) // batch_size * batch_size
     step = max(1, _EXAMPLES_AT_ONCE // batch_size) * batch_size
-    loss, correct = torch.zeros((), dtype=torch.float64, device=inputs.device), torch.zeros((), device=inputs.device)
-    for start in range(0, complete, step):
-        x, y = inputs[start : min(start + step, complete)], targets[start : min(start + step, complete)]
+    total_loss = torch.zeros((), dtype=torch.float64, device=inputs.device)
+    num_correct = torch.zeros((), device=inputs.device)
+    for start in range(0, num_examples, step):
+        end = min(start + step, num_examples)
+        x, y = inputs[start:end], targets[start:end]
         layout = BatchLayout(plan, len(x) // batch_size, batch_size)
         logits = untag(network(tag_rows(x, layout, 1)))
-        loss += F.cross_entropy(logits, y, reduction="sum")
-        correct += (logits.argmax(1) == y).sum()
-    return loss.item() / complete, correct.item() / complete
+        total_loss += F.cross_entropy(logits, y, reduction="sum")
+        num_correct += (logits.argmax(1) == y).sum()
+    return total_loss.item() / num_examples, num_correct.item() / num_examples

@@ -15,7 +15,7 @@ from bln_search.cli.data import fetch_entry, verify_entry
 from bln_search.core.errors import ChecksumError, DataError
 from bln_search.data.catalog import CATALOG
 from bln_search.data.imdb import ARCHIVE, REMARKS, find_reviews
-from tests.data.reviews import made_up, md5, write_archive, write_lines
+from tests.data.reviews import make_reviews, md5, write_archive, write_lines
 from tests.end_to_end.commands import call
 
 IMDB = CATALOG["imdb"]
@@ -30,12 +30,12 @@ def state(folder):
 
 def test_the_list_says_whether_it_is_at_hand(tmp_path):
     assert state(tmp_path) == "missing"
-    write_lines(tmp_path / "imdb", made_up())
+    write_lines(tmp_path / "imdb", make_reviews())
     assert state(tmp_path) == "at hand"
 
 
 def test_verify_says_what_was_used_and_what_is_in_it(tmp_path):
-    write_lines(tmp_path / "imdb", made_up(), ".jsonl.xz")
+    write_lines(tmp_path / "imdb", make_reviews(), ".jsonl.xz")
     paths = [tmp_path / "imdb" / f"{split}.jsonl.xz" for split in ("train", "test")]
     said = call("data", "verify", "imdb", "--data", tmp_path, check=0).stdout.splitlines()
     assert said == [*(f"{path}: no checksum is published for JSON Lines" for path in paths), *COUNTS, *FEW]
@@ -44,10 +44,10 @@ def test_verify_says_what_was_used_and_what_is_in_it(tmp_path):
 @pytest.mark.parametrize("what", ["absent", "damaged", "another archive"])
 def test_what_cannot_be_verified_is_one_clear_error(what, tmp_path):
     if what == "damaged":
-        write_lines(tmp_path, made_up())
+        write_lines(tmp_path, make_reviews())
         (tmp_path / "test.jsonl").write_text("{")
     if what == "another archive":
-        write_archive(tmp_path / ARCHIVE, made_up())
+        write_archive(tmp_path / ARCHIVE, make_reviews())
     refused = call("data", "verify", "imdb", "--data", tmp_path, check=3)
     says = {"absent": "data fetch imdb", "damaged": "test.jsonl, line 1:", "another archive": IMDB_MD5}[what]
     assert says in refused.stderr
@@ -87,7 +87,7 @@ def offered(url, published):
 
 
 def test_fetch_gets_the_archive_once_and_verifies_it(tmp_path, capsys):
-    published = write_archive(tmp_path / "served" / ARCHIVE, made_up())
+    published = write_archive(tmp_path / "served" / ARCHIVE, make_reviews())
     path = tmp_path / "data" / "imdb" / ARCHIVE
     verified = [f"{path}: MD5 {published}, as published", *COUNTS, *FEW]
     with serving(tmp_path / "served") as url:
@@ -100,16 +100,16 @@ def test_fetch_gets_the_archive_once_and_verifies_it(tmp_path, capsys):
 
 
 def test_an_archive_that_is_not_the_published_one_is_fetched_anew(tmp_path):
-    published = write_archive(tmp_path / "served" / ARCHIVE, made_up())
+    published = write_archive(tmp_path / "served" / ARCHIVE, make_reviews())
     path = tmp_path / "data" / "imdb" / ARCHIVE
-    write_archive(path, made_up(30))
+    write_archive(path, make_reviews(30))
     with serving(tmp_path / "served") as url:
         fetch_entry(offered(url, published), tmp_path / "data")
     assert md5(path) == published
 
 
 def test_what_was_fetched_and_is_another_file_is_refused(tmp_path):
-    write_archive(tmp_path / "served" / ARCHIVE, made_up())
+    write_archive(tmp_path / "served" / ARCHIVE, make_reviews())
     with serving(tmp_path / "served") as url, pytest.raises(ChecksumError, match="is not the published"):
         fetch_entry(offered(url, "0" * 32), tmp_path / "data")
 
@@ -136,7 +136,7 @@ def test_a_study_of_words_says_once_what_one_should_know_of_them(tmp_path):
     (tmp_path / "study.yaml").write_text(STUDY)
     validated = call("validate", tmp_path / "study.yaml", check=0)
     assert validated.stderr.splitlines() == [f"imdb: {remark}" for remark in REMARKS]
-    write_lines(tmp_path / "imdb", made_up())
+    write_lines(tmp_path / "imdb", make_reviews())
     done = call("run", tmp_path / "study.yaml", "--data", tmp_path, home=tmp_path / "home", check=0)
     assert [line for line in done.stderr.splitlines() if line.startswith("imdb")] == FEW
     exported = call("export", "words", "--to", tmp_path / "to", "--data", tmp_path, home=tmp_path / "home", check=1)

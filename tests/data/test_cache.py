@@ -1,4 +1,4 @@
-"""Decoded data is kept whole or not at all, and never unpickled."""
+"""Decoded data sets are cached atomically and read without pickle."""
 
 from __future__ import annotations
 
@@ -11,58 +11,58 @@ from bln_search.data.cache import read_cache, write_cache
 from bln_search.data.dataset import DataSet
 
 
-def small():
+def small_data():
     inputs, labels = np.arange(12, dtype=np.uint8).reshape(3, 4), np.arange(3)
     return DataSet("small", ("a", "b", "c"), inputs, labels, inputs[:1], labels[:1])
 
 
-def test_what_is_written_is_read_back(tmp_path):
-    write_cache(tmp_path, "v1", small())
-    back = read_cache(tmp_path, "small", "v1", ("a", "b", "c"))
-    np.testing.assert_array_equal(back.train_inputs, small().train_inputs)
+def test_written_arrays_are_read_back(tmp_path):
+    write_cache(tmp_path, "v1", small_data())
+    cached = read_cache(tmp_path, "small", "v1", ("a", "b", "c"))
+    np.testing.assert_array_equal(cached.train_inputs, small_data().train_inputs)
     assert read_cache(tmp_path, "small", "v2", ()) is None
 
 
 def test_scale_vocabulary_and_remarks_are_read_back(tmp_path):
-    whole = replace(small(), scale=16.0, vocabulary=12, remarks=("few",))
-    write_cache(tmp_path, "v1", whole)
-    back = read_cache(tmp_path, "small", "v1", ())
-    assert (back.scale, back.vocabulary, back.remarks) == (16.0, 12, ("few",))
+    data = replace(small_data(), scale=16.0, vocabulary=12, remarks=("few",))
+    write_cache(tmp_path, "v1", data)
+    cached = read_cache(tmp_path, "small", "v1", ())
+    assert (cached.scale, cached.vocabulary, cached.remarks) == (16.0, 12, ("few",))
 
 
-def test_a_copy_of_bytes_from_before_there_were_facts_is_read(tmp_path):
-    write_cache(tmp_path, "v1", small())
+def test_a_copy_without_metadata_is_read_if_it_holds_bytes(tmp_path):
+    write_cache(tmp_path, "v1", small_data())
     (tmp_path / "small-v1" / "facts.json").unlink()
     assert read_cache(tmp_path, "small", "v1", ()).vocabulary is None
-    words = replace(small(), train_inputs=small().train_inputs.astype(np.uint16), vocabulary=12)
-    write_cache(tmp_path, "v2", words)
+    token_ids = replace(small_data(), train_inputs=small_data().train_inputs.astype(np.uint16), vocabulary=12)
+    write_cache(tmp_path, "v2", token_ids)
     (tmp_path / "small-v2" / "facts.json").unlink()
     assert read_cache(tmp_path, "small", "v2", ()) is None
 
 
-def test_the_hash_is_of_what_is_decoded_wherever_it_came_from(tmp_path):
-    write_cache(tmp_path, "v1", small())
-    assert read_cache(tmp_path, "small", "v1", ()).sha256 == small().sha256
-    assert replace(small(), scale=1.0).sha256 == small().sha256
-    assert replace(small(), train_labels=np.array([0, 1, 1])).sha256 != small().sha256
-    assert replace(small(), train_inputs=small().train_inputs.reshape(3, 2, 2)).sha256 != small().sha256
+def test_the_hash_depends_only_on_the_decoded_arrays(tmp_path):
+    write_cache(tmp_path, "v1", small_data())
+    assert read_cache(tmp_path, "small", "v1", ()).sha256 == small_data().sha256
+    assert replace(small_data(), scale=1.0).sha256 == small_data().sha256
+    assert replace(small_data(), train_labels=np.array([0, 1, 1])).sha256 != small_data().sha256
+    assert replace(small_data(), train_inputs=small_data().train_inputs.reshape(3, 2, 2)).sha256 != small_data().sha256
 
 
-def test_a_damaged_copy_is_dropped(tmp_path, caplog):
-    write_cache(tmp_path, "v1", small())
+def test_a_damaged_copy_is_deleted(tmp_path, caplog):
+    write_cache(tmp_path, "v1", small_data())
     (tmp_path / "small-v1" / "test_labels.npy").write_bytes(b"\x93NUMPY broken")
     assert read_cache(tmp_path, "small", "v1", ()) is None
-    assert "damaged" in caplog.text
+    assert str(tmp_path / "small-v1") in caplog.text
     assert not (tmp_path / "small-v1").exists()
 
 
 def test_a_pickle_in_the_cache_is_not_loaded(tmp_path):
-    write_cache(tmp_path, "v1", small())
+    write_cache(tmp_path, "v1", small_data())
     (tmp_path / "small-v1" / "train_inputs.npy").write_bytes(pickle.dumps(np.arange(3)))
     assert read_cache(tmp_path, "small", "v1", ()) is None
 
 
-def test_a_cache_that_cannot_be_written_is_reported_and_does_no_harm(tmp_path, caplog):
+def test_a_cache_that_cannot_be_written_only_logs_a_warning(tmp_path, caplog):
     (tmp_path / "file").write_text("in the way")
-    write_cache(tmp_path / "file", "v1", small())
-    assert "could not be kept" in caplog.text
+    write_cache(tmp_path / "file", "v1", small_data())
+    assert str(tmp_path / "file") in caplog.text

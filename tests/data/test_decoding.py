@@ -1,4 +1,4 @@
-"""The original formats of MNIST and CIFAR-10."""
+"""Decoding of the published formats of MNIST and CIFAR-10."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bln_search.data.cifar10 import decode_records
 from bln_search.data.mnist import decode_idx
 
 
-def test_an_idx_file_has_the_shape_its_header_gives():
+def test_an_idx_file_has_the_shape_of_its_header():
     pixels = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
     content = bytes([0, 0, 8, 3]) + struct.pack(">3I", 2, 3, 4) + pixels.tobytes()
     np.testing.assert_array_equal(decode_idx(content, "file"), pixels)
@@ -30,7 +30,7 @@ def test_an_idx_file_has_the_shape_its_header_gives():
         bytes([0, 0, 8, 3]) + struct.pack(">3I", 2**32 - 1, 2**32 - 1, 2**32 - 1),
     ],
 )
-def test_what_is_no_idx_file_is_an_error_that_names_it(content):
+def test_content_other_than_idx_is_an_error_that_names_the_file(content):
     with pytest.raises(DataError, match="train-images"):
         decode_idx(content, "train-images")
 
@@ -44,19 +44,19 @@ def test_a_cifar_record_is_a_label_and_three_planes():
 
 
 @pytest.mark.parametrize("content", [b"", b"x" * 3072, bytes([10]) + b"\0" * 3072])
-def test_what_are_no_cifar_records_is_an_error(content):
+def test_content_other_than_cifar_records_is_an_error(content):
     with pytest.raises(DataError, match="data_batch_1"):
         decode_records(content, "data_batch_1.bin")
 
 
-def test_digits_are_always_there(tmp_path):
+def test_digits_need_no_files(tmp_path):
     digits = load_data("digits", tmp_path)
     assert (len(digits.train_labels), len(digits.test_labels)) == (1437, 360)
     assert digits.input_shape == (1, 8, 8)
 
 
-def test_an_unknown_name_lists_the_known_ones(tmp_path):
-    with pytest.raises(DataError, match="choose one of cifar10, digits, imdb, mnist"):
+def test_an_unknown_data_set_is_an_error_that_lists_the_known(tmp_path):
+    with pytest.raises(DataError, match="cifar10, digits, imdb, mnist"):
         load_data("imagenet", tmp_path)
 
 
@@ -64,5 +64,5 @@ def test_mnist_has_its_counts(real_data, tmp_path):
     mnist = load_data("mnist", real_data, tmp_path)
     assert mnist.train_inputs.shape == (60_000, 1, 28, 28)
     assert np.bincount(mnist.train_labels).tolist() == [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]
-    again = load_data("mnist", tmp_path / "no files here", tmp_path)
-    np.testing.assert_array_equal(again.test_inputs, mnist.test_inputs)
+    cached = load_data("mnist", tmp_path / "no files here", tmp_path)
+    np.testing.assert_array_equal(cached.test_inputs, mnist.test_inputs)

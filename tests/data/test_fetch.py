@@ -1,4 +1,4 @@
-"""Files are fetched whole or not at all, from a real server."""
+"""Files are downloaded atomically, from a real server."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ CONTENT = b"pixels" * 500
 FILE = SourceFile("images", hashlib.md5(CONTENT).hexdigest(), len(CONTENT))
 
 
-class Quiet(SimpleHTTPRequestHandler):
+class QuietHandler(SimpleHTTPRequestHandler):
     def log_message(self, *args):
-        """Say nothing."""
+        """Log nothing."""
 
 
 @pytest.fixture
@@ -29,33 +29,33 @@ def server(tmp_path):
     folder = tmp_path / "served"
     folder.mkdir()
     (folder / "images.gz").write_bytes(gzip.compress(CONTENT))
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=folder)) as running:
-        thread = threading.Thread(target=running.serve_forever)
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(QuietHandler, directory=folder)) as http_server:
+        thread = threading.Thread(target=http_server.serve_forever)
         thread.start()
-        yield f"http://127.0.0.1:{running.server_port}"
-        running.shutdown()
+        yield f"http://127.0.0.1:{http_server.server_port}"
+        http_server.shutdown()
         thread.join()
 
 
-def entry(url):
+def make_entry(url):
     return Entry("small", "", (), (FILE,), downloads=(url,))
 
 
 def test_a_fetched_file_is_found_and_verified(server, tmp_path):
-    fetched = list(fetch_files(entry(f"{server}/images.gz"), tmp_path / "data"))
+    fetched = list(fetch_files(make_entry(f"{server}/images.gz"), tmp_path / "data"))
     assert fetched == [tmp_path / "data" / "small" / "images.gz"]
     assert read_file(FILE, [tmp_path / "data" / "small"], None) == CONTENT
 
 
-def test_what_is_there_already_is_replaced(server, tmp_path):
+def test_fetch_replaces_an_existing_file(server, tmp_path):
     path = tmp_path / "data" / "small" / "images.gz"
     path.parent.mkdir(parents=True)
     path.write_bytes(b"half a file")
-    list(fetch_files(entry(f"{server}/images.gz"), tmp_path / "data"))
+    list(fetch_files(make_entry(f"{server}/images.gz"), tmp_path / "data"))
     assert read_file(FILE, [path.parent], None) == CONTENT
 
 
-def test_a_failed_download_leaves_nothing_and_says_where_to_put_the_file(server, tmp_path):
-    with pytest.raises(DataError, match=r"404.*get the file in another way and put it into"):
-        list(fetch_files(entry(f"{server}/absent.gz"), tmp_path / "data"))
+def test_a_failed_download_leaves_nothing_and_names_the_folder(server, tmp_path):
+    with pytest.raises(DataError, match=rf"404.*{tmp_path}/data/small"):
+        list(fetch_files(make_entry(f"{server}/absent.gz"), tmp_path / "data"))
     assert list((tmp_path / "data" / "small").iterdir()) == []

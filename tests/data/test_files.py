@@ -1,4 +1,4 @@
-"""Files are found plain, packed or in the archive, and only the published content is accepted."""
+"""Files are read plain, compressed or from the archive, and only with the published checksum."""
 
 from __future__ import annotations
 
@@ -20,38 +20,38 @@ FILE = SourceFile("part.bin", hashlib.md5(CONTENT).hexdigest(), len(CONTENT))
 ARCHIVE = Archive("official.tar.gz", "folder")
 
 
-def tar(member, content=CONTENT):
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w:gz") as archive:
+def pack_tar(member, content=CONTENT):
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
         info = tarfile.TarInfo(member)
         info.size = len(content)
         archive.addfile(info, io.BytesIO(content))
-    return out.getvalue()
+    return packed.getvalue()
 
 
-FORMS = {
+FILE_FORMATS = {
     "part.bin": CONTENT,
     "part.bin.gz": gzip.compress(CONTENT),
     "part.bin.xz": lzma.compress(CONTENT),
-    "official.tar.gz": tar("folder/part.bin"),
+    "official.tar.gz": pack_tar("folder/part.bin"),
 }
 
 
-@pytest.mark.parametrize("name", FORMS)
-def test_each_form_gives_the_content(tmp_path, name):
-    (tmp_path / name).write_bytes(FORMS[name])
+@pytest.mark.parametrize("name", FILE_FORMATS)
+def test_each_file_format_gives_the_content(tmp_path, name):
+    (tmp_path / name).write_bytes(FILE_FORMATS[name])
     assert read_file(FILE, [tmp_path / "elsewhere", tmp_path], ARCHIVE) == CONTENT
 
 
-def test_an_absent_file_names_where_it_was_looked_for_and_what_to_do(tmp_path):
+def test_a_missing_file_is_an_error_with_folders_and_remedy(tmp_path):
     with pytest.raises(DataError, match=f"part.bin .* is not in {tmp_path}.*--data.*fetch"):
         read_file(FILE, [tmp_path], ARCHIVE)
 
 
 @pytest.mark.parametrize("name", ["part.bin.gz", "part.bin.xz", "official.tar.gz"])
-def test_a_cut_off_file_is_damaged(tmp_path, name):
-    (tmp_path / name).write_bytes(FORMS[name][:-20])
-    with pytest.raises(DataError, match="damaged, get it again"):
+def test_a_truncated_file_is_damaged(tmp_path, name):
+    (tmp_path / name).write_bytes(FILE_FORMATS[name][:-20])
+    with pytest.raises(DataError, match=f"{name} .* damaged"):
         read_file(FILE, [tmp_path], ARCHIVE)
 
 
@@ -64,35 +64,35 @@ def test_other_content_names_both_checksums(tmp_path, content):
     assert str(tmp_path / "part.bin") in str(caught.value)
 
 
-def test_a_file_that_unpacks_to_far_more_is_not_unpacked_whole(tmp_path):
+def test_decompression_stops_behind_the_published_size(tmp_path):
     (tmp_path / "part.bin.gz").write_bytes(gzip.compress(b"\0" * 50_000_000))
-    with pytest.raises(ChecksumError, match=f"more than {FILE.size} bytes"):
+    with pytest.raises(ChecksumError, match=rf"more than {FILE.size} bytes"):
         read_file(FILE, [tmp_path], None)
 
 
-@pytest.mark.parametrize("good", ["part.bin.xz", "official.tar.gz"])
-def test_a_damaged_file_does_not_hide_a_good_one(tmp_path, good):
-    """What `fetch` gets lies beside what is damaged."""
+@pytest.mark.parametrize("intact_name", ["part.bin.xz", "official.tar.gz"])
+def test_a_damaged_file_does_not_hide_an_intact_one(tmp_path, intact_name):
+    """A file from `fetch` lies in the folder of the damaged one."""
     (tmp_path / "part.bin").write_bytes(CONTENT[:-1])
     (tmp_path / "part.bin.gz").write_bytes(b"no gzip")
-    with pytest.raises(ChecksumError, match=r"part\.bin is not the published"):
+    with pytest.raises(ChecksumError, match=r"part\.bin is not"):
         read_file(FILE, [tmp_path], ARCHIVE)
-    (tmp_path / good).write_bytes(lzma.compress(CONTENT) if good.endswith("xz") else tar("folder/part.bin"))
+    (tmp_path / intact_name).write_bytes(FILE_FORMATS[intact_name])
     assert read_file(FILE, [tmp_path], ARCHIVE) == CONTENT
 
 
-def test_what_the_system_refuses_is_not_called_damaged(tmp_path, monkeypatch):
+def test_a_system_error_is_not_reported_as_damage(tmp_path, monkeypatch):
     (tmp_path / "part.bin").write_bytes(CONTENT)
 
-    def stale(_path):
+    def raise_stale_handle(_path):
         raise OSError(errno.ESTALE, "Stale file handle")
 
-    monkeypatch.setitem(files._OPENERS, "", stale)
-    with pytest.raises(DataUnavailableError, match=r"part.bin cannot be read on this machine \(Stale file handle\)"):
+    monkeypatch.setitem(files._OPENERS, "", raise_stale_handle)
+    with pytest.raises(DataUnavailableError, match=r"part\.bin .*\(Stale file handle\)"):
         read_file(FILE, [tmp_path], None)
 
 
-def test_a_folder_of_that_name_is_not_the_file(tmp_path):
+def test_a_folder_with_the_name_of_the_file_is_not_read(tmp_path):
     with tarfile.open(tmp_path / "official.tar.gz", "w:gz") as archive:
         folder = tarfile.TarInfo("folder/part.bin")
         folder.type = tarfile.DIRTYPE
@@ -102,6 +102,6 @@ def test_a_folder_of_that_name_is_not_the_file(tmp_path):
 
 
 def test_an_archive_without_the_member_is_not_the_official_one(tmp_path):
-    (tmp_path / "official.tar.gz").write_bytes(tar("other/part.bin"))
+    (tmp_path / "official.tar.gz").write_bytes(pack_tar("other/part.bin"))
     with pytest.raises(DataError, match=r"no file folder/part.bin"):
         read_file(FILE, [tmp_path], ARCHIVE)

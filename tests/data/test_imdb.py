@@ -1,4 +1,4 @@
-"""The film reviews: every form gives the same arrays, in a drawn order that never changes."""
+"""The film reviews: every file format gives the same arrays, in a fixed random order."""
 
 from __future__ import annotations
 
@@ -19,69 +19,71 @@ from bln_search.data.prepared import fit_standardization, prepare
 from bln_search.data.texts import FIRST_WORD, PADDING, START, build_vocabulary, last_token_ids, tokenize
 from bln_search.specs import DataSpec
 from tests.conftest import find_real_data
-from tests.data.reviews import made_up, md5, write_archive, write_folder, write_lines
+from tests.data.reviews import make_reviews, md5, write_archive, write_folder, write_lines
 
-REVIEWS = made_up()
+REVIEWS = make_reviews()
 
 
-def decoded(folder, reviews=REVIEWS):
+def decode_reviews(folder, reviews=REVIEWS):
     write_lines(folder, reviews)
     return find_reviews([folder]).decode()
 
 
-def found_in(form, folder):
-    """The reviews, written in one form and found again."""
-    if form == "folder":
+def write_and_find(file_format, folder):
+    """Write the reviews in a file format and find them again."""
+    if file_format == "folder":
         write_folder(folder / "aclImdb", REVIEWS)
-    elif form == "archive":
+    elif file_format == "archive":
         return find_reviews([folder], write_archive(folder / ARCHIVE, REVIEWS))
     else:
-        write_lines(folder, REVIEWS, form)
+        write_lines(folder, REVIEWS, file_format)
     return find_reviews([folder.parent / "elsewhere", folder])
 
 
-@pytest.mark.parametrize("form", ["folder", "archive", ".jsonl", ".jsonl.gz", ".jsonl.xz"])
-def test_every_form_gives_the_same_arrays(form, tmp_path):
-    found, expected = found_in(form, tmp_path / form).decode(), decoded(tmp_path / "plain")
-    assert found.sha256 == expected.sha256
-    assert (found.vocabulary, found.remarks) == (expected.vocabulary, expected.remarks)
+@pytest.mark.parametrize("file_format", ["folder", "archive", ".jsonl", ".jsonl.gz", ".jsonl.xz"])
+def test_every_file_format_gives_the_same_arrays(file_format, tmp_path):
+    data = write_and_find(file_format, tmp_path / file_format).decode()
+    expected = decode_reviews(tmp_path / "plain")
+    assert data.sha256 == expected.sha256
+    assert (data.vocabulary, data.remarks) == (expected.vocabulary, expected.remarks)
 
 
-def test_inputs_are_marks_of_words_that_the_training_texts_have(tmp_path):
-    found = decoded(tmp_path)
-    assert found.train_inputs.shape == (len(REVIEWS["train"]), LENGTH)
-    assert (found.train_inputs.dtype, found.train_labels.dtype) == (np.uint16, np.int64)
-    assert found.vocabulary == WORDS + FIRST_WORD
-    known = build_vocabulary([tokenize(text) for text, _ in REVIEWS["train"]], WORDS)
-    expected = {tuple(last_token_ids(tokenize(text), known, LENGTH).tolist()): label for text, label in REVIEWS["test"]}
-    seen = dict(zip(map(tuple, found.test_inputs.tolist()), found.test_labels.tolist(), strict=True))
-    assert seen == expected
+def test_inputs_are_token_ids_of_the_training_vocabulary(tmp_path):
+    data = decode_reviews(tmp_path)
+    assert data.train_inputs.shape == (len(REVIEWS["train"]), LENGTH)
+    assert (data.train_inputs.dtype, data.train_labels.dtype) == (np.uint16, np.int64)
+    assert data.vocabulary == WORDS + FIRST_WORD
+    vocabulary = build_vocabulary([tokenize(text) for text, _ in REVIEWS["train"]], WORDS)
+    expected = {
+        tuple(last_token_ids(tokenize(text), vocabulary, LENGTH).tolist()): label for text, label in REVIEWS["test"]
+    }
+    assert dict(zip(map(tuple, data.test_inputs.tolist()), data.test_labels.tolist(), strict=True)) == expected
 
 
 def test_an_empty_text_is_padding_and_a_start(tmp_path):
-    found = decoded(tmp_path, {**REVIEWS, "train": [("", 0), *REVIEWS["train"]]})
-    assert [PADDING] * (LENGTH - 1) + [START] in found.train_inputs.tolist()
+    data = decode_reviews(tmp_path, {**REVIEWS, "train": [("", 0), *REVIEWS["train"]]})
+    assert [PADDING] * (LENGTH - 1) + [START] in data.train_inputs.tolist()
 
 
-def orders(data):
+def label_orders(data):
     return data.train_labels.tolist(), data.test_labels.tolist()
 
 
-def test_either_split_is_shuffled_on_its_own_and_the_same_every_time(tmp_path):
-    alike = dict.fromkeys(REVIEWS, REVIEWS["train"])
-    train, test = orders(decoded(tmp_path, alike))
-    in_files = [label for _, label in REVIEWS["train"]]
-    assert sorted(train) == sorted(test) == sorted(in_files)
-    assert in_files not in (train, test)
+def test_splits_are_shuffled_independently_and_reproducibly(tmp_path):
+    equal_splits = dict.fromkeys(REVIEWS, REVIEWS["train"])
+    train, test = label_orders(decode_reviews(tmp_path, equal_splits))
+    file_order = [label for _, label in REVIEWS["train"]]
+    assert sorted(train) == sorted(test) == sorted(file_order)
+    assert file_order not in (train, test)
     assert train != test
-    assert (train, test) == orders(decoded(tmp_path / "again", alike))
-    assert train == np.array(in_files)[np.random.default_rng(0).permutation(len(in_files))].tolist()
+    assert (train, test) == label_orders(decode_reviews(tmp_path / "again", equal_splits))
+    assert train == np.array(file_order)[np.random.default_rng(0).permutation(len(file_order))].tolist()
 
 
-def test_remarks_say_what_is_not_as_one_would_think(tmp_path):
-    twice, both = REVIEWS["train"][0], REVIEWS["train"][1]
-    found = decoded(tmp_path, {"train": [*REVIEWS["train"], twice], "test": [*REVIEWS["test"], both]})
-    assert found.remarks == (
+def test_remarks_report_missing_and_duplicate_reviews(tmp_path):
+    duplicate, shared = REVIEWS["train"][0], REVIEWS["train"][1]
+    data = decode_reviews(tmp_path, {"train": [*REVIEWS["train"], duplicate], "test": [*REVIEWS["test"], shared]})
+    assert data.remarks == (
         "51 train reviews, not the 25,000 that were published",
         "50 different texts among the 51 train reviews",
         "51 test reviews, not the 25,000 that were published",
@@ -89,57 +91,58 @@ def test_remarks_say_what_is_not_as_one_would_think(tmp_path):
     )
 
 
-@pytest.mark.parametrize(("kept", "missing"), [(slice(0), "negative and no positive"), (slice(25), "positive")])
-def test_reviews_of_one_class_or_none_are_refused(kept, missing, tmp_path):
-    with pytest.raises(DataError, match=rf"{tmp_path}/train\.jsonl, .*: no {missing} review for test: get the files"):
-        decoded(tmp_path, {**REVIEWS, "test": REVIEWS["test"][kept]})
+@pytest.mark.parametrize(("present", "missing"), [(slice(0), "negative and no positive"), (slice(25), "positive")])
+def test_a_split_without_both_classes_is_an_error(present, missing, tmp_path):
+    with pytest.raises(DataError, match=rf"{tmp_path}/train\.jsonl, .*.* {missing} review for test:"):
+        decode_reviews(tmp_path, {**REVIEWS, "test": REVIEWS["test"][present]})
 
 
-def test_what_is_missing_says_where_it_was_looked_for_and_what_to_do(tmp_path):
+def test_missing_reviews_are_an_error_with_folders_and_remedy(tmp_path):
     with pytest.raises(DataError, match=rf"imdb is not in {tmp_path}/imdb, {tmp_path}: .*--data.*data fetch imdb"):
         load_data("imdb", tmp_path)
 
 
-@pytest.mark.parametrize("form", ["folder", "archive", ".jsonl", ".jsonl.xz"])
-def test_the_version_changes_with_the_content(form, tmp_path):
-    before = found_in(form, tmp_path).version
-    assert found_in(form, tmp_path / "again").version == before or form == "archive"  # its times are packed, too
-    if form == "folder":
+@pytest.mark.parametrize("file_format", ["folder", "archive", ".jsonl", ".jsonl.xz"])
+def test_the_version_changes_with_the_content(file_format, tmp_path):
+    version = write_and_find(file_format, tmp_path).version
+    same_content = write_and_find(file_format, tmp_path / "again")
+    assert same_content.version == version or file_format == "archive"  # an archive contains modification times
+    if file_format == "folder":
         (tmp_path / "aclImdb" / "train" / "neg" / "0_3.txt").write_text("x" * len(REVIEWS["train"][0][0]))
-        after = find_reviews([tmp_path])
-    elif form == "archive":
-        after = find_reviews([tmp_path], write_archive(tmp_path / ARCHIVE, made_up(30)))
+        changed = find_reviews([tmp_path])
+    elif file_format == "archive":
+        changed = find_reviews([tmp_path], write_archive(tmp_path / ARCHIVE, make_reviews(30)))
     else:
-        write_lines(tmp_path, {**REVIEWS, "test": [("x", 0), *REVIEWS["test"][1:]]}, form)
-        after = find_reviews([tmp_path])
-    assert after.version != before
+        write_lines(tmp_path, {**REVIEWS, "test": [("x", 0), *REVIEWS["test"][1:]]}, file_format)
+        changed = find_reviews([tmp_path])
+    assert changed.version != version
 
 
-def test_another_archive_is_refused_when_the_data_is_loaded(tmp_path):
-    other = write_archive(tmp_path / "imdb" / ARCHIVE, REVIEWS)
-    with pytest.raises(ChecksumError, match=rf"its MD5 is {other} .* published is 7c2ac02c03563afcf9b574c7e56c153a"):
+def test_loading_another_archive_is_an_error(tmp_path):
+    md5_of_other = write_archive(tmp_path / "imdb" / ARCHIVE, REVIEWS)
+    with pytest.raises(ChecksumError, match=rf"MD5 is {md5_of_other} .* published is 7c2ac02c03563afcf9b574c7e56c153a"):
         load_data("imdb", tmp_path, tmp_path / "cache")
     assert not (tmp_path / "cache").exists()
 
 
-def kept(tmp_path):
-    """Reviews, loaded once; and the folder of their decoded copy."""
+def load_and_cache(tmp_path):
+    """Load the reviews once; return them and the folder of their decoded copy."""
     write_lines(tmp_path / "imdb", REVIEWS)
     first = load_data("imdb", tmp_path, tmp_path / "cache")
-    (place,) = (tmp_path / "cache").iterdir()
-    return first, place
+    (copy_folder,) = (tmp_path / "cache").iterdir()
+    return first, copy_folder
 
 
 def test_the_decoded_copy_keeps_vocabulary_and_remarks(tmp_path):
-    first, place = kept(tmp_path)
-    (place / "facts.json").write_text(json.dumps({"vocabulary": 9, "remarks": ["from the copy"]}))
+    first, copy_folder = load_and_cache(tmp_path)
+    (copy_folder / "facts.json").write_text(json.dumps({"vocabulary": 9, "remarks": ["from the copy"]}))
     again = load_data("imdb", tmp_path, tmp_path / "cache")
     assert again.sha256 == first.sha256
     assert (again.vocabulary, again.remarks) == (9, ("from the copy",))
 
 
 @pytest.mark.parametrize(
-    "facts",
+    "metadata",
     [
         "{",
         "[]",
@@ -154,38 +157,38 @@ def test_the_decoded_copy_keeps_vocabulary_and_remarks(tmp_path):
         None,
     ],
 )
-def test_a_copy_with_damaged_facts_is_decoded_again_with_a_warning(facts, tmp_path, caplog):
-    first, place = kept(tmp_path)
-    if facts is None:
-        (place / "facts.json").unlink()
+def test_damaged_metadata_is_decoded_again_with_a_warning(metadata, tmp_path, caplog):
+    first, copy_folder = load_and_cache(tmp_path)
+    if metadata is None:
+        (copy_folder / "facts.json").unlink()
     else:
-        (place / "facts.json").write_text(facts)
+        (copy_folder / "facts.json").write_text(metadata)
     again = load_data("imdb", tmp_path, tmp_path / "cache")
-    assert "is damaged" in caplog.text
+    assert str(copy_folder) in caplog.text
     assert (again.vocabulary, again.remarks) == (first.vocabulary, first.remarks)
-    assert json.loads((place / "facts.json").read_text())["vocabulary"] == first.vocabulary
+    assert json.loads((copy_folder / "facts.json").read_text())["vocabulary"] == first.vocabulary
 
 
-def test_marks_are_prepared_as_they_are(tmp_path):
-    found = decoded(tmp_path)
-    prepared = prepare(found, DataSpec(name="imdb", validation=0.2))
+def test_token_ids_are_prepared_unchanged(tmp_path):
+    data = decode_reviews(tmp_path)
+    prepared = prepare(data, DataSpec(name="imdb", validation=0.2))
     inputs, _ = prepared.splits[Split.TEST]
-    np.testing.assert_array_equal(inputs.numpy(), found.test_inputs.astype(np.int64))
+    np.testing.assert_array_equal(inputs.numpy(), data.test_inputs.astype(np.int64))
     assert inputs.dtype == torch.int64
-    assert (prepared.vocabulary, prepared.remarks) == (found.vocabulary, found.remarks)
+    assert (prepared.vocabulary, prepared.remarks) == (data.vocabulary, data.remarks)
 
 
 def test_token_ids_are_not_standardized(tmp_path):
     with pytest.raises(DataError, match="imdb holds token ids"):
-        fit_standardization(decoded(tmp_path), DataSpec(name="imdb"))
+        fit_standardization(decode_reviews(tmp_path), DataSpec(name="imdb"))
 
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory):
-    """The real reviews, decoded once."""
+    """The published reviews, decoded once."""
     folder = find_real_data()
     if folder is None or not (folder / "imdb").is_dir():
-        pytest.skip("the real reviews are not here")
+        pytest.skip("the published reviews are not on this machine")
     return load_data("imdb", folder, tmp_path_factory.mktemp("cache"))
 
 
@@ -193,22 +196,22 @@ def test_the_published_reviews_have_their_counts_and_remarks(published):
     assert published.sha256.startswith("b26117995c20")
     for labels in (published.train_labels, published.test_labels):
         assert np.bincount(labels).tolist() == [12_500, 12_500]
-        shares = labels.reshape(25, 1_000).mean(1)
-        assert 0.44 < shares.min() <= shares.max() < 0.56
+        positive_shares = labels.reshape(25, 1_000).mean(1)
+        assert 0.44 < positive_shares.min() <= positive_shares.max() < 0.56
     assert published.train_inputs.max() == WORDS + FIRST_WORD - 1
     assert published.remarks == REMARKS == CATALOG["imdb"].remarks
 
 
 @pytest.mark.parametrize(("fraction", "sizes"), [(1.0, (20_000, 5_000)), (0.2, (4_000, 1_000))])
-def test_a_fifth_is_held_out_and_a_fraction_is_of_both(fraction, sizes, published):
+def test_the_fraction_applies_to_training_and_validation(fraction, sizes, published):
     prepared = prepare(published, DataSpec(name="imdb", validation=0.2, fraction=fraction))
     assert tuple(len(prepared.splits[split][1]) for split in (Split.TRAIN, Split.VALIDATION)) == sizes
     assert len(prepared.splits[Split.TEST][1]) == 25_000
     assert prepared.input_shape == (LENGTH,)
 
 
-def test_an_entry_of_a_data_set_in_several_forms_can_name_another_archive(tmp_path):
+def test_an_entry_can_name_another_archive(tmp_path):
     path = tmp_path / "imdb" / ARCHIVE
     write_archive(path, REVIEWS)
-    own = replace(CATALOG["imdb"], find=partial(find_reviews, archive_md5=md5(path)))
-    assert own.find(own.folders(tmp_path)).verify() == (f"{path}: MD5 {md5(path)}, as published",)
+    entry = replace(CATALOG["imdb"], find=partial(find_reviews, archive_md5=md5(path)))
+    assert entry.find(entry.folders(tmp_path)).verify() == (f"{path}: MD5 {md5(path)}, as published",)

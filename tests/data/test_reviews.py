@@ -1,4 +1,4 @@
-"""What is no review is one clear error that names the place; every form is read alike."""
+"""Every file format gives the same reviews; an invalid review is an error that names its location."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import tarfile
 import pytest
 
 from bln_search.core.errors import ChecksumError, DataError
-from bln_search.data.reviews import LONGEST, JsonLines, ReviewArchive, ReviewFolder
-from tests.data.reviews import made_up, md5, write_archive, write_folder, write_lines
+from bln_search.data.reviews import MAX_REVIEW_BYTES, JsonLines, ReviewArchive, ReviewFolder
+from tests.data.reviews import make_reviews, md5, write_archive, write_folder, write_lines
 
 GOOD = b'{"text": "fine", "label": 1}\n'
 
@@ -23,23 +23,23 @@ def read_lines(folder, content, suffix=".jsonl"):
 
 
 def test_reviews_are_read_by_class_and_number_not_by_name(tmp_path):
-    write_folder(tmp_path / "aclImdb", made_up())
-    md5sum = write_archive(tmp_path / "packed.tar.gz", made_up())
-    assert ReviewFolder.find(tmp_path).read() == made_up()
-    assert ReviewFolder.find(tmp_path / "aclImdb").read() == made_up()
-    assert ReviewArchive(tmp_path / "packed.tar.gz", md5sum).read() == made_up()
+    write_folder(tmp_path / "aclImdb", make_reviews())
+    published_md5 = write_archive(tmp_path / "packed.tar.gz", make_reviews())
+    assert ReviewFolder.find(tmp_path).read() == make_reviews()
+    assert ReviewFolder.find(tmp_path / "aclImdb").read() == make_reviews()
+    assert ReviewArchive(tmp_path / "packed.tar.gz", published_md5).read() == make_reviews()
 
 
-def test_the_two_files_of_lines_may_be_packed_differently(tmp_path):
-    write_lines(tmp_path, made_up(), ".jsonl.gz")
+def test_the_two_line_files_may_be_compressed_differently(tmp_path):
+    write_lines(tmp_path, make_reviews(), ".jsonl.gz")
     (tmp_path / "train.jsonl.gz").unlink()
     assert JsonLines.find(tmp_path) is None
-    write_lines(tmp_path / "other", made_up(), ".jsonl.xz")
+    write_lines(tmp_path / "other", make_reviews(), ".jsonl.xz")
     (tmp_path / "other" / "train.jsonl.xz").rename(tmp_path / "train.jsonl.xz")
-    assert JsonLines.find(tmp_path).read() == made_up()
+    assert JsonLines.find(tmp_path).read() == make_reviews()
 
 
-HOSTILE = {
+INVALID_LINES = {
     "broken JSON": b'{"text": "fine", "label": 1',
     "blank line": b"\n",
     "not an object": b'["fine", 1]',
@@ -57,83 +57,86 @@ HOSTILE = {
     "not UTF-8": b'{"text": "\xff\xfe", "label": 1}',
     "surrogate written out": b'{"text": "\\ud800", "label": 1}',
     "surrogate in bytes": b'{"text": "\xed\xa0\x80", "label": 1}',
-    "huge line": b'{"text": "' + b"a" * LONGEST + b'", "label": 1}',
-    "nested without end": b"[" * (LONGEST - 1),
+    "huge line": b'{"text": "' + b"a" * MAX_REVIEW_BYTES + b'", "label": 1}',
+    "nested without end": b"[" * (MAX_REVIEW_BYTES - 1),
 }
 
 
-@pytest.mark.parametrize("name", HOSTILE)
-def test_a_line_that_is_no_review_is_named_with_its_number(name, tmp_path):
+@pytest.mark.parametrize("name", INVALID_LINES)
+def test_an_invalid_line_is_an_error_with_its_number(name, tmp_path):
     with pytest.raises(DataError, match=rf"{tmp_path}/train\.jsonl, line 3: .*") as caught:
-        read_lines(tmp_path, GOOD * 2 + HOSTILE[name] + b"\n" + GOOD)
+        read_lines(tmp_path, GOOD * 2 + INVALID_LINES[name] + b"\n" + GOOD)
     assert len(str(caught.value)) < 600
 
 
-def test_a_line_without_end_is_not_read_whole(tmp_path):
-    with pytest.raises(DataError, match=r"line 1: longer than 1,000,000 bytes"):
+def test_an_endless_line_is_not_read_completely(tmp_path):
+    with pytest.raises(DataError, match=r"line 1: .* 1,000,000 bytes"):
         read_lines(tmp_path, gzip.compress(b"\0" * 50_000_000), ".jsonl.gz")
 
 
-@pytest.mark.parametrize(("suffix", "pack"), [(".jsonl.gz", gzip.compress), (".jsonl.xz", lzma.compress)])
-def test_a_cut_off_or_other_file_is_damaged(suffix, pack, tmp_path):
-    packed = pack(b"".join(json.dumps({"text": str(n) * 9, "label": n % 2}).encode() + b"\n" for n in range(5000)))
-    for content in (packed[: len(packed) // 2], packed[:-5], b"neither" * 10):
-        with pytest.raises(DataError, match=rf"{tmp_path}/train{suffix} cannot be read .* damaged, get it again"):
+@pytest.mark.parametrize(("suffix", "compress"), [(".jsonl.gz", gzip.compress), (".jsonl.xz", lzma.compress)])
+def test_a_truncated_or_foreign_file_is_damaged(suffix, compress, tmp_path):
+    compressed = compress(
+        b"".join(json.dumps({"text": str(n) * 9, "label": n % 2}).encode() + b"\n" for n in range(5000))
+    )
+    for content in (compressed[: len(compressed) // 2], compressed[:-5], b"neither" * 10):
+        with pytest.raises(DataError, match=rf"{tmp_path}/train{suffix} .* damaged"):
             read_lines(tmp_path, content, suffix)
 
 
-def test_a_file_of_the_folder_that_is_no_text_is_named(tmp_path):
-    write_folder(tmp_path, made_up())
+def test_an_unreadable_file_of_the_folder_is_named(tmp_path):
+    write_folder(tmp_path, make_reviews())
     path = tmp_path / "test" / "pos" / "4_8.txt"
     path.write_bytes(b"caf\xe9")
-    with pytest.raises(DataError, match=rf"{path} is not UTF-8 text"):
+    with pytest.raises(DataError, match=rf"{path} .*UTF-8"):
         ReviewFolder.find(tmp_path).read()
-    path.write_bytes(b"a" * (LONGEST + 1))
-    with pytest.raises(DataError, match=rf"{path} is longer than 1,000,000 bytes"):
+    path.write_bytes(b"a" * (MAX_REVIEW_BYTES + 1))
+    with pytest.raises(DataError, match=rf"{path} .* 1,000,000 bytes"):
         ReviewFolder.find(tmp_path).read()
     path.unlink()
     path.mkdir()
-    with pytest.raises(DataError, match=rf"{path} cannot be read"):
+    with pytest.raises(DataError, match=rf"{path} "):
         ReviewFolder.find(tmp_path).read()
 
 
-def test_a_folder_without_one_of_its_parts_is_not_taken(tmp_path):
-    write_folder(tmp_path, {split: reviews[:25] for split, reviews in made_up().items()})
+def test_an_incomplete_folder_is_not_found(tmp_path):
+    write_folder(tmp_path, {split: reviews[:25] for split, reviews in make_reviews().items()})
     assert ReviewFolder.find(tmp_path) is None
 
 
-def test_another_archive_of_that_name_is_refused(tmp_path):
+def test_an_archive_with_another_checksum_is_an_error(tmp_path):
     path = tmp_path / "aclImdb_v1.tar.gz"
-    published = write_archive(path, made_up())
+    published = write_archive(path, make_reviews())
     assert ReviewArchive(path, published).verify() == (f"{path}: MD5 {published}, as published",)
-    other = write_archive(path, made_up(12))
-    for use in (ReviewArchive(path, published).verify, ReviewArchive(path, published).read):
-        with pytest.raises(ChecksumError, match=rf"{path} is not the published .* {other} .*{published}; get the file"):
-            use()
+    other = write_archive(path, make_reviews(12))
+    archive = ReviewArchive(path, published)
+    for method in (archive.verify, archive.read):
+        with pytest.raises(ChecksumError, match=rf"{path} is not .* {other} .*{published}"):
+            method()
 
 
 @pytest.mark.parametrize("content", [b"", b"no archive", None])
 def test_an_archive_that_cannot_be_unpacked_is_damaged(content, tmp_path):
     path = tmp_path / "packed.tar.gz"
-    write_archive(path, made_up())
+    write_archive(path, make_reviews())
     path.write_bytes(path.read_bytes()[:-100] if content is None else content)
-    with pytest.raises(DataError, match=rf"{path} cannot be read .*damaged"):
+    with pytest.raises(DataError, match=rf"{path} .*damaged"):
         ReviewArchive(path, md5(path)).read()
 
 
-def test_a_text_in_the_archive_that_is_none_is_named(tmp_path):
+def test_an_unreadable_text_in_the_archive_is_named(tmp_path):
     path = tmp_path / "packed.tar.gz"
-    for content, message in ((b"\xff", "is not UTF-8 text"), (b"a" * (LONGEST + 1), "is longer than")):
-        published = write_archive(path, made_up(), extra=[("train/neg/99_1.txt", content)])
-        with pytest.raises(DataError, match=rf"{path}, aclImdb/train/neg/99_1\.txt {message}"):
+    for content, reason in ((b"\xff", "UTF-8"), (b"a" * (MAX_REVIEW_BYTES + 1), "1,000,000")):
+        published = write_archive(path, make_reviews(), extra=[("train/neg/99_1.txt", content)])
+        with pytest.raises(DataError, match=rf"{path}, aclImdb/train/neg/99_1\.txt .*{reason}"):
             ReviewArchive(path, published).read()
 
 
 def test_a_link_in_the_archive_is_not_followed(tmp_path):
     path = tmp_path / "packed.tar.gz"
     with tarfile.open(path, "w:gz") as archive:
-        for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.DIRTYPE):
+        for member_type in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.DIRTYPE):
             member = tarfile.TarInfo("aclImdb/train/neg/0_1.txt")
-            member.type, member.linkname = kind, "/etc/hostname"
+            member.type, member.linkname = member_type, "/etc/hostname"
             archive.addfile(member)
     assert ReviewArchive(path, md5(path)).read() == {"train": [], "test": []}

@@ -1,4 +1,4 @@
-"""The same examples for the same seed; nothing in two splits."""
+"""Splits are disjoint and reproducible; standardization is fitted on training examples."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bln_search.specs.data import Standardization
 LABELS = np.tile(np.arange(10), 100)
 
 
-def spec(**options):
+def make_spec(**options):
     return DataSpec(name="digits", **options)
 
 
@@ -29,42 +29,42 @@ def spec(**options):
     stratified=st.booleans(),
     seed=st.integers(0, 2**32 - 1),
 )
-def test_splits_are_disjoint_repeatable_and_of_the_size_asked(fraction, validation, stratified, seed):
-    asked = spec(fraction=fraction, validation=validation, stratified=stratified, seed=seed)
-    training, held = split_indices(LABELS, asked)
-    assert not set(training) & set(held)
-    assert len(held) == round(fraction * validation)
+def test_splits_are_disjoint_reproducible_and_of_the_given_size(fraction, validation, stratified, seed):
+    spec = make_spec(fraction=fraction, validation=validation, stratified=stratified, seed=seed)
+    training, validation_indices = split_indices(LABELS, spec)
+    assert not set(training) & set(validation_indices)
+    assert len(validation_indices) == round(fraction * validation)
     assert len(training) == round(fraction * (1000 - validation))
-    again = split_indices(LABELS, asked)
+    again = split_indices(LABELS, spec)
     np.testing.assert_array_equal(training, again[0])
-    np.testing.assert_array_equal(held, again[1])
+    np.testing.assert_array_equal(validation_indices, again[1])
 
 
 def test_another_seed_draws_other_examples():
-    assert set(split_indices(LABELS, spec(seed=1))[1]) != set(split_indices(LABELS, spec(seed=2))[1])
+    assert set(split_indices(LABELS, make_spec(seed=1))[1]) != set(split_indices(LABELS, make_spec(seed=2))[1])
 
 
 def test_stratified_keeps_the_proportions():
-    training, held = split_indices(LABELS, spec(fraction=0.5, validation=100))
+    training, validation = split_indices(LABELS, make_spec(fraction=0.5, validation=100))
     assert np.bincount(LABELS[training]).tolist() == [45] * 10
-    assert np.bincount(LABELS[held]).tolist() == [5] * 10
+    assert np.bincount(LABELS[validation]).tolist() == [5] * 10
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"validation": 1000}, "leaves none for the rest"),
-        ({"validation": 5000}, "leaves none for the rest"),
-        ({"fraction": 1e-9, "validation": 100}, "leaves none; the smallest that leaves one"),
-        ({"validation": 5}, "proportions of the classes"),
+        ({"validation": 1000}, r"^data\.validation: 1000 of 1000 "),
+        ({"validation": 5000}, r"^data\.validation: 5000 of 1000 "),
+        ({"fraction": 1e-9, "validation": 100}, r"^data\.fraction 1e-09 of 900 .* 0\.0011"),
+        ({"validation": 5}, r"^data\.validation: 5 of 1000 .*stratified"),
     ],
 )
-def test_a_split_that_cannot_be_made_says_what_to_change(options, message):
+def test_an_impossible_split_is_an_error_with_a_remedy(options, message):
     with pytest.raises(DataError, match=message):
-        split_indices(LABELS, spec(**options))
+        split_indices(LABELS, make_spec(**options))
 
 
-def images(n=400):
+def make_images(n=400):
     inputs = np.random.default_rng(0).integers(0, 255, (n, 3, 4, 4)).astype(np.uint8)
     inputs[:, :, 0, 0] = 9
     labels = np.arange(n) % 10
@@ -72,45 +72,46 @@ def images(n=400):
 
 
 @pytest.mark.parametrize(("kind", "axes"), [("pixel", (0,)), ("channel", (0, 2, 3))])
-def test_standardization_is_fitted_on_the_training_examples_alone(kind, axes):
-    prepared = prepare(images(), spec(validation=100, standardization=kind))
+def test_standardization_is_fitted_on_training_examples_only(kind, axes):
+    prepared = prepare(make_images(), make_spec(validation=100, standardization=kind))
     x = prepared.splits[Split.TRAIN][0].double()
     torch.testing.assert_close(x.mean(axes), torch.zeros_like(x.mean(axes)), atol=1e-6, rtol=0)
     deviation = x.std(axes, correction=0)
-    varying = deviation > 0
-    torch.testing.assert_close(deviation[varying], torch.ones_like(deviation[varying]), atol=1e-5, rtol=0)
+    nonzero = deviation[deviation > 0]
+    torch.testing.assert_close(nonzero, torch.ones_like(nonzero), atol=1e-5, rtol=0)
     assert torch.isfinite(x).all()
     assert prepared.splits[Split.VALIDATION][0].double().mean(axes).abs().max() > 1e-3
 
 
 @pytest.mark.parametrize("kind", list(Standardization))
-def test_what_was_fitted_standardizes_as_the_study_did_to_the_last_bit(kind):
-    data, asked = images(), spec(validation=100, standardization=kind)
-    fitted = fit_standardization(data, asked)
-    by_formula = ((data.test_inputs.astype(np.float64) - fitted.mean) / fitted.deviation).astype(np.float32)
-    np.testing.assert_array_equal(by_formula, prepare(data, asked).splits[Split.TEST][0].numpy())
-    assert fitted.mean.ndim == data.test_inputs.ndim
+def test_a_fitted_standardizer_gives_the_bits_of_the_study(kind):
+    data, spec = make_images(), make_spec(validation=100, standardization=kind)
+    standardizer = fit_standardization(data, spec)
+    deviations = data.test_inputs.astype(np.float64) - standardizer.mean
+    by_formula = (deviations / standardizer.deviation).astype(np.float32)
+    np.testing.assert_array_equal(by_formula, prepare(data, spec).splits[Split.TEST][0].numpy())
+    assert standardizer.mean.ndim == data.test_inputs.ndim
     if kind is Standardization.NONE:
         np.testing.assert_array_equal(by_formula, (data.test_inputs / 255).astype(np.float32))
 
 
 @pytest.mark.parametrize("kind", ["pixel", "channel"])
-def test_an_input_that_never_varies_is_only_centred_whatever_its_value(kind):
-    """The mean of many equal numbers is rounded; what that leaves is no deviation to divide by."""
-    data = images(3000)
+def test_a_constant_input_is_only_centred(kind):
+    """The mean of many equal numbers is rounded, but the remaining deviation is not used as a divisor."""
+    data = make_images(3000)
     background = (0.1 - 0.1307) / 0.3081
     inputs = data.train_inputs.astype(np.float64)
     inputs[:, 0], inputs[:, 1:, 0, 0] = background, background
-    shown = inputs[:50].copy()
-    shown[:, :, 0, 0] = 1.0  # bright in some of the test examples
-    fitted = Standardizer(inputs, 1.0, Standardization(kind))
-    assert np.abs(fitted(inputs)[:, 0]).max() == 0
-    np.testing.assert_allclose(fitted(shown)[:, 0, 0, 0], 1.0 - background, rtol=1e-6)
-    assert fitted.deviation.min() > 0.1
+    test_inputs = inputs[:50].copy()
+    test_inputs[:, :, 0, 0] = 1.0  # not constant in the test examples
+    standardizer = Standardizer(inputs, 1.0, Standardization(kind))
+    assert np.abs(standardizer(inputs)[:, 0]).max() == 0
+    np.testing.assert_allclose(standardizer(test_inputs)[:, 0, 0, 0], 1.0 - background, rtol=1e-6)
+    assert standardizer.deviation.min() > 0.1
 
 
 def test_a_mini_batch_larger_than_a_split_names_the_split():
-    prepared = prepare(images(), spec(validation=100))
+    prepared = prepare(make_images(), make_spec(validation=100))
     prepared.check_batch_size(50)
-    with pytest.raises(DataError, match="51 examples is larger than the test split, which has 50"):
+    with pytest.raises(DataError, match=r"51 .* test split.* 50"):
         prepared.check_batch_size(51)

@@ -1,4 +1,4 @@
-"""Texts become marks as in the usual preprocessing of these reviews."""
+"""Texts become token ids as in the usual preprocessing of these reviews."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bln_search.data.texts import FIRST_WORD, PADDING, START, UNKNOWN, build_voc
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "words"),
     [
         ("A Film, and GOOD!", ["a", "film", "and", "good"]),
         ("it's the director's cut", ["it's", "the", "director's", "cut"]),
@@ -23,22 +23,22 @@ from bln_search.data.texts import FIRST_WORD, PADDING, START, UNKNOWN, build_voc
         ("!?...", []),
     ],
 )
-def test_words_are_lower_case_without_punctuation_but_the_apostrophe(text, found):
-    assert tokenize(text) == found
+def test_words_are_lower_case_without_punctuation(text, words):
+    assert tokenize(text) == words
 
 
-def test_frequent_words_come_first_equally_frequent_ones_by_the_alphabet():
-    known = build_vocabulary([["b", "c", "a"], ["c", "d"]], 3)
-    assert known == {"c": FIRST_WORD, "a": FIRST_WORD + 1, "b": FIRST_WORD + 2}
+def test_the_vocabulary_is_ordered_by_frequency_then_alphabet():
+    vocabulary = build_vocabulary([["b", "c", "a"], ["c", "d"]], 3)
+    assert vocabulary == {"c": FIRST_WORD, "a": FIRST_WORD + 1, "b": FIRST_WORD + 2}
     assert build_vocabulary([["d", "c", "a"], ["b", "c"]], 10) == {"c": 3, "a": 4, "b": 5, "d": 6}
     assert build_vocabulary([], 3) == {}
 
 
-KNOWN = {"a": 3, "b": 4, "c": 5}
+VOCABULARY = {"a": 3, "b": 4, "c": 5}
 
 
 @pytest.mark.parametrize(
-    ("text", "marks"),
+    ("text", "token_ids"),
     [
         ("a b", [PADDING, START, 3, 4]),
         ("a x b", [START, 3, UNKNOWN, 4]),
@@ -47,16 +47,16 @@ KNOWN = {"a": 3, "b": 4, "c": 5}
         ("", [PADDING, PADDING, PADDING, START]),
     ],
 )
-def test_the_last_marks_start_where_the_text_does_and_are_padded_in_front(text, marks):
-    assert last_token_ids(text.split(), KNOWN, 4).tolist() == marks
+def test_the_last_token_ids_are_left_padded(text, token_ids):
+    assert last_token_ids(text.split(), VOCABULARY, 4).tolist() == token_ids
 
 
-@given(st.lists(st.sampled_from([*KNOWN, "x", "y"]), max_size=200))
-def test_every_text_has_eighty_marks_below_the_vocabulary_padded_in_front_only(text):
-    marks = last_token_ids(text, KNOWN, 80)
-    assert (marks.shape, marks.dtype) == ((80,), np.uint16)
-    assert marks.max() < FIRST_WORD + len(KNOWN)
-    padding = int((marks == PADDING).sum())
+@given(st.lists(st.sampled_from([*VOCABULARY, "x", "y"]), max_size=200))
+def test_every_text_has_eighty_valid_token_ids(text):
+    token_ids = last_token_ids(text, VOCABULARY, 80)
+    assert (token_ids.shape, token_ids.dtype) == ((80,), np.uint16)
+    assert token_ids.max() < FIRST_WORD + len(VOCABULARY)
+    padding = int((token_ids == PADDING).sum())
     assert padding == max(0, 79 - len(text))
-    assert (marks[:padding] == PADDING).all()
-    assert (marks == START).sum() == (len(text) < 80)
+    assert (token_ids[:padding] == PADDING).all()
+    assert (token_ids == START).sum() == (len(text) < 80)

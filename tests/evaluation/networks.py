@@ -1,4 +1,4 @@
-"""Networks of many kinds, each with normalization layers, for comparing one pass with plain forward passes."""
+"""Networks of many kinds with normalization layers, to compare the one pass with plain forward passes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Residual(nn.Module):
 
 
 class InPlace(Residual):
-    """The same, written with operations that change their input."""
+    """`Residual` with in-place operations."""
 
     def forward(self, x):
         x = self.stem(x)
@@ -40,7 +40,7 @@ class InPlace(Residual):
 
 
 class Concatenating(nn.Module):
-    """What comes from before the first normalization layer stands beside what comes from behind it."""
+    """Concatenates values from before and after the first normalization layer."""
 
     def __init__(self, norm):
         super().__init__()
@@ -56,7 +56,7 @@ class Concatenating(nn.Module):
 
 
 class Convolutions(nn.Module):
-    """Every kind of convolution right behind a normalization layer."""
+    """Every kind of convolution directly after a normalization layer."""
 
     def __init__(self, norm):
         super().__init__()
@@ -76,7 +76,7 @@ class Convolutions(nn.Module):
 
 
 class FirstGrouped(nn.Module):
-    """The first normalization layer is followed by `first`, a layer the shared parts may or may not pass through."""
+    """The layer `first` follows the first normalization layer; it may be applicable term by term or not."""
 
     def __init__(self, norm, first):
         super().__init__()
@@ -107,7 +107,7 @@ class Transformer(nn.Module):
 
 
 class Shared(nn.Module):
-    """One normalization layer used twice, and one right behind another."""
+    """Calls one normalization layer twice, and one directly after another."""
 
     def __init__(self, norm):
         super().__init__()
@@ -160,5 +160,5 @@ NETWORKS = {
 
 
 def input_size(name):
-    """Pixels a side of this network's input."""
+    """Return the height and width of the images that a network takes."""
     return 12 if name == "lenet" else 8

@@ -12,10 +12,10 @@ from bln_search.evaluation.batches import fill_last_batch, group_batches, mini_b
 
 
 @given(n=st.integers(1, 60), size=st.integers(1, 60), groups=st.integers(1, 9))
-def test_every_example_is_counted_once_in_order_and_every_mini_batch_is_full(n, size, groups):
+def test_every_example_is_counted_once_in_full_mini_batches(n, size, groups):
     x = torch.arange(n)
     if size > n:
-        with pytest.raises(DataError, match="larger than the data"):
+        with pytest.raises(DataError, match=rf"{size} examples .* {n} examples"):
             list(mini_batches(x, x, size))
         return
     counted = []
@@ -31,16 +31,16 @@ def test_every_example_is_counted_once_in_order_and_every_mini_batch_is_full(n, 
 @given(sizes=st.lists(st.integers(1, 4), min_size=1, max_size=12), groups=st.integers(1, 5))
 def test_mini_batches_of_different_sizes_are_never_mixed(sizes, groups):
     batches = [(torch.zeros(size), torch.zeros(size)) for size in sizes]
-    assert [s for group in group_batches(batches, groups) for s in [group.size] * group.groups] == sizes
+    assert [size for group in group_batches(batches, groups) for size in [group.size] * group.groups] == sizes
 
 
-def test_a_short_last_batch_of_a_loader_gets_company_that_does_not_count():
+def test_a_short_last_batch_is_filled_without_targets():
     x = torch.arange(10)
     (_, _), (_, _), (inputs, targets) = fill_last_batch([(x[:4], x[:4]), (x[4:8], x[4:8]), (x[8:], x[8:])])
     assert inputs.tolist() == [8, 9, 0, 1]
     assert targets.tolist() == [8, 9]
 
 
-def test_company_of_another_shape_is_one_clear_error():
+def test_filler_examples_of_another_shape_are_an_error():
     with pytest.raises(DataError, match=r"shape \(3,\) .* shape \(5,\)"):
         list(fill_last_batch([(torch.zeros(4, 5), torch.zeros(4)), (torch.zeros(2, 3), torch.zeros(2))]))

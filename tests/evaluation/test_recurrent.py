@@ -1,122 +1,86 @@
-"""Recurrent networks, normalized behind their layers and inside their cells, in one pass."""
+"""The one pass over recurrent networks with norms after their layers or inside their cells."""
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import pytest
-import torch
 
 from bln_search import evaluate_configurations
 from bln_search.core.enums import Correction, PopulationEstimate
-from bln_search.evaluation import collect_frozen_moments, evaluate_rows
+from bln_search.evaluation import evaluate_rows
 from bln_search.evaluation.batches import mini_batches
-from bln_search.models import build_model
-from bln_search.norms import make_norm
-from bln_search.norms.network_layers import find_norms, layer_estimates, network_populations
-from tests.evaluation.test_one_pass import SIZE, rows_of
+from bln_search.norms.network_layers import find_norms, network_populations
+from tests.evaluation.builders import SIZE, row_specs
+from tests.evaluation.recurrent_builders import VOCABULARY, build_recurrent, collect_moments_of, draw_sequences
 from tests.support.tiers import part
 
-STEPS, WORDS = 4, 9
-SMALL = {"widths": (5, 4), "embedding": 3, "dense": 4}
 METHODS = [(method, semantics) for method in ("bn", "ln", "bln") for semantics in ("paper", "reference")]
 METHODS += [("mbn", "paper"), ("brn", "paper")]
 
 
-def build(cell, method="bln", semantics="paper", normalize="cells", classes=3, vocabulary=None):
-    """In double precision, trained for no step, with its own γ and β in every norm."""
-    norm = partial(make_norm, method, semantics=semantics, batch_size=SIZE)
-    shape = (STEPS, 2) if vocabulary is None else (STEPS,)
-    options = {**SMALL, "normalize": normalize}
-    network = build_model(cell, shape, classes, norm, seed=0, options=options, vocabulary=vocabulary).double()
-    torch.manual_seed(1)
-    with torch.no_grad():
-        for layer in find_norms(network).values():
-            layer.weight.normal_(1, 0.3)
-            layer.bias.normal_(0, 0.3)
-    return network.eval()
-
-
-def data(n, seed=0, classes=3, vocabulary=None):
-    generator = torch.Generator().manual_seed(seed)
-    targets = torch.randint(0, classes, (n,), generator=generator)
-    if vocabulary is not None:
-        return torch.randint(0, vocabulary, (n, STEPS), generator=generator), targets
-    return torch.randn(n, STEPS, 2, generator=generator, dtype=torch.float64), targets
-
-
-def gathered_by(network, vocabulary=None):
-    """Frozen population values, and what layers with a history gathered over a few training passes."""
-    network.train()
-    inputs = data(4 * SIZE, 1, vocabulary=vocabulary)[0]
-    with torch.no_grad():
-        for x in inputs.split(SIZE):
-            network(x)
-    network.eval()
-    return {
-        PopulationEstimate.FROZEN: collect_frozen_moments(network, inputs.split(SIZE)),
-        **layer_estimates(find_norms(network)),
-    }
-
-
-def assert_one_pass_is_row_by_row(network, classes=3, vocabulary=None):
+def assert_one_pass_equals_row_by_row(network, classes=3, vocabulary=None):
     layers = find_norms(network)
-    populations = network_populations(layers, gathered_by(network, vocabulary), Correction.BESSEL, per_slot=False)
-    rows = rows_of(network, (PopulationEstimate.FROZEN,))
-    inputs, targets = data(20, 2, classes, vocabulary)
+    populations = network_populations(
+        layers, collect_moments_of(network, vocabulary), Correction.BESSEL, per_slot=False
+    )
+    rows = row_specs(network, (PopulationEstimate.FROZEN,))
+    inputs, targets = draw_sequences(20, 2, classes, vocabulary)
     batches = list(mini_batches(inputs, targets, SIZE))
-    together = evaluate_rows(network, batches, rows, populations)
-    alone = evaluate_rows(network, batches, rows, populations, one_pass=False)
-    for row, one, other in zip(rows, together, alone, strict=True):
-        np.testing.assert_allclose(one.losses, other.losses, rtol=1e-11, atol=1e-11, err_msg=str(row))
-        assert len(one.losses) == 20
-    return rows, alone
+    fused = evaluate_rows(network, batches, rows, populations)
+    plain = evaluate_rows(network, batches, rows, populations, one_pass=False)
+    for row, fused_outcomes, plain_outcomes in zip(rows, fused, plain, strict=True):
+        np.testing.assert_allclose(
+            fused_outcomes.losses, plain_outcomes.losses, rtol=1e-11, atol=1e-11, err_msg=str(row)
+        )
+        assert len(fused_outcomes.losses) == 20
+    return rows, plain
 
 
 @pytest.mark.parametrize(
     ("cell", "method", "semantics"),
     part(
-        [(cell, *one) for cell in ("rnn", "lstm", "gru") for one in METHODS],
-        lambda cell, *one: cell == "lstm" or one == ("bln", "paper"),
+        [(cell, *method) for cell in ("rnn", "lstm", "gru") for method in METHODS],
+        lambda cell, *method: cell == "lstm" or method == ("bln", "paper"),
     ),
 )
-def test_cells_under_every_configuration_are_what_they_are_under_each_alone(cell, method, semantics):
-    rows, alone = assert_one_pass_is_row_by_row(build(cell, method, semantics))
+def test_normalized_cells_equal_row_by_row_evaluation(cell, method, semantics):
+    rows, outcomes = assert_one_pass_equals_row_by_row(build_recurrent(cell, method, semantics))
     assert len(rows) == {"bln": 16, "mbn": 9}.get(method, 4)
-    means = {one.losses.mean() for one in alone}
-    assert len(means) == len(rows), "each configuration says something of its own"
+    mean_losses = {row_outcomes.losses.mean() for row_outcomes in outcomes}
+    assert len(mean_losses) == len(rows), "each configuration has its own loss"
 
 
 @pytest.mark.parametrize("method", ["bn", "ln", "bln", "mbn"])
 @pytest.mark.parametrize("cell", ["rnn", "lstm", "gru"])
-def test_norms_behind_recurrent_layers_too(cell, method):
-    assert_one_pass_is_row_by_row(build(cell, method, normalize="layers"))
+def test_norms_after_recurrent_layers_equal_row_by_row(cell, method):
+    assert_one_pass_equals_row_by_row(build_recurrent(cell, method, normalize="layers"))
 
 
 @pytest.mark.parametrize("normalize", ["layers", "cells"])
 @pytest.mark.parametrize("classes", [2, 3])
-def test_words_and_two_classes_too(normalize, classes):
-    network = build("lstm", normalize=normalize, classes=classes, vocabulary=WORDS)
-    assert_one_pass_is_row_by_row(network, classes, WORDS)
+def test_token_ids_and_two_classes_equal_row_by_row(normalize, classes):
+    network = build_recurrent("lstm", normalize=normalize, classes=classes, vocabulary=VOCABULARY)
+    assert_one_pass_equals_row_by_row(network, classes, VOCABULARY)
 
 
-def test_single_precision_is_told_from_mixing_for_words_too():
-    network = build("lstm", "bn", vocabulary=WORDS).float()
+def test_rounding_is_not_mistaken_for_mixing_with_token_ids():
+    network = build_recurrent("lstm", "bn", vocabulary=VOCABULARY).float()
     layers = find_norms(network)
     for layer in layers.values():
         layer.weight.data.mul_(1e4)
     network.classifier[-1].weight.data.mul_(1e3)
-    populations = network_populations(layers, gathered_by(network, WORDS), Correction.BESSEL, per_slot=False)
-    inputs, targets = data(20, 2, vocabulary=WORDS)
-    rows = rows_of(network, (PopulationEstimate.FROZEN,))
+    populations = network_populations(
+        layers, collect_moments_of(network, VOCABULARY), Correction.BESSEL, per_slot=False
+    )
+    inputs, targets = draw_sequences(20, 2, vocabulary=VOCABULARY)
+    rows = row_specs(network, (PopulationEstimate.FROZEN,))
     assert len(evaluate_rows(network, mini_batches(inputs, targets, SIZE), rows, populations)) == 4
 
 
 @pytest.mark.parametrize("cell", ["rnn", "lstm", "gru"])
 def test_a_network_with_normalized_cells_has_a_ranked_table(cell):
-    network = build(cell)
-    batches = [list(mini_batches(*data(24, seed), SIZE)) for seed in (3, 4)]
-    ranked, alone = (evaluate_configurations(network, *batches, one_pass=one_pass) for one_pass in (True, False))
-    assert [row.configuration for row in ranked] == [row.configuration for row in alone]
-    assert len(list(ranked)) == 16
+    network = build_recurrent(cell)
+    batches = [list(mini_batches(*draw_sequences(24, seed), SIZE)) for seed in (3, 4)]
+    fused, plain = (evaluate_configurations(network, *batches, one_pass=one_pass) for one_pass in (True, False))
+    assert [row.configuration for row in fused] == [row.configuration for row in plain]
+    assert len(list(fused)) == 16

@@ -1,4 +1,4 @@
-"""Wirings have the losses of an oracle in one pass, one by one and per layer, or are refused with the true reason."""
+"""Wirings have the losses of an oracle in one pass, row by row and per layer, or raise the expected error."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from bln_search.evaluation.tree.space import TreeOptions
 from bln_search.evaluation.tree.tree_evaluator import TreeEvaluator
 from bln_search.norms import make_norm
 from bln_search.norms.network_layers import find_norms, network_populations
-from tests.evaluation.oracle import SOURCES, Oracle, OracleNorm, cut, filled
+from tests.evaluation.oracle import METHOD_SOURCES, Oracle, OracleNorm, fill_batches, split_and_fill
 from tests.evaluation.wirings import CLASSES, WIRINGS, Wiring
 from tests.norms import oracle as loops
 from tests.support.tiers import latin
 
 SEMANTICS = ("paper", "reference")
 CASES = latin(tuple(WIRINGS), SEMANTICS)
-DRAWN = 6
-"""Per-layer configurations of each wiring that are compared."""
+DRAWN_CONFIGURATIONS = 6
+"""Number of random per-layer configurations of each wiring that are compared."""
 
 
 @dataclass
 class Case:
-    """A wiring with layers of bln_search and with those of the oracle, and its mini-batches."""
+    """A wiring with layers of bln_search and with oracle layers, its mini-batches, and the losses of the oracle."""
 
     wiring: Wiring
     network: torch.nn.Module
@@ -43,34 +43,34 @@ class Case:
     validation: list
     expected: dict
 
-    def handed(self, batches):
+    def loader(self, batches):
         return self.wiring.loader(batches)
 
 
 @cache
-def case(name, semantics):
+def make_case(name, semantics):
     wiring = WIRINGS[name]
-    network = network_of(wiring, partial(layer_of, semantics=semantics))
-    oracle = Oracle(network_of(wiring, partial(OracleNorm, semantics=semantics, m=max(wiring.train))))
-    train = batches_of(wiring, wiring.train, seed=1)
-    validation = batches_of(wiring, wiring.validation, seed=2, spoil=wiring.spoil)
+    network = build_network(wiring, partial(make_layer, semantics=semantics))
+    oracle = Oracle(build_network(wiring, partial(OracleNorm, semantics=semantics, m=max(wiring.train))))
+    train = draw_batches(wiring, wiring.train, seed=1)
+    validation = draw_batches(wiring, wiring.validation, seed=2, spoil=wiring.spoil)
     if wiring.steps:
-        training = [x for x, _ in batches_of(wiring, (5,) * wiring.steps, seed=3)]
-        oracle.train(training)
+        training_inputs = [x for x, _ in draw_batches(wiring, (5,) * wiring.steps, seed=3)]
+        oracle.train(training_inputs)
         with torch.no_grad():
-            for x in training:
+            for x in training_inputs:
                 network.train()(x.clone())
-    oracle.gather([x for x, _ in train], wiring.correction, per_slot=wiring.per_slot)
-    return Case(wiring, network.eval(), oracle, train, validation, losses_of(wiring, oracle, validation))
+    oracle.estimate_populations([x for x, _ in train], wiring.correction, per_slot=wiring.per_slot)
+    return Case(wiring, network.eval(), oracle, train, validation, oracle_losses(wiring, oracle, validation))
 
 
-def layer_of(features, method="bln", *, semantics, **options):
-    own = {"mbn": {"memory_size": 4}, "brn": {"momentum": 0.9}}.get(method, {})
-    return make_norm(method, features, semantics=semantics, **own, **options)
+def make_layer(features, method="bln", *, semantics, **options):
+    method_options = {"mbn": {"memory_size": 4}, "brn": {"momentum": 0.9}}.get(method, {})
+    return make_norm(method, features, semantics=semantics, **method_options, **options)
 
 
-def network_of(wiring, norm):
-    """The same weights whatever the norm is; γ and β drawn, torch's BatchNorm with statistics of its own."""
+def build_network(wiring, norm):
+    """Build a network whose weights do not depend on the norm, with random γ, β and running statistics."""
     torch.manual_seed(0)
     network = wiring.build(norm).double()
     with torch.no_grad():
@@ -78,14 +78,14 @@ def network_of(wiring, norm):
             generator = torch.Generator().manual_seed(sum(name.encode()))
             if parameter.ndim == 1:
                 parameter.copy_(1 + 0.5 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64))
-        for one in network.modules():
-            if isinstance(one, torch.nn.BatchNorm1d):
-                one.running_mean.normal_()
-                one.running_var.uniform_(0.5, 2)
+        for module in network.modules():
+            if isinstance(module, torch.nn.BatchNorm1d):
+                module.running_mean.normal_()
+                module.running_var.uniform_(0.5, 2)
     return network
 
 
-def batches_of(wiring, sizes, seed, *, spoil=None):
+def draw_batches(wiring, sizes, seed, *, spoil=None):
     generator = torch.Generator().manual_seed(seed)
     shape = {"vectors": (7,), "sequences": (4, 6), "images": (3, 6, 6), "tokens": (4,)}[wiring.inputs]
     count = sum(sizes)
@@ -99,25 +99,26 @@ def batches_of(wiring, sizes, seed, *, spoil=None):
     return list(zip(x.split(sizes), y.split(sizes), strict=True))
 
 
-def losses_of(wiring, oracle, validation):
-    """By word, estimate and size; None for a word without a value."""
-    batchings = {len(validation[0][0]): filled(validation)}
+def oracle_losses(wiring, oracle, validation):
+    """Return losses by code, estimate and mini-batch size; None where a configuration is undefined."""
+    batches_by_size = {len(validation[0][0]): fill_batches(validation)}
     if wiring.sizes is not None:
         x, y = (torch.cat(parts) for parts in zip(*validation, strict=True))
-        batchings = {size: cut(x, y, size) for size in wiring.sizes}
+        batches_by_size = {size: split_and_fill(x, y, size) for size in wiring.sizes}
     return {
-        (word, estimate, size): oracle.losses(words_of(oracle, word), batches, estimate)
-        for size, batches in batchings.items()
-        for word in oracle.words
-        for estimate in (oracle.estimates if "T" in word else [None])
+        (code, estimate, size): oracle.losses(layer_codes(oracle, code), batches, estimate)
+        for size, batches in batches_by_size.items()
+        for code in oracle.codes
+        for estimate in (oracle.estimates if "T" in code else [None])
     }
 
 
-def words_of(oracle, word):
-    """What each layer reads of a word of the network."""
+def layer_codes(oracle, code):
+    """Return the configuration of each layer under a configuration of the network."""
     return {
         name: "".join(
-            letter if letter in sources else "-" for letter, sources in zip(word, SOURCES[layer.method], strict=True)
+            letter if letter in sources else "-"
+            for letter, sources in zip(code, METHOD_SOURCES[layer.method], strict=True)
         )
         for name, layer in oracle.layers.items()
     }
@@ -131,13 +132,13 @@ def unreached_layers_allowed(wiring):
         yield
 
 
-def evaluated(made, **options):
-    wiring = made.wiring
+def evaluate(case, **options):
+    wiring = case.wiring
     with unreached_layers_allowed(wiring):
         return bln_search.evaluate_configurations(
-            made.network,
-            made.handed(made.train),
-            made.handed(made.validation),
+            case.network,
+            case.loader(case.train),
+            case.loader(case.validation),
             batch_sizes=wiring.sizes,
             correction=wiring.correction,
             per_slot=wiring.per_slot,
@@ -145,27 +146,26 @@ def evaluated(made, **options):
         )
 
 
-def assert_rows_are_the_oracles(made, ranked):
+def assert_rows_equal_the_oracle(case, ranked):
     outcomes = {
-        (str(key.configuration), None if key.estimate is None else str(key.estimate), key.batch_size): one.losses
-        for key, one in ranked.outcomes.items()
+        (
+            str(key.configuration),
+            None if key.estimate is None else str(key.estimate),
+            key.batch_size,
+        ): row_outcomes.losses
+        for key, row_outcomes in ranked.outcomes.items()
     }
-    expected = {key: losses for key, losses in made.expected.items() if losses is not None}
+    expected = {key: losses for key, losses in case.expected.items() if losses is not None}
     assert outcomes.keys() == expected.keys()
     assert len(expected) > 1
     for key, losses in expected.items():
         np.testing.assert_allclose(
-            outcomes[key], losses, rtol=made.wiring.tolerance, atol=made.wiring.tolerance, err_msg=str(key)
+            outcomes[key], losses, rtol=case.wiring.tolerance, atol=case.wiring.tolerance, err_msg=str(key)
         )
 
 
-def assert_equal(wiring, losses, expected, what):
-    allowed = wiring.tolerance
-    np.testing.assert_allclose(losses, expected, rtol=allowed, atol=allowed, err_msg=str(what))
-
-
-def answer(wiring, reason, run):
-    """What an evaluation gives, None where it is refused for the true reason; it must be where there is a `reason`."""
+def result_unless_refused(wiring, reason, run):
+    """Return the result of `run`; None where it raises the expected error, which it must where there is a `reason`."""
     if reason is not None:
         with pytest.raises(ModelError, match=reason):
             run()
@@ -179,61 +179,61 @@ def answer(wiring, reason, run):
 
 
 @pytest.mark.parametrize(("name", "semantics"), CASES)
-def test_every_row_of_the_one_pass_has_the_losses_of_the_oracle(name, semantics):
-    made = case(name, semantics)
-    ranked = answer(made.wiring, made.wiring.one_pass, lambda: evaluated(made))
+def test_every_one_pass_loss_is_that_of_the_oracle(name, semantics):
+    case = make_case(name, semantics)
+    ranked = result_unless_refused(case.wiring, case.wiring.one_pass, lambda: evaluate(case))
     if ranked is not None:
-        assert_rows_are_the_oracles(made, ranked)
+        assert_rows_equal_the_oracle(case, ranked)
 
 
 @pytest.mark.parametrize(("name", "semantics"), CASES)
-def test_every_row_has_them_one_by_one_too(name, semantics):
-    made = case(name, semantics)
-    assert_rows_are_the_oracles(made, evaluated(made, one_pass=False))
+def test_every_row_by_row_loss_is_that_of_the_oracle(name, semantics):
+    case = make_case(name, semantics)
+    assert_rows_equal_the_oracle(case, evaluate(case, one_pass=False))
 
 
 @pytest.mark.parametrize(("name", "semantics"), CASES)
-def test_per_layer_configurations_have_the_losses_of_the_oracle(name, semantics):
-    made = case(name, semantics)
-    tree = answer(made.wiring, made.wiring.per_layer, lambda: checked_tree_of(made))
+def test_every_per_layer_loss_is_that_of_the_oracle(name, semantics):
+    case = make_case(name, semantics)
+    tree = result_unless_refused(case.wiring, case.wiring.per_layer, lambda: make_checked_tree(case))
     if tree is None:
         return
-    digits = drawn(tree.space)
-    for row, outcome in zip(digits, tree.outcomes(digits), strict=True):
-        words = dict(zip(tree.space.layers, map(str, tree.space.configuration(row).configurations), strict=True))
-        every = {name: words.get(name, "FFFF") for name in made.oracle.layers}
-        expected = made.oracle.losses(every, filled(made.validation))
+    digits = draw_digits(tree.space)
+    for row, outcomes in zip(digits, tree.outcomes(digits), strict=True):
+        codes = dict(zip(tree.space.layers, map(str, tree.space.configuration(row).configurations), strict=True))
+        all_codes = {name: codes.get(name, "FFFF") for name in case.oracle.layers}
+        expected = case.oracle.losses(all_codes, fill_batches(case.validation))
         np.testing.assert_allclose(
-            outcome.losses, expected, rtol=made.wiring.tolerance, atol=made.wiring.tolerance, err_msg=str(words)
+            outcomes.losses, expected, rtol=case.wiring.tolerance, atol=case.wiring.tolerance, err_msg=str(codes)
         )
 
 
-def checked_tree_of(made):
-    """As `search_layers` makes it."""
-    wiring, device = made.wiring, torch.device("cpu")
-    layers = find_norms(made.network)
+def make_checked_tree(case):
+    """Make and check a tree evaluator as `search_layers` does."""
+    wiring, device = case.wiring, torch.device("cpu")
+    layers = find_norms(case.network)
     with unreached_layers_allowed(wiring):
-        every = every_estimate(made.network, layers, made.handed(made.train), device, None)
-    populations = network_populations(layers, every, Correction(wiring.correction), per_slot=wiring.per_slot)
-    batches = split_batches(made.handed(made.validation), device, "validation_loader", cross_entropy)
-    tree = TreeEvaluator(made.network, batches, populations, TreeOptions())
+        moments = every_estimate(case.network, layers, case.loader(case.train), device, None)
+    populations = network_populations(layers, moments, Correction(wiring.correction), per_slot=wiring.per_slot)
+    batches = split_batches(case.loader(case.validation), device, "validation_loader", cross_entropy)
+    tree = TreeEvaluator(case.network, batches, populations, TreeOptions())
     tree.check()
     return tree
 
 
-def drawn(space):
-    """The first configuration, the last, and some drawn."""
+def draw_digits(space):
+    """Return the first configuration, the last, and some random ones."""
     rng = np.random.default_rng(0)
     ends = [[0] * len(space.radices), [radix - 1 for radix in space.radices]]
-    return np.array(ends + [[int(rng.integers(radix)) for radix in space.radices] for _ in range(DRAWN)])
+    return np.array(ends + [[int(rng.integers(radix)) for radix in space.radices] for _ in range(DRAWN_CONFIGURATIONS)])
 
 
-@pytest.mark.parametrize("word", ["FFFF", "TFFT", "FTTF", "TTTT"])
+@pytest.mark.parametrize("code", ["FFFF", "TFFT", "FTTF", "TTTT"])
 @pytest.mark.parametrize("shape", [(4, 3), (4, 2, 3), (4, 3, 2, 2)])
 @pytest.mark.parametrize("semantics", SEMANTICS)
 @pytest.mark.parametrize("method", ["bn", "ln", "bln"])
 @pytest.mark.parametrize(("correction", "per_slot"), [("bessel", False), ("total", True)])
-def test_the_oracle_is_the_formula_written_as_loops(method, semantics, shape, word, correction, per_slot):
+def test_the_oracle_equals_the_formula_as_loops(method, semantics, shape, code, correction, per_slot):
     rng = np.random.default_rng(0)
     batches = [rng.normal(size=shape) for _ in range(3)]
     norm = OracleNorm(3, method, semantics=semantics, m=4).double().eval()
@@ -243,12 +243,12 @@ def test_the_oracle_is_the_formula_written_as_loops(method, semantics, shape, wo
     with torch.no_grad():
         norm.weight.copy_(torch.from_numpy(gamma))
         norm.bias.copy_(torch.from_numpy(beta))
-        norm.observing = True
+        norm.is_observing = True
         for x in batches:
             norm(torch.from_numpy(x))
-        norm.observing = False
+        norm.is_observing = False
         norm.estimate_population(correction, per_slot=per_slot)
-        norm.word = word
-        made = norm(torch.from_numpy(batches[0])).numpy()
+        norm.code = code
+        outputs = norm(torch.from_numpy(batches[0])).numpy()
     population = loops.population(formula, batches, correction, per_slot)
-    np.testing.assert_allclose(made, formula(batches[0], word, population), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(outputs, formula(batches[0], code, population), rtol=1e-12, atol=1e-12)

@@ -1,4 +1,4 @@
-"""The formulas written out as NumPy loops in float64, independent of the layers under test."""
+"""The formulas of the layers as NumPy loops in float64, independent of the layers under test."""
 
 from __future__ import annotations
 
@@ -8,64 +8,64 @@ import numpy as np
 
 
 def to_rows(x, feature_axis):
-    """(N, positions, features): positions one axis, features last."""
+    """Return x as (N, positions, features)."""
     moved = np.moveaxis(x, feature_axis, -1)
     return moved.reshape(moved.shape[0], -1, moved.shape[-1])
 
 
 def from_rows(rows, shape, feature_axis):
-    """Back to the shape of the input."""
+    """Return rows (N, positions, features) in the shape of the input."""
     moved_shape = [n for axis, n in enumerate(shape) if axis != feature_axis] + [shape[feature_axis]]
     return np.moveaxis(rows.reshape(moved_shape), -1, feature_axis)
 
 
-def batch_mean(rows, pooled, p, k):
-    """E_B over samples, or over samples and positions (BLN Eq. 10)."""
+def batch_mean(rows, pools_positions, p, k):
+    """Return E_B over samples, or over samples and positions (BLN Eq. 10)."""
     total = count = 0
     for i in range(rows.shape[0]):
-        for q in range(rows.shape[1]) if pooled else [p]:
+        for q in range(rows.shape[1]) if pools_positions else [p]:
             total += rows[i, q, k]
             count += 1
     return total / count
 
 
-def batch_square(rows, pooled, p, k, around):
-    """Mean square distance from `around` (BLN Eq. 11 without ε)."""
+def batch_mean_square(rows, pools_positions, p, k, centre):
+    """Return the mean square distance from `centre` (BLN Eq. 11 without ε)."""
     total = count = 0
     for i in range(rows.shape[0]):
-        for q in range(rows.shape[1]) if pooled else [p]:
-            total += (rows[i, q, k] - around) ** 2
+        for q in range(rows.shape[1]) if pools_positions else [p]:
+            total += (rows[i, q, k] - centre) ** 2
             count += 1
     return total / count
 
 
 def feature_mean(rows, i, p):
-    """E_F over the features of one sample at one position (BLN Eq. 12)."""
+    """Return E_F over the features of one sample at one position (BLN Eq. 12)."""
     total = 0
     for k in range(rows.shape[2]):
         total += rows[i, p, k]
     return total / rows.shape[2]
 
 
-def feature_square(rows, i, p, around):
-    """Mean square distance from `around` over features (BLN Eq. 13 without ε)."""
+def feature_mean_square(rows, i, p, centre):
+    """Return the mean square distance from `centre` over features (BLN Eq. 13 without ε)."""
     total = 0
     for k in range(rows.shape[2]):
-        total += (rows[i, p, k] - around) ** 2
+        total += (rows[i, p, k] - centre) ** 2
     return total / rows.shape[2]
 
 
 class Formula:
-    """One layer's formula. `population` maps statistic names to functions of (i, p, k) or is None."""
+    """The formula of one layer. `population` maps names of statistics to functions of (i, p, k), or is None."""
 
     def __init__(self, method, semantics, d, m, gamma, beta, feature_axis=1):
-        self.method, self.reference, self.d, self.m = method, semantics == "reference", d, m
+        self.method, self.is_reference, self.d, self.m = method, semantics == "reference", d, m
         self.gamma, self.beta, self.feature_axis = gamma, beta, feature_axis
-        self.epsilon = 1e-3 if self.reference else 1e-4
-        self.pooled = method == "bn" or not self.reference
-        self.around_chosen = method != "bn" and not self.reference
+        self.epsilon = 1e-3 if self.is_reference else 1e-4
+        self.pools_positions = method == "bn" or not self.is_reference
+        self.around_selected_mean = method != "bn" and not self.is_reference
 
-    def weights(self):
+    def branch_weights(self):
         if self.method == "bn":
             return 1.0, 0.0
         if self.method == "ln":
@@ -73,44 +73,44 @@ class Formula:
         root = math.sqrt(self.d)
         return (1 - (1 / self.m + 1e-4)) / root, (1 / self.m - 1e-4) / root
 
-    def __call__(self, x, word="FFFF", population=None):
+    def __call__(self, x, code="FFFF", population=None):
         rows = to_rows(x, self.feature_axis)
         out = np.empty_like(rows)
-        w_b, w_f = self.weights()
+        batch_weight, feature_weight = self.branch_weights()
         for i in range(rows.shape[0]):
             for p in range(rows.shape[1]):
                 for k in range(rows.shape[2]):
                     total = 0.0
                     if self.method != "ln":
-                        mean, deviation = self.batch(rows, i, p, k, word[:2], population)
-                        total += w_b * (rows[i, p, k] - mean) / deviation
+                        mean, deviation = self.batch_statistics(rows, i, p, k, code[:2], population)
+                        total += batch_weight * (rows[i, p, k] - mean) / deviation
                     if self.method != "bn":
-                        mean, deviation = self.feature(rows, i, p, k, word[2:], population)
-                        total += w_f * (rows[i, p, k] - mean) / deviation
+                        mean, deviation = self.feature_statistics(rows, i, p, k, code[2:], population)
+                        total += feature_weight * (rows[i, p, k] - mean) / deviation
                     out[i, p, k] = self.gamma[k] * total + self.beta[k]
         return from_rows(out, x.shape, self.feature_axis)
 
-    def batch(self, rows, i, p, k, word, population):
-        """E_B and Std_B (BLN Eq. 18-19; BN Eq. 1-6)."""
-        own = batch_mean(rows, self.pooled, p, k)
-        mean = population["batch_mean"](i, p, k) if word[0] == "T" else own
-        if word[1] == "T":
+    def batch_statistics(self, rows, i, p, k, code, population):
+        """Return E_B and Std_B (BLN Eq. 18-19; BN Eq. 1-6)."""
+        own_mean = batch_mean(rows, self.pools_positions, p, k)
+        mean = population["batch_mean"](i, p, k) if code[0] == "T" else own_mean
+        if code[1] == "T":
             return mean, population["batch_deviation"](i, p, k)
-        around = mean if self.around_chosen else own
-        return mean, math.sqrt(batch_square(rows, self.pooled, p, k, around) + self.epsilon)
+        centre = mean if self.around_selected_mean else own_mean
+        return mean, math.sqrt(batch_mean_square(rows, self.pools_positions, p, k, centre) + self.epsilon)
 
-    def feature(self, rows, i, p, k, word, population):
-        """E_F and Std_F (BLN Eq. 20-21)."""
-        own = feature_mean(rows, i, p)
-        mean = population["feature_mean"](i, p, k) if word[0] == "T" else own
-        if word[1] == "T":
+    def feature_statistics(self, rows, i, p, k, code, population):
+        """Return E_F and Std_F (BLN Eq. 20-21)."""
+        own_mean = feature_mean(rows, i, p)
+        mean = population["feature_mean"](i, p, k) if code[0] == "T" else own_mean
+        if code[1] == "T":
             return mean, population["feature_deviation"](i, p, k)
-        around = mean if self.around_chosen else own
-        return mean, math.sqrt(feature_square(rows, i, p, around) + self.epsilon)
+        centre = mean if self.around_selected_mean else own_mean
+        return mean, math.sqrt(feature_mean_square(rows, i, p, centre) + self.epsilon)
 
 
 def population(formula, batches, correction="bessel", per_slot=False):
-    """Population values over training mini-batches, as functions of (i, p, k), by loops over the definitions.
+    """Return population values over training mini-batches, as functions of (i, p, k), by loops over the definitions.
 
     bessel: m/(m-1)·E[σ] (paper) or √(m/(m-1)·E[σ²] + ε) (reference, and BN with m counting positions).
     total: √(E[σ²] + Var[μ] + ε).
@@ -122,28 +122,28 @@ def population(formula, batches, correction="bessel", per_slot=False):
     for b, batch in enumerate(rows):
         for p in range(positions):
             for k in range(d):
-                means[b, p, k] = batch_mean(batch, formula.pooled, p, k)
-                squares[b, p, k] = batch_square(batch, formula.pooled, p, k, means[b, p, k])
+                means[b, p, k] = batch_mean(batch, formula.pools_positions, p, k)
+                squares[b, p, k] = batch_mean_square(batch, formula.pools_positions, p, k, means[b, p, k])
             for i in range(n):
                 f_means[b, i, p] = feature_mean(batch, i, p)
-                f_squares[b, i, p] = feature_square(batch, i, p, f_means[b, i, p])
-    axes = (0,) + (() if per_slot else (1,)) + ((2,) if formula.pooled else ())
-    count = n * positions if formula.method == "bn" else n
+                f_squares[b, i, p] = feature_mean_square(batch, i, p, f_means[b, i, p])
+    axes = (0,) + (() if per_slot else (1,)) + ((2,) if formula.pools_positions else ())
+    batch_count = n * positions if formula.method == "bn" else n
 
-    def spread(mean_values, square_values, axis, values):
+    def deviation(mean_values, square_values, axis, count):
         epsilon = formula.epsilon
         if correction == "total":
             between = (mean_values**2).mean(axis, keepdims=True) - mean_values.mean(axis, keepdims=True) ** 2
             return np.sqrt(square_values.mean(axis, keepdims=True) + between + epsilon)
-        factor = values / (values - 1)
-        if formula.reference or formula.method == "bn":
+        factor = count / (count - 1)
+        if formula.is_reference or formula.method == "bn":
             return np.sqrt(factor * square_values.mean(axis, keepdims=True) + epsilon)
         return factor * np.sqrt(square_values + epsilon).mean(axis, keepdims=True)
 
     b_mean = np.broadcast_to(means.mean(0, keepdims=True), (1, positions, d))[0]
-    b_deviation = np.broadcast_to(spread(means, squares, (0,), count), (1, positions, d))[0]
+    b_deviation = np.broadcast_to(deviation(means, squares, (0,), batch_count), (1, positions, d))[0]
     f_mean = np.broadcast_to(f_means.mean(axes, keepdims=True), (1, n, positions))[0]
-    f_deviation = np.broadcast_to(spread(f_means, f_squares, axes, n), (1, n, positions))[0]
+    f_deviation = np.broadcast_to(deviation(f_means, f_squares, axes, n), (1, n, positions))[0]
     return {
         "batch_mean": lambda i, p, k: b_mean[p, k],
         "batch_deviation": lambda i, p, k: b_deviation[p, k],

@@ -1,4 +1,4 @@
-"""BRN computes its paper's formulas: compared with a NumPy loop in float64."""
+"""BRN computes the formulas of its paper: comparison with a NumPy loop in float64."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def random_inputs(shape, count):
 
 
 class Averages:
-    """Moving averages with normalized weights, by the sum over all steps."""
+    """Moving averages with normalized weights, as sums over all steps."""
 
     def __init__(self, momentum):
         self.momentum, self.history = momentum, []
@@ -36,7 +36,7 @@ class Averages:
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 @pytest.mark.parametrize(("r_max", "d_max"), [(3.0, 5.0), (1.2, 0.3), (1.0, 0.0)])
-def test_training_pulls_towards_the_moving_averages_within_bounds(shape, r_max, d_max):
+def test_training_corrects_towards_the_moving_averages(shape, r_max, d_max):
     layer = BRN(3, momentum=0.8, r_max=r_max, d_max=d_max).double()
     averages = Averages(0.8)
     for x in random_inputs(shape, 5):
@@ -55,7 +55,7 @@ def test_training_pulls_towards_the_moving_averages_within_bounds(shape, r_max, 
         averages.history.append((mean, deviation))
 
 
-def test_without_room_it_is_batch_normalization():
+def test_without_correction_brn_equals_batch_normalization():
     brn, bn = BRN(3, r_max=1.0, d_max=0.0), BN(3)
     for x in random_inputs((6, 3), 3):
         torch.testing.assert_close(brn(x.float()), bn(x.float()), rtol=1e-6, atol=1e-6)
@@ -63,8 +63,8 @@ def test_without_room_it_is_batch_normalization():
 
 def test_r_and_d_are_constants_to_the_gradient():
     layer = BRN(3, momentum=0.5).double()
-    past, x = random_inputs((6, 3), 2)
-    layer(past)
+    previous, x = random_inputs((6, 3), 2)
+    layer(previous)
     x.requires_grad_()
     with history_recording([layer], False):
         (layer(x) ** 3).sum().backward()
@@ -74,18 +74,18 @@ def test_r_and_d_are_constants_to_the_gradient():
     r = np.clip(deviation / averages[2, 0].numpy(), 1 / 3, 3)
     d = np.clip((mean - averages[0, 0].numpy()) / averages[2, 0].numpy(), -5, 5)
 
-    def loss(v):
-        normal = (v - v.mean(0)) / np.sqrt(v.var(0) + EPSILON)
-        return ((normal * r + d) ** 3).sum()
+    def loss(x):
+        normalized = (x - x.mean(0)) / np.sqrt(x.var(0) + EPSILON)
+        return ((normalized * r + d) ** 3).sum()
 
-    for place in np.ndindex(*values.shape):
+    for index in np.ndindex(*values.shape):
         step = np.zeros_like(values)
-        step[place] = 1e-6
-        slope = (loss(values + step) - loss(values - step)) / 2e-6
-        np.testing.assert_allclose(x.grad[place].item(), slope, rtol=1e-5, atol=1e-5)
+        step[index] = 1e-6
+        gradient = (loss(values + step) - loss(values - step)) / 2e-6
+        np.testing.assert_allclose(x.grad[index].item(), gradient, rtol=1e-5, atol=1e-5)
 
 
-def test_inference_reads_the_moving_averages_without_a_factor():
+def test_inference_uses_the_moving_averages_without_a_factor():
     layer = BRN(3, momentum=0.8).double()
     averages = Averages(0.8)
     inputs = random_inputs((6, 3), 4)
@@ -99,15 +99,15 @@ def test_inference_reads_the_moving_averages_without_a_factor():
     np.testing.assert_allclose(layer(x).detach().numpy(), expected, rtol=1e-11)
 
 
-def test_a_state_dict_brings_the_averages_back():
-    layer, copied = BRN(3, momentum=0.8), BRN(3, momentum=0.8)
-    past, x = (one.float() for one in random_inputs((6, 3), 2))
-    layer(past)
-    copied.load_state_dict(layer.state_dict())
-    assert torch.equal(copied(x), layer(x))
+def test_a_state_dict_restores_the_averages():
+    layer, restored = BRN(3, momentum=0.8), BRN(3, momentum=0.8)
+    previous, x = (values.float() for values in random_inputs((6, 3), 2))
+    layer(previous)
+    restored.load_state_dict(layer.state_dict())
+    assert torch.equal(restored(x), layer(x))
 
 
 @pytest.mark.parametrize("options", [{"momentum": 1.0}, {"r_max": 0.5}, {"d_max": -1.0}])
-def test_impossible_options_are_refused(options):
+def test_impossible_options_are_an_error(options):
     with pytest.raises(ModelError, match="BRN takes"):
         BRN(3, **options)

@@ -1,4 +1,4 @@
-"""Half precision: statistics are those of single precision, rounded once, as in torch's own layers."""
+"""Half precision: statistics are computed in single precision and rounded once, as in torch's layers."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from bln_search.norms import make_norm
 HALF = [torch.float16, torch.bfloat16]
 
 
-def large(dtype):
-    """One feature with values whose squares are more than half precision holds."""
+def large_inputs(dtype):
+    """Return inputs with one feature whose squares overflow in half precision."""
     x = torch.randn(6, 8, generator=torch.Generator().manual_seed(0))
     x[:, 0] *= 1000
     return x.to(dtype)
@@ -24,40 +24,40 @@ def large(dtype):
 @pytest.mark.parametrize("dtype", HALF)
 @pytest.mark.parametrize("norm", [nn.LayerNorm(8), nn.BatchNorm1d(8)])
 @pytest.mark.parametrize("mode", ["train", "eval"])
-def test_a_converted_layer_answers_as_torchs_own_does(norm, dtype, mode):
-    own = copy.deepcopy(norm).to(dtype)
-    own(large(dtype))
-    network = nn.Sequential(own)
-    ours = convert(copy.deepcopy(network), method="same")
-    getattr(network, mode)(), getattr(ours, mode)()
-    expected = network(large(dtype))
-    answer = ours(large(dtype))
-    assert answer.dtype == expected.dtype == dtype
-    torch.testing.assert_close(answer.float(), expected.float(), rtol=4 * torch.finfo(dtype).eps, atol=1e-2)
+def test_a_converted_layer_equals_torchs_layer(norm, dtype, mode):
+    torch_norm = copy.deepcopy(norm).to(dtype)
+    torch_norm(large_inputs(dtype))
+    network = nn.Sequential(torch_norm)
+    converted = convert(copy.deepcopy(network), method="same")
+    getattr(network, mode)(), getattr(converted, mode)()
+    expected = network(large_inputs(dtype))
+    outputs = converted(large_inputs(dtype))
+    assert outputs.dtype == expected.dtype == dtype
+    torch.testing.assert_close(outputs.float(), expected.float(), rtol=4 * torch.finfo(dtype).eps, atol=1e-2)
 
 
 @pytest.mark.parametrize("dtype", HALF)
 @pytest.mark.parametrize("method", ["bln", "bn", "ln"])
-def test_the_layer_is_that_of_single_precision_rounded(method, dtype):
+def test_half_precision_is_single_precision_rounded_once(method, dtype):
     layer = make_norm(method, 8, batch_size=6)
-    x = large(dtype)
+    x = large_inputs(dtype)
     torch.testing.assert_close(copy.deepcopy(layer).to(dtype)(x), layer(x.float()).to(dtype))
 
 
-def test_under_autocast_a_layer_sees_what_torchs_own_sees():
+def test_under_autocast_a_layer_equals_torchs_layer():
     torch.manual_seed(0)
     network = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8))
     network[0].weight.data.mul_(900)
-    ours = convert(copy.deepcopy(network), method="same")
+    converted = convert(copy.deepcopy(network), method="same")
     x = torch.randn(32, 4)
     with torch.autocast("cpu", dtype=torch.float16):
-        expected, answer = network(x), ours(x)
-    torch.testing.assert_close(answer.float(), expected.float(), rtol=1e-2, atol=1e-2)
+        expected, outputs = network(x), converted(x)
+    torch.testing.assert_close(outputs.float(), expected.float(), rtol=1e-2, atol=1e-2)
 
 
 @pytest.mark.parametrize("dtype", HALF)
 @pytest.mark.parametrize("shape", [(8,), (3, 8)])
-def test_the_one_pass_measures_what_the_network_answers(dtype, shape):
+def test_the_one_pass_equals_plain_passes_in_half_precision(dtype, shape):
     torch.manual_seed(0)
     layers = nn.Linear(8, 8), nn.LayerNorm(8), nn.Linear(8, 8), nn.LayerNorm(8), nn.Flatten(), nn.LazyLinear(3)
     network = nn.Sequential(*layers)
@@ -65,7 +65,7 @@ def test_the_one_pass_measures_what_the_network_answers(dtype, shape):
     network[0].bias.data[0] += 3000
     network = convert(network, method="same").to(dtype)
     loader = [(torch.randn(10, *shape).to(dtype), torch.randint(3, (10,))) for _ in range(3)]
-    fused, plain = (evaluate_configurations(network, loader, loader, one_pass=way) for way in (True, False))
+    fused, plain = (evaluate_configurations(network, loader, loader, one_pass=one_pass) for one_pass in (True, False))
     assert fused.outcomes.keys() == plain.outcomes.keys()
-    for key, one in fused.outcomes.items():
-        assert one.losses.mean() == pytest.approx(plain.outcomes[key].losses.mean(), rel=0.05)
+    for key, outcomes in fused.outcomes.items():
+        assert outcomes.losses.mean() == pytest.approx(plain.outcomes[key].losses.mean(), rel=0.05)

@@ -1,4 +1,4 @@
-"""Every layer computes its formula: compared with NumPy loops in float64."""
+"""Every layer computes its formula: comparison with NumPy loops in float64."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bln_search.core.configuration import Method, all_configurations
+from bln_search.core.configuration import InferenceConfiguration, Method, all_configurations
 from bln_search.core.enums import Correction
 from bln_search.core.errors import ModelError
 from bln_search.norms import BLN, BN, LN, make_norm
@@ -39,19 +39,19 @@ def random_input(shape, seed=1):
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64) * 2 + 0.5
 
 
-def configured(layer, formula, word, *, correction="bessel", per_slot=False, shape=None):
-    """The layer under `word` with a population from six mini-batches, and the same for the formula."""
+def configure(layer, formula, code, *, correction="bessel", per_slot=False, shape=None):
+    """Configure the layer with a population from six mini-batches; return that population by the oracle."""
     batches = [random_input(shape, seed) for seed in range(10, 16)]
     layer.train()
     with collect_moments([layer]) as accumulators, torch.no_grad():
         for x in batches:
             layer(x)
-    gathered = accumulators[layer].moments(
+    moments = accumulators[layer].moments(
         has_batch_statistics=layer.has_batch_statistics, has_feature_statistics=layer.has_feature_statistics
     )
     layer.eval()
-    configuration = next(c for c in all_configurations(Method(formula.method)) if str(c) == word)
-    layer.configure(configuration, layer.population(gathered, Correction(correction), per_slot=per_slot))
+    configuration = InferenceConfiguration(code)
+    layer.configure(configuration, layer.population(moments, Correction(correction), per_slot=per_slot))
     return oracle.population(formula, [x.numpy() for x in batches], correction, per_slot)
 
 
@@ -68,32 +68,33 @@ def test_training_uses_the_statistics_of_the_mini_batch(method, semantics, shape
 @pytest.mark.parametrize("semantics", SEMANTICS)
 @pytest.mark.parametrize("correction", ["bessel", "total"])
 @pytest.mark.parametrize(
-    ("method", "word"), [(method, str(c)) for method in METHODS for c in all_configurations(Method(method))]
+    ("method", "code"),
+    [(method, str(configuration)) for method in METHODS for configuration in all_configurations(Method(method))],
 )
-def test_every_configuration_takes_each_statistic_from_where_it_says(method, word, correction, semantics, shape):
+def test_every_configuration_uses_its_sources(method, code, correction, semantics, shape):
     layer, formula = layer_and_formula(method, semantics, shape)
-    population = configured(layer, formula, word, correction=correction, shape=shape)
+    population = configure(layer, formula, code, correction=correction, shape=shape)
     x = random_input(shape, seed=99)
-    expected = formula(x.numpy(), word, population)
+    expected = formula(x.numpy(), code, population)
     np.testing.assert_allclose(layer(x).detach().numpy(), expected, rtol=1e-11, atol=1e-11)
 
 
-@pytest.mark.parametrize("word", ["TTTT", "FFTF", "FFFT"])
-def test_per_slot_keeps_one_feature_value_for_each_slot_of_the_mini_batch(word):
+@pytest.mark.parametrize("code", ["TTTT", "FFTF", "FFFT"])
+def test_per_slot_keeps_one_feature_value_for_each_slot(code):
     shape = SHAPES["(N, C, H, W)"]
     layer, formula = layer_and_formula("bln", "reference", shape, m=5)
-    population = configured(layer, formula, word, per_slot=True, shape=shape)
+    population = configure(layer, formula, code, per_slot=True, shape=shape)
     x = random_input(shape, seed=99)
-    np.testing.assert_allclose(layer(x).detach().numpy(), formula(x.numpy(), word, population), rtol=1e-11, atol=1e-11)
+    np.testing.assert_allclose(layer(x).detach().numpy(), formula(x.numpy(), code, population), rtol=1e-11, atol=1e-11)
     smaller = x[:3]
     np.testing.assert_allclose(
-        layer(smaller).detach().numpy(), formula(smaller.numpy(), word, population), rtol=1e-11, atol=1e-11
+        layer(smaller).detach().numpy(), formula(smaller.numpy(), code, population), rtol=1e-11, atol=1e-11
     )
     with pytest.raises(ModelError, match="at most 5"):
         layer(torch.cat([x, x]))
 
 
-def test_the_weights_follow_the_training_mini_batch_size_at_inference_too():
+def test_branch_weights_use_the_training_size_at_inference():
     layer, formula = layer_and_formula("bln", "reference", (5, 4), m=25)
     layer.eval()
     x = random_input((5, 4))
@@ -106,33 +107,33 @@ def test_a_mini_batch_of_one_never_yields_a_nan(method, semantics):
     for shape in SHAPES.values():
         layer, formula = layer_and_formula(method, semantics, (1, *shape[1:]))
         x = random_input((1, *shape[1:]))
-        out = layer(x)
-        assert torch.isfinite(out).all()
-        np.testing.assert_allclose(out.detach().numpy(), formula(x.numpy()), rtol=1e-11, atol=1e-11)
+        outputs = layer(x)
+        assert torch.isfinite(outputs).all()
+        np.testing.assert_allclose(outputs.detach().numpy(), formula(x.numpy()), rtol=1e-11, atol=1e-11)
 
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 @pytest.mark.parametrize("semantics", SEMANTICS)
 @pytest.mark.parametrize("method", METHODS)
-def test_gradients_are_those_of_the_formula(method, semantics, shape):
+def test_gradients_equal_finite_differences(method, semantics, shape):
     layer, _ = layer_and_formula(method, semantics, shape)
     x = random_input(shape).requires_grad_()
 
-    def function(x, weight, bias):
+    def call_layer(x, weight, bias):
         return torch.func.functional_call(layer, {"weight": weight, "bias": bias}, (x,))
 
-    assert torch.autograd.gradcheck(function, (x, layer.weight, layer.bias))
+    assert torch.autograd.gradcheck(call_layer, (x, layer.weight, layer.bias))
 
 
 def test_batch_normalization_agrees_with_torch():
-    ours, theirs = BN(4, epsilon=1e-5).double(), torch.nn.BatchNorm2d(4, momentum=None).double()
+    layer, torch_layer = BN(4, epsilon=1e-5).double(), torch.nn.BatchNorm2d(4, momentum=None).double()
     x = random_input((6, 4, 3, 3))
-    torch.testing.assert_close(ours(x), theirs(x))
-    with collect_moments([ours]) as accumulators:
-        ours(x)
-    gathered = accumulators[ours].moments(has_batch_statistics=True, has_feature_statistics=False)
-    ours.configure(all_configurations(Method.BN)[0], ours.population(gathered, Correction.BESSEL))
-    torch.testing.assert_close(ours.eval()(x), theirs.eval()(x))
+    torch.testing.assert_close(layer(x), torch_layer(x))
+    with collect_moments([layer]) as accumulators:
+        layer(x)
+    moments = accumulators[layer].moments(has_batch_statistics=True, has_feature_statistics=False)
+    layer.configure(all_configurations(Method.BN)[0], layer.population(moments, Correction.BESSEL))
+    torch.testing.assert_close(layer.eval()(x), torch_layer.eval()(x))
 
 
 def test_layer_normalization_agrees_with_torch():
@@ -141,41 +142,41 @@ def test_layer_normalization_agrees_with_torch():
 
 
 @given(scale=st.floats(1e-3, 1e3), shift=st.floats(-100, 100))
-def test_layer_normalization_does_not_see_a_shift_and_scale_of_its_example(scale, shift):
+def test_layer_normalization_is_invariant_to_shift_and_scale(scale, shift):
     x = random_input((3, 8))
     layer = LN(8, epsilon=1e-12).double()
     torch.testing.assert_close(layer(x * scale + shift), layer(x), rtol=1e-4, atol=1e-4)
 
 
 @given(seed=st.integers(0, 2**31))
-def test_feature_statistics_do_not_depend_on_company(seed):
+def test_feature_statistics_are_independent_of_other_examples(seed):
     x = random_input((6, 4), seed)
     layer = LN(4).double().eval()
     torch.testing.assert_close(layer(x)[:1], layer(x[:1]))
 
 
-def test_a_state_dict_brings_configuration_and_population_back():
+def test_a_state_dict_restores_configuration_and_population():
     layer, formula = layer_and_formula("bln", "reference", (5, 4, 2, 3))
-    configured(layer, formula, "TFTT", shape=(5, 4, 2, 3))
-    fresh = BLN(4, semantics="reference").double().eval()
-    fresh.load_state_dict(layer.state_dict())
+    configure(layer, formula, "TFTT", shape=(5, 4, 2, 3))
+    restored = BLN(4, semantics="reference").double().eval()
+    restored.load_state_dict(layer.state_dict())
     x = random_input((5, 4, 2, 3))
-    assert str(fresh.configuration) == "TFTT"
+    assert str(restored.configuration) == "TFTT"
     layer.batch_size = 25
-    fresh.load_state_dict(layer.state_dict())
-    assert fresh.batch_size == 25
-    torch.testing.assert_close(fresh(x), layer(x), rtol=0, atol=0)
+    restored.load_state_dict(layer.state_dict())
+    assert restored.batch_size == 25
+    torch.testing.assert_close(restored(x), layer(x), rtol=0, atol=0)
     torch.testing.assert_close(copy.deepcopy(layer)(x), layer(x), rtol=0, atol=0)
 
 
-def test_a_state_of_another_method_is_refused():
+def test_a_state_dict_of_another_method_is_an_error():
     with pytest.raises(ModelError, match=r"FF--.*bln layer"):
         BLN(3).load_state_dict(BN(3).state_dict())
 
 
-def test_a_partial_state_leaves_the_population_alone():
+def test_a_partial_state_dict_keeps_the_population():
     layer, formula = layer_and_formula("bln", "reference", (5, 4))
-    configured(layer, formula, "TTTT", shape=(5, 4))
+    configure(layer, formula, "TTTT", shape=(5, 4))
     network = torch.nn.Sequential(layer, torch.nn.Linear(4, 2).double())
     network.load_state_dict({"1.bias": torch.zeros(2)}, strict=False)
     assert torch.isfinite(network(random_input((5, 4)))).all()
@@ -184,20 +185,20 @@ def test_a_partial_state_leaves_the_population_alone():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: BLN(0), "at least one feature"),
-        (lambda: BLN(3, batch_size=0), "at least 1"),
+        (lambda: BLN(0), "one feature, not 0"),
+        (lambda: BLN(3, batch_size=0), "at least 1, not 0"),
         (lambda: BLN(3)(torch.randn(2, 4)), "num_features=4"),
         (lambda: BLN(3)(torch.randn(3)), r"\(N, D\), \(N, T, D\) or \(N, C, H, W\)"),
-        (lambda: BLN(3).configure(all_configurations(Method.BN)[0]), "does not name the statistics"),
+        (lambda: BLN(3).configure(all_configurations(Method.BN)[0]), "^configuration TT-- .* bln layer"),
     ],
 )
-def test_a_wrong_use_is_one_clear_error(make, message):
+def test_wrong_use_is_an_error(make, message):
     with pytest.raises(ModelError, match=message):
         make()
 
 
-def test_a_population_that_was_never_given_is_an_error_not_a_guess():
+def test_a_missing_population_is_an_error():
     layer = BLN(3).eval()
     layer.configure(all_configurations(Method.BLN)[0])
-    with pytest.raises(ModelError, match="TTTT takes E_B from the population"):
+    with pytest.raises(ModelError, match=r"TTTT .* E_B .* population"):
         layer(torch.randn(2, 3))

@@ -1,4 +1,4 @@
-"""MBN computes its paper's formulas: compared with NumPy loops over samples in float64."""
+"""MBN computes the formulas of its paper: comparison with NumPy loops over samples in float64."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bln_search.core.configuration import Method, all_configurations
+from bln_search.core.configuration import InferenceConfiguration, Method, all_configurations
 from bln_search.core.enums import Correction, PopulationEstimate
 from bln_search.core.errors import ModelError
 from bln_search.norms import BN, MBN
@@ -37,7 +37,7 @@ def random_inputs(shape, count, seed=0):
 
 
 def pooled_statistics(batches, weights, axis):
-    """μ̂ and σ̂² of Eq. 5: every sample of every mini-batch, weighted; features one by one."""
+    """Return μ̂ and σ̂² of Eq. 5 by loops over features and weighted samples."""
     d = batches[0].shape[axis]
     mean, variance = np.empty(d), np.empty(d)
     for k in range(d):
@@ -55,7 +55,7 @@ def pooled_statistics(batches, weights, axis):
     return mean, variance
 
 
-def normalized(x, mean, deviation, layer, axis):
+def normalize(x, mean, deviation, layer, axis):
     rows = to_rows(x, axis)
     gamma, beta = layer.weight.detach().numpy(), layer.bias.detach().numpy()
     return from_rows(gamma * (rows - mean) / deviation + beta, x.shape, axis)
@@ -78,18 +78,18 @@ def test_training_normalizes_over_the_mini_batch_and_the_memory(shape, lambda_, 
     for step, x in enumerate(inputs):
         remembered = inputs[max(0, step - k) : step]
         weights = [lambda_ * eta**age for age in range(len(remembered))][::-1]
-        batches = [*(one.numpy() for one in remembered), x.numpy()]
+        batches = [*(batch.numpy() for batch in remembered), x.numpy()]
         mean, variance = pooled_statistics(batches, [*weights, 1.0], axis)
-        expected = normalized(x.numpy(), mean, np.sqrt(variance + EPSILON), layer, axis)
+        expected = normalize(x.numpy(), mean, np.sqrt(variance + EPSILON), layer, axis)
         np.testing.assert_allclose(layer(x).detach().numpy(), expected, rtol=1e-11, atol=1e-11)
 
 
-def test_mini_batches_of_different_sizes_weigh_by_their_samples():
+def test_mini_batches_are_weighted_by_their_size():
     layer = random_layer((5, 4), memory_size=3, lambda_=0.5)
     inputs = [torch.randn(n, 4, dtype=torch.float64) + n for n in (2, 6, 3)]
     outputs = [layer(x).detach().numpy() for x in inputs]
     mean, variance = pooled_statistics([x.numpy() for x in inputs], [0.45, 0.5, 1.0], 1)
-    expected = normalized(inputs[-1].numpy(), mean, np.sqrt(variance + EPSILON), layer, 1)
+    expected = normalize(inputs[-1].numpy(), mean, np.sqrt(variance + EPSILON), layer, 1)
     np.testing.assert_allclose(outputs[-1], expected, rtol=1e-11)
 
 
@@ -99,7 +99,7 @@ def test_lambda_zero_is_batch_normalization_bit_for_bit(shape):
     mbn, bn = MBN(d, lambda_=0.0), BN(d)
     for x in random_inputs(shape, 4):
         pair = [x.float().requires_grad_() for _ in range(2)]
-        outputs = [layer(one) for layer, one in zip((mbn, bn), pair, strict=True)]
+        outputs = [layer(values) for layer, values in zip((mbn, bn), pair, strict=True)]
         assert torch.equal(*outputs)
         for output in outputs:
             output.square().sum().backward()
@@ -107,7 +107,7 @@ def test_lambda_zero_is_batch_normalization_bit_for_bit(shape):
     assert torch.equal(mbn.weight.grad, bn.weight.grad)
 
 
-def test_gradients_flow_through_the_mini_batch_at_hand_only():
+def test_gradients_flow_through_the_current_mini_batch_only():
     layer = random_layer((5, 4), lambda_=0.7)
     past, present = random_inputs((5, 4), 2)
     past.requires_grad_()
@@ -119,8 +119,8 @@ def test_gradients_flow_through_the_mini_batch_at_hand_only():
     assert past.grad is None
 
 
-def test_the_gradient_is_that_of_the_formula_with_the_memory_held_fixed():
-    """Central differences of Eq. 5 as a NumPy loop."""
+def test_the_gradient_treats_the_memory_as_constant():
+    """The expected gradients are central differences of Eq. 5 as a NumPy loop."""
     layer = random_layer((3, 2), lambda_=0.6, memory_size=2)
     past, present = random_inputs((3, 2), 2)
     layer(past)
@@ -130,17 +130,17 @@ def test_the_gradient_is_that_of_the_formula_with_the_memory_held_fixed():
 
     def loss(x):
         mean, variance = pooled_statistics([past.numpy(), x], [0.6, 1.0], 1)
-        return (normalized(x, mean, np.sqrt(variance + EPSILON), layer, 1) ** 3).sum()
+        return (normalize(x, mean, np.sqrt(variance + EPSILON), layer, 1) ** 3).sum()
 
     x = present.detach().numpy()
-    for place in np.ndindex(*x.shape):
+    for index in np.ndindex(*x.shape):
         step = np.zeros_like(x)
-        step[place] = 1e-6
-        slope = (loss(x + step) - loss(x - step)) / 2e-6
-        assert math.isclose(slope, present.grad[place].item(), rel_tol=1e-5, abs_tol=1e-6)
+        step[index] = 1e-6
+        gradient = (loss(x + step) - loss(x - step)) / 2e-6
+        assert math.isclose(gradient, present.grad[index].item(), rel_tol=1e-5, abs_tol=1e-6)
 
 
-def test_the_memory_holds_the_last_mini_batches_and_no_more():
+def test_the_memory_holds_only_the_last_mini_batches():
     layer = random_layer((5, 4), memory_size=3)
     inputs = random_inputs((5, 4), 7)
     for x in inputs:
@@ -160,66 +160,68 @@ def test_a_double_forward_records_the_second_pass_only():
 
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
-@pytest.mark.parametrize("word", [str(c) for c in all_configurations(Method.MBN)])
-def test_each_statistic_comes_from_memory_population_or_mini_batch(word, shape):
+@pytest.mark.parametrize("configuration", all_configurations(Method.MBN), ids=str)
+def test_each_statistic_comes_from_its_source(configuration, shape):
     layer = random_layer(shape, memory_size=3, memory_decay=0.8)
     axis = feature_axis(shape)
     inputs = random_inputs(shape, 5)
     with collect_moments([layer]) as accumulators:
         for x in inputs:
             layer(x)
-    gathered = {
+    moments_by_estimate = {
         PopulationEstimate.FROZEN: accumulators[layer].moments(has_batch_statistics=True, has_feature_statistics=False),
         **layer.history_estimates(),
     }
-    configuration = next(c for c in all_configurations(Method.MBN) if str(c) == word)
-    populations = {estimate: layer.population(moments, Correction.TOTAL) for estimate, moments in gathered.items()}
+    populations = {
+        estimate: layer.population(moments, Correction.TOTAL) for estimate, moments in moments_by_estimate.items()
+    }
     estimate = PopulationEstimate.FROZEN if configuration.uses_population else None
     layer.eval()
     layer.configure(configuration, select_population(configuration, estimate, populations))
 
     x = random_inputs(shape, 1, seed=9)[0] * 2 + 1
     sources = {
-        "M": pooled_statistics([one.numpy() for one in inputs[-3:]], [0.64, 0.8, 1.0], axis),
-        "T": pooled_statistics([one.numpy() for one in inputs], [1.0] * 5, axis),
+        "M": pooled_statistics([batch.numpy() for batch in inputs[-3:]], [0.64, 0.8, 1.0], axis),
+        "T": pooled_statistics([batch.numpy() for batch in inputs], [1.0] * 5, axis),
         "F": pooled_statistics([x.numpy()], [1.0], axis),
     }
-    mean, deviation = sources[word[0]][0], np.sqrt(sources[word[1]][1] + EPSILON)
-    expected = normalized(x.numpy(), mean, deviation, layer, axis)
+    code = str(configuration)
+    mean, deviation = sources[code[0]][0], np.sqrt(sources[code[1]][1] + EPSILON)
+    expected = normalize(x.numpy(), mean, deviation, layer, axis)
     np.testing.assert_allclose(layer(x).detach().numpy(), expected, rtol=1e-10, atol=1e-10)
 
 
-def test_without_configured_values_the_memory_is_read_as_it_is_now():
+def test_without_configured_values_the_present_memory_is_used():
     layer = random_layer((5, 4))
     for x in random_inputs((5, 4), 3):
         layer(x)
     layer.eval().configure(all_configurations(Method.MBN)[0])
     x = random_inputs((5, 4), 1, seed=5)[0]
-    before = layer(x)
-    copied = MBN(4).double()
-    copied.load_state_dict(layer.state_dict())
-    assert torch.equal(copied.eval()(x), before)
-    assert torch.equal(copy.deepcopy(layer)(x), before)
+    outputs = layer(x)
+    restored = MBN(4).double()
+    restored.load_state_dict(layer.state_dict())
+    assert torch.equal(restored.eval()(x), outputs)
+    assert torch.equal(copy.deepcopy(layer)(x), outputs)
     layer.train()(x + 3)
-    assert not torch.equal(layer.eval()(x), before)
+    assert not torch.equal(layer.eval()(x), outputs)
 
 
-def test_an_empty_memory_cannot_be_read():
+def test_an_empty_memory_is_an_error():
     layer = MBN(4).eval()
     layer.configure(all_configurations(Method.MBN)[0])
-    with pytest.raises(ModelError, match="MM-- takes E_B from the memory"):
+    with pytest.raises(ModelError, match=r"MM-- .* E_B .* memory"):
         layer(torch.randn(5, 4))
 
 
 @pytest.mark.parametrize("options", [{"memory_size": 0}, {"memory_decay": 0.0}, {"lambda_": 1.5}])
-def test_impossible_options_are_refused(options):
+def test_impossible_options_are_an_error(options):
     with pytest.raises(ModelError, match="MBN takes"):
         MBN(4, **options)
 
 
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=6), st.floats(0.01, 1), st.floats(0.05, 1))
-def test_the_total_variance_is_never_less_than_the_part_within(sizes, lambda_, eta):
-    """Law of total variance: what lies between mini-batches can only add."""
+def test_variance_between_mini_batches_is_never_negative(sizes, lambda_, eta):
+    """Law of total variance: the variance between mini-batches is added to the variance within them."""
     layer = MBN(2, lambda_=lambda_, memory_decay=eta, memory_size=4).double()
     for step, size in enumerate(sizes):
         layer(torch.full((size, 2), float(step), dtype=torch.float64))
@@ -238,33 +240,32 @@ def trained_layer():
     return layer.eval(), {PopulationEstimate.FROZEN: frozen}
 
 
-def test_memory_and_population_do_not_take_each_others_values():
-    """Whatever was configured before."""
+def test_memory_and_population_values_are_not_confused():
     layer, populations = trained_layer()
-    words = {str(c): c for c in all_configurations(Method.MBN)}
+    from_memory, from_population = InferenceConfiguration("MM--"), InferenceConfiguration("TT--")
     x = random_inputs((5, 4), 1, seed=5)[0]
-    layer.configure(words["MM--"])
-    live = layer(x)
-    layer.configure(words["TT--"], populations[PopulationEstimate.FROZEN])
-    population = layer(x)
-    layer.configure(words["MM--"])
-    assert torch.equal(layer(x), live)
-    layer.configure(words["TT--"])
-    assert torch.equal(layer(x), population)
+    layer.configure(from_memory)
+    memory_outputs = layer(x)
+    layer.configure(from_population, populations[PopulationEstimate.FROZEN])
+    population_outputs = layer(x)
+    layer.configure(from_memory)
+    assert torch.equal(layer(x), memory_outputs)
+    layer.configure(from_population)
+    assert torch.equal(layer(x), population_outputs)
     memory = {PopulationEstimate.MEMORY: layer.population(layer.history_estimates()["memory"], Correction.TOTAL)}
-    layer.configure(words["MM--"], select_population(words["MM--"], None, memory))
-    copied = MBN(4).double().eval()
-    copied.load_state_dict(layer.state_dict())
-    for one in (layer, copied):
-        one.configure(words["TT--"])
-        with pytest.raises(ModelError, match="TT-- takes E_B from the population"):
-            one(x)
+    layer.configure(from_memory, select_population(from_memory, None, memory))
+    restored = MBN(4).double().eval()
+    restored.load_state_dict(layer.state_dict())
+    for mbn in (layer, restored):
+        mbn.configure(from_population)
+        with pytest.raises(ModelError, match=r"TT-- .* E_B .* population"):
+            mbn(x)
 
 
-def test_the_memory_follows_a_change_of_type():
+def test_the_memory_follows_a_change_of_dtype():
     layer, _ = trained_layer()
     layer.configure(all_configurations(Method.MBN)[0])
     x = random_inputs((5, 4), 1, seed=5)[0]
-    before = layer(x)
+    outputs = layer(x)
     assert layer.float()(x.float()).dtype == torch.float32
-    torch.testing.assert_close(layer.double()(x), before, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(layer.double()(x), outputs, rtol=1e-5, atol=1e-5)

@@ -1,4 +1,4 @@
-"""Population values are averages of what mini-batches showed."""
+"""Population values are averages of the statistics of mini-batches."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bln_search.norms import BLN
 from bln_search.norms.moment_collection import collect_moments, moments_from_tensors, moments_to_tensors
 
 
-def gather(layer, batches, decay=None):
+def moments_over(layer, batches, decay=None):
     with collect_moments([layer], decay) as accumulators, torch.no_grad():
         for x in batches:
             layer(x)
@@ -22,80 +22,80 @@ def gather(layer, batches, decay=None):
     )
 
 
-def batches(count=5, m=6, d=3):
+def draw_batches(count=5, m=6, d=3):
     generator = torch.Generator().manual_seed(0)
     return [torch.randn(m, d, generator=generator, dtype=torch.float64) + i for i in range(count)]
 
 
 def test_the_mean_is_over_all_mini_batches():
-    data = batches()
-    gathered = gather(BLN(3).double(), data)
+    data = draw_batches()
+    moments = moments_over(BLN(3).double(), data)
     expected = np.mean([x.numpy().mean(0) for x in data], axis=0)
-    np.testing.assert_allclose(gathered.batch.mean.numpy()[0], expected, rtol=1e-12)
+    np.testing.assert_allclose(moments.batch.mean.numpy()[0], expected, rtol=1e-12)
 
 
-def test_a_moving_average_weighs_by_age_and_divides_by_the_weights():
-    data = batches()
-    gathered = gather(BLN(3).double(), data, decay=0.9)
+def test_a_moving_average_has_normalized_weights():
+    data = draw_batches()
+    moments = moments_over(BLN(3).double(), data, decay=0.9)
     weights = np.array([0.9 ** (len(data) - 1 - i) for i in range(len(data))])
     expected = np.average([x.numpy().mean(0) for x in data], axis=0, weights=weights)
-    np.testing.assert_allclose(gathered.batch.mean.numpy()[0], expected, rtol=1e-12)
+    np.testing.assert_allclose(moments.batch.mean.numpy()[0], expected, rtol=1e-12)
 
 
-def test_an_incomplete_mini_batch_is_left_out():
-    data = batches()
-    whole = gather(BLN(3).double(), data)
-    with_rest = gather(BLN(3).double(), [*data, data[0][:2] * 100])
-    torch.testing.assert_close(with_rest.batch.mean, whole.batch.mean, rtol=0, atol=0)
+def test_an_incomplete_mini_batch_is_excluded():
+    data = draw_batches()
+    complete = moments_over(BLN(3).double(), data)
+    with_incomplete = moments_over(BLN(3).double(), [*data, data[0][:2] * 100])
+    torch.testing.assert_close(with_incomplete.batch.mean, complete.batch.mean, rtol=0, atol=0)
 
 
-def test_a_short_first_mini_batch_gives_way_to_complete_ones():
-    data = batches()
-    whole = gather(BLN(3).double(), data)
-    with_short = gather(BLN(3).double(), [data[0][:2] * 100, *data])
-    torch.testing.assert_close(with_short.batch.mean, whole.batch.mean, rtol=0, atol=0)
+def test_a_short_first_mini_batch_is_excluded():
+    data = draw_batches()
+    complete = moments_over(BLN(3).double(), data)
+    with_short = moments_over(BLN(3).double(), [data[0][:2] * 100, *data])
+    torch.testing.assert_close(with_short.batch.mean, complete.batch.mean, rtol=0, atol=0)
 
 
-def test_passes_in_evaluation_mode_are_not_training_steps():
+def test_passes_in_evaluation_mode_are_not_accumulated():
     layer = BLN(3).double()
     with collect_moments([layer]) as accumulators:
-        layer.eval()(batches()[0])
+        layer.eval()(draw_batches()[0])
     assert accumulators[layer].is_empty
 
 
 def test_total_is_the_deviation_of_all_examples_together():
-    """The law of total variance: between and within mini-batches add up to the whole."""
-    data = batches()
+    """Law of total variance: the variances between and within mini-batches add up."""
+    data = draw_batches()
     layer = BLN(3, epsilon=1e-12).double()
-    population = layer.population(gather(layer, data), Correction.TOTAL)
+    population = layer.population(moments_over(layer, data), Correction.TOTAL)
     np.testing.assert_allclose(population.batch.deviation.numpy()[0], torch.cat(data).numpy().std(0), rtol=1e-9)
 
 
-def test_with_mini_batches_of_one_the_bessel_deviation_is_undefined_with_its_reason_and_total_is_not():
+def test_the_bessel_deviation_is_undefined_for_batches_of_one():
     layer = BLN(3).double()
-    gathered = gather(layer, batches(m=1))
-    bessel = layer.population(gathered, Correction.BESSEL)
-    for word in ("TTFF", "FTFF", "FFFT", "TFTT"):
-        assert "m = 1" in bessel.undefined_reason(InferenceConfiguration(word))
+    moments = moments_over(layer, draw_batches(m=1))
+    bessel = layer.population(moments, Correction.BESSEL)
+    for code in ("TTFF", "FTFF", "FFFT", "TFTT"):
+        assert "m = 1" in bessel.undefined_reason(InferenceConfiguration(code))
         with pytest.raises(ModelError, match="m = 1"):
-            layer.configure(InferenceConfiguration(word), bessel)
-    for word in ("FFFF", "TFFF", "FFTF", "TFTF"):
-        assert bessel.undefined_reason(InferenceConfiguration(word)) is None
-    total = layer.population(gathered, Correction.TOTAL)
+            layer.configure(InferenceConfiguration(code), bessel)
+    for code in ("FFFF", "TFFF", "FFTF", "TFTF"):
+        assert bessel.undefined_reason(InferenceConfiguration(code)) is None
+    total = layer.population(moments, Correction.TOTAL)
     assert total.undefined_reason(InferenceConfiguration("TTTT")) is None
     assert torch.isfinite(total.batch.deviation).all()
 
 
-def test_gathering_ends_with_its_context():
+def test_accumulation_ends_with_its_context():
     layer = BLN(3)
     with collect_moments([layer]):
         assert layer.accumulators
     assert not layer.accumulators
 
 
-def test_a_checkpoint_keeps_what_was_gathered():
-    gathered = {"a.b": gather(BLN(3).double(), batches())}
-    back = moments_from_tensors(moments_to_tensors(gathered))["a.b"]
-    assert (back.batch_size, back.values_per_batch) == (6, 6)
-    for part, expected in zip(back.feature.parts, gathered["a.b"].feature.parts, strict=True):
+def test_moments_survive_a_checkpoint():
+    moments = {"a.b": moments_over(BLN(3).double(), draw_batches())}
+    restored = moments_from_tensors(moments_to_tensors(moments))["a.b"]
+    assert (restored.batch_size, restored.values_per_batch) == (6, 6)
+    for part, expected in zip(restored.feature.parts, moments["a.b"].feature.parts, strict=True):
         torch.testing.assert_close(part, expected, rtol=0, atol=0)

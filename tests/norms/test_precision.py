@@ -1,4 +1,4 @@
-"""Products in full single precision, and every setting of the process as it was."""
+"""Products are computed in full single precision, and all settings of the process are restored."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ SETTINGS = (
 )
 
 
-def settings():
-    return [one.fp32_precision for one in SETTINGS]
+def precision_settings():
+    return [setting.fp32_precision for setting in SETTINGS]
 
 
-def flags():
+def legacy_flags():
     return torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32, torch.get_float32_matmul_precision()
 
 
 @pytest.fixture(autouse=True)
-def restored():
-    before, products = settings(), torch.get_float32_matmul_precision()
+def restored_settings():
+    saved, matmul_precision = precision_settings(), torch.get_float32_matmul_precision()
     yield
     torch.backends.fp32_precision = "none"
     torch.backends.cudnn.fp32_precision = "none"
-    torch.set_float32_matmul_precision(products)
+    torch.set_float32_matmul_precision(matmul_precision)
     torch.backends.cudnn.allow_tf32 = True
-    for setting, value in zip(SETTINGS, before, strict=True):
+    for setting, value in zip(SETTINGS, saved, strict=True):
         setting.fp32_precision = value
 
 
-USERS = {
+USER_CHANGES = {
     "nothing": lambda: None,
     "products, older flag": lambda: torch.set_float32_matmul_precision("high"),
     "products, newer setting": lambda: setattr(torch.backends.cuda.matmul, "fp32_precision", "tf32"),
@@ -49,25 +49,25 @@ USERS = {
 }
 
 
-@pytest.mark.parametrize("user", USERS)
-def test_no_product_is_in_less_than_single_precision_and_settings_come_back(user):
-    USERS[user]()
-    before = settings()
+@pytest.mark.parametrize("change", USER_CHANGES)
+def test_products_are_exact_and_settings_are_restored(change):
+    USER_CHANGES[change]()
+    before = precision_settings()
     with full_precision():
-        assert set(settings()) == {"ieee"}
-        assert flags() == (False, False, "highest")
-    assert settings() == before
+        assert set(precision_settings()) == {"ieee"}
+        assert legacy_flags() == (False, False, "highest")
+    assert precision_settings() == before
 
 
-def test_flags_can_be_read_afterwards():
-    before = flags()
+def test_legacy_flags_can_be_read_afterwards():
+    before = legacy_flags()
     with full_precision():
         pass
-    assert flags() == before
+    assert legacy_flags() == before
 
 
-def test_settings_come_back_after_an_error():
-    before = settings()
+def test_settings_are_restored_after_an_error():
+    before = precision_settings()
     with pytest.raises(ZeroDivisionError), full_precision():
         raise ZeroDivisionError
-    assert settings() == before
+    assert precision_settings() == before

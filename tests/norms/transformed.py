@@ -1,4 +1,4 @@
-"""A linear layer and its data, the six transformations of Table 1 of Ba, Kiros & Hinton 2016, and what they change."""
+"""The six transformations of Table 1 of Ba, Kiros & Hinton 2016, applied to a linear layer and its data."""
 
 from __future__ import annotations
 
@@ -16,12 +16,19 @@ from bln_search.norms.moment_collection import collect_moments
 
 EXAMPLES, INPUTS, NEURONS, PAST = 6, 4, 5, 3
 TINY = 1e-14
-"""ε of the layers whose laws would hold exactly without it."""
+"""ε of layers whose invariances hold exactly only without ε."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """The weights W of a layer (neurons × inputs), mini-batches seen before, the one at hand; gain and bias after."""
+    """A linear layer, its data and the γ and β of the norm after it.
+
+    weights: W, (neurons, inputs).
+    past: earlier mini-batches.
+    batch: the current mini-batch.
+    gain: γ.
+    bias: β.
+    """
 
     weights: Tensor
     past: Tensor
@@ -30,8 +37,8 @@ class Setting:
     bias: Tensor
 
 
-def drawn_setting(seed: int) -> Setting:
-    """Data and weights around one, so that no mean over neurons or examples happens to be zero."""
+def draw_setting(seed: int) -> Setting:
+    """Draw data and weights around one, so that means over neurons or examples are not zero by chance."""
     generator = torch.Generator().manual_seed(seed)
 
     def normal(*shape):
@@ -42,29 +49,29 @@ def drawn_setting(seed: int) -> Setting:
     return Setting(1 + normal(NEURONS, INPUTS), data[:-1], data[-1], gain, normal(NEURONS))
 
 
-def direction(seed: int) -> Tensor:
-    """The vector that re-centring adds, before it is multiplied."""
+def draw_direction(seed: int) -> Tensor:
+    """Draw the vector v of re-centring, which adds δ·v."""
     return torch.randn(INPUTS, generator=torch.Generator().manual_seed(10_000 + seed), dtype=torch.float64)
 
 
-def only_first(count: int, factor: float) -> Tensor:
-    """(factor, 1, ..., 1)ᵀ."""
+def scale_of_first(count: int, factor: float) -> Tensor:
+    """Return (factor, 1, ..., 1)ᵀ."""
     return torch.tensor([[factor]] + [[1.0]] * (count - 1), dtype=torch.float64)
 
 
 TRANSFORMATIONS: dict[str, Callable[[Setting, float, Tensor], Setting]] = {
     "weight matrix re-scaling": lambda s, delta, _: replace(s, weights=delta * s.weights),
     "weight matrix re-centring": lambda s, delta, v: replace(s, weights=s.weights + delta * v),
-    "weight vector re-scaling": lambda s, delta, _: replace(s, weights=s.weights * only_first(NEURONS, delta)),
+    "weight vector re-scaling": lambda s, delta, _: replace(s, weights=s.weights * scale_of_first(NEURONS, delta)),
     "data set re-scaling": lambda s, delta, _: replace(s, past=delta * s.past, batch=delta * s.batch),
     "data set re-centring": lambda s, delta, v: replace(s, past=s.past + delta * v, batch=s.batch + delta * v),
-    "single case re-scaling": lambda s, delta, _: replace(s, batch=s.batch * only_first(EXAMPLES, delta)),
+    "single case re-scaling": lambda s, delta, _: replace(s, batch=s.batch * scale_of_first(EXAMPLES, delta)),
 }
-"""The columns of the table: δ scales, δ·v is added; of a single case, the first of the mini-batch is meant."""
+"""The columns of the table: δ is the scale and δ·v the shift. The single case is the first example of the batch."""
 
 
-def signs(name: str, delta: float) -> Tensor:
-    """What an invariant layer's output, without the bias, is multiplied by: −1 where a negative δ scaled its input."""
+def expected_signs(name: str, delta: float) -> Tensor:
+    """Return −1 where a negative δ scaled the input of an invariant layer, which changes the sign of output − bias."""
     sign = torch.ones(EXAMPLES, NEURONS, dtype=torch.float64)
     if delta < 0 and "re-scaling" in name:
         sign[:, : 1 if "vector" in name else None] = -1
@@ -72,47 +79,47 @@ def signs(name: str, delta: float) -> Tensor:
 
 
 Run = Callable[[Setting, Setting], Tensor]
-"""The outputs for the mini-batch of the first setting after the layer has seen the past of the second."""
+"""A function of two settings: outputs for the mini-batch of the first, with statistics from the past of the second."""
 
 
-def normalized(method: str, *, word: str | None = None, one_by_one: bool = False, **options) -> Run:
-    """Runs of a layer of this project: in training mode, or at inference under the configuration `word`."""
+def run_norm(method: str, *, code: str | None = None, one_by_one: bool = False, **options) -> Run:
+    """Return the run of a layer in training mode, or at inference under the configuration `code`."""
 
-    def run(now: Setting, then: Setting) -> Tensor:
+    def run(current: Setting, earlier: Setting) -> Tensor:
         layer = make_norm(method, NEURONS, **({"epsilon": TINY} | options)).double()
-        layer.weight.data, layer.bias.data = now.gain, now.bias
+        layer.weight.data, layer.bias.data = current.gain, current.bias
         with torch.no_grad(), collect_moments([layer]) as accumulators:
-            for x in then.past:
-                layer(x @ then.weights.T)
-        if word is not None:
+            for x in earlier.past:
+                layer(x @ earlier.weights.T)
+        if code is not None:
             moments = accumulators[layer].moments(
                 has_batch_statistics=layer.has_batch_statistics, has_feature_statistics=layer.has_feature_statistics
             )
-            layer.eval().configure(InferenceConfiguration(word), layer.population(moments, Correction.BESSEL))
-        batches = (now.batch @ now.weights.T).split(1 if one_by_one else EXAMPLES)
+            layer.eval().configure(InferenceConfiguration(code), layer.population(moments, Correction.BESSEL))
+        batches = (current.batch @ current.weights.T).split(1 if one_by_one else EXAMPLES)
         with torch.no_grad():
             return torch.cat([layer(a) for a in batches])
 
     return run
 
 
-def weight_normalized(now: Setting, _then: Setting) -> Tensor:
-    """Weight normalization as the paper compares it, μ = 0 and σ = ‖w‖; torch's, as this project has none."""
+def run_weight_norm(current: Setting, _earlier: Setting) -> Tensor:
+    """Run torch's weight normalization, μ = 0 and σ = ‖w‖, as the paper compares it."""
     layer = parametrizations.weight_norm(nn.Linear(INPUTS, NEURONS).double())
-    layer.parametrizations.weight.original0.data = now.gain.unsqueeze(1)
-    layer.parametrizations.weight.original1.data = now.weights
-    layer.bias.data = now.bias
+    layer.parametrizations.weight.original0.data = current.gain.unsqueeze(1)
+    layer.parametrizations.weight.original1.data = current.weights
+    layer.bias.data = current.bias
     with torch.no_grad():
-        return layer(now.batch)
+        return layer(current.batch)
 
 
-def change(run: Run, name: str, seed: int, delta: float, *, stale: bool = False) -> float:
-    """How far the output is from what an invariant layer's would be; of a single case, only that case's output.
+def deviation_from_invariance(run: Run, name: str, seed: int, delta: float, *, outdated: bool = False) -> float:
+    """Return the largest difference from the output of an invariant layer; for the single case, only of its output.
 
-    stale: what the layer remembers is from before the transformation; otherwise the past was transformed too.
+    outdated: the statistics of the past are from before the transformation; otherwise the past is transformed too.
     """
-    before = drawn_setting(seed)
-    after = TRANSFORMATIONS[name](before, delta, direction(seed))
-    expected = before.bias + signs(name, delta) * (run(before, before) - before.bias)
-    difference = (run(after, before if stale else after) - expected).abs()
+    before = draw_setting(seed)
+    after = TRANSFORMATIONS[name](before, delta, draw_direction(seed))
+    expected = before.bias + expected_signs(name, delta) * (run(before, before) - before.bias)
+    difference = (run(after, before if outdated else after) - expected).abs()
     return (difference[0] if "single case" in name else difference).max().item()

@@ -14,7 +14,7 @@ from bln_search.core.errors import ModelError, SpecError
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.search.preflight import check_names, check_study
 from bln_search.specs import StudySpec, parse_study
-from tests.data.reviews import made_up, write_lines
+from tests.data.reviews import make_reviews, write_lines
 
 STUDY = """
 name: words
@@ -28,7 +28,7 @@ LSTM = "{name: lstm, widths: [4], embedding: 3, dense: 4}"
 
 @pytest.fixture
 def place(tmp_path):
-    write_lines(tmp_path / "imdb", made_up())
+    write_lines(tmp_path / "imdb", make_reviews())
     return ExecutionEnvironment(tmp_path, tmp_path / "cache", Folder(tmp_path))
 
 

@@ -1,4 +1,4 @@
-"""Crops and flips cut the very pixels of the image, at random, the same for the same seed."""
+"""Crops and flips return pixels of the image, at random and reproducibly."""
 
 from __future__ import annotations
 
@@ -10,38 +10,38 @@ from bln_search.specs.training import AugmentationSpec
 from bln_search.training.augmentation import Augmentation
 
 
-def augmentation(seed=0, **spec):
+def make_augmentation(seed=0, **spec):
     return Augmentation(AugmentationSpec(**spec), (2, 5, 4), torch.Generator().manual_seed(seed))
 
 
-def every_variant(image, crop, flip):
-    """All images that may come of one, by slicing."""
-    for kept in (image.flip(2), image) if flip else (image,):
-        padded = torch.nn.functional.pad(kept, (crop, crop, crop, crop))
+def possible_crops(image, crop, flip):
+    """Yield all images that may result from one, by slicing."""
+    for source in (image.flip(2), image) if flip else (image,):
+        padded = torch.nn.functional.pad(source, (crop, crop, crop, crop))
         for top in range(2 * crop + 1):
             for left in range(2 * crop + 1):
                 yield padded[:, top : top + 5, left : left + 4]
 
 
 @pytest.mark.parametrize(("crop", "flip"), [(0, True), (2, False), (1, True)])
-def test_what_comes_out_is_one_of_the_possible_cuts_and_each_occurs(crop, flip):
+def test_every_possible_crop_occurs_and_no_other(crop, flip):
     image = torch.arange(1.0, 41.0).view(2, 5, 4)
-    variants = list(every_variant(image, crop, flip))
-    seen = set()
-    for cut in augmentation(crop=crop, flip=flip)(image.expand(400, -1, -1, -1).contiguous()):
-        matches = [i for i, variant in enumerate(variants) if torch.equal(variant, cut)]
+    crops = list(possible_crops(image, crop, flip))
+    occurred = set()
+    for augmented in make_augmentation(crop=crop, flip=flip)(image.expand(400, -1, -1, -1).contiguous()):
+        matches = [index for index, possible in enumerate(crops) if torch.equal(possible, augmented)]
         assert matches
-        seen.update(matches)
-    assert len(seen) == len(variants)
+        occurred.update(matches)
+    assert len(occurred) == len(crops)
 
 
-def test_the_same_seed_cuts_the_same():
+def test_the_same_seed_gives_the_same_crops():
     x = torch.randn(8, 2, 5, 4)
-    first, again, other = (augmentation(seed, crop=2, flip=True)(x) for seed in (0, 0, 1))
+    first, again, other = (make_augmentation(seed, crop=2, flip=True)(x) for seed in (0, 0, 1))
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
 
 
-def test_inputs_that_are_no_images_are_refused():
-    with pytest.raises(ModelError, match="changes images"):
+def test_inputs_other_than_images_are_an_error():
+    with pytest.raises(ModelError, match=r"training\.augmentation .*\(64,\)"):
         Augmentation(AugmentationSpec(flip=True), (64,), torch.Generator())

@@ -18,7 +18,7 @@ from bln_search.storage.ledger import open_ledger
 from bln_search.storage.tables import AttemptRow
 from bln_search.worker import loop
 from bln_search.worker.loop import Worker
-from tests.data.reviews import made_up, write_lines
+from tests.data.reviews import make_reviews, write_lines
 
 STUDY = """
 name: NAME
@@ -74,7 +74,7 @@ def test_a_study_that_cannot_be_run_fails_with_its_reason_and_the_next_is_run(wo
 
 
 def test_what_one_should_know_of_the_data_is_said_once(worker, tmp_path, caplog):
-    write_lines(tmp_path / "data" / "imdb", made_up())
+    write_lines(tmp_path / "data" / "imdb", make_reviews())
     text = STUDY.replace("fraction: 0.2", "validation: 0.2").replace("NAME", "words").replace("DATA", "imdb")
     text = text.replace("{name: mlp, widths: [4]}", "{name: lstm, widths: [4], embedding: 3, dense: 4}")
     study_id = worker.ledger.queue.submit(parse_study(text.replace("BATCH", "5")), "ada").study_id

@@ -24,9 +24,15 @@ class Evaluator(Protocol):
 
     `TreeEvaluator` and `PlainEvaluator` implement it.
 
-    segmented: the normalization layers of the network in call order, and its segments, if it can be split.
-    space: the options of each choice. excluded: the options without a value, with their reasons.
-    max_configurations: size of the largest space that `enumerate` accepts.
+    Attributes:
+        network: the network.
+        segmented: the normalization layers of the network in call order, and its segments, if it can be split.
+        batches: mini-batches on which configurations are evaluated.
+        populations: population values of each layer under each estimate.
+        options: of the evaluator.
+        space: the options of each choice.
+        excluded: the undefined options of each choice, with their reasons.
+        max_configurations: size of the largest space that `enumerate` accepts.
     """
 
     network: nn.Module

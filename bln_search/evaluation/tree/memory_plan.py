@@ -27,8 +27,10 @@ def chunk_limit(memory_limit: int, device: torch.device) -> int:
 class MemoryPlan:
     """Memory of the segments of a network.
 
-    path_bytes: for each segment, bytes of the largest tensor that it computes after its layer, for one mini-batch.
-    scales_with_batch: for each output of each segment, whether it is a number that grows with the number of examples.
+    Attributes:
+        path_bytes: for each segment, bytes of the largest tensor that it computes after its layer, for one mini-batch.
+        scales_with_batch: for each output of each segment, whether it is a number that grows with the number of
+            examples.
     """
 
     path_bytes: tuple[int, ...]

@@ -25,7 +25,7 @@ class CachedActivations:
     depth: int
     values: list[Any]
 
-    def copied(self) -> list[Any]:
+    def copy_values(self) -> list[Any]:
         """Return a copy of the values for a traversal, which may change them in place."""
         return [value.clone() if is_examples(value) else value for value in self.values]
 
@@ -55,7 +55,7 @@ class PrefixCache:
             return
         if present is not None:
             self.size -= _num_bytes(self._entries.pop(key))
-        self._entries[key] = CachedActivations(activations.segment, activations.depth, activations.copied())
+        self._entries[key] = CachedActivations(activations.segment, activations.depth, activations.copy_values())
         self.size += size
         while self.size > self.limit:
             _, oldest = self._entries.popitem(last=False)

@@ -14,11 +14,12 @@ from bln_search.core.layer_search_record import LayerSums
 class LossSums:
     """Sums over the examples of each fold.
 
-    losses: (folds, configurations) float64, nats.
-    correct: (folds, configurations) int64, numbers of correct answers.
-    examples: (folds,), numbers of examples.
-    done: number of mini-batches in the sums, in the order of evaluation.
-    total: number of mini-batches.
+    Attributes:
+        losses: (folds, configurations) float64, nats.
+        correct: (folds, configurations) int64, numbers of correct answers.
+        examples: (folds,), numbers of examples.
+        done: number of mini-batches in the sums, in the order of evaluation.
+        total: number of mini-batches.
     """
 
     losses: NDArray[np.float64]

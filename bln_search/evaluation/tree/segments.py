@@ -28,10 +28,12 @@ class SegmentedNetwork:
     normalization layer to before the next one or to the output. A segment returns what later segments need: the input
     of the next normalization layer, values that bypass it (residual connections), and numbers read from shapes.
 
-    segments: empty for a network that cannot be split.
-    names, layers: the normalization layers, in the order of their first call.
-    layer_of: for each segment from the second, the index of the layer with which it begins; a layer that the network
-        calls several times begins several segments.
+    Attributes:
+        segments: empty for a network that cannot be split.
+        names: of the normalization layers, in the order of their first call.
+        layers: the normalization layers, in the same order.
+        layer_of: for each segment from the second, the index of the layer with which it begins; a layer that the
+            network calls several times begins several segments.
     """
 
     segments: tuple[Segment, ...]
@@ -119,12 +121,13 @@ class _Partition:
 
     Each call of a normalization layer begins a segment.
 
-    nodes: all nodes in the order of the program.
-    segment_of: the segment of each node.
-    computed: for each segment, the nodes that it computes, except derived ones.
-    derived: for each node, the derived nodes that it needs, directly or indirectly.
-    sources: for each node, the other nodes that it needs, directly or through derived ones.
-    output: the node of the network's output.
+    Attributes:
+        nodes: all nodes in the order of the program.
+        segment_of: the segment of each node.
+        computed: for each segment, the nodes that it computes, except derived ones.
+        derived: for each node, the derived nodes that it needs, directly or indirectly.
+        sources: for each node, the other nodes that it needs, directly or through derived ones.
+        output: the node of the network's output.
     """
 
     nodes: Sequence[fx.Node]

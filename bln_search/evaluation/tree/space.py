@@ -27,10 +27,13 @@ ExcludedOptions = Mapping[str, Mapping[str, str]]
 class TreeOptions:
     """Options of an evaluator of per-layer configurations.
 
-    estimate: the population estimate; None where none was estimated.
-    scope, groups: see `find_configuration_space`.
-    score: per-example losses and correctness from outputs and targets.
-    memory_limit: bytes of the largest tensor of a traversal, and of the cache; a few such tensors are alive at once.
+    Attributes:
+        estimate: the population estimate; None where none was estimated.
+        scope: which layers are tied; see `find_configuration_space`.
+        groups: patterns of layer names; see `find_configuration_space`.
+        score: per-example losses and correctness from outputs and targets.
+        memory_limit: bytes of the largest tensor of a traversal, and of the cache; a few such tensors are alive at
+            once.
     """
 
     estimate: PopulationEstimate | None = PopulationEstimate.FROZEN

@@ -18,10 +18,11 @@ Digits = NDArray[np.uint8]
 class Trie:
     """Prefix tree over distinct configurations in the order of their indices.
 
-    digits: one row for each configuration.
-    nodes[d]: for each node of depth d + 1, the digit of choice d.
-    children[d]: for each node of depth d, the index of its first child among the nodes of depth d + 1; the last entry
-        is their number. Depth 0 is the root.
+    Attributes:
+        digits: one row for each configuration.
+        nodes[d]: for each node of depth d + 1, the digit of choice d.
+        children[d]: for each node of depth d, the index of its first child among the nodes of depth d + 1; the last
+            entry is their number. Depth 0 is the root.
     """
 
     digits: Digits

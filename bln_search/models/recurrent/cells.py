@@ -1,9 +1,13 @@
-"""Recurrent layers with normalization inside: statistics of every time step, one γ and β for all of them.
+"""Recurrent layers with normalization inside: separate statistics for each time step, shared γ and β.
 
-Written for layer normalization by Ba, Kiros & Hinton 2016; any normalization layer can stand there. Gains start at one
-and biases at zero, as the paper's text has it: its supplement, Eq. 22 and 28, prints them the other way round.
+Ba, Kiros & Hinton 2016 define these cells for layer normalization; here any normalization layer can be used. γ starts
+at one and β at zero, as in the text of the paper; Eq. 22 and 28 of its supplement print the two initial values swapped.
 
-norm: makes a normalization layer for a number of features. steps: the longest sequence. gain: what every γ starts at.
+Arguments of every cell, in addition to those of `RecurrentLayer`:
+
+norm: makes a normalization layer for a number of features.
+steps: length of the longest sequence.
+gain: initial value of every γ.
 """
 
 from __future__ import annotations
@@ -37,14 +41,14 @@ class NormalizedRNN(RNN):
         super().__init__(inputs, units, dropout=dropout, recurrent_dropout=recurrent_dropout, bias=False)
         self.norm = StepNorms(norm, units, steps, gain=gain)
 
-    def summed(self, given: Tensor, recalled: Tensor, position: int) -> Tensor:
-        """The summed inputs, normalized."""
-        normalized: Tensor = self.norm(given + recalled, position)
+    def summed_inputs(self, input_part: Tensor, hidden_part: Tensor, time_step: int) -> Tensor:
+        """Return the normalized summed inputs (N, units)."""
+        normalized: Tensor = self.norm(input_part + hidden_part, time_step)
         return normalized
 
 
 class NormalizedLSTM(StepwiseLayer):
-    """Norms on the state's share, on the input's share and on the cell where it leaves; gates in the order o, f, i, g.
+    """Norms on the hidden part, the input part and the output of the cell; gates in the order o, f, i, g.
 
         (o, f, i, g)_t = norm(W_h h_{t-1}) + norm(W_x x_t) + b,    the bias of f starts at one
         c_t = σ(f_t) c_{t-1} + σ(i_t) tanh(g_t),    h_t = σ(o_t) tanh(norm(c_t))
@@ -52,8 +56,8 @@ class NormalizedLSTM(StepwiseLayer):
     Source: Ba, Kiros & Hinton 2016, Eq. 20-22.
     """
 
-    gates = 4
-    memories = 2
+    num_gates = 4
+    num_states = 2
 
     def __init__(
         self,
@@ -67,30 +71,32 @@ class NormalizedLSTM(StepwiseLayer):
         recurrent_dropout: float = 0.0,
     ) -> None:
         super().__init__(inputs, units, dropout=dropout, recurrent_dropout=recurrent_dropout)
-        self.norm_hidden = StepNorms(norm, self.gates * units, steps, gain=gain)
-        self.norm_input = StepNorms(norm, self.gates * units, steps, gain=gain)
+        self.norm_hidden = StepNorms(norm, self.num_gates * units, steps, gain=gain)
+        self.norm_input = StepNorms(norm, self.num_gates * units, steps, gain=gain)
         self.norm_cell = StepNorms(norm, units, steps, gain=gain)
 
     def initialize(self, generator: torch.Generator | None) -> None:
-        """As every recurrent layer, the forget gate open."""
+        """Initialize as every recurrent layer, with an open forget gate."""
         super().initialize(generator)
         open_forget_gate(self.bias, self.units)
 
-    def of_input(self, x: Tensor) -> Tensor:
-        """W_x x_t of every step, (N, T, 4·units); b comes behind the norms."""
+    def input_parts(self, x: Tensor) -> Tensor:
+        """Return W_x x_t of every step, (N, T, 4·units); b is added after the norms."""
         return F.linear(x, self.weight_input)
 
-    def step(self, given: Tensor, recalled: Tensor, before: tuple[Tensor, ...], position: int) -> tuple[Tensor, ...]:
-        """h_t and c_t."""
-        summed = self.norm_hidden(recalled, position) + self.norm_input(given, position) + self.bias
+    def step(
+        self, input_part: Tensor, hidden_part: Tensor, state: tuple[Tensor, ...], time_step: int
+    ) -> tuple[Tensor, ...]:
+        """Return h_t and c_t."""
+        summed = self.norm_hidden(hidden_part, time_step) + self.norm_input(input_part, time_step) + self.bias
         gates, candidate = torch.split(summed, [3 * self.units, self.units], 1)
-        out, forget, write = torch.sigmoid(gates).chunk(3, 1)
-        cell = forget * before[1] + write * torch.tanh(candidate)
-        return out * torch.tanh(self.norm_cell(cell, position)), cell
+        output_gate, forget_gate, input_gate = torch.sigmoid(gates).chunk(3, 1)
+        cell = forget_gate * state[1] + input_gate * torch.tanh(candidate)
+        return output_gate * torch.tanh(self.norm_cell(cell, time_step)), cell
 
 
 class NormalizedGRU(GRU):
-    """A norm on each of the four products; their βs are the only biases. Weights in the order z, r, candidate.
+    """A norm on each of the four products; its β are the only biases. Weights in the order z, r, candidate.
 
         (z, r)_t = norm(W_h h_{t-1}) + norm(W_x x_t),    ĥ_t = tanh(norm(W x_t) + σ(r_t) ⊙ norm(U h_{t-1}))
         h_t = (1 − σ(z_t)) h_{t-1} + σ(z_t) ĥ_t
@@ -115,11 +121,11 @@ class NormalizedGRU(GRU):
         self.norm_candidate = StepNorms(norm, units, steps, gain=gain)
         self.norm_recalled = StepNorms(norm, units, steps, gain=gain)
 
-    def summed(self, given: Tensor, recalled: Tensor, position: int) -> tuple[Tensor, Tensor, Tensor]:
-        """z_t and r_t (N, 2·units), W x_t and U h_{t-1} (N, units), each product normalized."""
-        gates, new, old_gates, old = self.parted(given, recalled)
+    def summed_inputs(self, input_part: Tensor, hidden_part: Tensor, time_step: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Return z_t and r_t (N, 2·units), W x_t and U h_{t-1} (N, units), with each product normalized."""
+        input_gates, input_candidate, hidden_gates, hidden_candidate = self.split_parts(input_part, hidden_part)
         return (
-            self.norm_hidden(old_gates, position) + self.norm_input(gates, position),
-            self.norm_candidate(new, position),
-            self.norm_recalled(old, position),
+            self.norm_hidden(hidden_gates, time_step) + self.norm_input(input_gates, time_step),
+            self.norm_candidate(input_candidate, time_step),
+            self.norm_recalled(hidden_candidate, time_step),
         )

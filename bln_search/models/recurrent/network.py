@@ -18,11 +18,11 @@ from bln_search.models.recurrent.layer import LSTM, RecurrentLayer
 from bln_search.models.recurrent.steps import Norm
 from bln_search.models.recurrent.stepwise import GRU, RNN
 
-_DROPOUT = 0.2
+_DEFAULT_DROPOUT = 0.2
 
 
 class _Cell(NamedTuple):
-    """A kind of recurrent layer: without normalization inside, and with it."""
+    """The two layers of a kind of recurrent cell: without and with normalization inside."""
 
     plain: type[RecurrentLayer]
     normalized: Callable[..., RecurrentLayer]
@@ -33,22 +33,35 @@ _CELLS = {
     "gru": _Cell(GRU, NormalizedGRU),
     "rnn": _Cell(RNN, NormalizedRNN),
 }
-_PLACES = ("layers", "cells")
+_NORM_PLACEMENTS = ("layers", "cells")
 
 
 class Recurrent(nn.Module):
-    """Embedding, recurrent layers with a normalization layer behind each, dense, tanh, norm, dense to the classes.
+    """Embedding, recurrent layers each with a normalization layer, dense, tanh, norm, dense to the classes.
 
-    By default as in the paper: embedding 512, LSTM 128, norm on its sequence (N, T, 128), LSTM 64, norm on its last
-    state (N, 64), dense 32, tanh, norm, dense 1. Two classes have one output z, handed on as the logits (0, z): the
-    softmax cross-entropy of these is the binary cross-entropy of σ(z).
+    The defaults are those of the paper: embedding 512, LSTM 128, norm on its sequence (N, T, 128), LSTM 64, norm on its
+    last state (N, 64), dense 32, tanh, norm, dense 1. For two classes the network has one output z and returns the
+    logits (0, z): their softmax cross-entropy is the binary cross-entropy of σ(z).
 
-    cell: of the recurrent layers, `lstm`, `gru` or `rnn`. normalize: `layers` as above; or `cells`, inside the
-    recurrent layers at every time step of an input and nowhere else. gain: what γ starts at inside cells, by default 1.
-    dense_weights: first weights of the dense layers, `glorot` (uniform, Keras's default) or `orthogonal`, as in LeNet.
+    Args:
+        input_shape: of one example.
+        classes: number of classes.
+        norm: makes a normalization layer for a number of features.
+        vocabulary: number of token ids; None where inputs are measurements.
+        widths: number of units of each recurrent layer.
+        embedding: number of features of a token id.
+        dense: number of units of the hidden dense layer.
+        dropout: probability of dropping an input of a recurrent layer.
+        recurrent_dropout: probability of dropping a unit of a hidden state.
+        cell: of the recurrent layers: `lstm`, `gru` or `rnn`.
+        normalize: `layers` for the normalization layers named above; `cells` for normalization at every time step
+            inside the recurrent layers instead.
+        gain: initial value of γ inside cells; None for 1.
+        dense_weights: initial weights of the dense layers: `glorot` (uniform, Keras's default) or `orthogonal` (as in
+            LeNet).
 
-    Input: marks (N, T) of words below `vocabulary`; without one sequences (N, T, D), or images (N, C, H, W), whose H
-    rows are the steps. Output (N, classes), logits.
+    Input: token ids (N, T) where `vocabulary` is given; otherwise sequences (N, T, D), or images (N, C, H, W), whose H
+    rows are the time steps. Output (N, classes), logits.
     Source: Ziaee & Çano 2022, section 4.2, Figure 5; sizes from the authors' notebook. Cells: Ba, Kiros & Hinton 2016.
     """
 
@@ -61,8 +74,8 @@ class Recurrent(nn.Module):
         widths: Sequence[int] = (128, 64),
         embedding: int = 512,
         dense: int = 32,
-        dropout: float = _DROPOUT,
-        recurrent_dropout: float = _DROPOUT,
+        dropout: float = _DEFAULT_DROPOUT,
+        recurrent_dropout: float = _DEFAULT_DROPOUT,
         cell: str = "lstm",
         normalize: str = "layers",
         gain: float | None = None,
@@ -70,65 +83,76 @@ class Recurrent(nn.Module):
     ) -> None:
         super().__init__()
         if dense_weights not in ("glorot", "orthogonal"):
-            raise ModelError(f"dense_weights are glorot or orthogonal, not {dense_weights}")
+            raise ModelError(f"dense_weights must be glorot or orthogonal, not {dense_weights}")
         self.glorot = dense_weights == "glorot"
         if not widths or min(widths) < 1:
             raise ModelError(f"a recurrent network needs at least one layer of at least one unit, not {list(widths)}")
-        steps, measured = _sizes(input_shape, words=vocabulary is not None)
+        steps, features = _sequence_shape(input_shape, is_text=vocabulary is not None)
         self.embedding = None if vocabulary is None else nn.Embedding(vocabulary, embedding)
-        self.images = len(input_shape) == 3
-        make = _layer(cell, normalize, norm, steps, gain)
-        behind: Norm = norm if normalize == "layers" else _nothing
-        sizes = [measured if vocabulary is None else embedding, *widths]
+        self.takes_images = len(input_shape) == 3
+        make_layer = _recurrent_layer_factory(cell, normalize, norm, steps, gain)
+        outer_norm: Norm = norm if normalize == "layers" else _make_identity
+        sizes = [features if vocabulary is None else embedding, *widths]
         self.layers = nn.ModuleList(
-            make(a, b, dropout=dropout, recurrent_dropout=recurrent_dropout) for a, b in pairwise(sizes)
+            make_layer(inputs, units, dropout=dropout, recurrent_dropout=recurrent_dropout)
+            for inputs, units in pairwise(sizes)
         )
-        self.norms = nn.ModuleList(behind(width) for width in widths)
+        self.norms = nn.ModuleList(outer_norm(width) for width in widths)
         outputs = 1 if classes == 2 else classes
-        self.classifier = nn.Sequential(*dense_stage(sizes[-1], dense, behind, nn.Tanh), nn.Linear(dense, outputs))
-        self.one_output = classes == 2
+        self.classifier = nn.Sequential(*dense_stage(sizes[-1], dense, outer_norm, nn.Tanh), nn.Linear(dense, outputs))
+        self.has_one_output = classes == 2
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits, (N, classes)."""
+        """Return the logits (N, classes)."""
         if self.embedding is not None:
             x = self.embedding(x)
-        elif self.images:
+        elif self.takes_images:
             x = x.transpose(1, 2).flatten(2)
         last = len(self.layers) - 1
-        for position, (layer, norm) in enumerate(zip(self.layers, self.norms, strict=True)):
+        for index, (layer, norm) in enumerate(zip(self.layers, self.norms, strict=True)):
             x = layer(x)
-            x = norm(x[:, -1] if position == last else x)
+            x = norm(x[:, -1] if index == last else x)
         logits: Tensor = self.classifier(x)
-        return F.pad(logits, (1, 0)) if self.one_output else logits
+        return F.pad(logits, (1, 0)) if self.has_one_output else logits
 
 
-def _layer(cell: str, normalize: str, norm: Norm, steps: int, gain: float | None) -> Callable[..., RecurrentLayer]:
-    """What makes a recurrent layer. Raises ModelError for a cell or a place of normalization that there is not."""
+def _recurrent_layer_factory(
+    cell: str, normalize: str, norm: Norm, steps: int, gain: float | None
+) -> Callable[..., RecurrentLayer]:
+    """Return a function that makes a recurrent layer.
+
+    Raises:
+        ModelError: there is no such cell or placement of normalization, or `gain` has no effect.
+    """
     if cell not in _CELLS:
         raise ModelError(f"there is no recurrent cell {cell!r}: choose one of {', '.join(_CELLS)}")
-    if normalize not in _PLACES:
-        raise ModelError(f"a recurrent network is normalized in its `layers` or in its `cells`, not {normalize!r}")
+    if normalize not in _NORM_PLACEMENTS:
+        raise ModelError(f"normalize must be `layers` or `cells`, not {normalize!r}")
     if normalize == "cells":
         return partial(_CELLS[cell].normalized, norm=norm, steps=steps, gain=1.0 if gain is None else gain)
     if gain is not None:
-        raise ModelError("gain is of the normalization inside cells: say normalize: cells, or leave it out")
+        raise ModelError("gain is an option of normalization inside cells: set normalize to cells, or remove gain")
     return _CELLS[cell].plain
 
 
-def _nothing(_features: int) -> nn.Module:
-    """In place of a normalization layer."""
+def _make_identity(_features: int) -> nn.Module:
+    """Return an identity in place of a normalization layer."""
     return nn.Identity()
 
 
-def _sizes(input_shape: tuple[int, ...], *, words: bool) -> tuple[int, int]:
-    """Time steps, and measurements in each (0 of words)."""
-    if words and len(input_shape) == 1:
+def _sequence_shape(input_shape: tuple[int, ...], *, is_text: bool) -> tuple[int, int]:
+    """Return the number of time steps, and of measurements in each (0 for texts).
+
+    Raises:
+        ModelError: the network does not support inputs of this shape.
+    """
+    if is_text and len(input_shape) == 1:
         return input_shape[0], 0
-    if not words and len(input_shape) == 2:
+    if not is_text and len(input_shape) == 2:
         return input_shape[0], input_shape[1]
-    if not words and len(input_shape) == 3:
+    if not is_text and len(input_shape) == 3:
         return input_shape[1], prod(input_shape) // input_shape[1]
     raise ModelError(
-        "a recurrent network takes words (T,), sequences (T, D) or images (C, H, W), not "
-        f"{'words' if words else 'measurements'} {tuple(input_shape)}"
+        "a recurrent network takes token ids (T,), sequences (T, D) or images (C, H, W), not "
+        f"{'token ids' if is_text else 'measurements'} {tuple(input_shape)}"
     )

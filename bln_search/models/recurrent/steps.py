@@ -13,10 +13,16 @@ Norm = Callable[[int], nn.Module]
 
 
 class StepNorms(nn.Module):
-    """One normalization layer for each time step; all have the same γ and β, each has statistics of its own.
+    """One normalization layer for each time step, with separate statistics and shared γ and β.
 
-    norm: makes one. gain: what γ starts at; Cooijmans et al. take 0.1 for batch normalization, so that tanh is not
-    saturated. γ and β are the same Parameter objects in every step, which an optimizer sees once.
+    γ and β are the same Parameter objects in every step, so an optimizer updates them once.
+
+    Args:
+        norm: makes a normalization layer for a number of features.
+        features: number of features.
+        steps: number of time steps.
+        gain: initial value of γ; Cooijmans et al. use 0.1 for batch normalization, so that tanh is not saturated.
+
     Source: Cooijmans, Ballas, Laurent, Gülçehre & Courville 2017, Recurrent Batch Normalization, section 3.
     """
 
@@ -25,7 +31,7 @@ class StepNorms(nn.Module):
         if steps < 1:
             raise ModelError(f"normalization inside a recurrent layer needs at least one time step, not {steps}")
         if not 0 < gain < float("inf"):
-            raise ModelError(f"the initial gain of a normalization layer is a number above 0, not {gain}")
+            raise ModelError(f"the initial gain of a normalization layer must be finite and above 0, not {gain}")
         self.of_step = nn.ModuleList(norm(features) for _ in range(steps))
         shared = dict(self.of_step[0].named_parameters(recurse=False))
         for layer in self.of_step:
@@ -35,11 +41,15 @@ class StepNorms(nn.Module):
             nn.init.constant_(shared["weight"], gain)
 
     def forward(self, x: Tensor, step: int) -> Tensor:
-        """`x` (N, features) normalized as at that step, counted from 0. Raises ModelError for a step never built."""
+        """Normalize `x` (N, features) by the layer of a time step, counted from 0.
+
+        Raises:
+            ModelError: there is no layer for this step.
+        """
         if not 0 <= step < len(self.of_step):
             raise ModelError(
-                f"this layer has statistics for {len(self.of_step)} time steps, the input has a step {step + 1}: "
-                "give it shorter sequences, or build it for longer ones"
+                f"this layer has statistics for {len(self.of_step)} time steps, none for step {step + 1}: "
+                "use shorter sequences, or build the layer for longer ones"
             )
         normalized: Tensor = self.of_step[step](x)
         return normalized

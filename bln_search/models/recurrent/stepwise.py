@@ -1,4 +1,4 @@
-"""Recurrent layers that take one time step after the other, and the two plain ones among them."""
+"""Recurrent layers that compute one time step after the other: the base class, RNN and GRU."""
 
 from __future__ import annotations
 
@@ -12,34 +12,42 @@ from bln_search.models.recurrent.layer import RecurrentLayer
 
 
 class StepwiseLayer(RecurrentLayer):
-    """The input's share W_x x_t of all steps in one product; then, step by step, W_h h_{t-1} and what `step` does."""
+    """One product W_x x_t for the inputs of all steps; then, in each step, W_h h_{t-1} and `step`.
 
-    memories: int = 1
-    """How many tensors (N, units) go from one step to the next; h_t is the first of them. All start at zero."""
+    The state holds the tensors (N, units) that one step passes to the next, h_t first. It starts at zero.
+    """
+
+    num_states: int = 1
+    """Number of tensors in the state."""
 
     @abstractmethod
-    def step(self, given: Tensor, recalled: Tensor, before: tuple[Tensor, ...], position: int) -> tuple[Tensor, ...]:
-        """What goes on to the next step.
+    def step(
+        self, input_part: Tensor, hidden_part: Tensor, state: tuple[Tensor, ...], time_step: int
+    ) -> tuple[Tensor, ...]:
+        """Return the state after a step.
 
-        given, recalled: W_x x_t and W_h h_{t-1}, (N, gates·units). before: what the last step handed on. position: t,
-        counted from 0.
+        Args:
+            input_part: W_x x_t, with the bias if there is one, (N, num_gates·units).
+            hidden_part: W_h h_{t-1}, (N, num_gates·units).
+            state: after the previous step.
+            time_step: t, counted from 0.
         """
 
     def forward(self, x: Tensor) -> Tensor:
-        """Every hidden state, (N, T, units)."""
+        """Return all hidden states (N, T, units)."""
         self.check_input(x)
-        mask = self.recurrent_mask(x)
-        share = self.of_input(self.dropped(x))
-        state = (x.new_zeros(x.shape[0], self.units),) * self.memories
-        hidden: list[Tensor] = []
-        for position, given in enumerate(share.unbind(1)):
-            entering = state[0] if mask is None else state[0] * mask
-            state = self.step(given, F.linear(entering, self.weight_hidden), state, position)
-            hidden.append(state[0])
-        return torch.stack(hidden, 1)
+        mask = self.draw_recurrent_mask(x)
+        input_parts = self.input_parts(self.drop_inputs(x))
+        state = (x.new_zeros(x.shape[0], self.units),) * self.num_states
+        hidden_states: list[Tensor] = []
+        for time_step, input_part in enumerate(input_parts.unbind(1)):
+            hidden = state[0] if mask is None else state[0] * mask
+            state = self.step(input_part, F.linear(hidden, self.weight_hidden), state, time_step)
+            hidden_states.append(state[0])
+        return torch.stack(hidden_states, 1)
 
-    def of_input(self, x: Tensor) -> Tensor:
-        """W_x x_t + b of every step, (N, T, gates·units)."""
+    def input_parts(self, x: Tensor) -> Tensor:
+        """Return W_x x_t + b of every step, (N, T, num_gates·units)."""
         return F.linear(x, self.weight_input, self.bias)
 
 
@@ -49,21 +57,26 @@ class RNN(StepwiseLayer):
     Source: Ba, Kiros & Hinton 2016, section 3.1.
     """
 
-    gates = 1
+    num_gates = 1
 
     def step(
         self,
-        given: Tensor,
-        recalled: Tensor,
-        before: tuple[Tensor, ...],  # noqa: ARG002 - h_{t-1} enters through W_h only
-        position: int,
+        input_part: Tensor,
+        hidden_part: Tensor,
+        state: tuple[Tensor, ...],  # noqa: ARG002 - h_{t-1} is used only in its product with W_h
+        time_step: int,
     ) -> tuple[Tensor, ...]:
-        """h_t."""
-        return (torch.tanh(self.summed(given, recalled, position)),)
+        """Return h_t."""
+        return (torch.tanh(self.summed_inputs(input_part, hidden_part, time_step)),)
 
-    def summed(self, given: Tensor, recalled: Tensor, position: int) -> Tensor:  # noqa: ARG002 - no norm, every step alike
-        """The summed inputs a_t, (N, units)."""
-        return given + recalled
+    def summed_inputs(
+        self,
+        input_part: Tensor,
+        hidden_part: Tensor,
+        time_step: int,  # noqa: ARG002 - only a norm depends on the step
+    ) -> Tensor:
+        """Return the summed inputs a_t (N, units)."""
+        return input_part + hidden_part
 
 
 class GRU(StepwiseLayer):
@@ -71,28 +84,35 @@ class GRU(StepwiseLayer):
 
         h_t = (1 − σ(z_t)) h_{t-1} + σ(z_t) ĥ_t,    ĥ_t = tanh(W x_t + σ(r_t) ⊙ (U h_{t-1}))
 
-    with z_t, r_t = W_h h_{t-1} + W_x x_t. A bias is added to the input's share, unless `bias` is false. Recurrent
-    dropout acts on the h_{t-1} of the products, not on the one that is carried over.
+    with z_t, r_t = W_h h_{t-1} + W_x x_t. A bias is added to the input part, unless `bias` is false. Recurrent dropout
+    applies to h_{t-1} in the products with weights, not in the first term of h_t.
     Source: Ba, Kiros & Hinton 2016, Eq. 23-25.
     """
 
-    gates = 3
+    num_gates = 3
 
-    def step(self, given: Tensor, recalled: Tensor, before: tuple[Tensor, ...], position: int) -> tuple[Tensor, ...]:
-        """h_t."""
-        gates, new, old = self.summed(given, recalled, position)
+    def step(
+        self, input_part: Tensor, hidden_part: Tensor, state: tuple[Tensor, ...], time_step: int
+    ) -> tuple[Tensor, ...]:
+        """Return h_t."""
+        gates, input_candidate, hidden_candidate = self.summed_inputs(input_part, hidden_part, time_step)
         update, reset = torch.sigmoid(gates).chunk(2, 1)
-        candidate = torch.tanh(new + reset * old)
-        return (torch.lerp(before[0], candidate, update),)
+        candidate = torch.tanh(input_candidate + reset * hidden_candidate)
+        return (torch.lerp(state[0], candidate, update),)
 
-    def summed(self, given: Tensor, recalled: Tensor, position: int) -> tuple[Tensor, Tensor, Tensor]:  # noqa: ARG002
-        """z_t and r_t (N, 2·units), W x_t and U h_{t-1} (N, units)."""
-        gates, new, old_gates, old = self.parted(given, recalled)
-        return gates + old_gates, new, old
+    def summed_inputs(
+        self,
+        input_part: Tensor,
+        hidden_part: Tensor,
+        time_step: int,  # noqa: ARG002 - only a norm depends on the step
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return z_t and r_t (N, 2·units), W x_t and U h_{t-1} (N, units)."""
+        input_gates, input_candidate, hidden_gates, hidden_candidate = self.split_parts(input_part, hidden_part)
+        return input_gates + hidden_gates, input_candidate, hidden_candidate
 
-    def parted(self, given: Tensor, recalled: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Of the input's share and of the state's: what the gates take, (N, 2·units), and the candidate, (N, units)."""
+    def split_parts(self, input_part: Tensor, hidden_part: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Split the input part, then the hidden part, into gates (N, 2·units) and candidate (N, units)."""
         sizes = [2 * self.units, self.units]
-        gates, new = torch.split(given, sizes, 1)
-        old_gates, old = torch.split(recalled, sizes, 1)
-        return gates, new, old_gates, old
+        input_gates, input_candidate = torch.split(input_part, sizes, 1)
+        hidden_gates, hidden_candidate = torch.split(hidden_part, sizes, 1)
+        return input_gates, input_candidate, hidden_gates, hidden_candidate

@@ -1,4 +1,4 @@
-"""Every per-layer configuration gets the losses that it gets alone."""
+"""Every per-layer configuration has the losses of plain forward passes."""
 
 from __future__ import annotations
 
@@ -18,86 +18,65 @@ from bln_search.evaluation.row_evaluator import in_double_precision
 from bln_search.evaluation.scoring import cross_entropy
 from bln_search.evaluation.tree.space import TreeOptions
 from bln_search.evaluation.tree.tree_evaluator import TreeEvaluator
-from bln_search.evaluation.tree.verification import plain_pass_losses
 from bln_search.models import MLP, LeNet, ResNet
 from bln_search.norms import BLN, BN, LN, make_norm
 from bln_search.norms.network_layers import find_norms, layer_estimates, network_populations
+from tests.evaluation.builders import SIZE, build_network, draw_examples, estimate_populations, frozen_populations
 from tests.evaluation.networks import NETWORKS, Residual
-from tests.evaluation.test_one_pass import SIZE, build, data, populations_of
+from tests.evaluation.tree.builders import assert_equal_to_plain_passes, draw_digits, make_evaluator
 from tests.support.tiers import latin
 
 TINY_LIMIT = 20_000
 
 
-def evaluator(name="lenet", n=20, size=SIZE, folds=None, dtype=torch.float64, **asked):
-    method, semantics = asked.pop("method", "bln"), asked.pop("semantics", "paper")
-    network = build(name, method, semantics, dtype)
-    inputs, targets = data(name, n, dtype)
-    populations = populations_of(network, name, dtype=dtype)
-    return TreeEvaluator(
-        network, list(mini_batches(inputs, targets, size)), populations, TreeOptions(**asked), folds=folds
-    )
-
-
-def assert_losses_as_alone(tree, digits, tolerance=1e-10):
-    for row, outcome in zip(digits, tree.outcomes(digits), strict=True):
-        alone = plain_pass_losses(tree, tree.space.configuration(row), tree.batches).numpy()
-        np.testing.assert_allclose(outcome.losses, alone, rtol=tolerance, atol=tolerance)
-
-
-def drawn(space, count, seed=0):
-    draw = np.random.default_rng(seed)
-    return np.stack([[draw.integers(radix) for radix in space.radices] for _ in range(count)])
-
-
 @pytest.mark.parametrize(("name", "semantics"), latin(["lenet", "mlp", "residual"], ["paper", "reference"]))
-def test_200_random_configurations_equal_each_alone(name, semantics):
-    tree = evaluator(name, n=14, semantics=semantics)
-    assert_losses_as_alone(tree, drawn(tree.space, 200))
+def test_200_random_configurations_equal_plain_passes(name, semantics):
+    tree = make_evaluator(name, n=14, semantics=semantics)
+    assert_equal_to_plain_passes(tree, draw_digits(tree.space, 200))
 
 
 @pytest.mark.parametrize("name", sorted(NETWORKS))
 @pytest.mark.parametrize("method", ["bln", "bn", "ln"])
-def test_every_network_is_followed(name, method):
-    tree = evaluator(name, method=method)
-    assert_losses_as_alone(tree, drawn(tree.space, 6))
+def test_every_network_equals_plain_passes(name, method):
+    tree = make_evaluator(name, method=method)
+    assert_equal_to_plain_passes(tree, draw_digits(tree.space, 6))
 
 
-def test_a_residual_network_of_seven_layers():
+def test_a_resnet_of_seven_layers_equals_plain_passes():
     torch.manual_seed(0)
     network = ResNet((3, 8, 8), 10, partial(BLN, batch_size=SIZE), widths=(4, 6, 8), blocks=1).double().eval()
-    inputs, targets = data("resnet", 12)
+    inputs, targets = draw_examples("resnet", 12)
     tree = TreeEvaluator(
         network,
         list(mini_batches(inputs, targets, SIZE)),
-        populations_of(network, "resnet"),
+        estimate_populations(network, "resnet"),
         TreeOptions(memory_limit=TINY_LIMIT),
     )
     assert len(tree.space.layers) == 7
-    assert_losses_as_alone(tree, drawn(tree.space, 30))
+    assert_equal_to_plain_passes(tree, draw_digits(tree.space, 30))
 
 
 @pytest.mark.parametrize(("name", "memory_limit"), latin(["mlp", "residual", "in place"], [0, TINY_LIMIT, 2**28]))
-def test_the_enumeration_is_the_mean_over_every_configuration_whatever_the_chunks(name, memory_limit):
-    tree = evaluator(name, memory_limit=memory_limit)
+def test_the_enumeration_does_not_depend_on_the_memory_limit(name, memory_limit):
+    tree = make_evaluator(name, memory_limit=memory_limit)
     sums = tree.enumerate()
-    every = [tree.space.digits_at(index) for index in range(tree.space.size)]
-    outcomes = tree.outcomes(every)
-    np.testing.assert_allclose(sums.mean_loss(), [one.losses.mean() for one in outcomes], rtol=1e-10)
-    np.testing.assert_array_equal(sums.accuracy(), [one.correct.mean() for one in outcomes])
+    all_digits = [tree.space.digits_at(index) for index in range(tree.space.size)]
+    outcomes = tree.outcomes(all_digits)
+    np.testing.assert_allclose(sums.mean_loss(), [each.losses.mean() for each in outcomes], rtol=1e-10)
+    np.testing.assert_array_equal(sums.accuracy(), [each.correct.mean() for each in outcomes])
     assert sums.examples.tolist() == [20]
-    assert_losses_as_alone(tree, drawn(tree.space, 10))
+    assert_equal_to_plain_passes(tree, draw_digits(tree.space, 10))
 
 
 @pytest.mark.parametrize("memory_limit", [0, 3_000, 2**28])
-def test_configurations_that_share_little_are_walked_in_small_parts_too(memory_limit):
-    tree = evaluator("in place", memory_limit=memory_limit)
+def test_configurations_with_few_shared_prefixes(memory_limit):
+    tree = make_evaluator("in place", memory_limit=memory_limit)
     digits = np.array([[0, 3], [0, 15], [1, 3], [1, 4], [7, 0], [7, 1], [15, 15]])
-    assert_losses_as_alone(tree, digits)
+    assert_equal_to_plain_passes(tree, digits)
 
 
 def test_single_precision_agrees_with_double():
-    single = evaluator("mlp", n=24, dtype=torch.float32)
+    single = make_evaluator("mlp", n=24, dtype=torch.float32)
     network, populations = in_double_precision(single.network, single.populations)
     double = single.with_network(
         network, [(inputs.double(), targets) for inputs, targets in single.batches], populations
@@ -105,183 +84,177 @@ def test_single_precision_agrees_with_double():
     np.testing.assert_allclose(single.enumerate().mean_loss(), double.enumerate().mean_loss(), rtol=1e-5)
 
 
-def test_folds_add_up_and_outcomes_keep_the_order_of_the_data():
-    whole, halves = evaluator("mlp"), evaluator("mlp", folds=[1, 0, 1, 0])
-    together, parted = whole.enumerate(), halves.enumerate()
-    np.testing.assert_allclose(parted.losses.sum(0), together.losses[0], rtol=1e-12)
-    assert parted.examples.tolist() == [8, 12]
-    digits = drawn(whole.space, 5)
-    for one, other in zip(whole.outcomes(digits), halves.outcomes(digits), strict=True):
-        np.testing.assert_allclose(one.losses, other.losses, rtol=1e-12)
-    second = halves.outcomes(digits[:1])[0].losses
+def test_folds_add_up_and_outcomes_keep_the_data_order():
+    one_fold, two_folds = make_evaluator("mlp"), make_evaluator("mlp", folds=[1, 0, 1, 0])
+    total, sums = one_fold.enumerate(), two_folds.enumerate()
+    np.testing.assert_allclose(sums.losses.sum(0), total.losses[0], rtol=1e-12)
+    assert sums.examples.tolist() == [8, 12]
+    digits = draw_digits(one_fold.space, 5)
+    for expected, outcomes in zip(one_fold.outcomes(digits), two_folds.outcomes(digits), strict=True):
+        np.testing.assert_allclose(outcomes.losses, expected.losses, rtol=1e-12)
+    losses = two_folds.outcomes(digits[:1])[0].losses
     np.testing.assert_allclose(
-        parted.losses[1, halves.space.index(digits[0])], second[:6].sum() + second[12:18].sum(), rtol=1e-12
+        sums.losses[1, two_folds.space.index(digits[0])], losses[:6].sum() + losses[12:18].sum(), rtol=1e-12
     )
 
 
 @pytest.mark.parametrize(("name", "memory_limit"), latin(["residual", "in place", "lenet"], [0, TINY_LIMIT, 2**28]))
-def test_sums_of_chosen_configurations_whatever_is_kept_of_earlier_ones(name, memory_limit):
+def test_sums_do_not_depend_on_cached_prefixes(name, memory_limit):
     scope = {"scope": LayerScope.GROUPS, "groups": {"ends": ["features.3", "classifier.6"]}} if name == "lenet" else {}
-    tree = evaluator(name, n=33, folds=[0, 1, 0, 1, 0, 1], memory_limit=memory_limit, **scope)
-    draw = np.random.default_rng(1)
-    digits = drawn(tree.space, 1, seed=2)[0]
+    tree = make_evaluator(name, n=33, folds=[0, 1, 0, 1, 0, 1], memory_limit=memory_limit, **scope)
+    generator = np.random.default_rng(1)
+    first_row = draw_digits(tree.space, 1, seed=2)[0]
     for _ in range(12):
-        asked = np.stack([digits] * 4)
-        choice = draw.integers(len(digits))
-        asked[:, choice] = draw.integers(tree.space.radices[choice], size=4)
-        batches = [int(batch) for batch in draw.permutation(6)[:4]]
-        losses, correct = tree.sums(asked, batches)
-        for row, loss, right, outcome in zip(asked, losses, correct, tree.outcomes(asked), strict=True):
-            per_batch = [outcome.losses[6 * batch : 6 * batch + 6].sum() for batch in batches]
-            np.testing.assert_allclose(loss, per_batch, rtol=1e-10, err_msg=str(row))
-            assert right.tolist() == [outcome.correct[6 * batch : 6 * batch + 6].sum() for batch in batches]
-        digits = asked[0]
+        digits = np.stack([first_row] * 4)
+        choice = generator.integers(len(first_row))
+        digits[:, choice] = generator.integers(tree.space.radices[choice], size=4)
+        batches = [int(batch) for batch in generator.permutation(6)[:4]]
+        losses, correct = tree.sums(digits, batches)
+        for row, row_losses, row_correct, outcome in zip(digits, losses, correct, tree.outcomes(digits), strict=True):
+            expected = [outcome.losses[6 * batch : 6 * batch + 6].sum() for batch in batches]
+            np.testing.assert_allclose(row_losses, expected, rtol=1e-10, err_msg=str(row))
+            assert row_correct.tolist() == [outcome.correct[6 * batch : 6 * batch + 6].sum() for batch in batches]
+        first_row = digits[0]
 
 
-def test_an_interrupted_enumeration_goes_on_behind_its_last_group():
-    tree = evaluator("mlp", n=30, folds=[0, 1, 0, 1, 0], memory_limit=TINY_LIMIT)
+def test_an_interrupted_enumeration_resumes():
+    tree = make_evaluator("mlp", n=30, folds=[0, 1, 0, 1, 0], memory_limit=TINY_LIMIT)
     expected = tree.enumerate()
 
     class Interrupted(Exception):
         pass
 
-    kept = []
+    saved_sums = []
 
     def keep(sums):
-        kept.append(sums)
+        saved_sums.append(sums)
         if sums.done >= 3:
             raise Interrupted
 
     with pytest.raises(Interrupted):
         tree.enumerate(keep=keep)
-    resumed = tree.enumerate(sums=kept[-1])
+    resumed = tree.enumerate(sums=saved_sums[-1])
     np.testing.assert_array_equal(resumed.losses, expected.losses)
     np.testing.assert_array_equal(resumed.correct, expected.correct)
     assert resumed.done == 5
 
 
-@pytest.mark.parametrize("order", [["features.*"], ["*.3", "*.7"]])
-def test_tied_layers_share_a_word(order):
-    tree = evaluator("lenet", n=12, scope=LayerScope.GROUPS, groups={"tied": order})
+@pytest.mark.parametrize("patterns", [["features.*"], ["*.3", "*.7"]])
+def test_tied_layers_have_one_configuration(patterns):
+    tree = make_evaluator("lenet", n=12, scope=LayerScope.GROUPS, groups={"tied": patterns})
     assert tree.space.size < 16**4
-    assert_losses_as_alone(tree, drawn(tree.space, 20))
-    for digits in drawn(tree.space, 5):
-        words = tree.space.configuration(digits).configurations
+    assert_equal_to_plain_passes(tree, draw_digits(tree.space, 20))
+    for digits in draw_digits(tree.space, 5):
+        configurations = tree.space.configuration(digits).configurations
         tied = next(choice for choice in tree.space.choices if choice.name == "tied")
-        assert len({words[layer] for layer in tied.layers}) == 1
+        assert len({configurations[layer] for layer in tied.layers}) == 1
 
 
-def test_the_global_scope_is_the_uniform_configurations():
-    tree = evaluator("lenet", n=12, scope=LayerScope.GLOBAL)
+def test_the_global_scope_has_uniform_configurations_only():
+    tree = make_evaluator("lenet", n=12, scope=LayerScope.GLOBAL)
     assert tree.space.size == 16
     assert all(tree.space.configuration(tree.space.digits_at(index)).uniform for index in range(16))
-    assert_losses_as_alone(tree, [tree.space.digits_at(index) for index in range(16)])
+    assert_equal_to_plain_passes(tree, [tree.space.digits_at(index) for index in range(16)])
 
 
 def test_layers_of_other_methods_have_their_own_options():
     torch.manual_seed(0)
-
     makers = iter([BN, BLN, LN, BLN])
     network = LeNet((3, 12, 12), 10, lambda features: next(makers)(features, batch_size=SIZE)).double().eval()
-    inputs, targets = data("lenet", 12)
-    tree = TreeEvaluator(network, list(mini_batches(inputs, targets, SIZE)), populations_of(network, "lenet"))
+    inputs, targets = draw_examples("lenet", 12)
+    tree = TreeEvaluator(network, list(mini_batches(inputs, targets, SIZE)), estimate_populations(network, "lenet"))
     assert tree.space.radices == (4, 16, 4, 16)
-    assert_losses_as_alone(tree, drawn(tree.space, 20))
+    assert_equal_to_plain_passes(tree, draw_digits(tree.space, 20))
     uniform = tree.space.uniform()
     assert len(uniform) == 16
-    assert {str(tree.space.configuration(digits)) for word, digits in uniform.items() if str(word) == "TFTF"} == {
+    assert {str(tree.space.configuration(digits)) for code, digits in uniform.items() if str(code) == "TFTF"} == {
         "TF--.TFTF.--TF.TFTF"
     }
 
 
-def test_memory_is_a_third_source_of_mbn_layers():
+def test_mbn_layers_have_the_memory_as_a_source():
     torch.manual_seed(0)
     network = MLP((3, 8, 8), 10, partial(make_norm, "mbn"), widths=(12, 7)).double()
-    inputs, targets = data("mlp", 24)
+    inputs, targets = draw_examples("mlp", 24)
     for x, _ in mini_batches(inputs, targets, SIZE):
         network.train()(x)
     network.eval()
-    populations = populations_of_mbn(network)
+    populations = memory_and_frozen_populations(network)
     tree = TreeEvaluator(network, list(mini_batches(inputs, targets, SIZE)), populations)
     assert tree.space.radices == (9, 9)
-    assert_losses_as_alone(tree, [tree.space.digits_at(index) for index in range(81)])
+    assert_equal_to_plain_passes(tree, [tree.space.digits_at(index) for index in range(81)])
 
 
-def populations_of_mbn(network):
-
+def memory_and_frozen_populations(network):
     layers = find_norms(network)
-    inputs, _ = data("mlp", 48)
-    gathered = {
+    inputs, _ = draw_examples("mlp", 48)
+    moments = {
         **layer_estimates(layers),
         PopulationEstimate.FROZEN: collect_frozen_moments(network, inputs.split(SIZE)),
     }
-    return network_populations(layers, gathered, Correction.BESSEL, per_slot=False)
+    return network_populations(layers, moments, Correction.BESSEL, per_slot=False)
 
 
-def test_options_without_a_value_are_excluded_with_their_reason():
-    network = build("mlp", batch_size=1)
-    inputs, targets = data("mlp", 4)
-
-    gathered = {PopulationEstimate.FROZEN: collect_frozen_moments(network, inputs.split(1))}
-    populations = network_populations(find_norms(network), gathered, Correction.BESSEL, per_slot=False)
+def test_undefined_options_are_excluded_with_a_reason():
+    network = build_network("mlp", batch_size=1)
+    inputs, targets = draw_examples("mlp", 4)
+    populations = frozen_populations(network, inputs.split(1))
     tree = TreeEvaluator(network, list(mini_batches(inputs, targets, 1)), populations)
     assert tree.space.radices == (4, 4)
     assert "m = 1" in tree.excluded["layers.3"]["FTFF"]
-    assert_losses_as_alone(tree, [tree.space.digits_at(index) for index in range(16)])
+    assert_equal_to_plain_passes(tree, [tree.space.digits_at(index) for index in range(16)])
 
 
-def test_own_scores_and_constant_networks_take_the_usual_way():
+def test_own_scores_and_constant_networks_are_evaluated():
     def halved(outputs, targets):
         losses, correct = cross_entropy(outputs, targets)
         return losses / 2, correct
 
-    usual, own = evaluator("mlp"), evaluator("mlp", score=halved)
-    np.testing.assert_allclose(own.enumerate().mean_loss(), usual.enumerate().mean_loss() / 2, rtol=1e-10)
-    constant = evaluator("mlp")
+    usual, halved_scores = make_evaluator("mlp"), make_evaluator("mlp", score=halved)
+    np.testing.assert_allclose(halved_scores.enumerate().mean_loss(), usual.enumerate().mean_loss() / 2, rtol=1e-10)
+    constant = make_evaluator("mlp")
     with torch.no_grad():
         for parameter in constant.network.layers[-1].parameters():
             parameter.zero_()
     sums = constant.enumerate()
-    first = np.mean([(targets == 0).float().mean() * len(targets) for _, targets in constant.batches]) * len(
-        constant.batches
-    )
+    first_class_count = sum(int((targets == 0).sum()) for _, targets in constant.batches)
     np.testing.assert_allclose(sums.mean_loss(), np.log(10), rtol=1e-12)
-    np.testing.assert_allclose(sums.correct.sum(0), first)
+    np.testing.assert_allclose(sums.correct.sum(0), first_class_count)
 
 
-def test_logits_that_lie_far_apart_have_their_losses():
-    tree = evaluator("mlp")
+def test_distant_logits_equal_plain_passes():
+    tree = make_evaluator("mlp")
     with torch.no_grad():
         tree.network.layers[-1].weight.mul_(1e4)
-    assert_losses_as_alone(tree, drawn(tree.space, 20), tolerance=1e-9)
+    assert_equal_to_plain_passes(tree, draw_digits(tree.space, 20), tolerance=1e-9)
 
 
-def test_networks_that_diverge_are_no_number():
-    tree = evaluator("mlp")
+def test_a_diverged_network_has_nan_losses():
+    tree = make_evaluator("mlp")
     with torch.no_grad():
         tree.network.layers[-1].weight[0, 0] = float("nan")
     assert np.isnan(tree.enumerate().mean_loss()).all()
 
 
-def test_a_network_that_cannot_be_cut_is_refused():
+def test_unsupported_networks_and_options_are_an_error():
     class Branching(Residual):
         def forward(self, x):
             return super().forward(x) if x.sum() > 0 else super().forward(-x)
 
-    with pytest.raises(ModelError, match="does not branch on the values"):
-        of(Branching)
+    with pytest.raises(ModelError, match="branch on the values"):
+        evaluator_of(Branching)
     with pytest.raises(DataError, match="no mini-batch"):
-        network = build("mlp")
-        TreeEvaluator(network, [], populations_of(network, "mlp"))
+        network = build_network("mlp")
+        TreeEvaluator(network, [], estimate_populations(network, "mlp"))
     with pytest.raises(ModelError, match=r"'encoder\.\*' of the group 'a'"):
-        evaluator("mlp", scope=LayerScope.GROUPS, groups={"a": ["encoder.*"]})
+        make_evaluator("mlp", scope=LayerScope.GROUPS, groups={"a": ["encoder.*"]})
     with pytest.raises(ModelError, match=r"layers\.3 matches the groups a and b"):
-        evaluator("mlp", scope=LayerScope.GROUPS, groups={"a": ["layers.*"], "b": ["*.3"]})
+        make_evaluator("mlp", scope=LayerScope.GROUPS, groups={"a": ["layers.*"], "b": ["*.3"]})
     with pytest.raises(DataError, match="folds for 1"):
-        evaluator("mlp", folds=[0])
+        make_evaluator("mlp", folds=[0])
 
 
-def test_layers_that_mix_examples_are_found_out():
+def test_mixing_examples_is_an_error():
     class Mixing(Residual):
         def forward(self, x):
             x = self.stem(x)
@@ -289,20 +262,20 @@ def test_layers_that_mix_examples_are_found_out():
             x = x - x.mean(0, keepdim=True)
             return self.head(self.second(x).mean((2, 3)))
 
-    with pytest.raises(ModelError, match="does not treat examples independently"):
-        of(Mixing).enumerate()
+    with pytest.raises(ModelError, match=r"not treat .* independently"):
+        evaluator_of(Mixing).enumerate()
 
 
-def test_too_many_configurations_are_not_enumerated():
+def test_enumerating_too_many_configurations_is_an_error():
     network = ResNet((3, 8, 8), 10, partial(BLN, batch_size=SIZE), widths=(2, 2, 2), blocks=2).double().eval()
-    inputs, targets = data("resnet", 6)
-    tree = TreeEvaluator(network, list(mini_batches(inputs, targets, SIZE)), populations_of(network, "resnet"))
+    inputs, targets = draw_examples("resnet", 6)
+    tree = TreeEvaluator(network, list(mini_batches(inputs, targets, SIZE)), estimate_populations(network, "resnet"))
     with pytest.raises(ModelError, match="16,777,216"):
         tree.enumerate()
 
 
-def test_the_network_is_left_as_it_was():
-    tree = evaluator("mlp")
+def test_the_network_is_not_changed():
+    tree = make_evaluator("mlp")
     tree.network.train()
     before = {name: value.clone() for name, value in tree.network.state_dict().items()}
     tree.enumerate()
@@ -311,21 +284,21 @@ def test_the_network_is_left_as_it_was():
     assert all(torch.equal(value, before[name]) for name, value in tree.network.state_dict().items())
 
 
-def test_words_and_digits_belong_to_each_other():
-    space = evaluator("mlp").space
+def test_codes_digits_and_indices_correspond():
+    space = make_evaluator("mlp").space
     for index in (0, 7, 200, 255):
         digits = space.digits_at(index)
         assert space.index(digits) == index
-        words = space.configuration(digits)
-        assert space.digits(PerLayerConfiguration.parse(str(words))) == digits
-    with pytest.raises(ValueError, match="for 1 layers, the network has 2"):
+        configuration = space.configuration(digits)
+        assert space.digits(PerLayerConfiguration.parse(str(configuration))) == digits
+    with pytest.raises(ValueError, match=r"1 layers, .* 2"):
         space.digits(PerLayerConfiguration.parse("TTTT"))
     with pytest.raises(ValueError, match=r"layers\.3 has no option TT--"):
         space.digits(PerLayerConfiguration.parse("TT--.TTTT"))
 
 
-def of(maker):
+def evaluator_of(make_network):
     torch.manual_seed(0)
-    network: nn.Module = maker(partial(BLN, batch_size=SIZE)).double().eval()
-    inputs, targets = data("residual")
-    return TreeEvaluator(network, list(mini_batches(inputs, targets, SIZE)), populations_of(network, "residual"))
+    network: nn.Module = make_network(partial(BLN, batch_size=SIZE)).double().eval()
+    inputs, targets = draw_examples("residual")
+    return TreeEvaluator(network, list(mini_batches(inputs, targets, SIZE)), estimate_populations(network, "residual"))

@@ -1,4 +1,4 @@
-"""A word for each layer of a recurrent network."""
+"""Per-layer configurations of recurrent networks."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ from bln_search.core.errors import ModelError
 from bln_search.evaluation.batches import mini_batches
 from bln_search.evaluation.tree.tree_evaluator import TreeEvaluator
 from bln_search.norms.network_layers import find_norms, network_populations
-from tests.evaluation.test_one_pass import SIZE
-from tests.evaluation.test_recurrent import WORDS, build, data, gathered_by
-from tests.evaluation.tree.test_evaluator import assert_losses_as_alone, drawn
+from tests.evaluation.builders import SIZE
+from tests.evaluation.recurrent_builders import VOCABULARY, build_recurrent, collect_moments_of, draw_sequences
+from tests.evaluation.tree.builders import assert_equal_to_plain_passes, draw_digits
 
 
-def evaluator(cell, *, classes=3, vocabulary=None, **network):
-    built = build(cell, classes=classes, vocabulary=vocabulary, **network)
-    gathered = gathered_by(built, vocabulary)
-    populations = network_populations(find_norms(built), gathered, Correction.BESSEL, per_slot=False)
-    return TreeEvaluator(built, list(mini_batches(*data(14, 2, classes, vocabulary), SIZE)), populations)
+def make_recurrent_evaluator(cell, *, classes=3, vocabulary=None, **options):
+    network = build_recurrent(cell, classes=classes, vocabulary=vocabulary, **options)
+    moments = collect_moments_of(network, vocabulary)
+    populations = network_populations(find_norms(network), moments, Correction.BESSEL, per_slot=False)
+    return TreeEvaluator(network, list(mini_batches(*draw_sequences(14, 2, classes, vocabulary), SIZE)), populations)
 
 
-@pytest.mark.parametrize("vocabulary", [None, WORDS])
+@pytest.mark.parametrize("vocabulary", [None, VOCABULARY])
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("cell", ["lstm", "gru", "rnn"])
-def test_each_has_the_losses_that_it_has_alone(cell, classes, vocabulary):
-    tree = evaluator(cell, classes=classes, vocabulary=vocabulary, normalize="layers")
+def test_every_recurrent_network_equals_plain_passes(cell, classes, vocabulary):
+    tree = make_recurrent_evaluator(cell, classes=classes, vocabulary=vocabulary, normalize="layers")
     assert tree.space.radices == (16, 16, 16)
-    assert_losses_as_alone(tree, drawn(tree.space, 30))
+    assert_equal_to_plain_passes(tree, draw_digits(tree.space, 30))
 
 
-def test_all_of_them_are_enumerated():
-    tree = evaluator("lstm", classes=2, method="bn", normalize="layers")
+def test_the_enumeration_equals_the_outcomes():
+    tree = make_recurrent_evaluator("lstm", classes=2, method="bn", normalize="layers")
     sums = tree.enumerate()
     outcomes = tree.outcomes([tree.space.digits_at(index) for index in range(tree.space.size)])
     assert tree.space.size == 4**3
-    np.testing.assert_allclose(sums.mean_loss(), [one.losses.mean() for one in outcomes], rtol=1e-10)
+    np.testing.assert_allclose(sums.mean_loss(), [row_outcomes.losses.mean() for row_outcomes in outcomes], rtol=1e-10)
 
 
 @pytest.mark.parametrize("cell", ["lstm", "gru", "rnn"])
-def test_norms_inside_cells_have_no_word_for_each(cell):
-    with pytest.raises(ModelError, match="normalizes inside its recurrent layers, at every time step"):
-        evaluator(cell, normalize="cells")
+def test_norms_inside_cells_have_no_per_layer_configurations(cell):
+    with pytest.raises(ModelError, match="inside its recurrent layers"):
+        make_recurrent_evaluator(cell, normalize="cells")

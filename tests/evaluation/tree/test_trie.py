@@ -1,4 +1,4 @@
-"""The tree holds every configuration once, in the order of the indices."""
+"""The prefix tree holds every configuration once, in the order of the indices."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bln_search.evaluation.tree.trie import all_digits, build_trie, unique_rows
-from tests.core.test_per_layer import spaces
+from tests.support.per_layer_spaces import spaces
 
 
 @st.composite
-def chosen(draw):
-    """Some configurations of a space, some of them more than once."""
+def spaces_with_digits(draw):
+    """Draw a space and some of its configurations, with repetitions."""
     space = draw(spaces())
     indices = draw(st.lists(st.integers(0, space.size - 1), min_size=1, max_size=40))
     return space, np.array([space.digits_at(index) for index in indices], np.uint8)
 
 
 def leaves(trie, depth=0, node=0):
-    """The digits of every path from a node down, in the order in which they are walked."""
+    """Return the digits of every path from a node to a leaf, depth first."""
     if depth == len(trie.nodes):
         return [()]
     start, stop = trie.children[depth][node : node + 2]
@@ -30,36 +30,36 @@ def leaves(trie, depth=0, node=0):
     ]
 
 
-@given(chosen())
-def test_paths_are_exactly_the_configurations(made):
-    space, digits = made
-    found, places = unique_rows(digits)
-    trie = build_trie(found)
-    assert leaves(trie) == [tuple(row) for row in found.tolist()]
-    np.testing.assert_array_equal(found[places], digits)
-    indices = [space.index(row.tolist()) for row in found]
+@given(spaces_with_digits())
+def test_paths_are_exactly_the_configurations(space_and_digits):
+    space, digits = space_and_digits
+    unique, inverse = unique_rows(digits)
+    trie = build_trie(unique)
+    assert leaves(trie) == [tuple(row) for row in unique.tolist()]
+    np.testing.assert_array_equal(unique[inverse], digits)
+    indices = [space.index(row.tolist()) for row in unique]
     assert indices == sorted(set(indices))
 
 
-@given(chosen())
-def test_children_part_the_nodes_below_and_first_is_a_configuration_with_that_beginning(made):
-    _, digits = made
+@given(spaces_with_digits())
+def test_children_partition_the_nodes_of_the_next_depth(space_and_digits):
+    _, digits = space_and_digits
     trie = build_trie(unique_rows(digits)[0])
-    nodes = 1
+    num_nodes = 1
     for depth, children in enumerate(trie.children):
-        assert len(children) == nodes + 1
+        assert len(children) == num_nodes + 1
         assert (np.diff(children) > 0).all()
         assert (children[0], children[-1]) == (0, len(trie.nodes[depth]))
-        nodes = len(trie.nodes[depth])
-        beginnings = trie.digits[trie.first[depth], : depth + 1]
-        assert len(np.unique(beginnings, axis=0)) == len(beginnings) == nodes
-        np.testing.assert_array_equal(beginnings[:, depth], trie.nodes[depth])
-    assert nodes == len(trie)
+        num_nodes = len(trie.nodes[depth])
+        prefixes = trie.digits[trie.first[depth], : depth + 1]
+        assert len(np.unique(prefixes, axis=0)) == len(prefixes) == num_nodes
+        np.testing.assert_array_equal(prefixes[:, depth], trie.nodes[depth])
+    assert num_nodes == len(trie)
 
 
 @given(spaces())
-def test_every_configuration_stands_at_its_index(space):
+def test_all_digits_are_in_the_order_of_their_indices(space):
     if space.size > 5_000:
         return
-    every = all_digits(space)
-    assert [tuple(row) for row in every.tolist()] == [space.digits_at(index) for index in range(space.size)]
+    digits = all_digits(space)
+    assert [tuple(row) for row in digits.tolist()] == [space.digits_at(index) for index in range(space.size)]

@@ -1,4 +1,4 @@
-"""Normalization inside recurrent cells is what the equations say, in training and at inference."""
+"""Normalized recurrent cells compute their equations, in training and at inference."""
 
 from __future__ import annotations
 
@@ -16,107 +16,107 @@ from bln_search.norms import LN
 from bln_search.norms.network_layers import find_norms, network_populations
 from tests.models.recurrent import oracle
 from tests.models.recurrent.layers import (
-    NORMALIZED,
-    PLAIN,
+    NORMALIZED_LAYERS,
+    PLAIN_LAYERS,
     SIZE,
     STEPS,
     UNITS,
-    identity,
-    normalized,
-    plain,
-    sequence,
+    draw_sequences,
+    make_identity,
+    make_normalized,
+    make_plain,
     step_norms,
     weights_of,
 )
 from tests.norms.oracle import Formula, population
 from tests.support.tiers import latin
 
-CELLS = sorted(PLAIN)
-KINDS = [(method, semantics) for method in ("ln", "bn", "bln") for semantics in ("paper", "reference")]
+CELLS = sorted(PLAIN_LAYERS)
+VARIANTS = [(method, semantics) for method in ("ln", "bn", "bln") for semantics in ("paper", "reference")]
 GATES = {"rnn": 1, "lstm": 4, "gru": 3}
 
 
 def formulas(layer, method, semantics):
-    """The formula of each norm of a layer, with its γ and β."""
-    found = {}
+    """Return the formula of each norm of a layer, with its γ and β."""
+    by_name = {}
     for name, norms in step_norms(layer).items():
         gamma, beta = (value.detach().numpy() for value in (norms.of_step[0].weight, norms.of_step[0].bias))
-        found[name] = Formula(method, semantics, len(gamma), SIZE, gamma, beta)
-    return found
+        by_name[name] = Formula(method, semantics, len(gamma), SIZE, gamma, beta)
+    return by_name
 
 
-def assert_equal(found, expected, tolerance=1e-10):
-    np.testing.assert_allclose(found.detach().numpy(), expected, rtol=tolerance, atol=tolerance)
+def assert_equal(outputs, expected, tolerance=1e-10):
+    np.testing.assert_allclose(outputs.detach().numpy(), expected, rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.parametrize("cell", CELLS)
-def test_a_plain_layer_is_its_equations(cell):
-    layer, x = plain(cell), sequence()
+def test_a_plain_layer_computes_its_equations(cell):
+    layer, x = make_plain(cell), draw_sequences()
     assert_equal(layer(x), oracle.CELLS[cell](weights_of(layer), x.numpy()), 1e-12)
 
 
 @pytest.mark.parametrize("cell", CELLS)
-def test_with_nothing_in_place_of_the_norms_a_layer_is_the_plain_one(cell):
+def test_with_identity_norms_a_layer_equals_the_plain_layer(cell):
     torch.manual_seed(0)
-    layer = NORMALIZED[cell](2, UNITS, identity, STEPS).double()
-    x = sequence()
-    reference = PLAIN[cell](2, UNITS, bias=layer.bias is not None).double()
+    layer = NORMALIZED_LAYERS[cell](2, UNITS, make_identity, STEPS).double()
+    x = draw_sequences()
+    reference = PLAIN_LAYERS[cell](2, UNITS, bias=layer.bias is not None).double()
     reference.load_state_dict(layer.state_dict())
     torch.testing.assert_close(layer(x), reference(x), rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize(("method", "semantics"), KINDS)
+@pytest.mark.parametrize(("method", "semantics"), VARIANTS)
 @pytest.mark.parametrize("cell", CELLS)
-def test_in_training_every_statistic_is_of_the_mini_batch_at_that_step(cell, method, semantics):
-    layer, x = normalized(cell, method, semantics).train(), sequence()
-    of = formulas(layer, method, semantics)
-    expected = oracle.CELLS[cell](weights_of(layer), x.numpy(), lambda name, step, values: of[name](values))
+def test_training_uses_mini_batch_statistics_of_each_step(cell, method, semantics):
+    layer, x = make_normalized(cell, method, semantics).train(), draw_sequences()
+    by_name = formulas(layer, method, semantics)
+    expected = oracle.CELLS[cell](weights_of(layer), x.numpy(), lambda name, step, values: by_name[name](values))
     assert_equal(layer(x), expected)
 
 
-@pytest.mark.parametrize(("method", "semantics"), KINDS)
+@pytest.mark.parametrize(("method", "semantics"), VARIANTS)
 @pytest.mark.parametrize("cell", CELLS)
-def test_at_inference_population_values_are_those_of_each_time_step(cell, method, semantics):
-    """Under every configuration; the values worked out by the oracle from what each norm got in training."""
-    layer = normalized(cell, method, semantics).eval()
-    of, weights, run = formulas(layer, method, semantics), weights_of(layer), oracle.CELLS[cell]
-    training = [sequence(seed=seed) for seed in (1, 2, 3)]
-    seen: dict = {}
+def test_inference_uses_population_values_of_each_step(cell, method, semantics):
+    """Under every configuration. The oracle computes population values from the training inputs of each norm."""
+    layer = make_normalized(cell, method, semantics).eval()
+    by_name, weights, run_cell = formulas(layer, method, semantics), weights_of(layer), oracle.CELLS[cell]
+    training = [draw_sequences(seed=seed) for seed in (1, 2, 3)]
+    norm_inputs: dict = {}
 
-    def watched(name, step, values):
-        seen.setdefault((name, step), []).append(values)
-        return of[name](values)
+    def record_inputs(name, step, values):
+        norm_inputs.setdefault((name, step), []).append(values)
+        return by_name[name](values)
 
     for x in training:
-        run(weights, x.numpy(), watched)
-    values = {key: population(of[key[0]], inputs) for key, inputs in seen.items()}
+        run_cell(weights, x.numpy(), record_inputs)
+    population_values = {key: population(by_name[key[0]], inputs) for key, inputs in norm_inputs.items()}
     layers = find_norms(layer)
-    gathered = {PopulationEstimate.FROZEN: collect_frozen_moments(layer, training)}
-    populations = network_populations(layers, gathered, Correction.BESSEL, per_slot=False)
-    x = sequence(seed=4)
-    for word in all_configurations(Method(method)):
+    moments = {PopulationEstimate.FROZEN: collect_frozen_moments(layer, training)}
+    populations = network_populations(layers, moments, Correction.BESSEL, per_slot=False)
+    x = draw_sequences(seed=4)
+    for configuration in all_configurations(Method(method)):
         for norm in layers.values():
-            norm.configure(word, populations[norm][PopulationEstimate.FROZEN])
-        expected = run(
+            norm.configure(configuration, populations[norm][PopulationEstimate.FROZEN])
+        expected = run_cell(
             weights,
             x.numpy(),
-            lambda name, step, rows, word=str(word): of[name](rows, word, values[name, step]),
+            lambda name, step, rows, code=str(configuration): by_name[name](rows, code, population_values[name, step]),
         )
         assert_equal(layer(x), expected)
 
 
 @pytest.mark.parametrize(("method", "cell"), latin(["none", "ln", "bn", "bln"], CELLS))
-def test_gradients_are_those_of_differences(cell, method):
-    layer = plain(cell) if method == "none" else normalized(cell, method)
-    x = sequence(n=3).requires_grad_()
+def test_gradients_equal_finite_differences(cell, method):
+    layer = make_plain(cell) if method == "none" else make_normalized(cell, method)
+    x = draw_sequences(n=3).requires_grad_()
     assert torch.autograd.gradcheck(lambda *_: layer(x), (x, *layer.parameters()), atol=1e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize("gain", [None, 0.1])
 @pytest.mark.parametrize("cell", CELLS)
-def test_gains_start_at_one_or_as_asked_and_biases_at_zero(cell, gain):
+def test_gains_start_at_the_given_value_and_biases_at_zero(cell, gain):
     options = {} if gain is None else {"gain": gain}
-    layer = NORMALIZED[cell](2, UNITS, LN, STEPS, **options)
+    layer = NORMALIZED_LAYERS[cell](2, UNITS, LN, STEPS, **options)
     norms = step_norms(layer)
     assert len(norms) == {"rnn": 1, "lstm": 3, "gru": 4}[cell]
     for norm in norms.values():
@@ -126,58 +126,58 @@ def test_gains_start_at_one_or_as_asked_and_biases_at_zero(cell, gain):
 
 
 @pytest.mark.parametrize("cell", CELLS)
-def test_the_weights_are_those_of_the_plain_layer(cell):
-    """The same seed gives the same first weights; only an LSTM has a bias beside those of its norms."""
-    one, other = PLAIN[cell](2, UNITS), NORMALIZED[cell](2, UNITS, LN, STEPS)
-    for layer in (one, other):
+def test_initial_weights_are_those_of_the_plain_layer(cell):
+    """The same seed gives the same initial weights; only an LSTM has a bias in addition to those of its norms."""
+    plain, normalized = PLAIN_LAYERS[cell](2, UNITS), NORMALIZED_LAYERS[cell](2, UNITS, LN, STEPS)
+    for layer in (plain, normalized):
         layer.initialize(torch.Generator().manual_seed(7))
-    assert torch.equal(one.weight_input, other.weight_input)
-    assert torch.equal(one.weight_hidden, other.weight_hidden)
-    assert one.weight_hidden.shape == (GATES[cell] * UNITS, UNITS)
-    assert (other.bias is None) == (cell != "lstm")
+    assert torch.equal(plain.weight_input, normalized.weight_input)
+    assert torch.equal(plain.weight_hidden, normalized.weight_hidden)
+    assert plain.weight_hidden.shape == (GATES[cell] * UNITS, UNITS)
+    assert (normalized.bias is None) == (cell != "lstm")
 
 
 @pytest.mark.parametrize("cell", CELLS)
-def test_shorter_sequences_are_taken_and_longer_ones_are_an_error(cell):
-    layer = normalized(cell, "ln")
-    x = sequence(steps=STEPS + 1)
+def test_shorter_sequences_are_valid_and_longer_are_an_error(cell):
+    layer = make_normalized(cell, "ln")
+    x = draw_sequences(steps=STEPS + 1)
     torch.testing.assert_close(layer(x[:, : STEPS - 1]), layer(x[:, :STEPS])[:, : STEPS - 1])
-    with pytest.raises(ModelError, match="statistics for 3 time steps, the input has a step 4"):
+    with pytest.raises(ModelError, match=r"for 3 .*step 4"):
         layer(x)
 
 
 @given(seed=st.integers(0, 10_000), cell=st.sampled_from(CELLS))
-def test_with_layer_normalization_an_example_does_not_depend_on_the_others(seed, cell):
-    layer = normalized(cell, "ln")
-    x, other = sequence(seed=seed), sequence(seed=seed + 1)
+def test_layer_normalized_cells_treat_examples_independently(seed, cell):
+    layer = make_normalized(cell, "ln")
+    x, other = draw_sequences(seed=seed), draw_sequences(seed=seed + 1)
     mixed = torch.cat([x[:1], other[1:]])
     torch.testing.assert_close(layer(mixed)[:1], layer(x)[:1], rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(layer(x[:1]), layer(x)[:1], rtol=1e-12, atol=1e-12)
 
 
 @given(seed=st.integers(0, 10_000), cell=st.sampled_from(CELLS))
-def test_with_batch_normalization_it_depends_on_them_unless_both_statistics_are_the_populations(seed, cell):
-    layer = normalized(cell, "bn").eval()
+def test_batch_normalized_cells_depend_on_the_batch_unless_tt(seed, cell):
+    layer = make_normalized(cell, "bn").eval()
     layers = find_norms(layer)
-    gathered = {PopulationEstimate.FROZEN: collect_frozen_moments(layer, [sequence(seed=seed + 2)])}
-    populations = network_populations(layers, gathered, Correction.BESSEL, per_slot=False)
-    x, other = sequence(seed=seed), sequence(seed=seed + 1)
+    moments = {PopulationEstimate.FROZEN: collect_frozen_moments(layer, [draw_sequences(seed=seed + 2)])}
+    populations = network_populations(layers, moments, Correction.BESSEL, per_slot=False)
+    x, other = draw_sequences(seed=seed), draw_sequences(seed=seed + 1)
     mixed = torch.cat([x[:1], other[1:]])
-    for word in ("FF--", "TT--"):
+    for code in ("FF--", "TT--"):
         for norm in layers.values():
-            norm.configure(InferenceConfiguration(word), populations[norm][PopulationEstimate.FROZEN])
+            norm.configure(InferenceConfiguration(code), populations[norm][PopulationEstimate.FROZEN])
         difference = (layer(mixed)[:1] - layer(x)[:1]).abs().max()
-        assert (difference < 1e-12) == (word == "TT--")
+        assert (difference < 1e-12) == (code == "TT--")
 
 
 @given(factor=st.floats(0.1, 100), seed=st.integers(0, 10_000))
-def test_a_layer_normalized_rnn_does_not_see_a_rescaling_of_all_its_weights(factor, seed):
-    """LN paper, section 3.1; up to ε."""
+def test_a_layer_normalized_rnn_is_invariant_to_weight_scaling(factor, seed):
+    """LN paper, section 3.1; exact up to ε."""
     torch.manual_seed(seed)
-    layer = NORMALIZED["rnn"](2, 5, lambda features: LN(features, epsilon=1e-14), STEPS).double()
-    x = sequence(seed=seed)
-    before = layer(x)
+    layer = NORMALIZED_LAYERS["rnn"](2, 5, lambda features: LN(features, epsilon=1e-14), STEPS).double()
+    x = draw_sequences(seed=seed)
+    outputs = layer(x)
     with torch.no_grad():
         layer.weight_input.mul_(factor)
         layer.weight_hidden.mul_(factor)
-    torch.testing.assert_close(layer(x), before, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(layer(x), outputs, rtol=1e-6, atol=1e-6)

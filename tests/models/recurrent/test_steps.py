@@ -1,4 +1,4 @@
-"""One γ and β over all time steps, statistics of every step by themselves, and nothing that shared parameters break."""
+"""Norms of all time steps share γ and β and have separate statistics; copies and checkpoints keep this."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ FEATURES, STEPS = 3, 4
 
 
 class Steps(nn.Module):
-    """Every step of (N, T, D) normalized and nothing else."""
+    """Normalizes every step of (N, T, D) and does nothing else."""
 
     def __init__(self, norm, **options):
         super().__init__()
         self.norm = StepNorms(norm, FEATURES, STEPS, **options)
 
     def forward(self, x):
-        return torch.stack([self.norm(one, step) for step, one in enumerate(x.unbind(1))], 1)
+        return torch.stack([self.norm(values, step) for step, values in enumerate(x.unbind(1))], 1)
 
 
-def batches(count=3, size=6):
-    """Sequences whose steps lie apart: the mean grows with the step, and so does the spread."""
+def draw_batches(count=3, size=6):
+    """Return sequences whose mean and deviation grow with the time step."""
     torch.manual_seed(0)
     step = torch.arange(STEPS).view(1, -1, 1)
     return [torch.randn(size, STEPS, FEATURES) * (1 + step) + 3 * step for _ in range(count)]
 
 
-def drawn(network):
+def randomize(network):
     with torch.no_grad():
         for parameter in network.parameters():
             parameter.normal_()
@@ -58,122 +58,122 @@ def assert_shared(network, *, layers=STEPS):
 
 
 @pytest.mark.parametrize("method", ["bn", "ln", "bln", "mbn", "brn"])
-def test_all_steps_have_the_same_gain_and_bias_which_an_optimizer_sees_once(method):
+def test_all_steps_share_one_gain_and_one_bias(method):
     network = Steps(partial(make_norm, method))
     assert_shared(network)
     assert len(list(network.parameters())) == 2
-    network(batches()[0]).square().sum().backward()
+    network(draw_batches()[0]).square().sum().backward()
     torch.optim.SGD(network.parameters(), lr=0.1).step()
     assert_shared(network)
 
 
 @pytest.mark.parametrize("gain", [1.0, 0.1])
-def test_gains_start_at_what_was_asked_for_and_biases_at_zero(gain):
+def test_gains_start_at_the_given_value_and_biases_at_zero(gain):
     network = Steps(BN, gain=gain)
     for layer in find_norms(network).values():
         assert layer.weight.tolist() == pytest.approx([gain] * FEATURES)
         assert layer.bias.tolist() == [0.0] * FEATURES
 
 
-def test_gains_are_one_unless_told_otherwise():
+def test_the_default_gain_is_one():
     assert Steps(LN).norm.of_step[2].weight.tolist() == [1.0] * FEATURES
 
 
-def test_every_step_has_a_population_of_its_own():
-    network, data = Steps(BN).eval(), batches()
-    gathered = {PopulationEstimate.FROZEN: collect_frozen_moments(network, data)}
+def test_every_step_has_its_own_population():
+    network, data = Steps(BN).eval(), draw_batches()
+    moments = {PopulationEstimate.FROZEN: collect_frozen_moments(network, data)}
     layers = find_norms(network)
-    populations = network_populations(layers, gathered, Correction.BESSEL, per_slot=False)
+    populations = network_populations(layers, moments, Correction.BESSEL, per_slot=False)
     for step, layer in enumerate(layers.values()):
-        found = populations[layer][PopulationEstimate.FROZEN].batch
+        population = populations[layer][PopulationEstimate.FROZEN].batch
         expected = torch.stack([x[:, step].double().mean(0) for x in data]).mean(0)
-        torch.testing.assert_close(found.mean.flatten(), expected)
+        torch.testing.assert_close(population.mean.flatten(), expected)
         variance = torch.stack([x[:, step].double().var(0) for x in data]).mean(0)
-        torch.testing.assert_close(found.deviation.flatten(), torch.sqrt(variance + layer.eps))
+        torch.testing.assert_close(population.deviation.flatten(), torch.sqrt(variance + layer.eps))
 
 
-def test_a_state_dict_puts_everything_back():
-    network, data = drawn(Steps(BLN)), batches()
-    configured = configured_by_population(network, data)
-    again = Steps(BLN)
-    again.load_state_dict(configured.state_dict())
-    assert_shared(again)
-    assert torch.equal(again.eval()(data[0]), configured.eval()(data[0]))
+def test_a_state_dict_restores_parameters_and_populations():
+    network, data = randomize(Steps(BLN)), draw_batches()
+    configured = configure_by_population(network, data)
+    restored = Steps(BLN)
+    restored.load_state_dict(configured.state_dict())
+    assert_shared(restored)
+    assert torch.equal(restored.eval()(data[0]), configured.eval()(data[0]))
 
 
-def configured_by_population(network, data, word="TTTT"):
-    """Population values put into each layer, as a ranked row does it."""
+def configure_by_population(network, data, code="TTTT"):
+    """Configure each layer by population values, as a ranked row does."""
     layers = find_norms(network)
-    gathered = {PopulationEstimate.FROZEN: collect_frozen_moments(network, data)}
-    populations = network_populations(layers, gathered, Correction.BESSEL, per_slot=False)
+    moments = {PopulationEstimate.FROZEN: collect_frozen_moments(network, data)}
+    populations = network_populations(layers, moments, Correction.BESSEL, per_slot=False)
     for layer in layers.values():
-        layer.configure(InferenceConfiguration(word), populations[layer][PopulationEstimate.FROZEN])
+        layer.configure(InferenceConfiguration(code), populations[layer][PopulationEstimate.FROZEN])
     return network
 
 
-def test_a_word_can_be_applied_to_all_steps_and_not_to_each():
-    """The order in which such a network reaches its layers is not known without data."""
-    network = configured_by_population(Steps(BLN), batches()).eval()
+def test_a_configuration_applies_to_all_steps_only():
+    """Without data the order in which such a network calls its layers is unknown."""
+    network = configure_by_population(Steps(BLN), draw_batches()).eval()
     apply_configuration(network, "FFFF")
     assert {str(layer.configuration) for layer in find_norms(network).values()} == {"FFFF"}
-    with pytest.raises(ModelError, match="in which order"):
+    with pytest.raises(ModelError, match="order"):
         apply_configuration(network, "TTTT.FFFF.TFTF.TTFF")
     assert {str(layer.configuration) for layer in find_norms(network).values()} == {"FFFF"}
 
 
-def test_a_checkpoint_keeps_shared_parameters_once(tmp_path):
-    network, data = drawn(Steps(BLN)), batches()
-    gathered = {PopulationEstimate.FROZEN: collect_frozen_moments(network, data)}
+def test_a_checkpoint_stores_shared_parameters_once(tmp_path):
+    network, data = randomize(Steps(BLN)), draw_batches()
+    moments = {PopulationEstimate.FROZEN: collect_frozen_moments(network, data)}
     weights = {name: value.detach() for name, value in network.named_parameters()}
-    name, sha256 = write_checkpoint(Folder(tmp_path), weights, gathered, {})
-    read, moments = read_checkpoint(Folder(tmp_path), name, sha256)
-    assert len(read) == 2
-    assert moments[PopulationEstimate.FROZEN].keys() == find_norms(network).keys()
-    again = Steps(BLN)
-    load_weights(again, read)
-    assert_shared(again)
-    assert torch.equal(again(data[0]), network(data[0]))
+    name, sha256 = write_checkpoint(Folder(tmp_path), weights, moments, {})
+    read_weights, read_moments = read_checkpoint(Folder(tmp_path), name, sha256)
+    assert len(read_weights) == 2
+    assert read_moments[PopulationEstimate.FROZEN].keys() == find_norms(network).keys()
+    restored = Steps(BLN)
+    load_weights(restored, read_weights)
+    assert_shared(restored)
+    assert torch.equal(restored(data[0]), network(data[0]))
 
 
-def test_copies_in_double_precision_share_too():
-    network = drawn(Steps(BLN))
-    copied, _ = in_double_precision(network, {})
-    assert_shared(copied)
-    assert copied.norm.of_step[3].bias.dtype == torch.float64
+def test_copies_in_double_precision_share_parameters():
+    network = randomize(Steps(BLN))
+    copy, _ = in_double_precision(network, {})
+    assert_shared(copy)
+    assert copy.norm.of_step[3].bias.dtype == torch.float64
     assert_shared(deepcopy(network))
     assert_shared(deepcopy(network).half().float())
 
 
-def test_layers_of_torch_that_share_parameters_share_them_when_converted():
-    network = drawn(Steps(nn.BatchNorm1d))
-    x = batches(1)[0]
+def test_converted_layers_keep_sharing_their_parameters():
+    network = randomize(Steps(nn.BatchNorm1d))
+    x = draw_batches(1)[0]
     expected = network(x)
     converted = convert(network, method="same")
     assert_shared(converted)
     torch.testing.assert_close(converted.train()(x), expected, rtol=1e-4, atol=1e-4)
 
 
-def test_without_parameters_nothing_is_shared():
+def test_norms_without_parameters_share_nothing():
     network = Steps(lambda features: nn.BatchNorm1d(features, affine=False))
     assert list(network.parameters()) == []
-    assert network(batches(1)[0]).shape == (6, STEPS, FEATURES)
+    assert network(draw_batches(1)[0]).shape == (6, STEPS, FEATURES)
 
 
 @pytest.mark.parametrize("step", [STEPS, -1])
-def test_a_step_beyond_those_built_is_an_error(step):
-    with pytest.raises(ModelError, match=f"statistics for 4 time steps, the input has a step {step + 1}: give it"):
+def test_a_time_step_without_a_norm_is_an_error(step):
+    with pytest.raises(ModelError, match=f"for 4 .* step {step + 1}:"):
         Steps(BN).norm(torch.randn(2, FEATURES), step)
 
 
 @pytest.mark.parametrize(
     ("steps", "gain", "message"),
     [
-        (0, 1.0, "at least one time step, not 0"),
-        (2, 0.0, "initial gain .* is a number above 0, not 0"),
+        (0, 1.0, "time step, not 0"),
+        (2, 0.0, "initial gain .* not 0"),
         (2, float("nan"), "not nan"),
         (2, float("inf"), "not inf"),
     ],
 )
-def test_norms_that_cannot_be_say_why(steps, gain, message):
+def test_impossible_step_norms_are_an_error(steps, gain, message):
     with pytest.raises(ModelError, match=message):
         StepNorms(BN, FEATURES, steps, gain=gain)

@@ -9,7 +9,7 @@ import torch
 from bench.loss_table import TableLossSource
 from bln_search.evaluation.tree.trie import all_digits
 from bln_search.search.layers.loss_source import NetworkLossSource
-from tests.evaluation.tree.test_evaluator import drawn, evaluator
+from tests.evaluation.tree.builders import draw_digits, make_evaluator
 from tests.search.layers.tables import additive, plain_space, table_source
 
 
@@ -28,11 +28,11 @@ class Counting:
 @pytest.fixture
 def counting():
     """Four mini-batches of which the last one judges two examples, in two folds."""
-    return Counting(evaluator("mlp", n=20, folds=[0, 1, 0, 1]))
+    return Counting(make_evaluator("mlp", n=20, folds=[0, 1, 0, 1]))
 
 
 def test_losses_are_those_of_the_evaluator_in_the_orders_asked_for(counting):
-    source, digits = NetworkLossSource(counting), drawn(counting.space, 5).astype(np.uint8)
+    source, digits = NetworkLossSource(counting), draw_digits(counting.space, 5).astype(np.uint8)
     expected, _ = counting.tree.sums(digits, range(4))
     for batches in ([2, 0], [3, 1, 2], [0]):
         np.testing.assert_allclose(source.losses(digits, batches), expected[:, batches], rtol=1e-12)
@@ -42,13 +42,13 @@ def test_losses_are_those_of_the_evaluator_in_the_orders_asked_for(counting):
 def test_a_mini_batch_that_was_filled_up_counts_what_it_judges(counting):
     source = NetworkLossSource(counting)
     assert source.examples.tolist() == [6, 6, 6, 2]
-    digits = drawn(counting.space, 1).astype(np.uint8)
+    digits = draw_digits(counting.space, 1).astype(np.uint8)
     (outcome,) = counting.tree.outcomes(digits)
     assert source.losses(digits, [3])[0, 0] == pytest.approx(outcome.losses[18:].sum(), rel=1e-12)
 
 
 def test_nothing_is_worked_out_twice(counting):
-    source, digits = NetworkLossSource(counting), drawn(counting.space, 6).astype(np.uint8)
+    source, digits = NetworkLossSource(counting), draw_digits(counting.space, 6).astype(np.uint8)
     source.losses(digits[:3], [0, 1])
     source.losses(digits, [1, 2])
     source.losses(np.concatenate([digits, digits]), [0, 1, 2])
@@ -58,7 +58,7 @@ def test_nothing_is_worked_out_twice(counting):
 
 
 def test_evaluations_count_examples(counting):
-    source, digits = NetworkLossSource(counting), drawn(counting.space, 2).astype(np.uint8)
+    source, digits = NetworkLossSource(counting), draw_digits(counting.space, 2).astype(np.uint8)
     source.losses(digits, [0, 3])
     assert source.evaluations == pytest.approx(2 * 8 / 20)
     source.losses(digits, [0, 1, 2, 3])
@@ -66,7 +66,7 @@ def test_evaluations_count_examples(counting):
 
 
 def test_everything_is_what_is_known_of_all_mini_batches(counting):
-    source, digits = NetworkLossSource(counting), drawn(counting.space, 4).astype(np.uint8)
+    source, digits = NetworkLossSource(counting), draw_digits(counting.space, 4).astype(np.uint8)
     source.losses(digits[:1], [0, 1])
     source.losses(digits[1:], [0, 1])
     source.losses(digits[1:], [2, 3])
@@ -80,7 +80,7 @@ def test_everything_is_what_is_known_of_all_mini_batches(counting):
 
 @pytest.mark.parametrize("weight", [float("nan"), float("inf")])
 def test_what_is_no_number_is_known_to_be_infinite(weight):
-    tree = evaluator("mlp")
+    tree = make_evaluator("mlp")
     with torch.no_grad():
         tree.network.layers[-1].weight[:, 0] = weight
     source, digits = NetworkLossSource(tree), np.zeros((2, 2), np.uint8)
@@ -89,10 +89,10 @@ def test_what_is_no_number_is_known_to_be_infinite(weight):
 
 
 def test_a_table_of_all_configurations_gives_what_the_network_gives():
-    tree = evaluator("mlp", n=20)
+    tree = make_evaluator("mlp", n=20)
     every = all_digits(tree.space)
     table = TableLossSource(tree.space, tree.sums(every, range(4))[0].T, np.array(tree.examples_per_batch))
-    digits = drawn(tree.space, 20).astype(np.uint8)
+    digits = draw_digits(tree.space, 20).astype(np.uint8)
     for batches in ([0, 1, 2, 3], [3, 1]):
         expected = NetworkLossSource(tree).losses(digits, batches)
         np.testing.assert_allclose(table.losses(digits, batches), expected, rtol=1e-12)

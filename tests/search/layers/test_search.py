@@ -16,8 +16,8 @@ from bln_search.evaluation.tree.tree_evaluator import TreeEvaluator
 from bln_search.evaluation.tree.trie import all_digits
 from bln_search.search.layers.search import LayerSearchPlan, assign_folds, search_network
 from bln_search.search.layers.strategies import Options
-from tests.evaluation.test_one_pass import SIZE, data
-from tests.evaluation.tree.test_evaluator import evaluator
+from tests.evaluation.builders import SIZE, draw_examples
+from tests.evaluation.tree.builders import make_evaluator
 from tests.storage.searches import assert_same
 
 N = 34
@@ -27,7 +27,7 @@ N = 34
 def made(folds=2, **how):
     """A network of two layers, 256 configurations, and the folds of its mini-batches."""
     parts = assign_folds(6, folds)
-    return evaluator("mlp", n=N, folds=parts, **how), parts
+    return make_evaluator("mlp", n=N, folds=parts, **how), parts
 
 
 class Everything:
@@ -109,7 +109,7 @@ def test_the_best_ones_are_kept_with_each_examples_outcome_best_first(keep):
 
 def test_figures_on_test_are_those_of_the_best_and_the_best_uniform_there():
     tree, parts = made()
-    inputs, targets = data("mlp", 20)
+    inputs, targets = draw_examples("mlp", 20)
     test = list(mini_batches(inputs.flip(0), targets.flip(0), SIZE))
     record = search_network(tree, parts, LayerSearchPlan(), test=test)
     there = TreeEvaluator(tree.network, test, tree.populations).outcomes([record.best, record.uniform])

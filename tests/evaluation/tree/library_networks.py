@@ -1,35 +1,45 @@
-"""Networks as libraries write them: parameters behind norms, sizes read early, layers used twice."""
+"""Networks as in libraries: parameters after norms, sizes read before a norm, layers used several times."""
 
 from __future__ import annotations
+
+from functools import partial
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
+from bln_search.core.enums import Correction, PopulationEstimate
+from bln_search.evaluation import collect_frozen_moments
+from bln_search.norms import make_norm
+from bln_search.norms.network_layers import find_norms, network_populations
+
 D = 6
+
+SIZE = 4
+"""The mini-batch size."""
 
 
 class Block(nn.Module):
-    """A network of two layers with room for what stands between them; input (N, 5, 6)."""
+    """Two normalization layers with a replaceable part `between` them; input (N, 5, 6)."""
 
     def __init__(self, norm):
         super().__init__()
         self.first, self.second = norm(D), norm(D)
         self.stem, self.middle, self.head = nn.Linear(D, D), nn.Linear(D, D), nn.Linear(D, 4)
 
-    def answered(self, x):
+    def classify(self, x):
         return self.head(x.mean(1))
 
     def forward(self, x):
         x = self.first(torch.tanh(self.stem(x)))
-        return self.answered(self.second(x + self.between(x)))
+        return self.classify(self.second(x + self.between(x)))
 
     def between(self, x):
         return torch.tanh(self.middle(x))
 
 
 class Scaled(Block):
-    """LayerScale: a bare parameter behind a norm."""
+    """LayerScale: a parameter of the network itself after a norm."""
 
     def __init__(self, norm):
         super().__init__(norm)
@@ -40,7 +50,7 @@ class Scaled(Block):
 
 
 class ClassToken(Block):
-    """A token of its own in front of the others, and positions."""
+    """A learned token before the others, and position embeddings."""
 
     def __init__(self, norm):
         super().__init__(norm)
@@ -53,7 +63,7 @@ class ClassToken(Block):
 
 
 class EarlyClassToken(ClassToken):
-    """The number of examples is read in front of the first norm and used behind it, and the token joins between."""
+    """Reads the number of examples before the first norm, uses it after the norm, and adds the token between."""
 
     def forward(self, x):
         n, length, _ = x.shape
@@ -64,7 +74,7 @@ class EarlyClassToken(ClassToken):
 
 
 class Buffers(Block):
-    """Masks, indices and a table of positions that is cut to the length at hand."""
+    """Masks, indices and a table of positions that is cut to the length of the input."""
 
     def __init__(self, norm):
         super().__init__(norm)
@@ -79,7 +89,7 @@ class Buffers(Block):
 
 
 class Einsum(Block):
-    """A weight of three axes; as many rows as the mini-batches of the tests have examples."""
+    """A weight with three axes in an einsum, and a square one."""
 
     def __init__(self, norm):
         super().__init__(norm)
@@ -90,20 +100,20 @@ class Einsum(Block):
 
 
 class EarlySizes(Block):
-    """Sizes of all kinds, read in front of a norm and used behind it."""
+    """Sizes of all kinds, read before a norm and used after it."""
 
     def forward(self, x):
         x = self.stem(x)
-        n, shape, tokens = len_of(x), x.size(), x.shape[0] * x.shape[1]
+        n, shape, tokens = num_examples(x), x.size(), x.shape[0] * x.shape[1]
         h = self.first(x)
         h = h.reshape(tokens, D) + torch.arange(D, device=x.device, dtype=x.dtype)
         h = torch.tanh(self.middle(h)).view(shape) + torch.zeros(n, 1, D, dtype=x.dtype)
         places = torch.arange(n, device=x.device)
         h = self.second(h)
-        return self.answered(h) + h[places, torch.ones(n, dtype=torch.long)][:, :4]
+        return self.classify(h) + h[places, torch.ones(n, dtype=torch.long)][:, :4]
 
 
-def len_of(x):
+def num_examples(x):
     return x.size(0)
 
 
@@ -120,7 +130,7 @@ class Merged(Block):
         h = self.first(self.stem(x))
         windows = h.view(n * (t // 2), 2, D) + self.bias
         attended = F.softmax(windows @ windows.transpose(1, 2), -1) @ windows
-        return self.answered(self.second(x + attended.reshape(n, t, D)))
+        return self.classify(self.second(x + attended.reshape(n, t, D)))
 
 
 class Optional(Block):
@@ -132,32 +142,32 @@ class Optional(Block):
             x = x * mask
         if is_causal or others or more:
             x = x.cumsum(1)
-        return self.answered(self.second(torch.tanh(self.middle(x)) * scale))
+        return self.classify(self.second(torch.tanh(self.middle(x)) * scale))
 
 
 class Tied(Block):
-    """The same block three times over, with its norm; another norm in between."""
+    """Calls the same block and its norm several times, and another norm in between."""
 
     def forward(self, x):
         x = self.first(self.stem(x))
         for _ in range(2):
             x = x + self.first(torch.tanh(self.middle(x)))
             x = self.second(x)
-        return self.answered(self.first(x))
+        return self.classify(self.first(x))
 
 
 class Siamese(Block):
-    """Two inputs on axis 1 through one encoder."""
+    """One encoder for two inputs on axis 1."""
 
-    def encoded(self, x):
+    def encode(self, x):
         return self.second(torch.tanh(self.middle(self.first(self.stem(x)))))
 
     def forward(self, x):
-        return self.head((self.encoded(x[:, 0]) - self.encoded(x[:, 1])).abs())
+        return self.head((self.encode(x[:, 0]) - self.encode(x[:, 1])).abs())
 
 
 class Padded(Block):
-    """Encoders of torch with padding: a stack, and a layer by itself that normalizes first."""
+    """Torch's encoders with padding: a stack, and a single layer with `norm_first`."""
 
     def __init__(self, norm):
         super().__init__(norm)
@@ -173,10 +183,10 @@ class Padded(Block):
         padding = x[:, :, 0] > 1
         padding[:, 0].fill_(False)
         x = self.encoder(self.stem(x), src_key_padding_mask=padding)
-        return self.answered(self.alone(x, src_mask=torch.ones(5, 5, dtype=torch.bool).triu(1)))
+        return self.classify(self.alone(x, src_mask=torch.ones(5, 5, dtype=torch.bool).triu(1)))
 
 
-FOLLOWED = {
+LIBRARY_NETWORKS = {
     "scaled": Scaled,
     "class token": ClassToken,
     "early class token": EarlyClassToken,
@@ -189,3 +199,26 @@ FOLLOWED = {
     "siamese": Siamese,
     "padded": Padded,
 }
+
+
+def draw_sequences(n, seed=1):
+    """Return random sequences (n, 5, D) and classes (n,)."""
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(n, 5, D, generator=generator, dtype=torch.float64)
+    return x, torch.randint(0, 4, (n,), generator=generator)
+
+
+def build_network(make_network, method):
+    """Return a network in double precision with random γ and β."""
+    torch.manual_seed(0)
+    network = make_network(partial(make_norm, method, batch_size=SIZE)).double().eval()
+    with torch.no_grad():
+        for layer in find_norms(network).values():
+            layer.weight.normal_()
+            layer.bias.normal_()
+    return network
+
+
+def frozen_populations(network):
+    moments = {PopulationEstimate.FROZEN: collect_frozen_moments(network, draw_sequences(24, 2)[0].split(SIZE))}
+    return network_populations(find_norms(network), moments, Correction.BESSEL, per_slot=False)

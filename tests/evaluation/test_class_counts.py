@@ -1,4 +1,4 @@
-"""What guessing reaches on targets that go by in mini-batches is its loss on all of them."""
+"""The class-prior baseline of streamed mini-batches is that of all targets together."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from bln_search.evaluation.scoring import cross_entropy
 
 
 @given(
-    st.lists(st.integers(0, 5), min_size=2, max_size=60).filter(lambda found: len(set(found)) > 1), st.integers(1, 7)
+    st.lists(st.integers(0, 5), min_size=2, max_size=60).filter(lambda classes: len(set(classes)) > 1),
+    st.integers(1, 7),
 )
-def test_it_is_the_loss_of_the_logarithms_of_the_shares(classes, size):
+def test_the_baseline_predicts_the_class_frequencies(classes, size):
     targets = torch.tensor(classes)
     counts = ClassCounts()
     batches = [(torch.zeros(len(part), 1), part) for part in targets.split(size)]
-    assert all(a is b for a, b in zip(counts.counted(batches), batches, strict=True))
+    assert all(passed is batch for passed, batch in zip(counts.counted(batches), batches, strict=True))
     shares = np.bincount(classes, minlength=6) / len(classes)
     logits = torch.from_numpy(np.log(np.maximum(shares, 1e-300))).expand(len(classes), -1)
     losses, _ = cross_entropy(logits, targets)
@@ -27,14 +28,14 @@ def test_it_is_the_loss_of_the_logarithms_of_the_shares(classes, size):
     assert counts.guess.accuracy == shares.max()
 
 
-def test_of_one_class_or_none_nothing_is_guessed():
+def test_fewer_than_two_classes_have_no_baseline():
     counts = ClassCounts()
     assert counts.guess is None
     list(counts.counted([(torch.zeros(2, 1), torch.tensor([3, 3]))]))
     assert counts.guess is None
 
 
-def test_a_class_of_any_number_takes_no_memory_of_its_own():
+def test_a_large_class_number_needs_no_memory():
     counts = ClassCounts()
     list(counts.counted([(torch.zeros(2, 1), torch.tensor([0, 2**62]))]))
     assert counts.guess.accuracy == 0.5

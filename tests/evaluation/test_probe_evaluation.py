@@ -1,0 +1,133 @@
+"""Probes equal plain forward passes at other batch sizes and batch compositions; latency is measured."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from bln_search.core.configuration import Method, all_configurations
+from bln_search.core.enums import Correction, PopulationEstimate, ProbeKind, Split
+from bln_search.evaluation import collect_frozen_moments, evaluate_split
+from bln_search.evaluation.batches import mini_batches
+from bln_search.evaluation.latency import measure_latency
+from bln_search.evaluation.probe_evaluation import probe_batch_composition, probe_batch_size
+from bln_search.evaluation.row_evaluator import configured_row
+from bln_search.norms import BLN
+from bln_search.norms.network_layers import find_norms, network_populations
+from bln_search.norms.row_tensor import RowSpec
+
+SIZE, N = 10, 83
+
+
+@pytest.fixture(scope="module")
+def trained():
+    """A network that distinguishes three classes, its validation examples, rows and populations."""
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Linear(6, 12), nn.Tanh(), BLN(12, batch_size=SIZE), nn.Linear(12, 3)).double()
+    targets = torch.arange(N) % 3
+    inputs = torch.randn(N, 6, dtype=torch.float64) + F.one_hot(targets, 6)
+    moments = {PopulationEstimate.FROZEN: collect_frozen_moments(network, inputs[:80].split(SIZE))}
+    populations = network_populations(find_norms(network), moments, Correction.BESSEL, per_slot=False)
+    rows = [
+        RowSpec(configuration, PopulationEstimate.FROZEN if configuration.uses_population else None)
+        for configuration in all_configurations(Method.BLN)
+    ]
+    return network, inputs, targets, rows, populations
+
+
+def test_a_size_probe_equals_evaluation_at_that_size(trained):
+    network, inputs, targets, rows, populations = trained
+    for size in (1, 4, SIZE, N):
+        probes = probe_batch_size(network, inputs, targets, rows, populations, batch_size=size)
+        batches = mini_batches(inputs, targets, size)
+        evaluations = evaluate_split(network, batches, rows, populations, split=Split.VALIDATION, batch_size=size)
+        assert [(probe.key, probe.loss, probe.accuracy) for probe in probes] == [
+            (evaluation.key, evaluation.loss, evaluation.accuracy)
+            for evaluation in evaluations
+            if evaluation.loss is not None
+        ]
+        assert {(probe.kind, probe.epoch, probe.n) for probe in probes} == {(ProbeKind.SIZE, 0, N)}
+
+
+def test_reshuffled_probes_equal_plain_passes_in_each_order(trained):
+    """The expected values come from plain forward passes over the same orders, sorted back into the data order."""
+    network, inputs, targets, rows, populations = trained
+    probes = probe_batch_composition(network, inputs, targets, rows, populations, batch_size=SIZE, reshuffles=3, seed=5)
+    generator = torch.Generator().manual_seed(5)
+    orders = [torch.randperm(N, generator=generator) for _ in range(3)]
+    for row in rows:
+        probe = next(
+            probe
+            for probe in probes
+            if probe.kind is ProbeKind.RESHUFFLED and probe.key.configuration == row.configuration
+        )
+        _, reference = plain_losses_and_classes(network, row, populations, inputs, targets, torch.arange(N))
+        passes = [plain_losses_and_classes(network, row, populations, inputs, targets, order) for order in orders]
+        losses = np.stack([loss for loss, _ in passes])
+        flips = np.mean([classes[n] != reference[n] for _, classes in passes for n in range(N)])
+        assert probe.loss == pytest.approx(losses.mean(), rel=1e-10)
+        assert probe.deviation == pytest.approx(np.sqrt(losses.var(axis=0, ddof=1).mean()), rel=1e-6, abs=1e-12)
+        assert probe.flips == pytest.approx(flips)
+        assert probe.n == N
+
+
+def plain_losses_and_classes(network, row, populations, inputs, targets, order):
+    losses, classes = np.empty(N), np.empty(N, int)
+    x, y = inputs[order], targets[order]
+    with torch.no_grad(), configured_row(row, populations):
+        network.eval()
+        for start in range(0, N, SIZE):
+            missing = max(0, start + SIZE - N)
+            batch = torch.cat([x[start : start + SIZE], x[:missing]])
+            outputs = network(batch)[: SIZE - missing]
+            indices = order[start : start + SIZE].numpy()
+            losses[indices] = F.cross_entropy(outputs, y[start : start + SIZE], reduction="none").numpy()
+            classes[indices] = outputs.argmax(1).numpy()
+    return losses, classes
+
+
+def test_only_deterministic_rows_ignore_the_batch_composition(trained):
+    network, inputs, targets, rows, populations = trained
+    probes = probe_batch_composition(network, inputs, targets, rows, populations, batch_size=SIZE, reshuffles=4, seed=0)
+    for probe in probes:
+        deviation = probe.deviation if probe.kind is ProbeKind.RESHUFFLED else None
+        if probe.key.configuration.deterministic:
+            assert probe.flips == 0
+            assert deviation is None or deviation < 1e-12
+        else:
+            assert probe.flips > 0
+            assert deviation is None or deviation > 1e-3
+    assert len(probes) == 2 * len(rows)
+    assert sum(probe.flips for probe in probes if probe.kind is ProbeKind.SKEWED) > 0
+
+
+def test_one_reshuffle_has_no_deviation(trained):
+    network, inputs, targets, rows, populations = trained
+    probes = probe_batch_composition(
+        network, inputs, targets, rows[:1], populations, batch_size=SIZE, reshuffles=1, seed=0
+    )
+    assert [probe.deviation for probe in probes] == [None, None]
+
+
+def test_the_same_seed_gives_the_same_probes(trained):
+    network, inputs, targets, rows, populations = trained
+    first, again, other = (
+        probe_batch_composition(network, inputs, targets, rows, populations, batch_size=SIZE, reshuffles=2, seed=seed)
+        for seed in (1, 1, 2)
+    )
+    assert first == again
+    assert first != other
+
+
+def test_latency_is_measured_without_changing_the_network(trained):
+    network, inputs, _, rows, populations = trained
+    before = [layer.layer_state()[:2] for layer in populations]
+    latencies = measure_latency(network, inputs[:SIZE], rows, populations, passes=5)
+    assert [latency.row for latency in latencies] == rows
+    for latency in latencies:
+        assert 0 < latency.lower <= latency.seconds <= latency.upper < 10
+        assert (latency.batch_size, latency.passes) == (SIZE, 5)
+    assert [layer.layer_state()[:2] for layer in populations] == before

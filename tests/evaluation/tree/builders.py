@@ -1,0 +1,34 @@
+"""Tree evaluators of small networks, random configurations, and the comparison with plain forward passes."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from bln_search.evaluation.batches import mini_batches
+from bln_search.evaluation.tree.space import TreeOptions
+from bln_search.evaluation.tree.tree_evaluator import TreeEvaluator
+from bln_search.evaluation.tree.verification import plain_pass_losses
+from tests.evaluation.builders import SIZE, build_network, draw_examples, estimate_populations
+
+
+def make_evaluator(name="lenet", n=20, size=SIZE, folds=None, dtype=torch.float64, **options):
+    """Return a tree evaluator; `method` and `semantics` among the options are those of the network."""
+    method, semantics = options.pop("method", "bln"), options.pop("semantics", "paper")
+    network = build_network(name, method, semantics, dtype)
+    inputs, targets = draw_examples(name, n, dtype)
+    populations = estimate_populations(network, name, dtype=dtype)
+    return TreeEvaluator(
+        network, list(mini_batches(inputs, targets, size)), populations, TreeOptions(**options), folds=folds
+    )
+
+
+def assert_equal_to_plain_passes(evaluator, digits, tolerance=1e-10):
+    for row, outcomes in zip(digits, evaluator.outcomes(digits), strict=True):
+        plain = plain_pass_losses(evaluator, evaluator.space.configuration(row), evaluator.batches).numpy()
+        np.testing.assert_allclose(outcomes.losses, plain, rtol=tolerance, atol=tolerance)
+
+
+def draw_digits(space, count, seed=0):
+    generator = np.random.default_rng(seed)
+    return np.stack([[generator.integers(radix) for radix in space.radices] for _ in range(count)])

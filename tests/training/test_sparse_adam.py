@@ -1,0 +1,197 @@
+"""Sparse Adam equals dense Adam on embeddings."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from bln_search.core.errors import ModelError
+from bln_search.specs.training import TrainingSpec
+from bln_search.training import sparse_adam
+from bln_search.training.optimization import make_optimizer
+from bln_search.training.sparse_adam import SparseRowAdam
+
+RATE = 0.01
+
+
+class Embedded(nn.Module):
+    """An embedding and a dense layer."""
+
+    def __init__(self, num_rows=300, dtype=torch.float64):
+        super().__init__()
+        self.table = nn.Embedding(num_rows, 4, dtype=dtype)
+        self.dense = nn.Linear(4, 2, dtype=dtype)
+
+    def forward(self, x):
+        return self.dense(self.table(x)).square().sum()
+
+
+def train_weights(make_optimizer, batches, dtype=torch.float64, num_rows=300):
+    """Train on mini-batches of row indices; return the weights."""
+    torch.manual_seed(0)
+    network = Embedded(num_rows, dtype)
+    optimizer = make_optimizer(network)
+    for step, x in enumerate(batches):
+        for group in optimizer.param_groups:
+            group["lr"] = RATE / (1 + step / 100)
+        optimizer.zero_grad()
+        network(x).backward()
+        optimizer.step()
+    return {name: value.detach().clone() for name, value in network.named_parameters()}
+
+
+def dense_adam_optimizer(network):
+    return torch.optim.Adam(network.parameters(), lr=RATE)
+
+
+def sparse_adam_optimizer(network):
+    return SparseRowAdam(network, RATE)
+
+
+def draw_rows(steps, per_step, num_rows, seed=0, exponent=1.3):
+    """Draw row indices with frequencies proportional to rank^(−exponent)."""
+    generator = torch.Generator().manual_seed(seed)
+    weights = 1 / torch.arange(1, num_rows + 1, dtype=torch.float64) ** exponent
+    return [torch.multinomial(weights, per_step, replacement=True, generator=generator) for _ in range(steps)]
+
+
+def assert_equals_dense_adam(batches, num_rows=300, dtype=torch.float64, tolerance=1e-9):
+    """The tolerance covers updates of inactive rows: 0.9^200 of a few steps of at most 3·learning rate."""
+    expected = train_weights(dense_adam_optimizer, batches, dtype, num_rows)
+    weights = train_weights(sparse_adam_optimizer, batches, dtype, num_rows)
+    for name, value in expected.items():
+        torch.testing.assert_close(weights[name], value, rtol=0, atol=tolerance)
+
+
+def test_weights_equal_dense_adam_with_mostly_idle_rows():
+    """Rows become inactive and active again, and some never get a gradient."""
+    batches = draw_rows(700, 2, 300)
+    assert len(set(torch.cat(batches).tolist())) < 300
+    assert_equals_dense_adam(batches)
+
+
+def test_weights_equal_dense_adam_with_mostly_active_rows():
+    assert_equals_dense_adam(draw_rows(300, 200, 300, exponent=0))
+
+
+def test_weights_equal_dense_adam_across_changes_of_activity():
+    assert_equals_dense_adam(
+        [*draw_rows(300, 2, 300), *draw_rows(200, 250, 300, exponent=0), *draw_rows(600, 2, 300, seed=1)]
+    )
+
+
+def test_a_row_resumes_after_a_long_idle_time():
+    rare, frequent = torch.tensor([7, 7]), torch.tensor([1, 2, 3])
+    for gap in (1, 63, 64, 199, 200, 201, 500):
+        assert_equals_dense_adam([rare, *[frequent] * gap, rare, frequent])
+
+
+def test_single_precision_differs_by_rounding_only():
+    assert_equals_dense_adam(draw_rows(600, 3, 300), dtype=torch.float32, tolerance=2e-6)
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    seed=st.integers(0, 1000),
+    per_step=st.integers(1, 40),
+    num_rows=st.sampled_from([1, 2, 50, 400]),
+)
+def test_weights_equal_dense_adam_for_any_order_of_rows(seed, per_step, num_rows):
+    assert_equals_dense_adam(draw_rows(260, per_step, num_rows, seed), num_rows)
+
+
+def test_the_tolerance_detects_a_too_short_idle_time():
+    """The tests above would fail if rows became inactive after ten steps."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sparse_adam, "_IDLE_STEPS", 10)
+        patch.setattr(sparse_adam, "_SELECTION_INTERVAL", 4)
+        with pytest.raises(AssertionError):
+            assert_equals_dense_adam(draw_rows(300, 2, 300))
+
+
+def test_many_new_rows_at_once_equal_dense_adam():
+    """All rows become active between two selections of the active rows."""
+    all_rows = torch.arange(300)
+    assert_equals_dense_adam(
+        [
+            *draw_rows(20, 2, 300),
+            all_rows,
+            *draw_rows(20, 2, 300, seed=1),
+            *draw_rows(400, 2, 300, seed=2),
+            all_rows[:200],
+        ]
+    )
+
+
+@pytest.mark.parametrize("obstacle", ["scaled gradient", "parametrized weight"])
+def test_embeddings_without_sparse_gradients_use_torchs_adam(obstacle):
+    network = Embedded()
+    if obstacle == "scaled gradient":
+        network.table.scale_grad_by_freq = True
+    else:
+        nn.utils.parametrizations.weight_norm(network.table)
+    optimizer = make_optimizer(network, TrainingSpec())
+    assert type(optimizer) is torch.optim.Adam
+    network(torch.tensor([1, 2, 2])).backward()
+    optimizer.step()
+
+
+def test_the_incomplete_state_dict_is_an_error():
+    with pytest.raises(ModelError, match="state dict"):
+        SparseRowAdam(Embedded(), RATE).state_dict()
+
+
+def test_tied_embeddings_equal_dense_adam():
+    """The embedding shares its weights with a dense layer, whose gradient is dense."""
+
+    def tie_weights(make_optimizer):
+        def tie_and_make(network):
+            network.dense = nn.Linear(4, 300, bias=False, dtype=torch.float64)
+            network.dense.weight = network.table.weight
+            return make_optimizer(network)
+
+        return tie_and_make
+
+    batches = draw_rows(40, 5, 300)
+    expected = train_weights(tie_weights(dense_adam_optimizer), batches)
+    weights = train_weights(tie_weights(sparse_adam_optimizer), batches)
+    torch.testing.assert_close(weights["table.weight"], expected["table.weight"], rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize(
+    ("network", "spec", "optimizer_type"),
+    [
+        (Embedded(), TrainingSpec(), SparseRowAdam),
+        (Embedded(), TrainingSpec(weight_decay=0.1), torch.optim.Adam),
+        (Embedded(), TrainingSpec(optimizer="sgd"), torch.optim.SGD),
+        (nn.Linear(2, 2), TrainingSpec(), torch.optim.Adam),
+    ],
+)
+def test_the_network_and_spec_select_the_optimizer(network, spec, optimizer_type):
+    assert type(make_optimizer(network, spec)) is optimizer_type
+
+
+@pytest.mark.parametrize("network", [Embedded(), nn.Linear(2, 2)])
+def test_the_default_epsilon_is_torchs(network):
+    for spec, epsilon in [(TrainingSpec(), 1e-8), (TrainingSpec(epsilon=1e-3), 1e-3)]:
+        assert [group["eps"] for group in make_optimizer(network, spec).param_groups] == [epsilon]
+
+
+def test_another_epsilon_equals_dense_adam():
+    batches = draw_rows(300, 3, 300)
+    expected = train_weights(lambda network: torch.optim.Adam(network.parameters(), lr=RATE, eps=0.1), batches)
+    weights = train_weights(lambda network: SparseRowAdam(network, RATE, 0.1), batches)
+    torch.testing.assert_close(weights["table.weight"], expected["table.weight"], rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("spec", [TrainingSpec(weight_decay=0.1), TrainingSpec(optimizer="sgd", momentum=0.9)])
+def test_an_embedding_network_trains_with_every_optimizer(spec):
+    network = Embedded(dtype=torch.float32)
+    initial_weight = network.table.weight.detach().clone()
+    optimizer = make_optimizer(network, spec)
+    network(torch.tensor([1, 2])).backward()
+    optimizer.step()
+    assert not torch.equal(network.table.weight, initial_weight)
