@@ -23,18 +23,18 @@ def test_it_is_the_loss_of_the_logarithms_of_the_shares(classes, size):
     shares = np.bincount(classes, minlength=6) / len(classes)
     logits = torch.from_numpy(np.log(np.maximum(shares, 1e-300))).expand(len(classes), -1)
     losses, _ = cross_entropy(logits, targets)
-    assert counts.guess.loss == pytest.approx(float(losses.mean()), abs=1e-12)
-    assert counts.guess.accuracy == shares.max()
+    assert counts.class_prior.loss == pytest.approx(float(losses.mean()), abs=1e-12)
+    assert counts.class_prior.accuracy == shares.max()
 
 
 def test_of_one_class_or_none_nothing_is_guessed():
     counts = ClassCounts()
-    assert counts.guess is None
+    assert counts.class_prior is None
     list(counts.counted([(torch.zeros(2, 1), torch.tensor([3, 3]))]))
-    assert counts.guess is None
+    assert counts.class_prior is None
 
 
 def test_a_class_of_any_number_takes_no_memory_of_its_own():
     counts = ClassCounts()
     list(counts.counted([(torch.zeros(2, 1), torch.tensor([0, 2**62]))]))
-    assert counts.guess.accuracy == 0.5
+    assert counts.class_prior.accuracy == 0.5
