@@ -37,7 +37,7 @@ class SearchStoppedError(Exception):
 def search_layers(
     ledger: Ledger,
     study_id: int,
-    place: ExecutionEnvironment,
+    environment: ExecutionEnvironment,
     spec: LayersSpec,
     on_progress: OnProgress,
     *,
@@ -49,7 +49,7 @@ def search_layers(
     Args:
         ledger: Of the study.
         study_id: The study.
-        place: Where the search runs.
+        environment: Where the search runs.
         spec: What to search.
         on_progress: Called with a line for every network, and for enumerations under way.
         max_workers: Networks that are searched in parallel, each in its own process. None: as many as there are cores,
@@ -70,7 +70,7 @@ def search_layers(
         raise DataError("the study has no trained network yet: run it first")
     open_trials = [trial for trial in trained if not ledger.layer_searches.is_finished(trial.id, spec)]
     finished_before = len(trained) - len(open_trials)
-    job = _SearchJob(_SearchContext(ledger, spec, on_progress, should_stop), place, len(trained), finished_before)
+    job = _SearchJob(_SearchContext(ledger, spec, on_progress, should_stop), environment, len(trained), finished_before)
     if max_workers is None and open_trials:
         job.search_sequentially(open_trials[:1])
         max_workers = job.choose_workers(len(open_trials) - 1)
@@ -102,15 +102,17 @@ class _SearchContext:
 class _SearchJob:
     """Searches the networks of a study. total: trained networks; finished: those that are searched."""
 
-    def __init__(self, context: _SearchContext, place: ExecutionEnvironment, total: int, finished: int) -> None:
-        self.context, self.place = context, place
+    def __init__(self, context: _SearchContext, environment: ExecutionEnvironment, total: int, finished: int) -> None:
+        self.context, self.environment = context, environment
         self.total, self.finished = total, finished
         self.errors: list[DataError | ModelError] = []
         self.seconds = 0.0
 
     def choose_workers(self, networks: int) -> int:
         """The number of processes for so many networks: 1 where they finish before processes would have started."""
-        workers = choose_workers(self.place.device, networks, max(1, available_cores() // self.place.threads))
+        workers = choose_workers(
+            self.environment.device, networks, max(1, available_cores() // self.environment.threads)
+        )
         return workers if self.seconds * networks > _MIN_PARALLEL_SECONDS else 1
 
     def search_sequentially(self, trials: Sequence[TrialRecord]) -> None:
@@ -125,7 +127,7 @@ class _SearchJob:
                 record = search_trial(
                     trial.spec,
                     trial.require_checkpoint(),
-                    self.place,
+                    self.environment,
                     self.context.spec,
                     resume_from=progress.load(),
                     on_progress=progress.save,
@@ -157,7 +159,7 @@ class _SearchJob:
         self, pool: ProcessPoolExecutor, trial: TrialRecord, sums: LossSums | None
     ) -> Future[LayerSearchRecord | LossSums]:
         return pool.submit(
-            search_slice, trial.spec, trial.require_checkpoint(), self.place, self.context.spec, sums, _SLICE
+            search_slice, trial.spec, trial.require_checkpoint(), self.environment, self.context.spec, sums, _SLICE
         )
 
     def _save_result(self, trial: TrialRecord, future: Future[LayerSearchRecord | LossSums]) -> LossSums | None:

@@ -99,7 +99,7 @@ class SampledPoints:
         """End the search of an arm that has no further point. Raises SpecError where every point was rejected."""
         if self.rejections and not self.counts[label]:
             raise SpecError(f"study {self.spec.name}", self.rejections[:1])
-        reason = f"{self.counts[label]} of {self._requested} points: every other one is known already or refused"
+        reason = f"{self.counts[label]} of {self._requested} points: every other point is known or was rejected"
         if self.rejections:
             reason += f" ({self.rejections[0]})"
         self.ledger.studies.record_search_end(self.study_id, label, reason)
@@ -132,7 +132,7 @@ class SampledPoints:
             return None
         trials = self.ledger.trials.add_point(self.study_id, specs)
         if trials is None:
-            sampler.reject(optuna_trial, "the same point once more")
+            sampler.reject(optuna_trial, "a repeated point")
             return None
         sampler.register(optuna_trial, specs[0].key)
         self.arm_of |= {spec.key: label for spec in specs}

@@ -97,7 +97,7 @@ def test_a_worker_waits_for_a_read_only_database_and_goes_on(world, database, tm
         if len(refused) == 4:
             database.make_writable()
 
-    worker.low_disk_reason = look
+    worker.find_disk_problem = look
     database.make_read_only()
     worker.work(once=True)
     assert len(refused) > 4
@@ -117,7 +117,7 @@ def test_connections_that_an_administrator_ends_under_a_transaction_are_a_clear_
 
 
 def test_a_table_that_is_locked_holds_no_request_for_long(world, database, monkeypatch):
-    monkeypatch.setattr(engine_module, "_LOCK_SECONDS", 0.1)
+    monkeypatch.setattr(engine_module, "_LOCK_TIMEOUT", 0.1)
     world.ledger.database.engine.dispose()  # connections made from now on wait so long
     client, other = world.client(), create_engine(database.url)
     with other.begin() as connection:

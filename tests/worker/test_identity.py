@@ -26,7 +26,7 @@ def end(child):
 
 def name_of(child):
     host, _, start = own_name().split("/")
-    return f"{host}/{child.pid}/{identity._started(child.pid)}-{start.partition('-')[2]}"
+    return f"{host}/{child.pid}/{identity._start_time(child.pid)}-{start.partition('-')[2]}"
 
 
 def test_this_process_is_alive():
@@ -58,7 +58,7 @@ def test_on_another_machine_nobody_can_know():
 def test_where_processes_have_other_numbers_nobody_can_know(monkeypatch):
     """As in two containers that have the name of their host, or behind a new start of the machine."""
     name = own_name()
-    monkeypatch.setattr(identity, "_place", lambda: "elsewhere")
+    monkeypatch.setattr(identity, "_pid_namespace", lambda: "elsewhere")
     assert is_alive(name.replace(name.split("/")[1], "999999999"))
 
 
@@ -72,7 +72,7 @@ def test_a_name_of_an_earlier_version_is_understood(child):
 
 
 def test_where_the_system_counts_no_ticks_the_clock_serves(child, monkeypatch, tmp_path):
-    monkeypatch.setattr(identity, "_COUNTED", tmp_path / "none")
+    monkeypatch.setattr(identity, "_OWN_STATUS", tmp_path / "none")
     name = name_of(child)
     assert is_alive(name)
     end(child)

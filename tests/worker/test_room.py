@@ -11,6 +11,7 @@ import pytest
 
 from bln_search.core import disk as core_disk
 from bln_search.core.checkpoints import Folder
+from bln_search.core.disk import disk_space_problem
 from bln_search.core.enums import Scope
 from bln_search.core.states import StudyState
 from bln_search.execution.environment import ExecutionEnvironment
@@ -45,8 +46,8 @@ class Disk:
     def empty(self):
         self.settings = self.settings.model_copy(update={"free_bytes": 0})
 
-    def lacking(self):
-        return self.settings.low_disk_reason
+    def find_problem(self):
+        return disk_space_problem(self.settings.folders, self.settings.free_bytes)
 
 
 @pytest.fixture
@@ -61,7 +62,7 @@ def worker(tmp_path, disk, monkeypatch):
     ledger = open_ledger(f"sqlite:///{tmp_path / 'ledger.sqlite3'}")
     ledger.tokens.create("ada", Scope.WRITE)
     place = ExecutionEnvironment(tmp_path / "data", tmp_path / "cache", Folder(tmp_path / "checkpoints"))
-    yield Worker(ledger, place, LocalExecutor(place, 1), cap=2, low_disk_reason=disk.lacking)
+    yield Worker(ledger, place, LocalExecutor(place, 1), cap=2, find_disk_problem=disk.find_problem)
     ledger.close()
 
 
@@ -78,9 +79,9 @@ def test_no_study_is_taken_until_there_is_room_and_that_is_said_once(worker, dis
     assert time.monotonic() - started > 1.0
     assert line(worker, study_id).state == StudyState.COMPLETE
     said = [record.message for record in caplog.records]
-    assert [one for one in said if "no study is taken before there is room" in one] == [said[0]]
+    assert [one for one in said if "no study starts until disk space is free" in one] == [said[0]]
     assert "`bln-search checkpoints clean` frees some" in said[0]
-    assert said[1] == "there is room again"
+    assert said[1] == "enough disk space is free again"
 
 
 def test_trials_under_way_end_and_the_others_wait_for_room(worker, disk, monkeypatch):
@@ -113,10 +114,10 @@ def test_room_that_cannot_be_seen_is_taken_for_none_and_needs_no_password(tmp_pa
     """A shared folder that does not answer for a moment makes no study fail, nor does a password that is not there."""
     url, missing = "postgresql+psycopg://me@host/name", tmp_path / "none"
     settings = Settings(home=tmp_path, database=url, database_password_file=missing, free_bytes=0)
-    assert settings.low_disk_reason is None
+    assert disk_space_problem(settings.folders, settings.free_bytes) is None
 
     def stale(_folder):
         raise OSError(errno.ESTALE, "Stale file handle")
 
     monkeypatch.setattr(core_disk, "disk_usage", stale)
-    assert "(Stale file handle)" in settings.low_disk_reason
+    assert "(Stale file handle)" in disk_space_problem(settings.folders, settings.free_bytes)

@@ -15,11 +15,13 @@ _log = logging.getLogger(__name__)
 
 
 def check_against_baseline(
-    board: Leaderboard, data: DataSpec, place: ExecutionEnvironment
+    board: Leaderboard, data: DataSpec, environment: ExecutionEnvironment
 ) -> NoBetterThanClassPrior | None:
     """The arms that do no better than chance on the split by which the board is ranked; None without the data."""
     try:
-        targets = prepared_data(data, place.data, place.cache, place.device).splits[board.ranked_on][1]
+        targets = prepared_data(data, environment.data, environment.cache, environment.device).splits[board.ranked_on][
+            1
+        ]
     except BlnSearchError as error:
         _log.info("the chance baseline is not known: %s", error)
         return None

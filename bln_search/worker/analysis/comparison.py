@@ -49,7 +49,7 @@ def compare_study(
         return None, f"{len(seeds)} seeds of {examples} examples are too many to compare at once"
     table = _load_outcomes(results, [[by_row[row][seed].id for row in rows] for seed in seeds], examples)
     if table is None:
-        return None, "the outcomes of single examples are not kept for all rows"
+        return None, "per-example outcomes are not stored for all rows"
     return compare(rows, table, board.ranked_on, not_compared=len(ranked) - len(rows)), None
 
 

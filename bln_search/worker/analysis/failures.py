@@ -40,16 +40,16 @@ def capture_failure(
         The failure, whose reason is set when the block has ended.
     """
     failure = Failure()
-    about = {"study_id": study_id}
+    log_fields = {"study_id": study_id}
     try:
         yield failure
     except BlnSearchError as error:
         if isinstance(error, transient) and not isinstance(error, DamagedRecordError):
             raise
-        _log.warning("study %d: not %s: %s", study_id, activity, error, extra=about)
+        _log.warning("study %d: not %s: %s", study_id, activity, error, extra=log_fields)
         failure.reason = str(error)
     except transient:
         raise
     except Exception as error:  # noqa: BLE001 - one part must not take the other parts of the analysis with it
-        _log.exception("study %d: not %s", study_id, activity, extra=about)
+        _log.exception("study %d: not %s", study_id, activity, extra=log_fields)
         failure.reason = f"{type(error).__name__}: {error}"
