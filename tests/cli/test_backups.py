@@ -52,7 +52,7 @@ def test_networks_that_went_away_overnight_are_no_success_and_cost_no_older_back
     assert "1 MISSING" in gone.stdout
     assert "1 networks are missing" in gone.stderr
     assert "No older backup was removed" in gone.stderr
-    assert call("backup", place, check=0).stderr.endswith("is gone or damaged: it is not in this backup\n")
+    assert call("backup", place, check=0).stderr.endswith("is missing or damaged: this backup lacks it\n")
     (home / "checkpoints").mkdir()
     (home / "checkpoints" / "a.safetensors").write_bytes(content)
     assert "1 checkpoints, " in call("backup", place, "--keep", 1, check=0).stdout

@@ -80,7 +80,7 @@ def test_the_first_token_is_made_once(ledger):
 
 @pytest.mark.parametrize("account", ["", " ", "Ada Lovelace", "-ada", "a" * 65, "ada\n"])
 def test_nobody_has_the_name_of_the_studies_of_commands_nor_one_the_service_refuses(ledger, account):
-    with pytest.raises(AccessError, match="is no name of an account"):
+    with pytest.raises(AccessError, match="is not a valid account name"):
         ledger.tokens.create(account, Scope.WRITE)
     assert ledger.tokens.list_tokens(None) == []
 

@@ -267,8 +267,8 @@ def test_a_file_that_is_gone_is_said_and_the_rest_is_kept(world, other):
     assert made.manifest.absent == (gone.name, damaged.name)
     assert made.newly_absent == {gone.name, damaged.name}
     assert [line.rpartition("/")[2] for line in world.said] == [
-        f"{gone.name} is gone or damaged: it is not in this backup",
-        f"{damaged.name} is gone or damaged: it is not in this backup",
+        f"{gone.name} is missing or damaged: this backup lacks it",
+        f"{damaged.name} is missing or damaged: this backup lacks it",
     ]
     assert world.backup(NOW + timedelta(hours=1)).newly_absent == frozenset()
     del world.said[:2]
@@ -290,7 +290,7 @@ def test_networks_of_a_study_that_is_deleted_meanwhile_are_not_lost_ones(world, 
     made = world.backup()
     assert (len(made.manifest.absent), made.newly_absent) == (6, frozenset())
     assert len(world.said) == 6
-    assert all("was given up while the backup was made" in line for line in world.said)
+    assert all("was freed during the backup" in line for line in world.said)
     world.restore(other)
     assert other.studies.get(done).state is StudyState.COMPLETE
 
@@ -373,26 +373,26 @@ def test_networks_that_are_damaged_can_be_left_out(world, other):
     elsewhere = Folder(world.folder / "elsewhere")
     with pytest.raises(BackupError, match=f"2 of its {2 + len(sound)} networks .* --without-damaged restores"):
         world.restore(other, elsewhere)
-    assert [line.rpartition("/")[2] for line in world.said] == [f"{damaged} is damaged", f"{gone} is gone"]
+    assert [line.rpartition("/")[2] for line in world.said] == [f"{damaged} is damaged", f"{gone} is missing"]
     assert world.restore(other, elsewhere, without_damaged=True) == len(sound)
     assert list(networks(elsewhere)) == sound
     assert {study.name for study in other.studies.list_studies()} == {
         study.name for study in world.ledger.studies.list_studies()
     }
     world.archive.top.delete(made.manifest.database.name)
-    with pytest.raises(BackupError, match="its database, is gone"):
+    with pytest.raises(BackupError, match="its database, is missing"):
         world.restore(other, elsewhere, without_damaged=True, overwrite=True)
 
 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"format": "x"}, "is no manifest of a backup: format"),
-        ({"rows": {"study": -1}}, "is no manifest of a backup: rows.study"),
+        ({"format": "x"}, "is not a manifest of a backup: format"),
+        ({"rows": {"study": -1}}, "is not a manifest of a backup: rows.study"),
         ({"checkpoints": [{"name": "../x", "size": 1, "sha256": "0" * 64}]}, r"checkpoints.0.name"),
         ({"checkpoints": [{"name": "x", "size": -1, "sha256": "0" * 64}]}, r"checkpoints.0.size"),
         ({"database": {"name": "x", "size": 1, "sha256": "?"}}, r"database.sha256"),
-        ([], "is no manifest of a backup"),
+        ([], "is not a manifest of a backup"),
     ],
 )
 def test_a_manifest_that_is_none_is_one_clear_error(world, change, said):
@@ -435,11 +435,11 @@ def test_studies_are_not_lost_by_mistake(world):
 
 def test_a_backup_without_a_manifest_is_none(world, monkeypatch):
     fill(world)
-    with pytest.raises(BackupError, match="holds no backup; `bln-search backup"):
+    with pytest.raises(BackupError, match="has no backup; `bln-search backup"):
         world.archive.read_manifest()
     made = world.backup()
     world.archive.top.delete(f"backup-{made.moment}.json")
-    with pytest.raises(BackupError, match="one was begun and not finished"):
+    with pytest.raises(BackupError, match="one is unfinished"):
         world.archive.read_manifest()
     world.archive.top.write(f"backup-{made.moment}.json", b"{")
     with pytest.raises(BackupError, match="cannot be read"):

@@ -231,7 +231,7 @@ def test_a_study_keeps_all_while_nothing_is_recommended_or_it_is_not_complete(la
     for number in range(1, 8):
         store.write(name(number), b"weights")
     said = {one.name: one.reason for one in later.pruner.list_prunable(1)}
-    assert said == {"unanalysed": "it is not analysed yet", "nothing": "nothing is recommended: none"}
+    assert said == {"unanalysed": "it is not analysed yet", "nothing": "no row is recommended: none"}
     assert clean(later, store, recommended=True)[0] == 0
     assert len(names(store)) == 7
 

@@ -175,7 +175,7 @@ def test_a_report_that_comes_too_late_is_refused_and_writes_nothing(ledger):
         lambda: ledger.attempts.record_divergence(late, "x"),
         lambda: ledger.attempts.record_failure(late, FailureClass.USER_ERROR, "x", again=False),
     ):
-        with pytest.raises(StaleAttemptError, match="too late and was refused"):
+        with pytest.raises(StaleAttemptError, match="rejected"):
             report()
     assert ledger.results.list_evaluations(study_id) == []
     ledger.attempts.record_checkpoint(token, CHECKPOINT)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from bln_search.core.errors import LedgerError
+from bln_search.core.errors import DamagedRecordError, LedgerError
 from bln_search.core.layer_search_record import LayerSums
 from bln_search.core.per_layer import ConfigurationSpace
 from bln_search.core.records import Outcomes
@@ -81,7 +81,7 @@ def test_sums_that_are_no_number_stay_so():
 
 @pytest.mark.parametrize("packed", [b"", b"x", b"PK\x03\x04", encode_arrays({"a": np.arange(9)})[:-30]])
 def test_bytes_that_were_cut_off_are_said_to_be_damaged(packed):
-    with pytest.raises(LedgerError, match="stored per-layer figures are damaged"):
+    with pytest.raises(DamagedRecordError):
         decode_arrays(packed)
 
 
