@@ -19,13 +19,13 @@ from bln_search.specs.records import TrialRecord
 from bln_search.storage.ledger import Ledger
 
 _SAVE_INTERVAL = 20.0
-"""Seconds between two times that the progress of an enumeration is saved."""
+"""Seconds between two saves of the progress of an enumeration."""
 
-_SLICE = 10.0
-"""Seconds after which another process returns the progress of its enumeration."""
+_SLICE_SECONDS = 10.0
+"""Seconds after which a worker process returns the progress of its enumeration."""
 
 _MIN_PARALLEL_SECONDS = 20.0
-"""Seconds of searches for which starting processes is worthwhile."""
+"""Estimated total duration of the searches, in seconds, above which processes are started."""
 
 OnProgress = Callable[[str], None]
 
@@ -47,7 +47,7 @@ def search_layers(
     """Search every trained network that was not searched as `spec` asks.
 
     Args:
-        ledger: Of the study.
+        ledger: Ledger with the study.
         study_id: The study.
         environment: Where the search runs.
         spec: What to search.
@@ -100,7 +100,14 @@ class _SearchContext:
 
 
 class _SearchJob:
-    """Searches the networks of a study. total: trained networks; finished: those that are searched."""
+    """Searches the networks of a study.
+
+    Args:
+        context: What all searches share.
+        environment: Where the search runs.
+        total: Number of trained networks.
+        finished: Number of networks that were searched before.
+    """
 
     def __init__(self, context: _SearchContext, environment: ExecutionEnvironment, total: int, finished: int) -> None:
         self.context, self.environment = context, environment
@@ -109,7 +116,7 @@ class _SearchJob:
         self.seconds = 0.0
 
     def choose_workers(self, networks: int) -> int:
-        """The number of processes for so many networks: 1 where they finish before processes would have started."""
+        """The number of processes for `networks` networks: 1 if starting processes takes longer than their searches."""
         workers = choose_workers(
             self.environment.device, networks, max(1, available_cores() // self.environment.threads)
         )
@@ -159,7 +166,13 @@ class _SearchJob:
         self, pool: ProcessPoolExecutor, trial: TrialRecord, sums: LossSums | None
     ) -> Future[LayerSearchRecord | LossSums]:
         return pool.submit(
-            search_slice, trial.spec, trial.require_checkpoint(), self.environment, self.context.spec, sums, _SLICE
+            search_slice,
+            trial.spec,
+            trial.require_checkpoint(),
+            self.environment,
+            self.context.spec,
+            sums,
+            _SLICE_SECONDS,
         )
 
     def _save_result(self, trial: TrialRecord, future: Future[LayerSearchRecord | LossSums]) -> LossSums | None:
@@ -202,7 +215,7 @@ class _ProgressStore:
         self.initial = 0
 
     def load(self) -> LossSums | None:
-        """The sums that an earlier worker saved."""
+        """The sums that an earlier worker saved; None if there are none."""
         progress = self.context.ledger.layer_searches.find_progress(self.trial.id, self.context.spec)
         if progress is None:
             return None
@@ -210,7 +223,10 @@ class _ProgressStore:
         return LossSums(sums.losses, sums.correct, sums.examples, self.initial)
 
     def save(self, sums: LossSums) -> None:
-        """Save now and then; called after each group of mini-batches. Raises SearchStoppedError."""
+        """Save the sums if the last save was _SAVE_INTERVAL ago. Raises SearchStoppedError on request.
+
+        Called after each group of mini-batches.
+        """
         now = time.monotonic()
         stop = self.context.should_stop()
         if now - self.saved_at >= _SAVE_INTERVAL or stop:

@@ -33,7 +33,7 @@ from bln_search.worker.stop_signals import stop_worker_on_signal
 
 _log = logging.getLogger(__name__)
 _POLL_INTERVAL = 1.0
-"""Seconds between two looks at an empty queue."""
+"""Seconds between two queries of an empty queue."""
 
 _RETRY_DELAY = 10.0
 """Seconds to wait when the database or the disk fails, or after an unexpected error."""
@@ -42,17 +42,17 @@ _MAX_ERRORS = 2
 """Unexpected errors in a row after which a study has failed."""
 
 _MAX_MACHINE_ERRORS = 5
-"""The same for errors that are likely a fault of the machine."""
+"""The same number for errors that are probably a fault of the machine."""
 
 
 class Worker:
-    """Runs studies until it is told to stop.
+    """Runs studies until a signal stops it.
 
     Args:
-        ledger: With the queue.
+        ledger: Ledger with the queue.
         environment: Where studies run.
-        executor: Runs their trials.
-        cap: Running studies of one owner.
+        executor: Executor of their trials.
+        cap: Largest number of running studies of one owner.
         find_disk_problem: Why no study may start because disk space is low; None where there is enough.
     """
 
@@ -72,14 +72,14 @@ class Worker:
         self.study_id: int | None = None
 
     def work(self, *, once: bool = False) -> None:
-        """Run studies until SIGTERM or Ctrl-C, which release the study under way.
+        """Run studies until SIGTERM or Ctrl-C, which release the running study.
 
         Args:
             once: Whether to return when no study waits.
 
         Raises:
-            ClusterError: the Ray cluster is gone. A process joins a cluster only once: the supervisor starts another.
-            SchemaChangedError: the database was upgraded meanwhile.
+            ClusterError: The Ray cluster is gone. A process joins a cluster only once: the supervisor starts another.
+            SchemaChangedError: The database was upgraded meanwhile.
         """
         presence = Presence(self.ledger, self.name, self.environment.device, lambda: self.study_id)
         with stop_worker_on_signal(self.stopping), presence:

@@ -23,10 +23,10 @@ def probe_study(
     """Probe every trained network of a study and store the probes, trial by trial.
 
     Args:
-        ledger: Of the study.
+        ledger: Ledger with the study.
         study_id: The study.
         environment: Where the networks are measured.
-        spec: What is measured; earlier probes of the same kinds are replaced.
+        spec: What to measure; earlier probes of the same kinds are replaced.
         on_progress: Called with a line for every trial.
 
     Returns:

@@ -46,7 +46,7 @@ _REQUEST_INTERVAL = 0.5
 """Seconds between two checks for a request to pause or cancel."""
 
 _EPOCH_INTERVAL = 0.5
-"""Seconds between two times that finished epochs are recorded."""
+"""Seconds between two transactions that record finished epochs."""
 
 
 class Watcher(Protocol):
@@ -69,12 +69,12 @@ def run_study(
 ) -> StudyState:
     """Run the open trials of a study.
 
-    Ctrl-C, SIGTERM, and a request to pause or cancel the study release the trials under way and end the run.
+    Ctrl-C, SIGTERM, and a request to pause or cancel the study release the running trials and end the run.
 
     Args:
-        ledger: Of the study.
+        ledger: Ledger with the study.
         study_id: The study.
-        executor: Runs trials.
+        executor: Executor of the trials.
         watcher: Shows the progress.
         should_stop: Whether the caller was asked to stop.
         find_disk_problem: Why no trial may start because disk space is low; None where there is enough. Running trials
@@ -86,7 +86,7 @@ def run_study(
     Raises:
         KeyboardInterrupt: a signal, or `should_stop`, ended the run before the study was complete.
         StudyBusyError: another process runs the study.
-        LeaseLostError: another process took the study over meanwhile.
+        LeaseLostError: another process claimed the study meanwhile.
         StorageFullError: the disk is full.
     """
     study = ledger.studies.get(study_id)
@@ -116,11 +116,11 @@ def run_study(
 
 
 class _StopRequested(BaseException):
-    """A person requested to pause or cancel the study: ends the executor whatever it does."""
+    """A person requested to pause or cancel the study. A BaseException, so that no executor handles it."""
 
 
 class _StudyRun:
-    """Chooses and claims trials, records their messages, counts attempts."""
+    """Claims trials, and records their messages."""
 
     def __init__(
         self,
@@ -189,7 +189,7 @@ class _StudyRun:
     def next_task(self) -> Task | None:
         """Claim the next trial: a waiting one, else one of a newly sampled point; None where there is none.
 
-        None, too, while disk space is low or a trial runs that must run alone.
+        Also None while disk space is low, or while a trial runs that must run alone.
         """
         assert self.points is not None
         if self.find_disk_problem() is not None or self.alone_token in self.trial_by_token:

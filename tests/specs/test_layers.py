@@ -80,7 +80,7 @@ def test_everything_can_be_said():
         ("keep: 10001", "line 6: layers.keep: must be at most 10000"),
         ("width: 0", "line 6: layers.width: must be at least 1, not 0"),
         ("restarts: 0", "line 6: layers.restarts: must be at least 1, not 0"),
-        ("folds: yes", "layers: folds takes no yes or no"),
+        ("folds: yes", "layers: folds does not take yes or no"),
         ("fold: 3", "line 6: layers.fold: unknown key; did you mean `folds`?"),
     ],
 )

@@ -34,8 +34,8 @@ class NetworkPruner:
     def list_prunable(self, best: int) -> list[PrunableNetworks]:
         """The prunable networks of every complete study that are not freed yet.
 
-        A network is kept, for every seed, where its arm and point are those of the recommended row or of one of the
-        `best` first rows. A study without a recommendation keeps all networks.
+        The networks of an arm and point are kept, for every seed, if the recommended row or one of the `best` first
+        rows has that arm and point. A study without a recommendation keeps all networks.
         """
         with self.database.reading() as session:
             freed = find_freed_files(session)

@@ -1,4 +1,4 @@
-"""Attempts at trials. A report of an attempt that no longer runs is refused: the attempt's id is a fencing token."""
+"""Attempts at trials. Only a running attempt may report: its id is a fencing token."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Captures the failure of one part of an analysis, so that the other parts are kept."""
+"""Captures the failure of one part of an analysis, so that the other parts are stored."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bln_search.worker.layer_search import SearchStoppedError
 _log = logging.getLogger(__name__)
 
 TRANSIENT = (LedgerError, StorageFullError, SearchStoppedError)
-"""Errors after which the analysis is repeated later, so that nothing of it is stored."""
+"""Errors after which nothing is stored, because the analysis is repeated later."""
 
 
 @dataclass
@@ -33,7 +33,7 @@ def capture_failure(
 
     Args:
         study_id: The study, for the log.
-        activity: What was not done, as a participle: "study 1: not ACTIVITY".
+        activity: Participle for the log line "study 1: not ACTIVITY".
         transient: Errors that are raised.
 
     Yields:

@@ -12,7 +12,7 @@ from bln_search.ranking.selection.recommendation import Recommendation
 from bln_search.storage.ledger import Ledger
 
 _SINGLE_REQUEST = 1
-"""A mini-batch of one example, beside the training batch size: the latency of a request by itself."""
+"""Mini-batch of one example, besides the training batch size, for the latency of a single request."""
 
 
 def measure_latencies(

@@ -32,10 +32,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class AnalysisOptions:
-    """How a per-layer search within an analysis reports and ends.
+    """Options of the per-layer search within an analysis.
 
     Attributes:
-        on_progress: Called with a line about the search now and then.
+        on_progress: Called with a line about the progress of the search.
         max_workers: Networks that are searched in parallel; None lets the search choose.
         should_stop: Whether to stop now; the search resumes another time.
     """
@@ -74,13 +74,13 @@ def compute_analysis(
     An error in the results is the reason of the analysis instead of an exception.
 
     Args:
-        ledger: Of the study.
+        ledger: Ledger with the study.
         study_id: The study.
         environment: Where latencies are measured and, if the study asks for it, layers are searched; None keeps the
             stored latencies and per-layer results.
-        options: Of the per-layer search.
+        options: Options of the per-layer search.
         save: Whether to store the analysis.
-        layer_search: The outcome of a search that was made just before; None for no such search.
+        layer_search: The outcome of a search that ran just before; None if none ran.
 
     Raises:
         UnknownStudyError: there is no such study.
@@ -148,7 +148,9 @@ def _analyze(ledger: Ledger, study: StudyRecord, environment: ExecutionEnvironme
     recommendation = recommend(comparison, _losses_by_batch_size(probes), per_slot=_has_slot_estimates(study.spec))
     arms = {(row.arm, row.point) for row in comparison.rows}
     values = values_by_row((record.scored for record in records), arms)
-    timed = earlier if environment is None else _measure_latencies(ledger, study.id, recommendation, environment)
+    latency_source = (
+        earlier if environment is None else _measure_latencies(ledger, study.id, recommendation, environment)
+    )
     return Analysis(
         comparison=comparison,
         selection=evaluate_selected_row(board),
@@ -156,9 +158,9 @@ def _analyze(ledger: Ledger, study: StudyRecord, environment: ExecutionEnvironme
         no_better_than_class_prior=baseline_check,
         effects=condition_effects(values),
         shares=variance_shares(values),
-        latencies=timed.latencies,
-        device=timed.device,
-        threads=timed.threads,
+        latencies=latency_source.latencies,
+        device=latency_source.device,
+        threads=latency_source.threads,
         layers=layers,
         layers_reason=earlier.layers_reason,
     )
@@ -167,7 +169,7 @@ def _analyze(ledger: Ledger, study: StudyRecord, environment: ExecutionEnvironme
 def _measure_latencies(
     ledger: Ledger, study_id: int, recommendation: Recommendation, environment: ExecutionEnvironment
 ) -> Analysis:
-    """An analysis with latencies and where they were measured; without them where that fails."""
+    """An analysis with latencies, device and threads only; empty if the measurement fails."""
     with capture_failure(study_id, "timed", transient=()):
         latencies = measure_latencies(ledger, study_id, recommendation, environment)
         if latencies:
@@ -184,8 +186,7 @@ def _has_slot_estimates(study: StudySpec) -> bool:
 def _losses_by_batch_size(probes: Sequence[TrialProbe]) -> dict[int, dict[RowKey, LossBySeed]]:
     """Losses by inference batch size, row and seed, as far as they were probed."""
     losses: dict[int, dict[RowKey, LossBySeed]] = {}
-    for probed in probes:
-        losses.setdefault(probed.probe.key.batch_size, {}).setdefault(probed.row_key, {})[probed.seed] = (
-            probed.probe.loss
-        )
+    for trial_probe in probes:
+        by_row = losses.setdefault(trial_probe.probe.key.batch_size, {})
+        by_row.setdefault(trial_probe.row_key, {})[trial_probe.seed] = trial_probe.probe.loss
     return losses

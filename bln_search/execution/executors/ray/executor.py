@@ -212,8 +212,8 @@ class _TuneRun:
             for message in messages:
                 if isinstance(message, TERMINAL_MESSAGES):
                     self.live.pop(task.token, None)
-                    where = (task.trial.label, result.get("pid"), result.get("hostname"))
-                    _log.info("%s: run by process %s on %s", *where, extra={"trial": task.trial.key})
+                    process = (task.trial.label, result.get("pid"), result.get("hostname"))
+                    _log.info("%s: run by process %s on %s", *process, extra={"trial": task.trial.key})
                 decision = self.on_message(task, message)
                 if isinstance(message, EpochDone) and task.prunable and decision is PruneDecision.STOP:
                     stop = True
