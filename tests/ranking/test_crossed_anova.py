@@ -14,7 +14,7 @@ from statsmodels.formula.api import ols
 from statsmodels.stats.anova import anova_lm
 
 from bln_search.ranking.paired import OutcomeTable
-from bln_search.ranking.paired.crossed_anova import _reach, _tested, crossed_differences
+from bln_search.ranking.paired.crossed_anova import _squared_half_widths, _test_means, crossed_differences
 from tests.ranking.tables import draw
 
 MODELS = {
@@ -103,8 +103,8 @@ def test_both_signs_of_the_variance_of_examples_are_met_above():
 def test_p_is_the_level_whose_interval_just_reaches_zero(level, seeds, examples, of_seed, of_example):
     p = np.array([10.0**level])
     parts = [(np.array([of_seed]), seeds - 1), (np.array([of_example]), examples - 1)]
-    mean = np.sqrt(_reach(p, parts) / (seeds * examples))
-    assert _tested(mean, parts, seeds * examples).p == pytest.approx(p, rel=1e-6)
+    mean = np.sqrt(_squared_half_widths(p, parts) / (seeds * examples))
+    assert _test_means(mean, parts, seeds * examples).p == pytest.approx(p, rel=1e-6)
 
 
 @pytest.mark.parametrize("model", ["both", "seeds"])

@@ -17,17 +17,11 @@ from bln_search.core.states import FailureClass
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.executors.base import NextTask, OnMessage, OnTick
 from bln_search.execution.executors.cpu_limits import available_cores, choose_workers
+from bln_search.execution.executors.ray.actors import end_actor, keep_starting_actors
 from bln_search.execution.executors.ray.cluster import cluster
 from bln_search.execution.executors.ray.environment import prepare_environment, process_folder
 from bln_search.execution.executors.ray.nodes import Cluster
-from bln_search.execution.executors.ray.tune_parts import (
-    TaskCallback,
-    TaskScheduler,
-    TaskSearcher,
-    end_actor,
-    keep_starting_actors,
-    make_tuner,
-)
+from bln_search.execution.executors.ray.tune_parts import TaskCallback, TaskScheduler, TaskSearcher, make_tuner
 from bln_search.execution.messages import (
     TERMINAL_MESSAGES,
     EpochDone,
