@@ -18,7 +18,7 @@ from bln_search.specs import parse_study
 from bln_search.storage.ledger import open_ledger
 from bln_search.worker import run_study
 from bln_search.worker.analysis import compute_analysis
-from tests.worker.test_run import Watcher
+from tests.support.watchers import RecordingWatcher
 
 STUDY = """
 name: layered
@@ -37,7 +37,7 @@ def ran(tmp_path_factory):
     home = tmp_path_factory.mktemp("home")
     ledger, place = opened(home), place_of(home)
     study_id = ledger.studies.accept(parse_study(STUDY))
-    run_study(ledger, study_id, LocalExecutor(place, 1), Watcher())
+    run_study(ledger, study_id, LocalExecutor(place, 1), RecordingWatcher())
     compute_analysis(ledger, study_id, place)
     ledger.close()
     return home

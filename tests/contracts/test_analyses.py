@@ -6,20 +6,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from bln_search.core.configuration import InferenceConfiguration
-from bln_search.core.enums import PopulationEstimate, ProbeKind, Scope, Split
+from bln_search.core.enums import ProbeKind, Scope
 from bln_search.core.errors import DataError
-from bln_search.core.records import CheckpointRecord, EvaluationKey, Probe, Snapshot
+from bln_search.core.records import CheckpointRecord, Snapshot
 from bln_search.ranking.analysis import Analysis
 from bln_search.storage.engine import write_session
 from bln_search.storage.leases import LEASE
 from tests.service.conftest import evaluations, finish_trial, study
-
-
-def probe(kind=ProbeKind.SIZE, batch_size=4, word="TTFF", epoch=0, **more):
-    estimate = PopulationEstimate.FROZEN if "T" in word else None
-    key = EvaluationKey(InferenceConfiguration(word), estimate, batch_size, Split.VALIDATION)
-    return Probe(kind, epoch, key, 9, 0.5, 0.25, **more)
+from tests.support.probes import probe, store_probes
 
 
 def waiting(ledger, worker="host/9/0", study_id=None):
@@ -38,11 +32,6 @@ def complete(ledger, name="study", owner="ada"):
         finish_trial(ledger, trial)
     ledger.studies.finish(study_id)
     return study_id
-
-
-def keep(ledger, trial, *probes):
-    kinds = {one.kind for one in probes}
-    ledger.probes.replace(trial.id, trial.checkpoint.sha256, kinds, probes)
 
 
 def test_an_analysis_is_kept_until_there_is_a_new_result(ledger):
@@ -137,22 +126,22 @@ def test_probes_are_read_as_they_were_written_and_replaced_by_kind(ledger):
     study_id = complete(ledger)
     first, second = ledger.trials.list_trained(study_id)
     skewed = probe(ProbeKind.SKEWED, word="FFFF", flips=0.125)
-    keep(ledger, first, probe(), probe(batch_size=8), skewed)
-    keep(ledger, second, probe(ProbeKind.EPOCH, epoch=3, deviation=0.5))
+    store_probes(ledger, first, probe(), probe(batch_size=8), skewed)
+    store_probes(ledger, second, probe(ProbeKind.EPOCH, epoch=3, deviation=0.5))
     assert [(one.seed, one.probe) for one in ledger.probes.list_probes(study_id)] == [
         (0, probe()),
         (0, probe(batch_size=8)),
         (0, skewed),
         (1, probe(ProbeKind.EPOCH, epoch=3, deviation=0.5)),
     ]
-    keep(ledger, first, probe(batch_size=2))
+    store_probes(ledger, first, probe(batch_size=2))
     assert [one.probe for one in ledger.probes.list_probes(study_id) if one.seed == 0] == [skewed, probe(batch_size=2)]
 
 
 def test_probes_are_paged_without_a_gap(ledger):
     study_id = complete(ledger)
     trial = ledger.trials.list_trained(study_id)[0]
-    keep(ledger, trial, *(probe(batch_size=size) for size in range(1, 8)))
+    store_probes(ledger, trial, *(probe(batch_size=size) for size in range(1, 8)))
     seen, after = [], 0
     while page := ledger.probes.list_page(study_id, after, 3):
         seen += [one.probe.key.batch_size for _, one in page]
@@ -186,13 +175,13 @@ def test_probes_of_a_network_that_was_trained_anew_meanwhile_are_refused(ledger)
         ledger.probes.replace(trial.id, "another", {ProbeKind.SIZE}, [probe()])
     ledger.studies.delete(study_id)
     with pytest.raises(DataError, match="measure again"):
-        keep(ledger, trial, probe())
+        store_probes(ledger, trial, probe())
 
 
 def test_a_kind_without_a_row_any_more_is_cleared(ledger):
     study_id = complete(ledger)
     trial = ledger.trials.list_trained(study_id)[0]
-    keep(ledger, trial, probe())
+    store_probes(ledger, trial, probe())
     ledger.probes.replace(trial.id, trial.checkpoint.sha256, {ProbeKind.SIZE}, [])
     assert ledger.probes.list_probes(study_id) == []
 

@@ -9,7 +9,7 @@ import threading
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from sqlalchemy import insert, select, text
+from sqlalchemy import insert, text
 
 from bln_search.core.checkpoints import Bucket, Folder, checkpoint_store
 from bln_search.core.enums import Scope
@@ -21,12 +21,13 @@ from bln_search.storage.backups import Archive, create, verify_backup
 from bln_search.storage.backups.copy_rows import set_sequences
 from bln_search.storage.backups.create import sha256_of
 from bln_search.storage.checkpoints.ownership import is_ownership_marker
-from bln_search.storage.engine import read_session, write_session
+from bln_search.storage.engine import write_session
 from bln_search.storage.ledger import open_ledger
 from bln_search.storage.migration import VERSION_TABLE, newest_revision
 from bln_search.storage.tables import Table
-from tests.contracts.test_upgrade import old_database
+from tests.contracts.old_databases import create_old_database
 from tests.service.conftest import evaluations, study
+from tests.support.database_rows import read_all_rows
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678_000, tzinfo=UTC)
 ROWS = 8
@@ -95,14 +96,6 @@ def fill(world):
     return done, running, token
 
 
-def every_row(engine):
-    with read_session(engine) as session:
-        return {
-            table.name: [tuple(row) for row in session.execute(select(table).order_by(*table.primary_key))]
-            for table in Table.metadata.sorted_tables
-        }
-
-
 @pytest.fixture
 def world(ledger, tmp_path):
     return World(ledger, tmp_path)
@@ -131,12 +124,12 @@ def test_of_a_still_database_every_row_and_file_comes_back_in_either_kind(world,
     _, running, token = fill(world)
     world.ledger.attempts.release_trials([token])
     quiet(world, running)
-    before = every_row(world.ledger.database.engine)
+    before = read_all_rows(world.ledger.database.engine)
     made = world.backup()
     assert made.copied == len(made.manifest.checkpoints) == 2 * 3 + 1
     elsewhere = Folder(tmp_path / "elsewhere")
     assert world.restore(other, elsewhere) == 7
-    assert every_row(other.database.engine) == before
+    assert read_all_rows(other.database.engine) == before
     assert all(rows for name, rows in before.items() if name in ("study", "token", "submission", "outcomes", "event"))
     assert networks(elsewhere) == networks(world.checkpoints)
     assert world.said == []
@@ -330,7 +323,7 @@ def test_files_that_are_cleaned_away_in_the_middle_are_written_again(world, othe
 def test_one_of_an_older_version_is_upgraded(world, other, revision):
     """Its database is what that version wrote; here its manifest is written by hand."""
     file = world.folder / "ledger-20250102T030405.678Z.sqlite3"
-    rows = old_database(f"sqlite:///{file}", revision)
+    rows = create_old_database(f"sqlite:///{file}", revision)
     database = {"name": file.name, "size": file.stat().st_size, "sha256": sha256_of(file)}
     counts = {name: len(found) for name, found in rows.items()}
     made = {"bln_search": "0", "made_at": NOW.isoformat(), "source": "sqlite", "rows": counts}
@@ -346,7 +339,7 @@ def test_one_of_an_older_version_is_upgraded(world, other, revision):
 def test_nothing_is_touched_where_a_file_of_the_backup_is_not_what_it_was(world, other):
     fill(world)
     made = world.backup()
-    before = every_row(other.database.engine)
+    before = read_all_rows(other.database.engine)
     elsewhere = Folder(world.folder / "elsewhere")
     top, files = world.archive.top, world.archive.files
     for store, name in ((files, made.manifest.checkpoints[3].name), (top, made.manifest.database.name)):
@@ -359,7 +352,7 @@ def test_nothing_is_touched_where_a_file_of_the_backup_is_not_what_it_was(world,
             store.delete(name)
         store.write(name, content)
     assert list(elsewhere.files()) == []
-    assert every_row(other.database.engine) == before
+    assert read_all_rows(other.database.engine) == before
     world.restore(other, elsewhere)
 
 
@@ -409,7 +402,7 @@ def test_a_failure_in_the_middle_leaves_the_database_as_it_was(world, other, mon
     fill(world)
     world.backup()
     kept = other.studies.accept(study("kept"))
-    before = every_row(other.database.engine)
+    before = read_all_rows(other.database.engine)
 
     def fail(*_arguments):
         raise BackupError("the power is gone")
@@ -417,7 +410,7 @@ def test_a_failure_in_the_middle_leaves_the_database_as_it_was(world, other, mon
     monkeypatch.setattr("bln_search.storage.backups.restore.set_sequences", fail)
     with pytest.raises(BackupError, match="power"):
         world.restore(other, overwrite=True)
-    assert every_row(other.database.engine) == before
+    assert read_all_rows(other.database.engine) == before
     assert other.studies.get(kept).name == "kept"
 
 
@@ -528,4 +521,4 @@ def test_many_large_rows_come_back_in_order(world, other):
         session.execute(insert(table), rows)
     world.backup()
     world.restore(other)
-    assert every_row(other.database.engine) == every_row(world.ledger.database.engine)
+    assert read_all_rows(other.database.engine) == read_all_rows(world.ledger.database.engine)

@@ -16,51 +16,17 @@ from hypothesis import strategies as st
 from bln_search.core.checkpoints import Folder, checkpoint_store
 from bln_search.core.enums import Scope
 from bln_search.core.errors import CheckpointStoreError, LedgerError
-from bln_search.core.records import CheckpointRecord, Snapshot
 from bln_search.core.states import TrialState
-from bln_search.ranking.analysis import Analysis
-from bln_search.ranking.selection.recommendation import Confidence, Recommendation
 from bln_search.storage.checkpoints.garbage import remove_garbage
 from bln_search.storage.checkpoints.needed_files import find_needed_files
 from bln_search.storage.checkpoints.ownership import write_ownership_marker
 from bln_search.storage.engine import make_engine, read_session
 from bln_search.storage.ledger import Ledger, open_ledger
 from tests.service.conftest import evaluations, study
+from tests.support.checkpoint_records import make_checkpoint_record, name, save_recommendation
 
 DAY = timedelta(days=1)
 ARMS = ("bln", "bn", "ln")
-
-
-def name(number):
-    return f"{number:032x}.safetensors"
-
-
-def record(number, *, snapshots=()):
-    kept = tuple(Snapshot(epoch, name(file), f"{file:064x}") for epoch, file in enumerate(snapshots, start=1))
-    return CheckpointRecord(name(number), f"{number:064x}", 2, "FFFF", 0.5, {}, kept)
-
-
-def recommendation(arm):
-    return Recommendation(
-        arm=arm,
-        point="",
-        configuration="FFFF",
-        estimate=None,
-        batch_size=25,
-        deterministic=False,
-        computed=4,
-        batch_sizes=(25,),
-        sharing=1,
-        near=1,
-        of=2,
-        first_share=1.0,
-        loss=0.1,
-        accuracy=0.9,
-        loss_above_best=0.0,
-        loss_to_best=0.0,
-        alternative=None,
-        confidence=Confidence.SIGNIFICANT,
-    )
 
 
 def everybody(_worker):
@@ -88,15 +54,14 @@ def run(ledger, study_id, files, *, most=None):
     ledger.studies.start(study_id, everybody, "host/1/0")
     for trial, number in list(zip(ledger.trials.list_open(study_id), files, strict=False))[:most]:
         token = ledger.attempts.claim_trial(trial.id, "host/1/0")
-        made = record(number[0], snapshots=number[1]) if isinstance(number, tuple) else record(number)
+        made = (
+            make_checkpoint_record(number[0], snapshots=number[1])
+            if isinstance(number, tuple)
+            else make_checkpoint_record(number)
+        )
         ledger.attempts.record_checkpoint(token, made)
         ledger.attempts.finish_trial(token, evaluations(trial.spec.seed) if trial.spec.arm.label == "bln" else ())
     return ledger.studies.finish(study_id, runner="host/1/0", exhausted=most is None)
-
-
-def analyse(ledger, study_id, arm):
-    made = Analysis(reason="none") if arm is None else Analysis(recommendation=recommendation(arm))
-    ledger.analyses.save(study_id, ledger.analyses.count_results(study_id), made)
 
 
 def clean(ledger, store, age=DAY, *, recommended=False, best=0):
@@ -165,7 +130,7 @@ def test_networks_of_epochs_on_the_way_stay_for_as_long_as_their_trial_trains(le
     week = Ledger(ledger.database.engine, Later(7 * DAY))
     week.attempts.record_heartbeat([token])
     assert clean(week, store) == (0, 0)
-    week.attempts.record_checkpoint(token, record(2, snapshots=[1]))
+    week.attempts.record_checkpoint(token, make_checkpoint_record(2, snapshots=[1]))
     week.attempts.finish_trial(token, evaluations(0))
     week.studies.finish(study_id, runner="host/1/0")
     assert clean(week, store) == (0, 0)
@@ -197,7 +162,7 @@ def test_networks_that_are_not_recommended_are_given_up_and_their_figures_stay(l
     before = later.trials.list_trials(study_id)
     for number in range(1, 7):
         store.write(name(number), b"weights")
-    analyse(later, study_id, "bn")
+    save_recommendation(later, study_id, "bn")
     assert clean(later, store, recommended=True, best=0)[0] == 4
     kept = {name(number) for number, trial in enumerate(before, start=1) if trial.arm == "bn"}
     assert names(store) == kept
@@ -216,7 +181,7 @@ def test_the_first_rows_stay_beside_the_recommended_one(later, store):
     run(later, study_id, [1, 2, 3])
     for number in (1, 2, 3):
         store.write(name(number), b"weights")
-    analyse(later, study_id, "ln")
+    save_recommendation(later, study_id, "ln")
     places = {trial.arm: trial.checkpoint.file for trial in later.trials.list_trials(study_id)}
     clean(later, store, recommended=True, best=1)
     assert names(store) == {places["ln"], places["bln"]}
@@ -227,7 +192,7 @@ def test_a_study_keeps_all_while_nothing_is_recommended_or_it_is_not_complete(la
     run(later, unanalysed, [1, 2, 3])
     run(later, nothing, [4, 5, 6])
     run(later, waiting, [7], most=1)
-    analyse(later, nothing, None)
+    save_recommendation(later, nothing, None)
     for number in range(1, 8):
         store.write(name(number), b"weights")
     said = {one.name: one.reason for one in later.pruner.list_prunable(1)}
@@ -345,7 +310,7 @@ def fill(ledger, studies):
         complete = one["done"] == 3
         run(ledger, study_id, files, most=None if complete else one["done"])
         if complete and one["recommended"] != "unanalysed":
-            analyse(ledger, study_id, one["recommended"])
+            save_recommendation(ledger, study_id, one["recommended"])
         for trial in ledger.trials.list_trials(study_id):
             if trial.state is TrialState.FINISHED:
                 own = {trial.checkpoint.file, *(snapshot.file for snapshot in trial.checkpoint.snapshots)}

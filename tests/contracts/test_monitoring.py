@@ -9,7 +9,7 @@ import pytest
 from bln_search.core.enums import Scope
 from bln_search.core.states import AttemptState, EvaluationState, Request, StudyState, TrialState
 from bln_search.storage.leases import WORKER_TIMEOUT
-from tests.contracts.test_queue import CAP, everybody, study
+from tests.contracts.queued_studies import CAP, all_are_alive, study
 from tests.service.conftest import finish_trial
 
 
@@ -41,7 +41,7 @@ def test_an_empty_ledger_has_figures(ledger):
 
 def test_every_state_is_counted_also_where_nothing_is_in_it(ledger):
     study_id = ledger.queue.submit(study(seeds="0, 1"), "ada").study_id
-    ledger.queue.claim("host/1/0", everybody, CAP)
+    ledger.queue.claim("host/1/0", all_are_alive, CAP)
     finish_trial(ledger, ledger.trials.list_open(study_id)[0])
     counted = ledger.monitoring.count_records()
     states = {"study": StudyState, "trial": TrialState, "attempt": AttemptState, "evaluation": EvaluationState}
@@ -63,7 +63,7 @@ def test_the_study_that_waits_longest_says_for_how_long(ledger):
     ledger.queue.submit(study("second"), "ada")
     ledger.wait(10)
     assert (read(ledger).waiting, waited(ledger)) == (2, 60)
-    ledger.queue.claim("host/1/0", everybody, CAP)
+    ledger.queue.claim("host/1/0", all_are_alive, CAP)
     assert (read(ledger).waiting, waited(ledger)) == (1, 10)
 
 
@@ -89,7 +89,7 @@ def test_workers_are_seen_and_busy(ledger):
         ledger.workers.record_heartbeat(worker, "cpu", "0")
     assert (read(ledger).workers, read(ledger).busy) == (2, 0)
     ledger.queue.submit(study(), "ada")
-    ledger.queue.claim("host/1/0", everybody, CAP)
+    ledger.queue.claim("host/1/0", all_are_alive, CAP)
     assert (read(ledger).workers, read(ledger).busy) == (2, 1)
     ledger.wait(WORKER_TIMEOUT.total_seconds() + 1)
     ledger.workers.record_heartbeat("host/2/0", "cpu", "0")

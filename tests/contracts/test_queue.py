@@ -19,25 +19,9 @@ from bln_search.core.errors import (
     UnknownStudyError,
 )
 from bln_search.core.states import Request, StudyState, TrialState
-from bln_search.specs import parse_study
 from bln_search.storage.leases import LEASE, WORKER_TIMEOUT
 from bln_search.storage.ledger import Ledger
-
-CAP = 100
-
-
-def study(name="study", seeds="0"):
-    return parse_study(
-        f"{{name: {name}, data: {{name: digits}}, model: {{name: mlp}}, arms: [{{method: bln}}], seeds: [{seeds}]}}"
-    )
-
-
-def everybody(_worker):
-    return True
-
-
-def nobody(_worker):
-    return False
+from tests.contracts.queued_studies import CAP, all_are_alive, none_is_alive, study
 
 
 @pytest.fixture
@@ -92,7 +76,7 @@ def test_the_same_sent_by_many_at_once_is_there_once(ledger):
 def test_highest_priority_first_then_the_oldest(ledger):
     ids = [ledger.queue.submit(study(f"s{number}"), "ada").study_id for number in range(4)]
     ledger.queue.update(ids[2], {"priority": 5})
-    taken = [ledger.queue.claim(f"host/{number}/0", everybody, CAP) for number in range(5)]
+    taken = [ledger.queue.claim(f"host/{number}/0", all_are_alive, CAP) for number in range(5)]
     assert taken == [ids[2], ids[0], ids[1], ids[3], None]
 
 
@@ -101,7 +85,7 @@ def test_owners_take_turns(ledger):
     theirs = [ledger.queue.submit(study(f"b{number}"), "bob").study_id for number in range(2)]
     taken = []
     for _ in range(5):  # one worker, which ends each study before it takes the next
-        taken.append(ledger.queue.claim("host/1/0", everybody, CAP))
+        taken.append(ledger.queue.claim("host/1/0", all_are_alive, CAP))
         ledger.studies.fail(taken[-1], "host/1/0", "over")
     assert taken == [mine[0], theirs[0], mine[1], theirs[1], mine[2]]
 
@@ -110,7 +94,7 @@ def test_an_owner_has_no_more_running_than_the_cap(ledger):
     for number in range(3):
         ledger.queue.submit(study(f"a{number}"), "ada")
     other = ledger.queue.submit(study("b"), "bob").study_id
-    taken = [ledger.queue.claim(f"host/{number}/0", everybody, 1) for number in range(3)]
+    taken = [ledger.queue.claim(f"host/{number}/0", all_are_alive, 1) for number in range(3)]
     assert other in taken
     assert taken[2] is None
 
@@ -125,14 +109,14 @@ def test_every_study_goes_to_one_worker_and_the_cap_holds_whoever_claims(ledger)
 
     def claim(number):
         start.wait()
-        found = [ledger.queue.claim(f"host/{number}/{turn}", everybody, 3) for turn in range(4)]
+        found = [ledger.queue.claim(f"host/{number}/{turn}", all_are_alive, 3) for turn in range(4)]
         return [one for one in found if one is not None]
 
     with ThreadPoolExecutor(8) as pool:
         taken = [one for found in pool.map(claim, range(8)) for one in found]
     turns = itertools.count()
     while (
-        one := ledger.queue.claim(f"host/9/{next(turns)}", everybody, 3)
+        one := ledger.queue.claim(f"host/9/{next(turns)}", all_are_alive, 3)
     ) is not None:  # those that were locked just then
         taken.append(one)
     assert len(taken) == len(set(taken)) == 6
@@ -143,16 +127,16 @@ def test_every_study_goes_to_one_worker_and_the_cap_holds_whoever_claims(ledger)
 
 def test_a_study_without_an_owner_is_in_no_queue(ledger):
     ledger.studies.accept(study())
-    assert ledger.queue.claim("host/1/0", everybody, CAP) is None
+    assert ledger.queue.claim("host/1/0", all_are_alive, CAP) is None
 
 
 def test_a_study_whose_worker_is_gone_is_put_back_and_its_late_reports_are_refused(ledger):
     study_id = ledger.queue.submit(study(), "ada").study_id
-    assert ledger.queue.claim("host/1/0", everybody, CAP) == study_id
+    assert ledger.queue.claim("host/1/0", all_are_alive, CAP) == study_id
     (trial,) = ledger.trials.list_open(study_id)
     ledger.attempts.claim_trial(trial.id, "host/1/0")
-    assert ledger.queue.claim("host/2/0", everybody, CAP) is None
-    assert ledger.queue.claim("host/2/0", nobody, CAP) == study_id
+    assert ledger.queue.claim("host/2/0", all_are_alive, CAP) is None
+    assert ledger.queue.claim("host/2/0", none_is_alive, CAP) == study_id
     assert [one.id for one in ledger.trials.list_open(study_id)] == [trial.id]
     with pytest.raises(LeaseLostError, match="run by host/2/0 now"):
         ledger.studies.check_lease(study_id, "host/1/0")
@@ -165,26 +149,26 @@ def test_a_silent_worker_loses_its_study_when_its_lease_is_over(ledger):
     ledger = Ledger(ledger.database.engine, clock=lambda: now[0])
     ledger.tokens.create("ada", Scope.WRITE)
     study_id = ledger.queue.submit(study(), "ada").study_id
-    assert ledger.queue.claim("far/1/0", everybody, CAP) == study_id
+    assert ledger.queue.claim("far/1/0", all_are_alive, CAP) == study_id
     now[0] += LEASE - timedelta(seconds=1)
-    assert ledger.queue.claim("near/1/0", everybody, CAP) is None
+    assert ledger.queue.claim("near/1/0", all_are_alive, CAP) is None
     ledger.attempts.record_heartbeat([], study_id, "far/1/0")
     now[0] += LEASE - timedelta(seconds=1)
-    assert ledger.queue.claim("near/1/0", everybody, CAP) is None
+    assert ledger.queue.claim("near/1/0", all_are_alive, CAP) is None
     now[0] += timedelta(seconds=2)
-    assert ledger.queue.claim("near/1/0", everybody, CAP) == study_id
+    assert ledger.queue.claim("near/1/0", all_are_alive, CAP) == study_id
 
 
 def test_a_study_that_workers_die_on_fails_with_the_reason(ledger):
     study_id = ledger.queue.submit(study(), "ada").study_id
     for number in range(5):
-        assert ledger.queue.claim(f"host/{number}/0", nobody, CAP) == study_id
-    assert ledger.queue.claim("host/9/0", nobody, CAP) is None
+        assert ledger.queue.claim(f"host/{number}/0", none_is_alive, CAP) == study_id
+    assert ledger.queue.claim("host/9/0", none_is_alive, CAP) is None
     assert line(ledger, study_id).state == StudyState.FAILED
     assert "5 workers died" in line(ledger, study_id).reason
     ledger.queue.resume(study_id)
     assert line(ledger, study_id).reason is None
-    assert ledger.queue.claim("host/9/0", nobody, CAP) == study_id
+    assert ledger.queue.claim("host/9/0", none_is_alive, CAP) == study_id
 
 
 @pytest.mark.parametrize(
@@ -196,13 +180,13 @@ class TestRequests:
         ledger.queue.request(study_id, request_)
         ledger.queue.request(study_id, request_)  # again is no error
         assert line(ledger, study_id).state == state
-        assert ledger.queue.claim("host/1/0", everybody, CAP) is None
+        assert ledger.queue.claim("host/1/0", all_are_alive, CAP) is None
         ledger.queue.resume(study_id)
-        assert ledger.queue.claim("host/1/0", everybody, CAP) == study_id
+        assert ledger.queue.claim("host/1/0", all_are_alive, CAP) == study_id
 
     def test_one_that_runs_is_stopped_by_its_worker(self, ledger, request_, state):
         study_id = ledger.queue.submit(study(), "ada").study_id
-        ledger.queue.claim("host/1/0", everybody, CAP)
+        ledger.queue.claim("host/1/0", all_are_alive, CAP)
         assert ledger.studies.check_lease(study_id, "host/1/0") is None
         ledger.queue.request(study_id, request_)
         assert line(ledger, study_id).state == StudyState.RUNNING
@@ -212,14 +196,14 @@ class TestRequests:
 
     def test_a_request_is_seen_to_where_the_worker_dies(self, ledger, request_, state):
         study_id = ledger.queue.submit(study(), "ada").study_id
-        ledger.queue.claim("host/1/0", everybody, CAP)
+        ledger.queue.claim("host/1/0", all_are_alive, CAP)
         ledger.queue.request(study_id, request_)
-        assert ledger.queue.claim("host/2/0", nobody, CAP) is None
+        assert ledger.queue.claim("host/2/0", none_is_alive, CAP) is None
         assert line(ledger, study_id).state == state
 
     def test_a_request_can_be_taken_back(self, ledger, request_, state):
         study_id = ledger.queue.submit(study(), "ada").study_id
-        ledger.queue.claim("host/1/0", everybody, CAP)
+        ledger.queue.claim("host/1/0", all_are_alive, CAP)
         ledger.queue.request(study_id, request_)
         ledger.queue.resume(study_id)
         assert ledger.studies.check_lease(study_id, "host/1/0") is None
@@ -228,7 +212,7 @@ class TestRequests:
 
 def test_a_complete_study_cannot_be_paused(ledger):
     study_id = ledger.queue.submit(study(), "ada").study_id
-    ledger.queue.claim("host/1/0", everybody, CAP)
+    ledger.queue.claim("host/1/0", all_are_alive, CAP)
     (trial,) = ledger.trials.list_open(study_id)
     token = ledger.attempts.claim_trial(trial.id, "host/1/0")
     ledger.attempts.record_divergence(token, "nan")
@@ -240,12 +224,12 @@ def test_a_complete_study_cannot_be_paused(ledger):
 
 def test_a_worker_that_stops_hands_its_study_back(ledger):
     study_id = ledger.queue.submit(study(), "ada").study_id
-    ledger.queue.claim("host/1/0", everybody, CAP)
+    ledger.queue.claim("host/1/0", all_are_alive, CAP)
     (trial,) = ledger.trials.list_open(study_id)
     token = ledger.attempts.claim_trial(trial.id, "host/1/0")
     ledger.attempts.release_trials([token])
     assert ledger.studies.finish(study_id, exhausted=False, runner="host/1/0") is StudyState.ACCEPTED
-    assert ledger.queue.claim("host/2/0", everybody, CAP) == study_id
+    assert ledger.queue.claim("host/2/0", all_are_alive, CAP) == study_id
     assert line(ledger, study_id).trials == {TrialState.WAITING: 1}
 
 
@@ -271,7 +255,7 @@ def test_a_name_that_is_taken_by_the_same_study_is_refused(ledger):
 
 def test_a_running_study_is_not_deleted(ledger):
     study_id = ledger.queue.submit(study(), "ada").study_id
-    ledger.queue.claim("host/1/0", everybody, CAP)
+    ledger.queue.claim("host/1/0", all_are_alive, CAP)
     with pytest.raises(StudyBusyError, match="cancel it, or stop its command"):
         ledger.studies.delete(study_id)
     ledger.studies.fail(study_id, "host/1/0", "why")
@@ -298,9 +282,9 @@ def test_workers_are_seen_while_they_say_so(ledger):
 def test_what_a_worker_could_not_hand_back_is_put_back_when_it_asks_for_more(ledger):
     """Its heartbeats name the study it runs, and no other."""
     first = ledger.queue.submit(study("a"), "ada").study_id
-    assert ledger.queue.claim("host/1/0", everybody, CAP) == first
+    assert ledger.queue.claim("host/1/0", all_are_alive, CAP) == first
     second = ledger.queue.submit(study("b"), "bob").study_id
-    assert ledger.queue.claim("host/1/0", everybody, CAP) == second
+    assert ledger.queue.claim("host/1/0", all_are_alive, CAP) == second
     assert line(ledger, first).state == StudyState.ACCEPTED
     assert line(ledger, first).reason is None
     before = line(ledger, first).revision

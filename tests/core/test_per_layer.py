@@ -8,26 +8,7 @@ from hypothesis import strategies as st
 
 from bln_search.core.configuration import InferenceConfiguration, Method, all_configurations
 from bln_search.core.per_layer import Choice, ConfigurationSpace, PerLayerConfiguration
-
-
-@st.composite
-def spaces(draw):
-    """Layers of one method or several, some tied, some of whose options have no value."""
-    methods = draw(st.lists(st.sampled_from(["bln", "bn", "ln"]), min_size=1, max_size=5))
-    tied: dict[int, list[int]] = {}
-    for layer in range(len(methods)):
-        tied.setdefault(draw(st.integers(0, layer)), []).append(layer)
-    choices = []
-    for place, layers in enumerate(sorted(tied.values())):
-        kinds = {methods[layer] for layer in layers}
-        words = all_configurations(Method(kinds.pop()) if len(kinds) == 1 else Method.BLN)
-        kept = draw(st.lists(st.sampled_from(words[:-1]), unique=True, max_size=len(words) - 1))
-        options = dict.fromkeys(
-            tuple(word.restricted_to(Method(methods[layer])) for layer in layers)
-            for word in [*(one for one in words if one in kept), words[-1]]
-        )
-        choices.append(Choice(f"choice {place}", tuple(layers), tuple(options)))
-    return ConfigurationSpace(tuple(f"layer {layer}" for layer in range(len(methods))), tuple(choices))
+from tests.support.per_layer_spaces import spaces
 
 
 @given(spaces(), st.data())

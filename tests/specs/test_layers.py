@@ -70,7 +70,10 @@ def test_everything_can_be_said():
         ("scope: groups, groups: {a: '*'}", "layers.groups.a: must be a list, as in [a, b], not '*'"),
         ("scope: layerwise", "line 6: layers.scope: must be 'global', 'per_layer' or 'groups'"),
         ("search: exakt", "line 6: layers.search: must be 'exact', 'beam', 'coordinate', 'tpe', 'racing' or"),
-        ("estimate: memory", "layers: configurations with M read the memory without naming it; name frozen, epoch or moving"),
+        (
+            "estimate: memory",
+            "layers: configurations with M read the memory without naming it; name frozen, epoch or moving",
+        ),
         ("estimate: epoch", "layers: the arm bln has no estimate `epoch`: it has frozen"),
         ("evaluations: 15", "line 6: layers.evaluations: must be at least 16, not 15"),
         ("evaluations: 1000001", "line 6: layers.evaluations: must be at most 1000000"),

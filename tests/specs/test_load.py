@@ -9,19 +9,7 @@ from hypothesis import strategies as st
 from bln_search.core.errors import SpecError
 from bln_search.specs import load, load_study, parse_study
 from tests.conftest import ROOT
-
-GOOD = """name: study
-data: {name: digits}
-model: {name: mlp}
-arms:
-  - method: bln
-"""
-
-
-def problems(text):
-    with pytest.raises(SpecError) as caught:
-        parse_study(text, source="study.yaml")
-    return caught.value.problems
+from tests.specs.minimal_study import MINIMAL_STUDY, problems
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "studies").glob("*.yaml")), ids=lambda path: path.stem)
@@ -53,32 +41,32 @@ def test_every_study_that_ships_is_valid_and_named_like_its_file(path):
     ],
 )
 def test_a_mistake_is_named_with_its_line_and_what_to_do(line, wanted):
-    assert any(wanted in problem for problem in problems(GOOD + line)), problems(GOOD + line)
+    assert any(wanted in problem for problem in problems(MINIMAL_STUDY + line)), problems(MINIMAL_STUDY + line)
 
 
 def test_a_fraction_may_be_written_with_an_exponent():
-    assert parse_study(GOOD.replace("name: digits", "name: digits, validation: 1e-1")).data.validation == 0.1
+    assert parse_study(MINIMAL_STUDY.replace("name: digits", "name: digits, validation: 1e-1")).data.validation == 0.1
 
 
 @pytest.mark.parametrize("value", ["1.5", "0", "-1", ".inf", ".nan", "[1]", "half"])
 def test_what_is_held_out_is_a_number_or_a_fraction_and_said_in_one_sentence(value):
-    (problem,) = problems(GOOD.replace("name: digits", f"name: digits, validation: {value}"))
+    (problem,) = problems(MINIMAL_STUDY.replace("name: digits", f"name: digits, validation: {value}"))
     assert "line 2: data.validation: give the number of validation examples, or their fraction below 1" in problem
 
 
 @pytest.mark.parametrize(("value", "read"), [("0.2", 0.2), ("300", 300), ("1.0", 1), ("1e3", 1000)])
 def test_what_is_held_out_may_be_written_either_way(value, read):
-    text = GOOD.replace("name: digits", f"name: digits, validation: {value}") + "\ntraining: {batch_size: 1}\n"
+    text = MINIMAL_STUDY.replace("name: digits", f"name: digits, validation: {value}") + "\ntraining: {batch_size: 1}\n"
     assert parse_study(text).data.validation == read
 
 
 def test_an_arms_population_names_an_estimate_once():
-    (problem,) = problems(GOOD.replace("method: bln", "{method: bln, population: [frozen, frozen]}"))
+    (problem,) = problems(MINIMAL_STUDY.replace("method: bln", "{method: bln, population: [frozen, frozen]}"))
     assert "population has a value twice" in problem
 
 
 def test_a_misspelled_norm_is_named_with_the_ones_there_are():
-    (problem,) = problems(GOOD.replace("bln", "blm"))
+    (problem,) = problems(MINIMAL_STUDY.replace("bln", "blm"))
     assert problem == "line 5: arms.0.method: must be 'bn', 'ln', 'bln', 'mbn' or 'brn', not 'blm'"
 
 
@@ -94,7 +82,9 @@ def test_names_that_are_none_are_reported_with_everything_else():
         ["line 2", "data.name"],
         ["line 3", "model.name"],
     ]
-    found = problems(GOOD.replace("name: digits", "name: digit").replace("name: mlp", "name: mlp, embedding: 4"))
+    found = problems(
+        MINIMAL_STUDY.replace("name: digits", "name: digit").replace("name: mlp", "name: mlp, embedding: 4")
+    )
     assert ["there is no data set 'digit'" in found[0], "the model mlp has no option" in found[1]] == [True, True]
 
 
@@ -104,7 +94,7 @@ def test_what_is_no_study_at_all_is_said_to_be_none(text):
 
 
 def test_an_arm_judged_under_population_values_needs_an_estimate_gathered_in_training():
-    (problem,) = problems(GOOD.replace("method: bln", "{method: bn, judged_under: TT--}"))
+    (problem,) = problems(MINIMAL_STUDY.replace("method: bln", "{method: bn, judged_under: TT--}"))
     assert "add the estimate `epoch` or `moving`" in problem
 
 
@@ -139,7 +129,7 @@ def test_deeply_nested_text_is_refused_before_anything_is_made_of_it(monkeypatch
 
 
 def test_brackets_that_are_text_are_no_nesting():
-    assert parse_study(GOOD + 'title: "' + "[" * 60 + '"').title == "[" * 60
+    assert parse_study(MINIMAL_STUDY + 'title: "' + "[" * 60 + '"').title == "[" * 60
 
 
 def test_a_text_with_very_many_values_is_refused_before_anything_is_made_of_it(monkeypatch):
@@ -177,5 +167,5 @@ def test_any_structure_gives_a_study_or_a_spec_error(value):
 
 
 def test_what_stands_there_twice_is_told_with_all_else():
-    found = problems(GOOD + "  - method: bln\nseeds: [1, 1]\ntitel: a")
+    found = problems(MINIMAL_STUDY + "  - method: bln\nseeds: [1, 1]\ntitel: a")
     assert sorted(one.partition(": ")[2].partition(":")[0] for one in found) == ["arms", "seeds", "titel"]

@@ -7,9 +7,9 @@ from pydantic import ValidationError
 
 from bln_search.specs import parse_study
 from bln_search.specs.study import ModelSpec
-from tests.specs.test_load import GOOD, problems
+from tests.specs.minimal_study import MINIMAL_STUDY, problems
 
-CELLS = GOOD.replace("{name: mlp}", "{name: lstm, normalize: cells, gain: 0.1}")
+CELLS = MINIMAL_STUDY.replace("{name: mlp}", "{name: lstm, normalize: cells, gain: 0.1}")
 
 
 def test_a_recurrent_network_may_be_normalized_inside_its_cells():
@@ -19,7 +19,7 @@ def test_a_recurrent_network_may_be_normalized_inside_its_cells():
 
 def test_options_that_came_later_leave_the_written_form_of_other_studies_as_it_was():
     assert ModelSpec(name="lstm").model_dump(mode="json") == {"name": "lstm", "widths": None}
-    assert "normalize" not in parse_study(GOOD).canonical_json()
+    assert "normalize" not in parse_study(MINIMAL_STUDY).canonical_json()
     assert ModelSpec(name="lstm", normalize="layers").model_dump(mode="json")["normalize"] == "layers"
 
 
@@ -35,7 +35,7 @@ def test_options_that_came_later_leave_the_written_form_of_other_studies_as_it_w
     ],
 )
 def test_a_mistake_in_them_is_named(model, message):
-    found = problems(GOOD.replace("{name: mlp}", model))
+    found = problems(MINIMAL_STUDY.replace("{name: mlp}", model))
     assert any(message in problem for problem in found), found
 
 
@@ -51,7 +51,7 @@ def test_a_gain_that_is_no_number_is_an_error():
         ModelSpec(name="lstm", normalize="cells", gain=float("inf"))
 
 
-WORDS = GOOD.replace("{name: mlp}", "{name: lstm}")
+WORDS = MINIMAL_STUDY.replace("{name: mlp}", "{name: lstm}")
 
 
 @pytest.mark.parametrize(

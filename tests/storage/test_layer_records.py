@@ -22,9 +22,9 @@ from bln_search.storage.results.layer_search_codec import (
     encode_record_outcomes,
     encode_sums,
 )
-from tests.core.test_per_layer import spaces
 from tests.search.layers.tables import choice, space_of
 from tests.storage.searches import assert_same, made_up
+from tests.support.per_layer_spaces import spaces
 
 TIED = space_of(choice("ends", [0, 2]), choice("middle", [1], "bn"))
 

@@ -43,8 +43,8 @@ def done(tmp_path_factory):
     home = tmp_path_factory.mktemp("home")
     ledger = open_ledger(f"sqlite:///{home / 'ledger.sqlite3'}")
     ledger.tokens.create("ada", Scope.WRITE)
-    place = ExecutionEnvironment(home / "data", home / "cache", Folder(home / "checkpoints"))
-    worker = Worker(ledger, place, LocalExecutor(place, 1), cap=2)
+    environment = ExecutionEnvironment(home / "data", home / "cache", Folder(home / "checkpoints"))
+    worker = Worker(ledger, environment, LocalExecutor(environment, 1), cap=2)
     study_id = worker.ledger.queue.submit(parse_study(STUDY), "ada").study_id
     worker.work(once=True)
     yield worker, study_id
@@ -73,7 +73,7 @@ def test_networks_that_learned_nothing_are_said_to_have(done, tmp_path):
     untrained = worker.ledger.queue.submit(study, "ada").study_id
     worker.work(once=True)
     found = worker.ledger.analyses.find(untrained).analysis
-    classes = prepared_data(study.data, worker.place.data, worker.place.cache, "cpu").splits[Split.TEST][1]
+    classes = prepared_data(study.data, worker.environment.data, worker.environment.cache, "cpu").splits[Split.TEST][1]
     check = found.no_better_than_class_prior
     assert (check.arms, check.all_arms, check.split) == (("bln",), True, Split.TEST)
     assert check.baseline.loss == pytest.approx(entropy(np.bincount(classes)), rel=1e-12)
@@ -84,13 +84,13 @@ def test_networks_that_learned_nothing_are_said_to_have(done, tmp_path):
     assert again.no_better_than_class_prior == check, "what is known holds where the data are not"
     board = worker.ledger.results.rank_study(untrained, worker.ledger.studies.get(untrained).spec)
     missing = DataSpec(name="mnist", validation=100)
-    assert check_against_baseline(board, missing, replace(worker.place, data=tmp_path, cache=tmp_path)) is None
+    assert check_against_baseline(board, missing, replace(worker.environment, data=tmp_path, cache=tmp_path)) is None
 
 
 def test_what_is_known_is_not_worked_out_again(done):
     worker, study_id = done
     kept = worker.ledger.analyses.find(study_id)
-    assert get_or_create_analysis(worker.ledger, study_id, worker.place) == kept.analysis
+    assert get_or_create_analysis(worker.ledger, study_id, worker.environment) == kept.analysis
     assert worker.ledger.analyses.find(study_id).made_at == kept.made_at
     assert not worker._analyze_next()
 
@@ -126,7 +126,7 @@ def test_a_study_probed_afterwards_keeps_its_other_probes(done):
     worker, study_id = done
     before = {kind: count(worker, study_id, kind) for kind in ProbeKind}
     said = []
-    measured = probe_study(worker.ledger, study_id, worker.place, ProbesSpec(batch_sizes=(2,)), said.append)
+    measured = probe_study(worker.ledger, study_id, worker.environment, ProbesSpec(batch_sizes=(2,)), said.append)
     assert len(said) == 2
     assert measured == count(worker, study_id, ProbeKind.SIZE)
     after = {kind: count(worker, study_id, kind) for kind in ProbeKind}
@@ -142,7 +142,7 @@ def count(worker, study_id, kind):
 def test_a_size_larger_than_the_split_is_refused_with_a_sentence(done):
     worker, study_id = done
     with pytest.raises(DataError, match="larger than the data"):
-        probe_study(worker.ledger, study_id, worker.place, ProbesSpec(batch_sizes=(5000,)), print)
+        probe_study(worker.ledger, study_id, worker.environment, ProbesSpec(batch_sizes=(5000,)), print)
 
 
 def test_an_analysis_that_fails_says_why_and_is_kept(done, monkeypatch):

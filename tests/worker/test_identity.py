@@ -1,4 +1,4 @@
-"""A worker is known by host, process, start and place."""
+"""A worker is known by host, process, start and environment."""
 
 from __future__ import annotations
 

@@ -26,8 +26,8 @@ from bln_search.storage.ledger import open_ledger
 from bln_search.storage.tables import AttemptRow, CheckpointRow, EvaluationRow, TrialRow
 from bln_search.worker import run_study
 from tests.conftest import ROOT
+from tests.support.watchers import RecordingWatcher
 from tests.worker.nodes import Nodes
-from tests.worker.test_run import Watcher, ledger, place  # noqa: F401 - fixtures
 
 pytestmark = [
     pytest.mark.xdist_group("ray"),
@@ -64,7 +64,7 @@ def expected(tmp_path_factory):
     opened = open_ledger(f"sqlite:///{folder / 'ledger.sqlite3'}")
     study_id = opened.studies.accept(study())
     there = ExecutionEnvironment(folder / "data", folder / "cache", Folder(folder / "checkpoints"))
-    assert run_study(opened, study_id, LocalExecutor(there, 2), Watcher()) is StudyState.COMPLETE
+    assert run_study(opened, study_id, LocalExecutor(there, 2), RecordingWatcher()) is StudyState.COMPLETE
     found = figures(opened, study_id)
     opened.close()
     return found
@@ -109,7 +109,7 @@ def log():
     logger.setLevel(before)
 
 
-class Act(Watcher):
+class Act(RecordingWatcher):
     """Notes which node carried each trial out; calls `act` when so many have ended, until it says that it is done."""
 
     def __init__(self, nodes, log, after, act):
@@ -126,8 +126,8 @@ class Act(Watcher):
 
 
 def test_a_node_killed_in_the_middle_costs_its_trial_another_attempt_and_nothing_else(
-    ledger,  # noqa: F811
-    place,  # noqa: F811
+    ledger,
+    environment,
     tmp_path,
     expected,
     log,
@@ -142,7 +142,7 @@ def test_a_node_killed_in_the_middle_costs_its_trial_another_attempt_and_nothing
         return killed
 
     study_id = ledger.studies.accept(study())
-    with Nodes(tmp_path, 3) as nodes, RayExecutor(place, address=nodes.address) as executor:
+    with Nodes(tmp_path, 3) as nodes, RayExecutor(environment, address=nodes.address) as executor:
         watcher = Act(nodes, log, 8, kill)
         assert run_study(ledger, study_id, executor, watcher) is StudyState.COMPLETE
     assert 8 <= watcher.acted_at < TRIALS - 8
@@ -159,14 +159,14 @@ def test_a_node_killed_in_the_middle_costs_its_trial_another_attempt_and_nothing
 
 @pytest.mark.slow
 def test_a_node_that_joins_carries_trials_and_the_study_outlives_the_first(
-    ledger,  # noqa: F811
-    place,  # noqa: F811
+    ledger,
+    environment,
     tmp_path,
     expected,
     log,
 ):
     study_id = ledger.studies.accept(study(FEW))
-    with Nodes(tmp_path, 1) as nodes, RayExecutor(place, address=nodes.address) as executor:
+    with Nodes(tmp_path, 1) as nodes, RayExecutor(environment, address=nodes.address) as executor:
 
         def change():
             """A second node, and once it has carried a trial out no first one any more."""
@@ -185,11 +185,11 @@ def test_a_node_that_joins_carries_trials_and_the_study_outlives_the_first(
     assert set(watcher.carried) == {0, 1}
 
 
-def test_a_cluster_without_cores_is_refused(place, tmp_path):  # noqa: F811
+def test_a_cluster_without_cores_is_refused(environment, tmp_path):
     with (
         Nodes(tmp_path, 0) as nodes,
         pytest.raises(ClusterError, match="no node of the Ray cluster has cores for trials yet"),
-        RayExecutor(place, address=nodes.address),
+        RayExecutor(environment, address=nodes.address),
     ):
         pass
 

@@ -61,8 +61,8 @@ def worker(tmp_path, disk, monkeypatch):
     monkeypatch.setattr(loop, "_RETRY_DELAY", 0.1)
     ledger = open_ledger(f"sqlite:///{tmp_path / 'ledger.sqlite3'}")
     ledger.tokens.create("ada", Scope.WRITE)
-    place = ExecutionEnvironment(tmp_path / "data", tmp_path / "cache", Folder(tmp_path / "checkpoints"))
-    yield Worker(ledger, place, LocalExecutor(place, 1), cap=2, find_disk_problem=disk.find_problem)
+    environment = ExecutionEnvironment(tmp_path / "data", tmp_path / "cache", Folder(tmp_path / "checkpoints"))
+    yield Worker(ledger, environment, LocalExecutor(environment, 1), cap=2, find_disk_problem=disk.find_problem)
     ledger.close()
 
 

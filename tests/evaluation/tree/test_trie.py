@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bln_search.evaluation.tree.trie import all_digits, build_trie, unique_rows
-from tests.core.test_per_layer import spaces
+from tests.support.per_layer_spaces import spaces
 
 
 @st.composite
