@@ -119,7 +119,7 @@ def quiet(world, running):
 
 
 @pytest.mark.parametrize("into", ["sqlite", "postgres"])
-def test_of_a_still_database_every_row_and_file_comes_back_in_either_kind(world, another, into, tmp_path):
+def test_every_row_and_file_is_restored_into_either_database(world, another, into, tmp_path):
     other = another(into)
     _, running, token = fill(world)
     world.ledger.attempts.release_trials([token])
@@ -135,7 +135,8 @@ def test_of_a_still_database_every_row_and_file_comes_back_in_either_kind(world,
     assert world.said == []
 
 
-def test_what_ran_waits_for_a_worker_and_old_reports_are_refused(world, other):
+def test_restored_running_study_returns_to_the_queue(world, other):
+    """Reports of attempts from before the restoration are rejected."""
     done, running, token = fill(world)
     world.backup()
     world.restore(other)
@@ -155,7 +156,7 @@ def test_what_ran_waits_for_a_worker_and_old_reports_are_refused(world, other):
 
 
 @pytest.mark.parametrize(("wanted", "state"), [(Request.PAUSE, StudyState.PAUSED), (Request.CANCEL, "cancelled")])
-def test_a_request_that_was_not_seen_to_is_carried_out(world, other, wanted, state):
+def test_pending_request_is_carried_out_at_restoration(world, other, wanted, state):
     _, running, _ = fill(world)
     world.ledger.queue.request(running, wanted)
     world.backup()
@@ -163,7 +164,7 @@ def test_a_request_that_was_not_seen_to_is_carried_out(world, other, wanted, sta
     assert other.studies.get(running).state == state
 
 
-def test_a_study_of_a_command_is_interrupted(world, other):
+def test_restored_study_of_a_command_is_interrupted(world, other):
     study_id = world.ledger.studies.accept(study("own"))
     world.ledger.studies.start(study_id, everybody, "host/1/0")
     world.backup()
@@ -172,7 +173,7 @@ def test_a_study_of_a_command_is_interrupted(world, other):
 
 
 @pytest.mark.parametrize("into", ["sqlite", "postgres"])
-def test_numbers_are_given_once_even_of_what_was_deleted(world, another, into):
+def test_ids_of_deleted_rows_are_not_reused(world, another, into):
     other = another(into)
     fill(world)
     queue = world.ledger.queue
@@ -185,7 +186,7 @@ def test_numbers_are_given_once_even_of_what_was_deleted(world, another, into):
     assert made.id > max(one.id for one in world.ledger.tokens.list_tokens(None))
 
 
-def test_tokens_are_as_they_were(world, other):
+def test_tokens_are_restored(world, other):
     fill(world)
     known = world.ledger.tokens.list_tokens(None)
     world.ledger.tokens.revoke(known[0].id)
@@ -195,7 +196,7 @@ def test_tokens_are_as_they_were(world, other):
     assert [one.revoked_at is not None for one in other.tokens.list_tokens(None)] == [True, False]
 
 
-def test_a_writer_is_not_held_up_and_the_backup_is_of_one_moment(world):
+def test_backup_is_consistent_and_blocks_no_writer(world):
     """Rows of a study and its events are written in one transaction each: the backup has all of one or none."""
     fill(world)
     stop = threading.Event()
@@ -222,7 +223,8 @@ def test_a_writer_is_not_held_up_and_the_backup_is_of_one_moment(world):
     assert len(written) > 5
 
 
-def test_only_new_checkpoints_are_copied_and_the_newest_backup_is_put_back(world, other):
+def test_only_new_checkpoints_are_copied(world, other):
+    """By default the newest backup is restored."""
     _, running, token = fill(world)
     assert world.backup().copied == 7
     world.ledger.attempts.release_trials([token])
@@ -236,7 +238,7 @@ def test_only_new_checkpoints_are_copied_and_the_newest_backup_is_put_back(world
     assert other.studies.get(running).trials[TrialState.FINISHED] == 1
 
 
-def test_older_backups_go_with_what_only_they_need(world, other):
+def test_removing_backups_removes_only_their_files(world, other):
     _, running, token = fill(world)
     world.backup()
     world.ledger.attempts.release_trials([token])
@@ -251,7 +253,7 @@ def test_older_backups_go_with_what_only_they_need(world, other):
     world.restore(other)
 
 
-def test_a_file_that_is_gone_is_said_and_the_rest_is_kept(world, other):
+def test_missing_files_are_reported_and_others_copied(world, other):
     fill(world)
     gone, damaged, *_ = world.checkpoints.files()
     world.checkpoints.delete(gone.name)
@@ -270,7 +272,7 @@ def test_a_file_that_is_gone_is_said_and_the_rest_is_kept(world, other):
     assert "is trained again" in world.said[-1]
 
 
-def test_networks_of_a_study_that_is_deleted_meanwhile_are_not_lost_ones(world, other, monkeypatch):
+def test_networks_of_a_deleted_study_are_not_lost(world, other, monkeypatch):
     done, _, _ = fill(world)
     copying = create._copy_files
 
@@ -288,7 +290,7 @@ def test_networks_of_a_study_that_is_deleted_meanwhile_are_not_lost_ones(world, 
     assert other.studies.get(done).state is StudyState.COMPLETE
 
 
-def test_what_an_earlier_backup_has_sound_is_kept_when_networks_are_gone_and_outlives_that_one(world, other):
+def test_intact_copy_of_an_earlier_backup_is_kept(world, other):
     """As when the place of checkpoints is not there for a night."""
     fill(world)
     first = world.backup()
@@ -304,7 +306,7 @@ def test_what_an_earlier_backup_has_sound_is_kept_when_networks_are_gone_and_out
     assert list(networks(elsewhere)) == [one.name for one in first.manifest.checkpoints]
 
 
-def test_files_that_are_cleaned_away_in_the_middle_are_written_again(world, other, monkeypatch):
+def test_files_removed_during_restoration_are_written_again(world, other, monkeypatch):
     """Until its database is there no row names a file that was there already."""
     fill(world)
     world.backup()
@@ -320,7 +322,7 @@ def test_files_that_are_cleaned_away_in_the_middle_are_written_again(world, othe
 
 
 @pytest.mark.parametrize("revision", ["0001", "0002"])
-def test_one_of_an_older_version_is_upgraded(world, other, revision):
+def test_backup_of_an_older_version_is_upgraded(world, other, revision):
     """Its database is what that version wrote; here its manifest is written by hand."""
     file = world.folder / "ledger-20250102T030405.678Z.sqlite3"
     rows = create_old_database(f"sqlite:///{file}", revision)
@@ -336,7 +338,7 @@ def test_one_of_an_older_version_is_upgraded(world, other, revision):
     assert other.find_schema_revision() == newest_revision()
 
 
-def test_nothing_is_touched_where_a_file_of_the_backup_is_not_what_it_was(world, other):
+def test_damaged_backup_changes_nothing(world, other):
     fill(world)
     made = world.backup()
     before = read_all_rows(other.database.engine)
@@ -356,7 +358,7 @@ def test_nothing_is_touched_where_a_file_of_the_backup_is_not_what_it_was(world,
     world.restore(other, elsewhere)
 
 
-def test_networks_that_are_damaged_can_be_left_out(world, other):
+def test_damaged_networks_can_be_excluded(world, other):
     """One bad file does not keep the figures of all studies from coming back, nor the other networks."""
     fill(world)
     made = world.backup()
@@ -388,7 +390,7 @@ def test_networks_that_are_damaged_can_be_left_out(world, other):
         ([], "is not a manifest of a backup"),
     ],
 )
-def test_a_manifest_that_is_none_is_one_clear_error(world, change, said):
+def test_invalid_manifest_raises_backup_error(world, change, said):
     made = world.backup()
     file = f"backup-{made.moment}.json"
     given = json.loads(world.archive.top.read(file))
@@ -398,7 +400,7 @@ def test_a_manifest_that_is_none_is_one_clear_error(world, change, said):
         world.restore()
 
 
-def test_a_failure_in_the_middle_leaves_the_database_as_it_was(world, other, monkeypatch):
+def test_failed_restoration_leaves_the_database_unchanged(world, other, monkeypatch):
     fill(world)
     world.backup()
     kept = other.studies.accept(study("kept"))
@@ -414,7 +416,7 @@ def test_a_failure_in_the_middle_leaves_the_database_as_it_was(world, other, mon
     assert other.studies.get(kept).name == "kept"
 
 
-def test_studies_are_not_lost_by_mistake(world):
+def test_existing_studies_need_overwrite(world):
     _, running, _ = fill(world)
     world.backup()
     with pytest.raises(BackupError, match="has 3 studies: with --overwrite"):
@@ -426,7 +428,7 @@ def test_studies_are_not_lost_by_mistake(world):
     assert world.ledger.studies.get(running).state is StudyState.ACCEPTED
 
 
-def test_a_backup_without_a_manifest_is_none(world, monkeypatch):
+def test_backup_without_manifest_is_unfinished(world, monkeypatch):
     fill(world)
     with pytest.raises(BackupError, match="has no backup; `bln-search backup"):
         world.archive.read_manifest()
@@ -441,7 +443,7 @@ def test_a_backup_without_a_manifest_is_none(world, monkeypatch):
         world.archive.read_manifest("yesterday")
 
 
-def test_one_that_fails_leaves_no_part_behind_that_looks_finished(world, monkeypatch):
+def test_failed_backup_leaves_no_manifest(world, monkeypatch):
     fill(world)
 
     def full(*_arguments):
@@ -454,7 +456,7 @@ def test_one_that_fails_leaves_no_part_behind_that_looks_finished(world, monkeyp
     assert [path for path in world.folder.iterdir() if path.name.startswith(".")] == []
 
 
-def test_a_manifest_that_cannot_be_read_does_not_keep_the_next_backup_from_being_made(world, other):
+def test_unreadable_manifest_does_not_prevent_backups(world, other):
     fill(world)
     spoilt = world.backup()
     world.archive.top.write(f"backup-{spoilt.moment}.json", b"{")
@@ -462,7 +464,7 @@ def test_a_manifest_that_cannot_be_read_does_not_keep_the_next_backup_from_being
     world.restore(other)
 
 
-def test_one_of_a_newer_version_is_refused(world):
+def test_backup_of_a_newer_version_is_rejected(world):
     made = world.backup()
     file = f"backup-{made.moment}.json"
     given = json.loads(world.archive.top.read(file))
@@ -472,21 +474,21 @@ def test_one_of_a_newer_version_is_refused(world):
             world.restore()
 
 
-def test_the_database_of_another_version_is_not_copied(world):
+def test_database_of_another_version_is_not_copied(world):
     with write_session(world.ledger.database.engine) as session:
         session.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '0004'"))
     with pytest.raises(BackupError, match=f"revision 0004, and this version writes {newest_revision()}: .* db upgrade"):
         world.backup()
 
 
-def test_a_backup_does_not_lie_among_what_it_copies(world):
+def test_archive_must_not_overlap_the_store(world):
     for place in (world.folder, world.checkpoints.path):
         world.archive = Archive(place)
         with pytest.raises(BackupError, match="very checkpoints"):
             world.backup()
 
 
-def test_the_copied_database_is_one_that_can_be_read_as_it_is(world):
+def test_copied_database_is_one_readable_file(world):
     done, _, _ = fill(world)
     made = world.backup()
     opened = open_ledger(f"sqlite:///{world.archive.top.path / made.manifest.database.name}")
@@ -497,7 +499,7 @@ def test_the_copied_database_is_one_that_can_be_read_as_it_is(world):
 
 
 @pytest.mark.parametrize("scheme", ["memory", "s3"])
-def test_a_bucket_holds_backups_too(world, other, buckets, scheme):
+def test_bucket_can_be_an_archive(world, other, buckets, scheme):
     fill(world)
     place = f"{'memory://' if scheme == 'memory' else 's3://kept/'}{secrets.token_hex(8)}"
     world.archive = Archive(place)
@@ -509,7 +511,7 @@ def test_a_bucket_holds_backups_too(world, other, buckets, scheme):
     assert world.restore(other, target, overwrite=True) == 0
 
 
-def test_many_large_rows_come_back_in_order(world, other):
+def test_many_large_rows_are_restored_in_order(world, other):
     """More rows than are held at once, of a megabyte some of them."""
     study_id = world.ledger.studies.accept(study("events"))
     table = Table.metadata.tables["event"]

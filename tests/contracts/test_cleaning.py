@@ -89,7 +89,7 @@ def later(ledger):
     return Ledger(ledger.database.engine, Later(2 * DAY))
 
 
-def test_what_no_study_needs_goes_and_the_rest_stays(later, store):
+def test_unneeded_files_are_removed(later, store):
     first = submit(later, "first", ("bln", "bn"))
     run(later, first, [1, 2])
     deleted = submit(later, "deleted")
@@ -107,7 +107,7 @@ def test_what_no_study_needs_goes_and_the_rest_stays(later, store):
     assert clean(later, store) == (0, 0)
 
 
-def test_a_network_just_written_stays_until_its_row_is_there(ledger, store):
+def test_recent_file_without_a_row_is_kept(ledger, store):
     submit(ledger, "first")
     store.write(name(1), b"its row comes in a moment")
     assert clean(ledger, store) == (0, 0)
@@ -116,12 +116,12 @@ def test_a_network_just_written_stays_until_its_row_is_there(ledger, store):
 
 
 @pytest.mark.parametrize("age", [timedelta(0), timedelta(minutes=59)])
-def test_no_shorter_age_is_taken(ledger, store, age):
+def test_too_short_age_is_rejected(ledger, store, age):
     with pytest.raises(LedgerError, match="1h or more"):
         ledger.garbage.find_garbage(store, age)
 
 
-def test_networks_of_epochs_on_the_way_stay_for_as_long_as_their_trial_trains(ledger, store):
+def test_snapshots_of_a_running_trial_are_kept(ledger, store):
     """Their rows come when it has trained, which may take days."""
     study_id = submit(ledger, "long", ("bln",))
     ledger.studies.start(study_id, everybody, "host/1/0")
@@ -137,7 +137,7 @@ def test_networks_of_epochs_on_the_way_stay_for_as_long_as_their_trial_trains(le
     assert name(1) in names(store)
 
 
-def test_an_attempt_that_died_long_ago_keeps_nothing(ledger, store):
+def test_expired_attempt_protects_no_files(ledger, store):
     study_id = submit(ledger, "dead", ("bln",))
     ledger.studies.start(study_id, everybody, "host/1/0")
     ledger.attempts.claim_trial(ledger.trials.list_open(study_id)[0].id, "host/1/0")
@@ -146,7 +146,7 @@ def test_an_attempt_that_died_long_ago_keeps_nothing(ledger, store):
     assert clean(Ledger(ledger.database.engine, Later(3 * DAY)), store)[0] == 1
 
 
-def test_one_that_is_written_again_while_cleaning_stays(ledger, tmp_path):
+def test_file_written_again_meanwhile_is_kept(ledger, tmp_path):
     store = Folder(tmp_path / "kept")
     submit(ledger, "first")
     store.write(name(1), b"weights")
@@ -156,7 +156,8 @@ def test_one_that_is_written_again_while_cleaning_stays(ledger, tmp_path):
     assert remove_garbage(store, left) == (0, 0)
 
 
-def test_networks_that_are_not_recommended_are_given_up_and_their_figures_stay(later, store):
+def test_networks_without_recommendation_are_pruned(later, store):
+    """Their evaluations stay."""
     study_id = submit(later, "first", seeds=(0, 1))
     run(later, study_id, range(1, 7))
     before = later.trials.list_trials(study_id)
@@ -176,7 +177,7 @@ def test_networks_that_are_not_recommended_are_given_up_and_their_figures_stay(l
     assert later.events.list_events(study_id)[-1].kind == "weights_freed"
 
 
-def test_the_first_rows_stay_beside_the_recommended_one(later, store):
+def test_best_rows_are_kept_besides_the_recommended_one(later, store):
     study_id = submit(later, "first")  # only bln has rows
     run(later, study_id, [1, 2, 3])
     for number in (1, 2, 3):
@@ -187,7 +188,7 @@ def test_the_first_rows_stay_beside_the_recommended_one(later, store):
     assert names(store) == {places["ln"], places["bln"]}
 
 
-def test_a_study_keeps_all_while_nothing_is_recommended_or_it_is_not_complete(later, store):
+def test_study_without_recommendation_keeps_all_networks(later, store):
     unanalysed, nothing, waiting = (submit(later, one) for one in ("unanalysed", "nothing", "waiting"))
     run(later, unanalysed, [1, 2, 3])
     run(later, nothing, [4, 5, 6])
@@ -201,14 +202,14 @@ def test_a_study_keeps_all_while_nothing_is_recommended_or_it_is_not_complete(la
     assert len(names(store)) == 7
 
 
-def test_files_of_another_database_are_not_taken_for_left_over(later, store):
+def test_files_of_another_database_are_not_garbage(later, store):
     assert clean(later, store) == (0, 0)
     store.write(name(1), b"of another database")
     with pytest.raises(LedgerError, match=r"has no study.*belong together"):
         clean(later, store)
 
 
-def test_a_place_with_networks_of_two_databases_is_not_cleaned(later, store, tmp_path):
+def test_store_of_two_databases_is_not_cleaned(later, store, tmp_path):
     submit(later, "ours")
     later.checkpoints.claim_store(store)
     store.write(name(1), b"of nobody")
@@ -227,13 +228,13 @@ def test_a_place_with_networks_of_two_databases_is_not_cleaned(later, store, tmp
     assert len(names(store)) == 1
 
 
-def test_a_place_that_takes_no_word_is_one_clear_error(tmp_path):
+def test_read_only_store_raises_checkpoint_store_error(tmp_path):
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(CheckpointStoreError, match=r"are kept, cannot be written to: .*Not a directory"):
         write_ownership_marker(Folder(tmp_path / "file" / "kept"), make_engine("sqlite://").url)
 
 
-def test_one_database_is_the_same_however_its_place_is_written(tmp_path, monkeypatch):
+def test_spellings_of_a_database_url_share_one_marker(tmp_path, monkeypatch):
     store = Folder(tmp_path / "kept")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "link").symlink_to(tmp_path)
@@ -269,7 +270,7 @@ STUDIES = st.lists(
     rounds=st.lists(st.tuples(st.booleans(), st.integers(0, 2)), min_size=1, max_size=3),
 )
 @hypothesis_settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_whatever_is_cleaned_nothing_named_and_nothing_recommended_goes(tmp_path, studies, ages, rounds):
+def test_needed_and_recommended_files_are_never_removed(tmp_path, studies, ages, rounds):
     """Random studies that share files, random ages in days, cleaned several times in several ways."""
     folder = tmp_path / secrets.token_hex(8)
     ledger = open_ledger(f"sqlite:///{folder / 'ledger.sqlite3'}")

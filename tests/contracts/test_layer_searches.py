@@ -53,7 +53,7 @@ def rows(ledger):
         return session.scalar(select(func.count()).select_from(LayerSearchRow))
 
 
-def test_what_is_added_up_is_found_again_as_it_was_by_the_same_question_alone(ledger):
+def test_progress_is_found_by_the_same_search_only(ledger):
     first, second = ledger.trials.list_trained(complete(ledger))
     assert ledger.layer_searches.find_progress(first.id, ASKED) is None
     note(ledger, first, progress(1), 1)
@@ -67,7 +67,7 @@ def test_what_is_added_up_is_found_again_as_it_was_by_the_same_question_alone(le
     assert rows(ledger) == 1
 
 
-def test_a_search_is_read_as_it_was_written(ledger):
+def test_finished_search_is_read_as_it_was_stored(ledger):
     study_id = complete(ledger)
     first, second = ledger.trials.list_trained(study_id)
     records = made_up(0), made_up(1, digits=[(0, 0), (2, 3)])
@@ -83,7 +83,7 @@ def test_a_search_is_read_as_it_was_written(ledger):
     assert not ledger.layer_searches.is_finished(first.id, OTHER)
 
 
-def test_a_search_takes_the_place_of_its_progress_and_of_an_earlier_search(ledger):
+def test_finished_search_replaces_earlier_records(ledger):
     study_id = complete(ledger, seeds=(0,))
     (trial,) = ledger.trials.list_trained(study_id)
     note(ledger, trial, progress(), 3)
@@ -98,7 +98,7 @@ def test_a_search_takes_the_place_of_its_progress_and_of_an_earlier_search(ledge
     assert rows(ledger) == 1
 
 
-def test_a_worker_that_is_behind_takes_nothing_back(ledger):
+def test_slower_worker_does_not_overwrite_progress(ledger):
     """Two may search the same network, where one was silent for a while."""
     study_id = complete(ledger, seeds=(0,))
     (trial,) = ledger.trials.list_trained(study_id)
@@ -123,7 +123,7 @@ def test_searches_belong_to_their_study(ledger):
     assert_same(left.record, made_up(other))
 
 
-def test_what_was_found_of_a_network_that_was_trained_anew_meanwhile_is_refused(ledger):
+def test_search_of_a_replaced_checkpoint_is_rejected(ledger):
     study_id = complete(ledger)
     trial = ledger.trials.list_trained(study_id)[0]
     with pytest.raises(DataError, match="search again"):
@@ -136,7 +136,7 @@ def test_what_was_found_of_a_network_that_was_trained_anew_meanwhile_is_refused(
         keep(ledger, trial, made_up())
 
 
-def test_what_is_known_of_a_network_goes_when_another_takes_its_place(ledger):
+def test_new_checkpoint_deletes_the_search_of_the_old_one(ledger):
     study_id = ledger.studies.accept(study(seeds=(0,)))
     ledger.studies.start(study_id, lambda _: True)
     (trial,) = ledger.trials.list_open(study_id)
@@ -151,7 +151,7 @@ def test_what_is_known_of_a_network_goes_when_another_takes_its_place(ledger):
 @pytest.mark.parametrize(
     "damage", [{"sums": b"x"}, {"outcomes": b"x"}, {"body": "{}"}, {"body": "x"}, {"spec": '{"folds": "many"}'}]
 )
-def test_a_damaged_search_is_an_error_of_the_ledger(ledger, damage):
+def test_damaged_search_raises_ledger_error(ledger, damage):
     study_id = complete(ledger, seeds=(0,))
     keep(ledger, ledger.trials.list_trained(study_id)[0], made_up())
     with write_session(ledger.database.engine) as session:
@@ -160,7 +160,7 @@ def test_a_damaged_search_is_an_error_of_the_ledger(ledger, damage):
         list(ledger.layer_searches.iterate(study_id))
 
 
-def test_damaged_progress_is_an_error_of_the_ledger(ledger):
+def test_damaged_progress_raises_ledger_error(ledger):
     (trial,) = ledger.trials.list_trained(complete(ledger, seeds=(0,)))
     note(ledger, trial, progress(), 3)
     with write_session(ledger.database.engine) as session:
@@ -169,7 +169,7 @@ def test_damaged_progress_is_an_error_of_the_ledger(ledger):
         ledger.layer_searches.find_progress(trial.id, ASKED)
 
 
-def test_a_study_deleted_while_its_searches_are_read_ends_the_reading(ledger):
+def test_iteration_ends_when_the_study_is_deleted(ledger):
     study_id = complete(ledger)
     for trial in ledger.trials.list_trained(study_id):
         keep(ledger, trial, made_up())
@@ -179,7 +179,7 @@ def test_a_study_deleted_while_its_searches_are_read_ends_the_reading(ledger):
     assert list(reading_on) == []
 
 
-def test_an_older_schema_gets_the_table_and_a_downgrade_takes_nothing_else(url):
+def test_migration_adds_and_removes_only_its_table(url):
     ledger = open_ledger(url)
     study_id = complete(ledger)
     keep(ledger, ledger.trials.list_trained(study_id)[0], made_up())

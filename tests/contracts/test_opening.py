@@ -15,7 +15,7 @@ AT_ONCE = 4
 
 
 @pytest.mark.parametrize("before", [None, "0003"])
-def test_all_of_them_open_it(url, before):
+def test_concurrent_processes_open_an_empty_database(url, before):
     if before is not None:
         bring_to(url, before)
     context = multiprocessing.get_context("spawn")

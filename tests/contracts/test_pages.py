@@ -28,7 +28,7 @@ def world(url, tmp_path):
     made.close()
 
 
-def test_every_page_is_shown_over_this_database(world):
+def test_every_page_is_rendered_from_this_database(world):
     root = world.client("root", Scope.ADMIN, Accept="text/html")
     done, other = world.complete(), world.complete("other", account="bob")
     waiting = world.ledger.queue.submit(study("waiting"), "ada").study_id

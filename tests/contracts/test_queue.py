@@ -39,7 +39,7 @@ def kinds(ledger, study_id):
     return [event.kind for event in ledger.events.list_events(study_id)]
 
 
-def test_the_same_study_of_the_same_owner_is_the_same_study(ledger):
+def test_equal_study_of_an_owner_is_stored_once(ledger):
     first = ledger.queue.submit(study(), "ada")
     again = ledger.queue.submit(study(), "ada")
     other = ledger.queue.submit(study(), "bob")
@@ -50,7 +50,7 @@ def test_the_same_study_of_the_same_owner_is_the_same_study(ledger):
     assert other.study_id != first.study_id
 
 
-def test_an_idempotency_key_stands_for_one_study(ledger):
+def test_idempotency_key_belongs_to_one_study(ledger):
     first = ledger.queue.submit(study(), "ada", "key")
     assert ledger.queue.submit(study(), "ada", "key").study_id == first.study_id
     with pytest.raises(IdempotencyConflictError, match="use a new key"):
@@ -60,7 +60,7 @@ def test_an_idempotency_key_stands_for_one_study(ledger):
     assert ledger.queue.submit(study("other"), "ada", "key").new  # and goes with its study
 
 
-def test_the_same_sent_by_many_at_once_is_there_once(ledger):
+def test_concurrent_equal_submissions_are_stored_once(ledger):
     start = threading.Barrier(8)
 
     def send(_number):
@@ -73,7 +73,7 @@ def test_the_same_sent_by_many_at_once_is_there_once(ledger):
     assert sum(one.new for one in sent) == 1
 
 
-def test_highest_priority_first_then_the_oldest(ledger):
+def test_queue_orders_by_priority_then_age(ledger):
     ids = [ledger.queue.submit(study(f"s{number}"), "ada").study_id for number in range(4)]
     ledger.queue.update(ids[2], {"priority": 5})
     taken = [ledger.queue.claim(f"host/{number}/0", all_are_alive, CAP) for number in range(5)]
@@ -90,7 +90,7 @@ def test_owners_take_turns(ledger):
     assert taken == [mine[0], theirs[0], mine[1], theirs[1], mine[2]]
 
 
-def test_an_owner_has_no_more_running_than_the_cap(ledger):
+def test_cap_limits_running_studies_of_an_owner(ledger):
     for number in range(3):
         ledger.queue.submit(study(f"a{number}"), "ada")
     other = ledger.queue.submit(study("b"), "bob").study_id
@@ -99,7 +99,7 @@ def test_an_owner_has_no_more_running_than_the_cap(ledger):
     assert taken[2] is None
 
 
-def test_every_study_goes_to_one_worker_and_the_cap_holds_whoever_claims(ledger):
+def test_concurrent_claims_respect_the_cap(ledger):
     ids = [
         ledger.queue.submit(study(f"{owner[0]}{number}"), owner).study_id
         for number in range(6)
@@ -125,12 +125,13 @@ def test_every_study_goes_to_one_worker_and_the_cap_holds_whoever_claims(ledger)
     assert owners.count("ada") == owners.count("bob") == 3
 
 
-def test_a_study_without_an_owner_is_in_no_queue(ledger):
+def test_study_without_owner_is_not_queued(ledger):
     ledger.studies.accept(study())
     assert ledger.queue.claim("host/1/0", all_are_alive, CAP) is None
 
 
-def test_a_study_whose_worker_is_gone_is_put_back_and_its_late_reports_are_refused(ledger):
+def test_study_of_a_dead_worker_returns_to_the_queue(ledger):
+    """Late reports of that worker are rejected."""
     study_id = ledger.queue.submit(study(), "ada").study_id
     assert ledger.queue.claim("host/1/0", all_are_alive, CAP) == study_id
     (trial,) = ledger.trials.list_open(study_id)
@@ -144,7 +145,7 @@ def test_a_study_whose_worker_is_gone_is_put_back_and_its_late_reports_are_refus
     assert line(ledger, study_id).state == StudyState.RUNNING
 
 
-def test_a_silent_worker_loses_its_study_when_its_lease_is_over(ledger):
+def test_worker_without_heartbeats_loses_its_lease(ledger):
     now = [datetime(2026, 1, 1, tzinfo=UTC)]
     ledger = Ledger(ledger.database.engine, clock=lambda: now[0])
     ledger.tokens.create("ada", Scope.WRITE)
@@ -159,7 +160,7 @@ def test_a_silent_worker_loses_its_study_when_its_lease_is_over(ledger):
     assert ledger.queue.claim("near/1/0", all_are_alive, CAP) == study_id
 
 
-def test_a_study_that_workers_die_on_fails_with_the_reason(ledger):
+def test_study_that_kills_workers_fails_with_a_reason(ledger):
     study_id = ledger.queue.submit(study(), "ada").study_id
     for number in range(5):
         assert ledger.queue.claim(f"host/{number}/0", none_is_alive, CAP) == study_id
@@ -175,7 +176,7 @@ def test_a_study_that_workers_die_on_fails_with_the_reason(ledger):
     ("request_", "state"), [(Request.PAUSE, StudyState.PAUSED), (Request.CANCEL, StudyState.CANCELLED)]
 )
 class TestRequests:
-    def test_one_that_waits_is_stopped_at_once_and_goes_on_when_resumed(self, ledger, request_, state):
+    def test_waiting_study_is_stopped_at_once_and_resumed(self, ledger, request_, state):
         study_id = ledger.queue.submit(study(), "ada").study_id
         ledger.queue.request(study_id, request_)
         ledger.queue.request(study_id, request_)  # again is no error
@@ -184,7 +185,7 @@ class TestRequests:
         ledger.queue.resume(study_id)
         assert ledger.queue.claim("host/1/0", all_are_alive, CAP) == study_id
 
-    def test_one_that_runs_is_stopped_by_its_worker(self, ledger, request_, state):
+    def test_running_study_is_stopped_by_its_worker(self, ledger, request_, state):
         study_id = ledger.queue.submit(study(), "ada").study_id
         ledger.queue.claim("host/1/0", all_are_alive, CAP)
         assert ledger.studies.check_lease(study_id, "host/1/0") is None
@@ -194,14 +195,14 @@ class TestRequests:
         assert ledger.studies.finish(study_id, exhausted=False, runner="host/1/0") is state
         assert line(ledger, study_id).request is None
 
-    def test_a_request_is_seen_to_where_the_worker_dies(self, ledger, request_, state):
+    def test_request_is_carried_out_after_the_worker_died(self, ledger, request_, state):
         study_id = ledger.queue.submit(study(), "ada").study_id
         ledger.queue.claim("host/1/0", all_are_alive, CAP)
         ledger.queue.request(study_id, request_)
         assert ledger.queue.claim("host/2/0", none_is_alive, CAP) is None
         assert line(ledger, study_id).state == state
 
-    def test_a_request_can_be_taken_back(self, ledger, request_, state):
+    def test_pending_request_can_be_withdrawn(self, ledger, request_, state):
         study_id = ledger.queue.submit(study(), "ada").study_id
         ledger.queue.claim("host/1/0", all_are_alive, CAP)
         ledger.queue.request(study_id, request_)
@@ -222,7 +223,7 @@ def test_a_complete_study_cannot_be_paused(ledger):
     assert line(ledger, study_id).results == 1
 
 
-def test_a_worker_that_stops_hands_its_study_back(ledger):
+def test_stopping_worker_releases_its_study(ledger):
     study_id = ledger.queue.submit(study(), "ada").study_id
     ledger.queue.claim("host/1/0", all_are_alive, CAP)
     (trial,) = ledger.trials.list_open(study_id)
@@ -233,7 +234,7 @@ def test_a_worker_that_stops_hands_its_study_back(ledger):
     assert line(ledger, study_id).trials == {TrialState.WAITING: 1}
 
 
-def test_a_change_names_the_revision_it_was_made_for(ledger):
+def test_update_requires_the_current_revision(ledger):
     study_id = ledger.queue.submit(study(), "ada").study_id
     before = line(ledger, study_id).revision
     ledger.queue.update(study_id, {"notes": "mine", "name": "renamed"}, before)
@@ -244,12 +245,12 @@ def test_a_change_names_the_revision_it_was_made_for(ledger):
     assert line(ledger, study_id).revision == before + 1  # nothing new, nothing changed
 
 
-def test_a_name_that_is_taken_by_the_same_study_is_refused(ledger):
+def test_renaming_to_an_equal_study_is_rejected(ledger):
     first = ledger.queue.submit(study("one"), "ada").study_id
     ledger.queue.update(first, {"name": "two"})
     second = ledger.queue.submit(study("one"), "ada").study_id
     assert second != first
-    with pytest.raises(StudyBusyError, match="two already"):
+    with pytest.raises(StudyBusyError, match="under the name two"):
         ledger.queue.update(second, {"name": "two"})
 
 
@@ -266,7 +267,7 @@ def test_a_running_study_is_not_deleted(ledger):
         ledger.studies.check_lease(study_id, "host/1/0")
 
 
-def test_workers_are_seen_while_they_say_so(ledger):
+def test_workers_are_listed_while_heartbeats_are_recent(ledger):
     now = [datetime(2026, 1, 1, tzinfo=UTC)]
     ledger = Ledger(ledger.database.engine, clock=lambda: now[0])
     ledger.workers.record_heartbeat("host/1/0", "cpu", "1")
@@ -279,7 +280,7 @@ def test_workers_are_seen_while_they_say_so(ledger):
     assert len(ledger.workers.list_live()) == 1
 
 
-def test_what_a_worker_could_not_hand_back_is_put_back_when_it_asks_for_more(ledger):
+def test_claim_returns_unreleased_studies_of_the_worker(ledger):
     """Its heartbeats name the study it runs, and no other."""
     first = ledger.queue.submit(study("a"), "ada").study_id
     assert ledger.queue.claim("host/1/0", all_are_alive, CAP) == first
@@ -292,13 +293,13 @@ def test_what_a_worker_could_not_hand_back_is_put_back_when_it_asks_for_more(led
     assert line(ledger, first).revision == before
 
 
-def test_a_number_is_never_given_again(ledger):
+def test_ids_are_never_reused(ledger):
     first = ledger.queue.submit(study("a"), "ada").study_id
     ledger.studies.delete(first)
     assert ledger.queue.submit(study("b"), "bob").study_id > first
 
 
-def test_no_more_than_so_many_wait_whoever_sends(ledger):
+def test_limit_of_open_studies_holds_for_concurrent_requests(ledger):
     start = threading.Barrier(6)
 
     def send(number):
@@ -315,7 +316,7 @@ def test_no_more_than_so_many_wait_whoever_sends(ledger):
     assert ledger.queue.submit(study(name), "ada", None, 3).study_id == sent[0].study_id  # what is there is no more
 
 
-def test_what_was_given_up_comes_back_only_where_there_is_room(ledger):
+def test_resuming_respects_the_limit_of_open_studies(ledger):
     first, second = (ledger.queue.submit(study(name), "ada", None, 2).study_id for name in ("first", "second"))
     ledger.queue.request(first, Request.PAUSE)
     ledger.queue.request(second, Request.CANCEL)
@@ -327,7 +328,7 @@ def test_what_was_given_up_comes_back_only_where_there_is_room(ledger):
     ledger.queue.resume(second, 3)
 
 
-def test_a_study_of_a_command_is_not_put_into_the_queue(ledger):
+def test_study_of_a_command_cannot_be_resumed_into_the_queue(ledger):
     study_id = ledger.studies.accept(study())
     with pytest.raises(StudyBusyError, match="bln-search run"):
         ledger.queue.resume(study_id)

@@ -13,7 +13,7 @@ from tests.contracts.old_databases import STUDY, create_old_database, read_rows
 
 
 @pytest.mark.parametrize("revision", ["0001", "0002"])
-def test_every_row_is_kept(url, revision):
+def test_upgrade_keeps_every_row(url, revision):
     before = create_old_database(url, revision)
     ledger = open_ledger(url)
     assert ledger.find_schema_revision() == newest_revision()
@@ -32,7 +32,7 @@ def test_every_row_is_kept(url, revision):
     ledger.close()
 
 
-def test_a_downgrade_and_back_keeps_studies(url):
+def test_downgrade_and_upgrade_keep_studies(url):
     create_old_database(url, "0002")
     ledger = open_ledger(url)
     config = alembic_config()

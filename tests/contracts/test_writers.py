@@ -25,7 +25,7 @@ STUDY = "{name: s, data: {name: digits}, model: {name: mlp}, arms: [{method: bln
 
 
 @pytest.mark.timeout(3600)
-def test_every_report_is_there_once_and_numbers_have_no_gaps(ledger):
+def test_concurrent_events_are_numbered_without_gaps(ledger):
     ledger.tokens.create("ada", Scope.WRITE)
     study_id = ledger.queue.submit(parse_study(STUDY.replace("SEEDS", str(list(range(WRITERS))))), "ada").study_id
     ledger.studies.start(study_id, lambda _: True, "host/1/0")

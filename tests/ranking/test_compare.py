@@ -26,7 +26,7 @@ def three_levels(seeds=5):
     return OutcomeTable(losses, losses < 1)
 
 
-def test_rows_stand_in_the_order_of_their_mean_loss_with_their_names():
+def test_rows_are_ordered_by_mean_loss_with_their_keys():
     made = three_levels()
     found = compared(made)
     means = made.losses.mean(axis=(0, 2), dtype=np.float64)
@@ -36,7 +36,7 @@ def test_rows_stand_in_the_order_of_their_mean_loss_with_their_names():
     assert [row.accuracy for row in found.rows] == pytest.approx(made.correct.mean(axis=(0, 2))[order])
 
 
-def test_letters_and_ranks_follow_from_the_pairs_that_are_apart():
+def test_letters_and_ranks_follow_from_significant_pairs():
     found = compared(three_levels())
     assert [row.letters for row in found.rows] == ["a", "a", "b", "b", "c", "c"]
     assert [(row.lowest_rank, row.highest_rank) for row in found.rows] == [(1, 2)] * 2 + [(3, 4)] * 2 + [(5, 6)] * 2
@@ -47,7 +47,7 @@ def test_letters_and_ranks_follow_from_the_pairs_that_are_apart():
     assert rank_intervals(6, apart) == [(row.lowest_rank, row.highest_rank) for row in found.rows]
 
 
-def test_p_is_raised_after_holm_over_all_pairs_and_by_seed_within_seeds():
+def test_holm_corrects_over_pairs_and_within_seeds():
     made = draw(np.random.default_rng(1), rows=4, difference=0.2, of_seed=0.1)
     found = compared(made)
     assert [one.loss.adjusted for one in found.pairs] == holm([one.loss.p for one in found.pairs])
@@ -57,7 +57,7 @@ def test_p_is_raised_after_holm_over_all_pairs_and_by_seed_within_seeds():
         assert [one.wilcoxon[seed] for one in found.pairs] == pytest.approx(holm(line))
 
 
-def test_differences_are_those_of_the_rows_and_lie_in_their_intervals():
+def test_differences_lie_in_their_intervals():
     found = compared(three_levels())
     assert len(found.pairs) == 15
     for one in found.pairs:
@@ -70,26 +70,26 @@ def test_differences_are_those_of_the_rows_and_lie_in_their_intervals():
     assert found.pair(1, 0) is None
 
 
-def test_shares_of_the_first_place_sum_to_one():
+def test_first_place_shares_sum_to_one():
     found = compared(three_levels())
     assert sum(row.first_share for row in found.rows) == pytest.approx(1)
     assert found.rows[0].first_share > 0.3
     assert found.rows[5].first_share == 0
 
 
-def test_the_record_is_read_back_as_it_was_written():
+def test_comparison_survives_storage():
     found = compared(three_levels(), not_compared=3)
     assert found.not_compared == 3
     assert Comparison.model_validate_json(found.model_dump_json()) == found
 
 
-def test_the_same_random_gives_the_same_bytes_and_another_one_others():
+def test_comparison_is_reproducible_by_seed():
     made = draw(np.random.default_rng(2), rows=4)
     assert compared(made, random=1).model_dump_json() == compared(made, random=1).model_dump_json()
     assert compared(made, random=1).model_dump_json() != compared(made, random=2).model_dump_json()
 
 
-def test_the_order_of_the_rows_handed_over_changes_no_verdict():
+def test_order_of_input_rows_does_not_matter():
     made = three_levels()
     turned = made.select_rows(range(5, -1, -1))
     one = compared(made)
@@ -111,13 +111,13 @@ def test_two_rows_are_one_pair_without_friedman():
     assert found.pairs[0].is_significant
 
 
-def test_one_row_is_alone():
+def test_one_row_has_no_pairs():
     found = compared(draw(np.random.default_rng(4), rows=1))
     assert (len(found.rows), found.pairs, found.rows[0].letters, found.rows[0].first_share) == (1, (), "a", 1)
 
 
 @pytest.mark.parametrize("level", [1e4, 1e12, 1e30])
-def test_huge_losses_are_compared_as_small_ones_are(level):
+def test_scale_of_losses_does_not_matter(level):
     made = three_levels()
     found = compared(OutcomeTable(made.losses * np.float32(level), made.correct))
     assert [row.letters for row in found.rows] == ["a", "a", "b", "b", "c", "c"]
@@ -126,7 +126,7 @@ def test_huge_losses_are_compared_as_small_ones_are(level):
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_a_loss_that_is_not_finite_is_refused(value):
+def test_infinite_loss_is_rejected(value):
     losses = np.zeros((2, 3, 4), np.float32)
     losses[1, 2, 3] = value
     with pytest.raises(DataError, match="leave rows that diverged out of the comparison"):
@@ -134,12 +134,12 @@ def test_a_loss_that_is_not_finite_is_refused(value):
 
 
 @pytest.mark.parametrize(("losses", "correct"), [((3, 4), (3, 4)), ((2, 3, 4), (2, 3, 5)), ((2, 3, 4), (2, 4, 3))])
-def test_shapes_that_are_not_alike_are_refused(losses, correct):
+def test_different_shapes_are_rejected(losses, correct):
     with pytest.raises(DataError, match="losses and correctness alike"):
         OutcomeTable(np.zeros(losses, np.float32), np.zeros(correct, bool))
 
 
 @pytest.mark.parametrize("shape", [(2, 3, 1), (2, 3, 0), (0, 3, 4)])
-def test_too_few_seeds_or_examples_are_refused(shape):
+def test_too_few_seeds_or_examples_are_rejected(shape):
     with pytest.raises(DataError, match="at least 1 and 2 are needed"):
         OutcomeTable(np.zeros(shape, np.float32), np.zeros(shape, bool))

@@ -56,7 +56,7 @@ def differences(made, metric):
 @pytest.mark.parametrize("metric", ["loss", "accuracy"])
 @pytest.mark.parametrize("seeds", [2, 3, 10])
 @pytest.mark.parametrize("model", MODELS)
-def test_every_figure_is_that_of_the_analysis_written_out(model, seeds, metric):
+def test_differences_equal_an_explicit_anova(model, seeds, metric):
     made = draw(np.random.default_rng(0), seeds=seeds, rows=3, examples=15, **MODELS[model])
     found = crossed_differences(made, metric)
     for place, d in enumerate(differences(made, metric)):
@@ -69,7 +69,7 @@ def test_every_figure_is_that_of_the_analysis_written_out(model, seeds, metric):
 
 @pytest.mark.parametrize("far", [1e4, 1e7])
 @pytest.mark.parametrize("at", [0, 3])
-def test_a_row_far_from_all_others_has_no_part_in_what_is_said_of_them(far, at):
+def test_distant_row_does_not_change_other_pairs(far, at):
     """As of a network that exploded and is finite still. Sums of products would lose all digits of the others."""
     made = draw(np.random.default_rng(0), seeds=3, rows=3, of_example=1.0)
     found = crossed_differences(made, "loss")
@@ -80,7 +80,7 @@ def test_a_row_far_from_all_others_has_no_part_in_what_is_said_of_them(far, at):
         np.testing.assert_allclose(other[kept], one, rtol=1e-12)
 
 
-def test_many_pairs_of_many_examples_are_those_of_each_pair_alone(monkeypatch):
+def test_chunked_pairs_equal_single_pairs(monkeypatch):
     made = draw(np.random.default_rng(0), seeds=3, rows=5, of_seed=0.5)
     whole = crossed_differences(made, "loss")
     monkeypatch.setattr("bln_search.ranking.paired.crossed_anova._MAX_DIFFERENCES_IN_MEMORY", 1)
@@ -89,7 +89,7 @@ def test_many_pairs_of_many_examples_are_those_of_each_pair_alone(monkeypatch):
     np.testing.assert_allclose(alone.p, whole.p, rtol=1e-12)
 
 
-def test_both_signs_of_the_variance_of_examples_are_met_above():
+def test_cases_cover_both_signs_of_the_example_variance():
     """Somewhere examples differ more than the rest explains; somewhere they do not, and count as nothing."""
     signs = set()
     for model in MODELS.values():
@@ -100,7 +100,7 @@ def test_both_signs_of_the_variance_of_examples_are_met_above():
 
 
 @given(st.floats(-8, 0), st.integers(2, 12), st.integers(2, 5_000), st.floats(0.01, 100), st.floats(0, 100))
-def test_p_is_the_level_whose_interval_just_reaches_zero(level, seeds, examples, of_seed, of_example):
+def test_p_is_the_level_whose_interval_reaches_zero(level, seeds, examples, of_seed, of_example):
     p = np.array([10.0**level])
     parts = [(np.array([of_seed]), seeds - 1), (np.array([of_example]), examples - 1)]
     mean = np.sqrt(_squared_half_widths(p, parts) / (seeds * examples))
@@ -108,7 +108,7 @@ def test_p_is_the_level_whose_interval_just_reaches_zero(level, seeds, examples,
 
 
 @pytest.mark.parametrize("model", ["both", "seeds"])
-def test_mean_squares_and_error_are_those_of_statsmodels(model):
+def test_mean_squares_equal_statsmodels(model):
     made = draw(np.random.default_rng(1), seeds=4, rows=2, examples=8, **MODELS[model])
     (d,) = differences(made, "loss")
     frame = pd.DataFrame([(s, n, d[s, n]) for s in range(4) for n in range(8)], columns=["seed", "example", "d"])
@@ -120,7 +120,7 @@ def test_mean_squares_and_error_are_those_of_statsmodels(model):
 
 
 @given(st.integers(0, 10_000), st.integers(2, 30), st.integers(2, 5))
-def test_with_one_seed_it_is_students_paired_test_over_examples(random, examples, rows):
+def test_one_seed_gives_students_paired_t_test(random, examples, rows):
     made = draw(np.random.default_rng(random), seeds=1, rows=rows, examples=examples)
     found = crossed_differences(made, "loss")
     first, second = made.pairs
@@ -146,7 +146,7 @@ def test_tiny_differences_of_large_losses_are_exact(level):
         assert found.p[place] == pytest.approx(p, rel=1e-5)
 
 
-def test_a_row_far_from_two_close_ones_does_not_blur_them():
+def test_distant_row_does_not_reduce_precision():
     rng = np.random.default_rng(3)
     losses = rng.normal(size=(4, 1, 500)) + np.zeros((1, 3, 1))
     losses[:, 1] += 1e-4 * rng.normal(size=(4, 500))
@@ -180,7 +180,7 @@ def test_a_difference_that_never_varies_is_certain():
     assert (found.mean.item(), found.p.item()) == (-0.5, 0.0)
 
 
-def test_rows_exchanged_change_the_sign_alone():
+def test_swapping_rows_changes_only_the_sign():
     made = draw(np.random.default_rng(5), rows=2, of_seed=0.3, of_example=0.5)
     one, other = crossed_differences(made, "loss"), crossed_differences(made.select_rows([1, 0]), "loss")
     assert one.mean == pytest.approx(-other.mean)

@@ -49,14 +49,14 @@ def statsmodels_shares(table):
 
 
 @pytest.mark.parametrize("method", list(Method))
-def test_shares_are_sums_of_squares_of_statsmodels(method):
+def test_shares_equal_statsmodels(method):
     table = values(method)
     found = {one.name: one.share for one in eta_squared(table)}
     assert found == pytest.approx(statsmodels_shares(table), abs=1e-12)
 
 
 @pytest.mark.parametrize("random", range(5))
-def test_shares_sum_to_one_and_stand_largest_first(random):
+def test_shares_sum_to_one_in_decreasing_order(random):
     found = eta_squared(values(random=random))
     assert sum(one.share for one in found) == pytest.approx(1)
     alone = [one.share for one in found[:-2]]
@@ -64,21 +64,21 @@ def test_shares_sum_to_one_and_stand_largest_first(random):
     assert [one.name for one in found[-2:]] == [SWITCH_INTERACTIONS, RESIDUAL]
 
 
-def test_what_one_switch_alone_does_is_its_share_alone():
+def test_main_effect_is_the_share_of_its_switch():
     table = {key: float(str(key[0])[1] == "T") for key in values()}
     first, *others = eta_squared(table)
     assert (first.name, first.share) == ("Std_B", pytest.approx(1))
     assert [one.share for one in others] == pytest.approx([0] * 8, abs=1e-15)
 
 
-def test_what_two_switches_do_only_together_is_no_share_of_either():
+def test_interaction_is_no_share_of_either_switch():
     table = {key: float(str(key[0])[0] == str(key[0])[2]) for key in values()}
     found = {one.name: one.share for one in eta_squared(table)}
     assert found[SWITCH_INTERACTIONS] == pytest.approx(1)
     assert found["E_B"] == found["E_F"] == pytest.approx(0)
 
 
-def test_a_large_common_level_changes_no_share():
+def test_large_offset_changes_no_share():
     table = values()
     raised = {key: value + 1e6 for key, value in table.items()}
     assert [one.share for one in eta_squared(raised)] == pytest.approx(
@@ -86,7 +86,7 @@ def test_a_large_common_level_changes_no_share():
     )
 
 
-def test_factors_with_one_level_are_left_out():
+def test_factors_with_one_level_are_omitted():
     found = eta_squared(values(Method.BN, ESTIMATES[:1], (25,), 3))
     assert {one.name for one in found} == {"E_B", "Std_B", "seed", SWITCH_INTERACTIONS, RESIDUAL}
     alone = eta_squared(values(Method.BN, ESTIMATES[:1], (25,), 1))
@@ -98,22 +98,22 @@ def test_a_single_switch_has_no_interactions():
     assert {one.name for one in eta_squared(table)} == {"E_B", "population estimate", "batch size", "seed", RESIDUAL}
 
 
-def test_one_missing_value_and_there_are_no_shares():
+def test_missing_value_gives_no_shares():
     table = values()
     for key in list(table)[::17]:
         assert eta_squared({other: value for other, value in table.items() if other != key}) is None
 
 
-def test_a_value_that_is_not_finite_is_a_missing_one():
+def test_infinite_value_counts_as_missing():
     table = values()
     assert eta_squared(table | {next(iter(table)): float("nan")}) is None
 
 
-def test_configurations_that_are_not_every_combination_have_no_shares():
+def test_incomplete_configurations_have_no_shares():
     table = {key: value for key, value in values().items() if key[0] != InferenceConfiguration("TTTT")}
     assert eta_squared(table) is None
 
 
-def test_nothing_and_equal_values_have_no_shares():
+def test_no_values_or_equal_values_have_no_shares():
     assert eta_squared({}) is None
     assert eta_squared(dict.fromkeys(values(), 0.25)) is None

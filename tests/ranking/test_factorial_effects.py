@@ -27,17 +27,17 @@ def means(table):
 
 
 @pytest.mark.parametrize(("order", "counts"), [(1, [4]), (2, [4, 6]), (3, [4, 6, 4]), (4, [4, 6, 4, 1])])
-def test_four_switches_have_so_many_effects_of_each_order(order, counts):
+def test_four_switches_have_binomial_counts_of_effects(order, counts):
     found = [len(one.switches) for one in factorial_effects(values(0), order)]
     assert [found.count(count) for count in range(1, order + 1)] == counts
     assert len(found) == sum(counts)
 
 
-def test_without_an_order_there_are_main_effects_and_pairs():
+def test_default_order_is_two():
     assert factorial_effects(values(1)) == factorial_effects(values(1), 2)
 
 
-def test_effects_of_every_order_are_those_of_least_squares_on_coded_switches():
+def test_effects_of_every_order_equal_least_squares():
     table = values(2)
     design = np.column_stack([np.ones(16), *(CODES[:, list(one)].prod(1) for one in SUBSETS)])
     fitted = np.linalg.lstsq(design, means(table), rcond=None)[0][1:] * 2
@@ -46,27 +46,27 @@ def test_effects_of_every_order_are_those_of_least_squares_on_coded_switches():
     assert [one.switches for one in found] == [tuple(list(Statistic)[i] for i in one) for one in SUBSETS]
 
 
-def test_effects_of_all_orders_give_back_the_mean_of_every_configuration():
+def test_effects_reconstruct_every_mean():
     table = values(3)
     found = np.array([one.size.mean for one in factorial_effects(table, 4)])
     signs = np.column_stack([CODES[:, list(one)].prod(1) for one in SUBSETS])
     assert means(table).mean() + signs @ found / 2 == pytest.approx(means(table), abs=1e-14)
 
 
-def test_squares_of_the_effects_add_up_to_the_variance_between_configurations():
+def test_squared_effects_sum_to_the_variance():
     table = values(4)
     found = [one.size.mean for one in factorial_effects(table, 4)]
     assert sum(size**2 for size in found) / 4 == pytest.approx(means(table).var())
 
 
-def test_an_effect_of_two_is_half_the_difference_of_ones_effects_under_the_other():
+def test_interaction_is_half_the_difference_of_effects():
     table = values(5)
     single = {one: means(table)[CODES[:, 1] == one] @ CODES[CODES[:, 1] == one, 0] / 4 for one in (1, -1)}
     pair = next(one for one in factorial_effects(table) if one.name == "E_B × Std_B")
     assert pair.size.mean == pytest.approx((single[1] - single[-1]) / 2)
 
 
-def test_the_interval_of_an_effect_is_students_over_seeds():
+def test_interval_is_students_t_over_seeds():
     table = values(6)
     by_seed = [CODES.prod(1) @ np.array([table[one][seed] for one in BLN]) / 8 for seed in range(5)]
     low, high = stats.t.interval(0.95, 4, np.mean(by_seed), stats.sem(by_seed))
@@ -74,13 +74,13 @@ def test_the_interval_of_an_effect_is_students_over_seeds():
     assert (last.low, last.high) == pytest.approx((low, high))
 
 
-def test_accuracies_have_effects_as_losses_have():
+def test_accuracies_have_effects_too():
     table = values(7)
     accuracies = {one: {seed: 1 - value / 10 for seed, value in by_seed.items()} for one, by_seed in table.items()}
     pairs = zip(factorial_effects(table, 4), factorial_effects(accuracies, 4), strict=True)
     assert all(math.isclose(of_accuracy.size.mean, -of_loss.size.mean / 10) for of_loss, of_accuracy in pairs)
 
 
-def test_two_switches_have_three_effects_however_many_are_asked_for():
+def test_two_switches_have_three_effects_at_any_order():
     table = {one: {0: 1.0} for one in all_configurations(Method.BN)}
     assert [one.name for one in factorial_effects(table, 4)] == ["E_B", "Std_B", "E_B × Std_B"]

@@ -42,7 +42,7 @@ def alone(difference):
 
 
 @pytest.mark.parametrize("difference", [0.0, 0.5, 1.0])
-def test_mcnemar_rings_as_often_as_the_binomial_distribution_says(difference):
+def test_mcnemar_has_the_exact_binomial_level(difference):
     """Less than its level where there is no difference, as it is exact; else its power."""
     expected = mcnemar_rate(*alone(difference), 40)
     made = repeated(40, difference)
@@ -87,7 +87,7 @@ def test_sign_flips_keep_their_level(noise):
         ({"of_seed": 0.3, "of_example": 2.0}, 10, 0.8),
     ],
 )
-def test_the_crossed_test_finds_a_difference_as_often_as_noncentral_t_says(model, seeds, difference, repetitions):
+def test_crossed_test_has_the_power_of_noncentral_t(model, seeds, difference, repetitions):
     """Expected mean squares, their Satterthwaite degrees; five points are left for degrees that are estimated."""
     examples = 60
     rest = 2.0

@@ -57,7 +57,7 @@ def drawn(seeds=4, examples=60, shift=0.0, seed=0):
 
 @pytest.mark.parametrize("seeds", [1, 2, 5])
 @pytest.mark.parametrize("shift", [0.0, -0.2, 0.2])
-def test_the_confirmed_difference_is_that_of_the_comparison_of_rows(seeds, shift):
+def test_confirmed_difference_equals_the_row_comparison(seeds, shift):
     records = drawn(seeds, shift=shift)
     found = confirmed_difference(records)
     losses = np.stack([np.stack([one.confirmed.losses, one.confirmed_uniform.losses]) for one in records])
@@ -73,7 +73,7 @@ def test_the_confirmed_difference_is_that_of_the_comparison_of_rows(seeds, shift
         assert (found.is_better, found.is_worse) == (shift < 0, shift > 0)
 
 
-def test_a_difference_that_chance_explains_is_neither_better_nor_worse():
+def test_insignificant_difference_is_neither_better_nor_worse():
     found = confirmed_difference(drawn(5))
     assert found.low < 0 < found.high
     assert not found.is_better
@@ -87,11 +87,11 @@ def test_a_difference_that_chance_explains_is_neither_better_nor_worse():
         pytest.param([made_up(0, examples=(1, 0))], id="one example"),
     ],
 )
-def test_networks_that_were_judged_on_different_examples_have_no_difference(records):
+def test_different_examples_have_no_difference(records):
     assert confirmed_difference(records) is None
 
 
-def test_a_row_is_the_mean_over_networks_with_its_interval():
+def test_row_is_the_mean_over_networks_with_its_interval():
     records = three()
     found = result_of(stored(records))
     losses = np.stack([one.sums.mean_loss for one in records])
@@ -107,7 +107,7 @@ def test_a_row_is_the_mean_over_networks_with_its_interval():
     assert found.best == found.rows[0]
 
 
-def test_uniform_rows_are_all_there_from_best_to_worst():
+def test_uniform_rows_are_ordered_by_loss():
     records = three()
     found = result_of(stored(records))
     assert len(found.uniform) == 16
@@ -120,7 +120,7 @@ def uniform():
     return SPACE.uniform().items()
 
 
-def test_configurations_that_not_all_networks_tried_have_no_row():
+def test_only_configurations_of_all_networks_have_rows():
     alike = [digits for _, digits in uniform()]
     records = [made_up(seed, digits=[*alike, (0, 1), (9, 3 + seed)]) for seed in range(3)]
     found = result_of(stored(records, LayersSpec(search=LayerSearch.TPE)))
@@ -133,7 +133,7 @@ def test_configurations_that_not_all_networks_tried_have_no_row():
     assert not found.marginal
 
 
-def test_a_configuration_that_is_infinite_in_one_network_has_no_row():
+def test_configuration_with_an_infinite_loss_has_no_row():
     records = three()
     records[1].sums.losses[0, SPACE.index((0, 0))] = np.nan
     found = result_of(stored(records))
@@ -141,7 +141,7 @@ def test_a_configuration_that_is_infinite_in_one_network_has_no_row():
     assert "TTTT.TTTT" not in {row.configuration for row in found.rows}
 
 
-def test_effects_are_means_over_the_networks_that_have_them():
+def test_effects_are_means_over_networks_that_have_them():
     records = [
         dataclasses.replace(record, effects=effects)
         for record, effects in zip(
@@ -161,12 +161,12 @@ def test_one_network_has_means_without_an_interval():
     assert len(found.networks) == 1
 
 
-def test_seeds_that_are_still_to_be_searched_are_named():
+def test_pending_seeds_are_listed():
     assert result_of(stored(three()), seeds=[7, 0, 1, 2, 5]).pending_seeds == (5, 7)
     assert result_of(stored(three())).pending_seeds == ()
 
 
-def test_the_way_searched_last_counts_whatever_its_seed():
+def test_latest_specification_counts():
     before = stored(three(), made_at=NOW)
     again = LayersSpec(search=LayerSearch.BEAM, folds=3)
     latest = StoredLayerSearch("bln", "", 0, again, made_up(9), NOW + timedelta(hours=1))
@@ -184,7 +184,7 @@ def test_networks_of_another_space_are_not_mixed():
     assert (found.size, found.pending_seeds) == ("192", (0,))
 
 
-def test_a_network_says_what_was_chosen_and_what_it_is_worth():
+def test_network_has_its_choices_and_their_losses():
     record = made_up()
     (one,) = result_of(stored([record])).networks
     assert (one.best, one.uniform) == ("TTTT.TFTF", "TTTT")
@@ -203,7 +203,7 @@ def test_a_network_says_what_was_chosen_and_what_it_is_worth():
     assert result_of(stored([made_up(test=False)])).networks[0].test_loss is None
 
 
-def test_choices_say_what_is_tied_and_what_is_excluded():
+def test_choices_list_tied_layers_and_excluded_options():
     tied = space_of(choice("ends", [0, 2]), choice("middle", [1]))
     found = result_of(stored([made_up(space=tied)]))
     first, second = found.choices
@@ -214,7 +214,7 @@ def test_choices_say_what_is_tied_and_what_is_excluded():
 
 
 @pytest.mark.parametrize("loss", [math.inf, math.nan])
-def test_a_network_whose_confirmed_loss_is_infinite_is_kept_and_read_like_any_other(loss):
+def test_infinite_confirmed_loss_survives_storage(loss):
     record = made_up()
     record.confirmed.losses[3] = loss
     found = result_of(stored([record, made_up(1)]))
@@ -224,6 +224,6 @@ def test_a_network_whose_confirmed_loss_is_infinite_is_kept_and_read_like_any_ot
     assert read.layers == (found,)
 
 
-def test_a_result_is_read_as_it_was_written():
+def test_result_survives_storage():
     found = result_of(stored(three()), seeds=range(5))
     assert Analysis.model_validate_json(Analysis(layers=(found,)).model_dump_json()).layers == (found,)

@@ -55,13 +55,13 @@ def enumerated(one, other):
 
 
 @given(tables())
-def test_mcnemar_is_that_of_statsmodels_on_small_tables(made):
+def test_mcnemar_equals_statsmodels_on_small_tables(made):
     expected = every(made, [(one, statsmodels_mcnemar) for one in made.correct])
     assert mcnemar(made) == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize("examples", [500, 10_000])
-def test_mcnemar_is_that_of_statsmodels_on_many_examples(examples):
+def test_mcnemar_equals_statsmodels_on_many_examples(examples):
     made = draw(np.random.default_rng(0), seeds=2, rows=4, examples=examples, noise=0.3, difference=0.02)
     expected = every(made, [(one, statsmodels_mcnemar) for one in made.correct])
     assert mcnemar(made) == pytest.approx(expected, rel=1e-9)
@@ -70,13 +70,13 @@ def test_mcnemar_is_that_of_statsmodels_on_many_examples(examples):
 
 @settings(max_examples=10)
 @given(tables())
-def test_wilcoxon_is_that_of_scipy_on_few_examples(made):
+def test_wilcoxon_equals_scipy_on_few_examples(made):
     expected = every(made, [(one, scipy_wilcoxon) for one in made.losses])
     assert wilcoxon(made) == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize("examples", [12, 25, 50])
-def test_wilcoxon_is_counted_out_for_up_to_fifty_examples_without_ties(examples):
+def test_wilcoxon_is_exact_up_to_fifty_examples(examples):
     made = draw(np.random.default_rng(1), rows=3, examples=examples, difference=0.3)
     expected = every(made, [(one, lambda a, b: scipy_wilcoxon(a, b, "exact")) for one in made.losses])
     assert wilcoxon(made) == pytest.approx(expected, rel=1e-12)
@@ -84,7 +84,8 @@ def test_wilcoxon_is_counted_out_for_up_to_fifty_examples_without_ties(examples)
 
 @pytest.mark.parametrize("examples", [51, 60, 1_000, 10_000])
 @pytest.mark.parametrize("steps", [None, 4, 16])
-def test_wilcoxon_of_many_examples_is_the_approximation_of_scipy_ties_and_zeros_too(examples, steps):
+def test_wilcoxon_of_many_examples_equals_scipy(examples, steps):
+    """With ties and zero differences."""
     made = draw(np.random.default_rng(2), seeds=2, rows=3, examples=examples, difference=0.03)
     if steps:
         made = table(np.round(made.losses * steps) / steps)
@@ -94,21 +95,21 @@ def test_wilcoxon_of_many_examples_is_the_approximation_of_scipy_ties_and_zeros_
 
 
 @given(tables(most_examples=60, steps=2), st.integers(51, 60))
-def test_wilcoxon_of_mostly_equal_losses_is_that_of_scipy(made, examples):
+def test_wilcoxon_of_mostly_equal_losses_equals_scipy(made, examples):
     made = OutcomeTable(np.resize(made.losses, (1, 2, examples)), np.resize(made.correct, (1, 2, examples)))
     expected = every(made, [(one, lambda a, b: scipy_wilcoxon(a, b, "approx")) for one in made.losses])
     assert wilcoxon(made) == pytest.approx(expected, rel=1e-6)
 
 
 @given(tables())
-def test_sign_flips_of_few_examples_have_the_p_of_complete_enumeration(made):
+def test_sign_flips_agree_with_complete_enumeration(made):
     """Within five standard deviations of so many random flips."""
     expected = every(made, [(one, enumerated) for one in made.losses])
     error = np.sqrt(expected * (1 - expected) / FLIPS)
     assert np.all(np.abs(permutation(made) - expected) <= 5 * error + 2 / FLIPS)
 
 
-def test_sign_flips_of_few_examples_have_the_p_that_scipy_counts_out():
+def test_sign_flips_agree_with_exact_scipy():
     made = draw(np.random.default_rng(3), seeds=4, rows=3, examples=9, difference=0.5)
     expected = every(made, [(one, scipy_permutation) for one in made.losses])
     assert expected == pytest.approx(every(made, [(one, enumerated) for one in made.losses]))
@@ -116,7 +117,7 @@ def test_sign_flips_of_few_examples_have_the_p_that_scipy_counts_out():
 
 
 @pytest.mark.parametrize("examples", [40, 300])
-def test_sign_flips_of_many_examples_have_the_p_of_scipys_resamples(examples):
+def test_sign_flips_agree_with_resampled_scipy(examples):
     made = draw(np.random.default_rng(4), seeds=2, rows=3, examples=examples, difference=2.5 / np.sqrt(examples))
     expected = every(made, [(one, scipy_permutation) for one in made.losses])
     error = np.sqrt(2 * expected * (1 - expected) / FLIPS)
@@ -135,20 +136,20 @@ def scipy_permutation(one, other):
     ).pvalue
 
 
-def test_no_p_of_sign_flips_is_below_one_in_so_many():
+def test_smallest_p_is_one_over_the_number_of_flips():
     made = table(np.stack([np.zeros(40), np.ones(40)])[None])
     assert permutation(made) == pytest.approx(1 / (1 + FLIPS))
     assert permutation(made, flips=99) == pytest.approx(0.01)
 
 
-def test_the_same_seed_draws_the_same_flips_and_another_seed_others():
+def test_flips_are_reproducible_by_seed():
     made = draw(np.random.default_rng(5), rows=3)
     assert np.array_equal(permutation(made, random=1), permutation(made, random=1))
     assert not np.array_equal(permutation(made, random=1), permutation(made, random=2))
 
 
 @pytest.mark.parametrize("examples", [2, 20, 60, 1_000])
-def test_identical_rows_are_never_told_apart(examples):
+def test_identical_rows_have_p_one(examples):
     one = np.random.default_rng(6).normal(size=(3, 1, examples))
     found = per_seed_tests(table(np.repeat(one, 3, axis=1)))
     for p in (found.mcnemar, found.wilcoxon, found.permutation):
@@ -157,7 +158,7 @@ def test_identical_rows_are_never_told_apart(examples):
 
 
 @pytest.mark.parametrize("examples", [2, 20, 60])
-def test_a_single_example_that_differs_tells_nothing(examples):
+def test_single_differing_example_is_not_significant(examples):
     losses = np.random.default_rng(7).uniform(size=(1, 2, examples))
     losses[:, 1] = losses[:, 0]
     losses[0, 0, 0], losses[0, 1, 0] = 0.1, 0.9
@@ -166,7 +167,7 @@ def test_a_single_example_that_differs_tells_nothing(examples):
     assert found.wilcoxon > 0.3
 
 
-def test_two_examples_never_suffice():
+def test_two_examples_are_never_significant():
     found = per_seed_tests(table([[[0.0, 0.0], [9.0, 9.0]]]))
     assert (found.mcnemar, found.wilcoxon) == (0.5, 0.5)
     assert found.permutation == pytest.approx(0.5, abs=0.05)
@@ -179,7 +180,7 @@ def test_one_row_has_no_pairs():
 
 @pytest.mark.parametrize("far", [1e4, 1e8])
 @pytest.mark.parametrize("test", [mcnemar, wilcoxon, permutation])
-def test_a_row_far_from_all_others_has_no_part_in_what_is_said_of_them(test, far):
+def test_distant_row_does_not_change_other_pairs(test, far):
     made = draw(np.random.default_rng(0), seeds=2, rows=3, difference=0.5)
     losses = np.append(made.losses, far * (1 + made.losses[:, :1] ** 2), axis=1)
     beside = OutcomeTable(losses, losses < 0)

@@ -29,7 +29,7 @@ def board(figures, ranked_on=Split.VALIDATION):
     return rank(scored, ranked_on)
 
 
-def test_the_chosen_row_is_judged_where_nothing_was_chosen():
+def test_selected_row_is_evaluated_on_the_other_split():
     found = evaluate_selected_row(board({"TTTT": (0.1, 0.5, 0.8), "FTTT": (0.2, 0.3, 0.9), "TFTT": (0.3, 0.6, 0.95)}))
     assert (found.chosen_on, found.reported_on, found.ranked_rows) == (Split.VALIDATION, Split.TEST, 3)
     assert (found.loss, found.other_loss, found.other_accuracy, found.other_rank) == (0.1, 0.5, 0.8, 2)
@@ -37,22 +37,22 @@ def test_the_chosen_row_is_judged_where_nothing_was_chosen():
     assert found.accuracy_regret == pytest.approx(0.15)
 
 
-def test_a_choice_that_is_best_there_too_has_nothing_to_regret():
+def test_best_row_on_both_splits_has_no_regret():
     found = evaluate_selected_row(board({"TTTT": (0.1, 0.2, 0.9), "FTTT": (0.2, 0.2, 0.9)}))
     assert (found.other_rank, found.regret, found.accuracy_regret) == (1, 0, 0)
 
 
-def test_rows_chosen_on_test_are_reported_on_validation():
+def test_selection_on_test_is_reported_on_validation():
     found = evaluate_selected_row(board({"TTTT": (0.4, 0.5, 0.8), "FTTT": (0.2, 0.3, 0.9)}, Split.TEST))
     assert (found.reported_on, found.loss, found.other_loss) == (Split.VALIDATION, 0.3, 0.2)
 
 
 @pytest.mark.parametrize("figures", [{}, {"TTTT": (0.1, None, None)}])
-def test_without_the_other_split_nothing_is_said(figures):
+def test_missing_other_split_gives_no_evaluation(figures):
     assert evaluate_selected_row(board(figures)) is None
 
 
-def test_rows_that_lack_the_other_split_are_not_counted():
+def test_rows_without_the_other_split_are_not_counted():
     found = evaluate_selected_row(board({"TTTT": (0.1, 0.5, 0.8), "FTTT": (0.2, None, None)}))
     assert (found.other_rank, found.ranked_rows) == (1, 1)
 
@@ -68,7 +68,7 @@ def test_rows_that_lack_the_other_split_are_not_counted():
         (("FFFF", "TTTT"), ("TTTT",), "FFFF"),
     ],
 )
-def test_of_rows_near_the_best_the_deterministic_then_cheapest_then_best_is_recommended(words, apart, expected):
+def test_cheapest_deterministic_near_best_row_is_recommended(words, apart, expected):
     found = recommend(compared(*words, apart=apart), {})
     assert found.configuration == expected
     assert found.deterministic == expected.startswith("TT")
@@ -86,7 +86,7 @@ def test_of_rows_near_the_best_the_deterministic_then_cheapest_then_best_is_reco
         ({"step": 0.0051, "p": 0.04}, False),
     ],
 )
-def test_not_told_apart_is_not_near(given, near):
+def test_insignificant_difference_alone_is_not_near(given, near):
     found = recommend(compared("FFFF", "TTTT", **given), {})
     assert (found.configuration == "TTTT", found.near_best_rows) == (near, 1 + near)
     assert found.top_group_size == 2
@@ -96,14 +96,14 @@ def test_not_told_apart_is_not_near(given, near):
         assert (other.loss, other.accuracy) == pytest.approx((found.loss + given["step"], 0.8))
 
 
-def test_losses_below_zero_are_near_by_their_size():
+def test_negative_losses_are_near_by_magnitude():
     """As of a score of one's own: the logarithm of a density."""
     made = compared("FFFF", "TTTT")
     below = tuple(row.model_copy(update={"loss": row.loss - 3}) for row in made.rows)
     assert recommend(made.model_copy(update={"rows": below}), {}).configuration == "TTTT"
 
 
-def test_excess_over_the_best_row_is_known_for_one_seed_too():
+def test_one_seed_has_an_excess_over_the_best_row():
     found = recommend(compared("FFFF", "FTTT", "TTFF"), {})
     assert (found.loss_above_best, found.loss_above_best_upper) == pytest.approx((0.02, 0.025))
     best = recommend(compared("TTTT", "FTTT"), {})
@@ -111,7 +111,7 @@ def test_excess_over_the_best_row_is_known_for_one_seed_too():
     assert recommend(compared("FFFF", "TTTT", seeds=1), {}).loss_above_best == pytest.approx(0.01)
 
 
-def test_population_values_of_each_place_leave_an_answer_dependent_on_its_place():
+def test_per_slot_population_is_not_deterministic():
     made = compared("FFFF", "TTTT", "TTFF")
     assert recommend(made, {}).configuration == "TTTT"
     found = recommend(made, {}, per_slot=True)
@@ -132,16 +132,16 @@ def test_confidence_needs_every_row_to_be_significantly_worse(comparison, confid
     assert recommend(comparison, {}).confidence is confidence
 
 
-def test_a_group_without_a_deterministic_row():
+def test_no_deterministic_row_gives_no_alternative():
     found = recommend(compared("FFFF", "FTTT"), {})
     assert (found.deterministic, found.alternative) == (False, None)
 
 
-def test_a_deterministic_row_is_valid_at_every_size():
+def test_deterministic_row_has_no_batch_sizes():
     assert recommend(compared("TTTT"), {}).batch_sizes is None
 
 
-def test_other_sizes_count_where_seeds_do_not_tell_the_row_from_the_best_there():
+def test_batch_sizes_are_those_near_the_best_row():
     def at(size, own, other):
         key = RowKey("bln", "", InferenceConfiguration("FTTT"), FROZEN, size)
         rival = RowKey("bln", "", InferenceConfiguration("FFFF"), None, size)
@@ -161,7 +161,7 @@ def test_other_sizes_count_where_seeds_do_not_tell_the_row_from_the_best_there()
 
 
 @pytest.mark.parametrize(("ahead", "better"), [(0.005, 1), (0.0, 0)])
-def test_a_row_kept_as_it_is_says_how_many_are_significantly_better(ahead, better):
+def test_kept_row_counts_significantly_better_rows(ahead, better):
     """The rule takes a deterministic row a little above the best, even where that difference is no chance."""
     generator = np.random.default_rng(0)
     losses = generator.exponential(1, 3000)

@@ -121,7 +121,7 @@ STORED = {
 """An analysis of format 4 as version 0.1 stored it, without the parts whose attributes have the names of their keys."""
 
 
-def test_an_analysis_of_this_format_is_read_and_written_unchanged():
+def test_stored_json_is_unchanged_by_reading_and_writing():
     analysis = Analysis.model_validate_json(json.dumps(STORED))
     written = json.loads(analysis.model_dump_json(exclude_defaults=True))
     stored = json.loads(json.dumps(STORED))
@@ -133,7 +133,7 @@ def test_an_analysis_of_this_format_is_read_and_written_unchanged():
     assert analysis.layers[0].pending_seeds == (0,)
 
 
-def test_every_part_is_read_as_it_was_written():
+def test_every_part_survives_storage():
     comparison = compare(ROWS[:4], draw(np.random.default_rng(0), rows=4), Split.TEST, not_compared=1)
     baseline = ClassPriorBaseline(loss=0.7, accuracy=0.5)
     current = CurrentRow(configuration="TTFF", estimate=None, gain=0, low=0, high=0)
@@ -159,6 +159,6 @@ def test_every_part_is_read_as_it_was_written():
     assert Analysis.model_validate_json(analysis.model_dump_json()) == analysis
 
 
-def test_unknown_keys_are_refused():
+def test_unknown_keys_are_rejected():
     with pytest.raises(ValidationError, match="extra"):
         Analysis.model_validate({"unknown": 1})

@@ -51,7 +51,7 @@ def done(tmp_path_factory):
     ledger.close()
 
 
-def test_a_worker_analyses_what_it_has_completed(done):
+def test_worker_analyses_its_completed_study(done):
     worker, study_id = done
     analysis = worker.ledger.analyses.find(study_id).analysis
     assert analysis.reason is None
@@ -65,7 +65,7 @@ def test_a_worker_analyses_what_it_has_completed(done):
     assert {word for word, size in measured if size == 10} == {row.configuration for row in analysis.comparison.rows}
 
 
-def test_networks_that_learned_nothing_are_said_to_have(done, tmp_path):
+def test_networks_no_better_than_the_baseline_are_reported(done, tmp_path):
     worker, study_id = done
     assert worker.ledger.analyses.find(study_id).analysis.no_better_than_class_prior is None
     changed = STUDY.replace("epochs: 4,", "epochs: 1, learning_rate: 1.0e-9,").replace("probed", "untrained")
@@ -87,7 +87,7 @@ def test_networks_that_learned_nothing_are_said_to_have(done, tmp_path):
     assert check_against_baseline(board, missing, replace(worker.environment, data=tmp_path, cache=tmp_path)) is None
 
 
-def test_what_is_known_is_not_worked_out_again(done):
+def test_stored_analysis_is_not_computed_again(done):
     worker, study_id = done
     kept = worker.ledger.analyses.find(study_id)
     assert get_or_create_analysis(worker.ledger, study_id, worker.environment) == kept.analysis
@@ -95,7 +95,7 @@ def test_what_is_known_is_not_worked_out_again(done):
     assert not worker._analyze_next()
 
 
-def test_every_probe_that_was_asked_for_is_there(done):
+def test_every_requested_probe_is_stored(done):
     worker, study_id = done
     probed = worker.ledger.probes.list_probes(study_id)
     sizes = {one.probe.key.batch_size for one in probed if one.probe.kind is ProbeKind.SIZE}
@@ -106,7 +106,7 @@ def test_every_probe_that_was_asked_for_is_there(done):
     assert {one.seed for one in probed} == {0, 1}
 
 
-def test_a_probe_at_the_last_epoch_is_the_network_of_that_epoch(done):
+def test_probe_of_the_last_epoch_equals_the_checkpoint(done):
     """Where the last epoch was kept, its snapshot and the checkpoint are the same network."""
     worker, study_id = done
     trials = {one.seed: one for one in worker.ledger.trials.list_trained(study_id)}
@@ -122,7 +122,7 @@ def test_a_probe_at_the_last_epoch_is_the_network_of_that_epoch(done):
     assert compared > 0
 
 
-def test_a_study_probed_afterwards_keeps_its_other_probes(done):
+def test_later_probes_keep_those_of_other_kinds(done):
     worker, study_id = done
     before = {kind: count(worker, study_id, kind) for kind in ProbeKind}
     said = []
@@ -139,13 +139,13 @@ def count(worker, study_id, kind):
     return len([one for one in worker.ledger.probes.list_probes(study_id) if one.probe.kind is kind])
 
 
-def test_a_size_larger_than_the_split_is_refused_with_a_sentence(done):
+def test_oversized_probe_batch_is_rejected(done):
     worker, study_id = done
     with pytest.raises(DataError, match="larger than the data"):
         probe_study(worker.ledger, study_id, worker.environment, ProbesSpec(batch_sizes=(5000,)), print)
 
 
-def test_an_analysis_that_fails_says_why_and_is_kept(done, monkeypatch):
+def test_failed_analysis_is_stored_with_its_reason(done, monkeypatch):
     worker, study_id = done
 
     def broken(*_args):
@@ -158,7 +158,7 @@ def test_an_analysis_that_fails_says_why_and_is_kept(done, monkeypatch):
     assert compute_analysis(worker.ledger, study_id, None).comparison is not None
 
 
-def test_outcomes_are_read_in_parts(done, monkeypatch):
+def test_outcomes_are_read_in_batches(done, monkeypatch):
     worker, _ = done
     whole = worker.ledger.results.load_outcomes(range(1, 40))
     monkeypatch.setattr("bln_search.storage.results.evaluations._BATCH", 7)
@@ -176,6 +176,6 @@ def test_outcomes_are_read_in_parts(done, monkeypatch):
         ("", False),
     ],
 )
-def test_a_population_has_slot_estimates_where_mini_batches_had_several(more, places):
+def test_slot_estimates_need_mini_batches_of_several_slots(more, places):
     head = "name: slots\ndata: {name: digits}\nmodel: {name: mlp}\narms: [{method: bln}]\nseeds: [0]\n"
     assert _has_slot_estimates(parse_study(head + more)) == places

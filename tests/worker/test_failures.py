@@ -24,7 +24,7 @@ FULL = TaskFailed(FailureClass.OUT_OF_MEMORY, "out of memory")
 TRAINED = TrainingDone(CheckpointRecord("file", "0" * 64, 2, "FFFF", 0.5, {}))
 
 
-def test_out_of_memory_in_evaluation_is_tried_again_with_half_the_chunk(ledger):
+def test_out_of_memory_in_evaluation_halves_the_memory_limit(ledger):
     study_id = ledger.studies.accept(small_study())
     executor = ScriptedExecutor((TRAINED, FULL), TrainingDiverged("scripted"), FULL)
     assert run_study(ledger, study_id, executor, RecordingWatcher()) is StudyState.COMPLETE
@@ -59,7 +59,7 @@ class SideBySide:
             pulse([task.token for task in live])
 
 
-def test_out_of_memory_in_training_is_tried_again_alone(ledger):
+def test_out_of_memory_in_training_is_retried_alone(ledger):
     study_id = ledger.studies.accept(parse_study(SMALL_STUDY.replace("LR", "0.002").replace("[0, 1]", "[0, 1, 2, 3]")))
     executor = SideBySide(1)
     assert run_study(ledger, study_id, executor, RecordingWatcher()) is StudyState.COMPLETE
@@ -68,7 +68,7 @@ def test_out_of_memory_in_training_is_tried_again_alone(ledger):
     assert not any(alone for _, alone, _, _ in executor.begun[:-1])
 
 
-def test_out_of_memory_in_training_alone_says_what_would_help(ledger):
+def test_out_of_memory_alone_fails_with_a_remedy(ledger):
     study_id = ledger.studies.accept(small_study())
     executor = SideBySide(2)
     assert run_study(ledger, study_id, executor, RecordingWatcher()) is StudyState.FAILED
@@ -78,7 +78,7 @@ def test_out_of_memory_in_training_alone_says_what_would_help(ledger):
     assert "with no other trial of this run beside it: lower training.batch_size" in second["reason"]
 
 
-def test_the_machinery_is_given_three_tries_and_a_user_error_one(ledger):
+def test_infrastructure_has_three_attempts_and_user_errors_one(ledger):
     study_id = ledger.studies.accept(small_study())
     broken = TaskFailed(FailureClass.INFRASTRUCTURE, "cable")
     wrong = TaskFailed(FailureClass.USER_ERROR, "no norm")
@@ -94,7 +94,7 @@ def test_the_machinery_is_given_three_tries_and_a_user_error_one(ledger):
     assert ledger.studies.find("small").trials == {TrialState.FAILED: 2}
 
 
-def test_a_process_that_was_lost_costs_no_attempt(ledger):
+def test_lost_process_costs_no_attempt(ledger):
     study_id = ledger.studies.accept(small_study())
     lost = TaskFailed(FailureClass.INFRASTRUCTURE, "EOFError", process_lost=True)
     executor = ScriptedExecutor(*[lost] * 7)
@@ -102,7 +102,7 @@ def test_a_process_that_was_lost_costs_no_attempt(ledger):
     assert [one["again"] for one in failures(ledger, study_id)] == [True] * 7
 
 
-def test_a_machine_without_the_data_costs_no_trial(ledger):
+def test_missing_data_fails_no_trial(ledger):
     """It fails at once, and so would be handed every trial there is."""
     study_id = ledger.studies.accept(small_study())
     absent = TaskFailed(FailureClass.INFRASTRUCTURE, "on node7: train.bin is not in /data", data_missing=True)
@@ -114,7 +114,7 @@ def test_a_machine_without_the_data_costs_no_trial(ledger):
     assert run_study(ledger, study_id, ScriptedExecutor(), RecordingWatcher()) is StudyState.COMPLETE
 
 
-def test_divergence_is_a_result_and_not_tried_again(ledger):
+def test_divergence_is_a_result_and_not_retried(ledger):
     study_id = ledger.studies.accept(small_study())
     executor = ScriptedExecutor()
     assert run_study(ledger, study_id, executor, RecordingWatcher()) is StudyState.COMPLETE

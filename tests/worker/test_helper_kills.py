@@ -46,7 +46,7 @@ class Killer:
 
 @pytest.mark.skipif(local._METHOD != "forkserver", reason="processes are not started by a forkserver here")
 @pytest.mark.parametrize(("kills", "studies"), [(2, 1), pytest.param(10, 4, marks=pytest.mark.slow)])
-def test_no_study_fails_however_often_it_dies(worker, monkeypatch, kills, studies):
+def test_killed_forkserver_fails_no_study(worker, monkeypatch, kills, studies):
     monkeypatch.setattr(loop, "_RETRY_DELAY", 0.1)
     ids = [worker.ledger.queue.submit(worker_study(f"s{number}"), "ada").study_id for number in range(studies)]
     forkserver._forkserver._stop()  # one of an earlier test is not killed as it starts

@@ -111,7 +111,7 @@ def kept(ledger, study_id):
     return list(ledger.layer_searches.iterate(study_id))
 
 
-def test_a_worker_searches_the_layers_of_every_network_a_study_asks_for(worked):
+def test_worker_searches_layers_of_every_network(worked):
     worker, study_id = worked
     analysis = worker.ledger.analyses.find(study_id).analysis
     assert analysis.layers_reason is None
@@ -128,7 +128,7 @@ def test_a_worker_searches_the_layers_of_every_network_a_study_asks_for(worked):
     assert worker.ledger.analyses.claim("host/9/0") is None
 
 
-def test_uniform_configurations_have_the_losses_that_the_leaderboard_has(worked):
+def test_uniform_losses_equal_those_of_the_leaderboard(worked):
     """What the tree walks and what the one pass evaluates are the same networks under the same words."""
     worker, study_id = worked
     analysis = worker.ledger.analyses.find(study_id).analysis
@@ -144,7 +144,7 @@ def test_uniform_configurations_have_the_losses_that_the_leaderboard_has(worked)
             assert row.accuracy == pytest.approx(np.mean([each.accuracy for each in of_word[row.configuration]]))
 
 
-def test_what_is_searched_is_not_searched_again(worked, environment):
+def test_finished_networks_are_not_searched_again(worked, environment):
     worker, study_id = worked
     said = []
     asked = worker.ledger.studies.get(study_id).spec.layers
@@ -152,7 +152,7 @@ def test_what_is_searched_is_not_searched_again(worked, environment):
     assert said == []
 
 
-def test_a_search_afterwards_says_how_it_goes_and_finds_the_same(worked, copied, environment):
+def test_later_search_reports_progress_and_equal_results(worked, copied, environment):
     study_id = worked[1]
     said = []
     asked = copied.studies.get(study_id).spec.layers
@@ -164,7 +164,7 @@ def test_a_search_afterwards_says_how_it_goes_and_finds_the_same(worked, copied,
         assert_same(one.record, other.record)
 
 
-def test_one_network_after_the_other_may_be_the_last(worked, copied, environment):
+def test_sequential_search_can_be_stopped_between_networks(worked, copied, environment):
     """TreeOptions to stop, it begins no other network; what is searched is kept."""
     study_id = worked[1]
     asked = LayersSpec(search=LayerSearch.COORDINATE, evaluations=50)
@@ -178,9 +178,7 @@ def test_one_network_after_the_other_may_be_the_last(worked, copied, environment
 @pytest.mark.parametrize(
     "groups_of_batches", [pytest.param(1, marks=pytest.mark.slow), 2, pytest.param(3, marks=pytest.mark.slow)]
 )
-def test_an_enumeration_that_is_stopped_goes_on_where_it_was(
-    worked, copied, environment, monkeypatch, uninterrupted, groups_of_batches
-):
+def test_stopped_enumeration_resumes(worked, copied, environment, monkeypatch, uninterrupted, groups_of_batches):
     study_id = worked[1]
     monkeypatch.setattr(layers_of_network, "MEMORY_LIMIT", 0)  # one mini-batch after the other
     asked = copied.studies.get(study_id).spec.layers
@@ -219,7 +217,7 @@ def counted(monkeypatch):
     return lists
 
 
-def test_an_enumeration_is_written_down_now_and_then(uninterrupted):
+def test_progress_of_an_enumeration_is_saved(uninterrupted):
     said, _ = uninterrupted
     assert [line.split(",")[0] for line in said[:6]] == [
         f"bln seed 0: {done} of 6 mini-batches" for done in range(1, 7)
@@ -227,7 +225,7 @@ def test_an_enumeration_is_written_down_now_and_then(uninterrupted):
     assert len(said) == 4 * 7
 
 
-def test_progress_of_another_question_is_not_gone_on_with(worked, copied, environment, monkeypatch):
+def test_progress_of_another_search_is_not_resumed(worked, copied, environment, monkeypatch):
     study_id = worked[1]
     monkeypatch.setattr(layers_of_network, "MEMORY_LIMIT", 0)
     looks = iter([False, False])
@@ -246,7 +244,7 @@ def held_until(ledger):
         return connection.exec_driver_sql("SELECT runner_until FROM study").scalar_one()
 
 
-def test_a_worker_that_is_told_to_stop_leaves_the_analysis_to_the_next_one(worked, copied, environment, monkeypatch):
+def test_stopped_worker_leaves_the_analysis_to_another(worked, copied, environment, monkeypatch):
     study_id = worked[1]
     monkeypatch.setattr(layers_of_network, "MEMORY_LIMIT", 0)
     worker = Worker(copied, environment, LocalExecutor(environment, 1), cap=2)
@@ -271,7 +269,7 @@ def test_a_worker_that_is_told_to_stop_leaves_the_analysis_to_the_next_one(worke
     assert len(copied.analyses.find(study_id).analysis.layers) == 2
 
 
-def test_damaged_outcomes_are_the_reason_of_their_study_and_hold_up_no_other(worked, copied, environment):
+def test_damaged_outcomes_affect_only_their_study(worked, copied, environment):
     study_id = worked[1]
     with copied.database.engine.begin() as connection:
         connection.exec_driver_sql("UPDATE outcomes SET losses = x'00'")
@@ -281,9 +279,7 @@ def test_damaged_outcomes_are_the_reason_of_their_study_and_hold_up_no_other(wor
 
 
 @pytest.mark.parametrize("moment", ["before", "while"])
-def test_a_study_that_is_deleted_while_it_is_analysed_does_not_end_the_worker(
-    worked, copied, environment, monkeypatch, moment
-):
+def test_deleting_a_study_during_analysis_keeps_the_worker(worked, copied, environment, monkeypatch, moment):
     study_id = worked[1]
     usual = worker_analysis._analyze
 
@@ -302,7 +298,7 @@ def test_a_study_that_is_deleted_while_it_is_analysed_does_not_end_the_worker(
 
 
 @pytest.mark.parametrize("error", [ModelError, DataError])
-def test_what_cannot_be_searched_is_said_and_the_others_are_kept(worked, copied, environment, monkeypatch, error):
+def test_networks_that_cannot_be_searched_are_reported(worked, copied, environment, monkeypatch, error):
     study_id = worked[1]
     usual = worker_layers.search_trial
 
@@ -326,7 +322,7 @@ def test_what_cannot_be_searched_is_said_and_the_others_are_kept(worked, copied,
     assert compute_analysis(copied, study_id, None, layer_search=LayerSearchOutcome()).layers_reason is None
 
 
-def test_a_search_that_breaks_down_takes_nothing_else_with_it(worked, copied, environment, monkeypatch):
+def test_failed_search_keeps_the_rest_of_the_analysis(worked, copied, environment, monkeypatch):
     def broken(*_, **__):
         raise BrokenProcessPool("a process was terminated")
 
@@ -338,7 +334,7 @@ def test_a_search_that_breaks_down_takes_nothing_else_with_it(worked, copied, en
     assert analysis.reason is None
 
 
-def test_a_checkpoint_that_is_not_here_costs_its_network_alone(worked, copied, environment):
+def test_missing_checkpoint_affects_only_its_network(worked, copied, environment):
     study_id = worked[1]
     with copied.database.engine.begin() as connection:
         connection.exec_driver_sql("UPDATE checkpoint SET file = 'gone.safetensors' WHERE id = 1")
@@ -349,12 +345,12 @@ def test_a_checkpoint_that_is_not_here_costs_its_network_alone(worked, copied, e
     assert [one.pending_seeds for one in analysis.layers] == [(0,), ()]
 
 
-def test_more_folds_than_mini_batches_are_said_so(worked, copied, environment):
+def test_too_many_folds_are_reported(worked, copied, environment):
     with pytest.raises(DataError, match=r"4 of 4 networks were not searched: bln seed 0: 7 folds of 6 mini-batches"):
         search_layers(copied, worked[1], environment, LayersSpec(folds=7), silent)
 
 
-def test_a_study_without_a_trained_network_is_told_to_run_first(tmp_path, environment):
+def test_study_without_trained_network_is_rejected(tmp_path, environment):
     ledger = open_ledger(f"sqlite:///{tmp_path / 'empty.sqlite3'}")
     study_id = ledger.studies.accept(parse_study(STUDY))
     with pytest.raises(DataError, match="no trained network yet: run it first"):
@@ -363,7 +359,7 @@ def test_a_study_without_a_trained_network_is_told_to_run_first(tmp_path, enviro
     ledger.close()
 
 
-def test_tied_layers_and_coordinate_searches_give_results_of_their_own(worked, copied, environment):
+def test_tied_layers_and_other_searches_have_own_results(worked, copied, environment):
     study_id = worked[1]
     tied = LayersSpec(scope=LayerScope.GROUPS, groups={"all": ("*",)})
     search_layers(copied, study_id, environment, tied, silent)
@@ -379,7 +375,7 @@ def test_tied_layers_and_coordinate_searches_give_results_of_their_own(worked, c
     assert 16 <= len(bln.rows) <= 100
 
 
-def test_a_pattern_that_fits_no_layer_is_the_reason_there_is_no_result(worked, copied, environment):
+def test_unmatched_pattern_is_the_reason_without_result(worked, copied, environment):
     study_id = worked[1]
     with pytest.raises(ModelError, match=r"the pattern 'encoder\.\*' of the group 'a'"):
         search_layers(
@@ -388,7 +384,7 @@ def test_a_pattern_that_fits_no_layer_is_the_reason_there_is_no_result(worked, c
     assert kept(copied, study_id) == []
 
 
-def test_a_search_that_is_under_way_shows_the_networks_that_are_done(worked, copied, environment):
+def test_running_search_shows_finished_networks(worked, copied, environment):
     """Another question half answered: those answered last count, the others are still to be searched."""
     study_id = worked[1]
     search_layers(copied, study_id, environment, LayersSpec(), silent)
@@ -401,7 +397,7 @@ def test_a_search_that_is_under_way_shows_the_networks_that_are_done(worked, cop
     assert (ln.search, ln.pending_seeds) == (LayerSearch.EXACT, ())
 
 
-def test_layers_of_a_study_that_does_not_ask_are_left_alone(worked, copied, environment):
+def test_layers_are_not_searched_without_a_request(worked, copied, environment):
     study_id = worked[1]
     plain = parse_study(STUDY.replace("layers: {folds: 2, keep: 40}", ""))
     with copied.database.engine.begin() as connection:
@@ -411,14 +407,14 @@ def test_layers_of_a_study_that_does_not_ask_are_left_alone(worked, copied, envi
     assert kept(copied, study_id) == []
 
 
-def test_who_waits_is_told_while_an_analysis_searches(worked, copied, environment):
+def test_analysis_reports_the_progress_of_its_search(worked, copied, environment):
     said = []
     compute_analysis(copied, worked[1], environment, AnalysisOptions(said.append), save=False)
     assert len(said) == 4
 
 
 @pytest.mark.parametrize("slice_seconds", [0.0, 60.0])
-def test_side_by_side_gives_what_one_after_the_other_gives(worked, copied, environment, monkeypatch, slice_seconds):
+def test_parallel_search_equals_sequential_search(worked, copied, environment, monkeypatch, slice_seconds):
     """Processes hand back what they have added up after every slice, and are given it to go on with."""
     monkeypatch.setattr(worker_layers, "_SLICE", slice_seconds)
     study_id = worked[1]
@@ -433,7 +429,7 @@ def test_side_by_side_gives_what_one_after_the_other_gives(worked, copied, envir
         assert (one.record.best, one.record.chosen) == (other.record.best, other.record.chosen)
 
 
-def test_side_by_side_stops_where_it_is_asked_to(worked, copied, environment):
+def test_parallel_search_stops_on_request(worked, copied, environment):
     study_id = worked[1]
     asked = copied.studies.get(study_id).spec.layers.model_copy(update={"folds": 3})
     with pytest.raises(SearchStoppedError):

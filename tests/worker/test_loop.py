@@ -27,7 +27,7 @@ def line(worker, study_id):
     return worker.ledger.listing.find_study(study_id)
 
 
-def test_what_waits_is_carried_out_until_nothing_waits(worker):
+def test_waiting_studies_run_until_the_queue_is_empty(worker):
     ids = [worker.ledger.queue.submit(worker_study(name), "ada").study_id for name in ("a", "b")]
     worker.work(once=True)
     assert [line(worker, one).state for one in ids] == [StudyState.COMPLETE] * 2
@@ -38,7 +38,7 @@ def test_what_waits_is_carried_out_until_nothing_waits(worker):
     ("wrong", "reason"),
     [(worker_study("bad", data="cifar10"), "give the folder that holds it"), (accepted_earlier(), "mini-batch")],
 )
-def test_a_study_that_cannot_be_run_fails_with_its_reason_and_the_next_is_run(worker, wrong, reason):
+def test_invalid_study_fails_and_the_next_one_runs(worker, wrong, reason):
     bad = worker.ledger.queue.submit(wrong, "ada").study_id
     good = worker.ledger.queue.submit(worker_study("good"), "ada").study_id
     worker.work(once=True)
@@ -47,7 +47,7 @@ def test_a_study_that_cannot_be_run_fails_with_its_reason_and_the_next_is_run(wo
     assert line(worker, good).state == StudyState.COMPLETE
 
 
-def test_what_one_should_know_of_the_data_is_said_once(worker, tmp_path, caplog):
+def test_remarks_on_the_data_are_logged_once(worker, tmp_path, caplog):
     write_lines(tmp_path / "data" / "imdb", made_up())
     text = STUDY.replace("fraction: 0.2", "validation: 0.2").replace("NAME", "words").replace("DATA", "imdb")
     text = text.replace("{name: mlp, widths: [4]}", "{name: lstm, widths: [4], embedding: 3, dense: 4}")
@@ -81,14 +81,14 @@ class TestAnErrorNobodyForesaw:
     def _no_waiting(self, monkeypatch):
         monkeypatch.setattr(loop, "_RETRY_DELAY", 0.0)
 
-    def test_gives_the_study_a_second_try(self, worker):
+    def test_first_error_releases_the_study_for_a_retry(self, worker):
         study_id = worker.ledger.queue.submit(worker_study("a"), "ada").study_id
         worker.executor = Broken(worker.executor, ZeroDivisionError("oh"))
         worker.work(once=True)
         assert line(worker, study_id).state == StudyState.COMPLETE
         assert errors_seen(worker, study_id) == ["ZeroDivisionError: oh"]
 
-    def test_fails_the_study_at_the_second_and_not_the_worker(self, worker, caplog):
+    def test_second_error_fails_the_study_not_the_worker(self, worker, caplog):
         bad = worker.ledger.queue.submit(worker_study("a"), "ada").study_id
         worker.executor = Broken(worker.executor, *[ZeroDivisionError("oh")] * 2)
         good = worker.ledger.queue.submit(worker_study("b"), "ada").study_id
@@ -100,7 +100,7 @@ class TestAnErrorNobodyForesaw:
         assert line(worker, good).state == StudyState.COMPLETE
         assert any(record.exc_info for record in caplog.records)
 
-    def test_is_counted_over_workers(self, worker):
+    def test_errors_of_all_workers_are_counted(self, worker):
         study_id = worker.ledger.queue.submit(worker_study("a"), "ada").study_id
         for _ in range(2):
             another = Worker(worker.ledger, worker.environment, Broken(None, ZeroDivisionError("oh")), cap=2)
@@ -108,7 +108,7 @@ class TestAnErrorNobodyForesaw:
             another._run(study_id)
         assert line(worker, study_id).state == StudyState.FAILED
 
-    def test_counts_anew_once_a_person_resumed_the_study(self, worker):
+    def test_resuming_resets_the_error_count(self, worker):
         study_id = worker.ledger.queue.submit(worker_study("a"), "ada").study_id
         executor, worker.executor = worker.executor, Broken(None, *[ZeroDivisionError("oh")] * 2)
         worker.work(once=True)
@@ -117,7 +117,7 @@ class TestAnErrorNobodyForesaw:
         worker.work(once=True)
         assert line(worker, study_id).state == StudyState.COMPLETE
 
-    def test_that_speaks_of_the_machine_fails_no_study_before_the_fifth(self, worker):
+    def test_machine_errors_fail_the_study_at_the_fifth(self, worker):
         study_id = worker.ledger.queue.submit(worker_study("a"), "ada").study_id
         executor = worker.executor
         worker.executor = Broken(executor, *[EOFError("unexpected EOF")] * 4)
@@ -128,7 +128,7 @@ class TestAnErrorNobodyForesaw:
         worker.work(once=True)
         assert line(worker, other).state == StudyState.FAILED
 
-    def test_leaves_a_requested_pause_in_force(self, worker):
+    def test_error_keeps_a_requested_pause(self, worker):
         study_id = worker.ledger.queue.submit(worker_study("a"), "ada").study_id
 
         class PausedMeanwhile:
@@ -141,7 +141,7 @@ class TestAnErrorNobodyForesaw:
         assert line(worker, study_id).state == StudyState.PAUSED
 
 
-def test_a_machine_that_starts_no_process_fails_no_study(worker, monkeypatch):
+def test_process_losses_fail_no_study(worker, monkeypatch):
     """One sick worker must not fail the queue."""
     monkeypatch.setattr(loop, "_RETRY_DELAY", 0.0)
     monkeypatch.setattr(process_losses, "PAUSES", (0.0, 0.0))
@@ -161,7 +161,7 @@ def test_a_machine_that_starts_no_process_fails_no_study(worker, monkeypatch):
     assert dict(map(tuple, states)) == {"failed": 20, "succeeded": 2}  # none is left live
 
 
-def test_without_its_cluster_it_hands_the_study_back_and_ends(worker):
+def test_lost_cluster_releases_the_study_and_ends_the_worker(worker):
     class Gone:
         def run(self, *_arguments):
             raise ClusterError("gone")
@@ -174,7 +174,7 @@ def test_without_its_cluster_it_hands_the_study_back_and_ends(worker):
     assert worker.ledger.workers.list_live() == []
 
 
-def test_a_study_that_was_taken_over_is_left_to_who_has_it(worker):
+def test_study_of_another_worker_is_left_to_it(worker):
     study_id = worker.ledger.queue.submit(worker_study("a"), "ada").study_id
 
     class Overtaken:

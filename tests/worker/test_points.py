@@ -46,7 +46,7 @@ class Epochs:
                 report(task, TrainingDiverged("scripted"))
 
 
-def test_a_trial_is_never_pruned_after_its_last_epoch(ledger):
+def test_trial_is_never_pruned_after_its_last_epoch(ledger):
     spec = parse_study(f"{HEAD}space: {{{RATE}}}\nsearch: {{sampler: random, trials: 20, pruner: asha}}\n")
     executor = Epochs()
     run_study(ledger, ledger.studies.accept(spec), executor, RecordingWatcher())
@@ -54,7 +54,7 @@ def test_a_trial_is_never_pruned_after_its_last_epoch(ledger):
     assert max(executor.stopped) < 3
 
 
-def test_points_that_every_arm_refuses_are_an_error_and_no_empty_success(ledger):
+def test_rejection_of_every_point_raises_spec_error(ledger):
     dimension = (
         "training.momentum: {kind: choice, values: [0.5, 0.9]}, training.optimizer: {kind: choice, values: [adam]}"
     )
@@ -67,7 +67,7 @@ def test_points_that_every_arm_refuses_are_an_error_and_no_empty_success(ledger)
         parse_study(f"{HEAD}space: {{training.epochs: {{kind: float, low: 1, high: 9}}}}\nsearch: {{trials: 5}}\n")
 
 
-def test_an_arm_that_changes_its_method_stays_the_arm_it_is(ledger):
+def test_point_that_changes_the_method_keeps_the_arm_label(ledger):
     section = "arm: {kind: choice, values: [{method: bn}, {method: mbn}]}"
     spec = parse_study(f"{HEAD}space: {{{section}, {RATE}}}\nsearch: {{sampler: random, trials: 6}}\n")
     study_id = ledger.studies.accept(spec)
@@ -81,7 +81,7 @@ def test_an_arm_that_changes_its_method_stays_the_arm_it_is(ledger):
     assert len(ledger.trials.list_points(study_id)) == 6
 
 
-def test_what_is_left_is_written_out_only_where_that_is_not_too_much(ledger, monkeypatch):
+def test_remaining_points_are_enumerated_in_small_spaces_only(ledger, monkeypatch):
     sizes = "training.batch_size: {kind: int, low: 5, high: 20}"
     spec = parse_study(f"{HEAD}space: {{{sizes}}}\nsearch: {{sampler: random, trials: 2}}\n")
     planned = SampledPoints(ledger, ledger.studies.get(ledger.studies.accept(spec)))
@@ -117,7 +117,7 @@ class Stuck:
         pass
 
 
-def test_a_sampler_that_insists_on_what_is_refused_does_not_end_the_study(ledger, monkeypatch):
+def test_repeated_rejections_do_not_end_the_study(ledger, monkeypatch):
     spec = parse_study(f"{HEAD}space: {{{SOME_REFUSED}, {RATE}}}\nsearch: {{sampler: gp, trials: 6, startup: 2}}\n")
     study_id = ledger.studies.accept(spec)
     monkeypatch.setattr("bln_search.search.optuna.sampler.make_sampler", lambda *_: Stuck())
@@ -127,7 +127,7 @@ def test_a_sampler_that_insists_on_what_is_refused_does_not_end_the_study(ledger
     assert not any(one.trial.training.optimizer == "adam" and one.trial.training.momentum for one in executor.tasks)
 
 
-def test_an_arm_that_has_too_few_points_says_so(ledger):
+def test_arm_with_too_few_points_records_the_reason(ledger):
     spec = parse_study(f"{HEAD}space: {{{SOME_REFUSED}}}\nsearch: {{sampler: random, trials: 4}}\n")
     study_id = ledger.studies.accept(spec)
     assert run_study(ledger, study_id, ScriptedExecutor(), RecordingWatcher()) is StudyState.COMPLETE
@@ -137,7 +137,7 @@ def test_an_arm_that_has_too_few_points_says_so(ledger):
     assert "momentum belongs to the optimizer sgd" in event.data["reason"]
 
 
-def test_a_second_process_is_refused_even_between_two_trials(ledger):
+def test_second_process_is_rejected_between_trials(ledger):
     spec = parse_study(f"{HEAD}space: {{{RATE}}}\nsearch: {{trials: 2}}\n")
     study_id = ledger.studies.accept(spec)
     ledger.studies.start(study_id, lambda _: True, "host/1/0")
@@ -149,7 +149,7 @@ def test_a_second_process_is_refused_even_between_two_trials(ledger):
     ledger.studies.start(study_id, lambda _: True, "host/2/0")
 
 
-def test_a_search_needs_a_database_in_a_file():
+def test_search_needs_a_database_in_a_file():
     opened = open_ledger("sqlite:///:memory:")
     spec = parse_study(f"{HEAD}space: {{{RATE}}}\nsearch: {{trials: 2}}\n")
     with pytest.raises(LedgerError, match="needs a database in a file"):

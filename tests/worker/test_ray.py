@@ -54,7 +54,7 @@ def figures(opened, study_id):
     ]
 
 
-def test_the_table_is_that_of_the_local_executor(executor, ledger, environment, tmp_path):
+def test_evaluations_equal_those_of_the_local_executor(executor, ledger, environment, tmp_path):
     spec = parse_study(SMALL_STUDY.replace("LR", "0.002"))
     study_id = ledger.studies.accept(spec)
     assert run_study(ledger, study_id, executor, RecordingWatcher()) is StudyState.COMPLETE
@@ -65,7 +65,7 @@ def test_the_table_is_that_of_the_local_executor(executor, ledger, environment, 
     other.close()
 
 
-def test_a_search_prunes_and_ends_with_all_its_points(executor, ledger):
+def test_search_prunes_and_samples_all_its_points(executor, ledger):
     spec = parse_study(
         """
 name: searched
@@ -86,7 +86,7 @@ search: {sampler: random, trials: 8, pruner: asha}
     assert states[TrialState.FINISHED] > 0
 
 
-def test_a_worker_killed_is_noticed_at_once_and_its_trial_tried_again(executor, ledger):
+def test_killed_process_is_noticed_and_its_trial_retried(executor, ledger):
     study_id = ledger.studies.accept(parse_study(LONG))
     killed, noticed = [], []
 
@@ -104,7 +104,7 @@ def test_a_worker_killed_is_noticed_at_once_and_its_trial_tried_again(executor, 
     assert ledger.studies.find("long").trials == {TrialState.FINISHED: 2}
 
 
-def test_what_cannot_succeed_is_tried_once(executor, ledger):
+def test_user_error_is_tried_once(executor, ledger):
     spec = parse_study(SMALL_STUDY.replace("LR", "0.002"))  # accepted by an earlier version with a larger mini-batch
     training = spec.training.model_copy(update={"batch_size": 1500})
     study_id = ledger.studies.accept(spec.model_copy(update={"training": training}))
@@ -115,7 +115,7 @@ def test_what_cannot_succeed_is_tried_once(executor, ledger):
     assert "a mini-batch of 1500 examples is larger than" in failures[0].reason
 
 
-def test_a_node_without_the_data_costs_no_trial(executor, ledger):
+def test_missing_data_on_a_node_fails_no_trial(executor, ledger):
     spec = parse_study(SMALL_STUDY.replace("LR", "0.002").replace("name: digits", "name: cifar10"))
     study_id = ledger.studies.accept(spec)
     said = rf"on {re.escape(socket.gethostname())}: data_batch_1\.bin .* give the folder that holds it with --data"
@@ -125,7 +125,7 @@ def test_a_node_without_the_data_costs_no_trial(executor, ledger):
     assert ledger.studies.get(study_id).trials == {TrialState.WAITING: 2}
 
 
-def test_an_error_of_the_driver_leaves_at_once_and_gives_trials_back(executor, ledger):
+def test_driver_error_ends_the_run_and_releases_trials(executor, ledger):
     study_id = ledger.studies.accept(parse_study(LONG))
 
     class Stop(Exception):
@@ -145,7 +145,7 @@ def test_an_error_of_the_driver_leaves_at_once_and_gives_trials_back(executor, l
     assert run_study(ledger, study_id, executor, RecordingWatcher()) is StudyState.COMPLETE
 
 
-def test_more_gpus_than_there_are_is_an_error_that_names_them(environment):
+def test_too_many_gpus_are_rejected(environment):
     with (
         pytest.raises(ClusterError, match="a part of one GPU or whole GPUs"),
         RayExecutor(environment, gpus_per_trial=1.5),
@@ -153,12 +153,12 @@ def test_more_gpus_than_there_are_is_an_error_that_names_them(environment):
         pass
 
 
-def test_a_second_cluster_in_one_process_is_refused(executor, environment):
+def test_second_cluster_in_one_process_is_rejected(executor, environment):
     with pytest.raises(ClusterError, match="joined a Ray cluster already"), RayExecutor(environment):
         pass
 
 
-def test_the_last_one_asks_for_room_then_loses_its_cluster(executor, ledger):
+def test_lost_cluster_ends_the_run(executor, ledger):
     """In one test, as the cluster of the module does not survive it."""
     with pytest.raises(ClusterError, match="asks for 1 GPUs, no node of the Ray cluster has more than 0"):
         executor._cluster.check_capacity(1.0, 1.0)
@@ -179,7 +179,7 @@ def test_the_last_one_asks_for_room_then_loses_its_cluster(executor, ledger):
 
 
 @pytest.mark.parametrize("address", ["nowhere", "127.0.0.1:1", "127.0.0.1:99999", "host:port"])
-def test_a_cluster_that_cannot_be_reached_is_an_error_within_seconds(address, environment):
+def test_unreachable_cluster_raises_an_error_within_seconds(address, environment):
     from bln_search.execution.executors.ray.cluster import _join
 
     start = time.monotonic()
@@ -188,7 +188,7 @@ def test_a_cluster_that_cannot_be_reached_is_an_error_within_seconds(address, en
     assert time.monotonic() - start < 15
 
 
-def test_something_else_that_listens_is_no_cluster(monkeypatch):
+def test_other_server_is_rejected_as_cluster(monkeypatch):
     from bln_search.execution.executors.ray import cluster
 
     monkeypatch.setattr(cluster, "_CONNECT_TIMEOUT", 4.0)

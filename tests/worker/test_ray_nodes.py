@@ -125,7 +125,7 @@ class Act(RecordingWatcher):
                 self.acted_at = len(self.carried)
 
 
-def test_a_node_killed_in_the_middle_costs_its_trial_another_attempt_and_nothing_else(
+def test_killed_node_costs_one_attempt_of_its_trial(
     ledger,
     environment,
     tmp_path,
@@ -158,7 +158,7 @@ def test_a_node_killed_in_the_middle_costs_its_trial_another_attempt_and_nothing
 
 
 @pytest.mark.slow
-def test_a_node_that_joins_carries_trials_and_the_study_outlives_the_first(
+def test_joined_node_runs_trials_after_the_first_has_left(
     ledger,
     environment,
     tmp_path,
@@ -185,7 +185,7 @@ def test_a_node_that_joins_carries_trials_and_the_study_outlives_the_first(
     assert set(watcher.carried) == {0, 1}
 
 
-def test_a_cluster_without_cores_is_refused(environment, tmp_path):
+def test_cluster_without_cores_is_rejected(environment, tmp_path):
     with (
         Nodes(tmp_path, 0) as nodes,
         pytest.raises(ClusterError, match="no node of the Ray cluster has cores for trials yet"),
@@ -230,7 +230,7 @@ def check_end(code, told, left):
 
 
 @pytest.mark.slow
-def test_a_head_killed_ends_the_worker_and_the_next_worker_completes_the_study_on_another_cluster(tmp_path, expected):
+def test_killed_head_ends_the_worker_and_another_completes(tmp_path, expected):
     url = f"sqlite:///{tmp_path / 'ledger.sqlite3'}"
     opened = open_ledger(url)
     opened.tokens.create("ada", Scope.WRITE)

@@ -70,7 +70,8 @@ def line(worker, study_id):
     return worker.ledger.listing.find_study(study_id)
 
 
-def test_no_study_is_taken_until_there_is_room_and_that_is_said_once(worker, disk, caplog):
+def test_no_study_starts_without_disk_space(worker, disk, caplog):
+    """The log says it once."""
     study_id = worker.ledger.queue.submit(STUDY, "ada").study_id
     disk.fill()
     threading.Timer(1.0, disk.empty).start()
@@ -84,7 +85,7 @@ def test_no_study_is_taken_until_there_is_room_and_that_is_said_once(worker, dis
     assert said[1] == "enough disk space is free again"
 
 
-def test_trials_under_way_end_and_the_others_wait_for_room(worker, disk, monkeypatch):
+def test_running_trials_end_and_others_wait_for_disk_space(worker, disk, monkeypatch):
     study_id = worker.ledger.queue.submit(STUDY, "ada").study_id
     states = []
     heard = loop._LogWatcher.on_message
@@ -110,7 +111,7 @@ def test_trials_under_way_end_and_the_others_wait_for_room(worker, disk, monkeyp
     assert kinds.count("attempt_started") == 3  # nothing was given up and begun anew
 
 
-def test_room_that_cannot_be_seen_is_taken_for_none_and_needs_no_password(tmp_path, monkeypatch):
+def test_unknown_disk_space_is_a_problem_without_a_password(tmp_path, monkeypatch):
     """A shared folder that does not answer for a moment makes no study fail, nor does a password that is not there."""
     url, missing = "postgresql+psycopg://me@host/name", tmp_path / "none"
     settings = Settings(home=tmp_path, database=url, database_password_file=missing, free_bytes=0)

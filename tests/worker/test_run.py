@@ -40,7 +40,7 @@ def test_every_trial_is_finished_with_all_its_evaluations(ledger, environment):
     assert again.messages == []
 
 
-def test_training_that_diverges_is_a_result_and_the_study_goes_on(ledger, environment):
+def test_divergence_is_a_result_and_the_study_continues(ledger, environment):
     diverging = parse_study(SMALL_STUDY.replace("LR", "1.0e+30").replace("{epochs: 2,", "{epochs: 2, optimizer: sgd,"))
     study_id = ledger.studies.accept(diverging)
     assert run_study(ledger, study_id, LocalExecutor(environment, 1), RecordingWatcher()) is StudyState.COMPLETE
@@ -48,7 +48,7 @@ def test_training_that_diverges_is_a_result_and_the_study_goes_on(ledger, enviro
     assert not environment.checkpoints.path.exists()
 
 
-def test_a_worker_killed_is_replaced_and_its_trial_tried_again(ledger, environment):
+def test_killed_process_is_replaced_and_its_trial_retried(ledger, environment):
     study_id = ledger.studies.accept(small_study())
     killed = []
 
@@ -65,7 +65,7 @@ def test_a_worker_killed_is_replaced_and_its_trial_tried_again(ledger, environme
     assert len(ledger.results.list_evaluations(study_id)) == 2 * 2 * 16
 
 
-def test_a_trained_network_whose_file_is_damaged_is_trained_again(ledger, environment):
+def test_network_with_a_damaged_file_is_trained_again(ledger, environment):
     study_id = ledger.studies.accept(small_study())
     trial = ledger.trials.list_open(study_id)[0]
     token = ledger.attempts.claim_trial(trial.id, "host/1/0")
@@ -79,7 +79,7 @@ def test_a_trained_network_whose_file_is_damaged_is_trained_again(ledger, enviro
     assert (environment.checkpoints.path / first.checkpoint.file).is_file()
 
 
-def test_the_first_error_is_the_one_reported_and_trials_are_given_back(ledger, environment):
+def test_first_error_is_raised_and_trials_are_released(ledger, environment):
     study_id = ledger.studies.accept(small_study())
 
     class Stop(Exception):
@@ -96,7 +96,7 @@ def test_the_first_error_is_the_one_reported_and_trials_are_given_back(ledger, e
     assert run_study(ledger, study_id, LocalExecutor(environment, 2), RecordingWatcher()) is StudyState.COMPLETE
 
 
-def test_a_request_to_stop_in_the_last_moment_is_passed_on_to_whoever_listened_before(ledger, environment):
+def test_late_sigterm_reaches_the_previous_handler(ledger, environment):
     """The small_study is complete all the same; a worker must not take the next one."""
 
     class StoppedLate(LocalExecutor):
@@ -113,7 +113,7 @@ def test_a_request_to_stop_in_the_last_moment_is_passed_on_to_whoever_listened_b
     assert heard == [signal.SIGTERM]
 
 
-def test_a_full_disk_ends_the_run_with_what_to_do_and_gives_trials_back(ledger, environment):
+def test_full_disk_ends_the_run_and_releases_trials(ledger, environment):
     """A limit on file sizes stands in for a full disk: the kernel refuses the checkpoint's write in the same place."""
     study_id = ledger.studies.accept(small_study())
     executor = LocalExecutor(environment, 1)

@@ -40,7 +40,7 @@ def optuna_trials(ledger):
     return optuna.load_study(study_name=name, storage=url).trials
 
 
-def test_as_many_points_as_asked_for_each_in_ledger_and_optuna(ledger, environment):
+def test_every_point_is_in_ledger_and_optuna(ledger, environment):
     study_id = ledger.studies.accept(study())
     watcher = RecordingWatcher()
     assert run_study(ledger, study_id, LocalExecutor(environment, 2), watcher) is StudyState.COMPLETE
@@ -56,7 +56,7 @@ def test_as_many_points_as_asked_for_each_in_ledger_and_optuna(ledger, environme
     assert again.messages == []
 
 
-def test_pruned_trials_are_results_in_both(ledger, environment):
+def test_pruned_trials_are_results_in_ledger_and_optuna(ledger, environment):
     study_id = ledger.studies.accept(study("pruner: asha"))
     watcher = RecordingWatcher()
     assert run_study(ledger, study_id, LocalExecutor(environment, 1), watcher) is StudyState.COMPLETE
@@ -70,7 +70,7 @@ def test_pruned_trials_are_results_in_both(ledger, environment):
     assert stopped.epoch < 6
 
 
-def test_a_search_that_is_interrupted_goes_on_to_as_many_points(ledger, environment):
+def test_interrupted_search_resumes_to_all_its_points(ledger, environment):
     study_id = ledger.studies.accept(study())
     heard = []
 
@@ -90,7 +90,7 @@ def test_a_search_that_is_interrupted_goes_on_to_as_many_points(ledger, environm
     assert Counter(trial.state.name for trial in optuna_trials(ledger)) == {"COMPLETE": 8}
 
 
-def test_a_finite_space_is_sampled_until_every_point_was_there_once(ledger, environment):
+def test_finite_space_is_sampled_once_per_point(ledger, environment):
     three = "{kind: choice, values: [0.1, 0.01, 0.001]}"
     spec = study(**{"{kind: float, low: 1e-4, high: 1, log: true}": three})
     study_id = ledger.studies.accept(spec)

@@ -37,7 +37,7 @@ def environment(tmp_path):
     return ExecutionEnvironment(data=tmp_path, cache=tmp_path, checkpoints=Folder(tmp_path / "checkpoints"))
 
 
-def test_a_process_after_an_accelerator_error_gets_no_further_trial(environment, monkeypatch):
+def test_process_with_accelerator_error_gets_no_further_trial(environment, monkeypatch):
     monkeypatch.setattr(local, "_work", fails)
     tasks = iter([Task(token, None) for token in (2, 4, 1, 3, 6)])
     processes = []
@@ -52,7 +52,7 @@ def test_a_process_after_an_accelerator_error_gets_no_further_trial(environment,
     assert len({third, fourth, fifth}) == 3
 
 
-def test_trials_of_several_threads_leave_each_other_their_cores(environment, monkeypatch):
+def test_trials_with_several_threads_share_the_cores(environment, monkeypatch):
     monkeypatch.setattr(local, "available_cores", lambda: 8)
     for threads, side_by_side in ((1, 8), (2, 4), (4, 2), (16, 1)):
         executor = LocalExecutor(ExecutionEnvironment(**{**vars(environment), "threads": threads}))
@@ -85,7 +85,7 @@ def test_processes_are_spread_over_all_gpus(environment, monkeypatch):
         assert [devices.count(f"cuda:{index}") for index in range(len(expected))] == expected
 
 
-def test_one_gpu_is_called_as_it_was_asked_for(monkeypatch):
+def test_single_gpu_keeps_its_requested_name(monkeypatch):
     for count, device, devices in ((1, "cuda", ["cuda"]), (0, "cuda", ["cuda"]), (3, "cuda:1", ["cuda:1"])):
         monkeypatch.setattr(torch.cuda, "device_count", lambda count=count: count)
         assert devices_for(device) == devices
@@ -139,7 +139,7 @@ def short_pauses(monkeypatch):
 
 
 @pytest.mark.parametrize("error", [EOFError("unexpected EOF"), BlockingIOError(11, "fork"), MemoryError()])
-def test_a_process_that_cannot_be_started_is_not_the_fault_of_its_trial(environment, monkeypatch, short_pauses, error):
+def test_failed_process_start_costs_no_attempt(environment, monkeypatch, short_pauses, error):
     monkeypatch.setattr(local, "_work", instantly)
     start, failing = local._CONTEXT.Process.start, iter([error, error])
 
@@ -156,7 +156,7 @@ def test_a_process_that_cannot_be_started_is_not_the_fault_of_its_trial(environm
     assert all(one.failure is FailureClass.INFRASTRUCTURE for one in trials.lost)
 
 
-def test_a_machine_that_starts_no_process_gives_the_study_back(environment, monkeypatch, short_pauses):
+def test_repeated_start_failures_raise_process_loss_error(environment, monkeypatch, short_pauses):
     def refuse(_process):
         raise OSError(24, "Too many open files")
 
@@ -177,7 +177,7 @@ def forkserver_replaced():
 @pytest.mark.usefixtures("forkserver_replaced")
 @pytest.mark.skipif(local._METHOD != "forkserver", reason="processes are not started by a forkserver here")
 class TestForkserver:
-    def test_one_that_was_killed_is_replaced_at_the_next_start(self, environment, monkeypatch, short_pauses):
+    def test_killed_forkserver_is_replaced_at_the_next_start(self, environment, monkeypatch, short_pauses):
         monkeypatch.setattr(local, "_work", instantly)
         served = set()
         for _ in range(3):
@@ -189,9 +189,8 @@ class TestForkserver:
             helper.kill()
         assert len(served) == 3
 
-    def test_one_killed_under_a_trial_costs_the_trial_no_attempt_and_leaves_no_process(
-        self, environment, monkeypatch, short_pauses
-    ):
+    def test_forkserver_killed_during_a_trial_costs_no_attempt(self, environment, monkeypatch, short_pauses):
+        """No process is left behind."""
         monkeypatch.setattr(local, "_work", never)
         trials, orphans = Trials(1), []
 
@@ -209,9 +208,7 @@ class TestForkserver:
         assert psutil.wait_procs(orphans, 30)[1] == []
 
 
-def test_a_process_that_dies_before_it_is_ready_is_lost_and_one_that_dies_in_its_trial_has_failed(
-    environment, monkeypatch, short_pauses
-):
+def test_process_is_lost_before_it_is_ready_and_fails_after(environment, monkeypatch, short_pauses):
     trials = Trials(1)
     deaths = iter([dies_at_once, dies_in_its_trial, instantly])
 
@@ -242,7 +239,7 @@ def tells_its_process(connection, _environment):
             connection.send(TaskFailed(FailureClass.USER_ERROR, str(os.getpid())))
 
 
-def test_a_trial_that_runs_alone_has_no_idle_process_beside_it(environment, monkeypatch):
+def test_idle_processes_end_before_a_trial_runs_alone(environment, monkeypatch):
     monkeypatch.setattr(local, "_work", tells_its_process)
     waiting = [Task(1, None), Task(2, None)]
     under_way, messages, before = {1, 2}, [], []

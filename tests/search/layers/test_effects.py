@@ -41,7 +41,7 @@ def at_population(space, digits, place, statistic):
 
 
 @every_space
-def test_a_marginal_effect_is_the_mean_of_all_differences(name):
+def test_marginal_effect_is_the_mean_difference(name):
     space = SPACES[name]
     means = np.random.default_rng(0).random(space.size)
     expected = {}
@@ -59,7 +59,7 @@ def test_a_marginal_effect_is_the_mean_of_all_differences(name):
 
 
 @every_space
-def test_local_effects_are_the_differences_to_what_is_one_switch_away(name):
+def test_local_effects_are_differences_of_one_switch(name):
     space = SPACES[name]
     means = np.random.default_rng(1).random(space.size)
     for index in range(0, space.size, 7):
@@ -77,7 +77,7 @@ def test_local_effects_are_the_differences_to_what_is_one_switch_away(name):
         assert found == pytest.approx(expected)
 
 
-def test_an_option_that_is_left_out_has_no_effect_of_its_own():
+def test_excluded_option_has_no_effect():
     """Of FTFT, FTFF, FFTT, FFTF, FFFT and FFFF: E_B is never at T, Std_B only beside FT and FF."""
     space = space_of(choice("a", [0], keep=6))
     assert space.choices[0].labels == ("FTFT", "FTFF", "FFTT", "FFTF", "FFFT", "FFFF")
@@ -88,7 +88,7 @@ def test_an_option_that_is_left_out_has_no_effect_of_its_own():
     )
 
 
-def test_losses_that_are_infinite_leave_their_switches_out_without_a_warning():
+def test_infinite_losses_omit_their_switches_silently():
     space = plain_space(2)
     means = np.random.default_rng(0).random(space.size)
     means[[3, 40, 200]] = np.inf

@@ -22,14 +22,14 @@ def rows(*indices):
     return np.array([SPACE.digits_at(index) for index in indices], np.uint8)
 
 
-def test_losses_are_means_over_the_examples_of_its_mini_batches():
+def test_losses_are_means_over_examples():
     chosen = [1, 11]
     source = table_source(SPACE, MEANS)
     found = objective(10, chosen).losses(rows(3, 200))
     np.testing.assert_allclose(found, source.losses(rows(3, 200), chosen).sum(1) / 35, rtol=1e-12)
 
 
-def test_what_was_asked_for_before_is_free():
+def test_repeated_configurations_cost_nothing():
     one = objective(5)
     first = one.losses(rows(1, 2, 2, 3))
     assert (one.spent, one.remaining) == (3, 2)
@@ -38,7 +38,7 @@ def test_what_was_asked_for_before_is_free():
     assert one.spent == 3
 
 
-def test_behind_the_last_evaluation_it_takes_what_it_can_and_stops():
+def test_affordable_configurations_are_evaluated_before_the_end():
     one = objective(3)
     with pytest.raises(BudgetSpentError):
         one.losses(rows(10, 20, 30, 40, 50))
@@ -52,7 +52,7 @@ def test_behind_the_last_evaluation_it_takes_what_it_can_and_stops():
     assert one.spent == 3
 
 
-def test_parts_cost_what_they_hold():
+def test_partial_losses_cost_by_number_of_examples():
     one = objective(2)
     found = one.partial_losses(rows(1, 2), [0, 11])
     np.testing.assert_array_equal(found, table_source(SPACE, MEANS).losses(rows(1, 2), [0, 11]))
@@ -64,7 +64,7 @@ def test_parts_cost_what_they_hold():
     assert not one.improvements  # a part is no judgement
 
 
-def test_parts_that_cost_too_much_are_not_evaluated_at_all():
+def test_unaffordable_partial_losses_are_not_evaluated():
     one = objective(1)
     with pytest.raises(BudgetSpentError):
         one.partial_losses(rows(1, 2), range(12))
@@ -73,14 +73,14 @@ def test_parts_that_cost_too_much_are_not_evaluated_at_all():
     assert one.remaining == pytest.approx(0)
 
 
-def test_parts_of_a_judged_configuration_are_free():
+def test_partial_losses_of_evaluated_configurations_are_free():
     one = objective(1)
     one.losses(rows(7))
     one.partial_losses(rows(7), [3, 4])
     assert one.spent == 1
 
 
-def test_what_was_asked_for_in_parts_is_taken_in_for_nothing():
+def test_commit_of_partial_losses_costs_nothing():
     one = objective(2)
     one.partial_losses(rows(4, 5), range(12))
     one.commit(rows(4, 5))
@@ -89,14 +89,14 @@ def test_what_was_asked_for_in_parts_is_taken_in_for_nothing():
     assert one.losses(rows(4, 5)) == pytest.approx(objective(2).losses(rows(4, 5)))
 
 
-def test_of_equal_ones_the_first_stays_the_best():
+def test_first_of_equal_configurations_stays_the_best():
     one = BudgetedObjective(table_source(SPACE, np.ones(256), noise=0), range(12), 10)
     one.losses(rows(9, 3, 200))
     assert [improvement.digits for improvement in one.improvements] == [SPACE.digits_at(9)]
 
 
 @given(st.lists(st.lists(st.integers(0, 255), min_size=1, max_size=8), max_size=20), st.floats(0, 40))
-def test_improvements_decrease_and_the_budget_holds_whatever_is_asked(asked, budget):
+def test_improvements_decrease_within_the_budget(asked, budget):
     one = objective(budget)
     try:
         for indices in asked:

@@ -57,7 +57,7 @@ class Everything:
 
 @pytest.mark.parametrize("folds", [2, 3, 6])
 @pytest.mark.parametrize("kind", [LayerSearch.EXACT, LayerSearch.COORDINATE])
-def test_each_example_is_judged_under_what_was_chosen_without_its_fold(folds, kind):
+def test_confirmed_outcomes_use_choices_of_other_folds(folds, kind):
     """A coordinate search with every restart there is finds the best of this small space, too."""
     tree, parts = made(folds)
     plan = LayerSearchPlan(kind, evaluations=10_000, options=Options(restarts=40))
@@ -74,7 +74,7 @@ def test_each_example_is_judged_under_what_was_chosen_without_its_fold(folds, ki
     assert len(set(record.chosen)) > 1 or folds == 2  # or nothing would be told apart
 
 
-def test_best_and_best_uniform_are_chosen_on_all_examples():
+def test_best_configurations_are_chosen_on_all_examples():
     tree, parts = made()
     record, known = search_network(tree, parts, LayerSearchPlan()), Everything(tree, parts)
     whole = np.ones(N, bool)
@@ -84,7 +84,7 @@ def test_best_and_best_uniform_are_chosen_on_all_examples():
     assert record.marginal
 
 
-def test_sums_are_those_of_every_configuration_in_each_fold():
+def test_sums_cover_every_configuration_and_fold():
     tree, parts = made(3)
     record, known = search_network(tree, parts, LayerSearchPlan()), Everything(tree, parts)
     for fold in range(3):
@@ -98,7 +98,7 @@ def test_sums_are_those_of_every_configuration_in_each_fold():
 
 
 @pytest.mark.parametrize("keep", [1, 20, 10_000])
-def test_the_best_ones_are_kept_with_each_examples_outcome_best_first(keep):
+def test_best_configurations_are_kept_with_outcomes(keep):
     tree, parts = made()
     record, known = search_network(tree, parts, LayerSearchPlan(keep=keep)), Everything(tree, parts)
     order = np.argsort(known.losses.mean(1), kind="stable")[:keep]
@@ -107,7 +107,7 @@ def test_the_best_ones_are_kept_with_each_examples_outcome_best_first(keep):
         np.testing.assert_allclose(outcome.losses, known.losses[place], rtol=1e-12)
 
 
-def test_figures_on_test_are_those_of_the_best_and_the_best_uniform_there():
+def test_test_figures_are_of_best_and_best_uniform():
     tree, parts = made()
     inputs, targets = data("mlp", 20)
     test = list(mini_batches(inputs.flip(0), targets.flip(0), SIZE))
@@ -119,7 +119,7 @@ def test_figures_on_test_are_those_of_the_best_and_the_best_uniform_there():
 
 
 @pytest.mark.parametrize("kind", [kind for kind in LayerSearch if kind is not LayerSearch.EXACT])
-def test_a_search_hands_over_what_it_knows_and_no_more(kind):
+def test_search_records_only_evaluated_configurations(kind):
     tree, parts = made()
     record = search_network(tree, parts, LayerSearchPlan(kind, evaluations=40, options=Options(seed=1)))
     known = Everything(tree, parts)
@@ -139,7 +139,8 @@ def test_a_search_hands_over_what_it_knows_and_no_more(kind):
     np.testing.assert_allclose(record.confirmed.losses, known.losses[each, np.arange(N)], rtol=1e-12)
 
 
-def test_effects_of_a_search_are_those_around_its_best_also_where_it_never_looked():
+def test_effects_of_a_search_are_local_to_its_best():
+    """Flips that the search did not evaluate are evaluated for them."""
     tree, parts = made()
     record, known = search_network(tree, parts, LayerSearchPlan(LayerSearch.RANDOM, 20)), Everything(tree, parts)
     means = known.losses.mean(1)
@@ -166,7 +167,7 @@ def enumerated():
 @pytest.mark.parametrize(
     "interrupted", [pytest.param(1, marks=pytest.mark.slow), pytest.param(3, marks=pytest.mark.slow), 5, 6]
 )
-def test_an_enumeration_that_goes_on_hands_over_the_same_record(interrupted):
+def test_resumed_enumeration_has_the_same_record(interrupted):
     expected, kept = enumerated()
     tree, parts = made(memory_limit=0)
     seen = []
@@ -181,7 +182,7 @@ def test_an_enumeration_that_goes_on_hands_over_the_same_record(interrupted):
     assert_same(resumed, expected)
 
 
-def test_an_enumeration_ends_where_keeping_its_sums_fails():
+def test_error_of_the_progress_callback_ends_the_enumeration():
     """As where the process is interrupted: nothing is done behind it."""
 
     class Interrupted(Exception):
@@ -210,7 +211,7 @@ def test_tied_layers_are_searched_as_one():
 
 @pytest.mark.parametrize("kind", LayerSearch)
 @pytest.mark.parametrize("weight", [float("nan"), float("inf")])
-def test_a_network_without_a_finite_loss_is_an_error(kind, weight):
+def test_network_without_finite_loss_raises_model_error(kind, weight):
     tree, parts = made()
     with torch.no_grad():
         tree.network.layers[-1].weight[:, 0] = weight
@@ -219,7 +220,7 @@ def test_a_network_without_a_finite_loss_is_an_error(kind, weight):
 
 
 @pytest.mark.parametrize("kind", LayerSearch)
-def test_configurations_without_a_finite_loss_are_never_chosen(kind):
+def test_infinite_losses_are_never_chosen(kind):
     """The first layer's population mean is no number: half of all configurations read it."""
     tree, parts = made()
     tree.populations[tree.segmented.layers[0]][PopulationEstimate.FROZEN].batch.mean.fill_(float("nan"))
@@ -232,7 +233,7 @@ def test_configurations_without_a_finite_loss_are_never_chosen(kind):
     assert np.isfinite([one.losses for one in record.outcomes]).all()
 
 
-def test_folds_take_mini_batches_in_turn_and_need_one_each():
+def test_folds_take_mini_batches_in_turn():
     assert assign_folds(5, 2) == [0, 1, 0, 1, 0]
     assert assign_folds(3, 3) == [0, 1, 2]
     with pytest.raises(DataError, match=r"3 folds of 2 mini-batches.*lower `folds` to 2, or make"):

@@ -63,7 +63,7 @@ def states(url):
 
 
 @pytest.mark.parametrize("sampler", [sampler for sampler in Sampler if sampler is not Sampler.GRID])
-def test_every_sampler_suggests_points_within_the_space_and_hears_of_them(url, sampler):
+def test_every_sampler_suggests_points_of_the_space(url, sampler):
     one = optuna_sampler(url, sampler=sampler)
     for step in range(6):
         record = ask(one, f"key{step}")
@@ -76,7 +76,7 @@ def test_every_sampler_suggests_points_within_the_space_and_hears_of_them(url, s
 
 
 @pytest.mark.parametrize("sampler", [Sampler.RANDOM, Sampler.TPE, Sampler.GP, Sampler.NSGA2])
-def test_choices_and_schedules_written_out_are_suggested_as_they_stand_in_the_study(url, sampler):
+def test_choices_and_schedules_are_suggested_unchanged(url, sampler):
     one = optuna_sampler(url, CHOICES, sampler=sampler)
     seen = [ask(one, f"key{step}").parameters for step in range(12)]
     assert all(point["training"] in ({"batch_size": 8}, {"batch_size": 16}) for point in seen)
@@ -84,7 +84,7 @@ def test_choices_and_schedules_written_out_are_suggested_as_they_stand_in_the_st
     assert {point["arm.lambda"]["kind"] for point in seen} == {"constant", "steps"}
 
 
-def test_several_objectives_give_a_front(url):
+def test_several_objectives_have_a_pareto_front(url):
     one = optuna_sampler(url, sampler="nsga2", objectives=("loss", "parameters"))
     for step in range(4):
         one.tell([ask(one, "x" * (step + 1))])
@@ -93,7 +93,7 @@ def test_several_objectives_give_a_front(url):
     assert [trial.values for trial in study.best_trials] == [[0.5, 1.0]]
 
 
-def test_a_bad_trial_is_pruned_and_recorded_as_pruned(url):
+def test_bad_trial_is_pruned_and_recorded_as_pruned(url):
     one = optuna_sampler(url, pruner=Pruner.ASHA)
     good = ask(one, "good")
     assert not any(one.should_stop("good", epoch, 0.1) for epoch in range(1, 10))
@@ -106,7 +106,7 @@ def test_a_bad_trial_is_pruned_and_recorded_as_pruned(url):
     assert states(url) == ["COMPLETE", "PRUNED"]
 
 
-def test_what_diverges_or_fails_is_told_as_failed_with_its_reason(url):
+def test_divergence_and_failure_are_recorded_with_reasons(url):
     one = optuna_sampler(url)
     for state in (TrialState.DIVERGED, TrialState.FAILED):
         record = ask(one, state)
@@ -117,7 +117,7 @@ def test_what_diverges_or_fails_is_told_as_failed_with_its_reason(url):
     assert [trial.user_attrs["reason"] for trial in study.trials] == ["diverged", "failed"]
 
 
-def test_a_point_of_several_seeds_is_told_when_all_have_ended_as_their_mean(url):
+def test_result_of_a_point_is_the_mean_over_ended_seeds(url):
     one = optuna_sampler(url)
     first = ask(one, "a")
     second = Record("b", first.parameters, TrialState.RUNNING)
@@ -128,7 +128,7 @@ def test_a_point_of_several_seeds_is_told_when_all_have_ended_as_their_mean(url)
     assert optuna.load_study(study_name="study arm", storage=url).best_value == 1.0
 
 
-def test_after_a_crash_optuna_is_brought_to_where_the_ledger_is(url):
+def test_synchronization_restores_the_state_of_the_ledger(url):
     one = optuna_sampler(url)
     finished, running = ask(one, "finished"), ask(one, "running")
     one.ask()  # never written down
@@ -141,7 +141,7 @@ def test_after_a_crash_optuna_is_brought_to_where_the_ledger_is(url):
     assert states(url) == ["COMPLETE", "COMPLETE", "FAIL"]
 
 
-def test_records_that_are_lost_are_written_anew(url, tmp_path):
+def test_lost_records_are_written_again(url, tmp_path):
     one = optuna_sampler(url, pruner="asha")
     records = [ask(one, f"key{step}") for step in range(3)]
     for record, loss in zip(records, (3.0, 1.0, 2.0), strict=True):
@@ -156,7 +156,7 @@ def test_records_that_are_lost_are_written_anew(url, tmp_path):
     assert again.point(study.trials[2]) == records[2].parameters
 
 
-def test_a_failure_that_is_mended_later_counts_after_all(url):
+def test_later_success_replaces_a_failure(url):
     one = optuna_sampler(url)
     record = ask(one, "key")
     record.state = TrialState.FAILED
@@ -166,12 +166,12 @@ def test_a_failure_that_is_mended_later_counts_after_all(url):
     assert states(url) == ["FAIL", "COMPLETE"]
 
 
-def test_going_on_does_not_repeat_the_first_suggestions(url):
+def test_resumed_sampler_does_not_repeat_points(url):
     first = [ask(optuna_sampler(url, sampler="random"), f"key{step}").parameters for step in range(3)]
     assert len({str(point) for point in first}) == 3
 
 
-def test_a_sampler_whose_records_are_lost_does_not_begin_anew(url, tmp_path):
+def test_sampler_with_lost_records_does_not_start_over(url, tmp_path):
     """Known points would only come once more: a random sampler that begins anew says the same as before."""
     one = optuna_sampler(url, sampler="random")
     records = [ask(one, f"key{step}") for step in range(25)]
@@ -181,7 +181,7 @@ def test_a_sampler_whose_records_are_lost_does_not_begin_anew(url, tmp_path):
     assert not {str(point) for point in following} & {str(record.parameters) for record in records}
 
 
-def test_points_drawn_evenly_lie_in_the_space_and_differ(url):
+def test_random_points_lie_in_the_space_and_differ(url):
     one = optuna_sampler(url, sampler="gp")
     drawn = []
     for _ in range(5):
@@ -192,7 +192,7 @@ def test_points_drawn_evenly_lie_in_the_space_and_differ(url):
     assert all(point["arm.memory"] in range(5, 41, 5) for point in drawn)
 
 
-def test_records_that_are_no_database_are_an_error_that_says_what_to_do(tmp_path):
+def test_invalid_records_raise_ledger_error_with_a_remedy(tmp_path):
     tmp_path.joinpath("broken").write_text("not a database " * 100)
     with pytest.raises(LedgerError, match="delete them"):
         optuna_sampler(f"sqlite:///{tmp_path / 'broken'}")
