@@ -27,7 +27,7 @@ def test_a_place_that_cannot_be_one_is_one_clear_error(verb, home, tmp_path):
 def test_a_database_that_is_not_there_is_one_clear_error(tmp_path):
     done = call("backup", tmp_path / "backups", check=1)
     assert len(done.stderr.strip().splitlines()) == 1
-    assert "holds no tables of bln-search" in done.stderr
+    assert "has no tables of bln-search" in done.stderr
     assert not (tmp_path / "backups").exists()
 
 

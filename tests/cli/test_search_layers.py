@@ -125,7 +125,7 @@ def test_options_stand_in_for_what_the_study_says(home, call):
         (("layered", "--group", "early"), 2, "'early' is not a group such as early=features.*"),
         (("layered", "--group", "=x"), 2, "'=x' is not a group such as early=features.*"),
         (("layered", "--group", "x="), 2, "'x=' is not a group such as early=features.*"),
-        (("layered", "--estimate", "memory"), 2, "memory is read where a configuration says M"),
+        (("layered", "--estimate", "memory"), 2, "configurations with M read the memory"),
         (("layered", "--estimate", "epoch"), 2, "the arm ln has no estimate `epoch`: it has frozen"),
         (("layered", "--search", "best"), 2, "--search"),
         (("layered", "--evaluations", "3"), 2, "16"),

@@ -18,10 +18,10 @@ from tests.support.probes import probe, store_probes
 
 def waiting(ledger, worker="host/9/0", study_id=None):
     """What waits to be analysed; it goes on waiting."""
-    found = ledger.analyses.claim(worker, study_id)
-    if found is not None:
-        ledger.analyses.release(worker, found)
-    return found
+    claimed_id = ledger.analyses.claim(worker, study_id)
+    if claimed_id is not None:
+        ledger.analyses.release(worker, claimed_id)
+    return claimed_id
 
 
 def complete(ledger, name="study", owner="ada"):

@@ -1,4 +1,4 @@
-"""A backup is the database with its checkpoints at one moment, and comes back whole or not at all."""
+"""A backup is a consistent copy of the database and its checkpoints, restored completely or not at all."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def other(another, kind):
 
 def networks(store):
     """What is kept there, without the word of whose it is."""
-    return {one.name: store.read(one.name) for one in store.files() if not is_ownership_marker(one.name)}
+    return {file.name: store.read(file.name) for file in store.files() if not is_ownership_marker(file.name)}
 
 
 def quiet(world, running):
@@ -125,8 +125,8 @@ def test_every_row_and_file_is_restored_into_either_database(world, another, int
     world.ledger.attempts.release_trials([token])
     quiet(world, running)
     before = read_all_rows(world.ledger.database.engine)
-    made = world.backup()
-    assert made.copied == len(made.manifest.checkpoints) == 2 * 3 + 1
+    backup = world.backup()
+    assert backup.copied == len(backup.manifest.checkpoints) == 2 * 3 + 1
     elsewhere = Folder(tmp_path / "elsewhere")
     assert world.restore(other, elsewhere) == 7
     assert read_all_rows(other.database.engine) == before
@@ -148,7 +148,7 @@ def test_restored_running_study_returns_to_the_queue(world, other):
         other.attempts.record_divergence(token, "too late")
     kinds = [event.kind for event in other.events.list_events(running)]
     assert kinds[-3:] == ["attempt_lost", "study_restored", "study_accepted"]
-    with pytest.raises(LedgerError, match="nobody"):
+    with pytest.raises(LedgerError, match="no process"):
         other.studies.check_lease(running, "host/2/0")
     assert running in [other.queue.claim("host/3/0", everybody, 5) for _ in range(2)]
     trial = other.trials.list_open(running)[0]
@@ -183,7 +183,7 @@ def test_ids_of_deleted_rows_are_not_reused(world, another, into):
     world.restore(other)
     assert other.queue.submit(study("new"), "ada").study_id == last + 1
     _, made = other.tokens.create("ada", Scope.READ)
-    assert made.id > max(one.id for one in world.ledger.tokens.list_tokens(None))
+    assert made.id > max(token.id for token in world.ledger.tokens.list_tokens(None))
 
 
 def test_tokens_are_restored(world, other):
@@ -193,7 +193,7 @@ def test_tokens_are_restored(world, other):
     world.backup()
     world.ledger.tokens.revoke(known[1].id)
     world.restore(other)
-    assert [one.revoked_at is not None for one in other.tokens.list_tokens(None)] == [True, False]
+    assert [token.revoked_at is not None for token in other.tokens.list_tokens(None)] == [True, False]
 
 
 def test_backup_is_consistent_and_blocks_no_writer(world):
@@ -258,9 +258,9 @@ def test_missing_files_are_reported_and_others_copied(world, other):
     gone, damaged, *_ = world.checkpoints.files()
     world.checkpoints.delete(gone.name)
     world.checkpoints.write(damaged.name, b"something else")
-    made = world.backup()
-    assert made.manifest.absent == (gone.name, damaged.name)
-    assert made.newly_absent == {gone.name, damaged.name}
+    backup = world.backup()
+    assert backup.manifest.absent == (gone.name, damaged.name)
+    assert backup.newly_absent == {gone.name, damaged.name}
     assert [line.rpartition("/")[2] for line in world.said] == [
         f"{gone.name} is missing or damaged: this backup lacks it",
         f"{damaged.name} is missing or damaged: this backup lacks it",
@@ -282,8 +282,8 @@ def test_networks_of_a_deleted_study_are_not_lost(world, other, monkeypatch):
         return copying(*given)
 
     monkeypatch.setattr(create, "_copy_files", delete_first)
-    made = world.backup()
-    assert (len(made.manifest.absent), made.newly_absent) == (6, frozenset())
+    backup = world.backup()
+    assert (len(backup.manifest.absent), backup.newly_absent) == (6, frozenset())
     assert len(world.said) == 6
     assert all("was freed during the backup" in line for line in world.said)
     world.restore(other)
@@ -303,7 +303,7 @@ def test_intact_copy_of_an_earlier_backup_is_kept(world, other):
     world.archive.remove_oldest(1, datetime.now(UTC) + timedelta(days=9), world.said.append)
     elsewhere = Folder(world.folder / "elsewhere")
     world.restore(other, elsewhere)
-    assert list(networks(elsewhere)) == [one.name for one in first.manifest.checkpoints]
+    assert list(networks(elsewhere)) == [checkpoint.name for checkpoint in first.manifest.checkpoints]
 
 
 def test_files_removed_during_restoration_are_written_again(world, other, monkeypatch):
@@ -340,11 +340,11 @@ def test_backup_of_an_older_version_is_upgraded(world, other, revision):
 
 def test_damaged_backup_changes_nothing(world, other):
     fill(world)
-    made = world.backup()
+    backup = world.backup()
     before = read_all_rows(other.database.engine)
     elsewhere = Folder(world.folder / "elsewhere")
     top, files = world.archive.top, world.archive.files
-    for store, name in ((files, made.manifest.checkpoints[3].name), (top, made.manifest.database.name)):
+    for store, name in ((files, backup.manifest.checkpoints[3].name), (top, backup.manifest.database.name)):
         content = store.read(name)
         store.write(name, content[:-1] + b"?")
         for problem in ("damaged", "gone"):
@@ -361,8 +361,8 @@ def test_damaged_backup_changes_nothing(world, other):
 def test_damaged_networks_can_be_excluded(world, other):
     """One bad file does not keep the figures of all studies from coming back, nor the other networks."""
     fill(world)
-    made = world.backup()
-    damaged, gone, *sound = (one.name for one in made.manifest.checkpoints)
+    backup = world.backup()
+    damaged, gone, *sound = (checkpoint.name for checkpoint in backup.manifest.checkpoints)
     world.archive.files.write(damaged, b"rotten")
     world.archive.files.delete(gone)
     elsewhere = Folder(world.folder / "elsewhere")
@@ -374,7 +374,7 @@ def test_damaged_networks_can_be_excluded(world, other):
     assert {study.name for study in other.studies.list_studies()} == {
         study.name for study in world.ledger.studies.list_studies()
     }
-    world.archive.top.delete(made.manifest.database.name)
+    world.archive.top.delete(backup.manifest.database.name)
     with pytest.raises(BackupError, match="its database, is missing"):
         world.restore(other, elsewhere, without_damaged=True, overwrite=True)
 
@@ -391,8 +391,8 @@ def test_damaged_networks_can_be_excluded(world, other):
     ],
 )
 def test_invalid_manifest_raises_backup_error(world, change, said):
-    made = world.backup()
-    file = f"backup-{made.moment}.json"
+    backup = world.backup()
+    file = f"backup-{backup.moment}.json"
     given = json.loads(world.archive.top.read(file))
     changed = {**given, **change} if isinstance(change, dict) else change
     world.archive.top.write(file, json.dumps(changed).encode())
@@ -403,7 +403,7 @@ def test_invalid_manifest_raises_backup_error(world, change, said):
 def test_failed_restoration_leaves_the_database_unchanged(world, other, monkeypatch):
     fill(world)
     world.backup()
-    kept = other.studies.accept(study("kept"))
+    kept_id = other.studies.accept(study("kept"))
     before = read_all_rows(other.database.engine)
 
     def fail(*_arguments):
@@ -413,13 +413,13 @@ def test_failed_restoration_leaves_the_database_unchanged(world, other, monkeypa
     with pytest.raises(BackupError, match="power"):
         world.restore(other, overwrite=True)
     assert read_all_rows(other.database.engine) == before
-    assert other.studies.get(kept).name == "kept"
+    assert other.studies.get(kept_id).name == "kept"
 
 
 def test_existing_studies_need_overwrite(world):
     _, running, _ = fill(world)
     world.backup()
-    with pytest.raises(BackupError, match="has 3 studies: with --overwrite"):
+    with pytest.raises(BackupError, match="has 3 studies: --overwrite"):
         world.restore()
     with pytest.raises(BackupError, match=r"1 workers .* stop service and workers"):
         world.restore(overwrite=True)
@@ -432,14 +432,14 @@ def test_backup_without_manifest_is_unfinished(world, monkeypatch):
     fill(world)
     with pytest.raises(BackupError, match="has no backup; `bln-search backup"):
         world.archive.read_manifest()
-    made = world.backup()
-    world.archive.top.delete(f"backup-{made.moment}.json")
+    backup = world.backup()
+    world.archive.top.delete(f"backup-{backup.moment}.json")
     with pytest.raises(BackupError, match="one is unfinished"):
         world.archive.read_manifest()
-    world.archive.top.write(f"backup-{made.moment}.json", b"{")
+    world.archive.top.write(f"backup-{backup.moment}.json", b"{")
     with pytest.raises(BackupError, match="cannot be read"):
         world.archive.read_manifest()
-    with pytest.raises(BackupError, match="no backup of yesterday; there are: 2026"):
+    with pytest.raises(BackupError, match="no backup of yesterday; choose one of 2026"):
         world.archive.read_manifest("yesterday")
 
 
@@ -465,8 +465,8 @@ def test_unreadable_manifest_does_not_prevent_backups(world, other):
 
 
 def test_backup_of_a_newer_version_is_rejected(world):
-    made = world.backup()
-    file = f"backup-{made.moment}.json"
+    backup = world.backup()
+    file = f"backup-{backup.moment}.json"
     given = json.loads(world.archive.top.read(file))
     for change, said in (({"schema_revision": "9999"}, "schema revision 9999"), ({"format": 2}, "newer version")):
         world.archive.top.write(file, json.dumps({**given, **change}).encode())
@@ -484,14 +484,14 @@ def test_database_of_another_version_is_not_copied(world):
 def test_archive_must_not_overlap_the_store(world):
     for place in (world.folder, world.checkpoints.path):
         world.archive = Archive(place)
-        with pytest.raises(BackupError, match="very checkpoints"):
+        with pytest.raises(BackupError, match="overlaps the checkpoint store"):
             world.backup()
 
 
 def test_copied_database_is_one_readable_file(world):
     done, _, _ = fill(world)
-    made = world.backup()
-    opened = open_ledger(f"sqlite:///{world.archive.top.path / made.manifest.database.name}")
+    backup = world.backup()
+    opened = open_ledger(f"sqlite:///{world.archive.top.path / backup.manifest.database.name}")
     assert opened.studies.get(done).state is StudyState.COMPLETE
     opened.close()
     with verify_backup(world.archive, world.archive.read_manifest(), world.folder, world.said.append):

@@ -1,4 +1,4 @@
-"""Every place of checkpoints keeps the same promises: a folder, a bucket, whatever fsspec reaches."""
+"""One contract for every checkpoint store: a folder, a bucket, other URLs of fsspec."""
 
 from __future__ import annotations
 
@@ -55,31 +55,31 @@ def test_missing_file_is_not_found(store):
 def test_writing_the_same_again_changes_nothing(store):
     for _ in range(2):
         store.write("a", b"same")
-    assert [(one.name, one.size) for one in store.files()] == [("a", 4)]
+    assert [(file.name, file.size) for file in store.files()] == [("a", 4)]
 
 
 def test_files_are_listed_with_size_and_time(store):
     for name in ("b", "a", "c"):
         store.write(name, name.encode() * 3)
-    found = list(store.files())
-    assert [(one.name, one.size) for one in found] == [("a", 3), ("b", 3), ("c", 3)]
-    for one in found:
+    files = list(store.files())
+    assert [(file.name, file.size) for file in files] == [("a", 3), ("b", 3), ("c", 3)]
+    for one in files:
         assert abs(datetime.now(UTC) - one.written_at) < timedelta(minutes=2)
 
 
 def test_found_file_equals_its_listing(store):
     assert store.find("a") is None
     store.write("a", b"four")
-    found = store.find("a")
-    assert (found.name, found.size) == ("a", 4)
-    assert abs(datetime.now(UTC) - found.written_at) < timedelta(minutes=2)
+    stored = store.find("a")
+    assert (stored.name, stored.size) == ("a", 4)
+    assert abs(datetime.now(UTC) - stored.written_at) < timedelta(minutes=2)
 
 
 def test_large_file_is_copied_without_loading_it(store, tmp_path):
     content = secrets.token_bytes(3_000_000)
     (tmp_path / "in").write_bytes(content)
     store.upload_file("a", tmp_path / "in")
-    assert [(one.name, one.size) for one in store.files()] == [("a", 3_000_000)]
+    assert [(file.name, file.size) for file in store.files()] == [("a", 3_000_000)]
     store.download_file("a", tmp_path / "out")
     assert (tmp_path / "out").read_bytes() == content
     with pytest.raises(FileNotFoundError):
@@ -92,7 +92,7 @@ def test_deletion_removes_one_file(store):
     store.write("b", b"2")
     store.delete("a")
     store.delete("a")
-    assert [one.name for one in store.files()] == ["b"]
+    assert [file.name for file in store.files()] == ["b"]
 
 
 def test_check_leaves_no_file(store):
@@ -205,4 +205,4 @@ def test_file_system_without_cache_options_works():
     ours.check()
     assert list(ours.files()) == []
     theirs.write("a", b"1")
-    assert [one.name for one in ours.files()] == ["a"]
+    assert [file.name for file in ours.files()] == ["a"]

@@ -1,4 +1,4 @@
-"""Leases are counted by the database's clock: a process whose own clock is wrong takes nobody's work."""
+"""Leases are counted by the clock of the database, not by those of the processes."""
 
 from __future__ import annotations
 
@@ -88,8 +88,8 @@ def test_worker_with_a_wrong_clock_claims_nothing(ledger, running, seconds):
     before = leases(ledger)
     url = ledger.database.engine.url.render_as_string(hide_password=False)
     words = [sys.executable, "-c", SHIFTED, str(seconds), url, str(running)]
-    told = subprocess.run(words, capture_output=True, text=True, check=True, timeout=120).stdout.splitlines()
-    assert told == [
+    completed = subprocess.run(words, capture_output=True, text=True, check=True, timeout=120).stdout.splitlines()
+    assert completed == [
         "study None",
         "analysis None",
         f"StudyBusyError {running}",

@@ -1,4 +1,4 @@
-"""What the ledger promises, over every database."""
+"""Contract of studies, trials and attempts, over every database."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ CHECKPOINT = CheckpointRecord("file", "0" * 64, 3, "FFFF", 0.5, {"torch": "2"})
 
 def evaluations(n=7):
     rng = np.random.default_rng(0)
-    made = []
+    listed = []
     for word in ("FFFF", "TTFF"):
         for split in (Split.VALIDATION, Split.TEST):
             estimate = None if word == "FFFF" else PopulationEstimate.FROZEN
             key = EvaluationKey(InferenceConfiguration(word), estimate, 25, split)
             outcomes = Outcomes(rng.random(n).astype(np.float32), rng.random(n) < 0.5)
-            made.append(Evaluation.from_outcomes(key, outcomes))
+            listed.append(Evaluation.from_outcomes(key, outcomes))
     key = EvaluationKey(InferenceConfiguration("FTFF"), PopulationEstimate.FROZEN, 25, Split.TEST)
-    return (*made, Evaluation.undefined(key, "because"))
+    return (*listed, Evaluation.undefined(key, "because"))
 
 
 def nobody(_worker):
@@ -94,9 +94,9 @@ def test_finished_trial_is_read_as_it_was_recorded(ledger):
     ledger.attempts.record_checkpoint(token, CHECKPOINT)
     ledger.attempts.finish_trial(token, evaluations())
     recorded = ledger.results.list_evaluations(study_id)
-    assert [one.evaluation for one in recorded] == list(evaluations())
-    assert {(one.arm, one.seed) for one in recorded} == {("bln", 0)}
-    outcomes = ledger.results.load_outcomes([one.id for one in recorded])
+    assert [call.evaluation for call in recorded] == list(evaluations())
+    assert {(call.arm, call.seed) for call in recorded} == {("bln", 0)}
+    outcomes = ledger.results.load_outcomes([call.id for call in recorded])
     back = outcomes[recorded[1].id]
     np.testing.assert_array_equal(back.losses, evaluations()[1].outcomes.losses)
     np.testing.assert_array_equal(back.correct, evaluations()[1].outcomes.correct)
@@ -139,7 +139,7 @@ def test_diverged_trial_counts_for_all_its_rows(ledger):
     ledger.attempts.record_divergence(ledger.attempts.claim_trial(trial.id, "host/1/0"), "the loss is not finite")
     recorded = ledger.results.list_evaluations(study_id)
     assert len(recorded) == 2 * len(planned_rows(trial.spec))
-    assert {one.evaluation.state for one in recorded} == {EvaluationState.DIVERGED}
+    assert {call.evaluation.state for call in recorded} == {EvaluationState.DIVERGED}
     assert "the loss is not finite" in recorded[0].evaluation.reason
 
 

@@ -1,4 +1,4 @@
-"""Migrations make exactly the tables of the models, over every database."""
+"""Migrations create exactly the tables of the models, over every database."""
 
 from __future__ import annotations
 

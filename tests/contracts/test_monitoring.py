@@ -1,4 +1,4 @@
-"""What the monitoring reads of the ledger, over every database."""
+"""Metrics of the ledger, over every database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Postgres that cannot be written to, ends connections or holds locks: a clear error, and work goes on afterwards."""
+"""A Postgres that is read-only, ends connections or holds locks raises clear errors; work resumes afterwards."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ def database(postgres, url):
 
 @pytest.fixture
 def world(tmp_path, database):
-    made = World(tmp_path / "home", database.url)
-    yield made
-    made.ledger.close()
+    test_world = World(tmp_path / "home", database.url)
+    yield test_world
+    test_world.ledger.close()
 
 
 def is_unavailable(answer):

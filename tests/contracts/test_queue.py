@@ -1,4 +1,4 @@
-"""What the queue promises, over every database."""
+"""Contract of the queue, over every database."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ def test_concurrent_equal_submissions_are_stored_once(ledger):
 
     with ThreadPoolExecutor(8) as pool:
         sent = list(pool.map(send, range(8)))
-    assert len({one.study_id for one in sent}) == 1
-    assert sum(one.new for one in sent) == 1
+    assert len({submission.study_id for submission in sent}) == 1
+    assert sum(submission.new for submission in sent) == 1
 
 
 def test_queue_orders_by_priority_then_age(ledger):
@@ -121,7 +121,7 @@ def test_concurrent_claims_respect_the_cap(ledger):
         taken.append(one)
     assert len(taken) == len(set(taken)) == 6
     assert set(taken) <= set(ids)
-    owners = [line(ledger, one).owner for one in taken]
+    owners = [line(ledger, claimed_id).owner for claimed_id in taken]
     assert owners.count("ada") == owners.count("bob") == 3
 
 
@@ -138,7 +138,7 @@ def test_study_of_a_dead_worker_returns_to_the_queue(ledger):
     ledger.attempts.claim_trial(trial.id, "host/1/0")
     assert ledger.queue.claim("host/2/0", all_are_alive, CAP) is None
     assert ledger.queue.claim("host/2/0", none_is_alive, CAP) == study_id
-    assert [one.id for one in ledger.trials.list_open(study_id)] == [trial.id]
+    assert [trial.id for trial in ledger.trials.list_open(study_id)] == [trial.id]
     with pytest.raises(LeaseLostError, match="run by host/2/0 now"):
         ledger.studies.check_lease(study_id, "host/1/0")
     ledger.studies.fail(study_id, "host/1/0", "late")  # says nothing any more
@@ -273,7 +273,7 @@ def test_workers_are_listed_while_heartbeats_are_recent(ledger):
     ledger.workers.record_heartbeat("host/1/0", "cpu", "1")
     ledger.workers.record_heartbeat("host/2/0", "cpu", "1")
     ledger.workers.remove("host/2/0")
-    assert [one.name for one in ledger.workers.list_live()] == ["host/1/0"]
+    assert [live_worker.name for live_worker in ledger.workers.list_live()] == ["host/1/0"]
     now[0] += WORKER_TIMEOUT + timedelta(seconds=1)
     assert ledger.workers.list_live() == []
     ledger.workers.record_heartbeat("host/1/0", "cpu", "1")
@@ -321,7 +321,7 @@ def test_resuming_respects_the_limit_of_open_studies(ledger):
     ledger.queue.request(first, Request.PAUSE)
     ledger.queue.request(second, Request.CANCEL)
     ledger.queue.submit(study("third"), "ada", None, 2)
-    with pytest.raises(StudyBusyError, match="2 of your studies wait, run or pause"):
+    with pytest.raises(StudyBusyError, match="2 of your studies"):
         ledger.queue.resume(second, 2)
     assert line(ledger, second).state == "cancelled"
     ledger.queue.resume(first, 2)  # one that was paused has its place

@@ -1,4 +1,4 @@
-"""A database of any released schema is brought up to date, and keeps every row."""
+"""A database of any released schema is upgraded and keeps every row."""
 
 from __future__ import annotations
 

@@ -62,11 +62,11 @@ def write(ledger: Ledger, token: int, reports: int) -> None:
 
 def read_until_done(ledger: Ledger, study_id: int, shares: list[Future[None]]) -> int:
     """What a reader has seen it has seen once, in order, without gaps; returns how often it looked."""
-    seen = looks = 0
+    last_number = looks = 0
     while wait(shares, timeout=0.01).not_done:
-        for event in ledger.events.list_events(study_id, seen, 1000):
-            assert event.number == seen + 1
-            seen = event.number
+        for event in ledger.events.list_events(study_id, last_number, 1000):
+            assert event.number == last_number + 1
+            last_number = event.number
         ledger.listing.list_studies(Page(50, "-created"), owner="ada")
         looks += 1
     return looks

@@ -1,4 +1,4 @@
-"""What guessing reaches is the entropy of the classes and the share of the largest."""
+"""The class-prior baseline."""
 
 from __future__ import annotations
 

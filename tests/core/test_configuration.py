@@ -1,4 +1,4 @@
-"""An inference configuration is one word of four letters."""
+"""Codes of inference configurations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A log file belongs to one process and does not grow for ever."""
+"""Each log file belongs to one process, and the size of all is bounded."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def logs():
     root = logging.getLogger()
     before, level = root.handlers[:], root.level
     yield configure_logs
-    for handler in [one for one in root.handlers if one not in before]:
+    for handler in [handler for handler in root.handlers if handler not in before]:
         root.removeHandler(handler)
         handler.close()
     for handler in before:

@@ -1,4 +1,4 @@
-"""Digits, indices and words of per-layer configurations belong to one another, in every space."""
+"""Digits, indices and codes of per-layer configurations convert into one another in every space."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Evaluations are made of outcomes; a figure that is not a number never becomes one."""
+"""Evaluations are computed from outcomes; infinite losses have no mean."""
 
 from __future__ import annotations
 

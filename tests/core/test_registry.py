@@ -1,4 +1,4 @@
-"""Names that a study may use are known without loading what they stand for."""
+"""Names of models and data sets are known without importing them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of transitions."""
+"""Transitions between states."""
 
 from __future__ import annotations
 

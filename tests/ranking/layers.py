@@ -1,4 +1,4 @@
-"""Results of a search layer by layer, made up for what shows them."""
+"""Hand-written results of per-layer searches."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bln_search.ranking.per_layer import (
     PerLayerRow,
 )
 
-WORDS = tuple(str(one) for one in all_configurations(Method.BLN))
+WORDS = tuple(str(configuration) for configuration in all_configurations(Method.BLN))
 BETTER = ConfirmedDifference(mean=-0.012, low=-0.02, high=-0.004, p=0.003, networks=10)
 WORSE = ConfirmedDifference(mean=0.012, low=0.004, high=0.02, p=0.003, networks=10)
 EQUAL = ConfirmedDifference(mean=-0.002, low=-0.01, high=0.006, p=0.6, networks=10)

@@ -1,4 +1,4 @@
-"""Outcome tables made for the tests: what chance gave each row is known."""
+"""Outcome tables drawn from known distributions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from bln_search.ranking.paired import OutcomeTable
 from bln_search.ranking.paired.crossed_anova import crossed_differences
 from bln_search.ranking.statistics.intervals import holm
 
-ROWS = [RowKey("bln", "", one, PopulationEstimate.FROZEN, 25) for one in all_configurations(Method.BLN)]
+ROWS = [
+    RowKey("bln", "", configuration, PopulationEstimate.FROZEN, 25) for configuration in all_configurations(Method.BLN)
+]
 
 
 def draw(

@@ -1,4 +1,4 @@
-"""Ties, effects and differences between studies."""
+"""Top groups, effects, and differences between studies."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def test_configuration_without_population_has_every_estimate():
         row_key("TTTT", PopulationEstimate.EPOCH): {0: 0.2},
         row_key("FFFF", None): {0: 0.3},
     }
-    found = losses_by_condition(losses)
-    assert list(found) == [Condition("bln", "", PopulationEstimate.EPOCH, 25), Condition("bln", "", FROZEN, 25)]
-    assert all(values[InferenceConfiguration("FFFF")] == {0: 0.3} for values in found.values())
+    conditions = losses_by_condition(losses)
+    assert list(conditions) == [Condition("bln", "", PopulationEstimate.EPOCH, 25), Condition("bln", "", FROZEN, 25)]
+    assert all(values[InferenceConfiguration("FFFF")] == {0: 0.3} for values in conditions.values())
 
 
 def test_rows_without_population_have_their_own_condition():
@@ -92,27 +92,30 @@ def test_one_seed_has_no_top_group():
 
 def test_effects_equal_least_squares_on_coded_switches():
     rng = np.random.default_rng(2)
-    table = {one: {seed: float(rng.normal()) for seed in range(3)} for one in BLN}
-    found = {effect.name: effect.loss.mean for effect in factorial_effects(table)}
+    table = {configuration: {seed: float(rng.normal()) for seed in range(3)} for configuration in BLN}
+    effects = {effect.name: effect.loss.mean for effect in factorial_effects(table)}
     columns = [(0,), (1,), (2,), (3,), *itertools.combinations(range(4), 2)]
-    codes = np.array([[1 if letter == "T" else -1 for letter in str(one)] for one in BLN])
-    design = np.column_stack([np.ones(16), *(codes[:, list(one)].prod(1) for one in columns)])
+    codes = np.array([[1 if letter == "T" else -1 for letter in str(configuration)] for configuration in BLN])
+    design = np.column_stack([np.ones(16), *(codes[:, list(column)].prod(1) for column in columns)])
     means = np.array([np.mean(list(values.values())) for values in table.values()])
     fitted = np.linalg.lstsq(design, means, rcond=None)[0][1:] * 2
-    assert list(found.values()) == pytest.approx(fitted.tolist())
-    assert list(found)[:4] == ["E_B", "Std_B", "E_F", "Std_F"]
-    assert list(found)[4] == "E_B × Std_B"
+    assert list(effects.values()) == pytest.approx(fitted.tolist())
+    assert list(effects)[:4] == ["E_B", "Std_B", "E_F", "Std_F"]
+    assert list(effects)[4] == "E_B × Std_B"
 
 
 def test_effects_need_every_configuration():
-    table = {one: {0: 1.0} for one in BLN[:-1]}
+    table = {configuration: {0: 1.0} for configuration in BLN[:-1]}
     assert factorial_effects(table) is None
     assert factorial_effects({}) is None
-    assert factorial_effects({**{one: {0: 1.0} for one in BLN[:-1]}, BLN[-1]: {1: 1.0}}) is None
+    assert factorial_effects({**{configuration: {0: 1.0} for configuration in BLN[:-1]}, BLN[-1]: {1: 1.0}}) is None
 
 
 def test_effects_of_mbn_exclude_the_memory():
-    table = {one: {0: 1.0 if str(one).startswith("T") else 0.0} for one in all_configurations(Method.MBN)}
+    table = {
+        configuration: {0: 1.0 if str(configuration).startswith("T") else 0.0}
+        for configuration in all_configurations(Method.MBN)
+    }
     assert [(effect.name, effect.loss.mean) for effect in factorial_effects(table)] == [
         ("E_B", 1.0),
         ("Std_B", 0.0),
@@ -124,8 +127,8 @@ def test_studies_are_matched_by_configuration():
     first = {row_key("TTTT"): {0: 1.0, 1: 1.2}, row_key("FFFF", None): {0: 3.0}}
     second = {row_key("TTTT"): {0: 2.0, 1: 2.2}}
     third = {row_key("FFFF", None): {0: 2.0}, row_key("TTFF"): {0: 0.0}}
-    rows, found = match_rows([first, second, third], 10)
-    assert found == 2
+    rows, result = match_rows([first, second, third], 10)
+    assert result == 2
     assert match_rows([first, second, third], 1) == (rows[:1], 2)
     assert [row.key for row in rows] == [row_key("TTTT"), row_key("FFFF", None)]
     assert rows[0].differences[1].mean == pytest.approx(1.0)
@@ -155,5 +158,5 @@ def test_rows_with_other_seeds_stay_in_the_top_group():
 
 def test_configuration_without_all_seeds_is_omitted():
     losses = {row_key("TTTT"): {0: 0.1}, row_key("TTFF"): {0: 2.0, 1: 2.0}}
-    (found,) = losses_by_condition(losses).values()
-    assert list(found) == [InferenceConfiguration("TTFF")]
+    (result,) = losses_by_condition(losses).values()
+    assert list(result) == [InferenceConfiguration("TTFF")]

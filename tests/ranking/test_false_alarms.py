@@ -48,16 +48,18 @@ def crossed_rate(name, seeds, repetitions, metric):
     """Every case has draws of its own."""
     rng = np.random.default_rng([*name.encode(), seeds])
     tables = (draw(rng, seeds=seeds, **MODELS[name]) for _ in range(repetitions))
-    return np.mean([crossed_differences(one, metric).p[0] < ALPHA for one in tables])
+    return np.mean([crossed_differences(table, metric).p[0] < ALPHA for table in tables])
 
 
 def bootstrap_rate(model, seeds, repetitions):
     rng = np.random.default_rng(1)
     alarms = 0
     for repetition in range(repetitions):
-        made = draw(rng, seeds=seeds, examples=30, **model)
-        drawn = bootstrap_means(made, "loss", draws=200, random=repetition)[0]
-        low, high = difference_intervals(drawn, crossed_differences(made, "loss"), made.pairs, seeds)
+        outcome_table = draw(rng, seeds=seeds, examples=30, **model)
+        bootstrap = bootstrap_means(outcome_table, "loss", draws=200, random=repetition)[0]
+        low, high = difference_intervals(
+            bootstrap, crossed_differences(outcome_table, "loss"), outcome_table.pairs, seeds
+        )
         alarms += not low[0] <= 0 <= high[0]
     return alarms / repetitions
 
@@ -139,8 +141,8 @@ def test_familywise_error_of_accuracies_that_rarely_differ(rows, seeds, examples
     repetitions //= 3
     for _ in range(repetitions):
         right = (rng.random((seeds, 1, examples)) < 0.5) ^ (rng.random((seeds, rows, examples)) < 0.01)
-        made = OutcomeTable(np.zeros(right.shape, np.float32), right)
-        alarms += min(holm(crossed_differences(made, "accuracy").p.tolist())) < ALPHA
+        outcome_table = OutcomeTable(np.zeros(right.shape, np.float32), right)
+        alarms += min(holm(crossed_differences(outcome_table, "accuracy").p.tolist())) < ALPHA
     assert alarms / repetitions <= band(0.05, repetitions)[1]
 
 
@@ -158,18 +160,18 @@ def test_percentile_bootstrap_of_three_seeds_exceeds_its_level(repetitions):
     rng = np.random.default_rng(4)
     alarms = 0
     for repetition in range(repetitions):
-        drawn = bootstrap_means(draw(rng, seeds=3, of_seed=0.5), "loss", draws=200, random=repetition)[0].drawn
-        low, high = np.quantile(drawn[:, 0] - drawn[:, 1], [0.025, 0.975])
+        bootstrap = bootstrap_means(draw(rng, seeds=3, of_seed=0.5), "loss", draws=200, random=repetition)[0].drawn
+        low, high = np.quantile(bootstrap[:, 0] - bootstrap[:, 1], [0.025, 0.975])
         alarms += not low <= 0 <= high
     assert alarms / repetitions > 0.12
 
 
 def test_friedman_has_its_level_over_seeds(repetitions):
     rng = np.random.default_rng(5)
-    found = [friedman(rng.normal(size=(10, 6)) + rng.normal(size=(10, 1))) for _ in range(2 * repetitions)]
-    rate = np.mean([one.p < ALPHA for one in found])
+    mean_ranks = [friedman(rng.normal(size=(10, 6)) + rng.normal(size=(10, 1))) for _ in range(2 * repetitions)]
+    rate = np.mean([one.p < ALPHA for one in mean_ranks])
     assert band(0.04, 2 * repetitions)[0] <= rate <= band(0.05, 2 * repetitions)[1]
-    apart = np.mean([np.ptp(one.ranks) > one.critical_difference for one in found])
+    apart = np.mean([np.ptp(one.ranks) > one.critical_difference for one in mean_ranks])
     assert apart <= band(0.05, 2 * repetitions)[1]
 
 

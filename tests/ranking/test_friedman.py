@@ -1,4 +1,4 @@
-"""Friedman's test against SciPy; Nemenyi's critical difference against the printed table and scikit-posthocs."""
+"""Friedman's test against SciPy; Nemenyi's critical difference against published tables and scikit-posthocs."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ def means(seeds, rows, random=0, difference=0.0):
 @pytest.mark.parametrize("steps", [None, 2])
 @pytest.mark.parametrize(("seeds", "rows"), [(2, 3), (3, 16), (10, 6)])
 def test_statistic_and_p_equal_scipy_with_ties(seeds, rows, steps):
-    made = means(seeds, rows, difference=0.2)
-    made = made if steps is None else np.round(made * steps) / steps
-    found = friedman(made)
-    expected = stats.friedmanchisquare(*made.T)
-    assert (found.statistic, found.p) == pytest.approx((expected.statistic, expected.pvalue), rel=1e-12)
-    assert found.ranks == pytest.approx(np.mean([stats.rankdata(one) for one in made], axis=0))
+    mean_losses = means(seeds, rows, difference=0.2)
+    mean_losses = mean_losses if steps is None else np.round(mean_losses * steps) / steps
+    mean_ranks = friedman(mean_losses)
+    expected = stats.friedmanchisquare(*mean_losses.T)
+    assert (mean_ranks.statistic, mean_ranks.p) == pytest.approx((expected.statistic, expected.pvalue), rel=1e-12)
+    assert mean_ranks.ranks == pytest.approx(np.mean([stats.rankdata(one) for one in mean_losses], axis=0))
 
 
 @pytest.mark.parametrize("rows", range(3, 11))
 def test_critical_difference_uses_the_published_quantiles(rows):
-    found = friedman(means(14, rows)).critical_difference
-    assert found / np.sqrt(rows * (rows + 1) / (6 * 14)) == pytest.approx(PRINTED[rows], abs=1.1e-3)
+    critical_difference = friedman(means(14, rows)).critical_difference
+    assert critical_difference / np.sqrt(rows * (rows + 1) / (6 * 14)) == pytest.approx(PRINTED[rows], abs=1.1e-3)
 
 
 def test_critical_difference_of_demsar_is_reproduced():
@@ -43,19 +43,19 @@ def test_critical_difference_of_demsar_is_reproduced():
 
 @pytest.mark.parametrize("random", range(6))
 def test_significant_pairs_equal_scikit_posthocs(random):
-    made = means(8, 5, random, difference=1.0)
-    found = friedman(made)
-    apart = np.abs(found.ranks[:, None] - found.ranks) > found.critical_difference
-    theirs = scikit_posthocs.posthoc_nemenyi_friedman(made).to_numpy()
+    mean_losses = means(8, 5, random, difference=1.0)
+    mean_ranks = friedman(mean_losses)
+    apart = np.abs(mean_ranks.ranks[:, None] - mean_ranks.ranks) > mean_ranks.critical_difference
+    theirs = scikit_posthocs.posthoc_nemenyi_friedman(mean_losses).to_numpy()
     assert np.array_equal(apart, theirs < 0.05)
     assert apart.any()
 
 
 def test_rows_equal_in_every_seed_do_not_differ():
-    made = np.repeat(means(4, 1), 3, axis=1)
-    found = friedman(made)
-    assert (found.statistic, found.p) == (0, 1)
-    assert found.ranks.tolist() == [2, 2, 2]
+    mean_losses = np.repeat(means(4, 1), 3, axis=1)
+    mean_ranks = friedman(mean_losses)
+    assert (mean_ranks.statistic, mean_ranks.p) == (0, 1)
+    assert mean_ranks.ranks.tolist() == [2, 2, 2]
 
 
 @pytest.mark.parametrize(("seeds", "rows"), [(1, 5), (5, 2), (1, 1)])

@@ -1,4 +1,4 @@
-"""Intervals and tests against SciPy and statsmodels-like definitions written out."""
+"""Intervals and tests against SciPy and explicit definitions."""
 
 from __future__ import annotations
 
@@ -51,26 +51,26 @@ def test_invalid_arguments_of_p_are_rejected(t, degrees):
 
 @given(st.lists(NUMBERS, min_size=2, max_size=12))
 def test_interval_equals_scipy(values):
-    made = t_interval(values)
+    interval = t_interval(values)
     if np.ptp(values) == 0:
-        assert made.half == pytest.approx(0, abs=1e-9)
+        assert interval.half == pytest.approx(0, abs=1e-9)
         return
     low, high = stats.t.interval(0.95, len(values) - 1, np.mean(values), stats.sem(values))
-    assert (made.low, made.high) == pytest.approx((low, high), rel=1e-7, abs=1e-9)
+    assert (interval.low, interval.high) == pytest.approx((low, high), rel=1e-7, abs=1e-9)
 
 
 def test_one_value_has_no_interval():
-    made = t_interval([0.5])
-    assert (made.mean, made.low, made.high, made.excludes_zero) == (0.5, None, None, False)
+    interval = t_interval([0.5])
+    assert (interval.mean, interval.low, interval.high, interval.excludes_zero) == (0.5, None, None, False)
 
 
 @given(st.lists(NUMBERS, min_size=2, max_size=8, unique=True), st.lists(NUMBERS, min_size=2, max_size=8, unique=True))
 def test_welch_interval_contains_scipys(first, second):
-    made = welch_interval(first, second)
+    interval = welch_interval(first, second)
     wide = stats.ttest_ind(first, second, equal_var=False).confidence_interval(0.95)
-    assert made.mean == pytest.approx(np.mean(first) - np.mean(second), abs=1e-9)
-    assert made.low <= wide.low + 1e-6 * abs(wide.low) + 1e-9
-    assert made.high >= wide.high - 1e-6 * abs(wide.high) - 1e-9
+    assert interval.mean == pytest.approx(np.mean(first) - np.mean(second), abs=1e-9)
+    assert interval.low <= wide.low + 1e-6 * abs(wide.low) + 1e-9
+    assert interval.high >= wide.high - 1e-6 * abs(wide.high) - 1e-9
 
 
 @given(st.lists(NUMBERS, min_size=2, max_size=10, unique=True))

@@ -1,4 +1,4 @@
-"""The order: loss, then accuracy, on the chosen split; what has no figure is never ranked."""
+"""The order of rows: loss, then accuracy, on the deciding split; unmeasured rows are not ranked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Letters and rank intervals against their definitions and against networkx' maximal cliques."""
+"""Letters and rank intervals against their definitions and the maximal cliques of networkx."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_groups_are_maximal_cliques(case):
     graph.add_nodes_from(range(rows))
     groups = maximal_groups(rows, apart)
     assert len(groups) == len(set(groups))
-    assert set(groups) == {frozenset(one) for one in nx.find_cliques(graph)}
+    assert set(groups) == {frozenset(clique) for clique in nx.find_cliques(graph)}
     assert groups == sorted(groups, key=sorted)
 
 

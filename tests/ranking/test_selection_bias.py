@@ -1,4 +1,4 @@
-"""The selection bias that a study reports, against that of simulated studies and closed forms."""
+"""The selection bias against simulated studies and closed forms."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ SIMULATED = part(CASES, lambda *case: CASES.index(case) % 4 == 0)
 
 @cache
 def said_and_true(rows, seeds, effects):
-    said = reported(LOSSES[rows], seeds, effects, studies=300, draws=200)
-    return said.mean, true(LOSSES[rows], seeds, effects, studies=20_000).mean
+    estimate = reported(LOSSES[rows], seeds, effects, studies=300, draws=200)
+    return estimate.mean, true(LOSSES[rows], seeds, effects, studies=20_000).mean
 
 
 def table_of(losses):
@@ -36,27 +36,27 @@ def table_of(losses):
 
 @pytest.mark.parametrize(("seeds", "effects"), SIMULATED)
 def test_estimate_is_unbiased_for_equal_rows(seeds, effects):
-    said, is_true = said_and_true(EQUAL, seeds, effects)
-    assert 0.9 < said / is_true < 1.1
+    estimate, is_true = said_and_true(EQUAL, seeds, effects)
+    assert 0.9 < estimate / is_true < 1.1
 
 
 @pytest.mark.parametrize(("seeds", "effects"), SIMULATED)
 def test_estimate_is_unbiased_for_groups_of_equal_rows(seeds, effects):
-    said, is_true = said_and_true("in four groups", seeds, effects)
-    assert 0.85 < said / is_true < 1.15
+    estimate, is_true = said_and_true("in four groups", seeds, effects)
+    assert 0.85 < estimate / is_true < 1.15
 
 
 @pytest.mark.parametrize(("seeds", "effects"), SIMULATED)
 def test_estimate_is_slightly_too_large_for_close_rows(seeds, effects):
-    said, is_true = said_and_true(AHEAD, seeds, effects)
+    estimate, is_true = said_and_true(AHEAD, seeds, effects)
     of_equal_rows = said_and_true(EQUAL, seeds, effects)[1]
-    assert -0.05 * of_equal_rows < said - is_true < 0.4 * of_equal_rows
+    assert -0.05 * of_equal_rows < estimate - is_true < 0.4 * of_equal_rows
 
 
 @pytest.mark.parametrize(("seeds", "effects"), SIMULATED)
 def test_row_far_ahead_has_no_bias(seeds, effects):
-    said, is_true = said_and_true("one 0.5 ahead", seeds, effects)
-    assert (said, is_true) == pytest.approx((0, 0), abs=1e-3)
+    estimate, is_true = said_and_true("one 0.5 ahead", seeds, effects)
+    assert (estimate, is_true) == pytest.approx((0, 0), abs=1e-3)
 
 
 @pytest.mark.parametrize("seeds", [2, 3, 4])
@@ -65,11 +65,11 @@ def test_two_rows_have_the_closed_form_expectation(seeds, difference):
     """s·φ(d/√2s), s the standard error of the difference, d its true value; s·φ(d/s) is the true bias."""
     rng = np.random.default_rng(seeds)
     means = rng.normal(size=(1500, seeds, 2, 1)) + np.array([0.0, difference])[:, None]
-    said = [
+    estimate = [
         selection_bias(table_of(np.repeat(one, 2, axis=2)), draws=100, random=place) for place, one in enumerate(means)
     ]
     error = np.sqrt(2 / seeds)
-    assert np.mean(said) == pytest.approx(error * stats.norm.pdf(difference / (np.sqrt(2) * error)), abs=0.03)
+    assert np.mean(estimate) == pytest.approx(error * stats.norm.pdf(difference / (np.sqrt(2) * error)), abs=0.03)
 
 
 @given(
@@ -80,9 +80,9 @@ def test_two_rows_have_the_closed_form_expectation(seeds, difference):
     )
 )
 def test_estimate_is_finite_and_never_negative(losses):
-    found = selection_bias(table_of(losses), draws=20)
-    assert np.isfinite(found)
-    assert found >= 0
+    bias = selection_bias(table_of(losses), draws=20)
+    assert np.isfinite(bias)
+    assert bias >= 0
 
 
 @pytest.mark.parametrize("seeds", [1, 5])
@@ -109,7 +109,7 @@ def test_row_with_huge_losses_changes_nothing(seeds):
 
 
 def test_estimate_is_reproducible_and_converged():
-    made = draw(np.random.default_rng(7), seeds=3, rows=8, of_seed=0.3)
-    first, again, other = (selection_bias(made, random=random) for random in (0, 0, 1))
+    outcome_table = draw(np.random.default_rng(7), seeds=3, rows=8, of_seed=0.3)
+    first, again, other = (selection_bias(outcome_table, random=random) for random in (0, 0, 1))
     assert first == again
     assert other == pytest.approx(first, rel=0.1)

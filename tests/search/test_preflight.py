@@ -1,4 +1,4 @@
-"""What cannot work is refused before anything is trained, what one should know is said."""
+"""Preflight checks reject what would fail, and return remarks on the data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a study asks of layers is known to fail before anything is trained."""
+"""Preflight checks of per-layer searches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a study may ask about per-layer configurations, and what it is told where that cannot be."""
+"""The section `layers` of a study."""
 
 from __future__ import annotations
 
@@ -39,10 +39,20 @@ def test_digest_without_layers_is_unchanged():
 
 
 def test_defaults_are_an_exact_search_of_every_layer():
-    asked = parse_study(f"{GOOD}layers: {{}}\n").layers
-    assert asked == LayersSpec()
-    assert (asked.scope, asked.search, asked.estimate) == (LayerScope.PER_LAYER, LayerSearch.EXACT, None)
-    assert (asked.evaluations, asked.folds, asked.keep, asked.width, asked.restarts) == (2_000, 2, 1_000, 8, 4)
+    layers_spec = parse_study(f"{GOOD}layers: {{}}\n").layers
+    assert layers_spec == LayersSpec()
+    assert (layers_spec.scope, layers_spec.search, layers_spec.estimate) == (
+        LayerScope.PER_LAYER,
+        LayerSearch.EXACT,
+        None,
+    )
+    assert (layers_spec.evaluations, layers_spec.folds, layers_spec.keep, layers_spec.width, layers_spec.restarts) == (
+        2_000,
+        2,
+        1_000,
+        8,
+        4,
+    )
 
 
 def test_every_option_is_parsed():
@@ -58,7 +68,7 @@ def test_every_option_is_parsed():
 
 
 @pytest.mark.parametrize(
-    ("asked", "wanted"),
+    ("option", "expected"),
     [
         ("scope: groups", "layers: `groups` and the scope `groups` belong together: give both or neither"),
         ("groups: {a: ['*']}", "layers: `groups` and the scope `groups` belong together: give both or neither"),
@@ -87,9 +97,9 @@ def test_every_option_is_parsed():
         ("fold: 3", "line 6: layers.fold: unknown key; did you mean `folds`?"),
     ],
 )
-def test_invalid_option_says_what_to_do(asked, wanted):
-    found = problems(f"{GOOD}layers: {{{asked}}}\n")
-    assert any(wanted in problem for problem in found), found
+def test_invalid_option_says_what_to_do(option, expected):
+    messages = problems(f"{GOOD}layers: {{{option}}}\n")
+    assert any(expected in problem for problem in messages), messages
 
 
 def test_arm_must_have_the_requested_estimate():

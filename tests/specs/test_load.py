@@ -1,4 +1,4 @@
-"""A study file with mistakes gives all of them at once, each with its line and what to do."""
+"""Every problem of a study file is reported with its line and a remedy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_shipped_studies_are_valid_and_named_like_their_files(path):
 
 
 @pytest.mark.parametrize(
-    ("line", "wanted"),
+    ("line", "expected"),
     [
         ("trainning: {epochs: 3}", "line 6: trainning: unknown key; did you mean `training`?"),
         ("training: {epochs: -3}", "line 6: training.epochs: must be at least 1, not -3"),
@@ -40,8 +40,8 @@ def test_shipped_studies_are_valid_and_named_like_their_files(path):
         (f"seeds: [0x{'f' * 5000}]", "a number with thousands of digits"),
     ],
 )
-def test_problem_has_its_line_and_remedy(line, wanted):
-    assert any(wanted in problem for problem in problems(MINIMAL_STUDY + line)), problems(MINIMAL_STUDY + line)
+def test_problem_has_its_line_and_remedy(line, expected):
+    assert any(expected in problem for problem in problems(MINIMAL_STUDY + line)), problems(MINIMAL_STUDY + line)
 
 
 def test_fraction_may_have_an_exponent():
@@ -71,21 +71,21 @@ def test_misspelled_method_lists_the_valid_ones():
 
 
 def test_all_problems_are_reported_together():
-    found = problems("name: A B\ndata: {nam: digits}\nmodel: {name: mlp}\narms: [{method: bm}]\nseed: 3\n")
-    assert len(found) == 5
+    messages = problems("name: A B\ndata: {nam: digits}\nmodel: {name: mlp}\narms: [{method: bm}]\nseed: 3\n")
+    assert len(messages) == 5
 
 
 def test_unknown_names_are_reported_with_other_problems():
-    found = problems("name: A B\ndata: {name: digit}\nmodel: {name: mpl}\narms: [{method: bln}]\n")
-    assert [problem.split(": ")[:2] for problem in found] == [
+    messages = problems("name: A B\ndata: {name: digit}\nmodel: {name: mpl}\narms: [{method: bln}]\n")
+    assert [problem.split(": ")[:2] for problem in messages] == [
         ["line 1", "name"],
         ["line 2", "data.name"],
         ["line 3", "model.name"],
     ]
-    found = problems(
+    messages = problems(
         MINIMAL_STUDY.replace("name: digits", "name: digit").replace("name: mlp", "name: mlp, embedding: 4")
     )
-    assert ["there is no data set 'digit'" in found[0], "the model mlp has no option" in found[1]] == [True, True]
+    assert ["there is no data set 'digit'" in messages[0], "the model mlp has no option" in messages[1]] == [True, True]
 
 
 @pytest.mark.parametrize("text", ["", "- a\n- b\n", "just words", "\0", "!!python/object:os.system x: 1"])
@@ -167,5 +167,5 @@ def test_any_structure_is_a_study_or_a_spec_error(value):
 
 
 def test_duplicates_are_reported_with_other_problems():
-    found = problems(MINIMAL_STUDY + "  - method: bln\nseeds: [1, 1]\ntitel: a")
-    assert sorted(one.partition(": ")[2].partition(":")[0] for one in found) == ["arms", "seeds", "titel"]
+    messages = problems(MINIMAL_STUDY + "  - method: bln\nseeds: [1, 1]\ntitel: a")
+    assert sorted(message.partition(": ")[2].partition(":")[0] for message in messages) == ["arms", "seeds", "titel"]

@@ -1,4 +1,4 @@
-"""A schedule says its value at every fraction of training, however it is written."""
+"""Values of schedules during training, in every notation."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_study_file_uses_the_key_lambda():
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         ("mbn, lambda: 1.5", "lambda must stay between 0 and 1, not 1.5"),
         ("mbn, lambda: {0.4: 0.5}", "the steps of a schedule start at 0"),
@@ -78,10 +78,10 @@ def test_study_file_uses_the_key_lambda():
         ("mbn, lamda: 0.1", "did you mean `lambda`?"),
     ],
 )
-def test_invalid_schedule_names_the_allowed_values(text, wanted):
+def test_invalid_schedule_names_the_allowed_values(text, expected):
     with pytest.raises(SpecError) as caught:
         parse_study(STUDY % text)
-    assert any(wanted in problem and "line 5" in problem for problem in caught.value.problems), caught.value.problems
+    assert any(expected in problem and "line 5" in problem for problem in caught.value.problems), caught.value.problems
 
 
 def test_digest_of_an_earlier_study_is_unchanged():

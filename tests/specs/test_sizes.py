@@ -1,4 +1,4 @@
-"""Mini-batches that a split does not hold are refused where the sizes of the data are known."""
+"""Mini-batches larger than a split are rejected where the sizes of the data are known."""
 
 from __future__ import annotations
 

@@ -35,8 +35,8 @@ def test_later_options_do_not_change_other_digests():
     ],
 )
 def test_invalid_model_option_is_reported(model, message):
-    found = problems(MINIMAL_STUDY.replace("{name: mlp}", model))
-    assert any(message in problem for problem in found), found
+    messages = problems(MINIMAL_STUDY.replace("{name: mlp}", model))
+    assert any(message in problem for problem in messages), messages
 
 
 def test_largest_width_is_that_of_the_widest_layer():
@@ -68,10 +68,10 @@ WORDS = MINIMAL_STUDY.replace("{name: mlp}", "{name: lstm}")
     ],
 )
 def test_token_data_reject_image_options(study, message):
-    found = problems(study)
-    assert any(message in problem for problem in found), found
+    messages = problems(study)
+    assert any(message in problem for problem in messages), messages
 
 
 def test_cells_have_no_per_layer_configurations():
-    found = problems(CELLS + "layers: {}\n")
-    assert any("normalization inside cells" in one for one in found), found
+    messages = problems(CELLS + "layers: {}\n")
+    assert any("normalization inside cells" in message for message in messages), messages

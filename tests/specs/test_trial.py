@@ -1,4 +1,4 @@
-"""A study is written out into trials; what is finite is enumerated, each once."""
+"""The trials of a study; finite spaces are enumerated once."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def test_rows_that_read_no_population_value_are_planned_once():
 
 def test_inference_batch_size_defaults_to_training_size():
     assert trials_of(parse_study(STUDY))[0].batch_sizes == (25,)
-    given = STUDY.replace("[frozen, epoch]}", "[frozen], batch_sizes: [1, 100]}")
-    assert trials_of(parse_study(given))[0].batch_sizes == (1, 100)
+    text = STUDY.replace("[frozen, epoch]}", "[frozen], batch_sizes: [1, 100]}")
+    assert trials_of(parse_study(text))[0].batch_sizes == (1, 100)
 
 
 def test_rate_schedules():

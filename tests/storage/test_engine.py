@@ -1,4 +1,4 @@
-"""Databases that cannot be used say why."""
+"""Errors of databases that cannot be used."""
 
 from __future__ import annotations
 

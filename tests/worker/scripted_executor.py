@@ -15,7 +15,7 @@ class ScriptedExecutor:
     def run(self, next_task, report, pulse, trials=1):
         while (task := next_task()) is not None:
             self.tasks.append(task)
-            said = self.messages.pop(0) if self.messages else TrainingDiverged("scripted")
-            for message in said if isinstance(said, tuple) else (said,):
+            answer = self.messages.pop(0) if self.messages else TrainingDiverged("scripted")
+            for message in answer if isinstance(answer, tuple) else (answer,):
                 report(task, message)
             pulse([])

@@ -1,4 +1,4 @@
-"""A study's results worked out: compared rows, recommendation, probes, latencies; kept, and not made twice."""
+"""The analysis of a study: compared rows, recommendation, probes and latencies."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_worker_analyses_its_completed_study(done):
     assert losses == sorted(losses)
     assert analysis.recommendation.configuration in [row.configuration for row in analysis.comparison.top_group]
     assert analysis.selection.ranked_rows == 16
-    measured = {(one.configuration, one.batch_size) for one in analysis.latencies}
+    measured = {(latency.configuration, latency.batch_size) for latency in analysis.latencies}
     assert {size for _, size in measured} == {1, 10}
     assert {word for word, size in measured if size == 10} == {row.configuration for row in analysis.comparison.rows}
 
@@ -72,14 +72,14 @@ def test_networks_no_better_than_the_baseline_are_reported(done, tmp_path):
     study = parse_study(changed.replace("probes:", "ranking: {split: test}  #"))
     untrained = worker.ledger.queue.submit(study, "ada").study_id
     worker.work(once=True)
-    found = worker.ledger.analyses.find(untrained).analysis
+    analysis = worker.ledger.analyses.find(untrained).analysis
     classes = prepared_data(study.data, worker.environment.data, worker.environment.cache, "cpu").splits[Split.TEST][1]
-    check = found.no_better_than_class_prior
+    check = analysis.no_better_than_class_prior
     assert (check.arms, check.all_arms, check.split) == (("bln",), True, Split.TEST)
     assert check.baseline.loss == pytest.approx(entropy(np.bincount(classes)), rel=1e-12)
-    assert check.loss == pytest.approx(found.comparison.rows[0].loss, rel=1e-12)
+    assert check.loss == pytest.approx(analysis.comparison.rows[0].loss, rel=1e-12)
     assert check.loss >= check.baseline.loss
-    assert analysis_sentences(found)[:2] == [baseline_warning(check), recommendation_text(found.recommendation)]
+    assert analysis_sentences(analysis)[:2] == [baseline_warning(check), recommendation_text(analysis.recommendation)]
     again = compute_analysis(worker.ledger, untrained, None, save=False)
     assert again.no_better_than_class_prior == check, "what is known holds where the data are not"
     board = worker.ledger.results.rank_study(untrained, worker.ledger.studies.get(untrained).spec)
@@ -89,32 +89,36 @@ def test_networks_no_better_than_the_baseline_are_reported(done, tmp_path):
 
 def test_stored_analysis_is_not_computed_again(done):
     worker, study_id = done
-    kept = worker.ledger.analyses.find(study_id)
-    assert get_or_create_analysis(worker.ledger, study_id, worker.environment) == kept.analysis
-    assert worker.ledger.analyses.find(study_id).made_at == kept.made_at
+    stored = worker.ledger.analyses.find(study_id)
+    assert get_or_create_analysis(worker.ledger, study_id, worker.environment) == stored.analysis
+    assert worker.ledger.analyses.find(study_id).made_at == stored.made_at
     assert not worker._analyze_next()
 
 
 def test_every_requested_probe_is_stored(done):
     worker, study_id = done
     probed = worker.ledger.probes.list_probes(study_id)
-    sizes = {one.probe.key.batch_size for one in probed if one.probe.kind is ProbeKind.SIZE}
-    epochs = {one.probe.epoch for one in probed if one.probe.kind is ProbeKind.EPOCH}
+    sizes = {row_probe.probe.key.batch_size for row_probe in probed if row_probe.probe.kind is ProbeKind.SIZE}
+    epochs = {row_probe.probe.epoch for row_probe in probed if row_probe.probe.kind is ProbeKind.EPOCH}
     assert (sizes, epochs) == ({1, 4, 10}, {2, 4})
     for kind in (ProbeKind.RESHUFFLED, ProbeKind.SKEWED):
-        assert len([one for one in probed if one.probe.kind is kind]) == 2 * 16
-    assert {one.seed for one in probed} == {0, 1}
+        assert len([row_probe for row_probe in probed if row_probe.probe.kind is kind]) == 2 * 16
+    assert {row_probe.seed for row_probe in probed} == {0, 1}
 
 
 def test_probe_of_the_last_epoch_equals_the_checkpoint(done):
     """Where the last epoch was kept, its snapshot and the checkpoint are the same network."""
     worker, study_id = done
-    trials = {one.seed: one for one in worker.ledger.trials.list_trained(study_id)}
-    probed = [one for one in worker.ledger.probes.list_probes(study_id) if one.probe.key.batch_size == 10]
+    trials = {trial.seed: trial for trial in worker.ledger.trials.list_trained(study_id)}
+    probed = [probe for probe in worker.ledger.probes.list_probes(study_id) if probe.probe.key.batch_size == 10]
     compared = 0
     for seed, trial in trials.items():
-        assert [one.epoch for one in trial.checkpoint.snapshots] == [2, 4]
-        at = {one.probe.key: one.probe.loss for one in probed if (one.seed, one.probe.kind) == (seed, ProbeKind.SIZE)}
+        assert [snapshot.epoch for snapshot in trial.checkpoint.snapshots] == [2, 4]
+        at = {
+            row_probe.probe.key: row_probe.probe.loss
+            for row_probe in probed
+            if (row_probe.seed, row_probe.probe.kind) == (seed, ProbeKind.SIZE)
+        }
         for one in probed:
             if one.seed == seed and one.probe.kind is ProbeKind.EPOCH and one.probe.epoch == trial.checkpoint.epoch:
                 assert one.probe.loss == at[one.probe.key]
@@ -125,9 +129,11 @@ def test_probe_of_the_last_epoch_equals_the_checkpoint(done):
 def test_later_probes_keep_those_of_other_kinds(done):
     worker, study_id = done
     before = {kind: count(worker, study_id, kind) for kind in ProbeKind}
-    said = []
-    measured = probe_study(worker.ledger, study_id, worker.environment, ProbesSpec(batch_sizes=(2,)), said.append)
-    assert len(said) == 2
+    progress_lines = []
+    measured = probe_study(
+        worker.ledger, study_id, worker.environment, ProbesSpec(batch_sizes=(2,)), progress_lines.append
+    )
+    assert len(progress_lines) == 2
     assert measured == count(worker, study_id, ProbeKind.SIZE)
     after = {kind: count(worker, study_id, kind) for kind in ProbeKind}
     assert {kind: after[kind] for kind in ProbeKind if kind is not ProbeKind.SIZE} == {
@@ -136,7 +142,7 @@ def test_later_probes_keep_those_of_other_kinds(done):
 
 
 def count(worker, study_id, kind):
-    return len([one for one in worker.ledger.probes.list_probes(study_id) if one.probe.kind is kind])
+    return len([probe for probe in worker.ledger.probes.list_probes(study_id) if probe.probe.kind is kind])
 
 
 def test_oversized_probe_batch_is_rejected(done):
@@ -160,11 +166,11 @@ def test_failed_analysis_is_stored_with_its_reason(done, monkeypatch):
 
 def test_outcomes_are_read_in_batches(done, monkeypatch):
     worker, _ = done
-    whole = worker.ledger.results.load_outcomes(range(1, 40))
+    all_outcomes = worker.ledger.results.load_outcomes(range(1, 40))
     monkeypatch.setattr("bln_search.storage.results.evaluations._BATCH", 7)
     parts = worker.ledger.results.load_outcomes(range(1, 40))
-    assert whole.keys() == parts.keys() != set()
-    assert all((whole[one].losses == parts[one].losses).all() for one in whole)
+    assert all_outcomes.keys() == parts.keys() != set()
+    assert all((all_outcomes[one].losses == parts[one].losses).all() for one in all_outcomes)
 
 
 @pytest.mark.parametrize(

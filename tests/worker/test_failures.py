@@ -1,4 +1,4 @@
-"""What the driver does about each class of failure, with an executor that fails as it is told."""
+"""What follows each class of failure, with a scripted executor."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_infrastructure_has_three_attempts_and_user_errors_one(ledger):
     executor = ScriptedExecutor(broken, wrong, broken, broken)
     assert run_study(ledger, study_id, executor, RecordingWatcher()) is StudyState.FAILED
     assert len(executor.tasks) == 4
-    assert [(one["failure"], one["again"]) for one in failures(ledger, study_id)] == [
+    assert [(failure["failure"], failure["again"]) for failure in failures(ledger, study_id)] == [
         ("infrastructure", True),
         ("user_error", False),
         ("infrastructure", True),
@@ -99,7 +99,7 @@ def test_lost_process_costs_no_attempt(ledger):
     lost = TaskFailed(FailureClass.INFRASTRUCTURE, "EOFError", process_lost=True)
     executor = ScriptedExecutor(*[lost] * 7)
     assert run_study(ledger, study_id, executor, RecordingWatcher()) is StudyState.COMPLETE
-    assert [one["again"] for one in failures(ledger, study_id)] == [True] * 7
+    assert [failure["again"] for failure in failures(ledger, study_id)] == [True] * 7
 
 
 def test_missing_data_fails_no_trial(ledger):

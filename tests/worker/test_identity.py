@@ -1,4 +1,4 @@
-"""A worker is known by host, process, start and environment."""
+"""Names of workers: host, process, start and PID namespace."""
 
 from __future__ import annotations
 

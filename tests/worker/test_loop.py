@@ -1,4 +1,4 @@
-"""A worker takes studies from the queue; whatever is wrong with one, it goes on with the next."""
+"""A worker claims studies from the queue; an invalid study does not stop it."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from tests.worker.worker_study import STUDY, worker_study
 
 def accepted_earlier():
     """A worker_study of an earlier version, which took mini-batches that are larger than a split."""
-    one = worker_study("bad")
-    return one.model_copy(update={"training": one.training.model_copy(update={"batch_size": 1000})})
+    study = worker_study("bad")
+    return study.model_copy(update={"training": study.training.model_copy(update={"batch_size": 1000})})
 
 
 def line(worker, study_id):
@@ -30,7 +30,7 @@ def line(worker, study_id):
 def test_waiting_studies_run_until_the_queue_is_empty(worker):
     ids = [worker.ledger.queue.submit(worker_study(name), "ada").study_id for name in ("a", "b")]
     worker.work(once=True)
-    assert [line(worker, one).state for one in ids] == [StudyState.COMPLETE] * 2
+    assert [line(worker, study_id).state for study_id in ids] == [StudyState.COMPLETE] * 2
     assert worker.ledger.workers.list_live() == []  # it signed out
 
 
@@ -155,7 +155,7 @@ def test_process_losses_fail_no_study(worker, monkeypatch):
 
     monkeypatch.setattr(local._CONTEXT.Process, "start", start_sometimes)
     worker.work(once=True)
-    assert [line(worker, one).state for one in ids] == [StudyState.COMPLETE] * 2
+    assert [line(worker, study_id).state for study_id in ids] == [StudyState.COMPLETE] * 2
     with read_session(worker.ledger.database.engine) as session:
         states = session.execute(select(AttemptRow.state, func.count()).group_by(AttemptRow.state)).all()
     assert dict(map(tuple, states)) == {"failed": 20, "succeeded": 2}  # none is left live

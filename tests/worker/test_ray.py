@@ -1,4 +1,4 @@
-"""The same study through Ray Tune: the same table, and no failure of a process, a cluster or a wish goes unheard."""
+"""Studies with Ray Tune: the results of the local executor, and failures of processes and clusters."""
 
 from __future__ import annotations
 
@@ -43,14 +43,20 @@ def executor(tmp_path_factory):
 
 
 def workers():
-    own = psutil.Process()
-    return [one for one in own.children(recursive=True) if one.name().startswith("ray::TaskTrain")]
+    process = psutil.Process()
+    return [one for one in process.children(recursive=True) if one.name().startswith("ray::TaskTrain")]
 
 
 def figures(opened, study_id):
     return [
-        (one.arm, one.seed, str(one.evaluation.key.configuration), one.evaluation.key.split, one.evaluation.loss)
-        for one in opened.results.list_evaluations(study_id)
+        (
+            record.arm,
+            record.seed,
+            str(record.evaluation.key.configuration),
+            record.evaluation.key.split,
+            record.evaluation.loss,
+        )
+        for record in opened.results.list_evaluations(study_id)
     ]
 
 
@@ -111,7 +117,7 @@ def test_user_error_is_tried_once(executor, ledger):
     watcher = RecordingWatcher()
     assert run_study(ledger, study_id, executor, watcher) is StudyState.FAILED
     failures = [message for _, message in watcher.messages if isinstance(message, TaskFailed)]
-    assert [one.failure for one in failures] == [FailureClass.USER_ERROR] * 2
+    assert [failure.failure for failure in failures] == [FailureClass.USER_ERROR] * 2
     assert "a mini-batch of 1500 examples is larger than" in failures[0].reason
 
 

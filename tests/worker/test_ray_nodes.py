@@ -1,4 +1,4 @@
-"""A study over several Ray nodes: nodes end, nodes join, the cluster ends; the table is the same, no cell is twice."""
+"""A study over several Ray nodes: nodes end and join, the cluster ends; no evaluation is lost or duplicated."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def study(trials=TRIALS):
 def figures(opened, study_id):
     """Every evaluation with its figures to the last bit."""
     return [
-        (one.seed, one.evaluation.key, one.evaluation.state, one.evaluation.n, one.evaluation.loss.hex())
-        for one in opened.results.list_evaluations(study_id)
+        (record.seed, record.evaluation.key, record.evaluation.state, record.evaluation.n, record.evaluation.loss.hex())
+        for record in opened.results.list_evaluations(study_id)
     ]
 
 
@@ -63,11 +63,11 @@ def expected(tmp_path_factory):
     folder = tmp_path_factory.mktemp("local")
     opened = open_ledger(f"sqlite:///{folder / 'ledger.sqlite3'}")
     study_id = opened.studies.accept(study())
-    there = ExecutionEnvironment(folder / "data", folder / "cache", Folder(folder / "checkpoints"))
-    assert run_study(opened, study_id, LocalExecutor(there, 2), RecordingWatcher()) is StudyState.COMPLETE
-    found = figures(opened, study_id)
+    environment = ExecutionEnvironment(folder / "data", folder / "cache", Folder(folder / "checkpoints"))
+    assert run_study(opened, study_id, LocalExecutor(environment, 2), RecordingWatcher()) is StudyState.COMPLETE
+    evaluations = figures(opened, study_id)
     opened.close()
-    return found
+    return evaluations
 
 
 def check_cells(opened, trials=TRIALS):

@@ -1,4 +1,4 @@
-"""A small_study is carried out by real processes and written down; failures cost one trial, not the small_study."""
+"""A study runs in real processes; a failure costs one trial, not the study."""
 
 from __future__ import annotations
 
@@ -21,9 +21,11 @@ from tests.worker.small_study import SMALL_STUDY, small_study
 
 def workers():
     """The processes that carry trials out: children of the one that has loaded everything for them."""
-    own = psutil.Process()
+    process = psutil.Process()
     return [
-        one for one in own.children(recursive=True) if one.ppid() != own.pid and "forkserver" in " ".join(one.cmdline())
+        one
+        for one in process.children(recursive=True)
+        if one.ppid() != process.pid and "forkserver" in " ".join(one.cmdline())
     ]
 
 

@@ -1,4 +1,4 @@
-"""Every failure is of one class, and the class decides whether it is tried again."""
+"""The failure class of every exception, which decides about retries."""
 
 from __future__ import annotations
 

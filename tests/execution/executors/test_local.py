@@ -1,4 +1,4 @@
-"""Processes that carry trials out: which of them go on, and how many there are."""
+"""Worker processes of the local executor: their number, loss and replacement."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class Trials:
 
     @property
     def lost(self):
-        return [one for one in self.messages if isinstance(one, TaskFailed) and one.process_lost]
+        return [message for message in self.messages if isinstance(message, TaskFailed) and message.process_lost]
 
 
 @pytest.fixture
@@ -151,9 +151,9 @@ def test_failed_process_start_costs_no_attempt(environment, monkeypatch, short_p
     monkeypatch.setattr(local._CONTEXT.Process, "start", start_sometimes)
     trials = Trials(1, 2)
     LocalExecutor(environment, 1).run(trials.next_task, trials.report, lambda _tokens: None)
-    assert [type(one) for one in trials.messages if one not in trials.lost] == [TrainingDiverged] * 2
+    assert [type(message) for message in trials.messages if message not in trials.lost] == [TrainingDiverged] * 2
     assert len(trials.lost) == 2
-    assert all(one.failure is FailureClass.INFRASTRUCTURE for one in trials.lost)
+    assert all(loss_reason.failure is FailureClass.INFRASTRUCTURE for loss_reason in trials.lost)
 
 
 def test_repeated_start_failures_raise_process_loss_error(environment, monkeypatch, short_pauses):
@@ -202,7 +202,7 @@ class TestForkserver:
                 helper.kill()
 
         LocalExecutor(environment, 1).run(trials.next_task, trials.report, kill_once)
-        assert [one.reason for one in trials.lost if "forkserver" in one.reason] != []
+        assert [loss_reason.reason for loss_reason in trials.lost if "forkserver" in loss_reason.reason] != []
         assert len(trials.messages) == len(trials.lost) + 1
         assert isinstance(trials.messages[-1], TrainingDiverged)
         assert psutil.wait_procs(orphans, 30)[1] == []
@@ -218,7 +218,7 @@ def test_process_is_lost_before_it_is_ready_and_fails_after(environment, monkeyp
 
     monkeypatch.setattr(local, "_work", next(deaths, instantly))
     LocalExecutor(environment, 1).run(trials.next_task, die_next, lambda _tokens: None)
-    assert [getattr(one, "process_lost", None) for one in trials.messages] == [True, False, None]
+    assert [getattr(message, "process_lost", None) for message in trials.messages] == [True, False, None]
 
 
 def dies_at_once(_connection, _environment):

@@ -1,4 +1,4 @@
-"""What a switch does: the mean over everything else, or around one configuration."""
+"""Effects of switches: averaged over all configurations, or local to one."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ def test_local_effects_are_differences_of_one_switch(name):
                 expected[space.choices[place].name, str(statistic)] = sign * difference
                 assert other in near
         assert len(near) == len(expected)
-        found = local_effects(space, digits, means[index], [means[space.index(one)] for one in near])
-        assert found == pytest.approx(expected)
+        effects = local_effects(space, digits, means[index], [means[space.index(row)] for row in near])
+        assert effects == pytest.approx(expected)
 
 
 def test_excluded_option_has_no_effect():
@@ -82,8 +82,8 @@ def test_excluded_option_has_no_effect():
     space = space_of(choice("a", [0], keep=6))
     assert space.choices[0].labels == ("FTFT", "FTFF", "FFTT", "FFTF", "FFFT", "FFFF")
     means = np.array([1.0, 2.0, 4.0, 8.0, 16.0, 32.0])
-    found = marginal_effects(space, means)
-    assert found == pytest.approx(
+    effects = marginal_effects(space, means)
+    assert effects == pytest.approx(
         {("a", "Std_B"): (1 - 16 + 2 - 32) / 2, ("a", "E_F"): (4 - 16 + 8 - 32) / 2, ("a", "Std_F"): (-1 - 4 - 16) / 3}
     )
 

@@ -1,4 +1,4 @@
-"""Races drop what paired tests tell from the leader, and nothing else."""
+"""Races drop only candidates that paired tests show to be worse."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def drawn_means(candidates, batches, seed):
 def test_candidates_are_kept_unless_significantly_worse(candidates, batches, seed):
     means = drawn_means(candidates, batches, seed)
     leader = int(np.argmin(means.sum(1)))
-    kept = _not_worse(means)
+    is_kept = _not_worse(means)
     for place, row in enumerate(means):
         if place == leader:
-            assert kept[place]
+            assert is_kept[place]
             continue
         p = stats.ttest_rel(row, means[leader], alternative="greater").pvalue
-        assert kept[place] == (p >= ALPHA / (candidates - 1)), place
+        assert is_kept[place] == (p >= ALPHA / (candidates - 1)), place
 
 
 def test_nan_losses_are_dropped_if_others_remain():
@@ -51,9 +51,9 @@ def test_one_mini_batch_drops_no_finite_candidate():
 
 @pytest.mark.parametrize("batches", [1, 2, 4, 5, 6, 12, 480])
 def test_last_test_covers_every_mini_batch(batches):
-    seen = _schedule(batches)
-    assert seen == sorted(set(seen))
-    assert (seen[0], seen[-1]) == (min(5, batches), batches)
+    schedule = _schedule(batches)
+    assert schedule == sorted(set(schedule))
+    assert (schedule[0], schedule[-1]) == (min(5, batches), batches)
 
 
 def test_race_finds_the_best_for_less_than_full_cost():

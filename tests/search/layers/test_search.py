@@ -36,8 +36,8 @@ class Everything:
     def __init__(self, tree, parts):
         self.space, self.every = tree.space, all_digits(tree.space)
         outcomes = tree.outcomes(self.every)
-        self.losses = np.stack([one.losses for one in outcomes])
-        self.correct = np.stack([one.correct for one in outcomes])
+        self.losses = np.stack([outcome.losses for outcome in outcomes])
+        self.correct = np.stack([outcome.correct for outcome in outcomes])
         self.fold = np.repeat(parts, tree.examples_per_batch)
         self.uniform = [tree.space.index(digits) for digits in tree.space.uniform().values()]
 
@@ -61,12 +61,12 @@ def test_confirmed_outcomes_use_choices_of_other_folds(folds, kind):
     """A coordinate search with every restart there is finds the best of this small space, too."""
     tree, parts = made(folds)
     plan = LayerSearchPlan(kind, evaluations=10_000, options=Options(restarts=40))
-    record, known = search_network(tree, parts, plan), Everything(tree, parts)
+    record, expected_record = search_network(tree, parts, plan), Everything(tree, parts)
     for among, chosen, outcomes, apparent in (
         (None, record.chosen, record.confirmed, record.apparent),
-        (known.uniform, record.chosen_uniform, record.confirmed_uniform, record.apparent_uniform),
+        (expected_record.uniform, record.chosen_uniform, record.confirmed_uniform, record.apparent_uniform),
     ):
-        indices, losses, correct, mean = known.crossed(among)
+        indices, losses, correct, mean = expected_record.crossed(among)
         assert [tree.space.index(digits) for digits in chosen] == indices
         np.testing.assert_allclose(outcomes.losses, losses, rtol=1e-12)
         np.testing.assert_array_equal(outcomes.correct, correct)
@@ -76,35 +76,35 @@ def test_confirmed_outcomes_use_choices_of_other_folds(folds, kind):
 
 def test_best_configurations_are_chosen_on_all_examples():
     tree, parts = made()
-    record, known = search_network(tree, parts, LayerSearchPlan()), Everything(tree, parts)
+    record, expected_record = search_network(tree, parts, LayerSearchPlan()), Everything(tree, parts)
     whole = np.ones(N, bool)
-    assert tree.space.index(record.best) == known.chosen(whole)
-    assert tree.space.index(record.uniform) == known.chosen(whole, known.uniform)
+    assert tree.space.index(record.best) == expected_record.chosen(whole)
+    assert tree.space.index(record.uniform) == expected_record.chosen(whole, expected_record.uniform)
     assert record.evaluations == 256
     assert record.marginal
 
 
 def test_sums_cover_every_configuration_and_fold():
     tree, parts = made(3)
-    record, known = search_network(tree, parts, LayerSearchPlan()), Everything(tree, parts)
+    record, expected_record = search_network(tree, parts, LayerSearchPlan()), Everything(tree, parts)
     for fold in range(3):
-        where = known.fold == fold
-        np.testing.assert_allclose(record.sums.losses[fold], known.losses[:, where].sum(1), rtol=1e-12)
-        np.testing.assert_array_equal(record.sums.correct[fold], known.correct[:, where].sum(1))
-        np.testing.assert_allclose(record.sums.without(fold), known.losses[:, ~where].mean(1), rtol=1e-12)
+        where = expected_record.fold == fold
+        np.testing.assert_allclose(record.sums.losses[fold], expected_record.losses[:, where].sum(1), rtol=1e-12)
+        np.testing.assert_array_equal(record.sums.correct[fold], expected_record.correct[:, where].sum(1))
+        np.testing.assert_allclose(record.sums.without(fold), expected_record.losses[:, ~where].mean(1), rtol=1e-12)
     assert record.sums.examples.tolist() == [12, 12, 10]
-    np.testing.assert_allclose(record.sums.mean_loss, known.losses.mean(1), rtol=1e-12)
-    np.testing.assert_allclose(record.sums.accuracy, known.correct.mean(1), rtol=1e-12)
+    np.testing.assert_allclose(record.sums.mean_loss, expected_record.losses.mean(1), rtol=1e-12)
+    np.testing.assert_allclose(record.sums.accuracy, expected_record.correct.mean(1), rtol=1e-12)
 
 
 @pytest.mark.parametrize("keep", [1, 20, 10_000])
 def test_best_configurations_are_kept_with_outcomes(keep):
     tree, parts = made()
-    record, known = search_network(tree, parts, LayerSearchPlan(keep=keep)), Everything(tree, parts)
-    order = np.argsort(known.losses.mean(1), kind="stable")[:keep]
+    record, expected_record = search_network(tree, parts, LayerSearchPlan(keep=keep)), Everything(tree, parts)
+    order = np.argsort(expected_record.losses.mean(1), kind="stable")[:keep]
     assert [tree.space.index(row.tolist()) for row in record.kept] == order.tolist()
     for place, outcome in zip(order, record.outcomes, strict=True):
-        np.testing.assert_allclose(outcome.losses, known.losses[place], rtol=1e-12)
+        np.testing.assert_allclose(outcome.losses, expected_record.losses[place], rtol=1e-12)
 
 
 def test_test_figures_are_of_best_and_best_uniform():
@@ -122,28 +122,31 @@ def test_test_figures_are_of_best_and_best_uniform():
 def test_search_records_only_evaluated_configurations(kind):
     tree, parts = made()
     record = search_network(tree, parts, LayerSearchPlan(kind, evaluations=40, options=Options(seed=1)))
-    known = Everything(tree, parts)
+    expected_record = Everything(tree, parts)
     assert record.evaluations <= 3 * 40  # without each fold, then on all examples
     assert not record.marginal
     rows = [tree.space.index(row.tolist()) for row in record.sums.digits]
     assert len(set(rows)) == len(rows)
-    assert set(known.uniform) <= set(rows)
-    np.testing.assert_allclose(record.sums.mean_loss, known.losses.mean(1)[rows], rtol=1e-12)
-    np.testing.assert_allclose(record.sums.accuracy, known.correct.mean(1)[rows], rtol=1e-12)
-    assert tree.space.index(record.best) == min(rows, key=known.losses.mean(1).__getitem__)
+    assert set(expected_record.uniform) <= set(rows)
+    np.testing.assert_allclose(record.sums.mean_loss, expected_record.losses.mean(1)[rows], rtol=1e-12)
+    np.testing.assert_allclose(record.sums.accuracy, expected_record.correct.mean(1)[rows], rtol=1e-12)
+    assert tree.space.index(record.best) == min(rows, key=expected_record.losses.mean(1).__getitem__)
     assert record.best == tuple(record.kept[0].tolist())
-    _, losses, _, apparent = known.crossed(known.uniform)
+    _, losses, _, apparent = expected_record.crossed(expected_record.uniform)
     np.testing.assert_allclose(record.confirmed_uniform.losses, losses, rtol=1e-12)
     assert record.apparent_uniform == pytest.approx(apparent)
-    each = np.array([tree.space.index(digits) for digits in record.chosen])[known.fold]
-    np.testing.assert_allclose(record.confirmed.losses, known.losses[each, np.arange(N)], rtol=1e-12)
+    each = np.array([tree.space.index(digits) for digits in record.chosen])[expected_record.fold]
+    np.testing.assert_allclose(record.confirmed.losses, expected_record.losses[each, np.arange(N)], rtol=1e-12)
 
 
 def test_effects_of_a_search_are_local_to_its_best():
     """Flips that the search did not evaluate are evaluated for them."""
     tree, parts = made()
-    record, known = search_network(tree, parts, LayerSearchPlan(LayerSearch.RANDOM, 20)), Everything(tree, parts)
-    means = known.losses.mean(1)
+    record, expected_record = (
+        search_network(tree, parts, LayerSearchPlan(LayerSearch.RANDOM, 20)),
+        Everything(tree, parts),
+    )
+    means = expected_record.losses.mean(1)
     choice = tree.space.choices[1]
     label = choice.labels[record.best[1]]
     other = choice.labels.index({"T": "F", "F": "T"}[label[0]] + label[1:])
@@ -230,7 +233,7 @@ def test_infinite_losses_are_never_chosen(kind):
     for digits in (record.best, record.uniform, *record.chosen, *record.chosen_uniform):
         assert np.isfinite(means[tree.space.index(digits)])
     assert np.isfinite([record.apparent, record.apparent_uniform, *record.effects.values()]).all()
-    assert np.isfinite([one.losses for one in record.outcomes]).all()
+    assert np.isfinite([outcome.losses for outcome in record.outcomes]).all()
 
 
 def test_folds_take_mini_batches_in_turn():

@@ -1,4 +1,4 @@
-"""Searches keep to their budget, begin with what is alike in all layers, and find what is to be found."""
+"""Searches keep their budget, start with the uniform configurations, and find good ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Optuna suggests points of the space, is told what became of them, and may lose its records."""
+"""Optuna suggests points of the space, receives their results, and may lose its records."""
 
 from __future__ import annotations
 
@@ -85,53 +85,53 @@ def test_choices_and_schedules_are_suggested_unchanged(url, sampler):
 
 
 def test_several_objectives_have_a_pareto_front(url):
-    one = optuna_sampler(url, sampler="nsga2", objectives=("loss", "parameters"))
+    sampler = optuna_sampler(url, sampler="nsga2", objectives=("loss", "parameters"))
     for step in range(4):
-        one.tell([ask(one, "x" * (step + 1))])
+        sampler.tell([ask(sampler, "x" * (step + 1))])
     study = optuna.load_study(study_name="study arm", storage=url)
     assert study.metric_names == ["loss", "parameters"]
     assert [trial.values for trial in study.best_trials] == [[0.5, 1.0]]
 
 
 def test_bad_trial_is_pruned_and_recorded_as_pruned(url):
-    one = optuna_sampler(url, pruner=Pruner.ASHA)
-    good = ask(one, "good")
-    assert not any(one.should_stop("good", epoch, 0.1) for epoch in range(1, 10))
-    one.tell([good])
-    bad = ask(one, "bad")
-    stops = [one.should_stop("bad", epoch, 5.0) for epoch in (1, 2, 3)]
+    sampler = optuna_sampler(url, pruner=Pruner.ASHA)
+    good = ask(sampler, "good")
+    assert not any(sampler.should_stop("good", epoch, 0.1) for epoch in range(1, 10))
+    sampler.tell([good])
+    bad = ask(sampler, "bad")
+    stops = [sampler.should_stop("bad", epoch, 5.0) for epoch in (1, 2, 3)]
     assert any(stops)
     bad.state = TrialState.PRUNED
-    one.tell([bad])
+    sampler.tell([bad])
     assert states(url) == ["COMPLETE", "PRUNED"]
 
 
 def test_divergence_and_failure_are_recorded_with_reasons(url):
-    one = optuna_sampler(url)
+    sampler = optuna_sampler(url)
     for state in (TrialState.DIVERGED, TrialState.FAILED):
-        record = ask(one, state)
+        record = ask(sampler, state)
         record.state = state
-        one.tell([record])
+        sampler.tell([record])
     assert states(url) == ["FAIL", "FAIL"]
     study = optuna.load_study(study_name="study arm", storage=url)
     assert [trial.user_attrs["reason"] for trial in study.trials] == ["diverged", "failed"]
 
 
 def test_result_of_a_point_is_the_mean_over_ended_seeds(url):
-    one = optuna_sampler(url)
-    first = ask(one, "a")
+    sampler = optuna_sampler(url)
+    first = ask(sampler, "a")
     second = Record("b", first.parameters, TrialState.RUNNING)
-    one.tell([first, second])
+    sampler.tell([first, second])
     assert states(url) == ["RUNNING"]
     second.state, second.loss = TrialState.FINISHED, 1.5
-    one.tell([first, second])
+    sampler.tell([first, second])
     assert optuna.load_study(study_name="study arm", storage=url).best_value == 1.0
 
 
 def test_synchronization_restores_the_state_of_the_ledger(url):
-    one = optuna_sampler(url)
-    finished, running = ask(one, "finished"), ask(one, "running")
-    one.ask()  # never written down
+    sampler = optuna_sampler(url)
+    finished, running = ask(sampler, "finished"), ask(sampler, "running")
+    sampler.ask()  # never written down
     running.state = TrialState.RUNNING
     again = optuna_sampler(url)
     again.synchronize([[finished], [running]])
@@ -142,8 +142,8 @@ def test_synchronization_restores_the_state_of_the_ledger(url):
 
 
 def test_lost_records_are_written_again(url, tmp_path):
-    one = optuna_sampler(url, pruner="asha")
-    records = [ask(one, f"key{step}") for step in range(3)]
+    sampler = optuna_sampler(url, pruner="asha")
+    records = [ask(sampler, f"key{step}") for step in range(3)]
     for record, loss in zip(records, (3.0, 1.0, 2.0), strict=True):
         record.loss, record.losses = loss, {1: loss}
     other = f"sqlite:///{tmp_path / 'other.sqlite3'}"
@@ -157,10 +157,10 @@ def test_lost_records_are_written_again(url, tmp_path):
 
 
 def test_later_success_replaces_a_failure(url):
-    one = optuna_sampler(url)
-    record = ask(one, "key")
+    sampler = optuna_sampler(url)
+    record = ask(sampler, "key")
     record.state = TrialState.FAILED
-    one.tell([record])
+    sampler.tell([record])
     record.state = TrialState.FINISHED
     optuna_sampler(url).synchronize([[record]])
     assert states(url) == ["FAIL", "COMPLETE"]
@@ -173,8 +173,8 @@ def test_resumed_sampler_does_not_repeat_points(url):
 
 def test_sampler_with_lost_records_does_not_start_over(url, tmp_path):
     """Known points would only come once more: a random sampler that begins anew says the same as before."""
-    one = optuna_sampler(url, sampler="random")
-    records = [ask(one, f"key{step}") for step in range(25)]
+    sampler = optuna_sampler(url, sampler="random")
+    records = [ask(sampler, f"key{step}") for step in range(25)]
     again = optuna_sampler(f"sqlite:///{tmp_path / 'other.sqlite3'}", sampler="random")
     again.synchronize([[record] for record in records])
     following = [ask(again, f"new{step}").parameters for step in range(25)]
@@ -182,11 +182,11 @@ def test_sampler_with_lost_records_does_not_start_over(url, tmp_path):
 
 
 def test_random_points_lie_in_the_space_and_differ(url):
-    one = optuna_sampler(url, sampler="gp")
+    sampler = optuna_sampler(url, sampler="gp")
     drawn = []
     for _ in range(5):
-        drawn.append(one.random_point())
-        one.reject(one.ask(drawn[-1]), "refused")
+        drawn.append(sampler.random_point())
+        sampler.reject(sampler.ask(drawn[-1]), "refused")
     assert len({str(point) for point in drawn}) == 5
     assert all(1e-4 <= point["training.learning_rate"] <= 1 for point in drawn)
     assert all(point["arm.memory"] in range(5, 41, 5) for point in drawn)

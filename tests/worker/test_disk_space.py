@@ -1,4 +1,4 @@
-"""With too little room on the disk nothing is begun; what is under way ends, and it goes on when there is room."""
+"""Without free disk space no trial starts; running ones end, and work resumes later."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class Disk:
         self.settings = Settings(home=home, free_bytes=0)
 
     def fill(self):
-        wanted = shutil.disk_usage(self.settings.home).total + 1
-        self.settings = self.settings.model_copy(update={"free_bytes": wanted})
+        more_than_total = shutil.disk_usage(self.settings.home).total + 1
+        self.settings = self.settings.model_copy(update={"free_bytes": more_than_total})
 
     def empty(self):
         self.settings = self.settings.model_copy(update={"free_bytes": 0})
@@ -79,19 +79,19 @@ def test_no_study_starts_without_disk_space(worker, disk, caplog):
     worker.work(once=True)
     assert time.monotonic() - started > 1.0
     assert line(worker, study_id).state == StudyState.COMPLETE
-    said = [record.message for record in caplog.records]
-    assert [one for one in said if "no study starts until disk space is free" in one] == [said[0]]
-    assert "`bln-search checkpoints clean` frees some" in said[0]
-    assert said[1] == "enough disk space is free again"
+    log_lines = [record.message for record in caplog.records]
+    assert [one for one in log_lines if "no study starts until disk space is free" in one] == [log_lines[0]]
+    assert "`bln-search checkpoints clean` frees some" in log_lines[0]
+    assert log_lines[1] == "enough disk space is free again"
 
 
 def test_running_trials_end_and_others_wait_for_disk_space(worker, disk, monkeypatch):
     study_id = worker.ledger.queue.submit(STUDY, "ada").study_id
     states = []
-    heard = loop._LogWatcher.on_message
+    log_message = loop._LogWatcher.on_message
 
     def fill_when_trained(self, trial, message):
-        heard(self, trial, message)
+        log_message(self, trial, message)
         if isinstance(message, TrainingDone) and not states:
             disk.fill()
             states.append("full")
@@ -99,7 +99,7 @@ def test_running_trials_end_and_others_wait_for_disk_space(worker, disk, monkeyp
     def look_and_empty():
         while line(worker, study_id).state != StudyState.ACCEPTED or not states:
             time.sleep(0.02)
-        states.append({str(one.state) for one in worker.ledger.trials.list_trials(study_id)})
+        states.append({str(trial.state) for trial in worker.ledger.trials.list_trials(study_id)})
         disk.empty()
 
     monkeypatch.setattr(loop._LogWatcher, "on_message", fill_when_trained)

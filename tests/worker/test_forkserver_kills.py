@@ -1,4 +1,4 @@
-"""The forkserver, which starts the processes of trials, is killed again and again while it starts them."""
+"""The forkserver is killed repeatedly while it starts processes."""
 
 from __future__ import annotations
 
@@ -53,4 +53,4 @@ def test_killed_forkserver_fails_no_study(worker, monkeypatch, kills, studies):
     with Killer(kills, seed=7003) as killer:
         worker.work(once=True)
     assert killer.left == 0
-    assert [worker.ledger.listing.find_study(one).state for one in ids] == [StudyState.COMPLETE] * studies
+    assert [worker.ledger.listing.find_study(study_id).state for study_id in ids] == [StudyState.COMPLETE] * studies

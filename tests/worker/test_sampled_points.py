@@ -1,4 +1,4 @@
-"""What a sampled study does at its edges: refused points, other methods, last epochs, a second process."""
+"""Edge cases of sampled studies: rejected points, other methods, last epochs, a second process."""
 
 from __future__ import annotations
 
@@ -124,14 +124,14 @@ def test_repeated_rejections_do_not_end_the_study(ledger, monkeypatch):
     executor = ScriptedExecutor()
     assert run_study(ledger, study_id, executor, RecordingWatcher()) is StudyState.COMPLETE
     assert len(executor.tasks) == 6
-    assert not any(one.trial.training.optimizer == "adam" and one.trial.training.momentum for one in executor.tasks)
+    assert not any(task.trial.training.optimizer == "adam" and task.trial.training.momentum for task in executor.tasks)
 
 
 def test_arm_with_too_few_points_records_the_reason(ledger):
     spec = parse_study(f"{HEAD}space: {{{SOME_REFUSED}}}\nsearch: {{sampler: random, trials: 4}}\n")
     study_id = ledger.studies.accept(spec)
     assert run_study(ledger, study_id, ScriptedExecutor(), RecordingWatcher()) is StudyState.COMPLETE
-    (event,) = [one for one in ledger.events.list_events(study_id, 0, 200) if one.kind == "search_ended"]
+    (event,) = [event for event in ledger.events.list_events(study_id, 0, 200) if event.kind == "search_ended"]
     assert event.data["arm"] == "bn"
     assert event.data["reason"].startswith("3 of 4 points: ")
     assert "momentum belongs to the optimizer sgd" in event.data["reason"]
@@ -141,7 +141,7 @@ def test_second_process_is_rejected_between_trials(ledger):
     spec = parse_study(f"{HEAD}space: {{{RATE}}}\nsearch: {{trials: 2}}\n")
     study_id = ledger.studies.accept(spec)
     ledger.studies.start(study_id, lambda _: True, "host/1/0")
-    with pytest.raises(StudyBusyError, match="being run by host/1/0"):
+    with pytest.raises(StudyBusyError, match="host/1/0 runs this study"):
         ledger.studies.start(study_id, lambda _: True, own_name())
     ledger.studies.start(study_id, lambda _: False, own_name())
     assert ledger.studies.finish(study_id, exhausted=False, runner="host/1/0") is StudyState.RUNNING

@@ -1,4 +1,4 @@
-"""What tokens promise, over every database."""
+"""Contract of access tokens, over every database."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def test_tokens_are_paged_newest_first(ledger):
         ledger.tokens.find_bearer(ledger.tokens.create("cyd", Scope.READ)[0]), timedelta(hours=1)
     )
     ada = [one.id for one in made if one.account == "ada"][::-1]
-    assert [one.id for one in ledger.tokens.list_tokens("ada")] == ada
-    first = [one.id for one in ledger.tokens.list_tokens("ada", Page(4, "-created"))]
+    assert [token.id for token in ledger.tokens.list_tokens("ada")] == ada
+    first = [token.id for token in ledger.tokens.list_tokens("ada", Page(4, "-created"))]
     assert first == ada[:5]  # one more tells that there are more
-    assert [one.id for one in ledger.tokens.list_tokens("ada", Page(4, "-created", (first[3],)))] == ada[4:]
-    assert [one.account for one in ledger.tokens.list_tokens(None, Page(2, "-created"))] == ["cyd", "ada", "ada"]
+    assert [token.id for token in ledger.tokens.list_tokens("ada", Page(4, "-created", (first[3],)))] == ada[4:]
+    assert [token.account for token in ledger.tokens.list_tokens(None, Page(2, "-created"))] == ["cyd", "ada", "ada"]
 
 
 def test_token_authenticates_and_is_not_stored(ledger):

@@ -1,4 +1,4 @@
-"""A study that samples its points: suggested, trained, pruned and told back; interrupted and gone on with."""
+"""A study that samples its points: suggested, trained, pruned, reported, interrupted and resumed."""
 
 from __future__ import annotations
 
@@ -63,23 +63,23 @@ def test_pruned_trials_are_results_in_ledger_and_optuna(ledger, environment):
     states = Counter(trial.state for trial in ledger.trials.list_trials(study_id))
     assert states[TrialState.PRUNED] > 0
     assert states[TrialState.PRUNED] + states[TrialState.FINISHED] + states[TrialState.DIVERGED] == 8
-    told = Counter(trial.state.name for trial in optuna_trials(ledger))
-    assert told["PRUNED"] == states[TrialState.PRUNED]
-    assert told["RUNNING"] == 0
+    state_counts = Counter(trial.state.name for trial in optuna_trials(ledger))
+    assert state_counts["PRUNED"] == states[TrialState.PRUNED]
+    assert state_counts["RUNNING"] == 0
     stopped = next(m for _, m in watcher.messages if isinstance(m, TrainingPruned))
     assert stopped.epoch < 6
 
 
 def test_interrupted_search_resumes_to_all_its_points(ledger, environment):
     study_id = ledger.studies.accept(study())
-    heard = []
+    measured_values = []
 
     class Stop(Exception):
         pass
 
     def stop(message):
-        heard.append(message)
-        if sum(isinstance(one, EpochDone) for one in heard) == 20:
+        measured_values.append(message)
+        if sum(isinstance(one, EpochDone) for one in measured_values) == 20:
             raise Stop
 
     with pytest.raises(Stop):

@@ -1,4 +1,4 @@
-"""Searched networks as text and bytes: read as they were written, or refused as damaged, never anything else."""
+"""Encoding of per-layer searches: damaged data are rejected or harmless."""
 
 from __future__ import annotations
 

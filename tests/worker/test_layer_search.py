@@ -1,4 +1,4 @@
-"""Per-layer configurations of a study's networks: searched, stopped, gone on with, put together, reported."""
+"""Per-layer searches of a study's networks: searched, stopped, resumed, combined and reported."""
 
 from __future__ import annotations
 
@@ -87,13 +87,13 @@ def copied(worked, home, tmp_path):
 @pytest.fixture(scope="module")
 def uninterrupted(worked, home, environment):
     """One mini-batch after the other, each written down: what is said, and what is kept."""
-    said = []
+    progress_lines = []
     with closing(copy_of(home, home / "uninterrupted.sqlite3")) as ledger, pytest.MonkeyPatch.context() as patch:
         patch.setattr(worker_layers, "_MIN_PARALLEL_SECONDS", float("inf"))
         patch.setattr(worker_layers, "_SAVE_INTERVAL", 0.0)
         patch.setattr(layers_of_network, "MEMORY_LIMIT", 0)
-        search_layers(ledger, worked[1], environment, ledger.studies.get(worked[1]).spec.layers, said.append)
-        return said, kept(ledger, worked[1])
+        search_layers(ledger, worked[1], environment, ledger.studies.get(worked[1]).spec.layers, progress_lines.append)
+        return progress_lines, kept(ledger, worked[1])
 
 
 def forget(ledger):
@@ -116,7 +116,10 @@ def test_worker_searches_layers_of_every_network(worked):
     analysis = worker.ledger.analyses.find(study_id).analysis
     assert analysis.layers_reason is None
     assert analysis.comparison is not None
-    assert [(one.arm, one.size, len(one.networks)) for one in analysis.layers] == [("bln", "256", 2), ("ln", "16", 2)]
+    assert [(layer_result.arm, layer_result.size, len(layer_result.networks)) for layer_result in analysis.layers] == [
+        ("bln", "256", 2),
+        ("ln", "16", 2),
+    ]
     for one in analysis.layers:
         assert [network.seed for network in one.networks] == [0, 1]
         assert (one.scope, one.search, one.folds) == (LayerScope.PER_LAYER, LayerSearch.EXACT, 2)
@@ -146,19 +149,19 @@ def test_uniform_losses_equal_those_of_the_leaderboard(worked):
 
 def test_finished_networks_are_not_searched_again(worked, environment):
     worker, study_id = worked
-    said = []
-    asked = worker.ledger.studies.get(study_id).spec.layers
-    assert search_layers(worker.ledger, study_id, environment, asked, said.append) == 0
-    assert said == []
+    progress_lines = []
+    layers_spec = worker.ledger.studies.get(study_id).spec.layers
+    assert search_layers(worker.ledger, study_id, environment, layers_spec, progress_lines.append) == 0
+    assert progress_lines == []
 
 
 def test_later_search_reports_progress_and_equal_results(worked, copied, environment):
     study_id = worked[1]
-    said = []
-    asked = copied.studies.get(study_id).spec.layers
-    assert search_layers(copied, study_id, environment, asked, said.append) == 4
-    assert [line.split(":")[0] for line in said] == ["bln seed 0", "ln seed 0", "bln seed 1", "ln seed 1"]
-    assert [line.split()[-1] for line in said] == ["(1/4)", "(2/4)", "(3/4)", "(4/4)"]
+    progress_lines = []
+    layers_spec = copied.studies.get(study_id).spec.layers
+    assert search_layers(copied, study_id, environment, layers_spec, progress_lines.append) == 4
+    assert [line.split(":")[0] for line in progress_lines] == ["bln seed 0", "ln seed 0", "bln seed 1", "ln seed 1"]
+    assert [line.split()[-1] for line in progress_lines] == ["(1/4)", "(2/4)", "(3/4)", "(4/4)"]
     for one, other in zip(kept(copied, study_id), kept(worked[0].ledger, study_id), strict=True):
         assert (one.arm, one.seed, one.spec) == (other.arm, other.seed, other.spec)
         assert_same(one.record, other.record)
@@ -167,12 +170,19 @@ def test_later_search_reports_progress_and_equal_results(worked, copied, environ
 def test_sequential_search_can_be_stopped_between_networks(worked, copied, environment):
     """TreeOptions to stop, it begins no other network; what is searched is kept."""
     study_id = worked[1]
-    asked = LayersSpec(search=LayerSearch.COORDINATE, evaluations=50)
-    said = []
+    layers_spec = LayersSpec(search=LayerSearch.COORDINATE, evaluations=50)
+    progress_lines = []
     with pytest.raises(SearchStoppedError):
-        search_layers(copied, study_id, environment, asked, said.append, should_stop=lambda: len(said) >= 3)
+        search_layers(
+            copied,
+            study_id,
+            environment,
+            layers_spec,
+            progress_lines.append,
+            should_stop=lambda: len(progress_lines) >= 3,
+        )
     assert len(kept(copied, study_id)) == 3
-    assert search_layers(copied, study_id, environment, asked, said.append) == 1
+    assert search_layers(copied, study_id, environment, layers_spec, progress_lines.append) == 1
 
 
 @pytest.mark.parametrize(
@@ -181,20 +191,24 @@ def test_sequential_search_can_be_stopped_between_networks(worked, copied, envir
 def test_stopped_enumeration_resumes(worked, copied, environment, monkeypatch, uninterrupted, groups_of_batches):
     study_id = worked[1]
     monkeypatch.setattr(layers_of_network, "MEMORY_LIMIT", 0)  # one mini-batch after the other
-    asked = copied.studies.get(study_id).spec.layers
+    layers_spec = copied.studies.get(study_id).spec.layers
     first = copied.trials.list_trained(study_id)[0]
     looks = iter([False] * groups_of_batches)  # one before the network, then one behind each mini-batch
-    said = []
+    progress_lines = []
     with pytest.raises(SearchStoppedError):
-        search_layers(copied, study_id, environment, asked, said.append, should_stop=lambda: next(looks, True))
-    assert said == [f"bln seed 0: {groups_of_batches} of 6 mini-batches, about {said[0].split()[-3]} s left"]
-    sums, done = copied.layer_searches.find_progress(first.id, asked)
+        search_layers(
+            copied, study_id, environment, layers_spec, progress_lines.append, should_stop=lambda: next(looks, True)
+        )
+    assert progress_lines == [
+        f"bln seed 0: {groups_of_batches} of 6 mini-batches, about {progress_lines[0].split()[-3]} s left"
+    ]
+    sums, done = copied.layer_searches.find_progress(first.id, layers_spec)
     assert done == groups_of_batches
     assert sums.examples.sum() == 25 * groups_of_batches
-    assert not copied.layer_searches.is_finished(first.id, asked)
+    assert not copied.layer_searches.is_finished(first.id, layers_spec)
     walked = counted(monkeypatch)
     with pytest.raises(SearchStoppedError):
-        search_layers(copied, study_id, environment, asked, silent, should_stop=lambda: walked[1:] == [BATCHES])
+        search_layers(copied, study_id, environment, layers_spec, silent, should_stop=lambda: walked[1:] == [BATCHES])
     assert walked == [BATCHES[groups_of_batches:], BATCHES]  # only the first one had begun
     (one,) = kept(copied, study_id)
     assert_same(one.record, uninterrupted[1][0].record)
@@ -218,11 +232,11 @@ def counted(monkeypatch):
 
 
 def test_progress_of_an_enumeration_is_saved(uninterrupted):
-    said, _ = uninterrupted
-    assert [line.split(",")[0] for line in said[:6]] == [
+    progress_lines, _ = uninterrupted
+    assert [line.split(",")[0] for line in progress_lines[:6]] == [
         f"bln seed 0: {done} of 6 mini-batches" for done in range(1, 7)
     ]
-    assert len(said) == 4 * 7
+    assert len(progress_lines) == 4 * 7
 
 
 def test_progress_of_another_search_is_not_resumed(worked, copied, environment, monkeypatch):
@@ -308,14 +322,14 @@ def test_networks_that_cannot_be_searched_are_reported(worked, copied, environme
         return usual(trial, *rest, **options)
 
     monkeypatch.setattr(worker_layers, "search_trial", refusing)
-    said = []
-    asked = copied.studies.get(study_id).spec.layers
+    progress_lines = []
+    layers_spec = copied.studies.get(study_id).spec.layers
     with pytest.raises(error, match=r"the layers of 2 of 4 networks were not searched: bln seed 0: it branches"):
-        search_layers(copied, study_id, environment, asked, said.append)
-    assert [said[0], said[2]] == ["bln seed 0: it branches", "bln seed 1: it branches"]
+        search_layers(copied, study_id, environment, layers_spec, progress_lines.append)
+    assert [progress_lines[0], progress_lines[2]] == ["bln seed 0: it branches", "bln seed 1: it branches"]
     analysis = compute_analysis(copied, study_id, environment)
     assert "2 of 4 networks were not searched: bln seed 0: it branches" in analysis.layers_reason
-    assert [one.arm for one in analysis.layers] == ["ln"]
+    assert [layer_result.arm for layer_result in analysis.layers] == ["ln"]
     assert analysis.comparison is not None
     assert copied.analyses.find(study_id).analysis == analysis
     assert compute_analysis(copied, study_id, None).layers_reason == analysis.layers_reason  # a probe searches nothing
@@ -342,7 +356,7 @@ def test_missing_checkpoint_affects_only_its_network(worked, copied, environment
         search_layers(copied, study_id, environment, LayersSpec(), silent)
     assert [(one.arm, one.seed) for one in kept(copied, study_id)] == [("ln", 0), ("bln", 1), ("ln", 1)]
     analysis = compute_analysis(copied, study_id, None)
-    assert [one.pending_seeds for one in analysis.layers] == [(0,), ()]
+    assert [layer_result.pending_seeds for layer_result in analysis.layers] == [(0,), ()]
 
 
 def test_too_many_folds_are_reported(worked, copied, environment):
@@ -365,7 +379,7 @@ def test_tied_layers_and_other_searches_have_own_results(worked, copied, environ
     search_layers(copied, study_id, environment, tied, silent)
     bln, ln = compute_analysis(copied, study_id, None, save=False).layers
     assert (bln.scope, bln.size, ln.size) == (LayerScope.GROUPS, "16", "4")
-    assert [(one.name, len(one.layers), len(one.options)) for one in bln.choices] == [("all", 2, 16)]
+    assert [(choice.name, len(choice.layers), len(choice.options)) for choice in bln.choices] == [("all", 2, 16)]
     assert bln.difference.mean == 0
     assert not bln.difference.is_better
     search_layers(copied, study_id, environment, LayersSpec(search=LayerSearch.COORDINATE, evaluations=60), silent)
@@ -388,12 +402,18 @@ def test_running_search_shows_finished_networks(worked, copied, environment):
     """Another question half answered: those answered last count, the others are still to be searched."""
     study_id = worked[1]
     search_layers(copied, study_id, environment, LayersSpec(), silent)
-    said = []
+    progress_lines = []
     again = LayersSpec(search=LayerSearch.RANDOM, evaluations=40)
     with pytest.raises(SearchStoppedError):
-        search_layers(copied, study_id, environment, again, said.append, should_stop=lambda: len(said) >= 1)
+        search_layers(
+            copied, study_id, environment, again, progress_lines.append, should_stop=lambda: len(progress_lines) >= 1
+        )
     bln, ln = compute_analysis(copied, study_id, None, save=False).layers
-    assert (bln.search, [one.seed for one in bln.networks], bln.pending_seeds) == (LayerSearch.RANDOM, [0], (1,))
+    assert (bln.search, [network.seed for network in bln.networks], bln.pending_seeds) == (
+        LayerSearch.RANDOM,
+        [0],
+        (1,),
+    )
     assert (ln.search, ln.pending_seeds) == (LayerSearch.EXACT, ())
 
 
@@ -408,9 +428,9 @@ def test_layers_are_not_searched_without_a_request(worked, copied, environment):
 
 
 def test_analysis_reports_the_progress_of_its_search(worked, copied, environment):
-    said = []
-    compute_analysis(copied, worked[1], environment, AnalysisOptions(said.append), save=False)
-    assert len(said) == 4
+    progress_lines = []
+    compute_analysis(copied, worked[1], environment, AnalysisOptions(progress_lines.append), save=False)
+    assert len(progress_lines) == 4
 
 
 @pytest.mark.parametrize("slice_seconds", [0.0, 60.0])
@@ -418,12 +438,12 @@ def test_parallel_search_equals_sequential_search(worked, copied, environment, m
     """Processes hand back what they have added up after every slice, and are given it to go on with."""
     monkeypatch.setattr(worker_layers, "_SLICE", slice_seconds)
     study_id = worked[1]
-    asked = copied.studies.get(study_id).spec.layers.model_copy(update={"folds": 3})
-    said = []
-    assert search_layers(copied, study_id, environment, asked, said.append, max_workers=2) == 4
+    layers_spec = copied.studies.get(study_id).spec.layers.model_copy(update={"folds": 3})
+    progress_lines = []
+    assert search_layers(copied, study_id, environment, layers_spec, progress_lines.append, max_workers=2) == 4
     together = list(copied.layer_searches.iterate(study_id))
-    apart = asked.model_copy(update={"keep": asked.keep + 1})
-    assert search_layers(copied, study_id, environment, apart, said.append, max_workers=1) == 4
+    apart = layers_spec.model_copy(update={"keep": layers_spec.keep + 1})
+    assert search_layers(copied, study_id, environment, apart, progress_lines.append, max_workers=1) == 4
     for one, other in zip(together, copied.layer_searches.iterate(study_id), strict=True):
         np.testing.assert_allclose(one.record.sums.losses, other.record.sums.losses, rtol=1e-9)
         assert (one.record.best, one.record.chosen) == (other.record.best, other.record.chosen)
@@ -431,8 +451,10 @@ def test_parallel_search_equals_sequential_search(worked, copied, environment, m
 
 def test_parallel_search_stops_on_request(worked, copied, environment):
     study_id = worked[1]
-    asked = copied.studies.get(study_id).spec.layers.model_copy(update={"folds": 3})
+    layers_spec = copied.studies.get(study_id).spec.layers.model_copy(update={"folds": 3})
     with pytest.raises(SearchStoppedError):
-        search_layers(copied, study_id, environment, asked, lambda _line: None, max_workers=2, should_stop=lambda: True)
-    assert search_layers(copied, study_id, environment, asked, lambda _line: None, max_workers=2) >= 0
+        search_layers(
+            copied, study_id, environment, layers_spec, lambda _line: None, max_workers=2, should_stop=lambda: True
+        )
+    assert search_layers(copied, study_id, environment, layers_spec, lambda _line: None, max_workers=2) >= 0
     assert len(list(copied.layer_searches.iterate(study_id))) == 4

@@ -1,4 +1,4 @@
-"""What the pace of trials promises, over every database."""
+"""Throughput and remaining time of running studies, over every database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cleaning frees room, and never takes a network that somebody needs."""
+"""Garbage collection and pruning never remove a needed network."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class Later:
 
 def submit(ledger, called, arms=ARMS, seeds=(0,)):
     ledger.tokens.create("ada", Scope.WRITE)
-    asked = study(called, seeds=seeds, arms=str([{"method": one} for one in arms]).replace("'", ""))
-    return ledger.queue.submit(asked, "ada").study_id
+    parsed_study = study(called, seeds=seeds, arms=str([{"method": arm} for arm in arms]).replace("'", ""))
+    return ledger.queue.submit(parsed_study, "ada").study_id
 
 
 def run(ledger, study_id, files, *, most=None):
@@ -66,13 +66,13 @@ def run(ledger, study_id, files, *, most=None):
 
 def clean(ledger, store, age=DAY, *, recommended=False, best=0):
     spare = ledger.pruner.list_prunable(best) if recommended else []
-    left = ledger.garbage.find_garbage(store, age, spare)
+    garbage = ledger.garbage.find_garbage(store, age, spare)
     ledger.pruner.mark_freed(spare)
-    return remove_garbage(store, left)
+    return remove_garbage(store, garbage)
 
 
 def names(store):
-    return {one.name for one in store.files()}
+    return {file.name for file in store.files()}
 
 
 @pytest.fixture(params=["folder", "s3"])
@@ -99,8 +99,8 @@ def test_unneeded_files_are_removed(later, store):
     store.write(f".{name(8)}-abc_1", b"not finished")
     store.write("README.txt", b"somebody's own")
     later.studies.delete(deleted)
-    left = later.garbage.find_garbage(store, DAY)
-    assert (len(left.files), left.too_recent, left.unknown) == (4, 0, 1)
+    garbage = later.garbage.find_garbage(store, DAY)
+    assert (len(garbage.files), garbage.too_recent, garbage.unknown) == (4, 0, 1)
     assert names(store) > {name(9)}  # looking removes nothing
     assert clean(later, store) == (4, 3 * 7 + 12)
     assert names(store) == {name(1), name(2), "README.txt"}
@@ -151,9 +151,9 @@ def test_file_written_again_meanwhile_is_kept(ledger, tmp_path):
     submit(ledger, "first")
     store.write(name(1), b"weights")
     os.utime(store.path / name(1), (0, 0))
-    left = ledger.garbage.find_garbage(store, DAY)
+    garbage = ledger.garbage.find_garbage(store, DAY)
     store.write(name(1), b"weights")  # another trial came to the very same network
-    assert remove_garbage(store, left) == (0, 0)
+    assert remove_garbage(store, garbage) == (0, 0)
 
 
 def test_networks_without_recommendation_are_pruned(later, store):
@@ -169,7 +169,7 @@ def test_networks_without_recommendation_are_pruned(later, store):
     assert names(store) == kept
     assert len(kept) == 2
     assert [replace(trial, freed_at=None) for trial in later.trials.list_trials(study_id)] == before
-    freed = {one.checkpoint.file for one in later.trials.list_trials(study_id) if one.freed_at is not None}
+    freed = {trial.checkpoint.file for trial in later.trials.list_trials(study_id) if trial.freed_at is not None}
     assert freed == {name(number) for number in range(1, 7)} - kept
     with read_session(later.database.engine) as session:
         assert set(find_needed_files(session)) == kept
@@ -196,8 +196,8 @@ def test_study_without_recommendation_keeps_all_networks(later, store):
     save_recommendation(later, nothing, None)
     for number in range(1, 8):
         store.write(name(number), b"weights")
-    said = {one.name: one.reason for one in later.pruner.list_prunable(1)}
-    assert said == {"unanalysed": "it is not analysed yet", "nothing": "no row is recommended: none"}
+    prunable = {networks.name: networks.reason for networks in later.pruner.list_prunable(1)}
+    assert prunable == {"unanalysed": "it is not analysed yet", "nothing": "no row is recommended: none"}
     assert clean(later, store, recommended=True)[0] == 0
     assert len(names(store)) == 7
 
@@ -217,9 +217,7 @@ def test_store_of_two_databases_is_not_cleaned(later, store, tmp_path):
     other = make_engine(f"sqlite:///{tmp_path / 'other.sqlite3'}")
     write_ownership_marker(store, other.url)
     store.write(name(2), b"of the other database")
-    with pytest.raises(
-        LedgerError, match=r"has networks of the database .*other\.sqlite3, too.*delete \S+ and"
-    ) as caught:
+    with pytest.raises(LedgerError, match=r"has networks of the database .*other\.sqlite3.*delete \S+ and") as caught:
         clean(later, store)
     assert store.has(name(2))
     store.delete(re.search(r"delete \S+/(\S+) and", str(caught.value))[1])
@@ -230,7 +228,7 @@ def test_store_of_two_databases_is_not_cleaned(later, store, tmp_path):
 
 def test_read_only_store_raises_checkpoint_store_error(tmp_path):
     (tmp_path / "file").write_text("no folder")
-    with pytest.raises(CheckpointStoreError, match=r"are kept, cannot be written to: .*Not a directory"):
+    with pytest.raises(CheckpointStoreError, match=r"cannot be written to: .*Not a directory"):
         write_ownership_marker(Folder(tmp_path / "file" / "kept"), make_engine("sqlite://").url)
 
 
@@ -246,7 +244,7 @@ def test_spellings_of_a_database_url_share_one_marker(tmp_path, monkeypatch):
     write_ownership_marker(store, make_engine("postgresql+psycopg://me:secret@host:5433/name?sslmode=require").url)
     write_ownership_marker(store, make_engine("postgresql+psycopg://you:other@host:5433/name").url)
     assert len(names(store)) == 2
-    assert not any(b"secret" in store.read(one) for one in names(store))
+    assert not any(b"secret" in store.read(file_name) for file_name in names(store))
 
 
 FILES = st.integers(0, 11)
