@@ -42,7 +42,7 @@ def per_layer_result(layers=4, networks=10, rows=30, difference=BETTER, excluded
     names = tuple(f"norm{place}" for place in range(layers))
     words = (".".join(row) for row in product(reversed(WORDS), repeat=layers))
     half = 0.01 if networks > 1 else None
-    made = {
+    fields = {
         "arm": "bln",
         "point": "",
         "scope": LayerScope.PER_LAYER,
@@ -87,4 +87,4 @@ def per_layer_result(layers=4, networks=10, rows=30, difference=BETTER, excluded
         "marginal": True,
         "difference": difference if networks else None,
     }
-    return PerLayerResult(**{**made, **more})
+    return PerLayerResult(**{**fields, **more})

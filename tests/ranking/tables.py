@@ -53,8 +53,8 @@ def band(share: float, repetitions: int, level: float = 0.999) -> tuple[float, f
     return float(low), float(high)
 
 
-def told_apart(made: OutcomeTable) -> set[tuple[int, int]]:
+def significant_pairs(table: OutcomeTable) -> set[tuple[int, int]]:
     """Pairs that `compare` tells apart, without its rest."""
-    adjusted = holm(crossed_differences(made, "loss").p.tolist())
-    first, second = made.pairs
+    adjusted = holm(crossed_differences(table, "loss").p.tolist())
+    first, second = table.pairs
     return {(int(i), int(j)) for i, j, p in zip(first, second, adjusted, strict=True) if p < ALPHA}

@@ -15,8 +15,8 @@ from bln_search.ranking.statistics.letter_display import compact_letter_display,
 from tests.ranking.tables import ROWS, draw
 
 
-def compared(made, **more):
-    return compare(ROWS[: made.rows], made, Split.VALIDATION, **more)
+def compared(table, **more):
+    return compare(ROWS[: table.rows], table, Split.VALIDATION, **more)
 
 
 def three_levels(seeds=5):
@@ -62,13 +62,13 @@ def test_holm_corrects_over_pairs_and_within_seeds():
 def test_differences_lie_in_their_intervals():
     comparison = compared(three_levels())
     assert len(comparison.pairs) == 15
-    for one in comparison.pairs:
-        first, second = comparison.rows[one.first], comparison.rows[one.second]
-        assert one.loss.mean == pytest.approx(first.loss - second.loss, abs=1e-6)
-        assert one.accuracy.mean == pytest.approx(first.accuracy - second.accuracy, abs=1e-6)
-        assert one.loss.low < one.loss.mean < one.loss.high
-        assert one.loss.mean <= 0
-        assert comparison.pair(one.first, one.second) is one
+    for pair in comparison.pairs:
+        first, second = comparison.rows[pair.first], comparison.rows[pair.second]
+        assert pair.loss.mean == pytest.approx(first.loss - second.loss, abs=1e-6)
+        assert pair.accuracy.mean == pytest.approx(first.accuracy - second.accuracy, abs=1e-6)
+        assert pair.loss.low < pair.loss.mean < pair.loss.high
+        assert pair.loss.mean <= 0
+        assert comparison.pair(pair.first, pair.second) is pair
     assert comparison.pair(1, 0) is None
 
 

@@ -31,8 +31,8 @@ def mean_squares(d):
     mean = sum(d[s, n] for s in range(seeds) for n in range(examples)) / d.size
     of_seed = [sum(d[s, n] for n in range(examples)) / examples for s in range(seeds)]
     of_example = [sum(d[s, n] for s in range(seeds)) / seeds for n in range(examples)]
-    seed = examples * sum((one - mean) ** 2 for one in of_seed) / (seeds - 1)
-    example = seeds * sum((one - mean) ** 2 for one in of_example) / (examples - 1)
+    seed = examples * sum((effect - mean) ** 2 for effect in of_seed) / (seeds - 1)
+    example = seeds * sum((effect - mean) ** 2 for effect in of_example) / (examples - 1)
     residual = sum((d[s, n] - of_seed[s] - of_example[n] + mean) ** 2 for s in range(seeds) for n in range(examples))
     return mean, seed, example, residual / ((seeds - 1) * (examples - 1))
 
@@ -47,9 +47,9 @@ def by_formula(mean, seed, example, residual, seeds, examples):
     return reach(0.05), optimize.brentq(lambda p: reach(p) - abs(mean), 1e-30, 1.0, xtol=1e-300, rtol=1e-12)
 
 
-def differences(made, metric):
-    figures = (made.losses if metric == "loss" else made.correct).astype(np.float64)
-    first, second = made.pairs
+def differences(table, metric):
+    figures = (table.losses if metric == "loss" else table.correct).astype(np.float64)
+    first, second = table.pairs
     return [figures[:, i] - figures[:, j] for i, j in zip(first, second, strict=True)]
 
 
@@ -78,10 +78,10 @@ def test_distant_row_does_not_change_other_pairs(far, at):
     losses = np.insert(outcome_table.losses, at, far * (1 + outcome_table.losses[:, 0] ** 2), axis=1)
     beside = OutcomeTable(losses, losses < 0)
     kept_pairs = [place for place, pair in enumerate(zip(*beside.pairs, strict=True)) if at not in pair]
-    for one, other in zip(
+    for first_result, second_result in zip(
         crossed.__dict__.values(), crossed_differences(beside, "loss").__dict__.values(), strict=True
     ):
-        np.testing.assert_allclose(other[kept_pairs], one, rtol=1e-12)
+        np.testing.assert_allclose(second_result[kept_pairs], first_result, rtol=1e-12)
 
 
 def test_chunked_pairs_equal_single_pairs(monkeypatch):
@@ -188,9 +188,9 @@ def test_a_difference_that_never_varies_is_certain():
 
 def test_swapping_rows_changes_only_the_sign():
     outcome_table = draw(np.random.default_rng(5), rows=2, of_seed=0.3, of_example=0.5)
-    one, other = (
+    first_result, second_result = (
         crossed_differences(outcome_table, "loss"),
         crossed_differences(outcome_table.select_rows([1, 0]), "loss"),
     )
-    assert one.mean == pytest.approx(-other.mean)
-    assert one.p == pytest.approx(other.p)
+    assert first_result.mean == pytest.approx(-second_result.mean)
+    assert first_result.p == pytest.approx(second_result.p)

@@ -16,7 +16,7 @@ from bln_search.ranking.paired.crossed_anova import crossed_differences
 from bln_search.ranking.paired.friedman import friedman
 from bln_search.ranking.statistics.intervals import holm, paired_t_p
 from bln_search.ranking.statistics.letter_display import compact_letter_display
-from tests.ranking.tables import band, draw, told_apart
+from tests.ranking.tables import band, draw, significant_pairs
 
 ALPHA = 0.05
 SEEDS_ALONE = {
@@ -69,7 +69,7 @@ def family_rate(model, seeds, rows, repetitions):
     rng = np.random.default_rng(2)
     alarms = 0
     for _ in range(repetitions):
-        apart = told_apart(draw(rng, seeds=seeds, rows=rows, **model))
+        apart = significant_pairs(draw(rng, seeds=seeds, rows=rows, **model))
         alarms += compact_letter_display(rows, apart) != ["a"] * rows
     return alarms / repetitions
 

@@ -31,54 +31,59 @@ def tables(draw_from, most_examples=9, steps=4):
     return table(np.reshape(losses, shape) / 8, np.reshape(correct, shape))
 
 
-def every(made, values):
+def pairwise(outcome_table, values):
     """p of every seed and pair by a function of two rows, (S, P)."""
-    first, second = made.pairs
-    return np.array([[by(one[i], one[j]) for i, j in zip(first, second, strict=True)] for one, by in values])
+    first, second = outcome_table.pairs
+    return np.array(
+        [
+            [test(seed_values[i], seed_values[j]) for i, j in zip(first, second, strict=True)]
+            for seed_values, test in values
+        ]
+    )
 
 
-def statsmodels_mcnemar(one, other):
-    counts = [[np.sum(one & other), np.sum(one & ~other)], [np.sum(~one & other), np.sum(~one & ~other)]]
+def statsmodels_mcnemar(first, second):
+    counts = [[np.sum(first & second), np.sum(first & ~second)], [np.sum(~first & second), np.sum(~first & ~second)]]
     return of_statsmodels(counts, exact=True).pvalue
 
 
-def scipy_wilcoxon(one, other, method="auto"):
-    differences = (one - other).astype(np.float64)
+def scipy_wilcoxon(first, second, method="auto"):
+    differences = (first - second).astype(np.float64)
     return stats.wilcoxon(differences, method=method).pvalue if differences.any() else 1.0
 
 
-def enumerated(one, other):
+def enumerated(first, second):
     """Share of all sign flips whose mean difference is at least as far from zero."""
-    differences = one.astype(np.float64) - other
+    differences = first.astype(np.float64) - second
     sums = np.array(list(product([-1, 1], repeat=len(differences)))) @ differences
     return np.mean(np.abs(sums) >= abs(differences.sum()) - 1e-9)
 
 
 @given(tables())
-def test_mcnemar_equals_statsmodels_on_small_tables(made):
-    expected = every(made, [(one, statsmodels_mcnemar) for one in made.correct])
-    assert mcnemar(made) == pytest.approx(expected, abs=1e-12)
+def test_mcnemar_equals_statsmodels_on_small_tables(outcome_table):
+    expected = pairwise(outcome_table, [(seed_correct, statsmodels_mcnemar) for seed_correct in outcome_table.correct])
+    assert mcnemar(outcome_table) == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize("examples", [500, 10_000])
 def test_mcnemar_equals_statsmodels_on_many_examples(examples):
     outcome_table = draw(np.random.default_rng(0), seeds=2, rows=4, examples=examples, noise=0.3, difference=0.02)
-    expected = every(outcome_table, [(one, statsmodels_mcnemar) for one in outcome_table.correct])
+    expected = pairwise(outcome_table, [(seed_correct, statsmodels_mcnemar) for seed_correct in outcome_table.correct])
     assert mcnemar(outcome_table) == pytest.approx(expected, rel=1e-9)
     assert expected.min() < 0.01 < expected.max()
 
 
 @settings(max_examples=10)
 @given(tables())
-def test_wilcoxon_equals_scipy_on_few_examples(made):
-    expected = every(made, [(seed_losses, scipy_wilcoxon) for seed_losses in made.losses])
-    assert wilcoxon(made) == pytest.approx(expected, abs=1e-12)
+def test_wilcoxon_equals_scipy_on_few_examples(outcome_table):
+    expected = pairwise(outcome_table, [(seed_losses, scipy_wilcoxon) for seed_losses in outcome_table.losses])
+    assert wilcoxon(outcome_table) == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize("examples", [12, 25, 50])
 def test_wilcoxon_is_exact_up_to_fifty_examples(examples):
     outcome_table = draw(np.random.default_rng(1), rows=3, examples=examples, difference=0.3)
-    expected = every(
+    expected = pairwise(
         outcome_table,
         [(seed_losses, lambda a, b: scipy_wilcoxon(a, b, "exact")) for seed_losses in outcome_table.losses],
     )
@@ -93,7 +98,7 @@ def test_wilcoxon_of_many_examples_equals_scipy(examples, steps):
     if steps:
         outcome_table = table(np.round(outcome_table.losses * steps) / steps)
         assert (outcome_table.losses[:, 0] == outcome_table.losses[:, 1]).any()
-    expected = every(
+    expected = pairwise(
         outcome_table,
         [(seed_losses, lambda a, b: scipy_wilcoxon(a, b, "approx")) for seed_losses in outcome_table.losses],
     )
@@ -101,25 +106,30 @@ def test_wilcoxon_of_many_examples_equals_scipy(examples, steps):
 
 
 @given(tables(most_examples=60, steps=2), st.integers(51, 60))
-def test_wilcoxon_of_mostly_equal_losses_equals_scipy(made, examples):
-    made = OutcomeTable(np.resize(made.losses, (1, 2, examples)), np.resize(made.correct, (1, 2, examples)))
-    expected = every(made, [(seed_losses, lambda a, b: scipy_wilcoxon(a, b, "approx")) for seed_losses in made.losses])
-    assert wilcoxon(made) == pytest.approx(expected, rel=1e-6)
+def test_wilcoxon_of_mostly_equal_losses_equals_scipy(outcome_table, examples):
+    outcome_table = OutcomeTable(
+        np.resize(outcome_table.losses, (1, 2, examples)), np.resize(outcome_table.correct, (1, 2, examples))
+    )
+    expected = pairwise(
+        outcome_table,
+        [(seed_losses, lambda a, b: scipy_wilcoxon(a, b, "approx")) for seed_losses in outcome_table.losses],
+    )
+    assert wilcoxon(outcome_table) == pytest.approx(expected, rel=1e-6)
 
 
 @given(tables())
-def test_sign_flips_agree_with_complete_enumeration(made):
+def test_sign_flips_agree_with_complete_enumeration(outcome_table):
     """Within five standard deviations of so many random flips."""
-    expected = every(made, [(seed_losses, enumerated) for seed_losses in made.losses])
+    expected = pairwise(outcome_table, [(seed_losses, enumerated) for seed_losses in outcome_table.losses])
     error = np.sqrt(expected * (1 - expected) / FLIPS)
-    assert np.all(np.abs(permutation(made) - expected) <= 5 * error + 2 / FLIPS)
+    assert np.all(np.abs(permutation(outcome_table) - expected) <= 5 * error + 2 / FLIPS)
 
 
 def test_sign_flips_agree_with_exact_scipy():
     outcome_table = draw(np.random.default_rng(3), seeds=4, rows=3, examples=9, difference=0.5)
-    expected = every(outcome_table, [(seed_losses, scipy_permutation) for seed_losses in outcome_table.losses])
+    expected = pairwise(outcome_table, [(seed_losses, scipy_permutation) for seed_losses in outcome_table.losses])
     assert expected == pytest.approx(
-        every(outcome_table, [(seed_losses, enumerated) for seed_losses in outcome_table.losses])
+        pairwise(outcome_table, [(seed_losses, enumerated) for seed_losses in outcome_table.losses])
     )
     assert np.abs(permutation(outcome_table) - expected).max() <= 5 * np.sqrt(0.25 / FLIPS)
 
@@ -129,15 +139,15 @@ def test_sign_flips_agree_with_resampled_scipy(examples):
     outcome_table = draw(
         np.random.default_rng(4), seeds=2, rows=3, examples=examples, difference=2.5 / np.sqrt(examples)
     )
-    expected = every(outcome_table, [(seed_losses, scipy_permutation) for seed_losses in outcome_table.losses])
+    expected = pairwise(outcome_table, [(seed_losses, scipy_permutation) for seed_losses in outcome_table.losses])
     error = np.sqrt(2 * expected * (1 - expected) / FLIPS)
     assert np.all(np.abs(permutation(outcome_table) - expected) <= 5 * error + 2 / FLIPS)
     assert expected.min() < 0.05 < expected.max()
 
 
-def scipy_permutation(one, other):
+def scipy_permutation(first, second):
     return stats.permutation_test(
-        (one.astype(np.float64), other.astype(np.float64)),
+        (first.astype(np.float64), second.astype(np.float64)),
         lambda a, b, axis: np.mean(a - b, axis=axis),
         permutation_type="samples",
         vectorized=True,
@@ -160,8 +170,8 @@ def test_flips_are_reproducible_by_seed():
 
 @pytest.mark.parametrize("examples", [2, 20, 60, 1_000])
 def test_identical_rows_have_p_one(examples):
-    one = np.random.default_rng(6).normal(size=(3, 1, examples))
-    p_values = per_seed_tests(table(np.repeat(one, 3, axis=1)))
+    losses = np.random.default_rng(6).normal(size=(3, 1, examples))
+    p_values = per_seed_tests(table(np.repeat(losses, 3, axis=1)))
     for p in (p_values.mcnemar, p_values.wilcoxon, p_values.permutation):
         assert p.shape == (3, 3)
         assert np.all(p == 1)

@@ -93,7 +93,7 @@ def uninterrupted(worked, home, environment):
         patch.setattr(worker_layers, "_SAVE_INTERVAL", 0.0)
         patch.setattr(layers_of_network, "MEMORY_LIMIT", 0)
         search_layers(ledger, worked[1], environment, ledger.studies.get(worked[1]).spec.layers, progress_lines.append)
-        return progress_lines, kept(ledger, worked[1])
+        return progress_lines, list_searches(ledger, worked[1])
 
 
 def forget(ledger):
@@ -107,7 +107,7 @@ def silent(_line):
     pass
 
 
-def kept(ledger, study_id):
+def list_searches(ledger, study_id):
     return list(ledger.layer_searches.iterate(study_id))
 
 
@@ -120,14 +120,22 @@ def test_worker_searches_layers_of_every_network(worked):
         ("bln", "256", 2),
         ("ln", "16", 2),
     ]
-    for one in analysis.layers:
-        assert [network.seed for network in one.networks] == [0, 1]
-        assert (one.scope, one.search, one.folds) == (LayerScope.PER_LAYER, LayerSearch.EXACT, 2)
-        assert (one.estimate, one.batch_size, one.examples) == (PopulationEstimate.FROZEN, 25, 130)
-        assert (one.marginal, one.pending_seeds, one.difference.networks) == (True, (), 2)
-        assert len(one.uniform) == (16 if one.arm == "bln" else 4)
-        assert len(one.rows) == (100 if one.arm == "bln" else 16)
-        assert len(one.effects) == 2 * (4 if one.arm == "bln" else 2)
+    for layer_result in analysis.layers:
+        assert [network.seed for network in layer_result.networks] == [0, 1]
+        assert (layer_result.scope, layer_result.search, layer_result.folds) == (
+            LayerScope.PER_LAYER,
+            LayerSearch.EXACT,
+            2,
+        )
+        assert (layer_result.estimate, layer_result.batch_size, layer_result.examples) == (
+            PopulationEstimate.FROZEN,
+            25,
+            130,
+        )
+        assert (layer_result.marginal, layer_result.pending_seeds, layer_result.difference.networks) == (True, (), 2)
+        assert len(layer_result.uniform) == (16 if layer_result.arm == "bln" else 4)
+        assert len(layer_result.rows) == (100 if layer_result.arm == "bln" else 16)
+        assert len(layer_result.effects) == 2 * (4 if layer_result.arm == "bln" else 2)
     assert worker.ledger.analyses.claim("host/9/0") is None
 
 
@@ -135,14 +143,14 @@ def test_uniform_losses_equal_those_of_the_leaderboard(worked):
     """What the tree walks and what the one pass evaluates are the same networks under the same words."""
     worker, study_id = worked
     analysis = worker.ledger.analyses.find(study_id).analysis
-    for one in analysis.layers:
+    for layer_result in analysis.layers:
         of_word = {}
-        for trial in worker.ledger.trials.list_trained(study_id, arm=one.arm):
+        for trial in worker.ledger.trials.list_trained(study_id, arm=layer_result.arm):
             for evaluation in worker.ledger.results.list_trial_evaluations(trial.id):
                 if evaluation.key.split == "validation":
                     of_word.setdefault(str(evaluation.key.configuration), []).append(evaluation)
-        assert {row.configuration for row in one.uniform} == set(of_word)
-        for row in one.uniform:
+        assert {row.configuration for row in layer_result.uniform} == set(of_word)
+        for row in layer_result.uniform:
             assert row.loss == pytest.approx(np.mean([each.loss for each in of_word[row.configuration]]), rel=1e-5)
             assert row.accuracy == pytest.approx(np.mean([each.accuracy for each in of_word[row.configuration]]))
 
@@ -162,9 +170,11 @@ def test_later_search_reports_progress_and_equal_results(worked, copied, environ
     assert search_layers(copied, study_id, environment, layers_spec, progress_lines.append) == 4
     assert [line.split(":")[0] for line in progress_lines] == ["bln seed 0", "ln seed 0", "bln seed 1", "ln seed 1"]
     assert [line.split()[-1] for line in progress_lines] == ["(1/4)", "(2/4)", "(3/4)", "(4/4)"]
-    for one, other in zip(kept(copied, study_id), kept(worked[0].ledger, study_id), strict=True):
-        assert (one.arm, one.seed, one.spec) == (other.arm, other.seed, other.spec)
-        assert_same(one.record, other.record)
+    for search, expected in zip(
+        list_searches(copied, study_id), list_searches(worked[0].ledger, study_id), strict=True
+    ):
+        assert (search.arm, search.seed, search.spec) == (expected.arm, expected.seed, expected.spec)
+        assert_same(search.record, expected.record)
 
 
 def test_sequential_search_can_be_stopped_between_networks(worked, copied, environment):
@@ -181,7 +191,7 @@ def test_sequential_search_can_be_stopped_between_networks(worked, copied, envir
             progress_lines.append,
             should_stop=lambda: len(progress_lines) >= 3,
         )
-    assert len(kept(copied, study_id)) == 3
+    assert len(list_searches(copied, study_id)) == 3
     assert search_layers(copied, study_id, environment, layers_spec, progress_lines.append) == 1
 
 
@@ -210,8 +220,8 @@ def test_stopped_enumeration_resumes(worked, copied, environment, monkeypatch, u
     with pytest.raises(SearchStoppedError):
         search_layers(copied, study_id, environment, layers_spec, silent, should_stop=lambda: walked[1:] == [BATCHES])
     assert walked == [BATCHES[groups_of_batches:], BATCHES]  # only the first one had begun
-    (one,) = kept(copied, study_id)
-    assert_same(one.record, uninterrupted[1][0].record)
+    (search,) = list_searches(copied, study_id)
+    assert_same(search.record, uninterrupted[1][0].record)
 
 
 def counted(monkeypatch):
@@ -354,7 +364,11 @@ def test_missing_checkpoint_affects_only_its_network(worked, copied, environment
         connection.exec_driver_sql("UPDATE checkpoint SET file = 'gone.safetensors' WHERE id = 1")
     with pytest.raises(DataError, match=r"1 of 4 networks were not searched: bln seed 0: .*gone.safetensors"):
         search_layers(copied, study_id, environment, LayersSpec(), silent)
-    assert [(one.arm, one.seed) for one in kept(copied, study_id)] == [("ln", 0), ("bln", 1), ("ln", 1)]
+    assert [(search.arm, search.seed) for search in list_searches(copied, study_id)] == [
+        ("ln", 0),
+        ("bln", 1),
+        ("ln", 1),
+    ]
     analysis = compute_analysis(copied, study_id, None)
     assert [layer_result.pending_seeds for layer_result in analysis.layers] == [(0,), ()]
 
@@ -395,7 +409,7 @@ def test_unmatched_pattern_is_the_reason_without_result(worked, copied, environm
         search_layers(
             copied, study_id, environment, LayersSpec(scope=LayerScope.GROUPS, groups={"a": ("encoder.*",)}), silent
         )
-    assert kept(copied, study_id) == []
+    assert list_searches(copied, study_id) == []
 
 
 def test_running_search_shows_finished_networks(worked, copied, environment):
@@ -424,7 +438,7 @@ def test_layers_are_not_searched_without_a_request(worked, copied, environment):
         connection.exec_driver_sql("UPDATE study SET spec = ?", (plain.canonical_json(),))
     analysis = compute_analysis(copied, study_id, environment)
     assert (analysis.layers, analysis.layers_reason) == ((), None)
-    assert kept(copied, study_id) == []
+    assert list_searches(copied, study_id) == []
 
 
 def test_analysis_reports_the_progress_of_its_search(worked, copied, environment):
@@ -444,9 +458,9 @@ def test_parallel_search_equals_sequential_search(worked, copied, environment, m
     together = list(copied.layer_searches.iterate(study_id))
     apart = layers_spec.model_copy(update={"keep": layers_spec.keep + 1})
     assert search_layers(copied, study_id, environment, apart, progress_lines.append, max_workers=1) == 4
-    for one, other in zip(together, copied.layer_searches.iterate(study_id), strict=True):
-        np.testing.assert_allclose(one.record.sums.losses, other.record.sums.losses, rtol=1e-9)
-        assert (one.record.best, one.record.chosen) == (other.record.best, other.record.chosen)
+    for parallel, sequential in zip(together, copied.layer_searches.iterate(study_id), strict=True):
+        np.testing.assert_allclose(parallel.record.sums.losses, sequential.record.sums.losses, rtol=1e-9)
+        assert (parallel.record.best, parallel.record.chosen) == (sequential.record.best, sequential.record.chosen)
 
 
 def test_parallel_search_stops_on_request(worked, copied, environment):
