@@ -22,7 +22,6 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
 from bln_search.core.checkpoints import CheckpointStore, Folder, checkpoint_store
-from bln_search.core.disk import low_disk_reason
 from bln_search.core.errors import SpecError
 
 SECRETS = ("token", "database")
@@ -143,11 +142,6 @@ class Settings(BaseSettings):
         checkpoints = [store.path] if isinstance(store, Folder) else []
         database = [Path(url.removeprefix("sqlite:///")).parent] if url.startswith("sqlite:///") else []
         return [self.home, *checkpoints, *database]
-
-    @property
-    def low_disk_reason(self) -> str | None:
-        """Why no further work may start; None if enough disk space is free."""
-        return low_disk_reason(self.folders, self.free_bytes)
 
 
 def _with_password(url: str, file: Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bln_search.core.disk import disk_space_problem
 from bln_search.settings import Settings
 from bln_search.specs.plan import StudyPlan, plan_study
 from bln_search.specs.problems import Problem, name_problems, size_problems, space_problems
@@ -47,6 +48,6 @@ def _limit_problem(section: str, quantity: str, count: int, limit: int) -> Probl
 
 def check_free_space(settings: Settings) -> None:
     """Raise ProblemException (507) if the disk is nearly full."""
-    reason = settings.low_disk_reason
+    reason = disk_space_problem(settings.folders, settings.free_bytes)
     if reason is not None:
         raise ProblemException(507, "storage-full", f"{reason}: no study is accepted until disk space is free")

@@ -108,7 +108,7 @@ def evaluate_configurations(
         board=rank(TrialEvaluation(arm="network", seed=0, evaluation=result) for result in results),
         populations=_by_name(layers, every, populations),
         outcomes=_outcomes(results),
-        guess=classes.guess,
+        class_prior=classes.class_prior,
         per_slot=per_slot and any(layer.batch_size != 1 for layer in layers.values()),
         deployed=row_before_conversion(layers, every[PopulationEstimate.FROZEN]),
     )

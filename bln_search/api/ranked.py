@@ -59,27 +59,34 @@ class RankedConfiguration:
 class RankedConfigurations:
     """Rows from best to worst, those without a rank last. Printing it prints the table.
 
-    outcomes: per-example losses and correctness of every measured row. Rows that share a letter in the printed table
-    are not told apart (`comparison`). guess: what guessing reaches on the split that decides; None where targets are
-    not classes. per_slot: population values are one for each place in the mini-batch. deployed: the row under which a
-    network that `convert(method="same")` made answers as before; None for any other network.
+    Rows that share a letter in the printed table do not differ significantly (`comparison`).
+
+    Attributes:
+        board: The ranked rows.
+        populations: Population values of each layer, by estimate and name of the layer.
+        outcomes: Per-example losses and correctness of every measured row.
+        class_prior: Loss and accuracy of predicting the class frequencies on the split that decides the ranking; None
+            where targets are not classes.
+        per_slot: Whether there is one population value for each slot of the mini-batch.
+        deployed: The row under which a network that `convert(method="same")` made answers as before; None for any other
+            network.
     """
 
     board: Leaderboard
     populations: Mapping[PopulationEstimate, LayerPopulationsByName]
     outcomes: Mapping[EvaluationKey, Outcomes]
-    guess: ClassPriorBaseline | None = None
+    class_prior: ClassPriorBaseline | None = None
     per_slot: bool = False
     deployed: RowSpec | None = None
 
     @property
-    def doubt(self) -> str | None:
-        """Why no row is worth using: the loss of each is that of guessing, or more. None where one does better."""
+    def baseline_warning(self) -> str | None:
+        """A warning that no row has a lower loss than predicting the class frequencies; None where one has."""
         return None if self._no_better_than_class_prior is None else baseline_warning(self._no_better_than_class_prior)
 
     @cached_property
     def _no_better_than_class_prior(self) -> NoBetterThanClassPrior | None:
-        return compare_with_class_prior(self.board, self.guess)
+        return compare_with_class_prior(self.board, self.class_prior)
 
     @property
     def best(self) -> RankedConfiguration:

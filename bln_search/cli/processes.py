@@ -28,6 +28,7 @@ from bln_search.cli.options import (
     WorkersOption,
 )
 from bln_search.cli.output import errors, results
+from bln_search.core.disk import disk_space_problem
 from bln_search.core.errors import MissingPackageError
 from bln_search.core.log_files import LogFile
 from bln_search.core.logs import configure_logs
@@ -107,9 +108,14 @@ def worker(
     with ExitStack() as stack:
         trial_executor = stack.enter_context(make_executor(executor, environment, workers, ray_address, gpus_per_trial))
         ledger = stack.enter_context(closing(open_ledger(database or settings.database_url)))
-        Worker(ledger, environment, trial_executor, settings.running_studies, lambda: settings.low_disk_reason).work(
-            once=once
+        worker = Worker(
+            ledger,
+            environment,
+            trial_executor,
+            settings.running_studies,
+            lambda: disk_space_problem(settings.folders, settings.free_bytes),
         )
+        worker.work(once=once)
 
 
 def workers(

@@ -109,8 +109,8 @@ class InferenceConfiguration:
     def __post_init__(self) -> None:
         """Raise ValueError unless `word` is the code of a configuration of some method."""
         letters = set(self.word)
-        known = len(self.word) == len(Statistic) and letters <= set("MTF-")
-        if not known or not any(self.fits(method) for method in Method):
+        is_well_formed = len(self.word) == len(Statistic) and letters <= set("MTF-")
+        if not is_well_formed or not any(self.fits(method) for method in Method):
             raise ValueError(
                 f"{self.word!r} is not an inference configuration: write four letters for E_B Std_B E_F Std_F, "
                 "T (population) or F (mini-batch), `--` for a pair the method does not have, for example TTFF or TT--; "

@@ -21,8 +21,8 @@ def disk_usage(path: Path) -> DiskUsage:
     return DiskUsage(usage.total, usage.free)
 
 
-def low_disk_reason(folders: Iterable[Path], least_free_bytes: int) -> str | None:
-    """Why no further work may start: too little disk space is free, or it is unknown; None if there is enough.
+def disk_space_problem(folders: Iterable[Path], least_free_bytes: int) -> str | None:
+    """Why no further work may start: too little disk space is free, or its amount is unknown. None if there is enough.
 
     Args:
         folders: The folders that results are written to.

@@ -35,10 +35,11 @@ class Semantics(StrEnum):
 class PopulationEstimate(StrEnum):
     """How a population value is estimated.
 
-    frozen: mean over the training mini-batches with the final weights (BLN paper, Algorithm 2).
-    epoch: mean over the mini-batches of the checkpoint's epoch, while the weights changed.
-    moving: exponential moving average over the training steps, as is usual for batch normalization.
-    memory: the memory of MBN (MBN paper, Eq. 6); configurations with M read it, a study cannot name it.
+    Members:
+        FROZEN: Mean over the training mini-batches with the final weights (BLN paper, Algorithm 2).
+        EPOCH: Mean over the mini-batches of the checkpoint's epoch, while the weights changed.
+        MOVING: Exponential moving average over the training steps, as is usual for batch normalization.
+        MEMORY: The memory of MBN (MBN paper, Eq. 6); configurations with M read it, a study cannot name it.
     """
 
     FROZEN = "frozen"
@@ -55,8 +56,9 @@ class PopulationEstimate(StrEnum):
 class Correction(StrEnum):
     """How a population deviation is computed from mini-batch deviations.
 
-    bessel: the factor m/(m-1) of BLN's Eq. 5, 19 and 21; undefined for m = 1.
-    total: the law of total variance, E[σ²] + Var[μ] over the mini-batches; defined for every m.
+    Members:
+        BESSEL: The factor m/(m-1) of BLN's Eq. 5, 19 and 21; undefined for m = 1.
+        TOTAL: The law of total variance, E[σ²] + Var[μ] over the mini-batches; defined for every m.
     """
 
     BESSEL = "bessel"
@@ -74,8 +76,11 @@ class Split(StrEnum):
 class ProbeKind(StrEnum):
     """What a probe varies.
 
-    size: the inference mini-batch size. epoch: the epoch of the weights. reshuffled: the batch composition, at random.
-    skewed: the batch composition, mini-batches of one class as far as possible.
+    Members:
+        SIZE: The inference mini-batch size.
+        EPOCH: The epoch of the weights.
+        RESHUFFLED: The batch composition, at random.
+        SKEWED: The batch composition: mini-batches of one class as far as possible.
     """
 
     SIZE = "size"
@@ -85,7 +90,13 @@ class ProbeKind(StrEnum):
 
 
 class LayerScope(StrEnum):
-    """Which layers share a configuration: all (global), none (per_layer), or those of a group (groups)."""
+    """Which layers share a configuration.
+
+    Members:
+        GLOBAL: All layers.
+        PER_LAYER: No layers.
+        GROUPS: The layers of a group.
+    """
 
     GLOBAL = "global"
     PER_LAYER = "per_layer"
@@ -95,9 +106,13 @@ class LayerScope(StrEnum):
 class LayerSearch(StrEnum):
     """How per-layer configurations are searched.
 
-    exact: evaluate all. beam: beam search over the layers. coordinate: coordinate descent over the layers. tpe:
-    Optuna's tree-structured Parzen estimator. racing: many at once, each dropped when a paired test shows that it is
-    worse than the best. random: drawn uniformly.
+    Members:
+        EXACT: Evaluate all configurations.
+        BEAM: Beam search over the layers.
+        COORDINATE: Coordinate descent over the layers.
+        TPE: Optuna's tree-structured Parzen estimator.
+        RACING: Evaluate many at once; drop each one that a paired test shows to be worse than the best one.
+        RANDOM: Draw configurations uniformly.
     """
 
     EXACT = "exact"
@@ -109,14 +124,20 @@ class LayerSearch(StrEnum):
 
 
 class Scope(StrEnum):
-    """What a token allows: read: read the account's own studies; write: also change them; admin: everything."""
+    """What a token allows.
+
+    Members:
+        READ: Read the account's own studies.
+        WRITE: Also change them.
+        ADMIN: Everything.
+    """
 
     READ = "read"
     WRITE = "write"
     ADMIN = "admin"
 
     def allows(self, required: Scope) -> bool:
-        """Does this scope include `required`? Each scope includes the former ones."""
+        """Does this scope include `required`? Each scope includes those before it."""
         order = list(Scope)
         return order.index(self) >= order.index(required)
 

@@ -1,4 +1,4 @@
-"""Every error that a user can meet.
+"""The errors that bln-search raises on purpose.
 
 BlnSearchError
 ├── SpecError            a study file is invalid
@@ -9,9 +9,9 @@ BlnSearchError
 ├── LedgerError          the database cannot do what a command needs
 │   ├── DamagedRecordError  a record cannot be decoded
 │   ├── UnknownStudyError
-│   ├── StaleAttemptError   a report came after its lease had passed to another attempt
+│   ├── StaleAttemptError   an attempt reported after it had ended
 │   ├── StudyBusyError      another process runs this study
-│   ├── LeaseLostError      this process does not run the study any more: another one does, or it was deleted
+│   ├── LeaseLostError      another process runs the study now, or it was deleted
 │   ├── SchemaChangedError  the database was upgraded while this process used it
 │   ├── StudyChangedError   the study has changed since it was read
 │   └── IdempotencyConflictError  an idempotency key was reused for another study
@@ -80,7 +80,7 @@ class UnknownStudyError(LedgerError):
 
 
 class StaleAttemptError(LedgerError):
-    """A report came from an attempt whose lease has passed on; it was rejected and nothing was written."""
+    """An attempt reported after it had ended; the report was rejected and nothing was written."""
 
 
 class StudyBusyError(LedgerError):
@@ -88,7 +88,7 @@ class StudyBusyError(LedgerError):
 
 
 class LeaseLostError(LedgerError):
-    """This process does not run the study any more: its lease expired and another took it, or it was deleted."""
+    """Another process runs the study now, because this process lost the lease; or the study was deleted."""
 
 
 class SchemaChangedError(LedgerError):

@@ -25,7 +25,7 @@ class LogFile:
     Attributes:
         path: The file.
         size: Bytes at which it is rotated.
-        older: Number of rotated files that are kept.
+        older: Number of rotated files to keep.
     """
 
     path: Path

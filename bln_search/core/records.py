@@ -19,7 +19,9 @@ from bln_search.core.states import EvaluationState
 class Outcomes:
     """Per-example results of one evaluation, in the order of the split.
 
-    losses: float32 (float64 from a float64 network), shape (n,), nats. correct: bool, shape (n,).
+    Attributes:
+        losses: Loss in nats, (n,); float64 for a float64 network, otherwise float32.
+        correct: Whether the prediction is correct, (n,).
     """
 
     losses: NDArray[np.float32] | NDArray[np.float64]
@@ -36,9 +38,9 @@ class EvaluationKey:
     split: Split
 
     @staticmethod
-    @lru_cache(maxsize=4096)  # few keys stand for many rows
+    @lru_cache(maxsize=4096)  # many rows share a few keys
     def from_row(configuration: str, estimate: str, batch_size: int, split: str) -> EvaluationKey:
-        """The key of a stored evaluation or probe; `estimate` is empty where no population value is read."""
+        """The key of a stored evaluation or probe; `estimate` is empty if no population value is read."""
         population = PopulationEstimate(estimate) if estimate else None
         return EvaluationKey(InferenceConfiguration(configuration), population, batch_size, Split(split))
 
@@ -81,7 +83,17 @@ class RowKey(NamedTuple):
 
 @dataclass(frozen=True)
 class Evaluation:
-    """One network under one configuration: mean loss (nats) and accuracy (fraction) over n examples."""
+    """One network under one configuration.
+
+    Attributes:
+        key: Configuration, estimate, batch size and split.
+        state: Whether it was measured.
+        n: Number of examples.
+        loss: Mean loss (nats); None unless measured.
+        accuracy: Accuracy (fraction); None unless measured.
+        reason: Why it is undefined or diverged.
+        outcomes: Per-example results; None where they are not loaded.
+    """
 
     key: EvaluationKey
     state: EvaluationState
@@ -100,9 +112,9 @@ class Evaluation:
     def from_outcomes(key: EvaluationKey, outcomes: Outcomes) -> Evaluation:
         """An evaluation with its mean loss and accuracy; `diverged` if a loss is not finite."""
         n = len(outcomes.losses)
-        infinite = int(n - np.isfinite(outcomes.losses).sum())
-        if infinite:
-            reason = f"the loss of {infinite} of {n} examples is not a finite number"
+        not_finite = int(n - np.isfinite(outcomes.losses).sum())
+        if not_finite:
+            reason = f"the loss of {not_finite} of {n} examples is not a finite number"
             return Evaluation(key, EvaluationState.DIVERGED, n=n, reason=reason, outcomes=outcomes)
         loss = float(outcomes.losses.mean(dtype=np.float64))
         return Evaluation(key, EvaluationState.MEASURED, n, loss, float(outcomes.correct.mean()), outcomes=outcomes)

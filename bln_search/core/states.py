@@ -10,8 +10,14 @@ from bln_search.core.errors import TransitionError
 class StudyState(StrEnum):
     """The state of a study.
 
-    accepted: in the queue. paused, cancelled, failed: only a user's request continues it. interrupted: a command
-    stopped before the study was complete. failed: every remaining trial has failed and cannot succeed.
+    Members:
+        ACCEPTED: It waits in the queue.
+        RUNNING: A process runs it.
+        PAUSED: A person paused it; it runs again after a request to resume.
+        COMPLETE: Every trial has its result.
+        INTERRUPTED: A command stopped before the study was complete.
+        CANCELLED: A person cancelled it; it runs again after a request to resume.
+        FAILED: No worker can complete it, or every remaining trial has failed; it runs again after a request to resume.
     """
 
     ACCEPTED = "accepted"
@@ -24,21 +30,28 @@ class StudyState(StrEnum):
 
 
 class Request(StrEnum):
-    """What a person wants of a study that runs; whoever runs it sees to it."""
+    """A person's request to the process that runs a study."""
 
     PAUSE = "pause"
     CANCEL = "cancel"
 
     @property
     def target_state(self) -> StudyState:
-        """The state of a study whose runner has carried the request out."""
+        """The state of a study after its runner has carried out the request."""
         return StudyState.PAUSED if self is Request.PAUSE else StudyState.CANCELLED
 
 
 class TrialState(StrEnum):
     """The state of a trial.
 
-    trained: it has a checkpoint but not all its evaluations yet. pruned: a pruner stopped it early.
+    Members:
+        WAITING: It waits for training.
+        RUNNING: An attempt runs.
+        TRAINED: It has a checkpoint and waits for evaluation.
+        FINISHED: All its evaluations are stored.
+        DIVERGED: Its training diverged.
+        PRUNED: The pruner stopped its training.
+        FAILED: Its last attempt failed, and no further one is made in this run.
     """
 
     WAITING = "waiting"
@@ -55,7 +68,7 @@ ENDED = (TrialState.FINISHED, TrialState.DIVERGED, TrialState.PRUNED)
 
 
 class AttemptState(StrEnum):
-    """The state of an attempt at a trial."""
+    """The state of an attempt at a trial. LOST: it ended without a report."""
 
     RUNNING = "running"
     SUCCEEDED = "succeeded"
@@ -64,7 +77,13 @@ class AttemptState(StrEnum):
 
 
 class EvaluationState(StrEnum):
-    """measured: it has figures. undefined: a formula has no value. diverged: a loss is not finite."""
+    """The state of an evaluation.
+
+    Members:
+        MEASURED: It has a loss and an accuracy.
+        UNDEFINED: A formula has no value.
+        DIVERGED: A loss is not finite.
+    """
 
     MEASURED = "measured"
     UNDEFINED = "undefined"

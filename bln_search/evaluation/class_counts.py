@@ -22,6 +22,6 @@ class ClassCounts:
             yield batch
 
     @property
-    def guess(self) -> ClassPriorBaseline | None:
+    def class_prior(self) -> ClassPriorBaseline | None:
         """Loss and accuracy of a constant prediction by class frequencies; None for fewer than two classes."""
         return class_prior_baseline(self._counts.values())

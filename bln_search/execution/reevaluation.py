@@ -38,13 +38,13 @@ class EvaluationComparison:
         key: Configuration, estimate, batch size and split.
         verdict: The result.
         difference: Largest difference of losses (nats); None if there is nothing to subtract.
-        what: Names of the differing fields.
+        differing_fields: Names of the differing fields, separated by commas; empty if there are none.
     """
 
     key: EvaluationKey
     verdict: ReplayVerdict
     difference: float | None
-    what: str
+    differing_fields: str
 
 
 @dataclass(frozen=True)

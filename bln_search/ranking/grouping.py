@@ -54,8 +54,8 @@ def losses_by_condition(
     without_population: dict[tuple[str, str, int], dict[InferenceConfiguration, LossBySeed]] = {}
     for key, by_seed in losses.items():
         if key.estimate is None:
-            of_network = without_population.setdefault((key.arm, key.point, key.batch_size), {})
-            of_network[key.configuration] = by_seed
+            network_losses = without_population.setdefault((key.arm, key.point, key.batch_size), {})
+            network_losses[key.configuration] = by_seed
         else:
             condition = Condition(key.arm, key.point, key.estimate, key.batch_size)
             conditions.setdefault(condition, {})[key.configuration] = by_seed

@@ -167,8 +167,8 @@ def _row(key: RowKey, members: list[TrialEvaluation], ranked_on: Split, required
     metrics: dict[Split, SplitMetrics] = {}
     if is_measured:
         for split in (Split.VALIDATION, Split.TEST):
-            of_split = _metrics(by_split.get(split, []))
-            metrics |= {} if of_split is None else {split: of_split}
+            split_metrics = _metrics(by_split.get(split, []))
+            metrics |= {} if split_metrics is None else {split: split_metrics}
     return LeaderboardRow(
         rank=None,
         arm=key.arm,
@@ -185,7 +185,7 @@ def _row(key: RowKey, members: list[TrialEvaluation], ranked_on: Split, required
 
 
 def _check_seeds(members: list[TrialEvaluation]) -> None:
-    """Refuse two evaluations under one seed: mean and deviation would count it as two seeds."""
+    """Raise ValueError for two evaluations under one seed, which mean and deviation would count as two seeds."""
     counts = Counter((item.seed, item.evaluation.key.split) for item in members)
     (seed, split), count = counts.most_common(1)[0]
     if count > 1:

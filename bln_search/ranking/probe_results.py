@@ -58,8 +58,10 @@ def probe_curves(probes: Iterable[TrialProbe], kind: ProbeKind) -> dict[CurveKey
             grouped.setdefault(curve, {}).setdefault(at, []).append(probe)
     return {
         curve: [
-            AxisPoint(at, t_interval([probe.loss for probe in same]), t_interval([probe.accuracy for probe in same]))
-            for at, same in sorted(points.items())
+            AxisPoint(
+                at, t_interval([probe.loss for probe in by_seed]), t_interval([probe.accuracy for probe in by_seed])
+            )
+            for at, by_seed in sorted(points.items())
         ]
         for curve, points in sorted(grouped.items())
     }
@@ -131,5 +133,5 @@ def batch_dependence(probes: Iterable[TrialProbe]) -> dict[RowKey, BatchDependen
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return statistics.fmean(known) if known else None
+    measured = [value for value in values if value is not None]
+    return statistics.fmean(measured) if measured else None

@@ -54,18 +54,18 @@ def check_study(study: StudySpec, environment: ExecutionEnvironment) -> tuple[st
     check_names(study)
     environment.checkpoints.check()
     data = prepared_data(study.data, environment.data, environment.cache, "cpu")
-    borders = boundary_trials(study)
+    boundary = boundary_trials(study)
     probe_sizes = () if study.probes is None else study.probes.batch_sizes or ()
-    trial_sizes = (size for trial in borders for size in (trial.training.batch_size, *trial.batch_sizes))
+    trial_sizes = (size for trial in boundary for size in (trial.training.batch_size, *trial.batch_sizes))
     for batch_size in {*probe_sizes, *trial_sizes}:
         data.check_batch_size(batch_size)
-    checked = set()
-    for trial in borders:
+    checked_networks = set()
+    for trial in boundary:
         if study.layers is not None:
             examples = len(data.splits[Split.VALIDATION][1])
             assign_folds(ceil(examples / trial.training.batch_size), study.layers.folds)
-        if (trial.arm.method, trial.model) not in checked:
-            checked.add((trial.arm.method, trial.model))
+        if (trial.arm.method, trial.model) not in checked_networks:
+            checked_networks.add((trial.arm.method, trial.model))
             network = build_network(trial, data)
             find_norms(network)
             if study.model.name not in MODELS:

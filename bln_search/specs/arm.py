@@ -26,8 +26,10 @@ PAPER_LAMBDA = Steps(steps={0.0: 0.1, 0.4: 0.5, 0.6: 0.9})
 """λ of the MBN paper: 0.1, then 0.5 at 40 % and 0.9 at 60 % of training."""
 
 PAPER_R_MAX = Ramp(kind="linear", initial=1, final=3, begin=0.05, end=0.4)
+"""r_max of the BRN paper: from 1 (BN) to 3, with fractions of training instead of steps."""
+
 PAPER_D_MAX = Ramp(kind="linear", initial=0, final=5, begin=0.05, end=0.25)
-"""The ramps of the BRN paper, from BN to r_max = 3 and d_max = 5, with fractions of training instead of steps."""
+"""d_max of the BRN paper: from 0 (BN) to 5, with fractions of training instead of steps."""
 
 _OPTIONS = {Method.MBN: ("memory", "memory_decay", "lambda_"), Method.BRN: ("r_max", "d_max")}
 _SCHEDULE_BOUNDS = (("lambda_", 0.0, 1.0), ("r_max", 1.0, inf), ("d_max", 0.0, inf))
@@ -122,10 +124,10 @@ class ArmSpec(Spec):
     @model_validator(mode="after")
     def _check_method_options(self) -> ArmSpec:
         for method, names in _OPTIONS.items():
-            given = [self.written_name(name) for name in names if getattr(self, name) is not None]
-            if given and self.method is not method:
+            present_keys = [self.written_name(name) for name in names if getattr(self, name) is not None]
+            if present_keys and self.method is not method:
                 raise ValueError(
-                    f"{', '.join(given)} belongs to the method {method}, the arm is {self.method}: remove it"
+                    f"{', '.join(present_keys)} belongs to the method {method}, the arm is {self.method}: remove it"
                 )
         for name, lowest, highest in _SCHEDULE_BOUNDS:
             schedule: Constant | Steps | Ramp | None = getattr(self, name)

@@ -15,7 +15,7 @@ def require_storable_text(text: str) -> str:
     return text
 
 
-MOST_VALUES = 50_000
+MAX_VALUES = 50_000
 """Largest number of keys and values in a study."""
 
 
@@ -26,11 +26,11 @@ def check_storable(value: object) -> None:
         item = pending.pop()
         if isinstance(item, str):
             require_storable_text(item)
-        inner = [*item, *item.values()] if isinstance(item, dict) else item if isinstance(item, list | tuple) else ()
-        count += len(inner)
-        if count > MOST_VALUES:
-            raise ValueError(f"there are more than {MOST_VALUES:,} keys and values in it: a study needs far fewer")
-        pending += inner
+        children = [*item, *item.values()] if isinstance(item, dict) else item if isinstance(item, list | tuple) else ()
+        count += len(children)
+        if count > MAX_VALUES:
+            raise ValueError(f"there are more than {MAX_VALUES:,} keys and values in it: a study needs far fewer")
+        pending += children
 
 
 class Spec(BaseModel):
@@ -54,7 +54,7 @@ class Spec(BaseModel):
             field = cls.model_fields.get(name)
             is_boolean = name in cls.takes_booleans or (field is not None and field.annotation is bool)
             if field is not None and not is_boolean and any(isinstance(member, bool) for member in members):
-                raise ValueError(f"{name} takes no yes or no")
+                raise ValueError(f"{name} does not take yes or no")
         return values
 
     @model_serializer(mode="wrap")

@@ -17,7 +17,10 @@ _MOST_EXAMPLES = 2**31
 class Standardization(StrEnum):
     """How inputs are standardized to mean 0 and deviation 1, fitted on the training examples that are used.
 
-    pixel: each position of each channel; channel: each channel; none: inputs are divided by their largest value.
+    Members:
+        PIXEL: Each position of each channel.
+        CHANNEL: Each channel.
+        NONE: Inputs are divided by their largest value.
     """
 
     PIXEL = "pixel"
@@ -46,14 +49,14 @@ class DataSpec(Spec):
 
     @field_validator("validation", mode="before")
     @classmethod
-    def _parse_count_or_fraction(cls, given: object) -> object:
-        value = given
+    def _parse_count_or_fraction(cls, text_or_number: object) -> object:
+        value = text_or_number
         if isinstance(value, str):  # YAML 1.1 reads 1e-1 as a string
             with suppress(ValueError):
                 value = float(value)
         if isinstance(value, bool) or not isinstance(value, int | float) or not _is_count_or_fraction(value):
             raise ValueError(
-                f"give the number of validation examples, or their fraction below 1, not {short_repr(given)}"
+                f"give the number of validation examples, or their fraction below 1, not {short_repr(text_or_number)}"
             )
         return value
 

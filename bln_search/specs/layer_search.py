@@ -45,8 +45,10 @@ class LayersSpec(Spec):
         if (self.scope is LayerScope.GROUPS) != (self.groups is not None):
             raise ValueError("layers: `groups` and the scope `groups` belong together: give both or neither")
         if self.estimate is PopulationEstimate.MEMORY:
-            raise ValueError("layers: memory is read where a configuration says M; name frozen, epoch or moving")
+            raise ValueError(
+                "layers: configurations with M read the memory without naming it; name frozen, epoch or moving"
+            )
         for group, patterns in (self.groups or {}).items():
             if not patterns:
-                raise ValueError(f"layers: the group {group} has no pattern: name the layers it takes")
+                raise ValueError(f"layers: the group {group} has no pattern: name its layers")
         return self

@@ -10,7 +10,7 @@ import yaml
 from pydantic import ValidationError
 
 from bln_search.core.errors import SpecError
-from bln_search.specs.base import MOST_VALUES
+from bln_search.specs.base import MAX_VALUES
 from bln_search.specs.problems import (
     Problem,
     name_problems,
@@ -21,8 +21,8 @@ from bln_search.specs.problems import (
 )
 from bln_search.specs.study import StudySpec
 
-_LARGEST_FILE = 1_000_000
-_DEEPEST = 50
+_MAX_FILE_BYTES = 1_000_000
+_MAX_DEPTH = 50
 """Largest nesting depth of a study file."""
 
 _SCANNERS: tuple[type[Any], ...] = (*([yaml.CSafeLoader] if yaml.__with_libyaml__ else []), yaml.SafeLoader)
@@ -33,13 +33,13 @@ def load_study(path: Path) -> StudySpec:
     """Read the study file `path`. Raises SpecError with every problem and its line."""
     try:
         size = path.stat().st_size
-        text = path.read_text(encoding="utf-8") if size <= _LARGEST_FILE else None
+        text = path.read_text(encoding="utf-8") if size <= _MAX_FILE_BYTES else None
     except FileNotFoundError:
         raise SpecError(str(path), ["there is no such file; give the path of a study file (*.yaml)"]) from None
     except (OSError, UnicodeDecodeError) as error:
         raise SpecError(str(path), [f"the file cannot be read as UTF-8 text: {error}"]) from None
     if text is None:
-        raise SpecError(str(path), [f"the file has {size} bytes; a study file has {_LARGEST_FILE} at most"])
+        raise SpecError(str(path), [f"the file has {size} bytes; a study file has {_MAX_FILE_BYTES} at most"])
     return parse_study(text, source=str(path))
 
 
@@ -63,8 +63,8 @@ def read_plain(text: str, *, source: str = "study") -> tuple[yaml.MappingNode, d
     Raises SpecError for invalid YAML, aliases, duplicate keys, values of types that JSON lacks, and texts that are too
     large or nested too deeply.
     """
-    if len(text) > _LARGEST_FILE:
-        raise SpecError(source, [f"this has {len(text):,} characters; a study has {_LARGEST_FILE:,} at most"])
+    if len(text) > _MAX_FILE_BYTES:
+        raise SpecError(source, [f"this has {len(text):,} characters; a study has {_MAX_FILE_BYTES:,} at most"])
     _check_shape(text, source)
     node = _compose(text, source)
     if node is None:
@@ -76,7 +76,7 @@ def read_plain(text: str, *, source: str = "study") -> tuple[yaml.MappingNode, d
 
 
 def _with_line(problem: Problem, root: yaml.Node) -> str:
-    path = "" if problem.whole else ".".join(str(part) for part in problem.location)
+    path = "" if problem.names_location else ".".join(str(part) for part in problem.location)
     return f"line {_line(root, problem.location)}: {path + ': ' if path else ''}{problem.message}"
 
 
@@ -100,12 +100,12 @@ def _shape_problem(events: Iterable[yaml.Event]) -> str | None:
             depth += 1
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
-        if depth > _DEEPEST:
+        if depth > _MAX_DEPTH:
             assert event.start_mark is not None
-            where = f"line {event.start_mark.line + 1}"
-            return f"{where}: this is nested more than {_DEEPEST} levels deep; a study needs far fewer"
-        if values > MOST_VALUES:
-            return f"there are more than {MOST_VALUES:,} keys and values in it: a study needs far fewer"
+            location = f"line {event.start_mark.line + 1}"
+            return f"{location}: this is nested more than {_MAX_DEPTH} levels deep; a study needs far fewer"
+        if values > MAX_VALUES:
+            return f"there are more than {MAX_VALUES:,} keys and values in it: a study needs far fewer"
     return None
 
 
@@ -114,8 +114,8 @@ def _compose(text: str, source: str) -> yaml.Node | None:
         return yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        where = f"line {mark.line + 1}: " if mark else ""
-        raise SpecError(source, [f"{where}this is not YAML: {error.problem or error.context}"]) from None
+        location = f"line {mark.line + 1}: " if mark else ""
+        raise SpecError(source, [f"{location}this is not YAML: {error.problem or error.context}"]) from None
     except yaml.YAMLError as error:
         raise SpecError(source, [f"this is not YAML: {str(error).splitlines()[0]}"]) from None
 
@@ -125,15 +125,15 @@ class _Reader:
 
     def __init__(self, source: str) -> None:
         self.source = source
-        self.seen: set[int] = set()
+        self.visited_ids: set[int] = set()
         self.scalars = yaml.SafeLoader("")
 
     def value(self, node: yaml.Node) -> Any:
         if isinstance(node, yaml.ScalarNode):
             return self._scalar(node)
-        if id(node) in self.seen:
-            self._fail(node, "YAML aliases (*name) are not taken; write the values out")
-        self.seen.add(id(node))
+        if id(node) in self.visited_ids:
+            self._fail(node, "YAML aliases (*name) are not allowed; repeat the values")
+        self.visited_ids.add(id(node))
         if isinstance(node, yaml.SequenceNode):
             return [self.value(item) for item in node.value]
         assert isinstance(node, yaml.MappingNode)
@@ -145,7 +145,7 @@ class _Reader:
             if not isinstance(key, str | int | float):
                 self._fail(key_node, "a key is a single word or number")
             if key in mapping:
-                self._fail(key_node, f"the key `{key}` stands here a second time; remove one")
+                self._fail(key_node, f"the key `{key}` is repeated; remove one")
             mapping[key] = self.value(value_node)
         return mapping
 

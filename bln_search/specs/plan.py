@@ -48,17 +48,17 @@ def plan_study(study: StudySpec) -> StudyPlan:
     trials = [trial for trial in trials_of(study) if trial.seed == study.seeds[0]] or _first_points(study)
     trials_per_spec = len(study.seeds) * (study.sampled_points // len(trials) if study.sampled else 1)
     evaluations = sum(len(planned_rows(trial)) * len(trial.batch_sizes) for trial in trials)
-    borders = boundary_trials(study)
+    boundary = boundary_trials(study)
     if study.sampled:
-        largest = max(trial.training.epochs for trial in borders)
-        trials = [_with_epochs(trial, largest) for trial in trials]
+        most_epochs = max(trial.training.epochs for trial in boundary)
+        trials = [_with_epochs(trial, most_epochs) for trial in trials]
     undefined = dict.fromkeys(evaluation for trial in trials for evaluation in undefined_evaluations(trial))
     return StudyPlan(
         trials=len(trials) * trials_per_spec,
         sampled=study.sampled,
         evaluations=evaluations * trials_per_spec,
         epochs=sum(trial.training.epochs for trial in trials) * trials_per_spec,
-        largest_width=max((trial.model.largest_width for trial in borders), default=0),
+        largest_width=max((trial.model.largest_width for trial in boundary), default=0),
         undefined=tuple(undefined),
     )
 

@@ -23,7 +23,7 @@ from bln_search.specs.training import TrainingSpec
 from bln_search.specs.trial import boundary_trials, trials_of
 from bln_search.specs.wording import sentence
 
-MOST_PROBLEMS = 50
+MAX_PROBLEMS = 50
 """Largest number of problems in one report."""
 
 
@@ -34,12 +34,12 @@ class Problem:
     Attributes:
         location: Keys and list positions that lead to it.
         message: What is wrong, and what to do.
-        whole: The message names the location itself.
+        names_location: Whether the message names the location itself.
     """
 
     location: tuple[int | str, ...]
     message: str
-    whole: bool = False
+    names_location: bool = False
 
     @property
     def pointer(self) -> str:
@@ -48,8 +48,8 @@ class Problem:
 
 
 def problems_of(errors: Iterable[ErrorDetails], value: object) -> list[Problem]:
-    """The first MOST_PROBLEMS errors that pydantic reports for `value`."""
-    first = islice((details for details in errors if not _follows_from_another(details)), MOST_PROBLEMS)
+    """The first MAX_PROBLEMS errors that pydantic reports for `value`."""
+    first = islice((details for details in errors if not _follows_from_another(details)), MAX_PROBLEMS)
     return [_problem(details, value) for details in first]
 
 
@@ -67,8 +67,8 @@ def unread_name_problems(value: Mapping[Any, Any]) -> list[Problem]:
     """Unknown data set or model in a study that could not be validated because of other problems."""
     problems = []
     for section, check in (("data", data_problem), ("model", lambda name: model_problem(name, set()))):
-        inner = value.get(section)
-        name = inner.get("name") if isinstance(inner, Mapping) else None
+        section_value = value.get(section)
+        name = section_value.get("name") if isinstance(section_value, Mapping) else None
         message = check(name) if isinstance(name, str) else None
         if message:
             problems.append(Problem((section, "name"), message))
@@ -81,7 +81,7 @@ def space_problems(study: StudySpec) -> list[Problem]:
         boundary_trials(study)
         trials_of(study)
     except SpecError as error:
-        return [Problem(("space",), problem, whole=True) for problem in error.problems]
+        return [Problem(("space",), problem, names_location=True) for problem in error.problems]
     return []
 
 
@@ -111,19 +111,19 @@ def _location(pydantic_location: Sequence[int | str], root: object) -> list[int 
 
     The last part stays if it may be a missing key.
     """
-    inner: Any = root
+    node: Any = root
     location: list[int | str] = []
     for position, part in enumerate(pydantic_location):
         last = position == len(pydantic_location) - 1
-        if isinstance(inner, list) and isinstance(part, int):
-            inner = inner[part] if part < len(inner) else None
+        if isinstance(node, list) and isinstance(part, int):
+            node = node[part] if part < len(node) else None
             location.append(part)
-        elif isinstance(inner, dict):
-            values = [inner[part]] if part in inner else [inner[key] for key in inner if str(key) == str(part)]
-            inner = values[0] if values else inner
+        elif isinstance(node, dict):
+            values = [node[part]] if part in node else [node[key] for key in node if str(key) == str(part)]
+            node = values[0] if values else node
             if values or (last and not _is_tag(part)):
                 location.append(part)
-        elif isinstance(part, str) and last and not _is_tag(part) and inner is None:
+        elif isinstance(part, str) and last and not _is_tag(part) and node is None:
             location.append(part)
     return location
 
@@ -151,6 +151,6 @@ def _suggestion(location: Sequence[int | str]) -> str:
     section = _SECTIONS.get(str(location[0])) if len(location) > 1 else StudySpec
     if section is None:
         return "; remove it"
-    known = [field.alias or name for name, field in section.model_fields.items()]
-    close = get_close_matches(str(location[-1]), known, n=1)
-    return f"; did you mean `{close[0]}`?" if close else f"; known here: {', '.join(known)}"
+    known_keys = [field.alias or name for name, field in section.model_fields.items()]
+    similar_keys = get_close_matches(str(location[-1]), known_keys, n=1)
+    return f"; did you mean `{similar_keys[0]}`?" if similar_keys else f"; known here: {', '.join(known_keys)}"

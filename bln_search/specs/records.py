@@ -28,9 +28,10 @@ class StudyRecord:
     """A study and its progress.
 
     Attributes:
-        trials: Trials by state.
-        planned: Trials that it has in the end.
-        reason: Why it failed, where it did.
+        trials: Number of trials by state.
+        spec: The specification.
+        planned: Number of trials that it has in the end.
+        reason: Why it failed; None unless it failed.
     """
 
     id: int
@@ -54,13 +55,14 @@ class TrialRecord:
     """A training run of a study.
 
     Attributes:
-        position: In the study's order.
-        arm: The label of its arm.
-        parameters: Its point of the study's space; None without a space.
-        reason: Why it failed or diverged, where it did.
-        checkpoint: Its trained network; None before it is trained.
-        freed_at: When the checkpoint's file was deleted to free disk space; None while it is kept.
-        spec_json: Its specification; None where the record came from a service, which does not send it.
+        position: Position in the study's order.
+        arm: Label of the arm.
+        parameters: The point of the study's space; None without a space.
+        reason: Why it failed, diverged or was pruned; None otherwise.
+        checkpoint: The trained network; None before it is trained.
+        freed_at: When the checkpoint's file was deleted to free disk space; None unless it was.
+        key: Digest of everything that determines its outcome.
+        spec_json: The specification as JSON; None in a record from a service, which does not send it.
     """
 
     id: int
@@ -78,9 +80,9 @@ class TrialRecord:
 
     @cached_property
     def spec(self) -> TrialSpec:
-        """The specification. Raises DataError where the record has none."""
+        """The specification. Raises DataError if the record has none."""
         if self.spec_json is None:
-            raise DataError(f"the specification of trial {self.id} is not known here")
+            raise DataError(f"the specification of trial {self.id} is unknown: the record came from a service")
         return TrialSpec.model_validate_json(self.spec_json)
 
     @cached_property
@@ -94,7 +96,7 @@ class TrialRecord:
         return format_point(self.parameters or {})
 
     def require_checkpoint(self) -> CheckpointRecord:
-        """The trained network. Raises DataError where the trial has none."""
+        """The trained network. Raises DataError if the trial has none."""
         if self.checkpoint is None:
             raise DataError(f"{self.arm} seed {self.seed} has no trained network")
         return self.checkpoint
@@ -130,7 +132,7 @@ class SampledTrial:
         return self.trial.state
 
     def measure(self, objective: Objective) -> float | None:
-        """The value of an objective, None where the trial has none."""
+        """The value of an objective; None if the trial has none."""
         if objective is Objective.BEST_LOSS:
             return self.best_loss
         if self.trial.checkpoint is None:

@@ -49,7 +49,7 @@ class Steps(Spec):
 
     def at(self, progress: float) -> float:
         """The value after `progress`, the fraction of training that is done."""
-        return self.steps[max(at for at in self.steps if at <= progress)]
+        return self.steps[max(fraction for fraction in self.steps if fraction <= progress)]
 
     @property
     def extremes(self) -> tuple[float, ...]:
@@ -57,7 +57,7 @@ class Steps(Spec):
         return tuple(self.steps.values())
 
     def __str__(self) -> str:
-        return " ".join(f"{at:g}:{value:.3g}" for at, value in sorted(self.steps.items()))
+        return " ".join(f"{fraction:g}:{value:.3g}" for fraction, value in sorted(self.steps.items()))
 
 
 class Ramp(Spec):

@@ -12,7 +12,7 @@ from bln_search.specs.space import ChoiceDimension, ScheduleDimension, Space, fi
 
 
 class Sampler(StrEnum):
-    """The sampler of points. grid: every point; its trials are created when the study is accepted."""
+    """The sampler of points. GRID: every point; its trials are created when the study is accepted."""
 
     GRID = "grid"
     RANDOM = "random"
@@ -23,7 +23,7 @@ class Sampler(StrEnum):
 
 
 class Pruner(StrEnum):
-    """The pruner, which stops a trial early by its validation loss. asha: asynchronous successive halving."""
+    """The pruner, which stops a trial early by its validation loss. ASHA: asynchronous successive halving."""
 
     NONE = "none"
     MEDIAN = "median"
@@ -34,9 +34,12 @@ class Pruner(StrEnum):
 class Objective(StrEnum):
     """An objective of a search; all are minimized.
 
-    loss: validation loss of the checkpoint's epoch under the configuration that selects the epoch. best_loss: lowest
-    validation loss of all inference configurations. inference_seconds: time for a thousand examples in mini-batches of
-    the training size; CPU time of the thread on CPU with one thread. parameters: number of trained weights.
+    Members:
+        LOSS: Validation loss of the checkpoint's epoch under the configuration that selects the epoch.
+        BEST_LOSS: Lowest validation loss of all inference configurations.
+        INFERENCE_SECONDS: Time for a thousand examples in mini-batches of the training size; CPU time of the thread on
+            CPU with one thread.
+        PARAMETERS: Number of trained weights.
     """
 
     LOSS = "loss"
@@ -70,10 +73,10 @@ class SearchSpec(Spec):
     def _check_consistency(self) -> SearchSpec:
         if len(set(self.objectives)) < len(self.objectives):
             raise ValueError("objectives has a value twice: write each value once")
-        several = len(self.objectives) > 1
-        if several and self.sampler is Sampler.CMAES:
+        has_several_objectives = len(self.objectives) > 1
+        if has_several_objectives and self.sampler is Sampler.CMAES:
             raise ValueError("the sampler cmaes takes one objective; choose nsga2, tpe, gp or random for several")
-        if self.pruner is not Pruner.NONE and (several or self.objectives[0] is not Objective.LOSS):
+        if self.pruner is not Pruner.NONE and (has_several_objectives or self.objectives[0] is not Objective.LOSS):
             raise ValueError("a pruner compares losses after each epoch: it needs objectives [loss], or pruner none")
         if self.pruner is not Pruner.NONE and self.sampler is Sampler.GRID:
             raise ValueError("the sampler grid trains every point to its end: set pruner to none")

@@ -35,15 +35,15 @@ def held_out(spec: DataSpec, available: int) -> int:
 
 def split_sizes(spec: DataSpec) -> dict[Split, int]:
     """The size of each split; empty if the data set's size is unknown or too small."""
-    known = EXAMPLES.get(spec.name)
-    if known is None or held_out(spec, known[Split.TRAIN]) >= known[Split.TRAIN]:
+    published = EXAMPLES.get(spec.name)
+    if published is None or held_out(spec, published[Split.TRAIN]) >= published[Split.TRAIN]:
         return {}
-    validation = held_out(spec, known[Split.TRAIN])
-    training = round(spec.fraction * (known[Split.TRAIN] - validation))
+    validation = held_out(spec, published[Split.TRAIN])
+    training = round(spec.fraction * (published[Split.TRAIN] - validation))
     validation = round(spec.fraction * validation)
     if not training or not validation:
         return {}
-    return {Split.TRAIN: training, Split.VALIDATION: validation, Split.TEST: known[Split.TEST]}
+    return {Split.TRAIN: training, Split.VALIDATION: validation, Split.TEST: published[Split.TEST]}
 
 
 def batch_size_problem(batch_size: int, split: Split, size: int) -> str:

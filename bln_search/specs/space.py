@@ -127,10 +127,10 @@ class ScheduleDimension(Spec):
 
     @model_validator(mode="after")
     def _check_values_or_bounds(self) -> ScheduleDimension:
-        free = [name for name in ("at", "low", "high") if getattr(self, name) is not None]
+        range_keys = [name for name in ("at", "low", "high") if getattr(self, name) is not None]
         if self.values is not None:
-            if free:
-                raise ValueError(f"values and {', '.join(free)} exclude each other: give one of the two")
+            if range_keys:
+                raise ValueError(f"values and {', '.join(range_keys)} exclude each other: give one of the two")
             if len(set(self.values_json)) < len(self.values):
                 raise ValueError("values has a schedule twice: write each once")
             return self
@@ -200,8 +200,8 @@ def format_point(point: Point) -> str:
     """Format a point for people: `lambda=0.5 batch_size=8`."""
     named_values: list[tuple[str, Any]] = []
     for key, value in sorted(point.items()):
-        whole_section = isinstance(value, dict) and key in SECTIONS
-        named_values += sorted(value.items()) if whole_section else [(key.rpartition(".")[2], value)]
+        is_section = isinstance(value, dict) and key in SECTIONS
+        named_values += sorted(value.items()) if is_section else [(key.rpartition(".")[2], value)]
     return " ".join(f"{name}={_format_value(value)}" for name, value in named_values)
 
 
@@ -217,7 +217,7 @@ def _format_value(value: Any) -> str:
         schedule = TypeAdapter(Schedule).validate_python(value)
         return str(schedule).replace(" ", ",")
     if isinstance(value, dict):
-        return ",".join(f"{key}:{_format_value(inner)}" for key, inner in sorted(value.items()))
+        return ",".join(f"{key}:{_format_value(member)}" for key, member in sorted(value.items()))
     return str(value)
 
 

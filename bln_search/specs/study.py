@@ -270,10 +270,10 @@ def check_selection_configuration(arm: ArmSpec, evaluation: EvaluationSpec) -> N
 def _check_key(key: str) -> None:
     section, _, name = key.partition(".")
     sections: dict[str, type[Spec]] = {"arm": ArmSpec, "training": TrainingSpec, "model": ModelSpec}
-    known = sections.get(section)
-    if known is None:
+    section_class = sections.get(section)
+    if section_class is None:
         raise ValueError(f"space: {key} starts with none of {', '.join(SECTIONS)}: write it like training.batch_size")
-    names = [field.alias or field_name for field_name, field in known.model_fields.items()]
+    names = [field.alias or field_name for field_name, field in section_class.model_fields.items()]
     if (name and name.partition(".")[0] not in names) or name in ("name", "method"):
         raise ValueError(f"space: {key} is not a key that varies; {section} has {', '.join(names)}")
 

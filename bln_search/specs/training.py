@@ -16,7 +16,12 @@ Fraction = Annotated[float, Field(ge=0, lt=1)]
 
 
 class BatchOrder(StrEnum):
-    """fixed: the same mini-batches in the same order in every epoch. shuffled: a new random order in every epoch."""
+    """The order of the training examples.
+
+    Members:
+        FIXED: The same mini-batches in the same order in every epoch.
+        SHUFFLED: A new random order in every epoch.
+    """
 
     FIXED = "fixed"
     SHUFFLED = "shuffled"
@@ -40,8 +45,8 @@ class StepRate(Spec):
 
     def factor(self, progress: float) -> float:
         """The factor of the learning rate after `progress`, the fraction of training that is done."""
-        reached = [at for at in self.steps if at <= progress]
-        return self.steps[max(reached)] if reached else 1.0
+        past_steps = [fraction for fraction in self.steps if fraction <= progress]
+        return self.steps[max(past_steps)] if past_steps else 1.0
 
 
 class CosineRate(Spec):

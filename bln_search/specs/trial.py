@@ -142,15 +142,15 @@ def _point_error(study: StudySpec, arm: ArmSpec, point: Point | None, reason: st
 def _set_value(sections: dict[str, Any], path: list[str], value: Any) -> None:
     """Set the value at a path; a mapping is merged into an existing mapping."""
     *parents, last = path
-    inner = sections
+    section = sections
     for part in parents:
-        inner = inner.setdefault(part, {})
-        if not isinstance(inner, dict):
+        section = section.setdefault(part, {})
+        if not isinstance(section, dict):
             raise ValueError(f"{'.'.join(path)} names a part of {part}, which is a single value: give the whole value")  # noqa: TRY004
-    if isinstance(value, dict) and "kind" not in value and isinstance(inner.get(last), dict):
-        inner[last] = {**inner[last], **value}
+    if isinstance(value, dict) and "kind" not in value and isinstance(section.get(last), dict):
+        section[last] = {**section[last], **value}
     else:
-        inner[last] = value
+        section[last] = value
 
 
 def boundary_trials(study: StudySpec) -> tuple[TrialSpec, ...]:

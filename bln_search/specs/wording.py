@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from pydantic_core import ErrorDetails
 
-_KINDS = {
+_TYPE_ERRORS = {
     "a whole number": ("int_type", "int_parsing", "int_parsing_size", "int_from_float"),
     "a number": ("float_type", "float_parsing"),
     "a finite number": ("finite_number",),
@@ -15,8 +15,8 @@ _KINDS = {
     "a list, as in [a, b]": ("tuple_type", "list_type"),
     "a section of `key: value` lines": ("dict_type", "model_type", "model_attributes_type"),
 }
-_KIND_OF = {error: kind for kind, errors in _KINDS.items() for error in errors}
-_NAMES = {rf"^[a-z0-9][a-z0-9_-]{{0,{most - 1}}}$": most for most in (32, 64)}
+_EXPECTED_TYPES = {error: expected for expected, errors in _TYPE_ERRORS.items() for error in errors}
+_MAX_LENGTHS = {rf"^[a-z0-9][a-z0-9_-]{{0,{length - 1}}}$": length for length in (32, 64)}
 """Patterns of the names of arms and of studies, and their largest lengths."""
 
 _SENTENCES: Mapping[str, str] = {
@@ -33,7 +33,7 @@ _SENTENCES: Mapping[str, str] = {
     "union_tag_invalid": "the key {discriminator} must be one of {expected_tags}, not {tag!r}",
     "union_tag_not_found": "the key {discriminator} is missing; add it",
 }
-_COMPLETE = ("union_tag_invalid", "union_tag_not_found")
+_WITHOUT_VALUE = ("union_tag_invalid", "union_tag_not_found")
 """Errors whose message already contains the value, or has none."""
 
 
@@ -42,15 +42,15 @@ def sentence(details: ErrorDetails) -> str:
     kind, context = details["type"], details.get("ctx", {})
     if kind == "value_error":
         return details["msg"].removeprefix("Value error, ")
-    if kind in _KIND_OF:
-        text = f"must be {_KIND_OF[kind]}"
+    if kind in _EXPECTED_TYPES:
+        text = f"must be {_EXPECTED_TYPES[kind]}"
     elif kind in _SENTENCES:
         text = _SENTENCES[kind].format(**{name: _to_int(value) for name, value in context.items()})
     elif kind == "string_pattern_mismatch":
         text = _pattern(str(context["pattern"]))
     else:
         text = details["msg"]
-    return text if kind in _COMPLETE else f"{text}, not {short_repr(details['input'])}"
+    return text if kind in _WITHOUT_VALUE else f"{text}, not {short_repr(details['input'])}"
 
 
 def short_repr(value: object) -> str:
@@ -67,6 +67,6 @@ def _to_int(value: object) -> object:
 
 
 def _pattern(pattern: str) -> str:
-    if pattern in _NAMES:
-        return f"must be at most {_NAMES[pattern]} of a-z, 0-9, - and _, the first one a letter or digit"
+    if pattern in _MAX_LENGTHS:
+        return f"must be at most {_MAX_LENGTHS[pattern]} of a-z, 0-9, - and _, the first one a letter or digit"
     return f"must match {pattern}"

@@ -1,4 +1,4 @@
-"""The time by which leases are counted: the database's, whatever the clocks of the processes say."""
+"""The clock of the database, by which leases expire, because the clocks of several machines differ."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ Clock = Callable[[], datetime]
 
 
 class DatabaseClock:
-    """Asks the database for the time."""
+    """Reads the clock of the database."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
 
     def __call__(self) -> datetime:
-        """Over a connection of its own; within a transaction, `time_within` asks over that of the session."""
+        """The time, read over a new connection; inside a transaction use `time_within`."""
         if self.engine.dialect.name == "sqlite":
-            return _own_time()
+            return _process_time()
         with connect(self.engine) as connection:
             return database_time(connection)
 
 
 def time_within(clock: Clock, session: Session) -> datetime:
-    """The time by `clock`, which is asked over the session's connection where it is that of the database."""
+    """The time by `clock`; a DatabaseClock is read over the connection of the session."""
     return database_time(session.connection()) if isinstance(clock, DatabaseClock) else clock()
 
 
 def database_time(connection: Connection) -> datetime:
-    """The time by the database's clock at this moment, not at the beginning of the transaction."""
+    """The present time by the clock of the database, not the time at which the transaction began."""
     if connection.dialect.name == "sqlite":
-        return _own_time()
+        return _process_time()
     now: datetime = connection.execute(select(func.clock_timestamp())).scalar_one()
     return now.astimezone(UTC)
 
 
-def _own_time() -> datetime:
-    """SQLite is a library: it has the clock of the process, and its own functions read that one, too.
+def _process_time() -> datetime:
+    """The clock of this process, which SQLite uses too.
 
-    All processes on its file are on one machine and share that clock; containers as well, as Linux' time namespaces
-    leave the time of day alone.
+    All processes that open the file run on one machine and share its clock. Containers do as well, because Linux time
+    namespaces do not change the time of day.
     """
     return datetime.now(UTC)

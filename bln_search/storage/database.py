@@ -17,7 +17,7 @@ class Database:
 
     Args:
         engine: Connections to it.
-        clock: Dates events and counts leases; by default the clock of the database.
+        clock: Clock for the times of events and leases; by default the clock of the database.
     """
 
     def __init__(self, engine: Engine, clock: Clock | None = None) -> None:
@@ -29,7 +29,7 @@ class Database:
         return self.engine.url.render_as_string(hide_password=True)
 
     def now(self, session: Session | None = None) -> datetime:
-        """The time, within the transaction of `session` where one is given."""
+        """The present time; inside a transaction pass its session."""
         return self.clock() if session is None else time_within(self.clock, session)
 
     def reading(self) -> AbstractContextManager[Session]:

@@ -17,29 +17,36 @@ from sqlalchemy.orm import Session
 from bln_search.core.errors import LedgerError, StorageFullError
 from bln_search.core.urls import redact_password
 
-_PATIENCE = {"connect_timeout": 10, "tcp_user_timeout": 30_000}
-"""Options of libpq: seconds for a connection, milliseconds for what was sent to be acknowledged."""
+_TIMEOUTS = {"connect_timeout": 10, "tcp_user_timeout": 30_000}
+"""Options of libpq: seconds until a connection must exist, milliseconds until sent data must be acknowledged."""
 
-_LOCK_SECONDS = 10
-"""Postgres gives up waiting for a lock after so long: whoever holds a table must not hold every request with it."""
+_LOCK_TIMEOUT = 10
+"""Seconds after which a statement of Postgres stops waiting for a lock: a locked table must not block all requests."""
 
 _READ_ONLY = "25006"
-_FULL = "53100"
-_UNUSABLE = ("08", _READ_ONLY, "53", "55P03", "57P", "57014")
-"""SQLSTATEs, or their beginnings, of a Postgres that cannot do what it is asked just now: connections, read-only,
-resources, locks, shutdown and cancellation."""
+_DISK_FULL = "53100"
+_UNAVAILABLE = ("08", _READ_ONLY, "53", "55P03", "57P", "57014")
+"""Prefixes of the SQLSTATEs of a Postgres that is temporarily unavailable: connections, read-only, resources, locks,
+shutdown and cancellation."""
 
-_LEFT = ("08", _READ_ONLY, "57P")
-"""Those after which every pooled connection is given up: another server, or this one in another state, may be there."""
+_SERVER_LOST = ("08", _READ_ONLY, "57P")
+"""Prefixes of SQLSTATEs after which all pooled connections are closed: a new connection may reach another server."""
 
-_CHECK = "check_before_writing"
+_CHECK_OPTION = "check_before_writing"
+"""Execution option of an engine that holds the function of `check_before_writing`."""
 
-_REBUILDING = 0x626C6E
-"""Of all databases of bln-search: the number of Postgres' lock for whoever rebuilds tables."""
+_SCHEMA_LOCK = 0x626C6E
+"""Key of the Postgres advisory lock of a schema transaction; the same in every database of bln-search."""
 
 
 def make_engine(url: str) -> Engine:
-    """An engine for `url`. SQLite: WAL, foreign keys on, writers wait for one another."""
+    """An engine for `url`.
+
+    SQLite has write-ahead logging and foreign keys; writers wait for one another.
+
+    Raises:
+        LedgerError: The URL is invalid, its driver is not installed, or the folder of the file cannot be created.
+    """
     try:
         parsed = make_url(url)
         parsed.get_dialect().import_dbapi()
@@ -52,56 +59,56 @@ def make_engine(url: str) -> Engine:
             f"{redact_password(url)!r} is not a database URL; write sqlite:///path/to/file.sqlite3 or postgresql+psycopg://host/name"
         ) from None
     if parsed.get_backend_name() != "sqlite":
-        engine = create_engine(parsed, pool_pre_ping=True, connect_args=_patience(parsed))
-        event.listen(engine, "handle_error", _leave_server)
+        engine = create_engine(parsed, pool_pre_ping=True, connect_args=_timeouts(parsed))
+        event.listen(engine, "handle_error", _disconnect_from_lost_server)
         if parsed.get_backend_name() == "postgresql" and "lock_timeout" not in str(parsed.query.get("options", "")):
-            event.listen(engine, "connect", _limit_waiting)
+            event.listen(engine, "connect", _set_lock_timeout)
         return engine
     if parsed.database and parsed.database != ":memory:":
-        _make_folder(Path(parsed.database).parent)
+        _create_folder(Path(parsed.database).parent)
     engine = create_engine(parsed, connect_args={"timeout": 30})
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
     return engine
 
 
-def _patience(url: URL) -> dict[str, int]:
-    """A server that does not answer is given up after so long, rather than waited for; what the URL says holds."""
-    given = _PATIENCE if url.get_driver_name() in ("psycopg", "psycopg2") else {}
-    return {name: value for name, value in given.items() if name not in url.query}
+def _timeouts(url: URL) -> dict[str, int]:
+    """Timeouts for a server that does not respond, except those that the URL sets."""
+    timeouts = _TIMEOUTS if url.get_driver_name() in ("psycopg", "psycopg2") else {}
+    return {name: value for name, value in timeouts.items() if name not in url.query}
 
 
-def _limit_waiting(connection: Any, _record: Any) -> None:
-    """For every transaction of the connection: outside of one, as its end would take the setting back."""
+def _set_lock_timeout(connection: Any, _record: Any) -> None:
+    """Set the lock timeout of a connection, outside of a transaction, whose rollback would undo the setting."""
     connection.autocommit = True
     cursor = connection.cursor()
-    cursor.execute(f"SET SESSION lock_timeout = '{_LOCK_SECONDS}s'")
+    cursor.execute(f"SET SESSION lock_timeout = '{_LOCK_TIMEOUT}s'")
     cursor.close()
     connection.autocommit = False
 
 
-def _leave_server(context: ExceptionContext) -> None:
-    """A server that became read-only, or ends, is not asked again over the same connections."""
-    if _sqlstate(context.original_exception).startswith(_LEFT):
+def _disconnect_from_lost_server(context: ExceptionContext) -> None:
+    """Close all pooled connections to a server that became read-only or shuts down."""
+    if _sqlstate(context.original_exception).startswith(_SERVER_LOST):
         context.is_disconnect = True
 
 
 def _sqlstate(error: BaseException | None) -> str:
-    """The five characters by which Postgres classes an error; empty where the driver gives none."""
+    """The SQLSTATE of an error of Postgres, five characters; empty where the driver provides none."""
     return getattr(error, "sqlstate", None) or getattr(error, "pgcode", None) or ""
 
 
-def _make_folder(folder: Path) -> None:
+def _create_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise LedgerError(
-            f"the folder {folder} of the database cannot be made ({error.strerror}); give another with --database"
+            f"the folder {folder} of the database cannot be created ({error.strerror}); give another with --database"
         ) from None
 
 
 def _prepare_sqlite(connection: Any, _record: Any) -> None:
-    connection.isolation_level = None  # SQLAlchemy's "begin" event says how a transaction starts
+    connection.isolation_level = None  # _begin_sqlite begins transactions
     cursor = connection.cursor()
     for pragma in ("journal_mode=WAL", "foreign_keys=ON", "synchronous=FULL"):
         cursor.execute(f"PRAGMA {pragma}")
@@ -117,99 +124,103 @@ def _begin_sqlite(connection: Connection) -> None:
 
 @contextmanager
 def read_session(engine: Engine) -> Iterator[Session]:
-    """A session whose reads all see one state of the database."""
-    with _plain_errors(engine), Session(engine) as session:
+    """A session whose reads all see the same state of the database."""
+    with _translate_errors(engine), Session(engine) as session:
         yield session
 
 
 @contextmanager
 def snapshot_connection(engine: Engine) -> Iterator[Connection]:
-    """A connection that sees the whole database as it is at one moment, however long it reads; writers go on."""
-    with _plain_errors(engine), engine.connect() as plain:
-        if plain.dialect.name != "sqlite":
-            plain.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
-        with plain.begin():
-            yield plain
+    """A connection that reads one consistent state of the whole database; it does not block writers."""
+    with _translate_errors(engine), engine.connect() as connection:
+        if connection.dialect.name != "sqlite":
+            connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+        with connection.begin():
+            yield connection
 
 
 @contextmanager
 def connect(engine: Engine) -> Iterator[Connection]:
-    """A plain connection for one small question that is asked with every request."""
-    with _plain_errors(engine), engine.connect() as connection:
+    """A connection without an ORM session, for a small query that runs with every request."""
+    with _translate_errors(engine), engine.connect() as connection:
         yield connection
 
 
 @contextmanager
 def write_session(engine: Engine) -> Iterator[Session]:
-    """A session whose writes are kept together when the block ends, and dropped together when it fails.
+    """A session that commits when the block ends and rolls back when it raises.
 
-    What `check_before_writing` was given is called first; nothing is written where it raises.
+    The function of `check_before_writing` is called first; nothing is written where it raises.
     """
-    check: Callable[[Session], None] | None = engine.get_execution_options().get(_CHECK)
-    with _plain_errors(engine), Session(engine.execution_options(writing=True)) as session, session.begin():
+    check: Callable[[Session], None] | None = engine.get_execution_options().get(_CHECK_OPTION)
+    with _translate_errors(engine), Session(engine.execution_options(writing=True)) as session, session.begin():
         if check is not None:
             check(session)
         yield session
 
 
 def check_before_writing(engine: Engine, check: Callable[[Session], None]) -> None:
-    """Have `check` called in every transaction that writes, before it does."""
-    engine.update_execution_options(**{_CHECK: check})
+    """Call `check` at the beginning of every later transaction that writes."""
+    engine.update_execution_options(**{_CHECK_OPTION: check})
 
 
 @contextmanager
 def schema_transaction(engine: Engine) -> Iterator[Connection]:
-    """A transaction that may rebuild tables; where there is one, the next waits for its end.
+    """A transaction that may rebuild tables. Schema transactions wait for one another.
 
-    On SQLite, dropping a table does not take the rows along that refer to it.
+    On SQLite foreign keys are off, so that dropping a table does not delete the rows that refer to it.
+
+    Raises:
+        LedgerError: A row would refer to a row that does not exist; the transaction is rolled back.
     """
-    with _plain_errors(engine), engine.connect() as plain:
-        connection = plain.execution_options(writing=True, rebuilding=True)
-        sqlite = connection.dialect.name == "sqlite"
+    with _translate_errors(engine), engine.connect() as plain_connection:
+        connection = plain_connection.execution_options(writing=True, rebuilding=True)
+        is_sqlite = connection.dialect.name == "sqlite"
         try:
             with connection.begin():
-                if not sqlite:
+                if not is_sqlite:
                     connection.exec_driver_sql("SET LOCAL lock_timeout = 0")
-                    connection.execute(select(func.pg_advisory_xact_lock(_REBUILDING)))
+                    connection.execute(select(func.pg_advisory_xact_lock(_SCHEMA_LOCK)))
                 yield connection
-                if sqlite and connection.exec_driver_sql("PRAGMA foreign_key_check").first() is not None:
-                    raise LedgerError("the upgrade would leave rows that refer to nothing; nothing was changed")
+                if is_sqlite and connection.exec_driver_sql("PRAGMA foreign_key_check").first() is not None:
+                    raise LedgerError("the upgrade would leave rows that refer to missing rows; nothing was changed")
         finally:
-            if sqlite:
+            if is_sqlite:
                 connection.connection.execute("PRAGMA foreign_keys=ON")
 
 
 @contextmanager
-def _plain_errors(engine: Engine) -> Iterator[None]:
+def _translate_errors(engine: Engine) -> Iterator[None]:
     try:
         yield
     except NoConnectionError as error:
-        raise LedgerError(f"the database {_place(engine)} cannot be used: no connection is free") from error
+        raise LedgerError(f"the database {_location(engine)} cannot be used: no connection is free") from error
     except DBAPIError as error:
-        plain = _plain(error, engine)
-        if plain is None:
+        translated = _translated(error, engine)
+        if translated is None:
             raise
-        raise plain from error
+        raise translated from error
 
 
-def _plain(error: DBAPIError, engine: Engine) -> LedgerError | StorageFullError | None:
-    """What an error of the driver means; None for one that is not the database's fault."""
-    place = _place(engine)
+def _translated(error: DBAPIError, engine: Engine) -> LedgerError | StorageFullError | None:
+    """The error that stands for an error of the driver; None where the fault is in the statement."""
+    location = _location(engine)
     reason, state = (str(error.orig).splitlines() or ["without a reason"])[0], _sqlstate(error.orig)
     operational = isinstance(error, OperationalError)
-    if state == _FULL or (operational and ("full" in reason or "No space left" in reason)):
+    if state == _DISK_FULL or (operational and ("full" in reason or "No space left" in reason)):
         return StorageFullError(
-            f"no room left to write the database {place}: free some space and run the same command again; "
-            "what was finished is kept"
+            f"no disk space left to write the database {location}: free some and run the same command again; "
+            "finished results are stored"
         )
     if not operational and ("not a database" in reason or "malformed" in reason):
-        return LedgerError(f"{place} is not a database of bln-search: {reason}; give another with --database")
-    closed = isinstance(error, InterfaceError) and engine.dialect.name != "sqlite"  # of SQLite: a value it cannot take
-    lost = error.connection_invalidated or closed
-    if operational or lost or state.startswith(_UNUSABLE):
-        return LedgerError(f"the database {place} cannot be used: {reason}")
+        return LedgerError(f"{location} is not a database of bln-search: {reason}; give another with --database")
+    # SQLite raises InterfaceError for a value of a type that it cannot store
+    is_closed = isinstance(error, InterfaceError) and engine.dialect.name != "sqlite"
+    if operational or is_closed or error.connection_invalidated or state.startswith(_UNAVAILABLE):
+        return LedgerError(f"the database {location} cannot be used: {reason}")
     return None
 
 
-def _place(engine: Engine) -> str:
+def _location(engine: Engine) -> str:
+    """The URL without the password."""
     return engine.url.render_as_string(hide_password=True)

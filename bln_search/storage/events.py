@@ -16,7 +16,7 @@ from bln_search.storage.tables import EventRow, StudyRow
 
 @dataclass(frozen=True)
 class EventRecord:
-    """One entry of a study's event log."""
+    """An event of a study."""
 
     number: int
     at: datetime

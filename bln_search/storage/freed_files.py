@@ -1,4 +1,4 @@
-"""Checkpoint files that a study gave up to free disk space; its event log records them."""
+"""Checkpoint files that were deleted to free disk space, as recorded in the event log of their study."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WEIGHTS_FREED = "weights_freed"
 
 
 def find_freed_files(session: Session | Connection, study_id: int | None = None) -> dict[tuple[int, str], datetime]:
-    """When each file was given up, by study and file name; of every study where `study_id` is None."""
+    """When each file was freed, by study and file name; of every study if `study_id` is None."""
     query = select(EventRow.study_id, EventRow.data, EventRow.at).where(EventRow.kind == WEIGHTS_FREED)
     if study_id is not None:
         query = query.where(EventRow.study_id == study_id)
@@ -24,5 +24,5 @@ def find_freed_files(session: Session | Connection, study_id: int | None = None)
 
 
 def record_freed_files(session: Session, study_id: int, files: Iterable[str], now: datetime) -> None:
-    """Record that a study gives these files up."""
+    """Record that a study does not need these files any more."""
     append_event(session, study_id, now, WEIGHTS_FREED, {"files": sorted(files)})

@@ -1,16 +1,16 @@
-"""How long a lease holds, and after how long a silent worker counts as gone."""
+"""Durations of leases, and after how long a worker without heartbeats counts as gone."""
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
 
 LEASE = timedelta(seconds=30)
-"""An attempt, or a study, whose runner sent no heartbeat for so long may be taken by another worker."""
+"""Time after the last heartbeat from which another worker may claim an attempt or a study."""
 
 WORKER_TIMEOUT = timedelta(seconds=30)
-"""A worker that sent no heartbeat for so long counts as gone."""
+"""Time after the last heartbeat from which a worker counts as gone."""
 
 
 def live_since(now: datetime) -> datetime:
-    """A worker whose last heartbeat is later than this is alive."""
+    """The time after which the last heartbeat of a live worker was sent."""
     return now - WORKER_TIMEOUT

@@ -35,18 +35,18 @@ class Ledger:
 
     Attributes:
         studies: Studies and their states.
-        queue: Studies with an owner, claimed by workers.
+        queue: Studies with an owner, which workers claim.
         trials: Training runs of a study.
-        attempts: Leases on trials, and the reports of those who run them.
+        attempts: Leases on trials, and the reports of the processes that run them.
         results: Evaluations and their outcomes.
-        probes: Measurements beside the leaderboard.
+        probes: Measurements besides the leaderboard.
         analyses: The analysis of each complete study.
         layer_searches: Searches of per-layer configurations.
         checkpoints: Trained networks.
         garbage: Checkpoint files that no study needs.
-        pruner: Networks of complete studies that can be given up.
+        pruner: Networks of complete studies that can be deleted to free disk space.
         events: The event log of each study.
-        listing: What lists and pages read.
+        listing: Lists for the service.
         tokens: Accounts and access tokens.
         workers: Worker processes and their heartbeats.
         monitoring: Metrics.
@@ -104,12 +104,12 @@ class Ledger:
 
 
 def connect_ledger(url: str) -> Ledger:
-    """The ledger in the database at `url`, whatever the schema of its tables. Raises LedgerError for a wrong URL."""
+    """The ledger in the database at `url`, without a check of its schema. Raises LedgerError for an invalid URL."""
     return Ledger(make_engine(url))
 
 
 def open_ledger(url: str) -> Ledger:
-    """The ledger in the database at `url`, with tables created or upgraded to this version.
+    """The ledger in the database at `url`, whose tables are created or upgraded to this version.
 
     Writing raises SchemaChangedError, and writes nothing, once the database was upgraded to another version.
     """

@@ -1,4 +1,4 @@
-"""Bringing a database to the tables of this version."""
+"""Creates the tables of a database, or upgrades them to this version."""
 
 from __future__ import annotations
 
@@ -46,26 +46,27 @@ def present_revision(engine: Engine) -> str | None:
 
 
 def check_revision(session: Session) -> None:
-    """Raise SchemaChangedError where the database was brought to other tables since it was opened."""
-    present = session.scalar(text(f"SELECT version_num FROM {VERSION_TABLE}"))  # noqa: S608 - a name of our own
+    """Raise SchemaChangedError if the schema of the database was upgraded since it was opened."""
+    present = session.scalar(text(f"SELECT version_num FROM {VERSION_TABLE}"))  # noqa: S608 - the table name is a constant
     if present != newest_revision():
         raise SchemaChangedError(
-            f"the database has the schema revision {present} now, and this process knows {newest_revision()}: it stops "
-            "and writes nothing more; start it anew with the version of bln-search that upgraded the database"
+            f"the database has the schema revision {present} now, this process needs {newest_revision()}: it stops and "
+            "writes nothing more; restart it with the version of bln-search that upgraded the database"
         )
 
 
 def migrate(engine: Engine) -> None:
-    """Create or upgrade the tables in one transaction; of several at once the others wait and find it done.
+    """Create or upgrade the tables in one transaction. Concurrent calls wait for the first one and change nothing.
 
-    Raises LedgerError for a database of a newer version, or of another program.
+    Raises:
+        LedgerError: A newer version wrote the database, or it belongs to another program.
     """
     if present_revision(engine) == newest_revision():
         return
-    place = engine.url.render_as_string(hide_password=True)
+    location = engine.url.render_as_string(hide_password=True)
     config = alembic_config()
     with schema_transaction(engine) as connection:
-        _check_ours(connection, place)
+        _check_owner(connection, location)
         config.attributes["connection"] = connection
         command.upgrade(config, "head")
 
@@ -75,12 +76,13 @@ def _revision(connection: Connection) -> str | None:
     return context.get_current_revision()
 
 
-def _check_ours(connection: Connection, place: str) -> None:
+def _check_owner(connection: Connection, location: str) -> None:
+    """Raise LedgerError if a newer version or another program created the tables."""
     present = _revision(connection)
     if present is not None and present not in revisions():
         raise LedgerError(
-            f"the database {place} has the schema revision {present}, which this version of bln-search does not know: "
-            "it was written by a newer version; upgrade bln-search, or give another database with --database"
+            f"the database {location} has the schema revision {present}, which this version of bln-search does not "
+            "know: it was written by a newer version; upgrade bln-search, or give another database with --database"
         )
     if present is None and inspect(connection).get_table_names():
-        raise LedgerError(f"the database {place} holds tables of another program; give another with --database")
+        raise LedgerError(f"the database {location} has tables of another program; give another with --database")

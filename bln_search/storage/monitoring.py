@@ -26,14 +26,14 @@ _RECORDS: tuple[tuple[str, type[StrEnum], type[_StatefulRow]], ...] = (
 
 @dataclass(frozen=True)
 class LedgerMetrics:
-    """A ledger in numbers, without anything about single studies.
+    """Metrics of a whole ledger.
 
     Attributes:
-        waiting: Studies in the queue.
+        waiting: Number of studies in the queue.
         oldest_waiting: When the study that waits longest entered the queue; None for an empty queue.
-        workers: Workers that are alive.
-        busy: Live workers that run a study.
-        size: Bytes of the database.
+        workers: Number of live workers.
+        busy: Number of live workers that run a study.
+        size: Size of the database in bytes.
         at: When this was measured, by the clock of the database.
     """
 

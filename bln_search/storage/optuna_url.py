@@ -1,4 +1,4 @@
-"""The database of Optuna's own records: beside the ledger, never among its tables."""
+"""The URL of the database with Optuna's records, which are stored apart from the tables of the ledger."""
 
 from __future__ import annotations
 
@@ -14,7 +14,11 @@ SCHEMA = "optuna"
 
 
 def optuna_url(engine: Engine) -> str:
-    """The database URL of Optuna's records: a file beside a SQLite ledger, a schema of their own in Postgres."""
+    """The URL of a file beside a SQLite ledger, or of a schema in the ledger's Postgres database, which is created.
+
+    Raises:
+        LedgerError: The ledger is in memory, or the schema cannot be created.
+    """
     url = engine.url
     if url.get_backend_name() == "sqlite":
         if not url.database or url.database == ":memory:":
@@ -27,19 +31,19 @@ def optuna_url(engine: Engine) -> str:
 
 
 def _postgres_schema(engine: Engine) -> str:
-    """The name of the schema of this ledger's samplers, which is created where it is missing."""
+    """The name of the schema of Optuna's records, which is created if it does not exist."""
     with read_session(engine) as session:
-        own = session.scalar(text("SELECT current_schema()"))
-        schema = SCHEMA if own == "public" else f"{SCHEMA}_{own}"
-        found = "SELECT 1 FROM information_schema.schemata WHERE schema_name = :name"
-        if session.scalar(text(found), {"name": schema}):
+        ledger_schema = session.scalar(text("SELECT current_schema()"))
+        schema = SCHEMA if ledger_schema == "public" else f"{SCHEMA}_{ledger_schema}"
+        query = "SELECT 1 FROM information_schema.schemata WHERE schema_name = :name"
+        if session.scalar(text(query), {"name": schema}):
             return schema
     try:
         with write_session(engine) as session:
             session.execute(text(f'CREATE SCHEMA IF NOT EXISTS "{schema}"'))
     except ProgrammingError as error:
         raise LedgerError(
-            f"the schema {schema} for the sampler's records cannot be made ({error.orig}): have it "
-            "made by who may, owned by this role"
+            f"the schema {schema} for Optuna's records cannot be created ({error.orig}): let a role that may create "
+            "schemas create it with this role as its owner"
         ) from None
     return schema

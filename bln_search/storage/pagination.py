@@ -1,4 +1,4 @@
-"""Keyset pagination: a page starts after the last row of the page before it, whatever was inserted meanwhile."""
+"""Keyset pagination: a page starts after the last row of the previous page, so that new rows do not shift it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, literal, tuple_
 from sqlalchemy.orm import InstrumentedAttribute
 
 Key = tuple[str | int | float, ...]
-"""Where a page ends: the values of the sort columns in its last row."""
+"""The values of the sort columns in the last row of a page."""
 
 Sorts = Mapping[str, InstrumentedAttribute[Any]]
 """The columns that a list can be sorted by."""
@@ -18,12 +18,12 @@ Sorts = Mapping[str, InstrumentedAttribute[Any]]
 
 @dataclass(frozen=True)
 class Page:
-    """Which rows of a list.
+    """A page of a list.
 
     Attributes:
-        limit: Rows on the page.
-        sort: A sort of the list; a leading minus reverses it.
-        after: The key of the last row of the page before, None for the first page.
+        limit: Number of rows on the page.
+        sort: Name of a sort column; a leading minus reverses the order.
+        after: Key of the last row of the previous page; None for the first page.
     """
 
     limit: int

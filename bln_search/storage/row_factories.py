@@ -1,4 +1,4 @@
-"""Records as new rows of the tables."""
+"""Creates rows of the tables from records."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bln_search.storage.tables import CheckpointRow, EvaluationRow, ProbeRow, Sn
 
 
 def new_study(study: StudySpec, now: datetime, owner: str, planned: int) -> StudyRow:
-    """A study just accepted, with so many trials in the end."""
+    """The row of an accepted study that will have `planned` trials."""
     return StudyRow(
         name=study.name,
         digest=study.digest,
@@ -33,12 +33,12 @@ def new_study(study: StudySpec, now: datetime, owner: str, planned: int) -> Stud
 
 
 def new_trials(trials: Sequence[TrialSpec], study_id: int, *, position: int = 0) -> list[TrialRow]:
-    """These trials, waiting, the first at `position`."""
+    """Rows of waiting trials. position: that of the first trial in the study."""
     return [
         TrialRow(
             study_id=study_id,
             key=trial.key,
-            position=place,
+            position=trial_position,
             arm=trial.arm.label,
             method=trial.arm.method,
             seed=trial.seed,
@@ -46,12 +46,12 @@ def new_trials(trials: Sequence[TrialSpec], study_id: int, *, position: int = 0)
             state=TrialState.WAITING,
             parameters=trial.parameters,
         )
-        for place, trial in enumerate(trials, start=position)
+        for trial_position, trial in enumerate(trials, start=position)
     ]
 
 
 def new_checkpoint(record: CheckpointRecord, trial_id: int, now: datetime) -> CheckpointRow:
-    """A trained network."""
+    """The row of a checkpoint, without its snapshots."""
     return CheckpointRow(
         trial_id=trial_id,
         file=record.file,
@@ -65,7 +65,7 @@ def new_checkpoint(record: CheckpointRecord, trial_id: int, now: datetime) -> Ch
 
 
 def new_evaluation(evaluation: Evaluation, checkpoint_id: int) -> EvaluationRow:
-    """An evaluation without its outcomes."""
+    """The row of an evaluation, without its outcomes."""
     key = evaluation.key
     return EvaluationRow(
         checkpoint_id=checkpoint_id,
@@ -82,15 +82,15 @@ def new_evaluation(evaluation: Evaluation, checkpoint_id: int) -> EvaluationRow:
 
 
 def new_snapshots(record: CheckpointRecord, checkpoint_id: int) -> list[SnapshotRow]:
-    """The networks of epochs on the way."""
+    """Rows of the snapshots of a checkpoint."""
     return [
-        SnapshotRow(checkpoint_id=checkpoint_id, epoch=one.epoch, file=one.file, sha256=one.sha256)
-        for one in record.snapshots
+        SnapshotRow(checkpoint_id=checkpoint_id, epoch=snapshot.epoch, file=snapshot.file, sha256=snapshot.sha256)
+        for snapshot in record.snapshots
     ]
 
 
 def new_probe(probe: Probe, checkpoint_id: int) -> ProbeRow:
-    """A measurement beside the leaderboard."""
+    """The row of a probe."""
     key = probe.key
     return ProbeRow(
         checkpoint_id=checkpoint_id,

@@ -25,7 +25,7 @@ _PREFIX = "bln_"
 
 
 class TokenKind(StrEnum):
-    """access: of a person or a program. session: of a browser that signed in with an access token."""
+    """access: token of a person or a program. session: of a browser that signed in with an access token."""
 
     ACCESS = "access"
     SESSION = "session"
@@ -72,10 +72,10 @@ class TokenRepository:
         """Create a token, and its account where there is none.
 
         Args:
-            account: Who is authenticated by it.
-            scope: What it permits.
-            label: For people, to tell tokens apart.
-            expires_at: None for a token that does not expire.
+            account: Account that the token authenticates.
+            scope: Scope of the token.
+            label: Text by which people recognize the token.
+            expires_at: When the token expires; None for a token that does not expire.
             parent: The token that a browser session was started with; the session ends with it.
 
         Returns:
@@ -84,9 +84,10 @@ class TokenRepository:
         Raises:
             AccessError: the account cannot have that name.
         """
-        if not re.fullmatch(NAME_PATTERN, account):  # an empty one stands for the studies of commands
+        if not re.fullmatch(NAME_PATTERN, account):  # the empty name owns the studies of commands
             raise AccessError(
-                f"{account!r} is no name of an account: at most 64 small letters, digits, - and _, the first no sign"
+                f"{account!r} is not a valid account name: use at most 64 of a-z, 0-9, - and _, and start with a "
+                "letter or digit"
             )
         secret = _PREFIX + secrets.token_urlsafe(32)
         now = datetime.now(UTC)
@@ -136,8 +137,8 @@ class TokenRepository:
 
         Args:
             account: None for the tokens of all accounts.
-            page: Which of them, and one more that shows whether another page follows; None for all. The sort of the
-                page is ignored.
+            page: Page of the list, with one more token that shows whether another page follows; None for all
+                tokens. Its sort is ignored.
         """
         rows = select(TokenRow).where(TokenRow.kind == TokenKind.ACCESS).order_by(TokenRow.id.desc())
         if account is not None:
@@ -149,7 +150,7 @@ class TokenRepository:
             return [_info(row) for row in session.scalars(rows)]
 
     def filter_valid(self, token_ids: Iterable[int]) -> set[int]:
-        """Those of the tokens that are neither revoked nor expired."""
+        """The tokens among `token_ids` that are neither revoked nor expired."""
         valid = select(TokenRow.id).where(TokenRow.id.in_(list(token_ids)), *_is_valid(datetime.now(UTC)))
         with self.database.connect() as connection:
             return set(connection.scalars(valid))
@@ -168,7 +169,7 @@ class TokenRepository:
         Args:
             token_id: The token.
             account: Its account; None for any.
-            scope: Of the caller, who cannot revoke a token of a wider scope.
+            scope: Scope of the caller, who cannot revoke a token with a wider scope.
 
         Raises:
             AccessError: the account has no such token.
@@ -195,11 +196,11 @@ _BEARER = select(TokenRow.id, TokenRow.account, TokenRow.scope, TokenRow.kind).w
     TokenRow.account != "",
     *_is_valid(bindparam("now", type_=TokenRow.expires_at.type)),
 )
-"""Built once: it is executed with every request."""
+"""Built only once, because it is executed with every request."""
 
 
 def _digest(secret: str) -> str:
-    """A secret has 256 random bits: a plain digest cannot be inverted."""
+    """SHA-256 without a salt: a secret has 256 random bits, so its digest cannot be inverted."""
     return hashlib.sha256(secret.encode(errors="surrogatepass")).hexdigest()
 
 

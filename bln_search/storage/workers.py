@@ -12,12 +12,20 @@ from bln_search.storage.leases import WORKER_TIMEOUT, live_since
 from bln_search.storage.tables import WorkerRow
 
 _FORGOTTEN_AFTER = 100 * WORKER_TIMEOUT
-"""A worker that was silent for so long is removed."""
+"""Time after the last heartbeat from which a worker is removed."""
 
 
 @dataclass(frozen=True)
 class WorkerRecord:
-    """A worker process. device: what it trains on. version: of bln-search."""
+    """A worker process.
+
+    Attributes:
+        name: Name of the process.
+        device: Device that it trains on.
+        version: Its version of bln-search.
+        started_at: Time of its first heartbeat.
+        heartbeat_at: Time of its last heartbeat.
+    """
 
     name: str
     device: str
@@ -33,7 +41,7 @@ class WorkerRepository:
         self.database = database
 
     def record_heartbeat(self, worker: str, device: str, version: str) -> None:
-        """Record that a worker is alive; the first heartbeat registers it. Workers long silent are removed."""
+        """Record that a worker is alive, and register it if it is new. Remove workers without recent heartbeats."""
         with self.database.writing() as session:
             now = self.database.now(session)
             row = session.get(WorkerRow, worker)

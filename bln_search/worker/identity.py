@@ -1,8 +1,8 @@
-"""Who runs an attempt, and whether that process still lives.
+"""The name of a process that runs attempts, and whether that process is still alive.
 
-A process is told from a later one of the same number by when it started, counted from the start of the machine: its
-clock may be set meanwhile. That counts where the machine has not been started anew and processes are numbered alike;
-of other places nothing can be known.
+A process id may be reused, so the name also has the start time of the process. It is counted in ticks from the start of
+the machine, because the clock may be set meanwhile. Ticks and process ids can be compared only within one start of the
+machine and one PID namespace, so the name has a digest of both.
 """
 
 from __future__ import annotations
@@ -14,45 +14,49 @@ from pathlib import Path
 
 import psutil
 
-_COUNTED = Path("/proc/self/stat")
-_START = 19
-"""Of what stands behind the name, which is in brackets: field 22 of all."""
+_OWN_STATUS = Path("/proc/self/stat")
+"""Exists where the system counts ticks from the start of the machine."""
+
+_START_FIELD = 19
+"""Index of the start time among the fields after the process name, which is in brackets: field 22 of proc(5)."""
 
 
 def own_name() -> str:
-    """Host, process id, start and place of this process."""
-    return f"{socket.gethostname()}/{os.getpid()}/{_started(os.getpid())}-{_place()}"
+    """HOST/PID/START-NAMESPACE of this process."""
+    return f"{socket.gethostname()}/{os.getpid()}/{_start_time(os.getpid())}-{_pid_namespace()}"
 
 
 def is_alive(worker: str) -> bool:
-    """Whether the worker of that name may still live; on another machine that cannot be known, so it may."""
+    """Whether the worker of that name may be alive: True for a worker that this process cannot observe."""
     host, pid, start = worker.rsplit("/", 2)
-    started, _, place = start.partition("-")
-    if host != socket.gethostname() or (place and place != _place()):
+    start_time, _, namespace = start.partition("-")
+    if host != socket.gethostname() or (namespace and namespace != _pid_namespace()):
         return True
     try:
-        present = _started(int(pid)) if place else _by_the_clock(int(pid))  # earlier versions named no place
+        # names of earlier versions have no namespace, and the start time by the clock
+        present = _start_time(int(pid)) if namespace else _start_by_clock(int(pid))
     except (FileNotFoundError, ProcessLookupError, psutil.NoSuchProcess):
         return False
     except (PermissionError, psutil.AccessDenied):
         return True
-    return present == started
+    return present == start_time
 
 
-def _started(pid: int) -> str:
-    """Ticks from the start of the machine to that of the process; by the clock where the system does not count them."""
+def _start_time(pid: int) -> str:
+    """Ticks from the start of the machine to that of the process; by the clock where the system counts no ticks."""
     status = Path(f"/proc/{pid}/stat")
-    if not _COUNTED.exists():
-        return _by_the_clock(pid)
-    return status.read_text().rpartition(")")[2].split()[_START]
+    if not _OWN_STATUS.exists():
+        return _start_by_clock(pid)
+    return status.read_text().rpartition(")")[2].split()[_START_FIELD]
 
 
-def _by_the_clock(pid: int) -> str:
+def _start_by_clock(pid: int) -> str:
+    """Start of the process in seconds since 1970."""
     return f"{psutil.Process(pid).create_time():.2f}"
 
 
-def _place() -> str:
-    """The same where two processes have the same numbers for the same processes."""
+def _pid_namespace() -> str:
+    """Digest of the start of the machine and the PID namespace; equal for processes with the same process ids."""
     try:
         parts = Path("/proc/sys/kernel/random/boot_id").read_text(), str(Path("/proc/self/ns/pid").readlink())
     except OSError:

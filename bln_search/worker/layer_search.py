@@ -19,13 +19,13 @@ from bln_search.specs.records import TrialRecord
 from bln_search.storage.ledger import Ledger
 
 _SAVE_INTERVAL = 20.0
-"""Seconds between two times that the progress of an enumeration is saved."""
+"""Seconds between two saves of the progress of an enumeration."""
 
-_SLICE = 10.0
-"""Seconds after which another process returns the progress of its enumeration."""
+_SLICE_SECONDS = 10.0
+"""Seconds after which a worker process returns the progress of its enumeration."""
 
 _MIN_PARALLEL_SECONDS = 20.0
-"""Seconds of searches for which starting processes is worthwhile."""
+"""Estimated total duration of the searches, in seconds, above which processes are started."""
 
 OnProgress = Callable[[str], None]
 
@@ -37,7 +37,7 @@ class SearchStoppedError(Exception):
 def search_layers(
     ledger: Ledger,
     study_id: int,
-    place: ExecutionEnvironment,
+    environment: ExecutionEnvironment,
     spec: LayersSpec,
     on_progress: OnProgress,
     *,
@@ -47,9 +47,9 @@ def search_layers(
     """Search every trained network that was not searched as `spec` asks.
 
     Args:
-        ledger: Of the study.
+        ledger: Ledger with the study.
         study_id: The study.
-        place: Where the search runs.
+        environment: Where the search runs.
         spec: What to search.
         on_progress: Called with a line for every network, and for enumerations under way.
         max_workers: Networks that are searched in parallel, each in its own process. None: as many as there are cores,
@@ -70,7 +70,7 @@ def search_layers(
         raise DataError("the study has no trained network yet: run it first")
     open_trials = [trial for trial in trained if not ledger.layer_searches.is_finished(trial.id, spec)]
     finished_before = len(trained) - len(open_trials)
-    job = _SearchJob(_SearchContext(ledger, spec, on_progress, should_stop), place, len(trained), finished_before)
+    job = _SearchJob(_SearchContext(ledger, spec, on_progress, should_stop), environment, len(trained), finished_before)
     if max_workers is None and open_trials:
         job.search_sequentially(open_trials[:1])
         max_workers = job.choose_workers(len(open_trials) - 1)
@@ -100,17 +100,26 @@ class _SearchContext:
 
 
 class _SearchJob:
-    """Searches the networks of a study. total: trained networks; finished: those that are searched."""
+    """Searches the networks of a study.
 
-    def __init__(self, context: _SearchContext, place: ExecutionEnvironment, total: int, finished: int) -> None:
-        self.context, self.place = context, place
+    Args:
+        context: What all searches share.
+        environment: Where the search runs.
+        total: Number of trained networks.
+        finished: Number of networks that were searched before.
+    """
+
+    def __init__(self, context: _SearchContext, environment: ExecutionEnvironment, total: int, finished: int) -> None:
+        self.context, self.environment = context, environment
         self.total, self.finished = total, finished
         self.errors: list[DataError | ModelError] = []
         self.seconds = 0.0
 
     def choose_workers(self, networks: int) -> int:
-        """The number of processes for so many networks: 1 where they finish before processes would have started."""
-        workers = choose_workers(self.place.device, networks, max(1, available_cores() // self.place.threads))
+        """The number of processes for `networks` networks: 1 if starting processes takes longer than their searches."""
+        workers = choose_workers(
+            self.environment.device, networks, max(1, available_cores() // self.environment.threads)
+        )
         return workers if self.seconds * networks > _MIN_PARALLEL_SECONDS else 1
 
     def search_sequentially(self, trials: Sequence[TrialRecord]) -> None:
@@ -125,7 +134,7 @@ class _SearchJob:
                 record = search_trial(
                     trial.spec,
                     trial.require_checkpoint(),
-                    self.place,
+                    self.environment,
                     self.context.spec,
                     resume_from=progress.load(),
                     on_progress=progress.save,
@@ -157,7 +166,13 @@ class _SearchJob:
         self, pool: ProcessPoolExecutor, trial: TrialRecord, sums: LossSums | None
     ) -> Future[LayerSearchRecord | LossSums]:
         return pool.submit(
-            search_slice, trial.spec, trial.require_checkpoint(), self.place, self.context.spec, sums, _SLICE
+            search_slice,
+            trial.spec,
+            trial.require_checkpoint(),
+            self.environment,
+            self.context.spec,
+            sums,
+            _SLICE_SECONDS,
         )
 
     def _save_result(self, trial: TrialRecord, future: Future[LayerSearchRecord | LossSums]) -> LossSums | None:
@@ -200,7 +215,7 @@ class _ProgressStore:
         self.initial = 0
 
     def load(self) -> LossSums | None:
-        """The sums that an earlier worker saved."""
+        """The sums that an earlier worker saved; None if there are none."""
         progress = self.context.ledger.layer_searches.find_progress(self.trial.id, self.context.spec)
         if progress is None:
             return None
@@ -208,7 +223,10 @@ class _ProgressStore:
         return LossSums(sums.losses, sums.correct, sums.examples, self.initial)
 
     def save(self, sums: LossSums) -> None:
-        """Save now and then; called after each group of mini-batches. Raises SearchStoppedError."""
+        """Save the sums if the last save was _SAVE_INTERVAL ago. Raises SearchStoppedError on request.
+
+        Called after each group of mini-batches.
+        """
         now = time.monotonic()
         stop = self.context.should_stop()
         if now - self.saved_at >= _SAVE_INTERVAL or stop:

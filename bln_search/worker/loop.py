@@ -33,7 +33,7 @@ from bln_search.worker.stop_signals import stop_worker_on_signal
 
 _log = logging.getLogger(__name__)
 _POLL_INTERVAL = 1.0
-"""Seconds between two looks at an empty queue."""
+"""Seconds between two queries of an empty queue."""
 
 _RETRY_DELAY = 10.0
 """Seconds to wait when the database or the disk fails, or after an unexpected error."""
@@ -42,46 +42,46 @@ _MAX_ERRORS = 2
 """Unexpected errors in a row after which a study has failed."""
 
 _MAX_MACHINE_ERRORS = 5
-"""The same for errors that are likely a fault of the machine."""
+"""The same number for errors that are probably a fault of the machine."""
 
 
 class Worker:
-    """Runs studies until it is told to stop.
+    """Runs studies until a signal stops it.
 
     Args:
-        ledger: With the queue.
-        place: Where studies run.
-        executor: Runs their trials.
-        cap: Running studies of one owner.
-        low_disk_reason: Why no study may start because disk space is low; None where there is enough.
+        ledger: Ledger with the queue.
+        environment: Where studies run.
+        executor: Executor of their trials.
+        cap: Largest number of running studies of one owner.
+        find_disk_problem: Why no study may start because disk space is low; None where there is enough.
     """
 
     def __init__(
         self,
         ledger: Ledger,
-        place: ExecutionEnvironment,
+        environment: ExecutionEnvironment,
         executor: Executor,
         cap: int,
-        low_disk_reason: Callable[[], str | None] = lambda: None,
+        find_disk_problem: Callable[[], str | None] = lambda: None,
     ) -> None:
-        self.ledger, self.place, self.executor, self.cap = ledger, place, executor, cap
-        self.low_disk_reason = low_disk_reason
+        self.ledger, self.environment, self.executor, self.cap = ledger, environment, executor, cap
+        self.find_disk_problem = find_disk_problem
         self.is_disk_low = False
         self.name = own_name()
         self.stopping = threading.Event()
         self.study_id: int | None = None
 
     def work(self, *, once: bool = False) -> None:
-        """Run studies until SIGTERM or Ctrl-C, which release the study under way.
+        """Run studies until SIGTERM or Ctrl-C, which release the running study.
 
         Args:
             once: Whether to return when no study waits.
 
         Raises:
-            ClusterError: the Ray cluster is gone. A process joins a cluster only once: the supervisor starts another.
-            SchemaChangedError: the database was upgraded meanwhile.
+            ClusterError: The Ray cluster is gone. A process joins a cluster only once: the supervisor starts another.
+            SchemaChangedError: The database was upgraded meanwhile.
         """
-        presence = Presence(self.ledger, self.name, self.place.device, lambda: self.study_id)
+        presence = Presence(self.ledger, self.name, self.environment.device, lambda: self.study_id)
         with stop_worker_on_signal(self.stopping), presence:
             while not self.stopping.is_set():
                 try:
@@ -97,7 +97,7 @@ class Worker:
                     raise
                 except BlnSearchError as error:
                     self.study_id = None
-                    _log.error("%s; going on in %.0f seconds", error, _RETRY_DELAY)
+                    _log.error("%s; retrying in %.0f seconds", error, _RETRY_DELAY)
                     self.stopping.wait(_RETRY_DELAY)
 
     def _work_once(self) -> bool:
@@ -113,39 +113,41 @@ class Worker:
 
     def _has_disk_space(self) -> bool:
         """Whether a study may start; a change is logged once."""
-        reason = self.low_disk_reason()
+        reason = self.find_disk_problem()
         if reason is not None and not self.is_disk_low:
-            _log.error("%s: no study is taken before there is room; `bln-search checkpoints clean` frees some", reason)
+            _log.error(
+                "%s: no study starts until disk space is free; `bln-search checkpoints clean` frees some", reason
+            )
         elif reason is None and self.is_disk_low:
-            _log.warning("there is room again")
+            _log.warning("enough disk space is free again")
         self.is_disk_low = reason is not None
         return reason is None
 
     def _run(self, study_id: int) -> None:
         """Run a study. An error of the study fails it; an error of this machine releases it for other workers."""
-        about = {"study_id": study_id}
-        _log.info("study %d: taken", study_id, extra=about)
+        log_fields = {"study_id": study_id}
+        _log.info("study %d: claimed", study_id, extra=log_fields)
         try:
-            for remark in check_study(self.ledger.studies.get(study_id).spec, self.place):
-                _log.warning("study %d: %s", study_id, remark, extra=about)
-            self.ledger.checkpoints.claim_store(self.place.checkpoints)
+            for remark in check_study(self.ledger.studies.get(study_id).spec, self.environment):
+                _log.warning("study %d: %s", study_id, remark, extra=log_fields)
+            self.ledger.checkpoints.claim_store(self.environment.checkpoints)
             watcher, should_stop = _LogWatcher(study_id), self.stopping.is_set
-            state = run_study(self.ledger, study_id, self.executor, watcher, should_stop, self.low_disk_reason)
+            state = run_study(self.ledger, study_id, self.executor, watcher, should_stop, self.find_disk_problem)
         except (SpecError, DataError, ModelError) as error:
-            _log.warning("study %d: %s", study_id, error, extra=about)
+            _log.warning("study %d: %s", study_id, error, extra=log_fields)
             self.ledger.studies.fail(study_id, self.name, str(error))
         except LeaseLostError as error:
-            _log.warning("study %d: %s", study_id, error, extra=about)
+            _log.warning("study %d: %s", study_id, error, extra=log_fields)
         except SchemaChangedError:
             raise
         except BlnSearchError:
             self._release(study_id)
             raise
         except Exception as error:  # noqa: BLE001 - one study must not end the worker
-            _log.exception("study %d: unforeseen", study_id, extra=about)
+            _log.exception("study %d: unexpected error", study_id, extra=log_fields)
             self._record_error(study_id, error)
         else:
-            _log.info("study %d: %s", study_id, state, extra=about)
+            _log.info("study %d: %s", study_id, state, extra=log_fields)
             if state is StudyState.COMPLETE:
                 self._analyze_next(study_id)
             # some trials could not run here and now; where disk space is low, the next iteration waits anyway
@@ -158,7 +160,7 @@ class Worker:
         if claimed is None:
             return False
         self.study_id = claimed
-        _log.info("study %d: being analysed", claimed, extra={"study_id": claimed})
+        _log.info("study %d: analysis started", claimed, extra={"study_id": claimed})
         try:
             self._analyze(claimed)
         finally:
@@ -168,18 +170,18 @@ class Worker:
         return True
 
     def _analyze(self, study_id: int) -> None:
-        about = {"study_id": study_id}
+        log_fields = {"study_id": study_id}
 
         def log_progress(line: str) -> None:
-            _log.info("study %d: %s", study_id, line, extra=about)
+            _log.info("study %d: %s", study_id, line, extra=log_fields)
 
         options = AnalysisOptions(log_progress, should_stop=self.stopping.is_set)
         try:
-            compute_analysis(self.ledger, study_id, self.place, options)
+            compute_analysis(self.ledger, study_id, self.environment, options)
         except SearchStoppedError:
-            _log.info("study %d: another worker goes on with its analysis", study_id, extra=about)
+            _log.info("study %d: another worker resumes its analysis", study_id, extra=log_fields)
         except UnknownStudyError:
-            _log.info("study %d: deleted before it was analysed", study_id, extra=about)
+            _log.info("study %d: deleted before it was analysed", study_id, extra=log_fields)
 
     def _record_error(self, study_id: int, error: Exception) -> None:
         """Record an unexpected error, and release the study unless it has failed with it."""
@@ -194,7 +196,7 @@ class Worker:
         try:
             self.ledger.studies.finish(study_id, exhausted=False, runner=self.name)
         except BlnSearchError as error:
-            _log.warning("study %d: not handed back (%s); its lease runs out", study_id, error)
+            _log.warning("study %d: not released (%s); its lease will expire", study_id, error)
 
 
 class _LogWatcher:
@@ -205,11 +207,11 @@ class _LogWatcher:
 
     def on_start(self, trials: int) -> None:
         """Log the number of open trials."""
-        _log.info("study %d: %d trials to do", self.study_id, trials, extra={"study_id": self.study_id})
+        _log.info("study %d: %d open trials", self.study_id, trials, extra={"study_id": self.study_id})
 
     def on_message(self, trial: TrialSpec, message: Message) -> None:
         """Log the end of a trial."""
         if isinstance(message, TERMINAL_MESSAGES):
-            about = {"study_id": self.study_id, "trial": trial.key}
+            log_fields = {"study_id": self.study_id, "trial": trial.key}
             outcome = message.reason if isinstance(message, TaskFailed) else type(message).__name__
-            _log.info("study %d: %s: %s", self.study_id, trial.label, outcome, extra=about)
+            _log.info("study %d: %s: %s", self.study_id, trial.label, outcome, extra=log_fields)

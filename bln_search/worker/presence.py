@@ -16,13 +16,13 @@ _INTERVAL = WORKER_TIMEOUT.total_seconds() / 3
 
 
 class Presence:
-    """Registers a worker while the block lasts, and renews its lease on the study under way.
+    """Registers a worker inside the context, and renews its lease on the running study.
 
     Args:
-        ledger: Where the worker registers.
-        name: Of the worker.
-        device: That it trains on.
-        current_study: The id of the study under way; None for none.
+        ledger: Ledger in which the worker registers.
+        name: Name of the worker.
+        device: Device that it trains on.
+        current_study: Returns the id of the running study; None if none runs.
     """
 
     def __init__(self, ledger: Ledger, name: str, device: str, current_study: Callable[[], int | None]) -> None:
@@ -57,6 +57,6 @@ class Presence:
             self.ledger.check_schema()
             send()
         except SchemaChangedError:
-            return  # the worker itself reports it
+            return  # the main thread reports it
         except BlnSearchError as error:
             _log.warning("%s", error)

@@ -14,15 +14,19 @@ from bln_search.storage.ledger import Ledger
 
 
 def probe_study(
-    ledger: Ledger, study_id: int, place: ExecutionEnvironment, spec: ProbesSpec, on_progress: Callable[[str], None]
+    ledger: Ledger,
+    study_id: int,
+    environment: ExecutionEnvironment,
+    spec: ProbesSpec,
+    on_progress: Callable[[str], None],
 ) -> int:
     """Probe every trained network of a study and store the probes, trial by trial.
 
     Args:
-        ledger: Of the study.
+        ledger: Ledger with the study.
         study_id: The study.
-        place: Where the networks are measured.
-        spec: What is measured; earlier probes of the same kinds are replaced.
+        environment: Where the networks are measured.
+        spec: What to measure; earlier probes of the same kinds are replaced.
         on_progress: Called with a line for every trial.
 
     Returns:
@@ -34,15 +38,17 @@ def probe_study(
     trained = ledger.trials.list_trained(study_id)
     available = [trial for trial in trained if trial.freed_at is None]
     if len(available) < len(trained):
-        on_progress(f"{len(trained) - len(available)} networks were given up to free room and are passed over")
+        on_progress(
+            f"{len(trained) - len(available)} networks are skipped: their checkpoints were deleted to free disk space"
+        )
     if not available:
         raise DataError("the study has no trained network yet: run it first")
     kinds = _probe_kinds(spec)
     count = 0
     for number, trial in enumerate(available, start=1):
         checkpoint = trial.require_checkpoint()
-        with load_trained_network(trial.spec, checkpoint, place) as loaded:
-            probes = probe_trial(loaded, spec, checkpoint.snapshots, place)
+        with load_trained_network(trial.spec, checkpoint, environment) as loaded:
+            probes = probe_trial(loaded, spec, checkpoint.snapshots, environment)
         ledger.probes.replace(trial.id, checkpoint.sha256, kinds, probes)
         count += len(probes)
         on_progress(f"{trial.spec.label}: {len(probes)} figures ({number}/{len(available)})")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
@@ -16,8 +15,7 @@ from bln_search.core.errors import (
     StorageFullError,
 )
 from bln_search.core.records import EpochRecord
-from bln_search.core.states import FailureClass, StudyState
-from bln_search.evaluation.memory import MEMORY_LIMIT
+from bln_search.core.states import StudyState
 from bln_search.execution.executors.base import Executor
 from bln_search.execution.messages import (
     TERMINAL_MESSAGES,
@@ -32,13 +30,14 @@ from bln_search.execution.messages import (
     TrainingDone,
     TrainingPruned,
 )
-from bln_search.specs.records import StudyRecord, TrialRecord
+from bln_search.specs.records import StudyRecord
 from bln_search.specs.trial import TrialSpec
 from bln_search.storage.leases import LEASE
 from bln_search.storage.ledger import Ledger
 from bln_search.worker.identity import is_alive, own_name
 from bln_search.worker.sampled_points import SampledPoints
 from bln_search.worker.stop_signals import stop_run_on_signal
+from bln_search.worker.waiting_trials import WaitingTrials
 
 _HEARTBEAT_INTERVAL = LEASE.total_seconds() / 2
 """Seconds between two heartbeats: after two missed ones the leases have expired."""
@@ -47,15 +46,7 @@ _REQUEST_INTERVAL = 0.5
 """Seconds between two checks for a request to pause or cancel."""
 
 _EPOCH_INTERVAL = 0.5
-"""Seconds between two times that finished epochs are recorded."""
-
-_TOO_LARGE = (
-    "in training, with no other trial of this run beside it: lower training.batch_size or the model's widths, or take "
-    "a device with more memory"
-)
-
-_MAX_ATTEMPTS = 3
-"""Attempts at a trial in one run when the infrastructure fails or memory runs out."""
+"""Seconds between two transactions that record finished epochs."""
 
 
 class Watcher(Protocol):
@@ -74,19 +65,19 @@ def run_study(
     executor: Executor,
     watcher: Watcher,
     should_stop: Callable[[], bool] = lambda: False,
-    low_disk_reason: Callable[[], str | None] = lambda: None,
+    find_disk_problem: Callable[[], str | None] = lambda: None,
 ) -> StudyState:
     """Run the open trials of a study.
 
-    Ctrl-C, SIGTERM, and a request to pause or cancel the study release the trials under way and end the run.
+    Ctrl-C, SIGTERM, and a request to pause or cancel the study release the running trials and end the run.
 
     Args:
-        ledger: Of the study.
+        ledger: Ledger with the study.
         study_id: The study.
-        executor: Runs trials.
+        executor: Executor of the trials.
         watcher: Shows the progress.
         should_stop: Whether the caller was asked to stop.
-        low_disk_reason: Why no trial may start because disk space is low; None where there is enough. Trials under way
+        find_disk_problem: Why no trial may start because disk space is low; None where there is enough. Running trials
             finish, then the study is released.
 
     Returns:
@@ -95,7 +86,7 @@ def run_study(
     Raises:
         KeyboardInterrupt: a signal, or `should_stop`, ended the run before the study was complete.
         StudyBusyError: another process runs the study.
-        LeaseLostError: another process took the study over meanwhile.
+        LeaseLostError: another process claimed the study meanwhile.
         StorageFullError: the disk is full.
     """
     study = ledger.studies.get(study_id)
@@ -103,7 +94,7 @@ def run_study(
         watcher.on_start(0)
         return StudyState.COMPLETE
     ledger.studies.start(study_id, is_alive, own_name())
-    run = _StudyRun(ledger, study, watcher, should_stop, low_disk_reason)
+    run = _StudyRun(ledger, study, watcher, should_stop, find_disk_problem)
     try:
         with stop_run_on_signal(lambda: run.stop_requested, run.request_stop):
             executor.run(run.next_task, run.report, run.pulse, run.prepare())
@@ -125,11 +116,11 @@ def run_study(
 
 
 class _StopRequested(BaseException):
-    """A person requested to pause or cancel the study: ends the executor whatever it does."""
+    """A person requested to pause or cancel the study. A BaseException, so that no executor handles it."""
 
 
 class _StudyRun:
-    """Chooses and claims trials, records their messages, counts attempts."""
+    """Claims trials, and records their messages."""
 
     def __init__(
         self,
@@ -137,20 +128,16 @@ class _StudyRun:
         study: StudyRecord,
         watcher: Watcher,
         should_stop: Callable[[], bool],
-        low_disk_reason: Callable[[], str | None],
+        find_disk_problem: Callable[[], str | None],
     ) -> None:
         self.ledger, self.study, self.watcher = ledger, study, watcher
-        self.should_stop, self.low_disk_reason = should_stop, low_disk_reason
+        self.should_stop, self.find_disk_problem = should_stop, find_disk_problem
         self.worker = own_name()
         self.points: SampledPoints | None = None
-        self.waiting: deque[TrialRecord] = deque()
-        self.waiting_alone: deque[TrialRecord] = deque()
-        """Trials that ran out of memory in training: they run again while no other trial runs."""
+        self.waiting = WaitingTrials()
         self.alone_token: int | None = None
         self.evaluating: set[int] = set()
         self.trial_by_token: dict[int, int] = {}
-        self.attempts: dict[int, int] = {}
-        self.memory_limits: dict[int, int] = {}
         self.epochs: dict[int, list[EpochRecord]] = {}
         self.epochs_recorded_at = self.request_checked_at = self.heartbeat_at = time.monotonic()
         self.stop_requested = False
@@ -188,10 +175,11 @@ class _StudyRun:
         """Load the open trials; returns their number, with those of points that are sampled later."""
         spec = self.study.spec
         self.points = SampledPoints(self.ledger, self.study)
-        self.waiting.extend(self.ledger.trials.list_open(self.study.id))
-        later = max(0, spec.sampled_points - sum(self.points.counts.values())) * len(spec.seeds)
-        self.watcher.on_start(len(self.waiting) + later)
-        return len(self.waiting) + later
+        self.waiting.add(self.ledger.trials.list_open(self.study.id))
+        sampled_later = max(0, spec.sampled_points - sum(self.points.counts.values())) * len(spec.seeds)
+        trials = len(self.waiting) + sampled_later
+        self.watcher.on_start(trials)
+        return trials
 
     @property
     def exhausted(self) -> bool:
@@ -201,36 +189,30 @@ class _StudyRun:
     def next_task(self) -> Task | None:
         """Claim the next trial: a waiting one, else one of a newly sampled point; None where there is none.
 
-        None, too, while disk space is low or a trial runs that must run alone.
+        Also None while disk space is low, or while a trial runs that must run alone.
         """
         assert self.points is not None
-        if self.low_disk_reason() is not None or self.alone_token in self.trial_by_token:
+        if self.find_disk_problem() is not None or self.alone_token in self.trial_by_token:
             return None
         if not self.waiting:
-            self.waiting.extend(self.points.suggest())
-        alone = not self.waiting
-        trial = self._next_trial()
-        if trial is None:
+            self.waiting.add(self.points.suggest())
+        taken = self.waiting.take(is_idle=not self.trial_by_token)
+        if taken is None:
             return None
+        trial, alone = taken
         token = self.ledger.attempts.claim_trial(trial.id, self.worker)
         self.alone_token = token if alone else None
         self.trial_by_token[token] = trial.id
-        self.attempts[trial.id] = self.attempts.get(trial.id, 0) + 1
+        self.waiting.count_attempt(trial.id)
         return Task(
             token,
             trial.spec,
             trial.checkpoint,
             prunable=self.points.prunable,
-            memory_limit=self.memory_limits.get(trial.id),
+            memory_limit=self.waiting.memory_limit(trial.id),
             measured=self.points.objectives,
             alone=alone,
         )
-
-    def _next_trial(self) -> TrialRecord | None:
-        """A waiting trial; where none waits or runs, one that must run alone."""
-        if self.waiting:
-            return self.waiting.popleft()
-        return self.waiting_alone.popleft() if self.waiting_alone and not self.trial_by_token else None
 
     def report(self, task: Task, message: Message) -> PruneDecision:
         """Record a message of a trial, then show it; returns whether the pruner stops the trial."""
@@ -277,28 +259,28 @@ class _StudyRun:
     def _record_failure(self, task: Task, message: TaskFailed) -> None:
         """Record a failed attempt, and let the trial wait for another where that may succeed.
 
-        Raises StorageFullError, CheckpointStoreError or DataUnavailableError where the fault is of this machine: the
-        study is released, as every further trial would fail here.
+        Raises StorageFullError, CheckpointStoreError or DataUnavailableError where the fault is of this machine.
         """
-        if message.disk_full:
-            raise StorageFullError(message.reason)
-        if message.store_unavailable:
-            raise CheckpointStoreError(message.reason)
-        if message.data_missing:
-            raise DataUnavailableError(message.reason)
+        _raise_machine_failure(message)
         trial_id = self.trial_by_token.pop(task.token)
-        self.attempts[trial_id] -= message.process_lost
-        again = message.failure is not FailureClass.USER_ERROR and self.attempts[trial_id] < _MAX_ATTEMPTS
-        waiting, reason = self.waiting_alone if task.alone else self.waiting, message.reason
-        if message.failure is FailureClass.OUT_OF_MEMORY and self._is_evaluating(task):
-            self.memory_limits[trial_id] = (task.memory_limit or MEMORY_LIMIT) // 2
-        elif message.failure is FailureClass.OUT_OF_MEMORY:
-            waiting, again = self.waiting_alone, again and not task.alone
-            reason = f"{reason} ({_TOO_LARGE})" if task.alone else reason
-        self.ledger.attempts.record_failure(task.token, message.failure, reason, again=again)
-        if again:
-            waiting.append(self.ledger.trials.get_trial(trial_id))
+        is_evaluating = task.checkpoint is not None or task.token in self.evaluating
+        decision = self.waiting.decide_retry(trial_id, task, message, is_evaluating=is_evaluating)
+        self.ledger.attempts.record_failure(task.token, message.failure, decision.reason, again=decision.again)
+        if decision.again:
+            self.waiting.add([self.ledger.trials.get_trial(trial_id)], alone=decision.alone)
 
-    def _is_evaluating(self, task: Task) -> bool:
-        """Whether the task's network is trained: evaluation can use less memory, training cannot."""
-        return task.checkpoint is not None or task.token in self.evaluating
+
+def _raise_machine_failure(message: TaskFailed) -> None:
+    """Raise the error of a failure of this machine, which releases the study: every further trial would fail here.
+
+    Raises:
+        StorageFullError: The disk is full.
+        CheckpointStoreError: The checkpoint store cannot be reached.
+        DataUnavailableError: This machine has no data set.
+    """
+    if message.disk_full:
+        raise StorageFullError(message.reason)
+    if message.store_unavailable:
+        raise CheckpointStoreError(message.reason)
+    if message.data_missing:
+        raise DataUnavailableError(message.reason)

@@ -16,16 +16,16 @@ from bln_search.specs.trial import LARGEST_GRID, resolve
 from bln_search.storage.ledger import Ledger
 
 _MAX_REPEATS = 20
-"""Known or rejected points in a row after which a sampler is taken to have no new point."""
+"""Number of known or rejected points in a row after which a sampler counts as having no new point."""
 
 
 class SampledPoints:
-    """Samples for every arm as many points as the study's search asks for; none for a study without a sampler."""
+    """Samples the points of every arm, as many as the study specifies; none for a study without a sampler."""
 
     def __init__(self, ledger: Ledger, study: StudyRecord) -> None:
         self.ledger, self.study_id, self.spec = ledger, study.id, study.spec
         self.samplers: dict[str, OptunaSampler] = {}
-        self.arm_of: dict[str, str] = {}
+        self.arm_by_key: dict[str, str] = {}
         self.rejections: list[str] = []
         self.counts = {arm.label: 0 for arm in self.spec.arms}
         search, space = self.spec.search, self.spec.space
@@ -44,10 +44,10 @@ class SampledPoints:
         """Synchronize the records of the samplers with the ledger."""
         points = self.ledger.trials.list_points(self.study_id)
         for label, sampler in self.samplers.items():
-            of_arm = [trials for trials in points if trials[0].trial.arm == label]
-            self.counts[label] = len(of_arm)
-            self.arm_of |= {trial.key: label for trials in of_arm for trial in trials}
-            sampler.synchronize(of_arm)
+            arm_points = [trials for trials in points if trials[0].trial.arm == label]
+            self.counts[label] = len(arm_points)
+            self.arm_by_key |= {trial.key: label for trials in arm_points for trial in trials}
+            sampler.synchronize(arm_points)
 
     def close(self) -> None:
         """Close the connections of the samplers."""
@@ -67,7 +67,7 @@ class SampledPoints:
 
     @property
     def objectives(self) -> tuple[Objective, ...]:
-        """What trials measure for the sampler."""
+        """Objectives that trials measure for the sampler."""
         return self.spec.search.objectives if self.samplers and self.spec.search is not None else ()
 
     def suggest(self) -> list[TrialRecord]:
@@ -99,7 +99,7 @@ class SampledPoints:
         """End the search of an arm that has no further point. Raises SpecError where every point was rejected."""
         if self.rejections and not self.counts[label]:
             raise SpecError(f"study {self.spec.name}", self.rejections[:1])
-        reason = f"{self.counts[label]} of {self._requested} points: every other one is known already or refused"
+        reason = f"{self.counts[label]} of {self._requested} points: every other point is known or was rejected"
         if self.rejections:
             reason += f" ({self.rejections[0]})"
         self.ledger.studies.record_search_end(self.study_id, label, reason)
@@ -115,7 +115,7 @@ class SampledPoints:
         arm = next(arm for arm in self.spec.arms if arm.label == label)
         for point in grid(self.spec.space or {}):
             with suppress(SpecError):
-                if resolve(self.spec, arm, point, self.spec.seeds[0]).key not in self.arm_of:
+                if resolve(self.spec, arm, point, self.spec.seeds[0]).key not in self.arm_by_key:
                     yield point
 
     def _add_point(self, label: str, point: Point | None) -> list[TrialRecord] | None:
@@ -132,20 +132,20 @@ class SampledPoints:
             return None
         trials = self.ledger.trials.add_point(self.study_id, specs)
         if trials is None:
-            sampler.reject(optuna_trial, "the same point once more")
+            sampler.reject(optuna_trial, "a repeated point")
             return None
         sampler.register(optuna_trial, specs[0].key)
-        self.arm_of |= {spec.key: label for spec in specs}
+        self.arm_by_key |= {spec.key: label for spec in specs}
         return trials
 
     def should_stop(self, key: str, record: EpochRecord) -> bool:
         """Whether the pruner stops the trial of that key after an epoch."""
-        label = self.arm_of.get(key)
+        label = self.arm_by_key.get(key)
         return label is not None and self.samplers[label].should_stop(key, record.epoch, record.validation_loss)
 
     def report_end(self, key: str) -> None:
-        """Report to the sampler how the trial of that key ended, as the ledger has it."""
-        label = self.arm_of.get(key)
+        """Report to the sampler how the trial of that key ended, from its record in the ledger."""
+        label = self.arm_by_key.get(key)
         if label is not None:
             for trials in self.ledger.trials.list_points(self.study_id, key):
                 self.samplers[label].tell(trials)

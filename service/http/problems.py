@@ -8,7 +8,7 @@ from itertools import islice
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, Field
 
-from bln_search.specs.problems import MOST_PROBLEMS, Problem, problems_of
+from bln_search.specs.problems import MAX_PROBLEMS, Problem, problems_of
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -61,7 +61,7 @@ def invalid_request(error: RequestValidationError) -> ProblemException:
     """Return the problem of a request whose body or parameters FastAPI rejected."""
     problems: list[Problem] = []
     malformed = False
-    for details in islice(error.errors(), MOST_PROBLEMS):
+    for details in islice(error.errors(), MAX_PROBLEMS):
         source, *path = details["loc"]
         malformed = malformed or details["type"] == "json_invalid"
         if source == "body" and not malformed:
@@ -83,5 +83,9 @@ def _summary(problems: Sequence[Problem]) -> str:
     if not problems:
         return "this request cannot be used"
     first = problems[0]
-    text = f"{first.pointer.lstrip('/')}: {first.message}" if first.location and not first.whole else first.message
+    text = (
+        f"{first.pointer.lstrip('/')}: {first.message}"
+        if first.location and not first.names_location
+        else first.message
+    )
     return text if len(problems) == 1 else f"{text} (and {len(problems) - 1} more)"

@@ -86,10 +86,10 @@ def test_a_network_that_does_no_better_than_guessing_is_ranked_with_a_word_about
     ranked = bln_search.evaluate_configurations(untrained, loader(), loader(seed=1), batch_sizes=sizes)
     share = torch.cat([y for _, y in loader(seed=1)]).double().mean().item()
     guessed = -share * math.log(share) - (1 - share) * math.log(1 - share)
-    assert f"class frequencies {guessed:.4f} ({max(share, 1 - share):.1%})." in ranked.doubt
-    assert ranked.doubt in " ".join(str(ranked).split())
+    assert f"class frequencies {guessed:.4f} ({max(share, 1 - share):.1%})." in ranked.baseline_warning
+    assert ranked.baseline_warning in " ".join(str(ranked).split())
     ranked = bln_search.evaluate_configurations(trained_network(), loader(), loader(seed=1), batch_sizes=sizes)
-    assert ranked.doubt is None
+    assert ranked.baseline_warning is None
     assert "guessing" not in str(ranked)
 
 
@@ -98,7 +98,7 @@ def test_of_targets_that_are_no_classes_nothing_is_guessed():
         return (outputs[:, 0] - targets).square() + 100, outputs[:, 0] > targets
 
     data = [(x, y.float()) for x, y in loader(seed=1)]
-    assert bln_search.evaluate_configurations(own_network(), loader(), data, score=score).doubt is None
+    assert bln_search.evaluate_configurations(own_network(), loader(), data, score=score).baseline_warning is None
 
 
 def test_what_was_applied_is_in_the_state_dict():

@@ -27,7 +27,7 @@ def test_a_place_that_cannot_be_one_is_one_clear_error(verb, home, tmp_path):
 def test_a_database_that_is_not_there_is_one_clear_error(tmp_path):
     done = call("backup", tmp_path / "backups", check=1)
     assert len(done.stderr.strip().splitlines()) == 1
-    assert "holds no tables of bln-search" in done.stderr
+    assert "has no tables of bln-search" in done.stderr
     assert not (tmp_path / "backups").exists()
 
 
@@ -52,7 +52,7 @@ def test_networks_that_went_away_overnight_are_no_success_and_cost_no_older_back
     assert "1 MISSING" in gone.stdout
     assert "1 networks are missing" in gone.stderr
     assert "No older backup was removed" in gone.stderr
-    assert call("backup", place, check=0).stderr.endswith("is gone or damaged: it is not in this backup\n")
+    assert call("backup", place, check=0).stderr.endswith("is missing or damaged: this backup lacks it\n")
     (home / "checkpoints").mkdir()
     (home / "checkpoints" / "a.safetensors").write_bytes(content)
     assert "1 checkpoints, " in call("backup", place, "--keep", 1, check=0).stdout

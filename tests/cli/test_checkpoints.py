@@ -11,9 +11,9 @@ import pytest
 from bln_search.core.enums import Scope
 from bln_search.core.states import StudyState
 from bln_search.storage.ledger import open_ledger
-from tests.contracts.test_cleaning import analyse, record
 from tests.end_to_end.commands import call
 from tests.service.conftest import evaluations, study
+from tests.support.checkpoint_records import make_checkpoint_record, save_recommendation
 
 DAYS = 86_400
 
@@ -28,12 +28,12 @@ def kept(home):
         ledger.studies.start(study_id, lambda _: True, "host/1/0")
         for number, trial in enumerate(ledger.trials.list_open(study_id), start=1):
             token = ledger.attempts.claim_trial(trial.id, "host/1/0")
-            made = record(number)
+            made = make_checkpoint_record(number)
             ledger.attempts.record_checkpoint(token, made)
             ledger.attempts.finish_trial(token, evaluations(0) if trial.spec.arm.label == "bln" else ())
             old(home, made.file)
         assert ledger.studies.finish(study_id, runner="host/1/0") is StudyState.COMPLETE
-        analyse(ledger, study_id, "bln")
+        save_recommendation(ledger, study_id, "bln")
     old(home, f"{99:032x}.safetensors")
     return home / "checkpoints"
 

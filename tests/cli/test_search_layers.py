@@ -18,7 +18,7 @@ from bln_search.specs import parse_study
 from bln_search.storage.ledger import open_ledger
 from bln_search.worker import run_study
 from bln_search.worker.analysis import compute_analysis
-from tests.worker.test_run import Watcher
+from tests.support.watchers import RecordingWatcher
 
 STUDY = """
 name: layered
@@ -37,7 +37,7 @@ def ran(tmp_path_factory):
     home = tmp_path_factory.mktemp("home")
     ledger, place = opened(home), place_of(home)
     study_id = ledger.studies.accept(parse_study(STUDY))
-    run_study(ledger, study_id, LocalExecutor(place, 1), Watcher())
+    run_study(ledger, study_id, LocalExecutor(place, 1), RecordingWatcher())
     compute_analysis(ledger, study_id, place)
     ledger.close()
     return home
@@ -125,7 +125,7 @@ def test_options_stand_in_for_what_the_study_says(home, call):
         (("layered", "--group", "early"), 2, "'early' is not a group such as early=features.*"),
         (("layered", "--group", "=x"), 2, "'=x' is not a group such as early=features.*"),
         (("layered", "--group", "x="), 2, "'x=' is not a group such as early=features.*"),
-        (("layered", "--estimate", "memory"), 2, "memory is read where a configuration says M"),
+        (("layered", "--estimate", "memory"), 2, "configurations with M read the memory"),
         (("layered", "--estimate", "epoch"), 2, "the arm ln has no estimate `epoch`: it has frozen"),
         (("layered", "--search", "best"), 2, "--search"),
         (("layered", "--evaluations", "3"), 2, "16"),

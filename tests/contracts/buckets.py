@@ -1,4 +1,4 @@
-"""A server of S3 buckets for tests: real requests over HTTP, nothing of it leaves this machine."""
+"""An S3 server on this machine, with real HTTP requests."""
 
 from __future__ import annotations
 

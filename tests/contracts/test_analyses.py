@@ -6,28 +6,22 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from bln_search.core.configuration import InferenceConfiguration
-from bln_search.core.enums import PopulationEstimate, ProbeKind, Scope, Split
+from bln_search.core.enums import ProbeKind, Scope
 from bln_search.core.errors import DataError
-from bln_search.core.records import CheckpointRecord, EvaluationKey, Probe, Snapshot
+from bln_search.core.records import CheckpointRecord, Snapshot
 from bln_search.ranking.analysis import Analysis
 from bln_search.storage.engine import write_session
 from bln_search.storage.leases import LEASE
 from tests.service.conftest import evaluations, finish_trial, study
-
-
-def probe(kind=ProbeKind.SIZE, batch_size=4, word="TTFF", epoch=0, **more):
-    estimate = PopulationEstimate.FROZEN if "T" in word else None
-    key = EvaluationKey(InferenceConfiguration(word), estimate, batch_size, Split.VALIDATION)
-    return Probe(kind, epoch, key, 9, 0.5, 0.25, **more)
+from tests.support.probes import probe, store_probes
 
 
 def waiting(ledger, worker="host/9/0", study_id=None):
     """What waits to be analysed; it goes on waiting."""
-    found = ledger.analyses.claim(worker, study_id)
-    if found is not None:
-        ledger.analyses.release(worker, found)
-    return found
+    claimed_id = ledger.analyses.claim(worker, study_id)
+    if claimed_id is not None:
+        ledger.analyses.release(worker, claimed_id)
+    return claimed_id
 
 
 def complete(ledger, name="study", owner="ada"):
@@ -40,12 +34,7 @@ def complete(ledger, name="study", owner="ada"):
     return study_id
 
 
-def keep(ledger, trial, *probes):
-    kinds = {one.kind for one in probes}
-    ledger.probes.replace(trial.id, trial.checkpoint.sha256, kinds, probes)
-
-
-def test_an_analysis_is_kept_until_there_is_a_new_result(ledger):
+def test_analysis_is_current_until_a_new_result(ledger):
     study_id = complete(ledger)
     assert ledger.analyses.find(study_id) is None
     assert waiting(ledger) == study_id
@@ -62,7 +51,7 @@ def test_an_analysis_is_kept_until_there_is_a_new_result(ledger):
     assert waiting(ledger) == study_id
 
 
-def test_one_worker_is_at_a_study_as_long_as_it_lives(ledger):
+def test_claimed_study_is_leased_while_its_worker_lives(ledger):
     study_id, other = complete(ledger), complete(ledger, "other")
     now = ledger.now()
     ledger.database.clock = lambda: now
@@ -81,7 +70,7 @@ def test_one_worker_is_at_a_study_as_long_as_it_lives(ledger):
     assert ledger.analyses.claim("host/1/0") == other, "what it could not release is its own"
 
 
-def test_of_many_who_look_at_once_each_gets_a_study_of_its_own(ledger):
+def test_concurrent_claims_get_different_studies(ledger):
     ids = {complete(ledger, f"study-{number}") for number in range(3)}
     with ThreadPoolExecutor(6) as pool:
         asked = [pool.submit(ledger.analyses.claim, f"host/{one}/0") for one in range(6)]
@@ -90,7 +79,7 @@ def test_of_many_who_look_at_once_each_gets_a_study_of_its_own(ledger):
     assert got.count(None) == 3
 
 
-def test_a_claim_changes_nothing_that_people_see(ledger):
+def test_claim_changes_nothing_visible(ledger):
     study_id = complete(ledger)
     before = ledger.studies.get(study_id)
     ledger.analyses.claim("host/1/0")
@@ -100,7 +89,7 @@ def test_a_claim_changes_nothing_that_people_see(ledger):
     assert waiting(ledger) is None
 
 
-def test_an_analysis_of_a_deleted_study_is_not_written_and_goes_with_it(ledger):
+def test_deleted_study_has_no_analysis(ledger):
     study_id, other = complete(ledger), complete(ledger, "other")
     for one in (study_id, other):
         ledger.analyses.save(one, ledger.analyses.count_results(one), Analysis())
@@ -110,7 +99,7 @@ def test_an_analysis_of_a_deleted_study_is_not_written_and_goes_with_it(ledger):
     assert ledger.analyses.find(other) is not None
 
 
-def test_an_analysis_of_another_version_counts_as_none(ledger):
+def test_analysis_in_another_format_is_ignored(ledger):
     from sqlalchemy import update
 
     from bln_search.storage.tables import AnalysisRow
@@ -122,7 +111,7 @@ def test_an_analysis_of_another_version_counts_as_none(ledger):
     assert ledger.analyses.find(study_id) is None
 
 
-def test_only_complete_studies_of_a_service_wait_for_an_analysis(ledger):
+def test_only_complete_owned_studies_wait_for_analysis(ledger):
     study_id = ledger.studies.accept(study("by-command"))
     ledger.studies.start(study_id, lambda _: True)
     for trial in ledger.trials.list_open(study_id):
@@ -133,26 +122,26 @@ def test_only_complete_studies_of_a_service_wait_for_an_analysis(ledger):
     assert waiting(ledger) is None
 
 
-def test_probes_are_read_as_they_were_written_and_replaced_by_kind(ledger):
+def test_probes_are_stored_and_replaced_by_kind(ledger):
     study_id = complete(ledger)
     first, second = ledger.trials.list_trained(study_id)
     skewed = probe(ProbeKind.SKEWED, word="FFFF", flips=0.125)
-    keep(ledger, first, probe(), probe(batch_size=8), skewed)
-    keep(ledger, second, probe(ProbeKind.EPOCH, epoch=3, deviation=0.5))
+    store_probes(ledger, first, probe(), probe(batch_size=8), skewed)
+    store_probes(ledger, second, probe(ProbeKind.EPOCH, epoch=3, deviation=0.5))
     assert [(one.seed, one.probe) for one in ledger.probes.list_probes(study_id)] == [
         (0, probe()),
         (0, probe(batch_size=8)),
         (0, skewed),
         (1, probe(ProbeKind.EPOCH, epoch=3, deviation=0.5)),
     ]
-    keep(ledger, first, probe(batch_size=2))
+    store_probes(ledger, first, probe(batch_size=2))
     assert [one.probe for one in ledger.probes.list_probes(study_id) if one.seed == 0] == [skewed, probe(batch_size=2)]
 
 
-def test_probes_are_paged_without_a_gap(ledger):
+def test_probes_are_paged_without_gaps(ledger):
     study_id = complete(ledger)
     trial = ledger.trials.list_trained(study_id)[0]
-    keep(ledger, trial, *(probe(batch_size=size) for size in range(1, 8)))
+    store_probes(ledger, trial, *(probe(batch_size=size) for size in range(1, 8)))
     seen, after = [], 0
     while page := ledger.probes.list_page(study_id, after, 3):
         seen += [one.probe.key.batch_size for _, one in page]
@@ -162,7 +151,7 @@ def test_probes_are_paged_without_a_gap(ledger):
     assert ledger.probes.list_page(study_id, 0, 3, arm="nobody") == []
 
 
-def test_snapshots_belong_to_the_checkpoint_and_their_files_are_freed_with_the_study(ledger):
+def test_deleting_a_study_returns_its_snapshot_files(ledger):
     study_id, other = ledger.studies.accept(study()), ledger.studies.accept(study("other"))
     snapshots = (Snapshot(2, "two.safetensors", "2" * 64), Snapshot(4, "shared.safetensors", "4" * 64))
     for one, kept in ((study_id, snapshots), (other, snapshots[1:])):
@@ -179,25 +168,25 @@ def test_snapshots_belong_to_the_checkpoint_and_their_files_are_freed_with_the_s
     assert ledger.studies.delete(other) == ["kept.safetensors", "shared.safetensors"]
 
 
-def test_probes_of_a_network_that_was_trained_anew_meanwhile_are_refused(ledger):
+def test_probes_of_a_replaced_checkpoint_are_rejected(ledger):
     study_id = complete(ledger)
     trial = ledger.trials.list_trained(study_id)[0]
     with pytest.raises(DataError, match="measure again"):
         ledger.probes.replace(trial.id, "another", {ProbeKind.SIZE}, [probe()])
     ledger.studies.delete(study_id)
     with pytest.raises(DataError, match="measure again"):
-        keep(ledger, trial, probe())
+        store_probes(ledger, trial, probe())
 
 
-def test_a_kind_without_a_row_any_more_is_cleared(ledger):
+def test_kind_without_new_probes_is_cleared(ledger):
     study_id = complete(ledger)
     trial = ledger.trials.list_trained(study_id)[0]
-    keep(ledger, trial, probe())
+    store_probes(ledger, trial, probe())
     ledger.probes.replace(trial.id, trial.checkpoint.sha256, {ProbeKind.SIZE}, [])
     assert ledger.probes.list_probes(study_id) == []
 
 
-def test_a_trial_that_was_probed_before_it_was_evaluated_is_finished_all_the_same(ledger):
+def test_trial_with_earlier_probes_can_be_finished(ledger):
     study_id = ledger.studies.accept(study())
     ledger.studies.start(study_id, lambda _: True)
     trial = ledger.trials.list_open(study_id)[0]

@@ -1,4 +1,4 @@
-"""A backup is the database with its checkpoints at one moment, and comes back whole or not at all."""
+"""A backup is a consistent copy of the database and its checkpoints, restored completely or not at all."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import threading
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from sqlalchemy import insert, select, text
+from sqlalchemy import insert, text
 
 from bln_search.core.checkpoints import Bucket, Folder, checkpoint_store
 from bln_search.core.enums import Scope
@@ -21,12 +21,13 @@ from bln_search.storage.backups import Archive, create, verify_backup
 from bln_search.storage.backups.copy_rows import set_sequences
 from bln_search.storage.backups.create import sha256_of
 from bln_search.storage.checkpoints.ownership import is_ownership_marker
-from bln_search.storage.engine import read_session, write_session
+from bln_search.storage.engine import write_session
 from bln_search.storage.ledger import open_ledger
 from bln_search.storage.migration import VERSION_TABLE, newest_revision
 from bln_search.storage.tables import Table
-from tests.contracts.test_upgrade import old_database
+from tests.contracts.old_databases import create_old_database
 from tests.service.conftest import evaluations, study
+from tests.support.database_rows import read_all_rows
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678_000, tzinfo=UTC)
 ROWS = 8
@@ -95,14 +96,6 @@ def fill(world):
     return done, running, token
 
 
-def every_row(engine):
-    with read_session(engine) as session:
-        return {
-            table.name: [tuple(row) for row in session.execute(select(table).order_by(*table.primary_key))]
-            for table in Table.metadata.sorted_tables
-        }
-
-
 @pytest.fixture
 def world(ledger, tmp_path):
     return World(ledger, tmp_path)
@@ -116,7 +109,7 @@ def other(another, kind):
 
 def networks(store):
     """What is kept there, without the word of whose it is."""
-    return {one.name: store.read(one.name) for one in store.files() if not is_ownership_marker(one.name)}
+    return {file.name: store.read(file.name) for file in store.files() if not is_ownership_marker(file.name)}
 
 
 def quiet(world, running):
@@ -126,23 +119,24 @@ def quiet(world, running):
 
 
 @pytest.mark.parametrize("into", ["sqlite", "postgres"])
-def test_of_a_still_database_every_row_and_file_comes_back_in_either_kind(world, another, into, tmp_path):
+def test_every_row_and_file_is_restored_into_either_database(world, another, into, tmp_path):
     other = another(into)
     _, running, token = fill(world)
     world.ledger.attempts.release_trials([token])
     quiet(world, running)
-    before = every_row(world.ledger.database.engine)
-    made = world.backup()
-    assert made.copied == len(made.manifest.checkpoints) == 2 * 3 + 1
+    before = read_all_rows(world.ledger.database.engine)
+    backup = world.backup()
+    assert backup.copied == len(backup.manifest.checkpoints) == 2 * 3 + 1
     elsewhere = Folder(tmp_path / "elsewhere")
     assert world.restore(other, elsewhere) == 7
-    assert every_row(other.database.engine) == before
+    assert read_all_rows(other.database.engine) == before
     assert all(rows for name, rows in before.items() if name in ("study", "token", "submission", "outcomes", "event"))
     assert networks(elsewhere) == networks(world.checkpoints)
     assert world.said == []
 
 
-def test_what_ran_waits_for_a_worker_and_old_reports_are_refused(world, other):
+def test_restored_running_study_returns_to_the_queue(world, other):
+    """Reports of attempts from before the restoration are rejected."""
     done, running, token = fill(world)
     world.backup()
     world.restore(other)
@@ -154,7 +148,7 @@ def test_what_ran_waits_for_a_worker_and_old_reports_are_refused(world, other):
         other.attempts.record_divergence(token, "too late")
     kinds = [event.kind for event in other.events.list_events(running)]
     assert kinds[-3:] == ["attempt_lost", "study_restored", "study_accepted"]
-    with pytest.raises(LedgerError, match="nobody"):
+    with pytest.raises(LedgerError, match="no process"):
         other.studies.check_lease(running, "host/2/0")
     assert running in [other.queue.claim("host/3/0", everybody, 5) for _ in range(2)]
     trial = other.trials.list_open(running)[0]
@@ -162,7 +156,7 @@ def test_what_ran_waits_for_a_worker_and_old_reports_are_refused(world, other):
 
 
 @pytest.mark.parametrize(("wanted", "state"), [(Request.PAUSE, StudyState.PAUSED), (Request.CANCEL, "cancelled")])
-def test_a_request_that_was_not_seen_to_is_carried_out(world, other, wanted, state):
+def test_pending_request_is_carried_out_at_restoration(world, other, wanted, state):
     _, running, _ = fill(world)
     world.ledger.queue.request(running, wanted)
     world.backup()
@@ -170,7 +164,7 @@ def test_a_request_that_was_not_seen_to_is_carried_out(world, other, wanted, sta
     assert other.studies.get(running).state == state
 
 
-def test_a_study_of_a_command_is_interrupted(world, other):
+def test_restored_study_of_a_command_is_interrupted(world, other):
     study_id = world.ledger.studies.accept(study("own"))
     world.ledger.studies.start(study_id, everybody, "host/1/0")
     world.backup()
@@ -179,7 +173,7 @@ def test_a_study_of_a_command_is_interrupted(world, other):
 
 
 @pytest.mark.parametrize("into", ["sqlite", "postgres"])
-def test_numbers_are_given_once_even_of_what_was_deleted(world, another, into):
+def test_ids_of_deleted_rows_are_not_reused(world, another, into):
     other = another(into)
     fill(world)
     queue = world.ledger.queue
@@ -189,20 +183,20 @@ def test_numbers_are_given_once_even_of_what_was_deleted(world, another, into):
     world.restore(other)
     assert other.queue.submit(study("new"), "ada").study_id == last + 1
     _, made = other.tokens.create("ada", Scope.READ)
-    assert made.id > max(one.id for one in world.ledger.tokens.list_tokens(None))
+    assert made.id > max(token.id for token in world.ledger.tokens.list_tokens(None))
 
 
-def test_tokens_are_as_they_were(world, other):
+def test_tokens_are_restored(world, other):
     fill(world)
     known = world.ledger.tokens.list_tokens(None)
     world.ledger.tokens.revoke(known[0].id)
     world.backup()
     world.ledger.tokens.revoke(known[1].id)
     world.restore(other)
-    assert [one.revoked_at is not None for one in other.tokens.list_tokens(None)] == [True, False]
+    assert [token.revoked_at is not None for token in other.tokens.list_tokens(None)] == [True, False]
 
 
-def test_a_writer_is_not_held_up_and_the_backup_is_of_one_moment(world):
+def test_backup_is_consistent_and_blocks_no_writer(world):
     """Rows of a study and its events are written in one transaction each: the backup has all of one or none."""
     fill(world)
     stop = threading.Event()
@@ -229,7 +223,8 @@ def test_a_writer_is_not_held_up_and_the_backup_is_of_one_moment(world):
     assert len(written) > 5
 
 
-def test_only_new_checkpoints_are_copied_and_the_newest_backup_is_put_back(world, other):
+def test_only_new_checkpoints_are_copied(world, other):
+    """By default the newest backup is restored."""
     _, running, token = fill(world)
     assert world.backup().copied == 7
     world.ledger.attempts.release_trials([token])
@@ -243,7 +238,7 @@ def test_only_new_checkpoints_are_copied_and_the_newest_backup_is_put_back(world
     assert other.studies.get(running).trials[TrialState.FINISHED] == 1
 
 
-def test_older_backups_go_with_what_only_they_need(world, other):
+def test_removing_backups_removes_only_their_files(world, other):
     _, running, token = fill(world)
     world.backup()
     world.ledger.attempts.release_trials([token])
@@ -258,17 +253,17 @@ def test_older_backups_go_with_what_only_they_need(world, other):
     world.restore(other)
 
 
-def test_a_file_that_is_gone_is_said_and_the_rest_is_kept(world, other):
+def test_missing_files_are_reported_and_others_copied(world, other):
     fill(world)
     gone, damaged, *_ = world.checkpoints.files()
     world.checkpoints.delete(gone.name)
     world.checkpoints.write(damaged.name, b"something else")
-    made = world.backup()
-    assert made.manifest.absent == (gone.name, damaged.name)
-    assert made.newly_absent == {gone.name, damaged.name}
+    backup = world.backup()
+    assert backup.manifest.absent == (gone.name, damaged.name)
+    assert backup.newly_absent == {gone.name, damaged.name}
     assert [line.rpartition("/")[2] for line in world.said] == [
-        f"{gone.name} is gone or damaged: it is not in this backup",
-        f"{damaged.name} is gone or damaged: it is not in this backup",
+        f"{gone.name} is missing or damaged: this backup lacks it",
+        f"{damaged.name} is missing or damaged: this backup lacks it",
     ]
     assert world.backup(NOW + timedelta(hours=1)).newly_absent == frozenset()
     del world.said[:2]
@@ -277,7 +272,7 @@ def test_a_file_that_is_gone_is_said_and_the_rest_is_kept(world, other):
     assert "is trained again" in world.said[-1]
 
 
-def test_networks_of_a_study_that_is_deleted_meanwhile_are_not_lost_ones(world, other, monkeypatch):
+def test_networks_of_a_deleted_study_are_not_lost(world, other, monkeypatch):
     done, _, _ = fill(world)
     copying = create._copy_files
 
@@ -287,15 +282,15 @@ def test_networks_of_a_study_that_is_deleted_meanwhile_are_not_lost_ones(world, 
         return copying(*given)
 
     monkeypatch.setattr(create, "_copy_files", delete_first)
-    made = world.backup()
-    assert (len(made.manifest.absent), made.newly_absent) == (6, frozenset())
+    backup = world.backup()
+    assert (len(backup.manifest.absent), backup.newly_absent) == (6, frozenset())
     assert len(world.said) == 6
-    assert all("was given up while the backup was made" in line for line in world.said)
+    assert all("was freed during the backup" in line for line in world.said)
     world.restore(other)
     assert other.studies.get(done).state is StudyState.COMPLETE
 
 
-def test_what_an_earlier_backup_has_sound_is_kept_when_networks_are_gone_and_outlives_that_one(world, other):
+def test_intact_copy_of_an_earlier_backup_is_kept(world, other):
     """As when the place of checkpoints is not there for a night."""
     fill(world)
     first = world.backup()
@@ -308,10 +303,10 @@ def test_what_an_earlier_backup_has_sound_is_kept_when_networks_are_gone_and_out
     world.archive.remove_oldest(1, datetime.now(UTC) + timedelta(days=9), world.said.append)
     elsewhere = Folder(world.folder / "elsewhere")
     world.restore(other, elsewhere)
-    assert list(networks(elsewhere)) == [one.name for one in first.manifest.checkpoints]
+    assert list(networks(elsewhere)) == [checkpoint.name for checkpoint in first.manifest.checkpoints]
 
 
-def test_files_that_are_cleaned_away_in_the_middle_are_written_again(world, other, monkeypatch):
+def test_files_removed_during_restoration_are_written_again(world, other, monkeypatch):
     """Until its database is there no row names a file that was there already."""
     fill(world)
     world.backup()
@@ -327,10 +322,10 @@ def test_files_that_are_cleaned_away_in_the_middle_are_written_again(world, othe
 
 
 @pytest.mark.parametrize("revision", ["0001", "0002"])
-def test_one_of_an_older_version_is_upgraded(world, other, revision):
+def test_backup_of_an_older_version_is_upgraded(world, other, revision):
     """Its database is what that version wrote; here its manifest is written by hand."""
     file = world.folder / "ledger-20250102T030405.678Z.sqlite3"
-    rows = old_database(f"sqlite:///{file}", revision)
+    rows = create_old_database(f"sqlite:///{file}", revision)
     database = {"name": file.name, "size": file.stat().st_size, "sha256": sha256_of(file)}
     counts = {name: len(found) for name, found in rows.items()}
     made = {"bln_search": "0", "made_at": NOW.isoformat(), "source": "sqlite", "rows": counts}
@@ -343,13 +338,13 @@ def test_one_of_an_older_version_is_upgraded(world, other, revision):
     assert other.find_schema_revision() == newest_revision()
 
 
-def test_nothing_is_touched_where_a_file_of_the_backup_is_not_what_it_was(world, other):
+def test_damaged_backup_changes_nothing(world, other):
     fill(world)
-    made = world.backup()
-    before = every_row(other.database.engine)
+    backup = world.backup()
+    before = read_all_rows(other.database.engine)
     elsewhere = Folder(world.folder / "elsewhere")
     top, files = world.archive.top, world.archive.files
-    for store, name in ((files, made.manifest.checkpoints[3].name), (top, made.manifest.database.name)):
+    for store, name in ((files, backup.manifest.checkpoints[3].name), (top, backup.manifest.database.name)):
         content = store.read(name)
         store.write(name, content[:-1] + b"?")
         for problem in ("damaged", "gone"):
@@ -359,45 +354,45 @@ def test_nothing_is_touched_where_a_file_of_the_backup_is_not_what_it_was(world,
             store.delete(name)
         store.write(name, content)
     assert list(elsewhere.files()) == []
-    assert every_row(other.database.engine) == before
+    assert read_all_rows(other.database.engine) == before
     world.restore(other, elsewhere)
 
 
-def test_networks_that_are_damaged_can_be_left_out(world, other):
+def test_damaged_networks_can_be_excluded(world, other):
     """One bad file does not keep the figures of all studies from coming back, nor the other networks."""
     fill(world)
-    made = world.backup()
-    damaged, gone, *sound = (one.name for one in made.manifest.checkpoints)
+    backup = world.backup()
+    damaged, gone, *sound = (checkpoint.name for checkpoint in backup.manifest.checkpoints)
     world.archive.files.write(damaged, b"rotten")
     world.archive.files.delete(gone)
     elsewhere = Folder(world.folder / "elsewhere")
     with pytest.raises(BackupError, match=f"2 of its {2 + len(sound)} networks .* --without-damaged restores"):
         world.restore(other, elsewhere)
-    assert [line.rpartition("/")[2] for line in world.said] == [f"{damaged} is damaged", f"{gone} is gone"]
+    assert [line.rpartition("/")[2] for line in world.said] == [f"{damaged} is damaged", f"{gone} is missing"]
     assert world.restore(other, elsewhere, without_damaged=True) == len(sound)
     assert list(networks(elsewhere)) == sound
     assert {study.name for study in other.studies.list_studies()} == {
         study.name for study in world.ledger.studies.list_studies()
     }
-    world.archive.top.delete(made.manifest.database.name)
-    with pytest.raises(BackupError, match="its database, is gone"):
+    world.archive.top.delete(backup.manifest.database.name)
+    with pytest.raises(BackupError, match="its database, is missing"):
         world.restore(other, elsewhere, without_damaged=True, overwrite=True)
 
 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"format": "x"}, "is no manifest of a backup: format"),
-        ({"rows": {"study": -1}}, "is no manifest of a backup: rows.study"),
+        ({"format": "x"}, "is not a manifest of a backup: format"),
+        ({"rows": {"study": -1}}, "is not a manifest of a backup: rows.study"),
         ({"checkpoints": [{"name": "../x", "size": 1, "sha256": "0" * 64}]}, r"checkpoints.0.name"),
         ({"checkpoints": [{"name": "x", "size": -1, "sha256": "0" * 64}]}, r"checkpoints.0.size"),
         ({"database": {"name": "x", "size": 1, "sha256": "?"}}, r"database.sha256"),
-        ([], "is no manifest of a backup"),
+        ([], "is not a manifest of a backup"),
     ],
 )
-def test_a_manifest_that_is_none_is_one_clear_error(world, change, said):
-    made = world.backup()
-    file = f"backup-{made.moment}.json"
+def test_invalid_manifest_raises_backup_error(world, change, said):
+    backup = world.backup()
+    file = f"backup-{backup.moment}.json"
     given = json.loads(world.archive.top.read(file))
     changed = {**given, **change} if isinstance(change, dict) else change
     world.archive.top.write(file, json.dumps(changed).encode())
@@ -405,11 +400,11 @@ def test_a_manifest_that_is_none_is_one_clear_error(world, change, said):
         world.restore()
 
 
-def test_a_failure_in_the_middle_leaves_the_database_as_it_was(world, other, monkeypatch):
+def test_failed_restoration_leaves_the_database_unchanged(world, other, monkeypatch):
     fill(world)
     world.backup()
-    kept = other.studies.accept(study("kept"))
-    before = every_row(other.database.engine)
+    kept_id = other.studies.accept(study("kept"))
+    before = read_all_rows(other.database.engine)
 
     def fail(*_arguments):
         raise BackupError("the power is gone")
@@ -417,14 +412,14 @@ def test_a_failure_in_the_middle_leaves_the_database_as_it_was(world, other, mon
     monkeypatch.setattr("bln_search.storage.backups.restore.set_sequences", fail)
     with pytest.raises(BackupError, match="power"):
         world.restore(other, overwrite=True)
-    assert every_row(other.database.engine) == before
-    assert other.studies.get(kept).name == "kept"
+    assert read_all_rows(other.database.engine) == before
+    assert other.studies.get(kept_id).name == "kept"
 
 
-def test_studies_are_not_lost_by_mistake(world):
+def test_existing_studies_need_overwrite(world):
     _, running, _ = fill(world)
     world.backup()
-    with pytest.raises(BackupError, match="has 3 studies: with --overwrite"):
+    with pytest.raises(BackupError, match="has 3 studies: --overwrite"):
         world.restore()
     with pytest.raises(BackupError, match=r"1 workers .* stop service and workers"):
         world.restore(overwrite=True)
@@ -433,22 +428,22 @@ def test_studies_are_not_lost_by_mistake(world):
     assert world.ledger.studies.get(running).state is StudyState.ACCEPTED
 
 
-def test_a_backup_without_a_manifest_is_none(world, monkeypatch):
+def test_backup_without_manifest_is_unfinished(world, monkeypatch):
     fill(world)
-    with pytest.raises(BackupError, match="holds no backup; `bln-search backup"):
+    with pytest.raises(BackupError, match="has no backup; `bln-search backup"):
         world.archive.read_manifest()
-    made = world.backup()
-    world.archive.top.delete(f"backup-{made.moment}.json")
-    with pytest.raises(BackupError, match="one was begun and not finished"):
+    backup = world.backup()
+    world.archive.top.delete(f"backup-{backup.moment}.json")
+    with pytest.raises(BackupError, match="one is unfinished"):
         world.archive.read_manifest()
-    world.archive.top.write(f"backup-{made.moment}.json", b"{")
+    world.archive.top.write(f"backup-{backup.moment}.json", b"{")
     with pytest.raises(BackupError, match="cannot be read"):
         world.archive.read_manifest()
-    with pytest.raises(BackupError, match="no backup of yesterday; there are: 2026"):
+    with pytest.raises(BackupError, match="no backup of yesterday; choose one of 2026"):
         world.archive.read_manifest("yesterday")
 
 
-def test_one_that_fails_leaves_no_part_behind_that_looks_finished(world, monkeypatch):
+def test_failed_backup_leaves_no_manifest(world, monkeypatch):
     fill(world)
 
     def full(*_arguments):
@@ -461,7 +456,7 @@ def test_one_that_fails_leaves_no_part_behind_that_looks_finished(world, monkeyp
     assert [path for path in world.folder.iterdir() if path.name.startswith(".")] == []
 
 
-def test_a_manifest_that_cannot_be_read_does_not_keep_the_next_backup_from_being_made(world, other):
+def test_unreadable_manifest_does_not_prevent_backups(world, other):
     fill(world)
     spoilt = world.backup()
     world.archive.top.write(f"backup-{spoilt.moment}.json", b"{")
@@ -469,9 +464,9 @@ def test_a_manifest_that_cannot_be_read_does_not_keep_the_next_backup_from_being
     world.restore(other)
 
 
-def test_one_of_a_newer_version_is_refused(world):
-    made = world.backup()
-    file = f"backup-{made.moment}.json"
+def test_backup_of_a_newer_version_is_rejected(world):
+    backup = world.backup()
+    file = f"backup-{backup.moment}.json"
     given = json.loads(world.archive.top.read(file))
     for change, said in (({"schema_revision": "9999"}, "schema revision 9999"), ({"format": 2}, "newer version")):
         world.archive.top.write(file, json.dumps({**given, **change}).encode())
@@ -479,24 +474,24 @@ def test_one_of_a_newer_version_is_refused(world):
             world.restore()
 
 
-def test_the_database_of_another_version_is_not_copied(world):
+def test_database_of_another_version_is_not_copied(world):
     with write_session(world.ledger.database.engine) as session:
         session.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '0004'"))
     with pytest.raises(BackupError, match=f"revision 0004, and this version writes {newest_revision()}: .* db upgrade"):
         world.backup()
 
 
-def test_a_backup_does_not_lie_among_what_it_copies(world):
+def test_archive_must_not_overlap_the_store(world):
     for place in (world.folder, world.checkpoints.path):
         world.archive = Archive(place)
-        with pytest.raises(BackupError, match="very checkpoints"):
+        with pytest.raises(BackupError, match="overlaps the checkpoint store"):
             world.backup()
 
 
-def test_the_copied_database_is_one_that_can_be_read_as_it_is(world):
+def test_copied_database_is_one_readable_file(world):
     done, _, _ = fill(world)
-    made = world.backup()
-    opened = open_ledger(f"sqlite:///{world.archive.top.path / made.manifest.database.name}")
+    backup = world.backup()
+    opened = open_ledger(f"sqlite:///{world.archive.top.path / backup.manifest.database.name}")
     assert opened.studies.get(done).state is StudyState.COMPLETE
     opened.close()
     with verify_backup(world.archive, world.archive.read_manifest(), world.folder, world.said.append):
@@ -504,7 +499,7 @@ def test_the_copied_database_is_one_that_can_be_read_as_it_is(world):
 
 
 @pytest.mark.parametrize("scheme", ["memory", "s3"])
-def test_a_bucket_holds_backups_too(world, other, buckets, scheme):
+def test_bucket_can_be_an_archive(world, other, buckets, scheme):
     fill(world)
     place = f"{'memory://' if scheme == 'memory' else 's3://kept/'}{secrets.token_hex(8)}"
     world.archive = Archive(place)
@@ -516,7 +511,7 @@ def test_a_bucket_holds_backups_too(world, other, buckets, scheme):
     assert world.restore(other, target, overwrite=True) == 0
 
 
-def test_many_large_rows_come_back_in_order(world, other):
+def test_many_large_rows_are_restored_in_order(world, other):
     """More rows than are held at once, of a megabyte some of them."""
     study_id = world.ledger.studies.accept(study("events"))
     table = Table.metadata.tables["event"]
@@ -528,4 +523,4 @@ def test_many_large_rows_come_back_in_order(world, other):
         session.execute(insert(table), rows)
     world.backup()
     world.restore(other)
-    assert every_row(other.database.engine) == every_row(world.ledger.database.engine)
+    assert read_all_rows(other.database.engine) == read_all_rows(world.ledger.database.engine)

@@ -1,4 +1,4 @@
-"""Every place of checkpoints keeps the same promises: a folder, a bucket, whatever fsspec reaches."""
+"""One contract for every checkpoint store: a folder, a bucket, other URLs of fsspec."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def store(request, tmp_path):
             return checkpoint_store(f"s3://kept/{secrets.token_hex(8)}")
 
 
-def test_a_file_comes_back_as_it_was_written(store):
+def test_file_is_read_as_it_was_written(store):
     content = secrets.token_bytes(300_000)
     store.write("a.safetensors", content)
     assert store.has("a.safetensors")
     assert store.read("a.safetensors") == content
 
 
-def test_one_that_was_never_written_is_not_there(store):
+def test_missing_file_is_not_found(store):
     assert not store.has("none")
     with pytest.raises(FileNotFoundError):
         store.read("none")
@@ -55,31 +55,31 @@ def test_one_that_was_never_written_is_not_there(store):
 def test_writing_the_same_again_changes_nothing(store):
     for _ in range(2):
         store.write("a", b"same")
-    assert [(one.name, one.size) for one in store.files()] == [("a", 4)]
+    assert [(file.name, file.size) for file in store.files()] == [("a", 4)]
 
 
-def test_files_are_listed_by_name_with_size_and_moment(store):
+def test_files_are_listed_with_size_and_time(store):
     for name in ("b", "a", "c"):
         store.write(name, name.encode() * 3)
-    found = list(store.files())
-    assert [(one.name, one.size) for one in found] == [("a", 3), ("b", 3), ("c", 3)]
-    for one in found:
+    files = list(store.files())
+    assert [(file.name, file.size) for file in files] == [("a", 3), ("b", 3), ("c", 3)]
+    for one in files:
         assert abs(datetime.now(UTC) - one.written_at) < timedelta(minutes=2)
 
 
-def test_one_file_is_found_as_it_is_listed(store):
+def test_found_file_equals_its_listing(store):
     assert store.find("a") is None
     store.write("a", b"four")
-    found = store.find("a")
-    assert (found.name, found.size) == ("a", 4)
-    assert abs(datetime.now(UTC) - found.written_at) < timedelta(minutes=2)
+    stored = store.find("a")
+    assert (stored.name, stored.size) == ("a", 4)
+    assert abs(datetime.now(UTC) - stored.written_at) < timedelta(minutes=2)
 
 
-def test_a_large_file_goes_in_and_out_by_way_of_the_disk(store, tmp_path):
+def test_large_file_is_copied_without_loading_it(store, tmp_path):
     content = secrets.token_bytes(3_000_000)
     (tmp_path / "in").write_bytes(content)
     store.upload_file("a", tmp_path / "in")
-    assert [(one.name, one.size) for one in store.files()] == [("a", 3_000_000)]
+    assert [(file.name, file.size) for file in store.files()] == [("a", 3_000_000)]
     store.download_file("a", tmp_path / "out")
     assert (tmp_path / "out").read_bytes() == content
     with pytest.raises(FileNotFoundError):
@@ -87,21 +87,21 @@ def test_a_large_file_goes_in_and_out_by_way_of_the_disk(store, tmp_path):
     assert not (tmp_path / "none").exists()
 
 
-def test_what_is_deleted_is_gone_and_the_rest_stays(store):
+def test_deletion_removes_one_file(store):
     store.write("a", b"1")
     store.write("b", b"2")
     store.delete("a")
     store.delete("a")
-    assert [one.name for one in store.files()] == ["b"]
+    assert [file.name for file in store.files()] == ["b"]
 
 
-def test_a_check_leaves_nothing_behind(store):
+def test_check_leaves_no_file(store):
     store.check()
     assert list(store.files()) == []
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "../out", "/etc/passwd", "a/b", "a\\b"])
-def test_no_name_leads_out_of_the_store(store, name):
+def test_names_with_paths_are_rejected(store, name):
     path = Path(__file__)
     writers = (
         lambda one: store.write(one, b"x"),
@@ -113,24 +113,24 @@ def test_no_name_leads_out_of_the_store(store, name):
             done(name)
 
 
-def test_it_travels_to_another_process(store):
+def test_store_can_be_pickled(store):
     assert pickle.loads(pickle.dumps(store)) == store
 
 
-def test_room_is_known_in_a_folder_only(store):
+def test_free_bytes_are_known_for_folders_only(store):
     if isinstance(store, Folder):
         assert store.free_bytes() > 0
     else:
         assert store.free_bytes() is None
 
 
-def test_a_place_that_is_not_there_is_one_clear_error(buckets):
+def test_missing_bucket_raises_checkpoint_store_error(buckets):
     with pytest.raises(CheckpointStoreError, match="s3://absent/here"):
         Bucket("s3://absent/here").check()
 
 
 @pytest.mark.parametrize(("url", "said"), [("nothing://here", "nothing://here"), ("gs://bucket", "needs a package")])
-def test_what_fsspec_cannot_reach_is_one_clear_error(url, said):
+def test_invalid_url_raises_checkpoint_store_error(url, said):
     store = checkpoint_store(url)
     for done in (store.check, lambda: store.read("a"), lambda: list(store.files())):
         with pytest.raises(CheckpointStoreError, match=said):
@@ -152,7 +152,7 @@ def test_what_fsspec_cannot_reach_is_one_clear_error(url, said):
         ({"AWS_EC2_METADATA_DISABLED": "true"}, "NoCredentials"),
     ],
 )
-def test_a_server_that_does_not_answer_and_keys_that_lack_are_one_clear_error(environment, said):
+def test_unreachable_server_raises_checkpoint_store_error(environment, said):
     """In a process of its own: connections are kept for as long as one lives."""
     code = "from bln_search.core.checkpoints import Bucket; Bucket('s3://kept/here').check()"
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "FSSPEC_"))}
@@ -172,24 +172,24 @@ def test_a_server_that_does_not_answer_and_keys_that_lack_are_one_clear_error(en
         ("s3://bucket/folder", "s3://bucket/folder"),
     ],
 )
-def test_passwords_are_left_out_whatever_signs_they_have(url, shown):
+def test_passwords_with_any_characters_are_redacted(url, shown):
     assert redact_password(url) == shown
 
 
-def test_a_password_in_a_url_is_shown_to_nobody():
+def test_password_of_a_url_is_not_shown():
     store = Bucket("nothing://ada:hidden@host/kept")
     with pytest.raises(CheckpointStoreError, match=r"nothing://ada:\*\*\*@host/kept") as raised:
         store.check()
     assert "hidden" not in f"{raised.value}{store}"
 
 
-def test_paths_and_urls_are_told_apart(tmp_path):
+def test_paths_and_urls_are_distinguished(tmp_path):
     assert checkpoint_store("kept") == checkpoint_store("kept/")
     assert checkpoint_store(tmp_path) == Folder(tmp_path) == checkpoint_store(f"file://{tmp_path}")
     assert checkpoint_store("s3://a/b/") == Bucket("s3://a/b")
 
 
-def test_a_place_that_takes_no_foreign_options_is_one_too():
+def test_file_system_without_cache_options_works():
     """As that of sftp, which hands every option on to the server's client. What others write is seen at once."""
 
     class Strict(MemoryFileSystem):
@@ -205,4 +205,4 @@ def test_a_place_that_takes_no_foreign_options_is_one_too():
     ours.check()
     assert list(ours.files()) == []
     theirs.write("a", b"1")
-    assert [one.name for one in ours.files()] == ["a"]
+    assert [file.name for file in ours.files()] == ["a"]

@@ -1,4 +1,4 @@
-"""Leases are counted by the database's clock: a process whose own clock is wrong takes nobody's work."""
+"""Leases are counted by the clock of the database, not by those of the processes."""
 
 from __future__ import annotations
 
@@ -84,12 +84,12 @@ def leases(ledger):
 
 @pytest.mark.parametrize("kind", ["postgres"])  # SQLite has no clock but that of the process
 @pytest.mark.parametrize("seconds", [90, -90])
-def test_a_worker_whose_clock_is_wrong_takes_nothing(ledger, running, seconds):
+def test_worker_with_a_wrong_clock_claims_nothing(ledger, running, seconds):
     before = leases(ledger)
     url = ledger.database.engine.url.render_as_string(hide_password=False)
     words = [sys.executable, "-c", SHIFTED, str(seconds), url, str(running)]
-    told = subprocess.run(words, capture_output=True, text=True, check=True, timeout=120).stdout.splitlines()
-    assert told == [
+    completed = subprocess.run(words, capture_output=True, text=True, check=True, timeout=120).stdout.splitlines()
+    assert completed == [
         "study None",
         "analysis None",
         f"StudyBusyError {running}",
@@ -101,14 +101,14 @@ def test_a_worker_whose_clock_is_wrong_takes_nothing(ledger, running, seconds):
         assert max(beats) - min(beats) < timedelta(seconds=60)
 
 
-def test_a_lease_lasts_from_now_on_by_the_clock_of_the_database(ledger, running):
+def test_lease_is_counted_by_the_database_clock(ledger, running):
     now = DatabaseClock(ledger.database.engine)()
     assert abs(now - datetime.now(UTC)) < timedelta(minutes=1)  # both are on this machine
     assert all(timedelta(0) < lease - now <= LEASE for lease in leases(ledger))
     assert len(ledger.workers.list_live()) == 2
 
 
-def test_the_time_moves_within_a_transaction(ledger):
+def test_time_advances_within_a_transaction(ledger):
     with read_session(ledger.database.engine) as session:
         assert time_within(ledger.database.clock, session) < time_within(ledger.database.clock, session)
         assert time_within(lambda: datetime(2026, 1, 1, tzinfo=UTC), session).year == 2026

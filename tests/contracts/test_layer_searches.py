@@ -1,4 +1,4 @@
-"""Searches of per-layer configurations over both databases: how far they are, and what they found."""
+"""Progress and results of per-layer searches, over every database."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from bln_search.storage.tables import LayerSearchRow
 from tests.service.conftest import finish_trial, study
 from tests.storage.searches import assert_same, made_up
 
-ASKED = LayersSpec()
+SPEC = LayersSpec()
 OTHER = LayersSpec(search=LayerSearch.BEAM)
 
 
@@ -40,12 +40,12 @@ def progress(seed=0):
     return LayerSums(None, draw.random((2, 256)), draw.integers(0, 9, (2, 256)), np.array([25, 0]))
 
 
-def keep(ledger, trial, record, asked=ASKED):
-    ledger.layer_searches.save_record(trial.id, trial.checkpoint.sha256, asked, record)
+def store_record(ledger, trial, record, spec=SPEC):
+    ledger.layer_searches.save_record(trial.id, trial.checkpoint.sha256, spec, record)
 
 
-def note(ledger, trial, sums, done, asked=ASKED):
-    ledger.layer_searches.save_progress(trial.id, trial.checkpoint.sha256, asked, sums, done)
+def store_progress(ledger, trial, sums, done, spec=SPEC):
+    ledger.layer_searches.save_progress(trial.id, trial.checkpoint.sha256, spec, sums, done)
 
 
 def rows(ledger):
@@ -53,136 +53,139 @@ def rows(ledger):
         return session.scalar(select(func.count()).select_from(LayerSearchRow))
 
 
-def test_what_is_added_up_is_found_again_as_it_was_by_the_same_question_alone(ledger):
+def test_progress_is_found_by_the_same_search_only(ledger):
     first, second = ledger.trials.list_trained(complete(ledger))
-    assert ledger.layer_searches.find_progress(first.id, ASKED) is None
-    note(ledger, first, progress(1), 1)
-    note(ledger, first, progress(2), 5)
-    sums, done = ledger.layer_searches.find_progress(first.id, LayersSpec.model_validate_json(ASKED.model_dump_json()))
+    assert ledger.layer_searches.find_progress(first.id, SPEC) is None
+    store_progress(ledger, first, progress(1), 1)
+    store_progress(ledger, first, progress(2), 5)
+    sums, done = ledger.layer_searches.find_progress(first.id, LayersSpec.model_validate_json(SPEC.model_dump_json()))
     assert done == 5
     assert_same(sums, progress(2))
     assert ledger.layer_searches.find_progress(first.id, OTHER) is None
-    assert ledger.layer_searches.find_progress(second.id, ASKED) is None
-    assert not ledger.layer_searches.is_finished(first.id, ASKED)
+    assert ledger.layer_searches.find_progress(second.id, SPEC) is None
+    assert not ledger.layer_searches.is_finished(first.id, SPEC)
     assert rows(ledger) == 1
 
 
-def test_a_search_is_read_as_it_was_written(ledger):
+def test_finished_search_is_read_as_it_was_stored(ledger):
     study_id = complete(ledger)
     first, second = ledger.trials.list_trained(study_id)
     records = made_up(0), made_up(1, digits=[(0, 0), (2, 3)])
-    keep(ledger, second, records[1])
-    keep(ledger, first, records[0])
-    found = list(ledger.layer_searches.iterate(study_id))
-    assert [(one.arm, one.point, one.seed, one.spec) for one in found] == [("bln", "", 0, ASKED), ("bln", "", 1, ASKED)]
-    for one, record in zip(found, records, strict=True):
+    store_record(ledger, second, records[1])
+    store_record(ledger, first, records[0])
+    searches = list(ledger.layer_searches.iterate(study_id))
+    assert [(search.arm, search.point, search.seed, search.spec) for search in searches] == [
+        ("bln", "", 0, SPEC),
+        ("bln", "", 1, SPEC),
+    ]
+    for one, record in zip(searches, records, strict=True):
         assert_same(one.record, record)
-    assert found[0].made_at >= found[1].made_at
-    assert abs(found[0].made_at - ledger.now()) < timedelta(minutes=1)
-    assert ledger.layer_searches.is_finished(first.id, ASKED)
+    assert searches[0].made_at >= searches[1].made_at
+    assert abs(searches[0].made_at - ledger.now()) < timedelta(minutes=1)
+    assert ledger.layer_searches.is_finished(first.id, SPEC)
     assert not ledger.layer_searches.is_finished(first.id, OTHER)
 
 
-def test_a_search_takes_the_place_of_its_progress_and_of_an_earlier_search(ledger):
+def test_finished_search_replaces_earlier_records(ledger):
     study_id = complete(ledger, seeds=(0,))
     (trial,) = ledger.trials.list_trained(study_id)
-    note(ledger, trial, progress(), 3)
+    store_progress(ledger, trial, progress(), 3)
     assert list(ledger.layer_searches.iterate(study_id)) == []
-    keep(ledger, trial, made_up(0))
-    assert ledger.layer_searches.find_progress(trial.id, ASKED) is None
-    keep(ledger, trial, made_up(1), OTHER)
-    (found,) = ledger.layer_searches.iterate(study_id)
-    assert found.spec == OTHER
-    assert_same(found.record, made_up(1))
-    assert not ledger.layer_searches.is_finished(trial.id, ASKED)
+    store_record(ledger, trial, made_up(0))
+    assert ledger.layer_searches.find_progress(trial.id, SPEC) is None
+    store_record(ledger, trial, made_up(1), OTHER)
+    (search,) = ledger.layer_searches.iterate(study_id)
+    assert search.spec == OTHER
+    assert_same(search.record, made_up(1))
+    assert not ledger.layer_searches.is_finished(trial.id, SPEC)
     assert rows(ledger) == 1
 
 
-def test_a_worker_that_is_behind_takes_nothing_back(ledger):
+def test_slower_worker_does_not_overwrite_progress(ledger):
     """Two may search the same network, where one was silent for a while."""
     study_id = complete(ledger, seeds=(0,))
     (trial,) = ledger.trials.list_trained(study_id)
-    note(ledger, trial, progress(1), 5)
-    note(ledger, trial, progress(2), 3)
-    assert ledger.layer_searches.find_progress(trial.id, ASKED)[1] == 5
-    keep(ledger, trial, made_up(0))
-    note(ledger, trial, progress(3), 9)
-    (found,) = ledger.layer_searches.iterate(study_id)
-    assert_same(found.record, made_up(0))
-    note(ledger, trial, progress(4), 1, OTHER)
+    store_progress(ledger, trial, progress(1), 5)
+    store_progress(ledger, trial, progress(2), 3)
+    assert ledger.layer_searches.find_progress(trial.id, SPEC)[1] == 5
+    store_record(ledger, trial, made_up(0))
+    store_progress(ledger, trial, progress(3), 9)
+    (search,) = ledger.layer_searches.iterate(study_id)
+    assert_same(search.record, made_up(0))
+    store_progress(ledger, trial, progress(4), 1, OTHER)
     assert ledger.layer_searches.find_progress(trial.id, OTHER)[1] == 1, "another question begins anew"
 
 
 def test_searches_belong_to_their_study(ledger):
     study_id, other = complete(ledger), complete(ledger, "other")
     for one in (study_id, other):
-        keep(ledger, ledger.trials.list_trained(one)[0], made_up(one))
+        store_record(ledger, ledger.trials.list_trained(one)[0], made_up(one))
     ledger.studies.delete(study_id)
     assert rows(ledger) == 1
     (left,) = ledger.layer_searches.iterate(other)
     assert_same(left.record, made_up(other))
 
 
-def test_what_was_found_of_a_network_that_was_trained_anew_meanwhile_is_refused(ledger):
+def test_search_of_a_replaced_checkpoint_is_rejected(ledger):
     study_id = complete(ledger)
     trial = ledger.trials.list_trained(study_id)[0]
-    with pytest.raises(DataError, match="trained anew or deleted while its layers were searched: search again"):
-        ledger.layer_searches.save_record(trial.id, "another", ASKED, made_up())
     with pytest.raises(DataError, match="search again"):
-        ledger.layer_searches.save_progress(trial.id, "another", ASKED, progress(), 1)
+        ledger.layer_searches.save_record(trial.id, "another", SPEC, made_up())
+    with pytest.raises(DataError, match="search again"):
+        ledger.layer_searches.save_progress(trial.id, "another", SPEC, progress(), 1)
     assert rows(ledger) == 0
     ledger.studies.delete(study_id)
     with pytest.raises(DataError, match="search again"):
-        keep(ledger, trial, made_up())
+        store_record(ledger, trial, made_up())
 
 
-def test_what_is_known_of_a_network_goes_when_another_takes_its_place(ledger):
+def test_new_checkpoint_deletes_the_search_of_the_old_one(ledger):
     study_id = ledger.studies.accept(study(seeds=(0,)))
     ledger.studies.start(study_id, lambda _: True)
     (trial,) = ledger.trials.list_open(study_id)
     token = ledger.attempts.claim_trial(trial.id, "host/1/0")
     ledger.attempts.record_checkpoint(token, CheckpointRecord("one.safetensors", "1" * 64, 1, "FFFF", 0.5, {}))
-    ledger.layer_searches.save_record(trial.id, "1" * 64, ASKED, made_up())
+    ledger.layer_searches.save_record(trial.id, "1" * 64, SPEC, made_up())
     ledger.attempts.record_checkpoint(token, CheckpointRecord("two.safetensors", "2" * 64, 1, "FFFF", 0.5, {}))
     assert rows(ledger) == 0
-    assert not ledger.layer_searches.is_finished(trial.id, ASKED)
+    assert not ledger.layer_searches.is_finished(trial.id, SPEC)
 
 
 @pytest.mark.parametrize(
     "damage", [{"sums": b"x"}, {"outcomes": b"x"}, {"body": "{}"}, {"body": "x"}, {"spec": '{"folds": "many"}'}]
 )
-def test_a_damaged_search_is_an_error_of_the_ledger(ledger, damage):
+def test_damaged_search_raises_ledger_error(ledger, damage):
     study_id = complete(ledger, seeds=(0,))
-    keep(ledger, ledger.trials.list_trained(study_id)[0], made_up())
+    store_record(ledger, ledger.trials.list_trained(study_id)[0], made_up())
     with write_session(ledger.database.engine) as session:
         session.execute(update(LayerSearchRow).values(**damage))
     with pytest.raises(LedgerError, match="damaged"):
         list(ledger.layer_searches.iterate(study_id))
 
 
-def test_damaged_progress_is_an_error_of_the_ledger(ledger):
+def test_damaged_progress_raises_ledger_error(ledger):
     (trial,) = ledger.trials.list_trained(complete(ledger, seeds=(0,)))
-    note(ledger, trial, progress(), 3)
+    store_progress(ledger, trial, progress(), 3)
     with write_session(ledger.database.engine) as session:
         session.execute(update(LayerSearchRow).values(sums=b"PK"))
     with pytest.raises(LedgerError, match="damaged"):
-        ledger.layer_searches.find_progress(trial.id, ASKED)
+        ledger.layer_searches.find_progress(trial.id, SPEC)
 
 
-def test_a_study_deleted_while_its_searches_are_read_ends_the_reading(ledger):
+def test_iteration_ends_when_the_study_is_deleted(ledger):
     study_id = complete(ledger)
     for trial in ledger.trials.list_trained(study_id):
-        keep(ledger, trial, made_up())
+        store_record(ledger, trial, made_up())
     reading_on = ledger.layer_searches.iterate(study_id)
     next(reading_on)
     ledger.studies.delete(study_id)
     assert list(reading_on) == []
 
 
-def test_an_older_schema_gets_the_table_and_a_downgrade_takes_nothing_else(url):
+def test_migration_adds_and_removes_only_its_table(url):
     ledger = open_ledger(url)
     study_id = complete(ledger)
-    keep(ledger, ledger.trials.list_trained(study_id)[0], made_up())
+    store_record(ledger, ledger.trials.list_trained(study_id)[0], made_up())
     config = alembic_config()
 
     def go(step, revision):
@@ -197,6 +200,6 @@ def test_an_older_schema_gets_the_table_and_a_downgrade_takes_nothing_else(url):
     ledger = open_ledger(url)  # brings it up to date
     assert rows(ledger) == 0
     trial = ledger.trials.list_trained(study_id)[0]
-    keep(ledger, trial, made_up())
-    assert ledger.layer_searches.is_finished(trial.id, ASKED)
+    store_record(ledger, trial, made_up())
+    assert ledger.layer_searches.is_finished(trial.id, SPEC)
     ledger.close()

@@ -1,4 +1,4 @@
-"""What the ledger promises, over every database."""
+"""Contract of studies, trials and attempts, over every database."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ CHECKPOINT = CheckpointRecord("file", "0" * 64, 3, "FFFF", 0.5, {"torch": "2"})
 
 def evaluations(n=7):
     rng = np.random.default_rng(0)
-    made = []
+    listed = []
     for word in ("FFFF", "TTFF"):
         for split in (Split.VALIDATION, Split.TEST):
             estimate = None if word == "FFFF" else PopulationEstimate.FROZEN
             key = EvaluationKey(InferenceConfiguration(word), estimate, 25, split)
             outcomes = Outcomes(rng.random(n).astype(np.float32), rng.random(n) < 0.5)
-            made.append(Evaluation.from_outcomes(key, outcomes))
+            listed.append(Evaluation.from_outcomes(key, outcomes))
     key = EvaluationKey(InferenceConfiguration("FTFF"), PopulationEstimate.FROZEN, 25, Split.TEST)
-    return (*made, Evaluation.undefined(key, "because"))
+    return (*listed, Evaluation.undefined(key, "because"))
 
 
 def nobody(_worker):
@@ -56,7 +56,7 @@ def finish(ledger, trial):
     return token
 
 
-def test_a_study_is_written_down_with_its_trials_once(ledger):
+def test_study_is_stored_once_with_its_trials(ledger):
     study_id = ledger.studies.accept(STUDY)
     assert ledger.studies.accept(STUDY) == study_id
     summary = ledger.studies.find("study")
@@ -70,7 +70,7 @@ def test_a_study_is_written_down_with_its_trials_once(ledger):
     ]
 
 
-def test_a_changed_study_of_the_same_name_is_another_and_the_newest_is_found(ledger):
+def test_changed_study_is_another_and_the_newest_is_found(ledger):
     first = ledger.studies.accept(STUDY)
     second = ledger.studies.accept(STUDY.model_copy(update={"seeds": (5,)}))
     assert second != first
@@ -80,12 +80,12 @@ def test_a_changed_study_of_the_same_name_is_another_and_the_newest_is_found(led
 
 
 @pytest.mark.parametrize("name", ["none", "99", "0", "²", "9" * 30, ""])
-def test_an_unknown_study_is_said_to_be_unknown(ledger, name):
+def test_unknown_study_raises_an_error(ledger, name):
     with pytest.raises(UnknownStudyError, match="bln-search list"):
         ledger.studies.find(name)
 
 
-def test_a_trial_goes_from_waiting_to_finished_and_all_is_read_back(ledger):
+def test_finished_trial_is_read_as_it_was_recorded(ledger):
     study_id = ledger.studies.accept(STUDY)
     ledger.studies.start(study_id, nobody)
     trial = ledger.trials.list_open(study_id)[0]
@@ -94,9 +94,9 @@ def test_a_trial_goes_from_waiting_to_finished_and_all_is_read_back(ledger):
     ledger.attempts.record_checkpoint(token, CHECKPOINT)
     ledger.attempts.finish_trial(token, evaluations())
     recorded = ledger.results.list_evaluations(study_id)
-    assert [one.evaluation for one in recorded] == list(evaluations())
-    assert {(one.arm, one.seed) for one in recorded} == {("bln", 0)}
-    outcomes = ledger.results.load_outcomes([one.id for one in recorded])
+    assert [call.evaluation for call in recorded] == list(evaluations())
+    assert {(call.arm, call.seed) for call in recorded} == {("bln", 0)}
+    outcomes = ledger.results.load_outcomes([call.id for call in recorded])
     back = outcomes[recorded[1].id]
     np.testing.assert_array_equal(back.losses, evaluations()[1].outcomes.losses)
     np.testing.assert_array_equal(back.correct, evaluations()[1].outcomes.correct)
@@ -132,14 +132,14 @@ def test_a_study_is_complete_when_every_trial_has_its_result(ledger):
     assert ledger.studies.finish(study_id) is StudyState.COMPLETE
 
 
-def test_a_diverged_trial_answers_for_all_its_rows(ledger):
+def test_diverged_trial_counts_for_all_its_rows(ledger):
     study_id = ledger.studies.accept(STUDY)
     ledger.studies.start(study_id, nobody)
     trial = ledger.trials.list_open(study_id)[0]
     ledger.attempts.record_divergence(ledger.attempts.claim_trial(trial.id, "host/1/0"), "the loss is not finite")
     recorded = ledger.results.list_evaluations(study_id)
     assert len(recorded) == 2 * len(planned_rows(trial.spec))
-    assert {one.evaluation.state for one in recorded} == {EvaluationState.DIVERGED}
+    assert {call.evaluation.state for call in recorded} == {EvaluationState.DIVERGED}
     assert "the loss is not finite" in recorded[0].evaluation.reason
 
 
@@ -162,7 +162,7 @@ def test_a_trial_is_claimed_once(ledger):
     assert (len(won), len(refused)) == (1, 7)
 
 
-def test_a_report_that_comes_too_late_is_refused_and_writes_nothing(ledger):
+def test_late_report_is_rejected_and_writes_nothing(ledger):
     study_id = ledger.studies.accept(STUDY)
     trial = ledger.trials.list_open(study_id)[0]
     late = ledger.attempts.claim_trial(trial.id, "host/1/0")
@@ -175,7 +175,7 @@ def test_a_report_that_comes_too_late_is_refused_and_writes_nothing(ledger):
         lambda: ledger.attempts.record_divergence(late, "x"),
         lambda: ledger.attempts.record_failure(late, FailureClass.USER_ERROR, "x", again=False),
     ):
-        with pytest.raises(StaleAttemptError, match="too late and was refused"):
+        with pytest.raises(StaleAttemptError, match="rejected"):
             report()
     assert ledger.results.list_evaluations(study_id) == []
     ledger.attempts.record_checkpoint(token, CHECKPOINT)
@@ -183,7 +183,7 @@ def test_a_report_that_comes_too_late_is_refused_and_writes_nothing(ledger):
     assert len(ledger.results.list_evaluations(study_id)) == len(evaluations())
 
 
-def test_a_trained_trial_whose_worker_died_only_needs_evaluating(ledger):
+def test_trained_trial_of_a_dead_worker_needs_evaluation_only(ledger):
     study_id = ledger.studies.accept(STUDY)
     trial = ledger.trials.list_open(study_id)[0]
     ledger.attempts.record_checkpoint(ledger.attempts.claim_trial(trial.id, "host/1/0"), CHECKPOINT)
@@ -196,7 +196,7 @@ def test_a_trained_trial_whose_worker_died_only_needs_evaluating(ledger):
     assert ledger.trials.list_trials(study_id)[0].state is TrialState.FINISHED
 
 
-def test_a_study_another_live_process_runs_is_refused_until_its_lease_ends(ledger):
+def test_study_of_a_live_process_is_busy_until_the_lease_ends(ledger):
     study_id = ledger.studies.accept(STUDY)
     ledger.studies.start(study_id, nobody)
     trial = ledger.trials.list_open(study_id)[0]
@@ -219,7 +219,7 @@ def test_a_heartbeat_extends_the_lease(ledger):
         ledger.studies.start(study_id, lambda worker: True)
 
 
-def test_a_failed_attempt_may_be_followed_by_another_or_end_the_trial(ledger):
+def test_failed_attempt_is_retried_or_ends_the_trial(ledger):
     study_id = ledger.studies.accept(STUDY)
     ledger.studies.start(study_id, nobody)
     trial = ledger.trials.list_open(study_id)[0]
@@ -246,7 +246,7 @@ def test_released_trials_wait_again(ledger):
         assert set(session.scalars(select(AttemptRow.state))) == {AttemptState.LOST}
 
 
-def test_evaluations_are_written_all_or_nothing(ledger):
+def test_evaluations_are_stored_atomically(ledger):
     study_id = ledger.studies.accept(STUDY)
     token = ledger.attempts.claim_trial(ledger.trials.list_open(study_id)[0].id, "w/1/0")
     ledger.attempts.record_checkpoint(token, CHECKPOINT)
@@ -258,7 +258,7 @@ def test_evaluations_are_written_all_or_nothing(ledger):
     ledger.attempts.finish_trial(token, evaluations())
 
 
-def test_a_deleted_study_takes_everything_with_it_but_files_others_use(ledger):
+def test_deleting_a_study_keeps_files_of_others(ledger):
     study_id = ledger.studies.accept(STUDY)
     other = ledger.studies.accept(STUDY.model_copy(update={"title": "other"}))
     finish(ledger, ledger.trials.list_open(study_id)[0])
@@ -270,7 +270,7 @@ def test_a_deleted_study_takes_everything_with_it_but_files_others_use(ledger):
             assert session.scalar(select(func.count()).select_from(table)) == 0
 
 
-def test_a_study_that_a_command_runs_is_not_deleted_under_it(ledger):
+def test_study_of_a_running_command_is_not_deleted(ledger):
     study_id = ledger.studies.accept(STUDY)
     ledger.studies.start(study_id, nobody, "host/1/0")
     with pytest.raises(StudyBusyError, match="the study is running"):
@@ -295,7 +295,7 @@ def point(rate):
     return [resolve(SEARCHED, SEARCHED.arms[0], {"training.learning_rate": rate}, seed) for seed in SEARCHED.seeds]
 
 
-def test_a_sampled_point_is_written_down_once_with_a_trial_of_every_seed(ledger):
+def test_sampled_point_is_stored_once_with_all_seeds(ledger):
     study_id = ledger.studies.accept(SEARCHED)
     assert ledger.trials.list_open(study_id) == []
     added = ledger.trials.add_point(study_id, point(0.01))
@@ -311,7 +311,7 @@ def test_a_sampled_point_is_written_down_once_with_a_trial_of_every_seed(ledger)
     ]
 
 
-def test_a_pruned_trial_is_a_result_and_what_a_sampler_learns_from_is_read_back(ledger):
+def test_pruned_trial_is_a_result_for_the_sampler(ledger):
     study_id = ledger.studies.accept(SEARCHED)
     ledger.studies.start(study_id, nobody)
     first, second = ledger.trials.add_point(study_id, point(0.01))
@@ -333,7 +333,7 @@ def test_a_pruned_trial_is_a_result_and_what_a_sampler_learns_from_is_read_back(
     assert ledger.studies.finish(study_id, exhausted=True) is StudyState.COMPLETE
 
 
-def test_optuna_has_a_place_of_its_own_beside_the_ledger(ledger):
+def test_optuna_records_are_apart_from_the_ledger(ledger):
     """Its tables are called like ours or like Alembic's: in one namespace they would break each other."""
     storage = optuna.storages.RDBStorage(ledger.make_optuna_url())
     study = optuna.create_study(storage=storage, study_name="other")
@@ -345,7 +345,7 @@ def test_optuna_has_a_place_of_its_own_beside_the_ledger(ledger):
     storage.engine.dispose()
 
 
-def test_what_is_a_number_and_a_name_is_the_number(ledger):
+def test_number_is_preferred_to_a_name(ledger):
     named, other, third = (
         ledger.studies.accept(STUDY.model_copy(update={"name": name})) for name in ("2", "other", "77")
     )

@@ -1,4 +1,4 @@
-"""Migrations make exactly the tables of the models, over every database."""
+"""Migrations create exactly the tables of the models, over every database."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_opening_again_changes_nothing(url):
     again.close()
 
 
-def test_a_database_of_a_newer_version_is_refused_and_left_as_it_is(url):
+def test_newer_database_is_rejected_unchanged(url):
     ledger = open_ledger(url)
     with write_session(ledger.database.engine) as session:
         session.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '9999'"))
@@ -39,7 +39,7 @@ def test_a_database_of_a_newer_version_is_refused_and_left_as_it_is(url):
     ledger.close()
 
 
-def test_a_database_of_another_program_is_refused(url):
+def test_database_of_another_program_is_rejected(url):
     engine = make_engine(url)
     with write_session(engine) as session:
         session.execute(text("CREATE TABLE trials (x INTEGER)"))

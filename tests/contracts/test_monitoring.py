@@ -1,4 +1,4 @@
-"""What the monitoring reads of the ledger, over every database."""
+"""Metrics of the ledger, over every database."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from bln_search.core.enums import Scope
 from bln_search.core.states import AttemptState, EvaluationState, Request, StudyState, TrialState
 from bln_search.storage.leases import WORKER_TIMEOUT
-from tests.contracts.test_queue import CAP, everybody, study
+from tests.contracts.queued_studies import CAP, all_are_alive, study
 from tests.service.conftest import finish_trial
 
 
@@ -33,15 +33,15 @@ def waited(ledger):
     return None if since is None else round((ledger.now() - since).total_seconds())
 
 
-def test_an_empty_ledger_has_figures(ledger):
+def test_empty_ledger_has_metrics(ledger):
     figures = read(ledger)
     assert (figures.waiting, figures.oldest_waiting, figures.workers, figures.busy) == (0, None, 0, 0)
     assert figures.size > 10_000
 
 
-def test_every_state_is_counted_also_where_nothing_is_in_it(ledger):
+def test_every_state_is_counted_even_without_records(ledger):
     study_id = ledger.queue.submit(study(seeds="0, 1"), "ada").study_id
-    ledger.queue.claim("host/1/0", everybody, CAP)
+    ledger.queue.claim("host/1/0", all_are_alive, CAP)
     finish_trial(ledger, ledger.trials.list_open(study_id)[0])
     counted = ledger.monitoring.count_records()
     states = {"study": StudyState, "trial": TrialState, "attempt": AttemptState, "evaluation": EvaluationState}
@@ -57,17 +57,17 @@ def test_every_state_is_counted_also_where_nothing_is_in_it(ledger):
     }
 
 
-def test_the_study_that_waits_longest_says_for_how_long(ledger):
+def test_oldest_waiting_study_has_its_time(ledger):
     ledger.queue.submit(study("first"), "ada")
     ledger.wait(50)
     ledger.queue.submit(study("second"), "ada")
     ledger.wait(10)
     assert (read(ledger).waiting, waited(ledger)) == (2, 60)
-    ledger.queue.claim("host/1/0", everybody, CAP)
+    ledger.queue.claim("host/1/0", all_are_alive, CAP)
     assert (read(ledger).waiting, waited(ledger)) == (1, 10)
 
 
-def test_a_study_that_was_resumed_waits_from_then_on(ledger):
+def test_resumed_study_waits_from_its_resumption(ledger):
     study_id = ledger.queue.submit(study(), "ada").study_id
     ledger.wait(1000)
     ledger.queue.request(study_id, Request.PAUSE)
@@ -79,17 +79,17 @@ def test_a_study_that_was_resumed_waits_from_then_on(ledger):
     assert (read(ledger).waiting, waited(ledger)) == (1, 5)
 
 
-def test_a_study_of_a_command_is_in_no_queue(ledger):
+def test_study_of_a_command_is_not_queued(ledger):
     ledger.studies.accept(study())
     assert (read(ledger).waiting, waited(ledger)) == (0, None)
 
 
-def test_workers_are_seen_and_busy(ledger):
+def test_live_and_busy_workers_are_counted(ledger):
     for worker in ("host/1/0", "host/2/0"):
         ledger.workers.record_heartbeat(worker, "cpu", "0")
     assert (read(ledger).workers, read(ledger).busy) == (2, 0)
     ledger.queue.submit(study(), "ada")
-    ledger.queue.claim("host/1/0", everybody, CAP)
+    ledger.queue.claim("host/1/0", all_are_alive, CAP)
     assert (read(ledger).workers, read(ledger).busy) == (2, 1)
     ledger.wait(WORKER_TIMEOUT.total_seconds() + 1)
     ledger.workers.record_heartbeat("host/2/0", "cpu", "0")

@@ -1,4 +1,4 @@
-"""Many processes that open the same empty or old database at once all find it with the tables of this version."""
+"""Many processes that open the same empty or old database at once find it migrated."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ AT_ONCE = 4
 
 
 @pytest.mark.parametrize("before", [None, "0003"])
-def test_all_of_them_open_it(url, before):
+def test_concurrent_processes_open_an_empty_database(url, before):
     if before is not None:
         bring_to(url, before)
     context = multiprocessing.get_context("spawn")
     with context.Manager() as shared:
         together = shared.Barrier(AT_ONCE)
         with context.Pool(AT_ONCE) as processes:
-            found = processes.starmap(open_once, [(url, together)] * AT_ONCE, chunksize=1)
-    assert found == [newest_revision()] * AT_ONCE
+            results = processes.starmap(open_once, [(url, together)] * AT_ONCE, chunksize=1)
+    assert results == [newest_revision()] * AT_ONCE
 
 
 def bring_to(url: str, revision: str) -> None:

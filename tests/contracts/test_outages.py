@@ -1,4 +1,4 @@
-"""A Postgres that cannot be written to, ends connections or holds locks: a clear error, and work goes on afterwards."""
+"""A Postgres that is read-only, ends connections or holds locks raises clear errors; work resumes afterwards."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ def database(postgres, url):
 
 @pytest.fixture
 def world(tmp_path, database):
-    made = World(tmp_path / "home", database.url)
-    yield made
-    made.ledger.close()
+    test_world = World(tmp_path / "home", database.url)
+    yield test_world
+    test_world.ledger.close()
 
 
 def is_unavailable(answer):
@@ -69,7 +69,7 @@ def is_unavailable(answer):
     return answer.status_code == 503
 
 
-def test_a_read_only_database_can_be_read_and_refuses_writes_as_unavailable(world, database):
+def test_read_only_database_allows_reads_only(world, database):
     client = world.client()
     sent = client.post("/api/v1/studies", json=body())
     assert sent.status_code == 201
@@ -83,7 +83,7 @@ def test_a_read_only_database_can_be_read_and_refuses_writes_as_unavailable(worl
     assert client.post("/api/v1/studies", json=body("other")).status_code == 201
 
 
-def test_a_worker_waits_for_a_read_only_database_and_goes_on(world, database, tmp_path, monkeypatch):
+def test_worker_waits_for_a_read_only_database(world, database, tmp_path, monkeypatch):
     monkeypatch.setattr(loop, "_RETRY_DELAY", 0.05)
     study_id = world.client().post("/api/v1/studies", json=body(**SMALL)).json()["id"]
     place = ExecutionEnvironment(tmp_path / "data", tmp_path / "cache", Folder(tmp_path / "checkpoints"))
@@ -97,7 +97,7 @@ def test_a_worker_waits_for_a_read_only_database_and_goes_on(world, database, tm
         if len(refused) == 4:
             database.make_writable()
 
-    worker.low_disk_reason = look
+    worker.find_disk_problem = look
     database.make_read_only()
     worker.work(once=True)
     assert len(refused) > 4
@@ -105,7 +105,7 @@ def test_a_worker_waits_for_a_read_only_database_and_goes_on(world, database, tm
     ledger.close()
 
 
-def test_connections_that_an_administrator_ends_under_a_transaction_are_a_clear_error(database):
+def test_terminated_connection_raises_ledger_error(database):
     engine = make_engine(database.url)
     with pytest.raises(LedgerError, match="cannot be used: "), write_session(engine) as session:
         session.execute(text("SELECT 1"))
@@ -116,8 +116,8 @@ def test_connections_that_an_administrator_ends_under_a_transaction_are_a_clear_
     engine.dispose()
 
 
-def test_a_table_that_is_locked_holds_no_request_for_long(world, database, monkeypatch):
-    monkeypatch.setattr(engine_module, "_LOCK_SECONDS", 0.1)
+def test_locked_table_ends_requests_after_the_timeout(world, database, monkeypatch):
+    monkeypatch.setattr(engine_module, "_LOCK_TIMEOUT", 0.1)
     world.ledger.database.engine.dispose()  # connections made from now on wait so long
     client, other = world.client(), create_engine(database.url)
     with other.begin() as connection:
@@ -128,7 +128,7 @@ def test_a_table_that_is_locked_holds_no_request_for_long(world, database, monke
     other.dispose()
 
 
-def test_whoever_rebuilds_tables_waits_for_locks_as_long_as_it_takes(database):
+def test_schema_transaction_waits_for_locks(database):
     limit = text("SHOW lock_timeout")
     engine = make_engine(database.url)
     for _ in range(2):
@@ -144,7 +144,7 @@ def test_whoever_rebuilds_tables_waits_for_locks_as_long_as_it_takes(database):
 
 
 @pytest.mark.parametrize("state", ["08006", "25006", "53300", "55P03", "57P01", "57P03", "57014"])
-def test_every_state_of_a_server_that_cannot_do_its_part_is_a_clear_error(database, state):
+def test_unavailable_server_raises_ledger_error(database, state):
     engine = make_engine(database.url)
     fail = f"DO $$ BEGIN RAISE EXCEPTION 'because' USING ERRCODE = '{state}'; END $$"
     with pytest.raises(LedgerError, match="cannot be used: because"), write_session(engine) as session:

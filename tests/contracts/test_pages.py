@@ -1,4 +1,4 @@
-"""Every page over both databases, odd parameters with it."""
+"""Every page of the service over every database, with unusual parameters."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ NAMES = (
 
 @pytest.fixture
 def world(url, tmp_path):
-    made = World(tmp_path / "home", database=url)
-    yield made
-    made.close()
+    test_world = World(tmp_path / "home", database=url)
+    yield test_world
+    test_world.close()
 
 
-def test_every_page_is_shown_over_this_database(world):
+def test_every_page_is_rendered_from_this_database(world):
     root = world.client("root", Scope.ADMIN, Accept="text/html")
     done, other = world.complete(), world.complete("other", account="bob")
     waiting = world.ledger.queue.submit(study("waiting"), "ada").study_id

@@ -1,4 +1,4 @@
-"""What the queue promises, over every database."""
+"""Contract of the queue, over every database."""
 
 from __future__ import annotations
 
@@ -19,25 +19,9 @@ from bln_search.core.errors import (
     UnknownStudyError,
 )
 from bln_search.core.states import Request, StudyState, TrialState
-from bln_search.specs import parse_study
 from bln_search.storage.leases import LEASE, WORKER_TIMEOUT
 from bln_search.storage.ledger import Ledger
-
-CAP = 100
-
-
-def study(name="study", seeds="0"):
-    return parse_study(
-        f"{{name: {name}, data: {{name: digits}}, model: {{name: mlp}}, arms: [{{method: bln}}], seeds: [{seeds}]}}"
-    )
-
-
-def everybody(_worker):
-    return True
-
-
-def nobody(_worker):
-    return False
+from tests.contracts.queued_studies import CAP, all_are_alive, none_is_alive, study
 
 
 @pytest.fixture
@@ -55,7 +39,7 @@ def kinds(ledger, study_id):
     return [event.kind for event in ledger.events.list_events(study_id)]
 
 
-def test_the_same_study_of_the_same_owner_is_the_same_study(ledger):
+def test_equal_study_of_an_owner_is_stored_once(ledger):
     first = ledger.queue.submit(study(), "ada")
     again = ledger.queue.submit(study(), "ada")
     other = ledger.queue.submit(study(), "bob")
@@ -66,7 +50,7 @@ def test_the_same_study_of_the_same_owner_is_the_same_study(ledger):
     assert other.study_id != first.study_id
 
 
-def test_an_idempotency_key_stands_for_one_study(ledger):
+def test_idempotency_key_belongs_to_one_study(ledger):
     first = ledger.queue.submit(study(), "ada", "key")
     assert ledger.queue.submit(study(), "ada", "key").study_id == first.study_id
     with pytest.raises(IdempotencyConflictError, match="use a new key"):
@@ -76,7 +60,7 @@ def test_an_idempotency_key_stands_for_one_study(ledger):
     assert ledger.queue.submit(study("other"), "ada", "key").new  # and goes with its study
 
 
-def test_the_same_sent_by_many_at_once_is_there_once(ledger):
+def test_concurrent_equal_submissions_are_stored_once(ledger):
     start = threading.Barrier(8)
 
     def send(_number):
@@ -85,14 +69,14 @@ def test_the_same_sent_by_many_at_once_is_there_once(ledger):
 
     with ThreadPoolExecutor(8) as pool:
         sent = list(pool.map(send, range(8)))
-    assert len({one.study_id for one in sent}) == 1
-    assert sum(one.new for one in sent) == 1
+    assert len({submission.study_id for submission in sent}) == 1
+    assert sum(submission.new for submission in sent) == 1
 
 
-def test_highest_priority_first_then_the_oldest(ledger):
+def test_queue_orders_by_priority_then_age(ledger):
     ids = [ledger.queue.submit(study(f"s{number}"), "ada").study_id for number in range(4)]
     ledger.queue.update(ids[2], {"priority": 5})
-    taken = [ledger.queue.claim(f"host/{number}/0", everybody, CAP) for number in range(5)]
+    taken = [ledger.queue.claim(f"host/{number}/0", all_are_alive, CAP) for number in range(5)]
     assert taken == [ids[2], ids[0], ids[1], ids[3], None]
 
 
@@ -101,21 +85,21 @@ def test_owners_take_turns(ledger):
     theirs = [ledger.queue.submit(study(f"b{number}"), "bob").study_id for number in range(2)]
     taken = []
     for _ in range(5):  # one worker, which ends each study before it takes the next
-        taken.append(ledger.queue.claim("host/1/0", everybody, CAP))
+        taken.append(ledger.queue.claim("host/1/0", all_are_alive, CAP))
         ledger.studies.fail(taken[-1], "host/1/0", "over")
     assert taken == [mine[0], theirs[0], mine[1], theirs[1], mine[2]]
 
 
-def test_an_owner_has_no_more_running_than_the_cap(ledger):
+def test_cap_limits_running_studies_of_an_owner(ledger):
     for number in range(3):
         ledger.queue.submit(study(f"a{number}"), "ada")
     other = ledger.queue.submit(study("b"), "bob").study_id
-    taken = [ledger.queue.claim(f"host/{number}/0", everybody, 1) for number in range(3)]
+    taken = [ledger.queue.claim(f"host/{number}/0", all_are_alive, 1) for number in range(3)]
     assert other in taken
     assert taken[2] is None
 
 
-def test_every_study_goes_to_one_worker_and_the_cap_holds_whoever_claims(ledger):
+def test_concurrent_claims_respect_the_cap(ledger):
     ids = [
         ledger.queue.submit(study(f"{owner[0]}{number}"), owner).study_id
         for number in range(6)
@@ -125,84 +109,85 @@ def test_every_study_goes_to_one_worker_and_the_cap_holds_whoever_claims(ledger)
 
     def claim(number):
         start.wait()
-        found = [ledger.queue.claim(f"host/{number}/{turn}", everybody, 3) for turn in range(4)]
+        found = [ledger.queue.claim(f"host/{number}/{turn}", all_are_alive, 3) for turn in range(4)]
         return [one for one in found if one is not None]
 
     with ThreadPoolExecutor(8) as pool:
         taken = [one for found in pool.map(claim, range(8)) for one in found]
     turns = itertools.count()
     while (
-        one := ledger.queue.claim(f"host/9/{next(turns)}", everybody, 3)
+        one := ledger.queue.claim(f"host/9/{next(turns)}", all_are_alive, 3)
     ) is not None:  # those that were locked just then
         taken.append(one)
     assert len(taken) == len(set(taken)) == 6
     assert set(taken) <= set(ids)
-    owners = [line(ledger, one).owner for one in taken]
+    owners = [line(ledger, claimed_id).owner for claimed_id in taken]
     assert owners.count("ada") == owners.count("bob") == 3
 
 
-def test_a_study_without_an_owner_is_in_no_queue(ledger):
+def test_study_without_owner_is_not_queued(ledger):
     ledger.studies.accept(study())
-    assert ledger.queue.claim("host/1/0", everybody, CAP) is None
+    assert ledger.queue.claim("host/1/0", all_are_alive, CAP) is None
 
 
-def test_a_study_whose_worker_is_gone_is_put_back_and_its_late_reports_are_refused(ledger):
+def test_study_of_a_dead_worker_returns_to_the_queue(ledger):
+    """Late reports of that worker are rejected."""
     study_id = ledger.queue.submit(study(), "ada").study_id
-    assert ledger.queue.claim("host/1/0", everybody, CAP) == study_id
+    assert ledger.queue.claim("host/1/0", all_are_alive, CAP) == study_id
     (trial,) = ledger.trials.list_open(study_id)
     ledger.attempts.claim_trial(trial.id, "host/1/0")
-    assert ledger.queue.claim("host/2/0", everybody, CAP) is None
-    assert ledger.queue.claim("host/2/0", nobody, CAP) == study_id
-    assert [one.id for one in ledger.trials.list_open(study_id)] == [trial.id]
+    assert ledger.queue.claim("host/2/0", all_are_alive, CAP) is None
+    assert ledger.queue.claim("host/2/0", none_is_alive, CAP) == study_id
+    assert [trial.id for trial in ledger.trials.list_open(study_id)] == [trial.id]
     with pytest.raises(LeaseLostError, match="run by host/2/0 now"):
         ledger.studies.check_lease(study_id, "host/1/0")
     ledger.studies.fail(study_id, "host/1/0", "late")  # says nothing any more
     assert line(ledger, study_id).state == StudyState.RUNNING
 
 
-def test_a_silent_worker_loses_its_study_when_its_lease_is_over(ledger):
+def test_worker_without_heartbeats_loses_its_lease(ledger):
     now = [datetime(2026, 1, 1, tzinfo=UTC)]
     ledger = Ledger(ledger.database.engine, clock=lambda: now[0])
     ledger.tokens.create("ada", Scope.WRITE)
     study_id = ledger.queue.submit(study(), "ada").study_id
-    assert ledger.queue.claim("far/1/0", everybody, CAP) == study_id
+    assert ledger.queue.claim("far/1/0", all_are_alive, CAP) == study_id
     now[0] += LEASE - timedelta(seconds=1)
-    assert ledger.queue.claim("near/1/0", everybody, CAP) is None
+    assert ledger.queue.claim("near/1/0", all_are_alive, CAP) is None
     ledger.attempts.record_heartbeat([], study_id, "far/1/0")
     now[0] += LEASE - timedelta(seconds=1)
-    assert ledger.queue.claim("near/1/0", everybody, CAP) is None
+    assert ledger.queue.claim("near/1/0", all_are_alive, CAP) is None
     now[0] += timedelta(seconds=2)
-    assert ledger.queue.claim("near/1/0", everybody, CAP) == study_id
+    assert ledger.queue.claim("near/1/0", all_are_alive, CAP) == study_id
 
 
-def test_a_study_that_workers_die_on_fails_with_the_reason(ledger):
+def test_study_that_kills_workers_fails_with_a_reason(ledger):
     study_id = ledger.queue.submit(study(), "ada").study_id
     for number in range(5):
-        assert ledger.queue.claim(f"host/{number}/0", nobody, CAP) == study_id
-    assert ledger.queue.claim("host/9/0", nobody, CAP) is None
+        assert ledger.queue.claim(f"host/{number}/0", none_is_alive, CAP) == study_id
+    assert ledger.queue.claim("host/9/0", none_is_alive, CAP) is None
     assert line(ledger, study_id).state == StudyState.FAILED
     assert "5 workers died" in line(ledger, study_id).reason
     ledger.queue.resume(study_id)
     assert line(ledger, study_id).reason is None
-    assert ledger.queue.claim("host/9/0", nobody, CAP) == study_id
+    assert ledger.queue.claim("host/9/0", none_is_alive, CAP) == study_id
 
 
 @pytest.mark.parametrize(
     ("request_", "state"), [(Request.PAUSE, StudyState.PAUSED), (Request.CANCEL, StudyState.CANCELLED)]
 )
 class TestRequests:
-    def test_one_that_waits_is_stopped_at_once_and_goes_on_when_resumed(self, ledger, request_, state):
+    def test_waiting_study_is_stopped_at_once_and_resumed(self, ledger, request_, state):
         study_id = ledger.queue.submit(study(), "ada").study_id
         ledger.queue.request(study_id, request_)
         ledger.queue.request(study_id, request_)  # again is no error
         assert line(ledger, study_id).state == state
-        assert ledger.queue.claim("host/1/0", everybody, CAP) is None
+        assert ledger.queue.claim("host/1/0", all_are_alive, CAP) is None
         ledger.queue.resume(study_id)
-        assert ledger.queue.claim("host/1/0", everybody, CAP) == study_id
+        assert ledger.queue.claim("host/1/0", all_are_alive, CAP) == study_id
 
-    def test_one_that_runs_is_stopped_by_its_worker(self, ledger, request_, state):
+    def test_running_study_is_stopped_by_its_worker(self, ledger, request_, state):
         study_id = ledger.queue.submit(study(), "ada").study_id
-        ledger.queue.claim("host/1/0", everybody, CAP)
+        ledger.queue.claim("host/1/0", all_are_alive, CAP)
         assert ledger.studies.check_lease(study_id, "host/1/0") is None
         ledger.queue.request(study_id, request_)
         assert line(ledger, study_id).state == StudyState.RUNNING
@@ -210,16 +195,16 @@ class TestRequests:
         assert ledger.studies.finish(study_id, exhausted=False, runner="host/1/0") is state
         assert line(ledger, study_id).request is None
 
-    def test_a_request_is_seen_to_where_the_worker_dies(self, ledger, request_, state):
+    def test_request_is_carried_out_after_the_worker_died(self, ledger, request_, state):
         study_id = ledger.queue.submit(study(), "ada").study_id
-        ledger.queue.claim("host/1/0", everybody, CAP)
+        ledger.queue.claim("host/1/0", all_are_alive, CAP)
         ledger.queue.request(study_id, request_)
-        assert ledger.queue.claim("host/2/0", nobody, CAP) is None
+        assert ledger.queue.claim("host/2/0", none_is_alive, CAP) is None
         assert line(ledger, study_id).state == state
 
-    def test_a_request_can_be_taken_back(self, ledger, request_, state):
+    def test_pending_request_can_be_withdrawn(self, ledger, request_, state):
         study_id = ledger.queue.submit(study(), "ada").study_id
-        ledger.queue.claim("host/1/0", everybody, CAP)
+        ledger.queue.claim("host/1/0", all_are_alive, CAP)
         ledger.queue.request(study_id, request_)
         ledger.queue.resume(study_id)
         assert ledger.studies.check_lease(study_id, "host/1/0") is None
@@ -228,7 +213,7 @@ class TestRequests:
 
 def test_a_complete_study_cannot_be_paused(ledger):
     study_id = ledger.queue.submit(study(), "ada").study_id
-    ledger.queue.claim("host/1/0", everybody, CAP)
+    ledger.queue.claim("host/1/0", all_are_alive, CAP)
     (trial,) = ledger.trials.list_open(study_id)
     token = ledger.attempts.claim_trial(trial.id, "host/1/0")
     ledger.attempts.record_divergence(token, "nan")
@@ -238,18 +223,18 @@ def test_a_complete_study_cannot_be_paused(ledger):
     assert line(ledger, study_id).results == 1
 
 
-def test_a_worker_that_stops_hands_its_study_back(ledger):
+def test_stopping_worker_releases_its_study(ledger):
     study_id = ledger.queue.submit(study(), "ada").study_id
-    ledger.queue.claim("host/1/0", everybody, CAP)
+    ledger.queue.claim("host/1/0", all_are_alive, CAP)
     (trial,) = ledger.trials.list_open(study_id)
     token = ledger.attempts.claim_trial(trial.id, "host/1/0")
     ledger.attempts.release_trials([token])
     assert ledger.studies.finish(study_id, exhausted=False, runner="host/1/0") is StudyState.ACCEPTED
-    assert ledger.queue.claim("host/2/0", everybody, CAP) == study_id
+    assert ledger.queue.claim("host/2/0", all_are_alive, CAP) == study_id
     assert line(ledger, study_id).trials == {TrialState.WAITING: 1}
 
 
-def test_a_change_names_the_revision_it_was_made_for(ledger):
+def test_update_requires_the_current_revision(ledger):
     study_id = ledger.queue.submit(study(), "ada").study_id
     before = line(ledger, study_id).revision
     ledger.queue.update(study_id, {"notes": "mine", "name": "renamed"}, before)
@@ -260,18 +245,18 @@ def test_a_change_names_the_revision_it_was_made_for(ledger):
     assert line(ledger, study_id).revision == before + 1  # nothing new, nothing changed
 
 
-def test_a_name_that_is_taken_by_the_same_study_is_refused(ledger):
+def test_renaming_to_an_equal_study_is_rejected(ledger):
     first = ledger.queue.submit(study("one"), "ada").study_id
     ledger.queue.update(first, {"name": "two"})
     second = ledger.queue.submit(study("one"), "ada").study_id
     assert second != first
-    with pytest.raises(StudyBusyError, match="two already"):
+    with pytest.raises(StudyBusyError, match="under the name two"):
         ledger.queue.update(second, {"name": "two"})
 
 
 def test_a_running_study_is_not_deleted(ledger):
     study_id = ledger.queue.submit(study(), "ada").study_id
-    ledger.queue.claim("host/1/0", everybody, CAP)
+    ledger.queue.claim("host/1/0", all_are_alive, CAP)
     with pytest.raises(StudyBusyError, match="cancel it, or stop its command"):
         ledger.studies.delete(study_id)
     ledger.studies.fail(study_id, "host/1/0", "why")
@@ -282,25 +267,25 @@ def test_a_running_study_is_not_deleted(ledger):
         ledger.studies.check_lease(study_id, "host/1/0")
 
 
-def test_workers_are_seen_while_they_say_so(ledger):
+def test_workers_are_listed_while_heartbeats_are_recent(ledger):
     now = [datetime(2026, 1, 1, tzinfo=UTC)]
     ledger = Ledger(ledger.database.engine, clock=lambda: now[0])
     ledger.workers.record_heartbeat("host/1/0", "cpu", "1")
     ledger.workers.record_heartbeat("host/2/0", "cpu", "1")
     ledger.workers.remove("host/2/0")
-    assert [one.name for one in ledger.workers.list_live()] == ["host/1/0"]
+    assert [live_worker.name for live_worker in ledger.workers.list_live()] == ["host/1/0"]
     now[0] += WORKER_TIMEOUT + timedelta(seconds=1)
     assert ledger.workers.list_live() == []
     ledger.workers.record_heartbeat("host/1/0", "cpu", "1")
     assert len(ledger.workers.list_live()) == 1
 
 
-def test_what_a_worker_could_not_hand_back_is_put_back_when_it_asks_for_more(ledger):
+def test_claim_returns_unreleased_studies_of_the_worker(ledger):
     """Its heartbeats name the study it runs, and no other."""
     first = ledger.queue.submit(study("a"), "ada").study_id
-    assert ledger.queue.claim("host/1/0", everybody, CAP) == first
+    assert ledger.queue.claim("host/1/0", all_are_alive, CAP) == first
     second = ledger.queue.submit(study("b"), "bob").study_id
-    assert ledger.queue.claim("host/1/0", everybody, CAP) == second
+    assert ledger.queue.claim("host/1/0", all_are_alive, CAP) == second
     assert line(ledger, first).state == StudyState.ACCEPTED
     assert line(ledger, first).reason is None
     before = line(ledger, first).revision
@@ -308,13 +293,13 @@ def test_what_a_worker_could_not_hand_back_is_put_back_when_it_asks_for_more(led
     assert line(ledger, first).revision == before
 
 
-def test_a_number_is_never_given_again(ledger):
+def test_ids_are_never_reused(ledger):
     first = ledger.queue.submit(study("a"), "ada").study_id
     ledger.studies.delete(first)
     assert ledger.queue.submit(study("b"), "bob").study_id > first
 
 
-def test_no_more_than_so_many_wait_whoever_sends(ledger):
+def test_limit_of_open_studies_holds_for_concurrent_requests(ledger):
     start = threading.Barrier(6)
 
     def send(number):
@@ -331,19 +316,19 @@ def test_no_more_than_so_many_wait_whoever_sends(ledger):
     assert ledger.queue.submit(study(name), "ada", None, 3).study_id == sent[0].study_id  # what is there is no more
 
 
-def test_what_was_given_up_comes_back_only_where_there_is_room(ledger):
+def test_resuming_respects_the_limit_of_open_studies(ledger):
     first, second = (ledger.queue.submit(study(name), "ada", None, 2).study_id for name in ("first", "second"))
     ledger.queue.request(first, Request.PAUSE)
     ledger.queue.request(second, Request.CANCEL)
     ledger.queue.submit(study("third"), "ada", None, 2)
-    with pytest.raises(StudyBusyError, match="2 of your studies wait, run or pause"):
+    with pytest.raises(StudyBusyError, match="2 of your studies"):
         ledger.queue.resume(second, 2)
     assert line(ledger, second).state == "cancelled"
     ledger.queue.resume(first, 2)  # one that was paused has its place
     ledger.queue.resume(second, 3)
 
 
-def test_a_study_of_a_command_is_not_put_into_the_queue(ledger):
+def test_study_of_a_command_cannot_be_resumed_into_the_queue(ledger):
     study_id = ledger.studies.accept(study())
     with pytest.raises(StudyBusyError, match="bln-search run"):
         ledger.queue.resume(study_id)

@@ -25,7 +25,7 @@ STUDY = "{name: s, data: {name: digits}, model: {name: mlp}, arms: [{method: bln
 
 
 @pytest.mark.timeout(3600)
-def test_every_report_is_there_once_and_numbers_have_no_gaps(ledger):
+def test_concurrent_events_are_numbered_without_gaps(ledger):
     ledger.tokens.create("ada", Scope.WRITE)
     study_id = ledger.queue.submit(parse_study(STUDY.replace("SEEDS", str(list(range(WRITERS))))), "ada").study_id
     ledger.studies.start(study_id, lambda _: True, "host/1/0")
@@ -62,11 +62,11 @@ def write(ledger: Ledger, token: int, reports: int) -> None:
 
 def read_until_done(ledger: Ledger, study_id: int, shares: list[Future[None]]) -> int:
     """What a reader has seen it has seen once, in order, without gaps; returns how often it looked."""
-    seen = looks = 0
+    last_number = looks = 0
     while wait(shares, timeout=0.01).not_done:
-        for event in ledger.events.list_events(study_id, seen, 1000):
-            assert event.number == seen + 1
-            seen = event.number
+        for event in ledger.events.list_events(study_id, last_number, 1000):
+            assert event.number == last_number + 1
+            last_number = event.number
         ledger.listing.list_studies(Page(50, "-created"), owner="ada")
         looks += 1
     return looks

@@ -1,4 +1,4 @@
-"""What guessing reaches is the entropy of the classes and the share of the largest."""
+"""The class-prior baseline."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from bln_search.core.class_prior import class_prior_baseline
 
 
 @given(st.lists(st.integers(0, 10**9), min_size=2, max_size=20).filter(lambda found: np.count_nonzero(found) > 1))
-def test_it_is_the_entropy_and_the_largest_share(counts):
+def test_baseline_is_the_entropy_and_the_largest_share(counts):
     found = class_prior_baseline(counts)
     assert found.loss == pytest.approx(entropy(counts), rel=1e-12)
     assert found.accuracy == max(counts) / sum(counts)
 
 
 @pytest.mark.parametrize("counts", [[], [0], [7], [0, 7, 0]])
-def test_where_it_would_always_be_right_nothing_is_guessed(counts):
+def test_no_baseline_for_fewer_than_two_classes(counts):
     assert class_prior_baseline(counts) is None

@@ -1,4 +1,4 @@
-"""An inference configuration is one word of four letters."""
+"""Codes of inference configurations."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from bln_search.core.configuration import (
 
 
 @pytest.mark.parametrize(("method", "count"), [("bln", 16), ("bn", 4), ("ln", 4), ("mbn", 9), ("brn", 4)])
-def test_each_method_has_its_configurations_once(method, count):
+def test_each_method_lists_its_configurations_once(method, count):
     configurations = all_configurations(Method(method))
     assert len(set(configurations)) == count
     assert all(configuration.fits(Method(method)) for configuration in configurations)
 
 
-def test_letters_stand_in_the_order_of_the_paper():
+def test_letters_have_the_order_of_the_paper():
     sources = InferenceConfiguration("TFFT").sources
     assert list(sources) == ["E_B", "Std_B", "E_F", "Std_F"]
     assert sources[Statistic.BATCH_MEAN] is Source.POPULATION
@@ -32,7 +32,7 @@ def test_letters_stand_in_the_order_of_the_paper():
 
 
 @given(st.text(alphabet="TFM-tf X", max_size=6))
-def test_any_other_word_is_refused(word):
+def test_any_other_code_is_rejected(word):
     allowed = {str(c) for method in Method for c in all_configurations(method)}
     if word in allowed:
         assert str(InferenceConfiguration(word)) == word
@@ -41,17 +41,17 @@ def test_any_other_word_is_refused(word):
             InferenceConfiguration(word)
 
 
-def test_an_answer_is_deterministic_where_no_statistic_depends_on_company():
+def test_deterministic_without_mini_batch_statistics():
     assert {c.word for c in all_configurations(Method.BLN) if c.deterministic} == {"TTTT", "TTTF", "TTFT", "TTFF"}
     assert all(c.deterministic for c in all_configurations(Method.LN))
 
 
-def test_a_layer_reads_the_part_of_its_method():
+def test_restriction_keeps_the_statistics_of_the_method():
     assert str(InferenceConfiguration("TFFT").restricted_to(Method.BN)) == "TF--"
     assert str(InferenceConfiguration("TFFT").restricted_to(Method.LN)) == "--FT"
 
 
-def test_the_memory_stands_first_for_mbn_and_is_not_the_population():
+def test_memory_comes_first_for_mbn_and_is_no_population():
     configurations = all_configurations(Method.MBN)
     assert [str(c) for c in configurations[:3]] == ["MM--", "MT--", "MF--"]
     assert configurations[0].uses_memory
@@ -66,7 +66,7 @@ def test_only_mbn_has_a_memory(word):
         InferenceConfiguration(word)
 
 
-def test_training_uses_the_mini_batch_throughout():
+def test_training_configuration_uses_the_mini_batch():
     assert [str(mini_batch_configuration(method)) for method in (Method.BLN, Method.BN, Method.LN)] == [
         "FFFF",
         "FF--",

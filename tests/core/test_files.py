@@ -1,4 +1,4 @@
-"""Files are written whole or not at all."""
+"""Files are written atomically."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bln_search.core.errors import StorageFullError
 from bln_search.core.files import write_atomically
 
 
-def test_a_full_disk_leaves_the_old_file_and_nothing_else(tmp_path):
+def test_full_disk_leaves_only_the_old_file(tmp_path):
     """A file size limit of the process stands in for a full disk: the kernel refuses the write in the same place."""
     path = tmp_path / "a.bin"
     write_atomically(path, b"old")
@@ -38,7 +38,7 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_else(tmp_path):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
-def test_no_room_left_is_said_with_what_to_do(tmp_path, monkeypatch):
+def test_full_disk_error_says_what_to_do(tmp_path, monkeypatch):
     """/dev/full refuses every write with the error of a full disk."""
     monkeypatch.setattr(
         "tempfile.mkstemp", lambda **_: (os.open("/dev/full", os.O_WRONLY), str(tmp_path / "unfinished"))

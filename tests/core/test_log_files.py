@@ -1,4 +1,4 @@
-"""A log file belongs to one process and does not grow for ever."""
+"""Each log file belongs to one process, and the size of all is bounded."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def logs():
     root = logging.getLogger()
     before, level = root.handlers[:], root.level
     yield configure_logs
-    for handler in [one for one in root.handlers if one not in before]:
+    for handler in [handler for handler in root.handlers if handler not in before]:
         root.removeHandler(handler)
         handler.close()
     for handler in before:
@@ -47,7 +47,7 @@ def write(handler, lines):
         handler.emit(logging.makeLogRecord({"msg": f"line {number:04} {'x' * 80}"}))
 
 
-def test_files_are_set_aside_and_the_oldest_forgotten(opened, tmp_path):
+def test_log_files_are_rotated_and_the_oldest_deleted(opened, tmp_path):
     write(opened(tmp_path / "service.log"), 100)
     files = sorted(file for file in tmp_path.iterdir() if not file.name.startswith("."))
     assert [file.name for file in files] == ["service.log", "service.log.1", "service.log.2"]
@@ -55,13 +55,14 @@ def test_files_are_set_aside_and_the_oldest_forgotten(opened, tmp_path):
     assert files[0].read_text().splitlines()[-1].startswith("line 0099")
 
 
-def test_what_was_written_before_is_kept(opened, tmp_path):
+def test_earlier_lines_are_kept(opened, tmp_path):
     (tmp_path / "service.log").write_text("before\n")
     write(opened(tmp_path / "service.log"), 1)
     assert (tmp_path / "service.log").read_text().startswith("before\nline 0000")
 
 
-def test_no_two_write_one_file_and_a_name_that_is_free_again_is_taken_again(opened, tmp_path):
+def test_each_process_has_its_own_file(opened, tmp_path):
+    """The name of an ended process is used again."""
     first, second = (opened(tmp_path / "service.log") for _ in range(2))
     third = opened(tmp_path / "service.log")
     names = [handler.baseFilename.rpartition("/")[2] for handler in (first, second, third)]
@@ -70,7 +71,7 @@ def test_no_two_write_one_file_and_a_name_that_is_free_again_is_taken_again(open
     assert opened(tmp_path / "service.log").baseFilename == second.baseFilename
 
 
-def test_setting_aside_keeps_others_out(opened, tmp_path):
+def test_rotation_keeps_the_lock(opened, tmp_path):
     write(opened(tmp_path / "service.log"), 100)
     assert opened(tmp_path / "service.log").baseFilename.endswith("service.2.log")
 
@@ -79,11 +80,11 @@ def test_setting_aside_keeps_others_out(opened, tmp_path):
     ("name", "worker"),
     [("bln-search.log", "bln-search.worker.log"), ("log", "log.worker"), ("a.b.log", "a.b.worker.log")],
 )
-def test_a_worker_has_a_file_beside(tmp_path, name, worker):
+def test_worker_has_its_own_file_name(tmp_path, name, worker):
     assert LogFile(tmp_path / name, 1000, 1).for_role("worker").path == tmp_path / worker
 
 
-def test_the_folder_is_made(opened, tmp_path):
+def test_folder_is_created(opened, tmp_path):
     write(opened(tmp_path / "new" / "folder" / "service.log"), 1)
     assert (tmp_path / "new" / "folder" / "service.log").stat().st_size
 
@@ -91,20 +92,20 @@ def test_the_folder_is_made(opened, tmp_path):
 @pytest.mark.parametrize(
     ("name", "reason"), [("a_folder", "Is a directory"), ("a_file/service.log", "File exists"), ("a" * 300, "too long")]
 )
-def test_a_path_that_cannot_be_is_one_clear_error(opened, tmp_path, name, reason):
+def test_impossible_path_raises_output_error(opened, tmp_path, name, reason):
     (tmp_path / "a_folder").mkdir()
     (tmp_path / "a_file").write_text("")
     with pytest.raises(OutputError, match=rf"the log file .* cannot be written \(.*{reason}.*BLN_SEARCH_LOG_FILE"):
         opened(tmp_path / name)
 
 
-def test_no_name_is_one_clear_error(opened):
+def test_missing_file_name_raises_output_error(opened):
     with pytest.raises(OutputError, match=r"'\.'"):
         opened(Path())
 
 
 @pytest.mark.parametrize("log_format", ["plain", "json"])
-def test_lines_are_the_same_on_standard_error_and_in_the_file(logs, tmp_path, capsys, log_format):
+def test_standard_error_and_file_have_the_same_lines(logs, tmp_path, capsys, log_format):
     logs(log_format, file=LogFile(tmp_path / "service.log", 10_000, 1))
     logging.getLogger("service").info("a line", extra={"study_id": 3})
     written = (tmp_path / "service.log").read_text()
@@ -117,7 +118,7 @@ def test_lines_are_the_same_on_standard_error_and_in_the_file(logs, tmp_path, ca
         assert second.endswith("INFO a line")
 
 
-def test_without_a_file_there_is_none(logs, tmp_path, monkeypatch, capsys):
+def test_no_file_is_written_by_default(logs, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     logs("plain")
     logging.getLogger("service").info("a line")

@@ -1,4 +1,4 @@
-"""Digits, indices and words of per-layer configurations belong to one another, in every space."""
+"""Digits, indices and codes of per-layer configurations convert into one another in every space."""
 
 from __future__ import annotations
 
@@ -8,30 +8,11 @@ from hypothesis import strategies as st
 
 from bln_search.core.configuration import InferenceConfiguration, Method, all_configurations
 from bln_search.core.per_layer import Choice, ConfigurationSpace, PerLayerConfiguration
-
-
-@st.composite
-def spaces(draw):
-    """Layers of one method or several, some tied, some of whose options have no value."""
-    methods = draw(st.lists(st.sampled_from(["bln", "bn", "ln"]), min_size=1, max_size=5))
-    tied: dict[int, list[int]] = {}
-    for layer in range(len(methods)):
-        tied.setdefault(draw(st.integers(0, layer)), []).append(layer)
-    choices = []
-    for place, layers in enumerate(sorted(tied.values())):
-        kinds = {methods[layer] for layer in layers}
-        words = all_configurations(Method(kinds.pop()) if len(kinds) == 1 else Method.BLN)
-        kept = draw(st.lists(st.sampled_from(words[:-1]), unique=True, max_size=len(words) - 1))
-        options = dict.fromkeys(
-            tuple(word.restricted_to(Method(methods[layer])) for layer in layers)
-            for word in [*(one for one in words if one in kept), words[-1]]
-        )
-        choices.append(Choice(f"choice {place}", tuple(layers), tuple(options)))
-    return ConfigurationSpace(tuple(f"layer {layer}" for layer in range(len(methods))), tuple(choices))
+from tests.support.per_layer_spaces import spaces
 
 
 @given(spaces(), st.data())
-def test_index_digits_and_words_lead_to_one_another(space, data):
+def test_index_digits_and_codes_convert_into_one_another(space, data):
     index = data.draw(st.integers(0, space.size - 1))
     digits = space.digits_at(index)
     assert space.index(digits) == index
@@ -43,20 +24,21 @@ def test_index_digits_and_words_lead_to_one_another(space, data):
 
 
 @given(spaces())
-def test_every_layer_has_one_choice_that_decides_it(space):
+def test_every_layer_belongs_to_one_choice(space):
     for layer, choice in enumerate(space.choice_of):
         assert layer in space.choices[choice].layers
     assert sum(len(choice.layers) for choice in space.choices) == len(space.layers)
 
 
 @given(spaces())
-def test_labels_tell_the_options_of_a_choice_apart(space):
+def test_labels_of_a_choice_are_unique(space):
     for choice in space.choices:
         assert len(set(choice.labels)) == len(choice.options)
 
 
 @given(spaces())
-def test_uniform_configurations_follow_one_word_and_the_mini_batch_is_always_one(space):
+def test_uniform_configurations_share_one_code(space):
+    """The configuration with every statistic from the mini-batch is always one of them."""
     uniform = space.uniform()
     assert {"FFFF", "FF--", "--FF"} & {str(word) for word in uniform}
     for word, digits in uniform.items():
@@ -66,7 +48,7 @@ def test_uniform_configurations_follow_one_word_and_the_mini_batch_is_always_one
 
 
 @given(spaces(), st.data())
-def test_whatever_follows_one_word_is_among_the_uniform(space, data):
+def test_every_configuration_with_one_code_is_uniform(space, data):
     """The other way round: a word that every choice has an option for is not forgotten."""
     kept = {place for words in space.choices for option in words.options for word in option for place in places(word)}
     word = data.draw(st.sampled_from(all_configurations(Method.BLN)))
@@ -87,7 +69,7 @@ def follow(choice, asked):
     return None
 
 
-def test_layers_that_share_no_statistic_still_follow_one_word():
+def test_layers_without_a_shared_statistic_have_uniform_codes():
     layers = [Choice("a", (0,), options("bn")), Choice("b", (1,), options("ln"))]
     uniform = ConfigurationSpace(("a", "b"), tuple(layers)).uniform()
     assert len(uniform) == 16
@@ -98,7 +80,7 @@ def options(method):
     return tuple((word,) for word in all_configurations(Method(method)))
 
 
-def test_uniform_and_deterministic_are_said_of_the_words():
+def test_uniform_and_deterministic_follow_from_the_codes():
     assert PerLayerConfiguration.parse("TTFF.TTFF").uniform
     assert not PerLayerConfiguration.parse("TTFF.TTTT").uniform
     assert PerLayerConfiguration.parse("TTFF.TTTT.--FF").deterministic

@@ -1,4 +1,4 @@
-"""Evaluations are made of outcomes; a figure that is not a number never becomes one."""
+"""Evaluations are computed from outcomes; infinite losses have no mean."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ def outcomes(losses):
     return Outcomes(np.array(losses, np.float32), np.array([True] * len(losses)))
 
 
-def test_means_are_taken_in_double_precision():
+def test_means_are_computed_in_double_precision():
     losses = np.full(10_000_000, 0.1, np.float32)
     evaluation = Evaluation.from_outcomes(KEY, Outcomes(losses, np.zeros(len(losses), np.bool_)))
     assert abs(evaluation.loss - float(np.float32(0.1))) < 1e-12
 
 
-def test_a_loss_that_is_not_finite_is_diverged_with_a_reason_and_no_figure():
+def test_infinite_loss_is_diverged_with_a_reason():
     for bad in (np.nan, np.inf):
         evaluation = Evaluation.from_outcomes(KEY, outcomes([1.0, bad, 2.0]))
         assert evaluation.state is EvaluationState.DIVERGED

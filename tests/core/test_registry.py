@@ -1,4 +1,4 @@
-"""Names that a study may use are known without loading what they stand for."""
+"""Names of models and data sets are known without importing them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bln_search.data.catalog import CATALOG, find_entry
 from bln_search.models.factory import MODELS, build_model
 
 
-def test_the_names_are_those_of_what_is_built_in():
+def test_names_match_the_built_in_models_and_data_sets():
     assert set(registry.MODELS) == set(MODELS)
     assert set(registry.DATA_SETS) == set(CATALOG)
     told_apart = {"blocks", "cell"}  # ResNets by the one, recurrent networks by the other
@@ -24,7 +24,7 @@ def test_the_names_are_those_of_what_is_built_in():
         assert set(signature(factory).parameters) - given == registry.MODELS[name], name
 
 
-def test_words_are_for_networks_that_take_a_vocabulary():
+def test_token_ids_need_a_model_with_an_embedding():
     assert {name for name in MODELS if "vocabulary" in signature(MODELS[name]).parameters} == registry.TEXT_MODELS
     assert set(registry.DATA_SETS) >= registry.TEXT_DATA_SETS
     assert registry.pair_problem("lstm", "imdb") is None
@@ -59,14 +59,14 @@ def plugins(monkeypatch):
         monkeypatch.setattr(module, getattr(registry, module.rsplit(".", 1)[1]))
 
 
-def test_an_installed_package_adds_a_model(plugins):
+def test_installed_package_adds_a_model(plugins):
     network = build_model("own", (4,), 3, nn.BatchNorm1d, seed=0)
     assert network(torch.zeros(2, 4)).shape == (2, 3)
     with pytest.raises(ModelError, match="has no option 'widths'"):
         build_model("own", (4,), 3, nn.BatchNorm1d, seed=0, options={"widths": (1,)})
 
 
-def test_a_package_that_is_broken_is_one_clear_error(plugins):
+def test_broken_plugin_raises_one_clear_error(plugins):
     with pytest.raises(ModelError, match="the model bad of an installed package cannot be loaded"):
         build_model("bad", (4,), 3, nn.BatchNorm1d, seed=0)
     with pytest.raises(DataError, match=r"is not a bln_search\.data\.catalog\.Entry"):

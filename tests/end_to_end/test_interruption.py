@@ -106,7 +106,7 @@ def test_two_at_once_do_not_run_the_same_study(tmp_path):
         if "training" in line:
             break
     second = call("run", long, home=tmp_path, check=1)
-    assert "is being run by" in second.stderr
+    assert "runs this study" in second.stderr
     assert first.poll() is None
     first.terminate()
     first.communicate(timeout=240)

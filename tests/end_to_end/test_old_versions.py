@@ -15,10 +15,10 @@ from sqlalchemy import text
 from bln_search.storage.engine import make_engine, schema_transaction, write_session
 from bln_search.storage.migration import VERSION_TABLE, alembic_config, newest_revision, present_revision
 from tests.conftest import ROOT
-from tests.contracts.test_backups import every_row
 from tests.end_to_end.commands import call, command
 from tests.end_to_end.service import OneByOne, Service, until
 from tests.end_to_end.test_service import STUDY, finish, recent, table
+from tests.support.database_rows import read_all_rows
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("old versions")]
 
@@ -108,14 +108,14 @@ def test_what_older_code_began_is_finished_as_if_it_had_never_been(old_code, url
     assert_close(go_on(Service(tmp_path / "home"), study), table_alone(file, tmp_path))
     assert measured
     assert stored(engine)[: len(measured)] == measured
-    before = every_row(engine)
+    before = read_all_rows(engine)
     words = command("worker", "--once")
     environment = {**os.environ, "PYTHONPATH": str(old_code), "BLN_SEARCH_HOME": str(tmp_path / "home")}
     late = subprocess.run(words, capture_output=True, text=True, timeout=240, env=environment, cwd=old_code)
     assert late.returncode == 1
     assert "which this version of bln-search does not know: it was written by a newer version" in late.stderr
     assert len(late.stderr.strip().splitlines()) == 1
-    assert every_row(engine) == before
+    assert read_all_rows(engine) == before
     engine.dispose()
 
 
@@ -155,7 +155,7 @@ def test_a_worker_stops_when_the_database_is_upgraded_under_it_and_writes_nothin
         last = said.strip().splitlines()[-1]
         assert last.startswith("error: the database has the schema revision 9999 now, and this process knows ")
         assert "Traceback" not in said
-        rows = every_row(engine)
+        rows = read_all_rows(engine)
         assert [row[4] for row in rows["study"]] == ["running"]  # its lease runs out; whoever is next takes it
         assert len(rows["worker"]) == 1
     finally:

@@ -307,7 +307,7 @@ def test_a_mistake_in_the_yaml_stands_beside_its_line(visit):
     page.wait_for_selector("#send:enabled")
     page.fill("#text", QUICK.format(name="wrong", epochs=3).replace("seeds", "seed") + "training: {}\n")
     page.wait_for_selector(".mistakes")
-    assert "the key `training` stands here a second time" in visit.text("#mistakes")
+    assert "the key `training` is repeated" in visit.text("#mistakes")
     assert visit.text("#lines .wrong").strip() == "▶ 7"
     page.fill("#text", QUICK.format(name="wrong", epochs=-3).replace("{name: digits", "{name: digit"))
     visit.until("document.querySelector('.mistakes')?.textContent.includes('epochs')")

@@ -24,18 +24,18 @@ def test_the_baseline_predicts_the_class_frequencies(classes, size):
     shares = np.bincount(classes, minlength=6) / len(classes)
     logits = torch.from_numpy(np.log(np.maximum(shares, 1e-300))).expand(len(classes), -1)
     losses, _ = cross_entropy(logits, targets)
-    assert counts.guess.loss == pytest.approx(float(losses.mean()), abs=1e-12)
-    assert counts.guess.accuracy == shares.max()
+    assert counts.class_prior.loss == pytest.approx(float(losses.mean()), abs=1e-12)
+    assert counts.class_prior.accuracy == shares.max()
 
 
 def test_fewer_than_two_classes_have_no_baseline():
     counts = ClassCounts()
-    assert counts.guess is None
+    assert counts.class_prior is None
     list(counts.counted([(torch.zeros(2, 1), torch.tensor([3, 3]))]))
-    assert counts.guess is None
+    assert counts.class_prior is None
 
 
 def test_a_large_class_number_needs_no_memory():
     counts = ClassCounts()
     list(counts.counted([(torch.zeros(2, 1), torch.tensor([0, 2**62]))]))
-    assert counts.guess.accuracy == 0.5
+    assert counts.class_prior.accuracy == 0.5

@@ -35,12 +35,12 @@ def test_gpus_are_counted_and_not_initialized(two_gpus, name):
 
 
 @pytest.mark.parametrize("name", ["cuda:2", "cuda:x", "tpu", "xpu"])
-def test_an_unknown_device_is_an_error_that_names_it(two_gpus, name):
+def test_unknown_device_is_named_in_the_error(two_gpus, name):
     with pytest.raises(ModelError, match=f"'{name}'"):
         choose_device(name)
 
 
-def test_a_machine_without_a_gpu_rejects_cuda_unless_trials_run_elsewhere(no_gpu, tmp_path):
+def test_cuda_needs_a_gpu_unless_trials_run_elsewhere(no_gpu, tmp_path):
     assert choose_device("auto") == choose_device("cpu") == "cpu"
     with pytest.raises(ModelError, match="0 GPUs"):
         choose_device("cuda")
@@ -49,5 +49,5 @@ def test_a_machine_without_a_gpu_rejects_cuda_unless_trials_run_elsewhere(no_gpu
     assert (environment.in_this_process.device, environment.in_this_process.threads) == ("cpu", 3)
 
 
-def test_a_machine_with_a_gpu_computes_on_it(two_gpus, tmp_path):
+def test_auto_chooses_the_gpu(two_gpus, tmp_path):
     assert ExecutionEnvironment(tmp_path, tmp_path, Folder(tmp_path), "cuda:1").in_this_process.device == "cuda:1"

@@ -1,4 +1,4 @@
-"""Comparisons for tests, made by hand."""
+"""Hand-written comparisons."""
 
 from __future__ import annotations
 

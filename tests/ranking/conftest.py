@@ -1,4 +1,4 @@
-"""How often simulations are repeated."""
+"""The number of repetitions of simulations."""
 
 from __future__ import annotations
 

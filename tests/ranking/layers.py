@@ -1,4 +1,4 @@
-"""Results of a search layer by layer, made up for what shows them."""
+"""Hand-written results of per-layer searches."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bln_search.ranking.per_layer import (
     PerLayerRow,
 )
 
-WORDS = tuple(str(one) for one in all_configurations(Method.BLN))
+WORDS = tuple(str(configuration) for configuration in all_configurations(Method.BLN))
 BETTER = ConfirmedDifference(mean=-0.012, low=-0.02, high=-0.004, p=0.003, networks=10)
 WORSE = ConfirmedDifference(mean=0.012, low=0.004, high=0.02, p=0.003, networks=10)
 EQUAL = ConfirmedDifference(mean=-0.002, low=-0.01, high=0.006, p=0.6, networks=10)
@@ -42,7 +42,7 @@ def per_layer_result(layers=4, networks=10, rows=30, difference=BETTER, excluded
     names = tuple(f"norm{place}" for place in range(layers))
     words = (".".join(row) for row in product(reversed(WORDS), repeat=layers))
     half = 0.01 if networks > 1 else None
-    made = {
+    fields = {
         "arm": "bln",
         "point": "",
         "scope": LayerScope.PER_LAYER,
@@ -87,4 +87,4 @@ def per_layer_result(layers=4, networks=10, rows=30, difference=BETTER, excluded
         "marginal": True,
         "difference": difference if networks else None,
     }
-    return PerLayerResult(**{**made, **more})
+    return PerLayerResult(**{**fields, **more})

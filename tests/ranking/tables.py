@@ -1,4 +1,4 @@
-"""Outcome tables made for the tests: what chance gave each row is known."""
+"""Outcome tables drawn from known distributions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from bln_search.ranking.paired import OutcomeTable
 from bln_search.ranking.paired.crossed_anova import crossed_differences
 from bln_search.ranking.statistics.intervals import holm
 
-ROWS = [RowKey("bln", "", one, PopulationEstimate.FROZEN, 25) for one in all_configurations(Method.BLN)]
+ROWS = [
+    RowKey("bln", "", configuration, PopulationEstimate.FROZEN, 25) for configuration in all_configurations(Method.BLN)
+]
 
 
 def draw(
@@ -51,8 +53,8 @@ def band(share: float, repetitions: int, level: float = 0.999) -> tuple[float, f
     return float(low), float(high)
 
 
-def told_apart(made: OutcomeTable) -> set[tuple[int, int]]:
+def significant_pairs(table: OutcomeTable) -> set[tuple[int, int]]:
     """Pairs that `compare` tells apart, without its rest."""
-    adjusted = holm(crossed_differences(made, "loss").p.tolist())
-    first, second = made.pairs
+    adjusted = holm(crossed_differences(table, "loss").p.tolist())
+    first, second = table.pairs
     return {(int(i), int(j)) for i, j, p in zip(first, second, adjusted, strict=True) if p < ALPHA}

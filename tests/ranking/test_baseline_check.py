@@ -31,16 +31,16 @@ def board(losses, ranked_on=Split.VALIDATION):
 @pytest.mark.parametrize("split", [Split.VALIDATION, Split.TEST])
 def test_every_arm_is_no_better(split):
     losses = {("bn", 0, "TT--"): 0.75, ("bn", 0, "FF--"): 0.9, ("ln", 0, "--FF"): 0.8}
-    found = compare_with_class_prior(board(losses, split), BASELINE)
-    assert found == NoBetterThanClassPrior(
+    check = compare_with_class_prior(board(losses, split), BASELINE)
+    assert check == NoBetterThanClassPrior(
         arms=("bn", "ln"), all_arms=True, split=split, loss=0.75, accuracy=0.25, baseline=BASELINE
     )
 
 
 def test_an_arm_with_one_better_row_is_not_reported():
     losses = {("bln", 0, "TTTT"): 0.69, ("bln", 0, "FFFF"): 0.9, ("bn", 0, "TT--"): 0.75, ("ln", 0, "--FF"): 0.72}
-    found = compare_with_class_prior(board(losses), BASELINE)
-    assert (found.arms, found.all_arms, found.loss) == (("ln", "bn"), False, 0.72)
+    check = compare_with_class_prior(board(losses), BASELINE)
+    assert (check.arms, check.all_arms, check.loss) == (("ln", "bn"), False, 0.72)
 
 
 def test_an_equal_loss_is_no_better():

@@ -1,4 +1,4 @@
-"""Ties, effects and differences between studies."""
+"""Top groups, effects, and differences between studies."""
 
 from __future__ import annotations
 
@@ -32,27 +32,27 @@ def scored(word, seed, loss, split=Split.VALIDATION, estimate=FROZEN):
     return TrialEvaluation("bln", seed, Evaluation(key, state, 9, loss, None if loss is None else 0.5, None))
 
 
-def test_only_measured_losses_of_the_split_are_gathered():
+def test_losses_by_row_has_measured_losses_of_the_split():
     made = [scored("TTTT", 0, 0.5), scored("TTTT", 1, None), scored("TTTT", 0, 0.7, Split.TEST)]
     assert losses_by_row(made, Split.VALIDATION) == {row_key("TTTT"): {0: 0.5}}
 
 
-def test_a_configuration_without_population_stands_under_every_estimate():
+def test_configuration_without_population_has_every_estimate():
     losses = {
         row_key("TTTT"): {0: 0.1},
         row_key("TTTT", PopulationEstimate.EPOCH): {0: 0.2},
         row_key("FFFF", None): {0: 0.3},
     }
-    found = losses_by_condition(losses)
-    assert list(found) == [Condition("bln", "", PopulationEstimate.EPOCH, 25), Condition("bln", "", FROZEN, 25)]
-    assert all(values[InferenceConfiguration("FFFF")] == {0: 0.3} for values in found.values())
+    conditions = losses_by_condition(losses)
+    assert list(conditions) == [Condition("bln", "", PopulationEstimate.EPOCH, 25), Condition("bln", "", FROZEN, 25)]
+    assert all(values[InferenceConfiguration("FFFF")] == {0: 0.3} for values in conditions.values())
 
 
-def test_what_reads_no_population_at_all_has_a_condition_of_its_own():
+def test_rows_without_population_have_their_own_condition():
     assert list(losses_by_condition({row_key("FFFF", None): {0: 0.3}})) == [Condition("bln", "", None, 25)]
 
 
-def test_rows_that_differ_by_less_than_their_seeds_share_the_first_place():
+def test_rows_within_seed_variance_are_in_the_top_group():
     rng = np.random.default_rng(0)
     base = rng.normal(1, 0.1, 5)
     losses = {
@@ -65,7 +65,7 @@ def test_rows_that_differ_by_less_than_their_seeds_share_the_first_place():
     assert {row_key("TTTT"), row_key("TTFF")} <= set(sharing)
 
 
-def test_the_group_ends_with_the_first_row_that_is_told_from_the_best():
+def test_top_group_ends_before_the_first_significant_row():
     losses = {
         row_key("TTTT"): {0: 1.0, 1: 1.1, 2: 0.9},
         row_key("TTFF"): {0: 1.2, 1: 1.3, 2: 1.1},
@@ -74,7 +74,7 @@ def test_the_group_ends_with_the_first_row_that_is_told_from_the_best():
     assert list(top_group_by_seeds(losses)) == [row_key("TTTT")]
 
 
-def test_false_alarms_about_equal_rows_keep_to_the_level():
+def test_top_group_excludes_equal_rows_at_the_level():
     """The best of equal rows is chosen, then compared: Holm over all rows holds the share of tables with an alarm."""
     rng = np.random.default_rng(1)
     alarms = 0
@@ -85,34 +85,37 @@ def test_false_alarms_about_equal_rows_keep_to_the_level():
     assert alarms <= stats.binom.ppf(0.999, 400, 0.1)
 
 
-def test_one_seed_tells_nothing():
+def test_one_seed_has_no_top_group():
     assert top_group_by_seeds({row_key("TTTT"): {0: 0.1}}) is None
     assert top_group_by_seeds({}) is None
 
 
-def test_effects_are_those_of_least_squares_on_coded_switches():
+def test_effects_equal_least_squares_on_coded_switches():
     rng = np.random.default_rng(2)
-    table = {one: {seed: float(rng.normal()) for seed in range(3)} for one in BLN}
-    found = {effect.name: effect.loss.mean for effect in factorial_effects(table)}
+    table = {configuration: {seed: float(rng.normal()) for seed in range(3)} for configuration in BLN}
+    effects = {effect.name: effect.loss.mean for effect in factorial_effects(table)}
     columns = [(0,), (1,), (2,), (3,), *itertools.combinations(range(4), 2)]
-    codes = np.array([[1 if letter == "T" else -1 for letter in str(one)] for one in BLN])
-    design = np.column_stack([np.ones(16), *(codes[:, list(one)].prod(1) for one in columns)])
+    codes = np.array([[1 if letter == "T" else -1 for letter in str(configuration)] for configuration in BLN])
+    design = np.column_stack([np.ones(16), *(codes[:, list(column)].prod(1) for column in columns)])
     means = np.array([np.mean(list(values.values())) for values in table.values()])
     fitted = np.linalg.lstsq(design, means, rcond=None)[0][1:] * 2
-    assert list(found.values()) == pytest.approx(fitted.tolist())
-    assert list(found)[:4] == ["E_B", "Std_B", "E_F", "Std_F"]
-    assert list(found)[4] == "E_B × Std_B"
+    assert list(effects.values()) == pytest.approx(fitted.tolist())
+    assert list(effects)[:4] == ["E_B", "Std_B", "E_F", "Std_F"]
+    assert list(effects)[4] == "E_B × Std_B"
 
 
 def test_effects_need_every_configuration():
-    table = {one: {0: 1.0} for one in BLN[:-1]}
+    table = {configuration: {0: 1.0} for configuration in BLN[:-1]}
     assert factorial_effects(table) is None
     assert factorial_effects({}) is None
-    assert factorial_effects({**{one: {0: 1.0} for one in BLN[:-1]}, BLN[-1]: {1: 1.0}}) is None
+    assert factorial_effects({**{configuration: {0: 1.0} for configuration in BLN[:-1]}, BLN[-1]: {1: 1.0}}) is None
 
 
-def test_effects_of_mbn_leave_the_memory_out():
-    table = {one: {0: 1.0 if str(one).startswith("T") else 0.0} for one in all_configurations(Method.MBN)}
+def test_effects_of_mbn_exclude_the_memory():
+    table = {
+        configuration: {0: 1.0 if str(configuration).startswith("T") else 0.0}
+        for configuration in all_configurations(Method.MBN)
+    }
     assert [(effect.name, effect.loss.mean) for effect in factorial_effects(table)] == [
         ("E_B", 1.0),
         ("Std_B", 0.0),
@@ -124,8 +127,8 @@ def test_studies_are_matched_by_configuration():
     first = {row_key("TTTT"): {0: 1.0, 1: 1.2}, row_key("FFFF", None): {0: 3.0}}
     second = {row_key("TTTT"): {0: 2.0, 1: 2.2}}
     third = {row_key("FFFF", None): {0: 2.0}, row_key("TTFF"): {0: 0.0}}
-    rows, found = match_rows([first, second, third], 10)
-    assert found == 2
+    rows, result = match_rows([first, second, third], 10)
+    assert result == 2
     assert match_rows([first, second, third], 1) == (rows[:1], 2)
     assert [row.key for row in rows] == [row_key("TTTT"), row_key("FFFF", None)]
     assert rows[0].differences[1].mean == pytest.approx(1.0)
@@ -134,7 +137,7 @@ def test_studies_are_matched_by_configuration():
     assert rows[1].differences[2].half is None
 
 
-def test_differences_are_paired_by_seed_where_the_seeds_are_the_same():
+def test_differences_are_paired_by_equal_seeds():
     first = {row_key("TTTT"): {0: 1.0, 1: 5.0}}
     rows, _ = match_rows([first, {row_key("TTTT"): {0: 1.5, 1: 5.5}}, {row_key("TTTT"): {7: 1.5, 8: 5.5}}], 10)
     paired, apart = rows[0].differences[1:]
@@ -148,12 +151,12 @@ def test_rows_of_the_first_study_come_first():
     assert [str(row.key.configuration) for row in rows] == ["FFFF", "TTTT"]
 
 
-def test_rows_with_other_seeds_than_the_best_are_not_told_from_it():
+def test_rows_with_other_seeds_stay_in_the_top_group():
     losses = {row_key("TTTT"): {0: 1.0, 1: 1.01}, row_key("TTFF"): {1: 2.0, 2: 2.02}}
     assert top_group_by_seeds(losses) == {row_key("TTTT"): 1.0, row_key("TTFF"): 1.0}
 
 
-def test_a_configuration_that_lacks_seeds_does_not_stand_under_a_condition():
+def test_configuration_without_all_seeds_is_omitted():
     losses = {row_key("TTTT"): {0: 0.1}, row_key("TTFF"): {0: 2.0, 1: 2.0}}
-    (found,) = losses_by_condition(losses).values()
-    assert list(found) == [InferenceConfiguration("TTFF")]
+    (result,) = losses_by_condition(losses).values()
+    assert list(result) == [InferenceConfiguration("TTFF")]

@@ -20,11 +20,11 @@ ESTIMATES = (PopulationEstimate.FROZEN, PopulationEstimate.EPOCH)
 def values(method=Method.BLN, estimates=ESTIMATES, sizes=(1, 25), seeds=3, random=0):
     """One for every row and seed; rows that read no population have one for all estimates."""
     rng = np.random.default_rng(random)
-    found = {}
+    computed = {}
     for one, estimate, size, seed in product(all_configurations(method), estimates, sizes, range(seeds)):
         key = one, estimate if one.uses_population else None, size, seed
-        found.setdefault(key, float(rng.normal()) + 0.3 * size**0.5 + (str(one)[0] == "F"))
-    return found
+        computed.setdefault(key, float(rng.normal()) + 0.3 * size**0.5 + (str(one)[0] == "F"))
+    return computed
 
 
 def statsmodels_shares(table):
@@ -41,79 +41,85 @@ def statsmodels_shares(table):
     between = anova_lm(ols("y ~ C(word)", frame).fit())["sum_sq"]["C(word)"]
     total = alone.sum()
     renamed = dict(zip("abcd", Statistic, strict=True)) | {"size": "batch size", "estimate": "population estimate"}
-    found = {str(renamed.get(name, name)): alone[f"C({name})"] / total for name in factors}
-    switches = [found[str(renamed[name])] for name in "abcd" if name in factors]
+    computed = {str(renamed.get(name, name)): alone[f"C({name})"] / total for name in factors}
+    switches = [computed[str(renamed[name])] for name in "abcd" if name in factors]
     if len(switches) > 1:
-        found[SWITCH_INTERACTIONS] = between / total - sum(switches)
-    return found | {RESIDUAL: 1 - sum(found.values())}
+        computed[SWITCH_INTERACTIONS] = between / total - sum(switches)
+    return computed | {RESIDUAL: 1 - sum(computed.values())}
 
 
 @pytest.mark.parametrize("method", list(Method))
-def test_shares_are_sums_of_squares_of_statsmodels(method):
+def test_shares_equal_statsmodels(method):
     table = values(method)
-    found = {one.name: one.share for one in eta_squared(table)}
-    assert found == pytest.approx(statsmodels_shares(table), abs=1e-12)
+    shares = {share.name: share.share for share in eta_squared(table)}
+    assert shares == pytest.approx(statsmodels_shares(table), abs=1e-12)
 
 
 @pytest.mark.parametrize("random", range(5))
-def test_shares_sum_to_one_and_stand_largest_first(random):
-    found = eta_squared(values(random=random))
-    assert sum(one.share for one in found) == pytest.approx(1)
-    alone = [one.share for one in found[:-2]]
+def test_shares_sum_to_one_in_decreasing_order(random):
+    shares = eta_squared(values(random=random))
+    assert sum(share.share for share in shares) == pytest.approx(1)
+    alone = [share.share for share in shares[:-2]]
     assert alone == sorted(alone, reverse=True)
-    assert [one.name for one in found[-2:]] == [SWITCH_INTERACTIONS, RESIDUAL]
+    assert [share.name for share in shares[-2:]] == [SWITCH_INTERACTIONS, RESIDUAL]
 
 
-def test_what_one_switch_alone_does_is_its_share_alone():
+def test_main_effect_is_the_share_of_its_switch():
     table = {key: float(str(key[0])[1] == "T") for key in values()}
     first, *others = eta_squared(table)
     assert (first.name, first.share) == ("Std_B", pytest.approx(1))
     assert [one.share for one in others] == pytest.approx([0] * 8, abs=1e-15)
 
 
-def test_what_two_switches_do_only_together_is_no_share_of_either():
+def test_interaction_is_no_share_of_either_switch():
     table = {key: float(str(key[0])[0] == str(key[0])[2]) for key in values()}
-    found = {one.name: one.share for one in eta_squared(table)}
-    assert found[SWITCH_INTERACTIONS] == pytest.approx(1)
-    assert found["E_B"] == found["E_F"] == pytest.approx(0)
+    shares = {share.name: share.share for share in eta_squared(table)}
+    assert shares[SWITCH_INTERACTIONS] == pytest.approx(1)
+    assert shares["E_B"] == shares["E_F"] == pytest.approx(0)
 
 
-def test_a_large_common_level_changes_no_share():
+def test_large_offset_changes_no_share():
     table = values()
     raised = {key: value + 1e6 for key, value in table.items()}
-    assert [one.share for one in eta_squared(raised)] == pytest.approx(
-        [one.share for one in eta_squared(table)], abs=1e-8
+    assert [share.share for share in eta_squared(raised)] == pytest.approx(
+        [share.share for share in eta_squared(table)], abs=1e-8
     )
 
 
-def test_factors_with_one_level_are_left_out():
-    found = eta_squared(values(Method.BN, ESTIMATES[:1], (25,), 3))
-    assert {one.name for one in found} == {"E_B", "Std_B", "seed", SWITCH_INTERACTIONS, RESIDUAL}
+def test_factors_with_one_level_are_omitted():
+    shares = eta_squared(values(Method.BN, ESTIMATES[:1], (25,), 3))
+    assert {share.name for share in shares} == {"E_B", "Std_B", "seed", SWITCH_INTERACTIONS, RESIDUAL}
     alone = eta_squared(values(Method.BN, ESTIMATES[:1], (25,), 1))
     assert {one.name for one in alone} == {"E_B", "Std_B", SWITCH_INTERACTIONS, RESIDUAL}
 
 
 def test_a_single_switch_has_no_interactions():
     table = {key: value for key, value in values(Method.BN).items() if str(key[0])[1] == "T"}
-    assert {one.name for one in eta_squared(table)} == {"E_B", "population estimate", "batch size", "seed", RESIDUAL}
+    assert {share.name for share in eta_squared(table)} == {
+        "E_B",
+        "population estimate",
+        "batch size",
+        "seed",
+        RESIDUAL,
+    }
 
 
-def test_one_missing_value_and_there_are_no_shares():
+def test_missing_value_gives_no_shares():
     table = values()
     for key in list(table)[::17]:
         assert eta_squared({other: value for other, value in table.items() if other != key}) is None
 
 
-def test_a_value_that_is_not_finite_is_a_missing_one():
+def test_infinite_value_counts_as_missing():
     table = values()
     assert eta_squared(table | {next(iter(table)): float("nan")}) is None
 
 
-def test_configurations_that_are_not_every_combination_have_no_shares():
+def test_incomplete_configurations_have_no_shares():
     table = {key: value for key, value in values().items() if key[0] != InferenceConfiguration("TTTT")}
     assert eta_squared(table) is None
 
 
-def test_nothing_and_equal_values_have_no_shares():
+def test_no_values_or_equal_values_have_no_shares():
     assert eta_squared({}) is None
     assert eta_squared(dict.fromkeys(values(), 0.25)) is None

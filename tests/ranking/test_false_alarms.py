@@ -16,7 +16,7 @@ from bln_search.ranking.paired.crossed_anova import crossed_differences
 from bln_search.ranking.paired.friedman import friedman
 from bln_search.ranking.statistics.intervals import holm, paired_t_p
 from bln_search.ranking.statistics.letter_display import compact_letter_display
-from tests.ranking.tables import band, draw, told_apart
+from tests.ranking.tables import band, draw, significant_pairs
 
 ALPHA = 0.05
 SEEDS_ALONE = {
@@ -48,16 +48,18 @@ def crossed_rate(name, seeds, repetitions, metric):
     """Every case has draws of its own."""
     rng = np.random.default_rng([*name.encode(), seeds])
     tables = (draw(rng, seeds=seeds, **MODELS[name]) for _ in range(repetitions))
-    return np.mean([crossed_differences(one, metric).p[0] < ALPHA for one in tables])
+    return np.mean([crossed_differences(table, metric).p[0] < ALPHA for table in tables])
 
 
 def bootstrap_rate(model, seeds, repetitions):
     rng = np.random.default_rng(1)
     alarms = 0
     for repetition in range(repetitions):
-        made = draw(rng, seeds=seeds, examples=30, **model)
-        drawn = bootstrap_means(made, "loss", draws=200, random=repetition)[0]
-        low, high = difference_intervals(drawn, crossed_differences(made, "loss"), made.pairs, seeds)
+        outcome_table = draw(rng, seeds=seeds, examples=30, **model)
+        bootstrap = bootstrap_means(outcome_table, "loss", draws=200, random=repetition)[0]
+        low, high = difference_intervals(
+            bootstrap, crossed_differences(outcome_table, "loss"), outcome_table.pairs, seeds
+        )
         alarms += not low[0] <= 0 <= high[0]
     return alarms / repetitions
 
@@ -67,19 +69,19 @@ def family_rate(model, seeds, rows, repetitions):
     rng = np.random.default_rng(2)
     alarms = 0
     for _ in range(repetitions):
-        apart = told_apart(draw(rng, seeds=seeds, rows=rows, **model))
+        apart = significant_pairs(draw(rng, seeds=seeds, rows=rows, **model))
         alarms += compact_letter_display(rows, apart) != ["a"] * rows
     return alarms / repetitions
 
 
 @pytest.mark.parametrize("seeds", [3, 5, 10])
 @pytest.mark.parametrize(("model", "metric"), metrics_of(SEEDS_ALONE))
-def test_the_crossed_test_rings_as_often_as_it_says_where_seeds_alone_differ(model, metric, seeds, repetitions):
+def test_crossed_test_has_its_level_for_seed_effects(model, metric, seeds, repetitions):
     low, top = band(0.05, repetitions)
     assert low <= crossed_rate(model, seeds, repetitions, metric) <= top
 
 
-def test_the_crossed_test_keeps_its_level_over_all_of_these_together(repetitions):
+def test_crossed_test_has_its_level_over_all_seed_effects(repetitions):
     rates = [crossed_rate(model, seeds, repetitions, "loss") for model in SEEDS_ALONE for seeds in (3, 5, 10)]
     low, top = band(0.05, len(rates) * repetitions, 0.99)
     assert low <= np.mean(rates) <= top
@@ -87,66 +89,64 @@ def test_the_crossed_test_keeps_its_level_over_all_of_these_together(repetitions
 
 @pytest.mark.parametrize("seeds", [3, 5, 10])
 @pytest.mark.parametrize(("model", "metric"), [*metrics_of(BOTH), ("mixed", "loss")])
-def test_the_crossed_test_rings_no_more_than_its_level_where_both_effects_mix(model, metric, seeds, repetitions):
+def test_crossed_test_keeps_its_level_for_mixed_effects(model, metric, seeds, repetitions):
     assert crossed_rate(model, seeds, repetitions, metric) <= band(0.05, repetitions)[1]
 
 
 @pytest.mark.parametrize("seeds", [3, 5, 10])
 @pytest.mark.parametrize(("model", "metric"), metrics_of(NO_SEED_EFFECT))
-def test_the_crossed_test_rings_no_more_than_its_level_where_seeds_have_no_effect(model, metric, seeds, repetitions):
+def test_crossed_test_keeps_its_level_without_seed_effects(model, metric, seeds, repetitions):
     assert crossed_rate(model, seeds, repetitions, metric) <= band(0.05, repetitions)[1]
 
 
 @pytest.mark.parametrize(("model", "seeds"), [("seeds", 5), ("large effects of seeds", 10)])
-def test_bootstrap_intervals_hold_no_difference_in_95_percent_where_seeds_alone_differ(model, seeds, repetitions):
+def test_bootstrap_intervals_cover_95_percent_for_seed_effects(model, seeds, repetitions):
     low, top = band(0.05, repetitions)
     assert low <= bootstrap_rate(MODELS[model], seeds, repetitions) <= top
 
 
 @pytest.mark.parametrize(("model", "seeds"), [("seeds and examples", 10), ("skewed", 10)])
-def test_bootstrap_intervals_are_never_too_narrow_where_both_effects_mix(model, seeds, repetitions):
+def test_bootstrap_intervals_cover_mixed_effects(model, seeds, repetitions):
     assert bootstrap_rate(MODELS[model], seeds, repetitions) <= band(0.05, repetitions)[1]
 
 
 @pytest.mark.parametrize("model", ["noise", "examples"])
-def test_bootstrap_intervals_are_never_too_narrow_where_seeds_have_no_effect(model, repetitions):
+def test_bootstrap_intervals_cover_without_seed_effects(model, repetitions):
     assert bootstrap_rate(MODELS[model], 5, repetitions) <= band(0.05, repetitions)[1]
 
 
 @pytest.mark.parametrize("model", ["seeds", "seeds and examples"])
-def test_six_equal_rows_are_told_apart_in_at_most_5_percent_of_tables_of_ten_seeds(model, repetitions):
+def test_familywise_error_of_six_rows_with_ten_seeds(model, repetitions):
     assert family_rate(MODELS[model], 10, 6, repetitions) <= band(0.05, repetitions)[1]
 
 
 @pytest.mark.parametrize("seeds", [3, 5, 10])
 @pytest.mark.parametrize("model", ["noise", "examples"])
-def test_six_equal_rows_are_told_apart_in_at_most_5_percent_where_seeds_have_no_effect(model, seeds, repetitions):
+def test_familywise_error_of_six_rows_without_seed_effects(model, seeds, repetitions):
     assert family_rate(MODELS[model], seeds, 6, repetitions) <= band(0.05, repetitions)[1]
 
 
 @pytest.mark.parametrize(("rows", "seeds"), [(6, 3), (6, 5), (16, 3), (16, 5), (16, 10)])
-def test_equal_rows_are_told_apart_in_at_most_5_percent_where_both_effects_mix(rows, seeds, repetitions):
+def test_familywise_error_of_rows_with_mixed_effects(rows, seeds, repetitions):
     """Far out, where Holm looks, one number of degrees of freedom for both would ring in up to half of all tables."""
     model = {"of_seed": np.sqrt(0.8 * seeds), "of_example": np.sqrt(12)}
     assert family_rate(model, seeds, rows, repetitions) <= band(0.05, repetitions)[1]
 
 
 @pytest.mark.parametrize(("rows", "seeds", "examples"), [(6, 3, 287), (16, 3, 287), (16, 5, 287), (16, 3, 1000)])
-def test_equal_rows_are_told_apart_by_accuracy_in_at_most_5_percent_where_few_answers_differ(
-    rows, seeds, examples, repetitions
-):
+def test_familywise_error_of_accuracies_that_rarely_differ(rows, seeds, examples, repetitions):
     """Seeds then often differ by the same number of examples, and agree by chance."""
     rng = np.random.default_rng([rows, seeds, examples])
     alarms = 0
     repetitions //= 3
     for _ in range(repetitions):
         right = (rng.random((seeds, 1, examples)) < 0.5) ^ (rng.random((seeds, rows, examples)) < 0.01)
-        made = OutcomeTable(np.zeros(right.shape, np.float32), right)
-        alarms += min(holm(crossed_differences(made, "accuracy").p.tolist())) < ALPHA
+        outcome_table = OutcomeTable(np.zeros(right.shape, np.float32), right)
+        alarms += min(holm(crossed_differences(outcome_table, "accuracy").p.tolist())) < ALPHA
     assert alarms / repetitions <= band(0.05, repetitions)[1]
 
 
-def test_a_t_test_over_means_of_seeds_rings_far_too_often_where_examples_differ_between_rows(repetitions):
+def test_t_test_over_seed_means_exceeds_its_level(repetitions):
     """All seeds met the same examples: their means agree on what is chance. The reason for the crossed analysis."""
     rng = np.random.default_rng(3)
     alarms = 0
@@ -156,26 +156,26 @@ def test_a_t_test_over_means_of_seeds_rings_far_too_often_where_examples_differ_
     assert alarms / repetitions > 0.4
 
 
-def test_plain_percentiles_of_the_bootstrap_with_three_seeds_ring_far_too_often(repetitions):
+def test_percentile_bootstrap_of_three_seeds_exceeds_its_level(repetitions):
     rng = np.random.default_rng(4)
     alarms = 0
     for repetition in range(repetitions):
-        drawn = bootstrap_means(draw(rng, seeds=3, of_seed=0.5), "loss", draws=200, random=repetition)[0].drawn
-        low, high = np.quantile(drawn[:, 0] - drawn[:, 1], [0.025, 0.975])
+        bootstrap = bootstrap_means(draw(rng, seeds=3, of_seed=0.5), "loss", draws=200, random=repetition)[0].drawn
+        low, high = np.quantile(bootstrap[:, 0] - bootstrap[:, 1], [0.025, 0.975])
         alarms += not low <= 0 <= high
     assert alarms / repetitions > 0.12
 
 
-def test_friedman_keeps_its_level_over_seeds(repetitions):
+def test_friedman_has_its_level_over_seeds(repetitions):
     rng = np.random.default_rng(5)
-    found = [friedman(rng.normal(size=(10, 6)) + rng.normal(size=(10, 1))) for _ in range(2 * repetitions)]
-    rate = np.mean([one.p < ALPHA for one in found])
+    mean_ranks = [friedman(rng.normal(size=(10, 6)) + rng.normal(size=(10, 1))) for _ in range(2 * repetitions)]
+    rate = np.mean([one.p < ALPHA for one in mean_ranks])
     assert band(0.04, 2 * repetitions)[0] <= rate <= band(0.05, 2 * repetitions)[1]
-    apart = np.mean([np.ptp(one.ranks) > one.critical_difference for one in found])
+    apart = np.mean([np.ptp(one.ranks) > one.critical_difference for one in mean_ranks])
     assert apart <= band(0.05, 2 * repetitions)[1]
 
 
-def test_friedman_rings_for_the_examples_that_all_seeds_met(repetitions):
+def test_friedman_ignores_the_variance_of_shared_examples(repetitions):
     """It speaks of other seeds on these examples, not of other examples."""
     rng = np.random.default_rng(6)
     means = [draw(rng, seeds=10, rows=4, of_example=1.0).losses.mean(axis=2) for _ in range(repetitions)]

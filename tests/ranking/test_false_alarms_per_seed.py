@@ -1,4 +1,4 @@
-"""How often the tests within one seed ring, against rates that are worked out; and the power of the crossed test."""
+"""Levels of the tests within one seed, and the power of the crossed test."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def repeated(examples, difference=0.0, repetitions=MANY):
 
 def mcnemar_rate(one_alone, other_alone, examples):
     """How often the exact test rings: over all counts of examples that one row alone gets right."""
-    found = 0.0
+    rejections = 0.0
     either = one_alone + other_alone
     for count in range(examples + 1):
         rings = [stats.binomtest(k, count).pvalue < ALPHA if count else False for k in range(count + 1)]
         inside = stats.binom.pmf(np.arange(count + 1), count, one_alone / either) @ np.array(rings, float)
-        found += stats.binom.pmf(count, examples, either) * inside
-    return found
+        rejections += stats.binom.pmf(count, examples, either) * inside
+    return rejections
 
 
 def alone(difference):
@@ -42,12 +42,12 @@ def alone(difference):
 
 
 @pytest.mark.parametrize("difference", [0.0, 0.5, 1.0])
-def test_mcnemar_rings_as_often_as_the_binomial_distribution_says(difference):
+def test_mcnemar_has_the_exact_binomial_level(difference):
     """Less than its level where there is no difference, as it is exact; else its power."""
     expected = mcnemar_rate(*alone(difference), 40)
-    made = repeated(40, difference)
+    outcome_tables = repeated(40, difference)
     low, top = band(expected, MANY)
-    assert low <= np.mean(mcnemar(made) < ALPHA) <= top
+    assert low <= np.mean(mcnemar(outcome_tables) < ALPHA) <= top
     assert expected < ALPHA or difference > 0
 
 
@@ -59,9 +59,9 @@ def test_wilcoxon_keeps_its_level(examples, repetitions):
 
 
 def test_wilcoxon_keeps_its_level_where_losses_are_tied():
-    made = repeated(100)
+    outcome_tables = repeated(100)
     low, top = band(0.05, MANY)
-    tied = OutcomeTable(np.round(made.losses), made.correct)
+    tied = OutcomeTable(np.round(outcome_tables.losses), outcome_tables.correct)
     assert (tied.losses[:, 0] == tied.losses[:, 1]).mean() > 0.2
     assert low <= np.mean(wilcoxon(tied) < ALPHA) <= top
 
@@ -70,12 +70,12 @@ def test_wilcoxon_keeps_its_level_where_losses_are_tied():
 def test_sign_flips_keep_their_level(noise):
     """Rows are exchangeable: both have the same skew."""
     rng = np.random.default_rng(1)
-    found = []
+    rejections = []
     for block in range(MANY // 50):
-        made = draw(rng, seeds=50, rows=3, skewed=noise == "skewed", examples=40).select_rows([0, 2])
-        found.append(permutation(made, flips=399, random=block) <= ALPHA)
+        outcome_table = draw(rng, seeds=50, rows=3, skewed=noise == "skewed", examples=40).select_rows([0, 2])
+        rejections.append(permutation(outcome_table, flips=399, random=block) <= ALPHA)
     low, top = band(0.05, MANY)
-    assert low <= np.mean(found) <= top
+    assert low <= np.mean(rejections) <= top
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_sign_flips_keep_their_level(noise):
         ({"of_seed": 0.3, "of_example": 2.0}, 10, 0.8),
     ],
 )
-def test_the_crossed_test_finds_a_difference_as_often_as_noncentral_t_says(model, seeds, difference, repetitions):
+def test_crossed_test_has_the_power_of_noncentral_t(model, seeds, difference, repetitions):
     """Expected mean squares, their Satterthwaite degrees; five points are left for degrees that are estimated."""
     examples = 60
     rest = 2.0
@@ -100,8 +100,8 @@ def test_the_crossed_test_finds_a_difference_as_often_as_noncentral_t_says(model
     far = stats.t.isf(ALPHA / 2, degrees)
     expected = stats.nct.sf(far, degrees, shift) + stats.nct.cdf(-far, degrees, shift)
     rng = np.random.default_rng(2)
-    made = (draw(rng, seeds=seeds, difference=difference, **model) for _ in range(repetitions))
-    observed = np.mean([crossed_differences(one, "loss").p[0] < ALPHA for one in made])
+    outcome_tables = (draw(rng, seeds=seeds, difference=difference, **model) for _ in range(repetitions))
+    observed = np.mean([crossed_differences(sample, "loss").p[0] < ALPHA for sample in outcome_tables])
     low, top = band(expected, repetitions)
     assert 0.3 < expected < 0.97
     assert low - 0.05 <= observed <= top + 0.05

@@ -1,4 +1,4 @@
-"""Friedman's test against SciPy; Nemenyi's critical difference against the printed table and scikit-posthocs."""
+"""Friedman's test against SciPy; Nemenyi's critical difference against published tables and scikit-posthocs."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ def means(seeds, rows, random=0, difference=0.0):
 
 @pytest.mark.parametrize("steps", [None, 2])
 @pytest.mark.parametrize(("seeds", "rows"), [(2, 3), (3, 16), (10, 6)])
-def test_statistic_and_p_are_those_of_scipy_with_ties_too(seeds, rows, steps):
-    made = means(seeds, rows, difference=0.2)
-    made = made if steps is None else np.round(made * steps) / steps
-    found = friedman(made)
-    expected = stats.friedmanchisquare(*made.T)
-    assert (found.statistic, found.p) == pytest.approx((expected.statistic, expected.pvalue), rel=1e-12)
-    assert found.ranks == pytest.approx(np.mean([stats.rankdata(one) for one in made], axis=0))
+def test_statistic_and_p_equal_scipy_with_ties(seeds, rows, steps):
+    mean_losses = means(seeds, rows, difference=0.2)
+    mean_losses = mean_losses if steps is None else np.round(mean_losses * steps) / steps
+    mean_ranks = friedman(mean_losses)
+    expected = stats.friedmanchisquare(*mean_losses.T)
+    assert (mean_ranks.statistic, mean_ranks.p) == pytest.approx((expected.statistic, expected.pvalue), rel=1e-12)
+    assert mean_ranks.ranks == pytest.approx(np.mean([stats.rankdata(one) for one in mean_losses], axis=0))
 
 
 @pytest.mark.parametrize("rows", range(3, 11))
-def test_the_critical_difference_has_the_printed_quantiles(rows):
-    found = friedman(means(14, rows)).critical_difference
-    assert found / np.sqrt(rows * (rows + 1) / (6 * 14)) == pytest.approx(PRINTED[rows], abs=1.1e-3)
+def test_critical_difference_uses_the_published_quantiles(rows):
+    critical_difference = friedman(means(14, rows)).critical_difference
+    assert critical_difference / np.sqrt(rows * (rows + 1) / (6 * 14)) == pytest.approx(PRINTED[rows], abs=1.1e-3)
 
 
-def test_four_classifiers_on_fourteen_data_sets_have_the_published_critical_difference():
+def test_critical_difference_of_demsar_is_reproduced():
     """Demšar 2006, section 3.2.2: q = 2.569, CD = 1.25; his mean ranks give Friedman's statistic 9.28."""
     assert friedman(means(14, 4)).critical_difference == pytest.approx(1.25, abs=0.005)
     ranks = np.array([3.143, 2.000, 2.893, 1.964])
@@ -42,22 +42,22 @@ def test_four_classifiers_on_fourteen_data_sets_have_the_published_critical_diff
 
 
 @pytest.mark.parametrize("random", range(6))
-def test_rows_further_apart_than_the_critical_difference_are_those_of_scikit_posthocs(random):
-    made = means(8, 5, random, difference=1.0)
-    found = friedman(made)
-    apart = np.abs(found.ranks[:, None] - found.ranks) > found.critical_difference
-    theirs = scikit_posthocs.posthoc_nemenyi_friedman(made).to_numpy()
+def test_significant_pairs_equal_scikit_posthocs(random):
+    mean_losses = means(8, 5, random, difference=1.0)
+    mean_ranks = friedman(mean_losses)
+    apart = np.abs(mean_ranks.ranks[:, None] - mean_ranks.ranks) > mean_ranks.critical_difference
+    theirs = scikit_posthocs.posthoc_nemenyi_friedman(mean_losses).to_numpy()
     assert np.array_equal(apart, theirs < 0.05)
     assert apart.any()
 
 
-def test_rows_that_are_equal_in_every_seed_do_not_differ():
-    made = np.repeat(means(4, 1), 3, axis=1)
-    found = friedman(made)
-    assert (found.statistic, found.p) == (0, 1)
-    assert found.ranks.tolist() == [2, 2, 2]
+def test_rows_equal_in_every_seed_do_not_differ():
+    mean_losses = np.repeat(means(4, 1), 3, axis=1)
+    mean_ranks = friedman(mean_losses)
+    assert (mean_ranks.statistic, mean_ranks.p) == (0, 1)
+    assert mean_ranks.ranks.tolist() == [2, 2, 2]
 
 
 @pytest.mark.parametrize(("seeds", "rows"), [(1, 5), (5, 2), (1, 1)])
-def test_one_seed_or_two_rows_say_nothing(seeds, rows):
+def test_friedman_needs_two_seeds_and_three_rows(seeds, rows):
     assert friedman(means(seeds, rows)) is None

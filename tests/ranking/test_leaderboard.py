@@ -1,4 +1,4 @@
-"""The order: loss, then accuracy, on the chosen split; what has no figure is never ranked."""
+"""The order of rows: loss, then accuracy, on the deciding split; unmeasured rows are not ranked."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def test_lower_loss_first_then_higher_accuracy():
     assert [row.rank for row in board.rows] == [1, 2, 3]
 
 
-def test_equal_figures_share_a_rank():
+def test_equal_rows_share_a_rank():
     board = rank([measured("TTTT", 1.0), measured("FFFF", 1.0), measured("TFTF", 2.0)])
     assert [row.rank for row in board.rows] == [1, 1, 3]
 
 
-def test_test_figures_never_decide_unless_asked():
+def test_test_loss_ranks_only_on_request():
     scored = [measured(w, v) for w, v in (("TTTT", 1.0), ("FFFF", 2.0))]
     scored += [measured(w, v, split=Split.TEST) for w, v in (("TTTT", 9.0), ("FFFF", 1.0))]
     board = rank(scored)
@@ -57,7 +57,7 @@ def test_test_figures_never_decide_unless_asked():
 
 
 @pytest.mark.parametrize("second", [measured("FFFF", 2.0, seed=3), without("FFFF", EvaluationState.DIVERGED, seed=3)])
-def test_the_same_seed_twice_is_refused(second):
+def test_repeated_seed_is_rejected(second):
     scored = [measured("FFFF", 1.0, seed=3), measured("FFFF", 1.0, seed=4), second]
     with pytest.raises(ValueError, match="FFFF at mini-batches of 25 has 2 evaluations under seed 3 on validation"):
         rank(scored)
@@ -72,7 +72,7 @@ def test_mean_and_deviation_over_seeds():
     assert board.rows[0].seeds == 3
 
 
-def test_a_row_that_lacks_seeds_is_not_ranked_however_good_it_looks():
+def test_row_that_lacks_seeds_is_not_ranked():
     scored = [measured("TTTT", 0.1)] + [measured("FFFF", 1.0, seed=seed) for seed in range(3)]
     board = rank(scored)
     assert [(str(row.configuration), row.rank) for row in board.rows] == [("FFFF", 1), ("TTTT", None)]
@@ -80,14 +80,14 @@ def test_a_row_that_lacks_seeds_is_not_ranked_however_good_it_looks():
     assert rank(scored, seeds=5).best is None
 
 
-def test_what_happens_on_test_has_no_say_in_the_order():
+def test_divergence_on_test_does_not_change_the_order():
     scored = [measured("TTTT", 1.0), measured("FFFF", 2.0), measured("FFFF", 2.0, split=Split.TEST)]
     board = rank([*scored, without("TTTT", EvaluationState.DIVERGED, split=Split.TEST)])
     assert [(str(row.configuration), row.rank) for row in board.rows] == [("TTTT", 1), ("FFFF", 2)]
     assert Split.TEST not in board.rows[0].metrics
 
 
-def test_a_row_without_the_deciding_split_is_not_first():
+def test_row_without_the_deciding_split_is_not_ranked():
     board = rank([measured("TTTT", 1.0, split=Split.TEST), measured("FFFF", 2.0)])
     assert [(str(row.configuration), row.rank) for row in board.rows] == [("FFFF", 1), ("TTTT", None)]
 
@@ -97,7 +97,7 @@ def test_one_seed_has_no_deviation():
 
 
 @pytest.mark.parametrize("state", [EvaluationState.UNDEFINED, EvaluationState.DIVERGED])
-def test_a_row_without_a_figure_under_any_seed_stands_last_without_a_rank(state):
+def test_undefined_or_diverged_row_is_last_without_rank(state):
     board = rank([measured("FFFF", 5.0), measured("TTTT", 0.1), without("TTTT", state, seed=1)])
     assert words(board) == ["FFFF", "TTTT"]
     assert board.rows[1].rank is None
@@ -105,13 +105,13 @@ def test_a_row_without_a_figure_under_any_seed_stands_last_without_a_rank(state)
     assert board.rows[1].metrics == {}
 
 
-def test_undefined_stands_behind_diverged():
+def test_undefined_rows_follow_diverged_rows():
     board = rank([without("FFFF", EvaluationState.UNDEFINED), without("TTTT", EvaluationState.DIVERGED)])
     assert words(board) == ["TTTT", "FFFF"]
     assert board.best is None
 
 
-def test_nothing_at_all_is_an_empty_board():
+def test_no_evaluations_give_an_empty_leaderboard():
     assert rank([]).rows == ()
     assert rank([]).best is None
 
@@ -120,7 +120,7 @@ def test_nothing_at_all_is_an_empty_board():
     st.dictionaries(st.sampled_from(WORDS), st.tuples(st.floats(0, 10), st.floats(0, 1)) | st.none(), min_size=1),
     st.randoms(),
 )
-def test_the_order_is_a_law_and_does_not_depend_on_the_order_of_arrival(figures, random):
+def test_order_does_not_depend_on_the_input_order(figures, random):
     scored = [
         measured(word, *pair) if pair else without(word, EvaluationState.UNDEFINED) for word, pair in figures.items()
     ]
@@ -134,7 +134,7 @@ def test_the_order_is_a_law_and_does_not_depend_on_the_order_of_arrival(figures,
     assert pairs == sorted(pairs)
 
 
-def test_points_that_look_alike_are_rows_of_their_own():
+def test_points_with_equal_labels_are_separate_rows():
     """Two learning rates that differ in the eighth digit are two points, not two seeds of one."""
     points = [json.dumps({"training.learning_rate": rate}) for rate in (0.0500001, 0.0500002)]
     board = rank(replace(measured("FFFF", seed=0, loss=1.0), point=point) for point in points)

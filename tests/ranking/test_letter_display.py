@@ -1,4 +1,4 @@
-"""Letters and rank intervals against their definitions and against networkx' maximal cliques."""
+"""Letters and rank intervals against their definitions and the maximal cliques of networkx."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LAW = settings(max_examples=60)
 
 @LAW
 @given(told_apart())
-def test_two_rows_share_a_letter_exactly_where_they_are_not_told_apart(case):
+def test_rows_share_a_letter_unless_significantly_different(case):
     rows, apart = case
     named = compact_letter_display(rows, apart)
     for pair in combinations(range(rows), 2):
@@ -41,19 +41,19 @@ def test_every_row_has_a_letter_and_the_best_has_the_first(case):
 
 @LAW
 @given(told_apart())
-def test_groups_are_the_maximal_cliques_of_rows_that_are_not_apart(case):
+def test_groups_are_maximal_cliques(case):
     rows, apart = case
     graph = nx.Graph(pair for pair in combinations(range(rows), 2) if pair not in apart)
     graph.add_nodes_from(range(rows))
     groups = maximal_groups(rows, apart)
     assert len(groups) == len(set(groups))
-    assert set(groups) == {frozenset(one) for one in nx.find_cliques(graph)}
+    assert set(groups) == {frozenset(clique) for clique in nx.find_cliques(graph)}
     assert groups == sorted(groups, key=sorted)
 
 
 @LAW
 @given(told_apart())
-def test_no_group_can_take_in_another_row(case):
+def test_groups_are_maximal(case):
     rows, apart = case
     for group in maximal_groups(rows, apart):
         for row in set(range(rows)) - group:
@@ -62,7 +62,7 @@ def test_no_group_can_take_in_another_row(case):
 
 @LAW
 @given(told_apart())
-def test_rank_intervals_count_the_rows_told_to_be_better_and_worse(case):
+def test_rank_intervals_count_significant_differences(case):
     rows, apart = case
     for row, (lowest, highest) in enumerate(rank_intervals(rows, apart)):
         better = sum(1 for other in range(row) if (other, row) in apart)
@@ -71,11 +71,11 @@ def test_rank_intervals_count_the_rows_told_to_be_better_and_worse(case):
         assert lowest <= row + 1 <= highest
 
 
-def test_rows_in_a_chain_share_letters_with_their_neighbours():
+def test_chain_of_rows_shares_letters_with_neighbours():
     assert compact_letter_display(4, {(0, 2), (0, 3), (1, 3)}) == ["a", "ab", "bc", "c"]
 
 
-def test_one_group_has_one_letter_and_rows_all_apart_one_each():
+def test_extreme_cases_have_one_letter_or_one_each():
     assert compact_letter_display(3, set()) == ["a", "a", "a"]
     assert compact_letter_display(3, set(combinations(range(3), 2))) == ["a", "b", "c"]
     assert compact_letter_display(0, set()) == []

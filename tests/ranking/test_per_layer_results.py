@@ -1,4 +1,4 @@
-"""Searched networks put together: means over seeds, the confirmed difference, what is still to be searched."""
+"""Combined per-layer searches: means over seeds, the confirmed difference, pending seeds."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def stored(records, asked=None, made_at=None):
 
 
 def result_of(searches, seeds=None):
-    seeds = [one.seed for one in searches] if seeds is None else seeds
+    seeds = [search.seed for search in searches] if seeds is None else seeds
     return per_layer_result(searches, batch_size=25, estimate=PopulationEstimate.FROZEN, seeds=seeds)
 
 
@@ -57,27 +57,27 @@ def drawn(seeds=4, examples=60, shift=0.0, seed=0):
 
 @pytest.mark.parametrize("seeds", [1, 2, 5])
 @pytest.mark.parametrize("shift", [0.0, -0.2, 0.2])
-def test_the_confirmed_difference_is_that_of_the_comparison_of_rows(seeds, shift):
+def test_confirmed_difference_equals_the_row_comparison(seeds, shift):
     records = drawn(seeds, shift=shift)
-    found = confirmed_difference(records)
-    losses = np.stack([np.stack([one.confirmed.losses, one.confirmed_uniform.losses]) for one in records])
-    correct = np.stack([np.stack([one.confirmed.correct, one.confirmed_uniform.correct]) for one in records])
+    confirmed = confirmed_difference(records)
+    losses = np.stack([np.stack([record.confirmed.losses, record.confirmed_uniform.losses]) for record in records])
+    correct = np.stack([np.stack([record.confirmed.correct, record.confirmed_uniform.correct]) for record in records])
     expected = crossed_differences(OutcomeTable(losses, correct), "loss")
-    assert found.mean == pytest.approx(float((losses[:, 0] - losses[:, 1]).mean()), abs=1e-6)
-    assert (found.low, found.high) == pytest.approx(
+    assert confirmed.mean == pytest.approx(float((losses[:, 0] - losses[:, 1]).mean()), abs=1e-6)
+    assert (confirmed.low, confirmed.high) == pytest.approx(
         (expected.mean[0] - expected.half[0], expected.mean[0] + expected.half[0])
     )
-    assert found.p == pytest.approx(float(expected.p[0]))
-    assert found.networks == seeds
+    assert confirmed.p == pytest.approx(float(expected.p[0]))
+    assert confirmed.networks == seeds
     if shift and seeds > 2:
-        assert (found.is_better, found.is_worse) == (shift < 0, shift > 0)
+        assert (confirmed.is_better, confirmed.is_worse) == (shift < 0, shift > 0)
 
 
-def test_a_difference_that_chance_explains_is_neither_better_nor_worse():
-    found = confirmed_difference(drawn(5))
-    assert found.low < 0 < found.high
-    assert not found.is_better
-    assert not found.is_worse
+def test_insignificant_difference_is_neither_better_nor_worse():
+    confirmed = confirmed_difference(drawn(5))
+    assert confirmed.low < 0 < confirmed.high
+    assert not confirmed.is_better
+    assert not confirmed.is_worse
 
 
 @pytest.mark.parametrize(
@@ -87,61 +87,63 @@ def test_a_difference_that_chance_explains_is_neither_better_nor_worse():
         pytest.param([made_up(0, examples=(1, 0))], id="one example"),
     ],
 )
-def test_networks_that_were_judged_on_different_examples_have_no_difference(records):
+def test_different_examples_have_no_difference(records):
     assert confirmed_difference(records) is None
 
 
-def test_a_row_is_the_mean_over_networks_with_its_interval():
+def test_row_is_the_mean_over_networks_with_its_interval():
     records = three()
-    found = result_of(stored(records))
-    losses = np.stack([one.sums.mean_loss for one in records])
-    accuracies = np.stack([one.sums.accuracy for one in records])
+    result = result_of(stored(records))
+    losses = np.stack([record.sums.mean_loss for record in records])
+    accuracies = np.stack([record.sums.accuracy for record in records])
     order = np.argsort(losses.mean(0), kind="stable")[:100]
-    assert [row.configuration for row in found.rows] == [
+    assert [row.configuration for row in result.rows] == [
         str(SPACE.configuration(SPACE.digits_at(int(place)))) for place in order
     ]
-    for place, row in zip(order, found.rows, strict=True):
+    for place, row in zip(order, result.rows, strict=True):
         loss, accuracy = t_interval(losses[:, place]), t_interval(accuracies[:, place])
         assert (row.loss, row.loss_half, row.networks) == pytest.approx((loss.mean, loss.half, 3))
         assert (row.accuracy, row.accuracy_half) == pytest.approx((accuracy.mean, accuracy.half))
-    assert found.best == found.rows[0]
+    assert result.best == result.rows[0]
 
 
-def test_uniform_rows_are_all_there_from_best_to_worst():
+def test_uniform_rows_are_ordered_by_loss():
     records = three()
-    found = result_of(stored(records))
-    assert len(found.uniform) == 16
-    means = {str(word): np.mean([one.sums.mean_loss[SPACE.index(at)] for one in records]) for word, at in uniform()}
-    assert {row.configuration: row.loss for row in found.uniform} == pytest.approx(means)
-    assert [row.loss for row in found.uniform] == sorted(row.loss for row in found.uniform)
+    result = result_of(stored(records))
+    assert len(result.uniform) == 16
+    means = {
+        str(word): np.mean([record.sums.mean_loss[SPACE.index(at)] for record in records]) for word, at in uniform()
+    }
+    assert {row.configuration: row.loss for row in result.uniform} == pytest.approx(means)
+    assert [row.loss for row in result.uniform] == sorted(row.loss for row in result.uniform)
 
 
 def uniform():
     return SPACE.uniform().items()
 
 
-def test_configurations_that_not_all_networks_tried_have_no_row():
+def test_only_configurations_of_all_networks_have_rows():
     alike = [digits for _, digits in uniform()]
     records = [made_up(seed, digits=[*alike, (0, 1), (9, 3 + seed)]) for seed in range(3)]
-    found = result_of(stored(records, LayersSpec(search=LayerSearch.TPE)))
-    assert {row.configuration for row in found.rows} == {str(SPACE.configuration(at)) for at in [*alike, (0, 1)]}
-    places = [list(map(tuple, one.sums.digits.tolist())).index((0, 1)) for one in records]
+    result = result_of(stored(records, LayersSpec(search=LayerSearch.TPE)))
+    assert {row.configuration for row in result.rows} == {str(SPACE.configuration(at)) for at in [*alike, (0, 1)]}
+    places = [list(map(tuple, record.sums.digits.tolist())).index((0, 1)) for record in records]
     losses = [one.sums.mean_loss[place] for one, place in zip(records, places, strict=True)]
-    row = next(row for row in found.rows if row.configuration == str(SPACE.configuration((0, 1))))
+    row = next(row for row in result.rows if row.configuration == str(SPACE.configuration((0, 1))))
     assert row.loss == pytest.approx(np.mean(losses))
-    assert len(found.uniform) == 16
-    assert not found.marginal
+    assert len(result.uniform) == 16
+    assert not result.marginal
 
 
-def test_a_configuration_that_is_infinite_in_one_network_has_no_row():
+def test_configuration_with_an_infinite_loss_has_no_row():
     records = three()
     records[1].sums.losses[0, SPACE.index((0, 0))] = np.nan
-    found = result_of(stored(records))
-    assert "TTTT" not in {row.configuration for row in found.uniform}
-    assert "TTTT.TTTT" not in {row.configuration for row in found.rows}
+    result = result_of(stored(records))
+    assert "TTTT" not in {row.configuration for row in result.uniform}
+    assert "TTTT.TTTT" not in {row.configuration for row in result.rows}
 
 
-def test_effects_are_means_over_the_networks_that_have_them():
+def test_effects_are_means_over_networks_that_have_them():
     records = [
         dataclasses.replace(record, effects=effects)
         for record, effects in zip(
@@ -155,36 +157,36 @@ def test_effects_are_means_over_the_networks_that_have_them():
 
 
 def test_one_network_has_means_without_an_interval():
-    found = result_of(stored([made_up()]))
-    assert [row.loss_half for row in found.rows] == [None] * 100
-    assert found.difference.networks == 1
-    assert len(found.networks) == 1
+    result = result_of(stored([made_up()]))
+    assert [row.loss_half for row in result.rows] == [None] * 100
+    assert result.difference.networks == 1
+    assert len(result.networks) == 1
 
 
-def test_seeds_that_are_still_to_be_searched_are_named():
+def test_pending_seeds_are_listed():
     assert result_of(stored(three()), seeds=[7, 0, 1, 2, 5]).pending_seeds == (5, 7)
     assert result_of(stored(three())).pending_seeds == ()
 
 
-def test_the_way_searched_last_counts_whatever_its_seed():
+def test_latest_specification_counts():
     before = stored(three(), made_at=NOW)
     again = LayersSpec(search=LayerSearch.BEAM, folds=3)
     latest = StoredLayerSearch("bln", "", 0, again, made_up(9), NOW + timedelta(hours=1))
-    found = result_of([latest, *before[1:]])
-    assert (found.search, found.folds) == (LayerSearch.BEAM, 3)
-    assert [one.seed for one in found.networks] == [0]
-    assert found.pending_seeds == (1, 2)
+    result = result_of([latest, *before[1:]])
+    assert (result.search, result.folds) == (LayerSearch.BEAM, 3)
+    assert [network.seed for network in result.networks] == [0]
+    assert result.pending_seeds == (1, 2)
 
 
 def test_networks_of_another_space_are_not_mixed():
     """Where an option has no value in one of them."""
     other = space_of(choice("layer 0", [0], keep=12), choice("layer 1", [1]))
-    found = result_of(stored([made_up(0), made_up(1, space=other), made_up(2, space=other)]))
-    assert [one.seed for one in found.networks] == [1, 2]
-    assert (found.size, found.pending_seeds) == ("192", (0,))
+    result = result_of(stored([made_up(0), made_up(1, space=other), made_up(2, space=other)]))
+    assert [network.seed for network in result.networks] == [1, 2]
+    assert (result.size, result.pending_seeds) == ("192", (0,))
 
 
-def test_a_network_says_what_was_chosen_and_what_it_is_worth():
+def test_network_has_its_choices_and_their_losses():
     record = made_up()
     (one,) = result_of(stored([record])).networks
     assert (one.best, one.uniform) == ("TTTT.TFTF", "TTTT")
@@ -203,27 +205,27 @@ def test_a_network_says_what_was_chosen_and_what_it_is_worth():
     assert result_of(stored([made_up(test=False)])).networks[0].test_loss is None
 
 
-def test_choices_say_what_is_tied_and_what_is_excluded():
+def test_choices_list_tied_layers_and_excluded_options():
     tied = space_of(choice("ends", [0, 2]), choice("middle", [1]))
-    found = result_of(stored([made_up(space=tied)]))
-    first, second = found.choices
+    result = result_of(stored([made_up(space=tied)]))
+    first, second = result.choices
     assert (first.name, first.layers, len(first.options)) == ("ends", ("layer 0", "layer 2"), 16)
     assert first.excluded == {"TTTT": "the deviation has no value"}
     assert second.excluded == {}
-    assert found.scope is LayerScope.PER_LAYER
+    assert result.scope is LayerScope.PER_LAYER
 
 
 @pytest.mark.parametrize("loss", [math.inf, math.nan])
-def test_a_network_whose_confirmed_loss_is_infinite_is_kept_and_read_like_any_other(loss):
+def test_infinite_confirmed_loss_survives_storage(loss):
     record = made_up()
     record.confirmed.losses[3] = loss
-    found = result_of(stored([record, made_up(1)]))
-    assert found.difference is None
-    read = Analysis.model_validate_json(Analysis(layers=(found,)).model_dump_json())
-    assert [one.loss == math.inf for one in read.layers[0].networks] == [True, False]
-    assert read.layers == (found,)
+    result = result_of(stored([record, made_up(1)]))
+    assert result.difference is None
+    read = Analysis.model_validate_json(Analysis(layers=(result,)).model_dump_json())
+    assert [network.loss == math.inf for network in read.layers[0].networks] == [True, False]
+    assert read.layers == (result,)
 
 
-def test_a_result_is_read_as_it_was_written():
-    found = result_of(stored(three()), seeds=range(5))
-    assert Analysis.model_validate_json(Analysis(layers=(found,)).model_dump_json()).layers == (found,)
+def test_result_survives_storage():
+    result = result_of(stored(three()), seeds=range(5))
+    assert Analysis.model_validate_json(Analysis(layers=(result,)).model_dump_json()).layers == (result,)

@@ -1,4 +1,4 @@
-"""Probes gathered into curves, crossings and company."""
+"""Probes as curves, crossings and batch dependence."""
 
 from __future__ import annotations
 
@@ -24,55 +24,65 @@ def at_sizes(word, losses):
     return [probed(word, ProbeKind.SIZE, loss, size=size) for size, loss in losses.items()]
 
 
-def test_a_curve_has_a_point_at_every_size_with_its_interval_over_seeds():
-    made = [probed("TTTT", ProbeKind.SIZE, loss, seed=seed, size=5) for seed, loss in enumerate([0.1, 0.2, 0.6])]
-    made += [probed("TTTT", ProbeKind.SIZE, 0.4, size=1), probed("TTTT", ProbeKind.EPOCH, 9.0)]
-    found = probe_curves(made, ProbeKind.SIZE)
-    assert list(found) == [T]
-    assert [point.at for point in found[T]] == [1, 5]
-    assert found[T][1].loss == t_interval([0.1, 0.2, 0.6])
-    assert found[T][1].accuracy == t_interval([0.9, 0.8, 0.4])
-    assert found[T][0].loss.half is None
+def test_curve_has_a_point_with_interval_at_every_size():
+    trial_probes = [
+        probed("TTTT", ProbeKind.SIZE, loss, seed=seed, size=5) for seed, loss in enumerate([0.1, 0.2, 0.6])
+    ]
+    trial_probes += [probed("TTTT", ProbeKind.SIZE, 0.4, size=1), probed("TTTT", ProbeKind.EPOCH, 9.0)]
+    curves = probe_curves(trial_probes, ProbeKind.SIZE)
+    assert list(curves) == [T]
+    assert [point.at for point in curves[T]] == [1, 5]
+    assert curves[T][1].loss == t_interval([0.1, 0.2, 0.6])
+    assert curves[T][1].accuracy == t_interval([0.9, 0.8, 0.4])
+    assert curves[T][0].loss.half is None
 
 
-def test_epochs_stand_in_order():
-    made = [probed("FFFF", ProbeKind.EPOCH, 0.1 * epoch, epoch=epoch) for epoch in (10, 2, 1)]
-    assert [point.at for point in probe_curves(made, ProbeKind.EPOCH)[F]] == [1, 2, 10]
+def test_epochs_are_ordered():
+    trial_probes = [probed("FFFF", ProbeKind.EPOCH, 0.1 * epoch, epoch=epoch) for epoch in (10, 2, 1)]
+    assert [point.at for point in probe_curves(trial_probes, ProbeKind.EPOCH)[F]] == [1, 2, 10]
 
 
-def test_rows_cross_where_the_best_gives_way():
-    made = at_sizes("TTTT", {1: 0.1, 5: 0.2, 25: 0.3, 100: 0.1}) + at_sizes("FFFF", {1: 0.9, 5: 0.3, 25: 0.2, 100: 0.2})
-    assert best_row_changes(probe_curves(made, ProbeKind.SIZE)) == [Crossing(T, F, (5, 25)), Crossing(F, T, (25, 100))]
+def test_crossing_is_where_the_best_row_changes():
+    trial_probes = at_sizes("TTTT", {1: 0.1, 5: 0.2, 25: 0.3, 100: 0.1}) + at_sizes(
+        "FFFF", {1: 0.9, 5: 0.3, 25: 0.2, 100: 0.2}
+    )
+    assert best_row_changes(probe_curves(trial_probes, ProbeKind.SIZE)) == [
+        Crossing(T, F, (5, 25)),
+        Crossing(F, T, (25, 100)),
+    ]
 
 
-def test_rows_that_never_change_places_do_not_cross():
-    made = at_sizes("TTTT", {1: 0.1, 5: 0.2}) + at_sizes("FFFF", {1: 0.2, 5: 0.3})
-    assert best_row_changes(probe_curves(made, ProbeKind.SIZE)) == []
+def test_rows_in_constant_order_do_not_cross():
+    trial_probes = at_sizes("TTTT", {1: 0.1, 5: 0.2}) + at_sizes("FFFF", {1: 0.2, 5: 0.3})
+    assert best_row_changes(probe_curves(trial_probes, ProbeKind.SIZE)) == []
     assert best_row_changes({}) == []
 
 
-def test_what_diverged_under_some_seeds_is_no_best_row():
-    made = [probed("TTTT", ProbeKind.SIZE, 0.3, seed=seed, size=size) for seed in range(3) for size in (2, 25)]
-    made += [probed("FFFF", ProbeKind.SIZE, 0.4, seed=seed, size=25) for seed in range(3)]
-    assert best_row_changes(probe_curves([*made, probed("FFFF", ProbeKind.SIZE, 0.2, size=2)], ProbeKind.SIZE)) == []
+def test_row_that_lacks_seeds_is_not_the_best():
+    trial_probes = [probed("TTTT", ProbeKind.SIZE, 0.3, seed=seed, size=size) for seed in range(3) for size in (2, 25)]
+    trial_probes += [probed("FFFF", ProbeKind.SIZE, 0.4, seed=seed, size=25) for seed in range(3)]
+    assert (
+        best_row_changes(probe_curves([*trial_probes, probed("FFFF", ProbeKind.SIZE, 0.2, size=2)], ProbeKind.SIZE))
+        == []
+    )
 
 
-def test_company_is_the_mean_over_seeds_of_what_other_mini_batches_change():
+def test_batch_dependence_is_a_mean_over_seeds():
     mixed = [
         probed("FFFF", ProbeKind.RESHUFFLED, loss, seed=seed, deviation=loss / 10, flips=loss / 2)
         for seed, loss in enumerate([0.2, 0.4])
     ]
     skewed = [probed("FFFF", ProbeKind.SKEWED, 2.0, deviation=0.5, flips=0.8)]
-    (found,) = batch_dependence([*mixed, *skewed, probed("FFFF", ProbeKind.SIZE, 9.0)]).values()
-    assert (found.loss, found.deviation, found.flips) == pytest.approx((0.3, 0.03, 0.15))
-    assert (found.skewed_loss, found.skewed_flips, found.seeds) == (2.0, 0.8, 2)
-    assert not found.deterministic
+    (dependence,) = batch_dependence([*mixed, *skewed, probed("FFFF", ProbeKind.SIZE, 9.0)]).values()
+    assert (dependence.loss, dependence.deviation, dependence.flips) == pytest.approx((0.3, 0.03, 0.15))
+    assert (dependence.skewed_loss, dependence.skewed_flips, dependence.seeds) == (2.0, 0.8, 2)
+    assert not dependence.deterministic
 
 
-def test_a_row_without_one_class_mini_batches_has_no_such_figures():
-    (found,) = batch_dependence([probed("TTTT", ProbeKind.RESHUFFLED, 0.2, deviation=0.0, flips=0.0)]).values()
-    assert (found.skewed_loss, found.skewed_flips, found.deterministic) == (None, None, True)
+def test_skewed_values_need_skewed_probes():
+    (dependence,) = batch_dependence([probed("TTTT", ProbeKind.RESHUFFLED, 0.2, deviation=0.0, flips=0.0)]).values()
+    assert (dependence.skewed_loss, dependence.skewed_flips, dependence.deterministic) == (None, None, True)
 
 
-def test_a_row_that_was_not_reshuffled_has_no_company():
+def test_batch_dependence_needs_reshuffled_probes():
     assert batch_dependence([probed("FFFF", ProbeKind.SKEWED, 2.0)]) == {}

@@ -1,4 +1,4 @@
-"""What choosing costs, and which row to use."""
+"""Performance of the selected row on the other split, and the recommended row."""
 
 from __future__ import annotations
 
@@ -29,32 +29,43 @@ def board(figures, ranked_on=Split.VALIDATION):
     return rank(scored, ranked_on)
 
 
-def test_the_chosen_row_is_judged_where_nothing_was_chosen():
-    found = evaluate_selected_row(board({"TTTT": (0.1, 0.5, 0.8), "FTTT": (0.2, 0.3, 0.9), "TFTT": (0.3, 0.6, 0.95)}))
-    assert (found.chosen_on, found.reported_on, found.ranked_rows) == (Split.VALIDATION, Split.TEST, 3)
-    assert (found.loss, found.other_loss, found.other_accuracy, found.other_rank) == (0.1, 0.5, 0.8, 2)
-    assert (found.gap, found.regret) == pytest.approx((0.4, 0.2))
-    assert found.accuracy_regret == pytest.approx(0.15)
+def test_selected_row_is_evaluated_on_the_other_split():
+    performance = evaluate_selected_row(
+        board({"TTTT": (0.1, 0.5, 0.8), "FTTT": (0.2, 0.3, 0.9), "TFTT": (0.3, 0.6, 0.95)})
+    )
+    assert (performance.chosen_on, performance.reported_on, performance.ranked_rows) == (
+        Split.VALIDATION,
+        Split.TEST,
+        3,
+    )
+    assert (performance.loss, performance.other_loss, performance.other_accuracy, performance.other_rank) == (
+        0.1,
+        0.5,
+        0.8,
+        2,
+    )
+    assert (performance.gap, performance.regret) == pytest.approx((0.4, 0.2))
+    assert performance.accuracy_regret == pytest.approx(0.15)
 
 
-def test_a_choice_that_is_best_there_too_has_nothing_to_regret():
-    found = evaluate_selected_row(board({"TTTT": (0.1, 0.2, 0.9), "FTTT": (0.2, 0.2, 0.9)}))
-    assert (found.other_rank, found.regret, found.accuracy_regret) == (1, 0, 0)
+def test_best_row_on_both_splits_has_no_regret():
+    performance = evaluate_selected_row(board({"TTTT": (0.1, 0.2, 0.9), "FTTT": (0.2, 0.2, 0.9)}))
+    assert (performance.other_rank, performance.regret, performance.accuracy_regret) == (1, 0, 0)
 
 
-def test_rows_chosen_on_test_are_reported_on_validation():
-    found = evaluate_selected_row(board({"TTTT": (0.4, 0.5, 0.8), "FTTT": (0.2, 0.3, 0.9)}, Split.TEST))
-    assert (found.reported_on, found.loss, found.other_loss) == (Split.VALIDATION, 0.3, 0.2)
+def test_selection_on_test_is_reported_on_validation():
+    performance = evaluate_selected_row(board({"TTTT": (0.4, 0.5, 0.8), "FTTT": (0.2, 0.3, 0.9)}, Split.TEST))
+    assert (performance.reported_on, performance.loss, performance.other_loss) == (Split.VALIDATION, 0.3, 0.2)
 
 
 @pytest.mark.parametrize("figures", [{}, {"TTTT": (0.1, None, None)}])
-def test_without_the_other_split_nothing_is_said(figures):
+def test_missing_other_split_gives_no_evaluation(figures):
     assert evaluate_selected_row(board(figures)) is None
 
 
-def test_rows_that_lack_the_other_split_are_not_counted():
-    found = evaluate_selected_row(board({"TTTT": (0.1, 0.5, 0.8), "FTTT": (0.2, None, None)}))
-    assert (found.other_rank, found.ranked_rows) == (1, 1)
+def test_rows_without_the_other_split_are_not_counted():
+    performance = evaluate_selected_row(board({"TTTT": (0.1, 0.5, 0.8), "FTTT": (0.2, None, None)}))
+    assert (performance.other_rank, performance.ranked_rows) == (1, 1)
 
 
 @pytest.mark.parametrize(
@@ -68,12 +79,12 @@ def test_rows_that_lack_the_other_split_are_not_counted():
         (("FFFF", "TTTT"), ("TTTT",), "FFFF"),
     ],
 )
-def test_of_rows_near_the_best_the_deterministic_then_cheapest_then_best_is_recommended(words, apart, expected):
-    found = recommend(compared(*words, apart=apart), {})
-    assert found.configuration == expected
-    assert found.deterministic == expected.startswith("TT")
-    assert found.computed_statistics == expected.count("F")
-    assert (found.top_group_size, found.compared_rows) == (len(words) - len(apart), len(words))
+def test_cheapest_deterministic_near_best_row_is_recommended(words, apart, expected):
+    recommendation = recommend(compared(*words, apart=apart), {})
+    assert recommendation.configuration == expected
+    assert recommendation.deterministic == expected.startswith("TT")
+    assert recommendation.computed_statistics == expected.count("F")
+    assert (recommendation.top_group_size, recommendation.compared_rows) == (len(words) - len(apart), len(words))
 
 
 @pytest.mark.parametrize(
@@ -86,36 +97,40 @@ def test_of_rows_near_the_best_the_deterministic_then_cheapest_then_best_is_reco
         ({"step": 0.0051, "p": 0.04}, False),
     ],
 )
-def test_not_told_apart_is_not_near(given, near):
-    found = recommend(compared("FFFF", "TTTT", **given), {})
-    assert (found.configuration == "TTTT", found.near_best_rows) == (near, 1 + near)
-    assert found.top_group_size == 2
+def test_insignificant_difference_alone_is_not_near(given, near):
+    recommendation = recommend(compared("FFFF", "TTTT", **given), {})
+    assert (recommendation.configuration == "TTTT", recommendation.near_best_rows) == (near, 1 + near)
+    assert recommendation.top_group_size == 2
     if not near:
-        other = found.alternative
+        other = recommendation.alternative
         assert (other.arm, other.configuration, other.estimate) == ("bln", "TTTT", FROZEN)
-        assert (other.loss, other.accuracy) == pytest.approx((found.loss + given["step"], 0.8))
+        assert (other.loss, other.accuracy) == pytest.approx((recommendation.loss + given["step"], 0.8))
 
 
-def test_losses_below_zero_are_near_by_their_size():
+def test_negative_losses_are_near_by_magnitude():
     """As of a score of one's own: the logarithm of a density."""
-    made = compared("FFFF", "TTTT")
-    below = tuple(row.model_copy(update={"loss": row.loss - 3}) for row in made.rows)
-    assert recommend(made.model_copy(update={"rows": below}), {}).configuration == "TTTT"
+    comparison = compared("FFFF", "TTTT")
+    below = tuple(row.model_copy(update={"loss": row.loss - 3}) for row in comparison.rows)
+    assert recommend(comparison.model_copy(update={"rows": below}), {}).configuration == "TTTT"
 
 
-def test_excess_over_the_best_row_is_known_for_one_seed_too():
-    found = recommend(compared("FFFF", "FTTT", "TTFF"), {})
-    assert (found.loss_above_best, found.loss_above_best_upper) == pytest.approx((0.02, 0.025))
+def test_one_seed_has_an_excess_over_the_best_row():
+    recommendation = recommend(compared("FFFF", "FTTT", "TTFF"), {})
+    assert (recommendation.loss_above_best, recommendation.loss_above_best_upper) == pytest.approx((0.02, 0.025))
     best = recommend(compared("TTTT", "FTTT"), {})
     assert (best.loss_above_best_upper, best.is_best) == (0, True)
     assert recommend(compared("FFFF", "TTTT", seeds=1), {}).loss_above_best == pytest.approx(0.01)
 
 
-def test_population_values_of_each_place_leave_an_answer_dependent_on_its_place():
-    made = compared("FFFF", "TTTT", "TTFF")
-    assert recommend(made, {}).configuration == "TTTT"
-    found = recommend(made, {}, per_slot=True)
-    assert (found.configuration, found.deterministic, found.batch_sizes) == ("TTFF", True, None)
+def test_per_slot_population_is_not_deterministic():
+    comparison = compared("FFFF", "TTTT", "TTFF")
+    assert recommend(comparison, {}).configuration == "TTTT"
+    recommendation = recommend(comparison, {}, per_slot=True)
+    assert (recommendation.configuration, recommendation.deterministic, recommendation.batch_sizes) == (
+        "TTFF",
+        True,
+        None,
+    )
     assert recommend(compared("TTTT"), {}, per_slot=True).batch_sizes == (25,)
 
 
@@ -132,16 +147,16 @@ def test_confidence_needs_every_row_to_be_significantly_worse(comparison, confid
     assert recommend(comparison, {}).confidence is confidence
 
 
-def test_a_group_without_a_deterministic_row():
-    found = recommend(compared("FFFF", "FTTT"), {})
-    assert (found.deterministic, found.alternative) == (False, None)
+def test_no_deterministic_row_gives_no_alternative():
+    recommendation = recommend(compared("FFFF", "FTTT"), {})
+    assert (recommendation.deterministic, recommendation.alternative) == (False, None)
 
 
-def test_a_deterministic_row_is_valid_at_every_size():
+def test_deterministic_row_has_no_batch_sizes():
     assert recommend(compared("TTTT"), {}).batch_sizes is None
 
 
-def test_other_sizes_count_where_seeds_do_not_tell_the_row_from_the_best_there():
+def test_batch_sizes_are_those_near_the_best_row():
     def at(size, own, other):
         key = RowKey("bln", "", InferenceConfiguration("FTTT"), FROZEN, size)
         rival = RowKey("bln", "", InferenceConfiguration("FFFF"), None, size)
@@ -156,12 +171,12 @@ def test_other_sizes_count_where_seeds_do_not_tell_the_row_from_the_best_there()
         170: at(170, [0.2, 0.21, 0.19], [0.1]),  # the other one did, all but once
         200: {},
     }
-    found = recommend(compared("FTTT", "FFFF", apart=("FFFF",)), sizes)
-    assert found.batch_sizes == (5, 25, 100, 170)
+    recommendation = recommend(compared("FTTT", "FFFF", apart=("FFFF",)), sizes)
+    assert recommendation.batch_sizes == (5, 25, 100, 170)
 
 
 @pytest.mark.parametrize(("ahead", "better"), [(0.005, 1), (0.0, 0)])
-def test_a_row_kept_as_it_is_says_how_many_are_significantly_better(ahead, better):
+def test_kept_row_counts_significantly_better_rows(ahead, better):
     """The rule takes a deterministic row a little above the best, even where that difference is no chance."""
     generator = np.random.default_rng(0)
     losses = generator.exponential(1, 3000)
@@ -171,6 +186,6 @@ def test_a_row_kept_as_it_is_says_how_many_are_significantly_better(ahead, bette
         RowKey("network", "", InferenceConfiguration("TTFF"), PopulationEstimate.MOVING, 8),
     ]
     comparison = compare(keys, OutcomeTable(rows, np.ones(rows.shape, bool)), Split.VALIDATION)
-    found = recommend(comparison, {}, current=keys[1])
-    assert found.key == keys[1]
-    assert (found.current.gain, found.current.significantly_better) == (0, better)
+    recommendation = recommend(comparison, {}, current=keys[1])
+    assert recommendation.key == keys[1]
+    assert (recommendation.current.gain, recommendation.current.significantly_better) == (0, better)

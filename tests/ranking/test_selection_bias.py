@@ -1,4 +1,4 @@
-"""The selection bias that a study reports, against that of simulated studies and closed forms."""
+"""The selection bias against simulated studies and closed forms."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ SIMULATED = part(CASES, lambda *case: CASES.index(case) % 4 == 0)
 
 @cache
 def said_and_true(rows, seeds, effects):
-    said = reported(LOSSES[rows], seeds, effects, studies=300, draws=200)
-    return said.mean, true(LOSSES[rows], seeds, effects, studies=20_000).mean
+    estimate = reported(LOSSES[rows], seeds, effects, studies=300, draws=200)
+    return estimate.mean, true(LOSSES[rows], seeds, effects, studies=20_000).mean
 
 
 def table_of(losses):
@@ -35,41 +35,41 @@ def table_of(losses):
 
 
 @pytest.mark.parametrize(("seeds", "effects"), SIMULATED)
-def test_bias_of_equal_rows_is_reported_without_bias(seeds, effects):
-    said, is_true = said_and_true(EQUAL, seeds, effects)
-    assert 0.9 < said / is_true < 1.1
+def test_estimate_is_unbiased_for_equal_rows(seeds, effects):
+    estimate, is_true = said_and_true(EQUAL, seeds, effects)
+    assert 0.9 < estimate / is_true < 1.1
 
 
 @pytest.mark.parametrize(("seeds", "effects"), SIMULATED)
-def test_bias_of_groups_of_equal_rows_is_reported_without_bias(seeds, effects):
-    said, is_true = said_and_true("in four groups", seeds, effects)
-    assert 0.85 < said / is_true < 1.15
+def test_estimate_is_unbiased_for_groups_of_equal_rows(seeds, effects):
+    estimate, is_true = said_and_true("in four groups", seeds, effects)
+    assert 0.85 < estimate / is_true < 1.15
 
 
 @pytest.mark.parametrize(("seeds", "effects"), SIMULATED)
-def test_a_row_that_is_a_little_ahead_makes_the_figure_larger_by_a_fraction_of_that_of_equal_rows(seeds, effects):
-    said, is_true = said_and_true(AHEAD, seeds, effects)
+def test_estimate_is_slightly_too_large_for_close_rows(seeds, effects):
+    estimate, is_true = said_and_true(AHEAD, seeds, effects)
     of_equal_rows = said_and_true(EQUAL, seeds, effects)[1]
-    assert -0.05 * of_equal_rows < said - is_true < 0.4 * of_equal_rows
+    assert -0.05 * of_equal_rows < estimate - is_true < 0.4 * of_equal_rows
 
 
 @pytest.mark.parametrize(("seeds", "effects"), SIMULATED)
-def test_a_row_that_is_far_ahead_has_no_bias(seeds, effects):
-    said, is_true = said_and_true("one 0.5 ahead", seeds, effects)
-    assert (said, is_true) == pytest.approx((0, 0), abs=1e-3)
+def test_row_far_ahead_has_no_bias(seeds, effects):
+    estimate, is_true = said_and_true("one 0.5 ahead", seeds, effects)
+    assert (estimate, is_true) == pytest.approx((0, 0), abs=1e-3)
 
 
 @pytest.mark.parametrize("seeds", [2, 3, 4])
 @pytest.mark.parametrize("difference", [0.0, 0.5, 1.0, 3.0])
-def test_two_rows_of_few_seeds_have_the_expected_figure_of_the_closed_form(seeds, difference):
+def test_two_rows_have_the_closed_form_expectation(seeds, difference):
     """s·φ(d/√2s), s the standard error of the difference, d its true value; s·φ(d/s) is the true bias."""
     rng = np.random.default_rng(seeds)
     means = rng.normal(size=(1500, seeds, 2, 1)) + np.array([0.0, difference])[:, None]
-    said = [
+    estimate = [
         selection_bias(table_of(np.repeat(one, 2, axis=2)), draws=100, random=place) for place, one in enumerate(means)
     ]
     error = np.sqrt(2 / seeds)
-    assert np.mean(said) == pytest.approx(error * stats.norm.pdf(difference / (np.sqrt(2) * error)), abs=0.03)
+    assert np.mean(estimate) == pytest.approx(error * stats.norm.pdf(difference / (np.sqrt(2) * error)), abs=0.03)
 
 
 @given(
@@ -79,37 +79,37 @@ def test_two_rows_of_few_seeds_have_the_expected_figure_of_the_closed_form(seeds
         elements=st.floats(-10, 10, width=32),
     )
 )
-def test_the_figure_is_finite_and_never_negative(losses):
-    found = selection_bias(table_of(losses), draws=20)
-    assert np.isfinite(found)
-    assert found >= 0
+def test_estimate_is_finite_and_never_negative(losses):
+    bias = selection_bias(table_of(losses), draws=20)
+    assert np.isfinite(bias)
+    assert bias >= 0
 
 
 @pytest.mark.parametrize("seeds", [1, 5])
-def test_one_row_was_not_selected_and_is_not_optimistic(seeds):
+def test_one_row_has_no_selection_bias(seeds):
     assert selection_bias(draw(np.random.default_rng(0), seeds=seeds, rows=1)) == 0
 
 
-def test_identical_rows_are_not_optimistic():
+def test_identical_rows_have_no_selection_bias():
     one = draw(np.random.default_rng(0), seeds=3, rows=1).losses
     assert selection_bias(table_of(np.repeat(one, 4, axis=1))) == 0
 
 
-def test_what_an_example_costs_all_rows_does_not_matter():
+def test_common_losses_of_examples_do_not_matter():
     losses = draw(np.random.default_rng(3), seeds=3, rows=4, of_seed=0.2).losses.astype(np.float64)
     cost = 100 * np.random.default_rng(4).normal(size=losses.shape[2])
     assert selection_bias(table_of(losses + cost)) == pytest.approx(selection_bias(table_of(losses)), rel=1e-3)
 
 
 @pytest.mark.parametrize("seeds", [1, 3])
-def test_a_row_of_enormous_losses_changes_nothing(seeds):
+def test_row_with_huge_losses_changes_nothing(seeds):
     losses = draw(np.random.default_rng(5), seeds=seeds, rows=4).losses
     enormous = 1e15 * np.random.default_rng(6).exponential(size=(seeds, 1, losses.shape[2]))
     assert selection_bias(table_of(np.concatenate([losses, enormous], axis=1))) == selection_bias(table_of(losses))
 
 
-def test_the_figure_is_reproducible_and_its_draws_are_enough():
-    made = draw(np.random.default_rng(7), seeds=3, rows=8, of_seed=0.3)
-    first, again, other = (selection_bias(made, random=random) for random in (0, 0, 1))
+def test_estimate_is_reproducible_and_converged():
+    outcome_table = draw(np.random.default_rng(7), seeds=3, rows=8, of_seed=0.3)
+    first, again, other = (selection_bias(outcome_table, random=random) for random in (0, 0, 1))
     assert first == again
     assert other == pytest.approx(first, rel=0.1)

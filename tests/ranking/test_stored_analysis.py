@@ -160,7 +160,7 @@ def test_an_analysis_is_written_with_the_present_names():
     assert Analysis.model_validate_json(written) == analysis
 
 
-def test_every_part_is_read_as_it_was_written():
+def test_every_part_survives_storage():
     comparison = compare(ROWS[:4], draw(np.random.default_rng(0), rows=4), Split.TEST, not_compared=1)
     baseline = ClassPriorBaseline(loss=0.7, accuracy=0.5)
     current = CurrentRow(configuration="TTFF", estimate=None, gain=0, low=0, high=0)
@@ -186,6 +186,6 @@ def test_every_part_is_read_as_it_was_written():
     assert Analysis.model_validate_json(analysis.model_dump_json()) == analysis
 
 
-def test_unknown_keys_are_refused():
+def test_unknown_keys_are_rejected():
     with pytest.raises(ValidationError, match="extra"):
         Analysis.model_validate({"unknown": 1})

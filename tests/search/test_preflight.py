@@ -1,4 +1,4 @@
-"""What cannot work is refused before anything is trained, what one should know is said."""
+"""Preflight checks reject what would fail, and return remarks on the data."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def place(tmp_path):
     return ExecutionEnvironment(tmp_path, tmp_path / "cache", Folder(tmp_path))
 
 
-def test_remarks_on_the_data_are_handed_over(place):
+def test_remarks_on_the_data_are_returned(place):
     assert check_study(parse_study(STUDY.replace("MODEL", LSTM)), place) == (
         "imdb: 50 train reviews, not the 25,000 that were published",
         "imdb: 50 test reviews, not the 25,000 that were published",
@@ -42,7 +42,7 @@ def test_remarks_on_the_data_are_handed_over(place):
 
 
 @pytest.mark.parametrize("model", ["lenet", "mlp", "resnet8"])
-def test_words_are_refused_for_a_network_that_takes_measurements(model, place):
+def test_token_ids_are_rejected_for_other_networks(model, place):
     text = STUDY.replace("MODEL", model.join(("{name: ", "}")))
     with pytest.raises(SpecError, match=f"line 4: model.name: the model {model} .* imdb"):
         parse_study(text)
@@ -66,7 +66,7 @@ class Mixing(nn.Module):
 
 
 @pytest.mark.parametrize("method", ["bn", "ln", "bln", "mbn", "brn"])
-def test_a_model_of_a_package_that_mixes_examples_is_refused_before_it_is_trained(method, place, monkeypatch):
+def test_plugin_that_mixes_examples_is_rejected(method, place, monkeypatch):
     point = EntryPoint("mixing", "tests.search.test_preflight:Mixing", "bln_search.models")
     monkeypatch.setattr("bln_search.core.registry.plugin_models", lambda: {"mixing": point})
     monkeypatch.setattr("bln_search.models.factory.plugin_models", lambda: {"mixing": point})

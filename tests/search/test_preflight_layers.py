@@ -1,4 +1,4 @@
-"""What a study asks of layers is known to fail before anything is trained."""
+"""Preflight checks of per-layer searches."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ def check(tmp_path, model, layers, batch_size=25):
     check_study(study, ExecutionEnvironment(tmp_path, tmp_path, Folder(tmp_path)))
 
 
-def test_what_can_be_searched_passes(tmp_path):
+def test_searchable_network_passes(tmp_path):
     check(tmp_path, "mlp, widths: [8, 8]", "{search: exact}")
     check(tmp_path, "mlp, widths: [8, 8]", "{scope: groups, groups: {all: ['layers.*']}}")
     check(tmp_path, "resnet20, widths: [2, 2, 2]", "{search: coordinate}")
     check(tmp_path, "resnet20, widths: [2, 2, 2]", "{scope: global}")
 
 
-def test_too_many_to_enumerate_are_refused_with_what_to_do(tmp_path):
+def test_too_many_configurations_are_rejected_with_a_remedy(tmp_path):
     with pytest.raises(ModelError, match=r"19 normalization layers have .* set `search` to beam, coordinate"):
         check(tmp_path, "resnet20, widths: [2, 2, 2]", "{search: exact}")
 
 
-def test_patterns_that_fit_nothing_are_refused(tmp_path):
+def test_unmatched_patterns_are_rejected(tmp_path):
     with pytest.raises(ModelError, match=r"the pattern 'features\.\*' of the group 'a'"):
         check(tmp_path, "mlp, widths: [8, 8]", "{scope: groups, groups: {a: ['features.*']}}")
 
 
-def test_more_folds_than_mini_batches_are_refused(tmp_path):
+def test_more_folds_than_mini_batches_are_rejected(tmp_path):
     with pytest.raises(DataError, match="12 folds of 3 mini-batches"):
         check(tmp_path, "mlp, widths: [8, 8]", "{folds: 12}", batch_size=100)

@@ -7,7 +7,7 @@ import pytest
 from bln_search.core.enums import ProbeKind, Scope
 from bln_search.reports.sentences.recommendation import recommendation_text
 from bln_search.worker.analysis import compute_analysis
-from tests.contracts.test_analyses import keep, probe
+from tests.support.probes import probe, store_probes
 
 NAMES = ("variance", "differences", "critical-difference", "batch-sizes", "epochs", "company", "latencies")
 
@@ -76,7 +76,7 @@ def test_charts_are_drawn_from_what_was_worked_out_and_probed(world, analysed):
         sizes = [probe(batch_size=size, word=word) for size in (1, 4) for word in ("TTFF", "FFFF")]
         epochs = [probe(ProbeKind.EPOCH, batch_size=25, epoch=epoch) for epoch in (1, 2)]
         company = [probe(ProbeKind.RESHUFFLED, batch_size=25, flips=0.5, deviation=0.1)]
-        keep(world.ledger, trial, *sizes, *epochs, *company)
+        store_probes(world.ledger, trial, *sizes, *epochs, *company)
     for name in ("batch-sizes", "epochs", "company"):
         assert root.get(f"/studies/{study_id}/charts/{name}.json").json()["figure"], name
         assert root.get(f"/studies/{study_id}/charts/{name}.csv").text.count("\n") > 1
@@ -85,7 +85,7 @@ def test_charts_are_drawn_from_what_was_worked_out_and_probed(world, analysed):
 def test_probes_are_listed_page_by_page_and_only_for_who_may_see_the_study(world, client, analysed):
     study_id, _ = analysed
     trial = world.ledger.trials.list_trained(study_id)[0]
-    keep(world.ledger, trial, *(probe(batch_size=size) for size in range(1, 6)))
+    store_probes(world.ledger, trial, *(probe(batch_size=size) for size in range(1, 6)))
     address = f"/api/v1/studies/{study_id}/probes"
     seen, cursor = [], None
     while True:

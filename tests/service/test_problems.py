@@ -147,7 +147,7 @@ def test_once_the_database_was_upgraded_nothing_is_written_any_more(world, clien
 
 def test_a_full_disk_says_nothing_of_where_it_is(world, client, monkeypatch):
     def full(*_given, **_how):
-        raise StorageFullError("no room left to write the database sqlite:////srv/secret/ledger.sqlite3")
+        raise StorageFullError("no disk space left to write the database sqlite:////srv/secret/ledger.sqlite3")
 
     monkeypatch.setattr(type(world.ledger.queue), "submit", full)
     told = is_problem(client.post("/api/v1/studies", json=body("full")))

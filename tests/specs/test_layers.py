@@ -1,4 +1,4 @@
-"""What a study may ask about per-layer configurations, and what it is told where that cannot be."""
+"""The section `layers` of a study."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def problems(text):
     return caught.value.problems
 
 
-def test_a_study_that_asks_nothing_is_the_study_it_was():
+def test_digest_without_layers_is_unchanged():
     study = parse_study(GOOD)
     assert "layers" not in json.loads(study.canonical_json())
     assert study.digest == BEFORE
@@ -38,14 +38,24 @@ def test_a_study_that_asks_nothing_is_the_study_it_was():
     assert asking.digest != study.digest
 
 
-def test_what_is_not_said_is_an_exact_search_of_every_layer():
-    asked = parse_study(f"{GOOD}layers: {{}}\n").layers
-    assert asked == LayersSpec()
-    assert (asked.scope, asked.search, asked.estimate) == (LayerScope.PER_LAYER, LayerSearch.EXACT, None)
-    assert (asked.evaluations, asked.folds, asked.keep, asked.width, asked.restarts) == (2_000, 2, 1_000, 8, 4)
+def test_defaults_are_an_exact_search_of_every_layer():
+    layers_spec = parse_study(f"{GOOD}layers: {{}}\n").layers
+    assert layers_spec == LayersSpec()
+    assert (layers_spec.scope, layers_spec.search, layers_spec.estimate) == (
+        LayerScope.PER_LAYER,
+        LayerSearch.EXACT,
+        None,
+    )
+    assert (layers_spec.evaluations, layers_spec.folds, layers_spec.keep, layers_spec.width, layers_spec.restarts) == (
+        2_000,
+        2,
+        1_000,
+        8,
+        4,
+    )
 
 
-def test_everything_can_be_said():
+def test_every_option_is_parsed():
     text = (
         "layers: {scope: groups, groups: {early: ['features.*'], late: ['classifier.1', 'classifier.4']}, search: tpe,"
         " estimate: epoch, evaluations: 16, folds: 20, keep: 1, width: 3, restarts: 9}\n"
@@ -58,19 +68,22 @@ def test_everything_can_be_said():
 
 
 @pytest.mark.parametrize(
-    ("asked", "wanted"),
+    ("option", "expected"),
     [
         ("scope: groups", "layers: `groups` and the scope `groups` belong together: give both or neither"),
         ("groups: {a: ['*']}", "layers: `groups` and the scope `groups` belong together: give both or neither"),
         ("scope: global, groups: {a: ['*']}", "`groups` and the scope `groups` belong together"),
         ("scope: groups, groups: {}", "layers.groups: must have at least 1 entry"),
-        ("scope: groups, groups: {a: []}", "layers: the group a has no pattern: name the layers it takes"),
+        ("scope: groups, groups: {a: []}", "layers: the group a has no pattern: name its layers"),
         ("scope: groups, groups: {a: ['']}", "layers.groups.a.0: must have at least 1 character"),
         ("scope: groups, groups: {'': ['*']}", "must have at least 1 character"),
         ("scope: groups, groups: {a: '*'}", "layers.groups.a: must be a list, as in [a, b], not '*'"),
         ("scope: layerwise", "line 6: layers.scope: must be 'global', 'per_layer' or 'groups'"),
         ("search: exakt", "line 6: layers.search: must be 'exact', 'beam', 'coordinate', 'tpe', 'racing' or"),
-        ("estimate: memory", "layers: memory is read where a configuration says M; name frozen, epoch or moving"),
+        (
+            "estimate: memory",
+            "layers: configurations with M read the memory without naming it; name frozen, epoch or moving",
+        ),
         ("estimate: epoch", "layers: the arm bln has no estimate `epoch`: it has frozen"),
         ("evaluations: 15", "line 6: layers.evaluations: must be at least 16, not 15"),
         ("evaluations: 1000001", "line 6: layers.evaluations: must be at most 1000000"),
@@ -80,16 +93,16 @@ def test_everything_can_be_said():
         ("keep: 10001", "line 6: layers.keep: must be at most 10000"),
         ("width: 0", "line 6: layers.width: must be at least 1, not 0"),
         ("restarts: 0", "line 6: layers.restarts: must be at least 1, not 0"),
-        ("folds: yes", "layers: folds takes no yes or no"),
+        ("folds: yes", "layers: folds does not take yes or no"),
         ("fold: 3", "line 6: layers.fold: unknown key; did you mean `folds`?"),
     ],
 )
-def test_a_mistake_is_named_with_what_to_do(asked, wanted):
-    found = problems(f"{GOOD}layers: {{{asked}}}\n")
-    assert any(wanted in problem for problem in found), found
+def test_invalid_option_says_what_to_do(option, expected):
+    messages = problems(f"{GOOD}layers: {{{option}}}\n")
+    assert any(expected in problem for problem in messages), messages
 
 
-def test_an_arm_with_estimates_of_its_own_is_held_to_them():
+def test_arm_must_have_the_requested_estimate():
     arms = "[{method: bln}, {method: bn, population: [moving]}]"
     text = f"name: study\ndata: {{name: digits}}\nmodel: {{name: mlp}}\narms: {arms}\n"
     (problem,) = problems(f"{text}layers: {{estimate: frozen}}\n")
@@ -100,11 +113,11 @@ def test_an_arm_with_estimates_of_its_own_is_held_to_them():
 @pytest.mark.parametrize(
     "other", [{"folds": 3}, {"search": "beam"}, {"estimate": "frozen"}, {"scope": "global"}, {"keep": 5}]
 )
-def test_another_question_has_another_digest(other):
+def test_different_searches_have_different_digests(other):
     assert spec_digest(LayersSpec(**other)) != spec_digest(LayersSpec())
 
 
-def test_the_same_question_has_the_same_digest_however_it_is_written():
+def test_equal_searches_have_equal_digests():
     written = LayersSpec.model_validate({"folds": 2, "scope": "per_layer"})
     assert spec_digest(written) == spec_digest(LayersSpec())
     groups = LayersSpec(scope=LayerScope.GROUPS, groups={"a": ("x",), "b": ("y",)})
@@ -112,13 +125,13 @@ def test_the_same_question_has_the_same_digest_however_it_is_written():
     assert spec_digest(again) == spec_digest(groups)
 
 
-def test_groups_in_another_order_are_the_same_question():
+def test_order_of_groups_does_not_matter():
     """A layer may fit one group only, and a stored study has its keys in the order of the alphabet."""
     one, other = ({"a": ("x*",), "b": ("y",)}, {"b": ("y",), "a": ("x*",)})
     made = [LayersSpec(scope=LayerScope.GROUPS, groups=groups) for groups in (one, other)]
     assert spec_digest(made[0]) == spec_digest(made[1])
 
 
-def test_a_question_cannot_be_changed_once_it_is_asked():
+def test_spec_is_immutable():
     with pytest.raises(ValidationError, match="frozen"):
         LayersSpec().folds = 3

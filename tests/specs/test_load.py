@@ -1,4 +1,4 @@
-"""A study file with mistakes gives all of them at once, each with its line and what to do."""
+"""Every problem of a study file is reported with its line and a remedy."""
 
 from __future__ import annotations
 
@@ -9,28 +9,16 @@ from hypothesis import strategies as st
 from bln_search.core.errors import SpecError
 from bln_search.specs import load, load_study, parse_study
 from tests.conftest import ROOT
-
-GOOD = """name: study
-data: {name: digits}
-model: {name: mlp}
-arms:
-  - method: bln
-"""
-
-
-def problems(text):
-    with pytest.raises(SpecError) as caught:
-        parse_study(text, source="study.yaml")
-    return caught.value.problems
+from tests.specs.minimal_study import MINIMAL_STUDY, problems
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "studies").glob("*.yaml")), ids=lambda path: path.stem)
-def test_every_study_that_ships_is_valid_and_named_like_its_file(path):
+def test_shipped_studies_are_valid_and_named_like_their_files(path):
     assert load_study(path).name == path.stem
 
 
 @pytest.mark.parametrize(
-    ("line", "wanted"),
+    ("line", "expected"),
     [
         ("trainning: {epochs: 3}", "line 6: trainning: unknown key; did you mean `training`?"),
         ("training: {epochs: -3}", "line 6: training.epochs: must be at least 1, not -3"),
@@ -41,74 +29,76 @@ def test_every_study_that_ships_is_valid_and_named_like_its_file(path):
         ("seeds: []", "line 6: seeds"),
         ("evaluation: {population: [frosen]}", "line 6: evaluation.population.0: must be 'frozen', 'epoch'"),
         ("ranking: {split: train}", "rank on validation"),
-        ("name: again", "line 6: the key `name` stands here a second time"),
+        ("name: again", "line 6: the key `name` is repeated"),
         ("title: [1", "this is not YAML"),
         ("training: &a {epochs: 3}\nevaluation: *a", "line 6: YAML aliases"),
         ("? [a]\n: b", "line 6: a key is a single word"),
-        ("training: {epochs: yes}", "line 6: training: epochs takes no yes or no"),
-        ("seeds: [yes]", "seeds takes no yes or no"),
+        ("training: {epochs: yes}", "line 6: training: epochs does not take yes or no"),
+        ("seeds: [yes]", "seeds does not take yes or no"),
         ("seeds: [!!int '']", "line 6: this value cannot be read"),
         ("seeds: !!bool maybe", "line 6: this value cannot be read"),
         (f"seeds: [0x{'f' * 5000}]", "a number with thousands of digits"),
     ],
 )
-def test_a_mistake_is_named_with_its_line_and_what_to_do(line, wanted):
-    assert any(wanted in problem for problem in problems(GOOD + line)), problems(GOOD + line)
+def test_problem_has_its_line_and_remedy(line, expected):
+    assert any(expected in problem for problem in problems(MINIMAL_STUDY + line)), problems(MINIMAL_STUDY + line)
 
 
-def test_a_fraction_may_be_written_with_an_exponent():
-    assert parse_study(GOOD.replace("name: digits", "name: digits, validation: 1e-1")).data.validation == 0.1
+def test_fraction_may_have_an_exponent():
+    assert parse_study(MINIMAL_STUDY.replace("name: digits", "name: digits, validation: 1e-1")).data.validation == 0.1
 
 
 @pytest.mark.parametrize("value", ["1.5", "0", "-1", ".inf", ".nan", "[1]", "half"])
-def test_what_is_held_out_is_a_number_or_a_fraction_and_said_in_one_sentence(value):
-    (problem,) = problems(GOOD.replace("name: digits", f"name: digits, validation: {value}"))
+def test_invalid_validation_is_one_problem(value):
+    (problem,) = problems(MINIMAL_STUDY.replace("name: digits", f"name: digits, validation: {value}"))
     assert "line 2: data.validation: give the number of validation examples, or their fraction below 1" in problem
 
 
 @pytest.mark.parametrize(("value", "read"), [("0.2", 0.2), ("300", 300), ("1.0", 1), ("1e3", 1000)])
-def test_what_is_held_out_may_be_written_either_way(value, read):
-    text = GOOD.replace("name: digits", f"name: digits, validation: {value}") + "\ntraining: {batch_size: 1}\n"
+def test_validation_is_a_count_or_a_fraction(value, read):
+    text = MINIMAL_STUDY.replace("name: digits", f"name: digits, validation: {value}") + "\ntraining: {batch_size: 1}\n"
     assert parse_study(text).data.validation == read
 
 
-def test_an_arms_population_names_an_estimate_once():
-    (problem,) = problems(GOOD.replace("method: bln", "{method: bln, population: [frozen, frozen]}"))
+def test_population_of_an_arm_has_no_duplicates():
+    (problem,) = problems(MINIMAL_STUDY.replace("method: bln", "{method: bln, population: [frozen, frozen]}"))
     assert "population has a value twice" in problem
 
 
-def test_a_misspelled_norm_is_named_with_the_ones_there_are():
-    (problem,) = problems(GOOD.replace("bln", "blm"))
+def test_misspelled_method_lists_the_valid_ones():
+    (problem,) = problems(MINIMAL_STUDY.replace("bln", "blm"))
     assert problem == "line 5: arms.0.method: must be 'bn', 'ln', 'bln', 'mbn' or 'brn', not 'blm'"
 
 
-def test_every_mistake_is_reported_at_once():
-    found = problems("name: A B\ndata: {nam: digits}\nmodel: {name: mlp}\narms: [{method: bm}]\nseed: 3\n")
-    assert len(found) == 5
+def test_all_problems_are_reported_together():
+    messages = problems("name: A B\ndata: {nam: digits}\nmodel: {name: mlp}\narms: [{method: bm}]\nseed: 3\n")
+    assert len(messages) == 5
 
 
-def test_names_that_are_none_are_reported_with_everything_else():
-    found = problems("name: A B\ndata: {name: digit}\nmodel: {name: mpl}\narms: [{method: bln}]\n")
-    assert [problem.split(": ")[:2] for problem in found] == [
+def test_unknown_names_are_reported_with_other_problems():
+    messages = problems("name: A B\ndata: {name: digit}\nmodel: {name: mpl}\narms: [{method: bln}]\n")
+    assert [problem.split(": ")[:2] for problem in messages] == [
         ["line 1", "name"],
         ["line 2", "data.name"],
         ["line 3", "model.name"],
     ]
-    found = problems(GOOD.replace("name: digits", "name: digit").replace("name: mlp", "name: mlp, embedding: 4"))
-    assert ["there is no data set 'digit'" in found[0], "the model mlp has no option" in found[1]] == [True, True]
+    messages = problems(
+        MINIMAL_STUDY.replace("name: digits", "name: digit").replace("name: mlp", "name: mlp, embedding: 4")
+    )
+    assert ["there is no data set 'digit'" in messages[0], "the model mlp has no option" in messages[1]] == [True, True]
 
 
 @pytest.mark.parametrize("text", ["", "- a\n- b\n", "just words", "\0", "!!python/object:os.system x: 1"])
-def test_what_is_no_study_at_all_is_said_to_be_none(text):
+def test_text_that_is_no_study_is_rejected(text):
     assert problems(text)
 
 
-def test_an_arm_judged_under_population_values_needs_an_estimate_gathered_in_training():
-    (problem,) = problems(GOOD.replace("method: bln", "{method: bn, judged_under: TT--}"))
+def test_judged_under_population_needs_a_training_estimate():
+    (problem,) = problems(MINIMAL_STUDY.replace("method: bln", "{method: bn, judged_under: TT--}"))
     assert "add the estimate `epoch` or `moving`" in problem
 
 
-def test_a_file_that_is_missing_or_too_large_is_one_clear_error(tmp_path):
+def test_missing_or_oversized_file_is_rejected(tmp_path):
     with pytest.raises(SpecError, match="there is no such file"):
         load_study(tmp_path / "none.yaml")
     (tmp_path / "big.yaml").write_text("#" * 1_000_001)
@@ -131,18 +121,18 @@ DEEP = {
 
 @pytest.mark.parametrize("scanners", [load._SCANNERS, load._SCANNERS[-1:]])
 @pytest.mark.parametrize("text", DEEP.values(), ids=DEEP)
-def test_deeply_nested_text_is_refused_before_anything_is_made_of_it(monkeypatch, text, scanners):
+def test_deeply_nested_text_is_rejected_before_parsing(monkeypatch, text, scanners):
     monkeypatch.setattr(load, "_SCANNERS", scanners)
     monkeypatch.setattr(load, "_compose", None)
     (problem,) = problems(text)
     assert problem == "line 2: this is nested more than 50 levels deep; a study needs far fewer"
 
 
-def test_brackets_that_are_text_are_no_nesting():
-    assert parse_study(GOOD + 'title: "' + "[" * 60 + '"').title == "[" * 60
+def test_brackets_in_strings_are_not_nesting():
+    assert parse_study(MINIMAL_STUDY + 'title: "' + "[" * 60 + '"').title == "[" * 60
 
 
-def test_a_text_with_very_many_values_is_refused_before_anything_is_made_of_it(monkeypatch):
+def test_too_many_values_are_rejected_before_parsing(monkeypatch):
     monkeypatch.setattr(load, "_compose", None)
     assert problems("seeds: [" + "0, " * 50_000 + "]") == [
         "there are more than 50,000 keys and values in it: a study needs far fewer"
@@ -151,7 +141,7 @@ def test_a_text_with_very_many_values_is_refused_before_anything_is_made_of_it(m
 
 
 @given(st.text(max_size=200))
-def test_any_text_gives_a_study_or_a_spec_error(text):
+def test_any_text_is_a_study_or_a_spec_error(text):
     try:
         parse_study(text)
     except SpecError as error:
@@ -167,7 +157,7 @@ values = st.recursive(
 
 
 @given(st.dictionaries(keys, values, max_size=6))
-def test_any_structure_gives_a_study_or_a_spec_error(value):
+def test_any_structure_is_a_study_or_a_spec_error(value):
     import yaml
 
     try:
@@ -176,6 +166,6 @@ def test_any_structure_gives_a_study_or_a_spec_error(value):
         assert error.problems
 
 
-def test_what_stands_there_twice_is_told_with_all_else():
-    found = problems(GOOD + "  - method: bln\nseeds: [1, 1]\ntitel: a")
-    assert sorted(one.partition(": ")[2].partition(":")[0] for one in found) == ["arms", "seeds", "titel"]
+def test_duplicates_are_reported_with_other_problems():
+    messages = problems(MINIMAL_STUDY + "  - method: bln\nseeds: [1, 1]\ntitel: a")
+    assert sorted(message.partition(": ")[2].partition(":")[0] for message in messages) == ["arms", "seeds", "titel"]

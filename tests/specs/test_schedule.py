@@ -1,4 +1,4 @@
-"""A schedule says its value at every fraction of training, however it is written."""
+"""Values of schedules during training, in every notation."""
 
 from __future__ import annotations
 
@@ -32,25 +32,25 @@ def arm(text):
         ({"kind": "cosine", "initial": 0, "final": 1}, {0: 0, 0.5: 0.5, 0.25: (1 - math.cos(math.pi / 4)) / 2, 1: 1}),
     ],
 )
-def test_each_form_has_its_value_at_each_moment(written, values):
+def test_schedule_values_over_training(written, values):
     schedule = READ(written)
     assert {at: schedule.at(at) for at in values} == pytest.approx(values)
 
 
 @given(st.sampled_from(["linear", "cosine"]), finite, finite, st.floats(0, 1))
-def test_a_ramp_stays_between_its_ends(kind, initial, final, progress):
+def test_ramp_stays_between_its_ends(kind, initial, final, progress):
     value = READ({"kind": kind, "initial": initial, "final": final}).at(progress)
     assert min(initial, final) - 1e-9 <= value <= max(initial, final) + 1e-9
 
 
 @given(st.dictionaries(st.floats(0, 0.99), finite, min_size=1, max_size=5))
-def test_what_is_written_down_reads_back_the_same(steps):
+def test_schedules_survive_serialization(steps):
     schedule = READ({0.0: 0.0, **steps})
     adapter = TypeAdapter(Schedule)
     assert adapter.validate_json(adapter.dump_json(schedule)) == schedule
 
 
-def test_a_study_file_says_lambda():
+def test_study_file_uses_the_key_lambda():
     assert arm("mbn, lambda: {0: 0.1, 0.4: 0.5, 0.6: 0.9}").schedules["lambda_"].at(0.5) == 0.5
     assert arm("mbn").schedules["lambda_"].at(0.7) == 0.9
     assert str(arm("mbn").selection_configuration) == "MM--"
@@ -59,7 +59,7 @@ def test_a_study_file_says_lambda():
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         ("mbn, lambda: 1.5", "lambda must stay between 0 and 1, not 1.5"),
         ("mbn, lambda: {0.4: 0.5}", "the steps of a schedule start at 0"),
@@ -78,13 +78,13 @@ def test_a_study_file_says_lambda():
         ("mbn, lamda: 0.1", "did you mean `lambda`?"),
     ],
 )
-def test_a_mistake_says_what_is_possible(text, wanted):
+def test_invalid_schedule_names_the_allowed_values(text, expected):
     with pytest.raises(SpecError) as caught:
         parse_study(STUDY % text)
-    assert any(wanted in problem and "line 5" in problem for problem in caught.value.problems), caught.value.problems
+    assert any(expected in problem and "line 5" in problem for problem in caught.value.problems), caught.value.problems
 
 
-def test_a_study_of_an_earlier_version_is_still_the_same_study():
+def test_digest_of_an_earlier_study_is_unchanged():
     """Keys that came later are not written down while they are not used."""
     assert set(ArmSpec(method="bln").model_dump(mode="json")) == {
         "method",

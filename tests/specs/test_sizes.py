@@ -1,4 +1,4 @@
-"""Mini-batches that a split does not hold are refused where the sizes of the data are known."""
+"""Mini-batches larger than a split are rejected where the sizes of the data are known."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ arms: [{method: bln}]
     "given",
     [{}, {"validation": 200}, {"validation": 0.37, "fraction": 0.31}, {"fraction": 0.123, "stratified": False}],
 )
-def test_the_sizes_are_those_of_the_data(given, tmp_path):
+def test_split_sizes_match_the_data(given, tmp_path):
     spec = DataSpec(name="digits", **given)
     data = prepare(load_data("digits", tmp_path, tmp_path), spec)
     assert split_sizes(spec) == {split: len(inputs) for split, (inputs, _) in data.splits.items()}
 
 
 @pytest.mark.parametrize("name", ["cifar10", "mnist"])
-def test_the_published_sizes_are_those_of_the_files(name, real_data, tmp_path):
+def test_published_sizes_match_the_files(name, real_data, tmp_path):
     data = load_data(name, real_data, tmp_path)
     assert EXAMPLES[name] == {Split.TRAIN: len(data.train_labels), Split.TEST: len(data.test_labels)}
 
@@ -50,18 +50,18 @@ def test_the_published_sizes_are_those_of_the_files(name, real_data, tmp_path):
         ("space: {training.batch_size: {kind: choice, values: [25, 50]}}", "space", "50 examples is larger than"),
     ],
 )
-def test_one_that_is_larger_is_refused_with_its_place(more, place, message):
+def test_oversized_mini_batch_is_reported_with_its_location(more, place, message):
     with pytest.raises(SpecError, match=message) as refused:
         parse_study(STUDY + more)
     assert place in refused.value.problems[0]
     assert len(refused.value.problems) == 1
 
 
-def test_the_largest_that_fits_is_taken():
+def test_largest_fitting_mini_batch_is_accepted():
     more = "training: {batch_size: 40}\nevaluation: {batch_sizes: [1, 40]}\nprobes: {batch_sizes: [40]}"
     assert list(oversized_batches(parse_study(STUDY + more))) == []
 
 
-def test_data_of_unknown_size_are_left_to_the_worker(monkeypatch):
+def test_unknown_data_sizes_are_not_checked(monkeypatch):
     monkeypatch.delitem(EXAMPLES, "digits")
     assert parse_study(STUDY + "training: {batch_size: 5000}").training.batch_size == 5000

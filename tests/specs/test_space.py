@@ -1,4 +1,4 @@
-"""A space is written out where it is finite, and refused where it cannot be searched."""
+"""Search spaces: finite ones are enumerated, invalid ones rejected."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def study(space, search=""):
     return parse_study(f"{HEAD}space: {space}\n{search}")
 
 
-def test_every_point_of_a_finite_space_is_a_trial_of_every_arm_and_seed_once():
-    found = study(
+def test_finite_space_has_one_trial_per_point_arm_and_seed():
+    parsed_study = study(
         "{training.batch_size: {kind: choice, values: [8, 16]}, arm.memory: {kind: int, low: 10, high: 40, step: 10},"
         " arm.lambda: {kind: schedule, values: [0, {0: 0.1, 0.4: 0.5, 0.6: 0.9}]}}"
     )
-    trials = trials_of(found)
+    trials = trials_of(parsed_study)
     assert len(trials) == 2 * 4 * 2 * 2 * 2
     assert len({trial.key for trial in trials}) == len(trials)
     assert {trial.training.batch_size for trial in trials} == {8, 16}
@@ -38,22 +38,26 @@ def test_every_point_of_a_finite_space_is_a_trial_of_every_arm_and_seed_once():
     assert trials[0].point == "lambda=0 memory=10 batch_size=8"
 
 
-def test_a_mapping_changes_several_keys_together():
+def test_mapping_changes_several_keys_together():
     """As many steps for every mini-batch size: epochs go with it."""
-    found = study("{training: {kind: choice, values: [{batch_size: 8, epochs: 1}, {batch_size: 16, epochs: 2}]}}")
-    sizes = {(trial.training.batch_size, trial.training.epochs) for trial in trials_of(found)}
+    parsed_study = study(
+        "{training: {kind: choice, values: [{batch_size: 8, epochs: 1}, {batch_size: 16, epochs: 2}]}}"
+    )
+    sizes = {(trial.training.batch_size, trial.training.epochs) for trial in trials_of(parsed_study)}
     assert sizes == {(8, 1), (16, 2)}
-    assert {trial.training.optimizer for trial in trials_of(found)} == {"sgd"}
+    assert {trial.training.optimizer for trial in trials_of(parsed_study)} == {"sgd"}
 
 
-def test_a_sampled_space_writes_nothing_out():
-    found = study("{training.learning_rate: {kind: float, low: 1e-4, high: 0.1, log: true}}", "search: {trials: 7}")
-    assert trials_of(found) == ()
-    assert found.sampled_points == 14
+def test_sampled_space_creates_no_trials():
+    parsed_study = study(
+        "{training.learning_rate: {kind: float, low: 1e-4, high: 0.1, log: true}}", "search: {trials: 7}"
+    )
+    assert trials_of(parsed_study) == ()
+    assert parsed_study.sampled_points == 14
 
 
 @pytest.mark.parametrize(
-    ("space", "search", "wanted"),
+    ("space", "search", "expected"),
     [
         ("{}", "", "the space is empty"),
         ("{training.batch_size: {kind: choice, values: []}}", "", "space.training.batch_size.values"),
@@ -104,39 +108,39 @@ def test_a_sampled_space_writes_nothing_out():
         ("{arm.memory: {kind: int, low: 1, high: 99999}}", "", "99999 points"),
     ],
 )
-def test_a_space_that_cannot_be_searched_says_why(space, search, wanted):
+def test_invalid_space_says_why(space, search, expected):
     with pytest.raises(SpecError) as caught:
         study(space, search)
-    assert any(wanted in problem for problem in caught.value.problems), caught.value.problems
+    assert any(expected in problem for problem in caught.value.problems), caught.value.problems
 
 
-def test_yes_and_no_are_choices_too():
+def test_booleans_are_valid_choices():
     trials = trials_of(study("{arm.double_forward: {kind: choice, values: [false, true]}}".replace("twice", "")))
     assert {trial.arm.double_forward for trial in trials} == {True, False}
 
 
-def test_a_large_range_is_no_list():
-    found = study("{arm.memory: {kind: int, low: 1, high: 100000}}", "search: {trials: 3}")
-    assert found.sampled_points == 6
+def test_large_integer_range_is_not_enumerated():
+    parsed_study = study("{arm.memory: {kind: int, low: 1, high: 100000}}", "search: {trials: 3}")
+    assert parsed_study.sampled_points == 6
     with pytest.raises(SpecError, match=r"choose a sampler|must be at most"):
         study("{arm.memory: {kind: int, low: 1, high: 1000000000}}")
 
 
-def test_fractions_that_differ_little_stay_apart():
+def test_close_fractions_remain_distinct():
     space = "{arm.lambda: {kind: schedule, at: [0, 0.62345671, 0.62345673], low: 0, high: 1}}"
     dimension = study(space, "search: {trials: 3}").space["arm.lambda"]
     assert len(dimension.schedule([0.1, 0.2, 0.3])["steps"]) == 3
 
 
-def test_a_search_without_a_space_is_refused():
+def test_search_without_a_space_is_rejected():
     with pytest.raises(SpecError, match="search needs a space"):
         parse_study(HEAD + "search: {}")
 
 
 @given(st.lists(st.lists(st.integers(0, 50), min_size=1, max_size=4, unique=True), min_size=1, max_size=3))
-def test_a_grid_is_every_combination_once(values):
+def test_grid_has_every_combination_once(values):
     read = TypeAdapter(Dimension).validate_python
     space: Space = {f"d{i}": read({"kind": "choice", "values": one}) for i, one in enumerate(values)}
-    found = list(grid(space))
-    assert len(found) == grid_size(space) == len({format_point(point) for point in found})
-    assert all(point[key] in finite_values(space[key]) for point in found for key in space)
+    points = list(grid(space))
+    assert len(points) == grid_size(space) == len({format_point(point) for point in points})
+    assert all(point[key] in finite_values(space[key]) for point in points for key in space)

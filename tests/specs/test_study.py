@@ -7,19 +7,19 @@ from pydantic import ValidationError
 
 from bln_search.specs import parse_study
 from bln_search.specs.study import ModelSpec
-from tests.specs.test_load import GOOD, problems
+from tests.specs.minimal_study import MINIMAL_STUDY, problems
 
-CELLS = GOOD.replace("{name: mlp}", "{name: lstm, normalize: cells, gain: 0.1}")
+CELLS = MINIMAL_STUDY.replace("{name: mlp}", "{name: lstm, normalize: cells, gain: 0.1}")
 
 
-def test_a_recurrent_network_may_be_normalized_inside_its_cells():
+def test_recurrent_network_may_be_normalized_in_cells():
     model = parse_study(CELLS).model
     assert (model.normalize, model.gain) == ("cells", 0.1)
 
 
-def test_options_that_came_later_leave_the_written_form_of_other_studies_as_it_was():
+def test_later_options_do_not_change_other_digests():
     assert ModelSpec(name="lstm").model_dump(mode="json") == {"name": "lstm", "widths": None}
-    assert "normalize" not in parse_study(GOOD).canonical_json()
+    assert "normalize" not in parse_study(MINIMAL_STUDY).canonical_json()
     assert ModelSpec(name="lstm", normalize="layers").model_dump(mode="json")["normalize"] == "layers"
 
 
@@ -34,24 +34,24 @@ def test_options_that_came_later_leave_the_written_form_of_other_studies_as_it_w
         ),
     ],
 )
-def test_a_mistake_in_them_is_named(model, message):
-    found = problems(GOOD.replace("{name: mlp}", model))
-    assert any(message in problem for problem in found), found
+def test_invalid_model_option_is_reported(model, message):
+    messages = problems(MINIMAL_STUDY.replace("{name: mlp}", model))
+    assert any(message in problem for problem in messages), messages
 
 
-def test_the_widest_layer_is_what_limits_are_held_against():
+def test_largest_width_is_that_of_the_widest_layer():
     assert ModelSpec(name="lenet").largest_width == 0
     assert ModelSpec(name="mlp", widths=(8, 300, 20)).largest_width == 300
     assert ModelSpec(name="lstm", widths=(8,), embedding=9_000).largest_width == 9_000
     assert ModelSpec(name="lstm", dense=500, embedding=40).largest_width == 500
 
 
-def test_a_gain_that_is_no_number_is_an_error():
+def test_gain_must_be_a_number():
     with pytest.raises(ValidationError):
         ModelSpec(name="lstm", normalize="cells", gain=float("inf"))
 
 
-WORDS = GOOD.replace("{name: mlp}", "{name: lstm}")
+WORDS = MINIMAL_STUDY.replace("{name: mlp}", "{name: lstm}")
 
 
 @pytest.mark.parametrize(
@@ -67,11 +67,11 @@ WORDS = GOOD.replace("{name: mlp}", "{name: lstm}")
         ),
     ],
 )
-def test_what_words_cannot_take_is_refused(study, message):
-    found = problems(study)
-    assert any(message in problem for problem in found), found
+def test_token_data_reject_image_options(study, message):
+    messages = problems(study)
+    assert any(message in problem for problem in messages), messages
 
 
-def test_a_word_for_each_layer_is_not_for_normalized_cells():
-    found = problems(CELLS + "layers: {}\n")
-    assert any("normalization inside cells" in one for one in found), found
+def test_cells_have_no_per_layer_configurations():
+    messages = problems(CELLS + "layers: {}\n")
+    assert any("normalization inside cells" in message for message in messages), messages

@@ -1,4 +1,4 @@
-"""A study is written out into trials; what is finite is enumerated, each once."""
+"""The trials of a study; finite spaces are enumerated once."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ evaluation: {population: [frozen, epoch]}
 """
 
 
-def test_arms_times_seeds_each_with_a_key_of_its_own():
+def test_trials_are_arms_times_seeds_with_unique_keys():
     trials = trials_of(parse_study(STUDY))
     assert len(trials) == 6
     assert len({trial.key for trial in trials}) == 6
 
 
-def test_keys_do_not_depend_on_the_order_of_words_in_the_file():
+def test_keys_do_not_depend_on_the_order_in_the_file():
     other = STUDY.replace("data: {name: digits}\nmodel: {name: mlp}", "model: {name: mlp}\ndata: {name: digits}")
     assert [t.key for t in trials_of(parse_study(STUDY))] == [t.key for t in trials_of(parse_study(other))]
     assert parse_study(STUDY).digest == parse_study(other).digest
@@ -38,10 +38,10 @@ def test_rows_that_read_no_population_value_are_planned_once():
     assert len(set(planned_rows(bln))) == 31
 
 
-def test_the_inference_batch_size_is_the_training_one_unless_given():
+def test_inference_batch_size_defaults_to_training_size():
     assert trials_of(parse_study(STUDY))[0].batch_sizes == (25,)
-    given = STUDY.replace("[frozen, epoch]}", "[frozen], batch_sizes: [1, 100]}")
-    assert trials_of(parse_study(given))[0].batch_sizes == (1, 100)
+    text = STUDY.replace("[frozen, epoch]}", "[frozen], batch_sizes: [1, 100]}")
+    assert trials_of(parse_study(text))[0].batch_sizes == (1, 100)
 
 
 def test_rate_schedules():

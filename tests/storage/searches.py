@@ -1,4 +1,4 @@
-"""Searched networks as a search hands them over, made up."""
+"""Random records of per-layer searches."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ LONGEST = (
     "backup",
     "interruption",
     "bucket",
-    "tests/worker/test_layers.py",
+    "tests/worker/test_layer_search.py",
     "tests/end_to_end/test_search_layers.py",
     "tests/service/test_schemathesis.py",
     "tests/evaluation/test_wirings.py",

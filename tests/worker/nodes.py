@@ -1,4 +1,4 @@
-"""A Ray cluster of several nodes on this machine, as `ray start` makes them: a head without cores, nodes to kill."""
+"""A Ray cluster of several nodes on this machine, as `ray start` creates them: a head without cores, and workers."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class Nodes:
     def number_of(self, pid):
         """Which node has, or had, this process; what was seen once is known for good."""
         if not any(pid in node.pids for node in self.nodes):
-            above = {one.pid for one in psutil.Process(pid).parents()}
+            above = {parent.pid for parent in psutil.Process(pid).parents()}
             for node in self.nodes:
                 if node.process.pid in above:
                     node.pids.add(pid)

@@ -1,4 +1,4 @@
-"""A study's results worked out: compared rows, recommendation, probes, latencies; kept, and not made twice."""
+"""The analysis of a study: compared rows, recommendation, probes and latencies."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ def done(tmp_path_factory):
     home = tmp_path_factory.mktemp("home")
     ledger = open_ledger(f"sqlite:///{home / 'ledger.sqlite3'}")
     ledger.tokens.create("ada", Scope.WRITE)
-    place = ExecutionEnvironment(home / "data", home / "cache", Folder(home / "checkpoints"))
-    worker = Worker(ledger, place, LocalExecutor(place, 1), cap=2)
+    environment = ExecutionEnvironment(home / "data", home / "cache", Folder(home / "checkpoints"))
+    worker = Worker(ledger, environment, LocalExecutor(environment, 1), cap=2)
     study_id = worker.ledger.queue.submit(parse_study(STUDY), "ada").study_id
     worker.work(once=True)
     yield worker, study_id
     ledger.close()
 
 
-def test_a_worker_analyses_what_it_has_completed(done):
+def test_worker_analyses_its_completed_study(done):
     worker, study_id = done
     analysis = worker.ledger.analyses.find(study_id).analysis
     assert analysis.reason is None
@@ -60,61 +60,65 @@ def test_a_worker_analyses_what_it_has_completed(done):
     assert losses == sorted(losses)
     assert analysis.recommendation.configuration in [row.configuration for row in analysis.comparison.top_group]
     assert analysis.selection.ranked_rows == 16
-    measured = {(one.configuration, one.batch_size) for one in analysis.latencies}
+    measured = {(latency.configuration, latency.batch_size) for latency in analysis.latencies}
     assert {size for _, size in measured} == {1, 10}
     assert {word for word, size in measured if size == 10} == {row.configuration for row in analysis.comparison.rows}
 
 
-def test_networks_that_learned_nothing_are_said_to_have(done, tmp_path):
+def test_networks_no_better_than_the_baseline_are_reported(done, tmp_path):
     worker, study_id = done
     assert worker.ledger.analyses.find(study_id).analysis.no_better_than_class_prior is None
     changed = STUDY.replace("epochs: 4,", "epochs: 1, learning_rate: 1.0e-9,").replace("probed", "untrained")
     study = parse_study(changed.replace("probes:", "ranking: {split: test}  #"))
     untrained = worker.ledger.queue.submit(study, "ada").study_id
     worker.work(once=True)
-    found = worker.ledger.analyses.find(untrained).analysis
-    classes = prepared_data(study.data, worker.place.data, worker.place.cache, "cpu").splits[Split.TEST][1]
-    check = found.no_better_than_class_prior
+    analysis = worker.ledger.analyses.find(untrained).analysis
+    classes = prepared_data(study.data, worker.environment.data, worker.environment.cache, "cpu").splits[Split.TEST][1]
+    check = analysis.no_better_than_class_prior
     assert (check.arms, check.all_arms, check.split) == (("bln",), True, Split.TEST)
     assert check.baseline.loss == pytest.approx(entropy(np.bincount(classes)), rel=1e-12)
-    assert check.loss == pytest.approx(found.comparison.rows[0].loss, rel=1e-12)
+    assert check.loss == pytest.approx(analysis.comparison.rows[0].loss, rel=1e-12)
     assert check.loss >= check.baseline.loss
-    assert analysis_sentences(found)[:2] == [baseline_warning(check), recommendation_text(found.recommendation)]
+    assert analysis_sentences(analysis)[:2] == [baseline_warning(check), recommendation_text(analysis.recommendation)]
     again = compute_analysis(worker.ledger, untrained, None, save=False)
     assert again.no_better_than_class_prior == check, "what is known holds where the data are not"
     board = worker.ledger.results.rank_study(untrained, worker.ledger.studies.get(untrained).spec)
     missing = DataSpec(name="mnist", validation=100)
-    assert check_against_baseline(board, missing, replace(worker.place, data=tmp_path, cache=tmp_path)) is None
+    assert check_against_baseline(board, missing, replace(worker.environment, data=tmp_path, cache=tmp_path)) is None
 
 
-def test_what_is_known_is_not_worked_out_again(done):
+def test_stored_analysis_is_not_computed_again(done):
     worker, study_id = done
-    kept = worker.ledger.analyses.find(study_id)
-    assert get_or_create_analysis(worker.ledger, study_id, worker.place) == kept.analysis
-    assert worker.ledger.analyses.find(study_id).made_at == kept.made_at
+    stored = worker.ledger.analyses.find(study_id)
+    assert get_or_create_analysis(worker.ledger, study_id, worker.environment) == stored.analysis
+    assert worker.ledger.analyses.find(study_id).made_at == stored.made_at
     assert not worker._analyze_next()
 
 
-def test_every_probe_that_was_asked_for_is_there(done):
+def test_every_requested_probe_is_stored(done):
     worker, study_id = done
     probed = worker.ledger.probes.list_probes(study_id)
-    sizes = {one.probe.key.batch_size for one in probed if one.probe.kind is ProbeKind.SIZE}
-    epochs = {one.probe.epoch for one in probed if one.probe.kind is ProbeKind.EPOCH}
+    sizes = {row_probe.probe.key.batch_size for row_probe in probed if row_probe.probe.kind is ProbeKind.SIZE}
+    epochs = {row_probe.probe.epoch for row_probe in probed if row_probe.probe.kind is ProbeKind.EPOCH}
     assert (sizes, epochs) == ({1, 4, 10}, {2, 4})
     for kind in (ProbeKind.RESHUFFLED, ProbeKind.SKEWED):
-        assert len([one for one in probed if one.probe.kind is kind]) == 2 * 16
-    assert {one.seed for one in probed} == {0, 1}
+        assert len([row_probe for row_probe in probed if row_probe.probe.kind is kind]) == 2 * 16
+    assert {row_probe.seed for row_probe in probed} == {0, 1}
 
 
-def test_a_probe_at_the_last_epoch_is_the_network_of_that_epoch(done):
+def test_probe_of_the_last_epoch_equals_the_checkpoint(done):
     """Where the last epoch was kept, its snapshot and the checkpoint are the same network."""
     worker, study_id = done
-    trials = {one.seed: one for one in worker.ledger.trials.list_trained(study_id)}
-    probed = [one for one in worker.ledger.probes.list_probes(study_id) if one.probe.key.batch_size == 10]
+    trials = {trial.seed: trial for trial in worker.ledger.trials.list_trained(study_id)}
+    probed = [probe for probe in worker.ledger.probes.list_probes(study_id) if probe.probe.key.batch_size == 10]
     compared = 0
     for seed, trial in trials.items():
-        assert [one.epoch for one in trial.checkpoint.snapshots] == [2, 4]
-        at = {one.probe.key: one.probe.loss for one in probed if (one.seed, one.probe.kind) == (seed, ProbeKind.SIZE)}
+        assert [snapshot.epoch for snapshot in trial.checkpoint.snapshots] == [2, 4]
+        at = {
+            row_probe.probe.key: row_probe.probe.loss
+            for row_probe in probed
+            if (row_probe.seed, row_probe.probe.kind) == (seed, ProbeKind.SIZE)
+        }
         for one in probed:
             if one.seed == seed and one.probe.kind is ProbeKind.EPOCH and one.probe.epoch == trial.checkpoint.epoch:
                 assert one.probe.loss == at[one.probe.key]
@@ -122,12 +126,14 @@ def test_a_probe_at_the_last_epoch_is_the_network_of_that_epoch(done):
     assert compared > 0
 
 
-def test_a_study_probed_afterwards_keeps_its_other_probes(done):
+def test_later_probes_keep_those_of_other_kinds(done):
     worker, study_id = done
     before = {kind: count(worker, study_id, kind) for kind in ProbeKind}
-    said = []
-    measured = probe_study(worker.ledger, study_id, worker.place, ProbesSpec(batch_sizes=(2,)), said.append)
-    assert len(said) == 2
+    progress_lines = []
+    measured = probe_study(
+        worker.ledger, study_id, worker.environment, ProbesSpec(batch_sizes=(2,)), progress_lines.append
+    )
+    assert len(progress_lines) == 2
     assert measured == count(worker, study_id, ProbeKind.SIZE)
     after = {kind: count(worker, study_id, kind) for kind in ProbeKind}
     assert {kind: after[kind] for kind in ProbeKind if kind is not ProbeKind.SIZE} == {
@@ -136,16 +142,16 @@ def test_a_study_probed_afterwards_keeps_its_other_probes(done):
 
 
 def count(worker, study_id, kind):
-    return len([one for one in worker.ledger.probes.list_probes(study_id) if one.probe.kind is kind])
+    return len([probe for probe in worker.ledger.probes.list_probes(study_id) if probe.probe.kind is kind])
 
 
-def test_a_size_larger_than_the_split_is_refused_with_a_sentence(done):
+def test_oversized_probe_batch_is_rejected(done):
     worker, study_id = done
     with pytest.raises(DataError, match="larger than the data"):
-        probe_study(worker.ledger, study_id, worker.place, ProbesSpec(batch_sizes=(5000,)), print)
+        probe_study(worker.ledger, study_id, worker.environment, ProbesSpec(batch_sizes=(5000,)), print)
 
 
-def test_an_analysis_that_fails_says_why_and_is_kept(done, monkeypatch):
+def test_failed_analysis_is_stored_with_its_reason(done, monkeypatch):
     worker, study_id = done
 
     def broken(*_args):
@@ -158,13 +164,13 @@ def test_an_analysis_that_fails_says_why_and_is_kept(done, monkeypatch):
     assert compute_analysis(worker.ledger, study_id, None).comparison is not None
 
 
-def test_outcomes_are_read_in_parts(done, monkeypatch):
+def test_outcomes_are_read_in_batches(done, monkeypatch):
     worker, _ = done
-    whole = worker.ledger.results.load_outcomes(range(1, 40))
+    all_outcomes = worker.ledger.results.load_outcomes(range(1, 40))
     monkeypatch.setattr("bln_search.storage.results.evaluations._BATCH", 7)
     parts = worker.ledger.results.load_outcomes(range(1, 40))
-    assert whole.keys() == parts.keys() != set()
-    assert all((whole[one].losses == parts[one].losses).all() for one in whole)
+    assert all_outcomes.keys() == parts.keys() != set()
+    assert all((all_outcomes[one].losses == parts[one].losses).all() for one in all_outcomes)
 
 
 @pytest.mark.parametrize(
@@ -176,6 +182,6 @@ def test_outcomes_are_read_in_parts(done, monkeypatch):
         ("", False),
     ],
 )
-def test_a_population_has_slot_estimates_where_mini_batches_had_several(more, places):
+def test_slot_estimates_need_mini_batches_of_several_slots(more, places):
     head = "name: slots\ndata: {name: digits}\nmodel: {name: mlp}\narms: [{method: bln}]\nseeds: [0]\n"
     assert _has_slot_estimates(parse_study(head + more)) == places

@@ -1,4 +1,4 @@
-"""What the driver does about each class of failure, with an executor that fails as it is told."""
+"""What follows each class of failure, with a scripted executor."""
 
 from __future__ import annotations
 
@@ -11,26 +11,12 @@ from bln_search.evaluation.memory import MEMORY_LIMIT
 from bln_search.execution.messages import TaskFailed, TrainingDiverged, TrainingDone
 from bln_search.specs import parse_study
 from bln_search.worker import run_study
-from tests.worker.test_run import STUDY, Watcher, ledger, study  # noqa: F401 - fixtures
+from tests.support.watchers import RecordingWatcher
+from tests.worker.scripted_executor import ScriptedExecutor
+from tests.worker.small_study import SMALL_STUDY, small_study
 
 
-class Scripted:
-    """Answers the tasks in turn with the messages it was given."""
-
-    def __init__(self, *messages):
-        self.messages = list(messages)
-        self.tasks = []
-
-    def run(self, next_task, report, pulse, trials=1):
-        while (task := next_task()) is not None:
-            self.tasks.append(task)
-            said = self.messages.pop(0) if self.messages else TrainingDiverged("scripted")
-            for message in said if isinstance(said, tuple) else (said,):
-                report(task, message)
-            pulse([])
-
-
-def failures(ledger, study_id):  # noqa: F811
+def failures(ledger, study_id):
     return [event.data for event in ledger.events.list_events(study_id) if event.kind == "attempt_failed"]
 
 
@@ -38,10 +24,10 @@ FULL = TaskFailed(FailureClass.OUT_OF_MEMORY, "out of memory")
 TRAINED = TrainingDone(CheckpointRecord("file", "0" * 64, 2, "FFFF", 0.5, {}))
 
 
-def test_out_of_memory_in_evaluation_is_tried_again_with_half_the_chunk(ledger):  # noqa: F811
-    study_id = ledger.studies.accept(study())
-    executor = Scripted((TRAINED, FULL), TrainingDiverged("scripted"), FULL)
-    assert run_study(ledger, study_id, executor, Watcher()) is StudyState.COMPLETE
+def test_out_of_memory_in_evaluation_halves_the_memory_limit(ledger):
+    study_id = ledger.studies.accept(small_study())
+    executor = ScriptedExecutor((TRAINED, FULL), TrainingDiverged("scripted"), FULL)
+    assert run_study(ledger, study_id, executor, RecordingWatcher()) is StudyState.COMPLETE
     first = executor.tasks[0].trial.key
     assert [task.memory_limit for task in executor.tasks if task.trial.key == first] == [
         None,
@@ -73,33 +59,33 @@ class SideBySide:
             pulse([task.token for task in live])
 
 
-def test_out_of_memory_in_training_is_tried_again_alone(ledger):  # noqa: F811
-    study_id = ledger.studies.accept(parse_study(STUDY.replace("LR", "0.002").replace("[0, 1]", "[0, 1, 2, 3]")))
+def test_out_of_memory_in_training_is_retried_alone(ledger):
+    study_id = ledger.studies.accept(parse_study(SMALL_STUDY.replace("LR", "0.002").replace("[0, 1]", "[0, 1, 2, 3]")))
     executor = SideBySide(1)
-    assert run_study(ledger, study_id, executor, Watcher()) is StudyState.COMPLETE
+    assert run_study(ledger, study_id, executor, RecordingWatcher()) is StudyState.COMPLETE
     assert [seed for seed, _, _, _ in executor.begun] == [0, 1, 2, 3, 0]
     assert executor.begun[-1] == (0, True, 1, None)  # and evaluates in as much memory as others
     assert not any(alone for _, alone, _, _ in executor.begun[:-1])
 
 
-def test_out_of_memory_in_training_alone_says_what_would_help(ledger):  # noqa: F811
-    study_id = ledger.studies.accept(study())
+def test_out_of_memory_alone_fails_with_a_remedy(ledger):
+    study_id = ledger.studies.accept(small_study())
     executor = SideBySide(2)
-    assert run_study(ledger, study_id, executor, Watcher()) is StudyState.FAILED
+    assert run_study(ledger, study_id, executor, RecordingWatcher()) is StudyState.FAILED
     assert [seed for seed, _, _, _ in executor.begun] == [0, 1, 0]
     first, second = failures(ledger, study_id)
     assert (first["again"], second["again"]) == (True, False)
     assert "with no other trial of this run beside it: lower training.batch_size" in second["reason"]
 
 
-def test_the_machinery_is_given_three_tries_and_a_user_error_one(ledger):  # noqa: F811
-    study_id = ledger.studies.accept(study())
+def test_infrastructure_has_three_attempts_and_user_errors_one(ledger):
+    study_id = ledger.studies.accept(small_study())
     broken = TaskFailed(FailureClass.INFRASTRUCTURE, "cable")
     wrong = TaskFailed(FailureClass.USER_ERROR, "no norm")
-    executor = Scripted(broken, wrong, broken, broken)
-    assert run_study(ledger, study_id, executor, Watcher()) is StudyState.FAILED
+    executor = ScriptedExecutor(broken, wrong, broken, broken)
+    assert run_study(ledger, study_id, executor, RecordingWatcher()) is StudyState.FAILED
     assert len(executor.tasks) == 4
-    assert [(one["failure"], one["again"]) for one in failures(ledger, study_id)] == [
+    assert [(failure["failure"], failure["again"]) for failure in failures(ledger, study_id)] == [
         ("infrastructure", True),
         ("user_error", False),
         ("infrastructure", True),
@@ -108,29 +94,29 @@ def test_the_machinery_is_given_three_tries_and_a_user_error_one(ledger):  # noq
     assert ledger.studies.find("small").trials == {TrialState.FAILED: 2}
 
 
-def test_a_process_that_was_lost_costs_no_attempt(ledger):  # noqa: F811
-    study_id = ledger.studies.accept(study())
+def test_lost_process_costs_no_attempt(ledger):
+    study_id = ledger.studies.accept(small_study())
     lost = TaskFailed(FailureClass.INFRASTRUCTURE, "EOFError", process_lost=True)
-    executor = Scripted(*[lost] * 7)
-    assert run_study(ledger, study_id, executor, Watcher()) is StudyState.COMPLETE
-    assert [one["again"] for one in failures(ledger, study_id)] == [True] * 7
+    executor = ScriptedExecutor(*[lost] * 7)
+    assert run_study(ledger, study_id, executor, RecordingWatcher()) is StudyState.COMPLETE
+    assert [failure["again"] for failure in failures(ledger, study_id)] == [True] * 7
 
 
-def test_a_machine_without_the_data_costs_no_trial(ledger):  # noqa: F811
+def test_missing_data_fails_no_trial(ledger):
     """It fails at once, and so would be handed every trial there is."""
-    study_id = ledger.studies.accept(study())
+    study_id = ledger.studies.accept(small_study())
     absent = TaskFailed(FailureClass.INFRASTRUCTURE, "on node7: train.bin is not in /data", data_missing=True)
     with pytest.raises(DataUnavailableError, match=r"on node7: train\.bin is not in /data"):
-        run_study(ledger, study_id, Scripted(TrainingDiverged("scripted"), absent), Watcher())
+        run_study(ledger, study_id, ScriptedExecutor(TrainingDiverged("scripted"), absent), RecordingWatcher())
     assert ledger.studies.get(study_id).state is StudyState.INTERRUPTED
     assert ledger.studies.get(study_id).trials == {TrialState.DIVERGED: 1, TrialState.WAITING: 1}
     assert failures(ledger, study_id) == []
-    assert run_study(ledger, study_id, Scripted(), Watcher()) is StudyState.COMPLETE
+    assert run_study(ledger, study_id, ScriptedExecutor(), RecordingWatcher()) is StudyState.COMPLETE
 
 
-def test_divergence_is_a_result_and_not_tried_again(ledger):  # noqa: F811
-    study_id = ledger.studies.accept(study())
-    executor = Scripted()
-    assert run_study(ledger, study_id, executor, Watcher()) is StudyState.COMPLETE
+def test_divergence_is_a_result_and_not_retried(ledger):
+    study_id = ledger.studies.accept(small_study())
+    executor = ScriptedExecutor()
+    assert run_study(ledger, study_id, executor, RecordingWatcher()) is StudyState.COMPLETE
     assert len(executor.tasks) == 2
     assert failures(ledger, study_id) == []

@@ -1,4 +1,4 @@
-"""A worker is known by host, process, start and place."""
+"""Names of workers: host, process, start and PID namespace."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def end(child):
 
 def name_of(child):
     host, _, start = own_name().split("/")
-    return f"{host}/{child.pid}/{identity._started(child.pid)}-{start.partition('-')[2]}"
+    return f"{host}/{child.pid}/{identity._start_time(child.pid)}-{start.partition('-')[2]}"
 
 
 def test_this_process_is_alive():
     assert is_alive(own_name())
 
 
-def test_a_process_that_ended_is_not_nor_is_another_with_its_number(child):
+def test_ended_process_is_not_alive_nor_its_reused_id(child):
     name = name_of(child)
     assert is_alive(name)
     host, number, start = name.split("/")
@@ -42,7 +42,7 @@ def test_a_process_that_ended_is_not_nor_is_another_with_its_number(child):
     assert not is_alive(name)
 
 
-def test_the_clock_may_be_set_meanwhile(child, monkeypatch):
+def test_setting_the_clock_does_not_change_names(child, monkeypatch):
     name, own = name_of(child), own_name()
     real = psutil.boot_time
     monkeypatch.setattr(psutil, "boot_time", lambda: real() + 1)
@@ -51,18 +51,18 @@ def test_the_clock_may_be_set_meanwhile(child, monkeypatch):
     assert own_name() == own
 
 
-def test_on_another_machine_nobody_can_know():
+def test_worker_on_another_machine_may_be_alive():
     assert is_alive("elsewhere/1/0.00")
 
 
-def test_where_processes_have_other_numbers_nobody_can_know(monkeypatch):
+def test_worker_in_another_namespace_may_be_alive(monkeypatch):
     """As in two containers that have the name of their host, or behind a new start of the machine."""
     name = own_name()
-    monkeypatch.setattr(identity, "_place", lambda: "elsewhere")
+    monkeypatch.setattr(identity, "_pid_namespace", lambda: "elsewhere")
     assert is_alive(name.replace(name.split("/")[1], "999999999"))
 
 
-def test_a_name_of_an_earlier_version_is_understood(child):
+def test_name_of_an_earlier_version_is_parsed(child):
     host = own_name().split("/")[0]
     name = f"{host}/{child.pid}/{psutil.Process(child.pid).create_time():.2f}"
     assert is_alive(name)
@@ -71,8 +71,8 @@ def test_a_name_of_an_earlier_version_is_understood(child):
     assert not is_alive(name)
 
 
-def test_where_the_system_counts_no_ticks_the_clock_serves(child, monkeypatch, tmp_path):
-    monkeypatch.setattr(identity, "_COUNTED", tmp_path / "none")
+def test_start_time_by_clock_without_ticks(child, monkeypatch, tmp_path):
+    monkeypatch.setattr(identity, "_OWN_STATUS", tmp_path / "none")
     name = name_of(child)
     assert is_alive(name)
     end(child)

@@ -1,79 +1,53 @@
-"""A worker takes studies from the queue; whatever is wrong with one, it goes on with the next."""
+"""A worker claims studies from the queue; an invalid study does not stop it."""
 
 from __future__ import annotations
 
 import pytest
 from sqlalchemy import func, select
 
-from bln_search.core.checkpoints import Folder
-from bln_search.core.enums import Scope
 from bln_search.core.errors import ClusterError
 from bln_search.core.states import Request, StudyState
-from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.executors import local, process_losses
-from bln_search.execution.executors.local import LocalExecutor
 from bln_search.specs import parse_study
 from bln_search.storage.engine import read_session
-from bln_search.storage.ledger import open_ledger
 from bln_search.storage.tables import AttemptRow
 from bln_search.worker import loop
 from bln_search.worker.loop import Worker
 from tests.data.reviews import make_reviews, write_lines
-
-STUDY = """
-name: NAME
-data: {name: DATA, fraction: 0.2}
-model: {name: mlp, widths: [4]}
-arms: [{method: bln}]
-seeds: [0]
-training: {epochs: 1, batch_size: BATCH}
-"""
-
-
-def study(name, data="digits", batch="25"):
-    return parse_study(STUDY.replace("NAME", name).replace("DATA", data).replace("BATCH", batch))
+from tests.worker.worker_study import STUDY, worker_study
 
 
 def accepted_earlier():
-    """A study of an earlier version, which took mini-batches that are larger than a split."""
-    one = study("bad")
-    return one.model_copy(update={"training": one.training.model_copy(update={"batch_size": 1000})})
-
-
-@pytest.fixture
-def worker(tmp_path):
-    ledger = open_ledger(f"sqlite:///{tmp_path / 'ledger.sqlite3'}")
-    ledger.tokens.create("ada", Scope.WRITE)
-    place = ExecutionEnvironment(tmp_path / "data", tmp_path / "cache", Folder(tmp_path / "checkpoints"))
-    yield Worker(ledger, place, LocalExecutor(place, 1), cap=2)
-    ledger.close()
+    """A worker_study of an earlier version, which took mini-batches that are larger than a split."""
+    study = worker_study("bad")
+    return study.model_copy(update={"training": study.training.model_copy(update={"batch_size": 1000})})
 
 
 def line(worker, study_id):
     return worker.ledger.listing.find_study(study_id)
 
 
-def test_what_waits_is_carried_out_until_nothing_waits(worker):
-    ids = [worker.ledger.queue.submit(study(name), "ada").study_id for name in ("a", "b")]
+def test_waiting_studies_run_until_the_queue_is_empty(worker):
+    ids = [worker.ledger.queue.submit(worker_study(name), "ada").study_id for name in ("a", "b")]
     worker.work(once=True)
-    assert [line(worker, one).state for one in ids] == [StudyState.COMPLETE] * 2
+    assert [line(worker, study_id).state for study_id in ids] == [StudyState.COMPLETE] * 2
     assert worker.ledger.workers.list_live() == []  # it signed out
 
 
 @pytest.mark.parametrize(
     ("wrong", "reason"),
-    [(study("bad", data="cifar10"), "give the folder that holds it"), (accepted_earlier(), "mini-batch")],
+    [(worker_study("bad", data="cifar10"), "give the folder that holds it"), (accepted_earlier(), "mini-batch")],
 )
-def test_a_study_that_cannot_be_run_fails_with_its_reason_and_the_next_is_run(worker, wrong, reason):
+def test_invalid_study_fails_and_the_next_one_runs(worker, wrong, reason):
     bad = worker.ledger.queue.submit(wrong, "ada").study_id
-    good = worker.ledger.queue.submit(study("good"), "ada").study_id
+    good = worker.ledger.queue.submit(worker_study("good"), "ada").study_id
     worker.work(once=True)
     assert line(worker, bad).state == StudyState.FAILED
     assert reason in line(worker, bad).reason
     assert line(worker, good).state == StudyState.COMPLETE
 
 
-def test_what_one_should_know_of_the_data_is_said_once(worker, tmp_path, caplog):
+def test_remarks_on_the_data_are_logged_once(worker, tmp_path, caplog):
     write_lines(tmp_path / "data" / "imdb", make_reviews())
     text = STUDY.replace("fraction: 0.2", "validation: 0.2").replace("NAME", "words").replace("DATA", "imdb")
     text = text.replace("{name: mlp, widths: [4]}", "{name: lstm, widths: [4], embedding: 3, dense: 4}")
@@ -107,17 +81,17 @@ class TestAnErrorNobodyForesaw:
     def _no_waiting(self, monkeypatch):
         monkeypatch.setattr(loop, "_RETRY_DELAY", 0.0)
 
-    def test_gives_the_study_a_second_try(self, worker):
-        study_id = worker.ledger.queue.submit(study("a"), "ada").study_id
+    def test_first_error_releases_the_study_for_a_retry(self, worker):
+        study_id = worker.ledger.queue.submit(worker_study("a"), "ada").study_id
         worker.executor = Broken(worker.executor, ZeroDivisionError("oh"))
         worker.work(once=True)
         assert line(worker, study_id).state == StudyState.COMPLETE
         assert errors_seen(worker, study_id) == ["ZeroDivisionError: oh"]
 
-    def test_fails_the_study_at_the_second_and_not_the_worker(self, worker, caplog):
-        bad = worker.ledger.queue.submit(study("a"), "ada").study_id
+    def test_second_error_fails_the_study_not_the_worker(self, worker, caplog):
+        bad = worker.ledger.queue.submit(worker_study("a"), "ada").study_id
         worker.executor = Broken(worker.executor, *[ZeroDivisionError("oh")] * 2)
-        good = worker.ledger.queue.submit(study("b"), "ada").study_id
+        good = worker.ledger.queue.submit(worker_study("b"), "ada").study_id
         worker.ledger.queue.update(bad, {"priority": 1})
         worker.work(once=True)
         assert line(worker, bad).state == StudyState.FAILED
@@ -126,16 +100,16 @@ class TestAnErrorNobodyForesaw:
         assert line(worker, good).state == StudyState.COMPLETE
         assert any(record.exc_info for record in caplog.records)
 
-    def test_is_counted_over_workers(self, worker):
-        study_id = worker.ledger.queue.submit(study("a"), "ada").study_id
+    def test_errors_of_all_workers_are_counted(self, worker):
+        study_id = worker.ledger.queue.submit(worker_study("a"), "ada").study_id
         for _ in range(2):
-            another = Worker(worker.ledger, worker.place, Broken(None, ZeroDivisionError("oh")), cap=2)
+            another = Worker(worker.ledger, worker.environment, Broken(None, ZeroDivisionError("oh")), cap=2)
             assert another.ledger.queue.claim(another.name, lambda _: True, 1) == study_id
             another._run(study_id)
         assert line(worker, study_id).state == StudyState.FAILED
 
-    def test_counts_anew_once_a_person_resumed_the_study(self, worker):
-        study_id = worker.ledger.queue.submit(study("a"), "ada").study_id
+    def test_resuming_resets_the_error_count(self, worker):
+        study_id = worker.ledger.queue.submit(worker_study("a"), "ada").study_id
         executor, worker.executor = worker.executor, Broken(None, *[ZeroDivisionError("oh")] * 2)
         worker.work(once=True)
         worker.ledger.queue.resume(study_id)
@@ -143,19 +117,19 @@ class TestAnErrorNobodyForesaw:
         worker.work(once=True)
         assert line(worker, study_id).state == StudyState.COMPLETE
 
-    def test_that_speaks_of_the_machine_fails_no_study_before_the_fifth(self, worker):
-        study_id = worker.ledger.queue.submit(study("a"), "ada").study_id
+    def test_machine_errors_fail_the_study_at_the_fifth(self, worker):
+        study_id = worker.ledger.queue.submit(worker_study("a"), "ada").study_id
         executor = worker.executor
         worker.executor = Broken(executor, *[EOFError("unexpected EOF")] * 4)
         worker.work(once=True)
         assert line(worker, study_id).state == StudyState.COMPLETE
-        other = worker.ledger.queue.submit(study("b"), "ada").study_id
+        other = worker.ledger.queue.submit(worker_study("b"), "ada").study_id
         worker.executor = Broken(executor, *[OSError(24, "Too many open files")] * 5)
         worker.work(once=True)
         assert line(worker, other).state == StudyState.FAILED
 
-    def test_leaves_a_requested_pause_in_force(self, worker):
-        study_id = worker.ledger.queue.submit(study("a"), "ada").study_id
+    def test_error_keeps_a_requested_pause(self, worker):
+        study_id = worker.ledger.queue.submit(worker_study("a"), "ada").study_id
 
         class PausedMeanwhile:
             def run(self, *_arguments):
@@ -167,11 +141,11 @@ class TestAnErrorNobodyForesaw:
         assert line(worker, study_id).state == StudyState.PAUSED
 
 
-def test_a_machine_that_starts_no_process_fails_no_study(worker, monkeypatch):
+def test_process_losses_fail_no_study(worker, monkeypatch):
     """One sick worker must not fail the queue."""
     monkeypatch.setattr(loop, "_RETRY_DELAY", 0.0)
     monkeypatch.setattr(process_losses, "PAUSES", (0.0, 0.0))
-    ids = [worker.ledger.queue.submit(study(name), "ada").study_id for name in ("a", "b")]
+    ids = [worker.ledger.queue.submit(worker_study(name), "ada").study_id for name in ("a", "b")]
     start, failures = local._CONTEXT.Process.start, iter(range(20))
 
     def start_sometimes(process):
@@ -181,18 +155,18 @@ def test_a_machine_that_starts_no_process_fails_no_study(worker, monkeypatch):
 
     monkeypatch.setattr(local._CONTEXT.Process, "start", start_sometimes)
     worker.work(once=True)
-    assert [line(worker, one).state for one in ids] == [StudyState.COMPLETE] * 2
+    assert [line(worker, study_id).state for study_id in ids] == [StudyState.COMPLETE] * 2
     with read_session(worker.ledger.database.engine) as session:
         states = session.execute(select(AttemptRow.state, func.count()).group_by(AttemptRow.state)).all()
     assert dict(map(tuple, states)) == {"failed": 20, "succeeded": 2}  # none is left live
 
 
-def test_without_its_cluster_it_hands_the_study_back_and_ends(worker):
+def test_lost_cluster_releases_the_study_and_ends_the_worker(worker):
     class Gone:
         def run(self, *_arguments):
             raise ClusterError("gone")
 
-    study_id = worker.ledger.queue.submit(study("a"), "ada").study_id
+    study_id = worker.ledger.queue.submit(worker_study("a"), "ada").study_id
     worker.executor = Gone()
     with pytest.raises(ClusterError, match="gone"):
         worker.work()
@@ -200,16 +174,16 @@ def test_without_its_cluster_it_hands_the_study_back_and_ends(worker):
     assert worker.ledger.workers.list_live() == []
 
 
-def test_a_study_that_was_taken_over_is_left_to_who_has_it(worker):
-    study_id = worker.ledger.queue.submit(study("a"), "ada").study_id
+def test_study_of_another_worker_is_left_to_it(worker):
+    study_id = worker.ledger.queue.submit(worker_study("a"), "ada").study_id
 
     class Overtaken:
-        """Another worker takes the study while this one stands still."""
+        """Another worker takes the worker_study while this one stands still."""
 
         def run(self, next_task, _report, pulse, _trials=1):
             next_task()
             with worker.ledger.database.engine.begin() as connection:
-                connection.exec_driver_sql("UPDATE study SET runner = 'far/1/0'")
+                connection.exec_driver_sql("UPDATE worker_study SET runner = 'far/1/0'")
             while True:
                 pulse([])
 

@@ -1,4 +1,4 @@
-"""The same study through Ray Tune: the same table, and no failure of a process, a cluster or a wish goes unheard."""
+"""Studies with Ray Tune: the results of the local executor, and failures of processes and clusters."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ from bln_search.execution.messages import Progressed, TaskFailed
 from bln_search.specs import parse_study
 from bln_search.storage.ledger import open_ledger
 from bln_search.worker import run_study
-from tests.worker.test_run import STUDY, Watcher, ledger, place  # noqa: F401 - fixtures
+from tests.support.watchers import RecordingWatcher
+from tests.worker.small_study import SMALL_STUDY
 
 pytestmark = [
     pytest.mark.xdist_group("ray"),
     pytest.mark.filterwarnings("default"),  # Ray's own are not ours to mend
 ]
-LONG = STUDY.replace("LR", "0.002").replace("epochs: 2", "epochs: 120").replace("small", "long")
+LONG = SMALL_STUDY.replace("LR", "0.002").replace("epochs: 2", "epochs: 120").replace("small", "long")
 
 
 @pytest.fixture(scope="module")
@@ -42,29 +43,35 @@ def executor(tmp_path_factory):
 
 
 def workers():
-    own = psutil.Process()
-    return [one for one in own.children(recursive=True) if one.name().startswith("ray::TaskTrain")]
+    process = psutil.Process()
+    return [one for one in process.children(recursive=True) if one.name().startswith("ray::TaskTrain")]
 
 
 def figures(opened, study_id):
     return [
-        (one.arm, one.seed, str(one.evaluation.key.configuration), one.evaluation.key.split, one.evaluation.loss)
-        for one in opened.results.list_evaluations(study_id)
+        (
+            record.arm,
+            record.seed,
+            str(record.evaluation.key.configuration),
+            record.evaluation.key.split,
+            record.evaluation.loss,
+        )
+        for record in opened.results.list_evaluations(study_id)
     ]
 
 
-def test_the_table_is_that_of_the_local_executor(executor, ledger, place, tmp_path):  # noqa: F811
-    spec = parse_study(STUDY.replace("LR", "0.002"))
+def test_evaluations_equal_those_of_the_local_executor(executor, ledger, environment, tmp_path):
+    spec = parse_study(SMALL_STUDY.replace("LR", "0.002"))
     study_id = ledger.studies.accept(spec)
-    assert run_study(ledger, study_id, executor, Watcher()) is StudyState.COMPLETE
+    assert run_study(ledger, study_id, executor, RecordingWatcher()) is StudyState.COMPLETE
     other = open_ledger(f"sqlite:///{tmp_path / 'other.sqlite3'}")
     other_id = other.studies.accept(spec)
-    run_study(other, other_id, LocalExecutor(place, 2), Watcher())
+    run_study(other, other_id, LocalExecutor(environment, 2), RecordingWatcher())
     assert figures(ledger, study_id) == figures(other, other_id)
     other.close()
 
 
-def test_a_search_prunes_and_ends_with_all_its_points(executor, ledger):  # noqa: F811
+def test_search_prunes_and_samples_all_its_points(executor, ledger):
     spec = parse_study(
         """
 name: searched
@@ -78,14 +85,14 @@ search: {sampler: random, trials: 8, pruner: asha}
 """
     )
     study_id = ledger.studies.accept(spec)
-    assert run_study(ledger, study_id, executor, Watcher()) is StudyState.COMPLETE
+    assert run_study(ledger, study_id, executor, RecordingWatcher()) is StudyState.COMPLETE
     states = ledger.studies.find("searched").trials
     assert sum(states.values()) == 8
     assert states[TrialState.PRUNED] > 0
     assert states[TrialState.FINISHED] > 0
 
 
-def test_a_worker_killed_is_noticed_at_once_and_its_trial_tried_again(executor, ledger):  # noqa: F811
+def test_killed_process_is_noticed_and_its_trial_retried(executor, ledger):
     study_id = ledger.studies.accept(parse_study(LONG))
     killed, noticed = [], []
 
@@ -96,35 +103,35 @@ def test_a_worker_killed_is_noticed_at_once_and_its_trial_tried_again(executor, 
         if isinstance(message, TaskFailed):
             noticed.append((time.monotonic(), message))
 
-    assert run_study(ledger, study_id, executor, Watcher(watch)) is StudyState.COMPLETE
+    assert run_study(ledger, study_id, executor, RecordingWatcher(watch)) is StudyState.COMPLETE
     assert [message.failure for _, message in noticed] == [FailureClass.INFRASTRUCTURE]
     assert "worker process ended" in noticed[0][1].reason
     assert noticed[0][0] - killed[0] < 5
     assert ledger.studies.find("long").trials == {TrialState.FINISHED: 2}
 
 
-def test_what_cannot_succeed_is_tried_once(executor, ledger):  # noqa: F811
-    spec = parse_study(STUDY.replace("LR", "0.002"))  # accepted by an earlier version with a larger mini-batch
+def test_user_error_is_tried_once(executor, ledger):
+    spec = parse_study(SMALL_STUDY.replace("LR", "0.002"))  # accepted by an earlier version with a larger mini-batch
     training = spec.training.model_copy(update={"batch_size": 1500})
     study_id = ledger.studies.accept(spec.model_copy(update={"training": training}))
-    watcher = Watcher()
+    watcher = RecordingWatcher()
     assert run_study(ledger, study_id, executor, watcher) is StudyState.FAILED
     failures = [message for _, message in watcher.messages if isinstance(message, TaskFailed)]
-    assert [one.failure for one in failures] == [FailureClass.USER_ERROR] * 2
+    assert [failure.failure for failure in failures] == [FailureClass.USER_ERROR] * 2
     assert "a mini-batch of 1500 examples is larger than" in failures[0].reason
 
 
-def test_a_node_without_the_data_costs_no_trial(executor, ledger):  # noqa: F811
-    spec = parse_study(STUDY.replace("LR", "0.002").replace("name: digits", "name: cifar10"))
+def test_missing_data_on_a_node_fails_no_trial(executor, ledger):
+    spec = parse_study(SMALL_STUDY.replace("LR", "0.002").replace("name: digits", "name: cifar10"))
     study_id = ledger.studies.accept(spec)
     said = rf"on {re.escape(socket.gethostname())}: data_batch_1\.bin .* give the folder that holds it with --data"
     with pytest.raises(DataUnavailableError, match=said):
-        run_study(ledger, study_id, executor, Watcher())
+        run_study(ledger, study_id, executor, RecordingWatcher())
     assert ledger.studies.get(study_id).state is StudyState.INTERRUPTED
     assert ledger.studies.get(study_id).trials == {TrialState.WAITING: 2}
 
 
-def test_an_error_of_the_driver_leaves_at_once_and_gives_trials_back(executor, ledger):  # noqa: F811
+def test_driver_error_ends_the_run_and_releases_trials(executor, ledger):
     study_id = ledger.studies.accept(parse_study(LONG))
 
     class Stop(Exception):
@@ -138,26 +145,26 @@ def test_an_error_of_the_driver_leaves_at_once_and_gives_trials_back(executor, l
             raise Stop
 
     with pytest.raises(Stop):
-        run_study(ledger, study_id, executor, Watcher(stop))
+        run_study(ledger, study_id, executor, RecordingWatcher(stop))
     assert time.monotonic() - stopped[0] < 5
     assert ledger.studies.find("long").trials.get(TrialState.RUNNING, 0) == 0
-    assert run_study(ledger, study_id, executor, Watcher()) is StudyState.COMPLETE
+    assert run_study(ledger, study_id, executor, RecordingWatcher()) is StudyState.COMPLETE
 
 
-def test_more_gpus_than_there_are_is_an_error_that_names_them(place):  # noqa: F811
+def test_too_many_gpus_are_rejected(environment):
     with (
         pytest.raises(ClusterError, match="a part of one GPU or whole GPUs"),
-        RayExecutor(place, gpus_per_trial=1.5),
+        RayExecutor(environment, gpus_per_trial=1.5),
     ):
         pass
 
 
-def test_a_second_cluster_in_one_process_is_refused(executor, place):  # noqa: F811
-    with pytest.raises(ClusterError, match="joined a Ray cluster already"), RayExecutor(place):
+def test_second_cluster_in_one_process_is_rejected(executor, environment):
+    with pytest.raises(ClusterError, match="joined a Ray cluster already"), RayExecutor(environment):
         pass
 
 
-def test_the_last_one_asks_for_room_then_loses_its_cluster(executor, ledger):  # noqa: F811
+def test_lost_cluster_ends_the_run(executor, ledger):
     """In one test, as the cluster of the module does not survive it."""
     with pytest.raises(ClusterError, match="asks for 1 GPUs, no node of the Ray cluster has more than 0"):
         executor._cluster.check_capacity(1.0, 1.0)
@@ -171,14 +178,14 @@ def test_the_last_one_asks_for_room_then_loses_its_cluster(executor, ledger):  #
 
     start = time.monotonic()
     with pytest.raises(ClusterError, match="the Ray cluster is gone: its raylet ended"):
-        run_study(ledger, study_id, executor, Watcher(kill))
+        run_study(ledger, study_id, executor, RecordingWatcher(kill))
     assert time.monotonic() - start < 60
     assert ledger.studies.find("long").state is StudyState.INTERRUPTED
     assert ledger.studies.find("long").trials.get(TrialState.RUNNING, 0) == 0
 
 
 @pytest.mark.parametrize("address", ["nowhere", "127.0.0.1:1", "127.0.0.1:99999", "host:port"])
-def test_a_cluster_that_cannot_be_reached_is_an_error_within_seconds(address, place):  # noqa: F811
+def test_unreachable_cluster_raises_an_error_within_seconds(address, environment):
     from bln_search.execution.executors.ray.cluster import _join
 
     start = time.monotonic()
@@ -187,7 +194,7 @@ def test_a_cluster_that_cannot_be_reached_is_an_error_within_seconds(address, pl
     assert time.monotonic() - start < 15
 
 
-def test_something_else_that_listens_is_no_cluster(monkeypatch):
+def test_other_server_is_rejected_as_cluster(monkeypatch):
     from bln_search.execution.executors.ray import cluster
 
     monkeypatch.setattr(cluster, "_CONNECT_TIMEOUT", 4.0)

@@ -1,4 +1,4 @@
-"""A study over several Ray nodes: nodes end, nodes join, the cluster ends; the table is the same, no cell is twice."""
+"""A study over several Ray nodes: nodes end and join, the cluster ends; no evaluation is lost or duplicated."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from bln_search.storage.ledger import open_ledger
 from bln_search.storage.tables import AttemptRow, CheckpointRow, EvaluationRow, TrialRow
 from bln_search.worker import run_study
 from tests.conftest import ROOT
+from tests.support.watchers import RecordingWatcher
 from tests.worker.nodes import Nodes
-from tests.worker.test_run import Watcher, ledger, place  # noqa: F401 - fixtures
 
 pytestmark = [
     pytest.mark.xdist_group("ray"),
@@ -52,8 +52,8 @@ def study(trials=TRIALS):
 def figures(opened, study_id):
     """Every evaluation with its figures to the last bit."""
     return [
-        (one.seed, one.evaluation.key, one.evaluation.state, one.evaluation.n, one.evaluation.loss.hex())
-        for one in opened.results.list_evaluations(study_id)
+        (record.seed, record.evaluation.key, record.evaluation.state, record.evaluation.n, record.evaluation.loss.hex())
+        for record in opened.results.list_evaluations(study_id)
     ]
 
 
@@ -63,11 +63,11 @@ def expected(tmp_path_factory):
     folder = tmp_path_factory.mktemp("local")
     opened = open_ledger(f"sqlite:///{folder / 'ledger.sqlite3'}")
     study_id = opened.studies.accept(study())
-    there = ExecutionEnvironment(folder / "data", folder / "cache", Folder(folder / "checkpoints"))
-    assert run_study(opened, study_id, LocalExecutor(there, 2), Watcher()) is StudyState.COMPLETE
-    found = figures(opened, study_id)
+    environment = ExecutionEnvironment(folder / "data", folder / "cache", Folder(folder / "checkpoints"))
+    assert run_study(opened, study_id, LocalExecutor(environment, 2), RecordingWatcher()) is StudyState.COMPLETE
+    evaluations = figures(opened, study_id)
     opened.close()
-    return found
+    return evaluations
 
 
 def check_cells(opened, trials=TRIALS):
@@ -109,7 +109,7 @@ def log():
     logger.setLevel(before)
 
 
-class Act(Watcher):
+class Act(RecordingWatcher):
     """Notes which node carried each trial out; calls `act` when so many have ended, until it says that it is done."""
 
     def __init__(self, nodes, log, after, act):
@@ -125,9 +125,9 @@ class Act(Watcher):
                 self.acted_at = len(self.carried)
 
 
-def test_a_node_killed_in_the_middle_costs_its_trial_another_attempt_and_nothing_else(
-    ledger,  # noqa: F811
-    place,  # noqa: F811
+def test_killed_node_costs_one_attempt_of_its_trial(
+    ledger,
+    environment,
     tmp_path,
     expected,
     log,
@@ -142,7 +142,7 @@ def test_a_node_killed_in_the_middle_costs_its_trial_another_attempt_and_nothing
         return killed
 
     study_id = ledger.studies.accept(study())
-    with Nodes(tmp_path, 3) as nodes, RayExecutor(place, address=nodes.address) as executor:
+    with Nodes(tmp_path, 3) as nodes, RayExecutor(environment, address=nodes.address) as executor:
         watcher = Act(nodes, log, 8, kill)
         assert run_study(ledger, study_id, executor, watcher) is StudyState.COMPLETE
     assert 8 <= watcher.acted_at < TRIALS - 8
@@ -158,15 +158,15 @@ def test_a_node_killed_in_the_middle_costs_its_trial_another_attempt_and_nothing
 
 
 @pytest.mark.slow
-def test_a_node_that_joins_carries_trials_and_the_study_outlives_the_first(
-    ledger,  # noqa: F811
-    place,  # noqa: F811
+def test_joined_node_runs_trials_after_the_first_has_left(
+    ledger,
+    environment,
     tmp_path,
     expected,
     log,
 ):
     study_id = ledger.studies.accept(study(FEW))
-    with Nodes(tmp_path, 1) as nodes, RayExecutor(place, address=nodes.address) as executor:
+    with Nodes(tmp_path, 1) as nodes, RayExecutor(environment, address=nodes.address) as executor:
 
         def change():
             """A second node, and once it has carried a trial out no first one any more."""
@@ -185,11 +185,11 @@ def test_a_node_that_joins_carries_trials_and_the_study_outlives_the_first(
     assert set(watcher.carried) == {0, 1}
 
 
-def test_a_cluster_without_cores_is_refused(place, tmp_path):  # noqa: F811
+def test_cluster_without_cores_is_rejected(environment, tmp_path):
     with (
         Nodes(tmp_path, 0) as nodes,
         pytest.raises(ClusterError, match="no node of the Ray cluster has cores for trials yet"),
-        RayExecutor(place, address=nodes.address),
+        RayExecutor(environment, address=nodes.address),
     ):
         pass
 
@@ -230,7 +230,7 @@ def check_end(code, told, left):
 
 
 @pytest.mark.slow
-def test_a_head_killed_ends_the_worker_and_the_next_worker_completes_the_study_on_another_cluster(tmp_path, expected):
+def test_killed_head_ends_the_worker_and_another_completes(tmp_path, expected):
     url = f"sqlite:///{tmp_path / 'ledger.sqlite3'}"
     opened = open_ledger(url)
     opened.tokens.create("ada", Scope.WRITE)

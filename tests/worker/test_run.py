@@ -1,4 +1,4 @@
-"""A study is carried out by real processes and written down; failures cost one trial, not the study."""
+"""A study runs in real processes; a failure costs one trial, not the study."""
 
 from __future__ import annotations
 
@@ -8,88 +8,50 @@ import signal
 import psutil
 import pytest
 
-from bln_search.core.checkpoints import Folder
 from bln_search.core.errors import StorageFullError
 from bln_search.core.records import CheckpointRecord
 from bln_search.core.states import FailureClass, StudyState, TrialState
-from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.executors.local import LocalExecutor
 from bln_search.execution.messages import EvaluationDone, Progressed, TaskFailed
 from bln_search.specs import parse_study
-from bln_search.storage.ledger import open_ledger
 from bln_search.worker import run_study
-
-STUDY = """
-name: small
-data: {name: digits, fraction: 0.2, validation: 200}
-model: {name: mlp, widths: [8]}
-arms: [{method: bln}]
-training: {epochs: 2, learning_rate: LR}
-seeds: [0, 1]
-"""
-
-
-class Watcher:
-    def __init__(self, callback=None):
-        self.messages = []
-        self.callback = callback
-
-    def on_start(self, trials):
-        self.trials = trials
-
-    def on_message(self, trial, message):
-        self.messages.append((trial.label, message))
-        if self.callback:
-            self.callback(message)
+from tests.support.watchers import RecordingWatcher
+from tests.worker.small_study import SMALL_STUDY, small_study
 
 
 def workers():
     """The processes that carry trials out: children of the one that has loaded everything for them."""
-    own = psutil.Process()
+    process = psutil.Process()
     return [
-        one for one in own.children(recursive=True) if one.ppid() != own.pid and "forkserver" in " ".join(one.cmdline())
+        one
+        for one in process.children(recursive=True)
+        if one.ppid() != process.pid and "forkserver" in " ".join(one.cmdline())
     ]
 
 
-@pytest.fixture
-def ledger(tmp_path):
-    opened = open_ledger(f"sqlite:///{tmp_path / 'ledger.sqlite3'}")
-    yield opened
-    opened.close()
-
-
-@pytest.fixture
-def place(tmp_path):
-    return ExecutionEnvironment(tmp_path / "data", tmp_path / "cache", Folder(tmp_path / "checkpoints"))
-
-
-def study(rate="0.002"):
-    return parse_study(STUDY.replace("LR", rate))
-
-
-def test_every_trial_is_finished_with_all_its_evaluations(ledger, place):
-    study_id = ledger.studies.accept(study())
-    watcher = Watcher()
-    assert run_study(ledger, study_id, LocalExecutor(place, 2), watcher) is StudyState.COMPLETE
+def test_every_trial_is_finished_with_all_its_evaluations(ledger, environment):
+    study_id = ledger.studies.accept(small_study())
+    watcher = RecordingWatcher()
+    assert run_study(ledger, study_id, LocalExecutor(environment, 2), watcher) is StudyState.COMPLETE
     assert len(ledger.results.list_evaluations(study_id)) == 2 * 2 * 16
     assert {kind for kind, _ in watcher.messages} == {"bln seed 0", "bln seed 1"}
     assert any(isinstance(message, Progressed) for _, message in watcher.messages)
-    assert len(list(place.checkpoints.path.iterdir())) == 2
-    again = Watcher()
-    assert run_study(ledger, study_id, LocalExecutor(place, 2), again) is StudyState.COMPLETE
+    assert len(list(environment.checkpoints.path.iterdir())) == 2
+    again = RecordingWatcher()
+    assert run_study(ledger, study_id, LocalExecutor(environment, 2), again) is StudyState.COMPLETE
     assert again.messages == []
 
 
-def test_training_that_diverges_is_a_result_and_the_study_goes_on(ledger, place):
-    diverging = parse_study(STUDY.replace("LR", "1.0e+30").replace("{epochs: 2,", "{epochs: 2, optimizer: sgd,"))
+def test_divergence_is_a_result_and_the_study_continues(ledger, environment):
+    diverging = parse_study(SMALL_STUDY.replace("LR", "1.0e+30").replace("{epochs: 2,", "{epochs: 2, optimizer: sgd,"))
     study_id = ledger.studies.accept(diverging)
-    assert run_study(ledger, study_id, LocalExecutor(place, 1), Watcher()) is StudyState.COMPLETE
+    assert run_study(ledger, study_id, LocalExecutor(environment, 1), RecordingWatcher()) is StudyState.COMPLETE
     assert ledger.studies.find("small").trials == {TrialState.DIVERGED: 2}
-    assert not place.checkpoints.path.exists()
+    assert not environment.checkpoints.path.exists()
 
 
-def test_a_worker_killed_is_replaced_and_its_trial_tried_again(ledger, place):
-    study_id = ledger.studies.accept(study())
+def test_killed_process_is_replaced_and_its_trial_retried(ledger, environment):
+    study_id = ledger.studies.accept(small_study())
     killed = []
 
     def kill_once(message):
@@ -97,30 +59,30 @@ def test_a_worker_killed_is_replaced_and_its_trial_tried_again(ledger, place):
             killed.append(workers()[0].pid)
             os.kill(killed[0], signal.SIGKILL)
 
-    watcher = Watcher(kill_once)
-    assert run_study(ledger, study_id, LocalExecutor(place, 1), watcher) is StudyState.COMPLETE
+    watcher = RecordingWatcher(kill_once)
+    assert run_study(ledger, study_id, LocalExecutor(environment, 1), watcher) is StudyState.COMPLETE
     failures = [message for _, message in watcher.messages if isinstance(message, TaskFailed)]
     assert [failure.failure for failure in failures] == [FailureClass.INFRASTRUCTURE]
     assert "exit code -9" in failures[0].reason
     assert len(ledger.results.list_evaluations(study_id)) == 2 * 2 * 16
 
 
-def test_a_trained_network_whose_file_is_damaged_is_trained_again(ledger, place):
-    study_id = ledger.studies.accept(study())
+def test_network_with_a_damaged_file_is_trained_again(ledger, environment):
+    study_id = ledger.studies.accept(small_study())
     trial = ledger.trials.list_open(study_id)[0]
     token = ledger.attempts.claim_trial(trial.id, "host/1/0")
-    place.checkpoints.path.mkdir()
-    place.checkpoints.path.joinpath("x").write_bytes(b"broken")
+    environment.checkpoints.path.mkdir()
+    environment.checkpoints.path.joinpath("x").write_bytes(b"broken")
     ledger.attempts.record_checkpoint(token, CheckpointRecord("x", "0" * 64, 1, "FFFF", 0.5, {}))
     ledger.attempts.release_trials([token])
-    assert run_study(ledger, study_id, LocalExecutor(place, 1), Watcher()) is StudyState.COMPLETE
+    assert run_study(ledger, study_id, LocalExecutor(environment, 1), RecordingWatcher()) is StudyState.COMPLETE
     (first, _) = ledger.trials.list_trials(study_id)
     assert first.checkpoint.file != "x"
-    assert (place.checkpoints.path / first.checkpoint.file).is_file()
+    assert (environment.checkpoints.path / first.checkpoint.file).is_file()
 
 
-def test_the_first_error_is_the_one_reported_and_trials_are_given_back(ledger, place):
-    study_id = ledger.studies.accept(study())
+def test_first_error_is_raised_and_trials_are_released(ledger, environment):
+    study_id = ledger.studies.accept(small_study())
 
     class Stop(Exception):
         pass
@@ -130,33 +92,33 @@ def test_the_first_error_is_the_one_reported_and_trials_are_given_back(ledger, p
             raise Stop
 
     with pytest.raises(Stop):
-        run_study(ledger, study_id, LocalExecutor(place, 2), Watcher(stop))
+        run_study(ledger, study_id, LocalExecutor(environment, 2), RecordingWatcher(stop))
     assert ledger.studies.find("small").state is StudyState.INTERRUPTED
     assert ledger.studies.find("small").trials.get(TrialState.RUNNING, 0) == 0
-    assert run_study(ledger, study_id, LocalExecutor(place, 2), Watcher()) is StudyState.COMPLETE
+    assert run_study(ledger, study_id, LocalExecutor(environment, 2), RecordingWatcher()) is StudyState.COMPLETE
 
 
-def test_a_request_to_stop_in_the_last_moment_is_passed_on_to_whoever_listened_before(ledger, place):
-    """The study is complete all the same; a worker must not take the next one."""
+def test_late_sigterm_reaches_the_previous_handler(ledger, environment):
+    """The small_study is complete all the same; a worker must not take the next one."""
 
     class StoppedLate(LocalExecutor):
         def run(self, *arguments):
             super().run(*arguments)
             signal.raise_signal(signal.SIGTERM)  # nothing looks for it any more
 
-    study_id, heard = ledger.studies.accept(study()), []
+    study_id, heard = ledger.studies.accept(small_study()), []
     before = signal.signal(signal.SIGTERM, lambda number, _frame: heard.append(number))
     try:
-        assert run_study(ledger, study_id, StoppedLate(place, 1), Watcher()) is StudyState.COMPLETE
+        assert run_study(ledger, study_id, StoppedLate(environment, 1), RecordingWatcher()) is StudyState.COMPLETE
     finally:
         signal.signal(signal.SIGTERM, before)
     assert heard == [signal.SIGTERM]
 
 
-def test_a_full_disk_ends_the_run_with_what_to_do_and_gives_trials_back(ledger, place):
+def test_full_disk_ends_the_run_and_releases_trials(ledger, environment):
     """A limit on file sizes stands in for a full disk: the kernel refuses the checkpoint's write in the same place."""
-    study_id = ledger.studies.accept(study())
-    executor = LocalExecutor(place, 1)
+    study_id = ledger.studies.accept(small_study())
+    executor = LocalExecutor(environment, 1)
     start = executor._start
 
     def start_limited(live):
@@ -166,8 +128,8 @@ def test_a_full_disk_ends_the_run_with_what_to_do_and_gives_trials_back(ledger, 
 
     executor._start = start_limited
     with pytest.raises(StorageFullError, match=r"checkpoints"):
-        run_study(ledger, study_id, executor, Watcher())
+        run_study(ledger, study_id, executor, RecordingWatcher())
     assert ledger.studies.find("small").state is StudyState.INTERRUPTED
     assert ledger.studies.find("small").trials == {TrialState.WAITING: 2}
-    assert list(place.checkpoints.path.iterdir()) == []
-    assert run_study(ledger, study_id, LocalExecutor(place, 2), Watcher()) is StudyState.COMPLETE
+    assert list(environment.checkpoints.path.iterdir()) == []
+    assert run_study(ledger, study_id, LocalExecutor(environment, 2), RecordingWatcher()) is StudyState.COMPLETE

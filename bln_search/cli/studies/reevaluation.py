@@ -139,7 +139,7 @@ def _trial_reproduction(label: str, compared: Sequence[EvaluationComparison], ch
     if differing:
         key = differing[0].key
         estimate = f" {key.estimate}" if key.estimate else ""
-        first = f"{key.configuration}{estimate} at {key.batch_size} on {key.split}: {differing[0].what}"
+        first = f"{key.configuration}{estimate} at {key.batch_size} on {key.split}: {differing[0].differing_fields}"
     return TrialReproduction(
         label,
         len(compared),

@@ -83,7 +83,7 @@ def _is_out_of_memory(error: Exception) -> bool:
     if not isinstance(error, RuntimeError):
         return False
     text = str(error)
-    return any(known in text for known in _OUT_OF_MEMORY_TEXTS) or (
+    return any(message in text for message in _OUT_OF_MEMORY_TEXTS) or (
         _CUDNN_INTERNAL_ERROR in text and _gpu_memory_is_low()
     )
 

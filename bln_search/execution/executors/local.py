@@ -84,11 +84,11 @@ class LocalExecutor:
         live: list[_Worker] = []
         try:
             while True:
-                none_left = self._assign_tasks(live, next_task, on_message)
+                no_task_left = self._assign_tasks(live, next_task, on_message)
                 busy = [worker for worker in live if worker.task is not None]
                 if not busy:
                     self.losses.check()
-                    if none_left:
+                    if no_task_left:
                         return
                 sources = [worker.connection for worker in busy] + [worker.process.sentinel for worker in busy]
                 wait(sources, timeout=_TICK_SECONDS)
@@ -176,7 +176,7 @@ def _next_message(worker: _Worker) -> Message | None:
     A process that ended before it was ready, or that runs on without the forkserver that reports its end, is lost.
     """
     alive = worker.process.is_alive()  # checked first, so that every message before the end is received
-    orphan = not alive and worker.process.exitcode == _FORKSERVER_LOST_EXIT_CODE
+    is_orphan = not alive and worker.process.exitcode == _FORKSERVER_LOST_EXIT_CODE
     try:
         while worker.connection.poll():
             message: Message | None = worker.connection.recv()
@@ -185,13 +185,13 @@ def _next_message(worker: _Worker) -> Message | None:
                 return message
     except (EOFError, OSError):
         worker.process.join()
-        alive = orphan = False
+        alive = is_orphan = False
     if alive:
         return None
     reason = f"the worker process ended with exit code {worker.process.exitcode}"
-    if orphan:
+    if is_orphan:
         reason = "the forkserver ended, so the state of the trial's process is unknown; the process is abandoned"
-    return TaskFailed(FailureClass.INFRASTRUCTURE, reason, process_lost=orphan or not worker.ready)
+    return TaskFailed(FailureClass.INFRASTRUCTURE, reason, process_lost=is_orphan or not worker.ready)
 
 
 def _remove_ended(live: list[_Worker]) -> None:

@@ -49,11 +49,11 @@ def selection_bias(table: OutcomeTable, *, draws: int = BOOTSTRAP_DRAWS, random:
 def _noise(table: OutcomeTable, best: int, draws: int, generator: np.random.Generator) -> Floats:
     """Draws with the covariance of the differences of the means of all rows to that of the best row, (draws, K).
 
-    The variance is (MS_seed + max(MS_example − MS_rest, 0))/(S·N), as in the crossed analysis of variance.
+    The variance is (MS_seed + max(MS_example − MS_residual, 0))/(S·N), as in the crossed analysis of variance.
     """
     of_seed, of_example = _effects(table, best)
-    noise = _drawn(of_example, draws, generator)
-    return noise if table.seeds == 1 else noise + _drawn(of_seed, draws, generator)
+    noise = _draw_contrasts(of_example, draws, generator)
+    return noise if table.seeds == 1 else noise + _draw_contrasts(of_seed, draws, generator)
 
 
 def _effects(table: OutcomeTable, best: int) -> tuple[Floats, Floats]:
@@ -68,20 +68,20 @@ def _effects(table: OutcomeTable, best: int) -> tuple[Floats, Floats]:
         of_seed[:, row], of_example[:, row] = cells.mean(axis=1), cells.mean(axis=0)
         cells -= of_seed[:, row, None]
         cells -= of_example[:, row]
-        of_example[:, row] *= np.sqrt(_share_without_rest(of_example[:, row], cells))
+        of_example[:, row] *= np.sqrt(_example_variance_share(of_example[:, row], cells))
     return of_seed, of_example
 
 
-def _share_without_rest(of_example: Floats, rest: Floats) -> float:
-    """max(MS_example − MS_rest, 0)/MS_example of one row. rest: residuals, (S, N)."""
-    seeds = len(rest)
+def _example_variance_share(of_example: Floats, residuals: Floats) -> float:
+    """max(MS_example − MS_residual, 0)/MS_example of one row. residuals: (S, N)."""
+    seeds = len(residuals)
     square = seeds * float((of_example**2).sum())
     if seeds == 1 or square == 0:
         return 1.0
-    return max(0.0, 1 - float((rest**2).sum()) / ((seeds - 1) * square))
+    return max(0.0, 1 - float((residuals**2).sum()) / ((seeds - 1) * square))
 
 
-def _drawn(effects: Floats, draws: int, generator: np.random.Generator) -> Floats:
+def _draw_contrasts(effects: Floats, draws: int, generator: np.random.Generator) -> Floats:
     """Contrasts of the effects (n, K) with random coefficients of length 1/√n that sum to 0, (draws, K)."""
     count = len(effects)
     step = max(1, _MAX_COEFFICIENTS_IN_MEMORY // count)

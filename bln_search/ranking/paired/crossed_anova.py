@@ -1,10 +1,10 @@
 """Test of the mean difference of two rows over seeds and examples, both as random effects.
 
 The difference d_sn of seed s and example n is modelled as mean + seed + example + residual. All seeds share the same
-examples, so the variance of the mean over both is (MS_seed + MS_example − MS_rest)/(S·N), with the mean squares of a
-two-way analysis of variance (Clark 1973, "The language-as-fixed-effect fallacy"). Two variances are estimated, one
+examples, so the variance of the mean over both is (MS_seed + MS_example − MS_residual)/(S·N), with the mean squares of
+a two-way analysis of variance (Clark 1973, "The language-as-fixed-effect fallacy"). Two variances are estimated, one
 from few seeds and one from many examples. Each gets the quantile of its own degrees of freedom (Banerjee 1960): the
-interval is mean ± √((t²(S−1)·MS_seed + t²(N−1)·max(MS_example − MS_rest, 0))/(S·N)), and p is the level at which it
+interval is mean ± √((t²(S−1)·MS_seed + t²(N−1)·max(MS_example − MS_residual, 0))/(S·N)), and p is the level at which it
 just reaches zero. In simulations this keeps the significance level for every mixture of the two variances, in the far
 tails as well, where Holm's correction operates. Satterthwaite's approximation does not: with three seeds its rate of
 false positives there is twenty times the nominal level. A test over the means of the seeds alone ignores that all seeds
@@ -12,7 +12,7 @@ share the same examples: where examples differ, half of its results are false po
 (tests/ranking/test_false_alarms.py).
 
 Accuracies are counts: seeds that differ by the same number of examples have MS_seed = 0 by chance. As the expected mean
-squares satisfy MS_seed ≥ MS_rest, the larger of the two is used for accuracies.
+squares satisfy MS_seed ≥ MS_residual, the larger of the two is used for accuracies.
 """
 
 from __future__ import annotations
@@ -56,16 +56,16 @@ def crossed_differences(table: OutcomeTable, metric: str) -> PairDifferences:
     step = max(1, _MAX_DIFFERENCES_IN_MEMORY // (seeds * examples))
     chunks = [slice(start, start + step) for start in range(0, len(first), step)]
     squares = [_squares(values_of_rows[:, first[chunk]], values_of_rows[:, second[chunk]]) for chunk in chunks]
-    mean, ss_seed, ss_example, ss_rest = np.concatenate(squares or [np.empty((4, 0))], axis=1)
+    mean, ss_seed, ss_example, ss_residual = np.concatenate(squares or [np.empty((4, 0))], axis=1)
     values = seeds * examples
     if seeds == 1:
-        return _tested(mean, [(ss_example / (examples - 1), examples - 1)], values)
-    rest = ss_rest / ((seeds - 1) * (examples - 1))
+        return _test_means(mean, [(ss_example / (examples - 1), examples - 1)], values)
+    ms_residual = ss_residual / ((seeds - 1) * (examples - 1))
     of_seeds = ss_seed / (seeds - 1)
     if metric == "accuracy":
-        of_seeds = np.maximum(of_seeds, rest)
-    of_examples = np.maximum(ss_example / (examples - 1) - rest, 0.0)
-    return _tested(mean, [(of_seeds, seeds - 1), (of_examples, examples - 1)], values)
+        of_seeds = np.maximum(of_seeds, ms_residual)
+    of_examples = np.maximum(ss_example / (examples - 1) - ms_residual, 0.0)
+    return _test_means(mean, [(of_seeds, seeds - 1), (of_examples, examples - 1)], values)
 
 
 def _squares(first: NDArray[np.float32], second: NDArray[np.float32]) -> Floats:
@@ -85,13 +85,13 @@ def _squares(first: NDArray[np.float32], second: NDArray[np.float32]) -> Floats:
     return np.stack([mean, *sums, (differences**2).sum(axis=(0, 2))])
 
 
-def _tested(mean: Floats, parts: Sequence[tuple[Floats, int]], values: int) -> PairDifferences:
+def _test_means(mean: Floats, parts: Sequence[tuple[Floats, int]], values: int) -> PairDifferences:
     """Intervals and p values. parts: components of the variance of one value, (P,), with degrees of freedom."""
-    half = np.sqrt(_reach(np.full(mean.shape, 1 - CONFIDENCE_LEVEL), parts) / values)
+    half = np.sqrt(_squared_half_widths(np.full(mean.shape, 1 - CONFIDENCE_LEVEL), parts) / values)
     low, high = _bracket(mean**2 * values, parts)
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
-        too_low = _reach(10.0**middle, parts) > mean**2 * values
+        too_low = _squared_half_widths(10.0**middle, parts) > mean**2 * values
         low, high = np.where(too_low, middle, low), np.where(too_low, high, middle)
     no_variance = sum(part for part, _ in parts) == 0
     p = np.where(no_variance, np.where(mean == 0, 1.0, 0.0), np.where(mean == 0, 1.0, 10.0**high))
@@ -108,7 +108,7 @@ def _bracket(reached: Floats, parts: Sequence[tuple[Floats, int]]) -> tuple[Floa
     return low, high
 
 
-def _reach(p: Floats, parts: Sequence[tuple[Floats, int]]) -> Floats:
+def _squared_half_widths(p: Floats, parts: Sequence[tuple[Floats, int]]) -> Floats:
     """Square of the half-width of the interval at these levels, times the number of values."""
     total = np.zeros(p.shape)
     for part, degrees in parts:

@@ -81,12 +81,12 @@ def per_layer_result(
     """
     last = latest(searches)
     spec = last.spec
-    same = [search for search in searches if search.spec == spec and search.record.space == last.record.space]
-    records = [search.record for search in same]
+    comparable = [search for search in searches if search.spec == spec and search.record.space == last.record.space]
+    records = [search.record for search in comparable]
     space = records[-1].space
     return PerLayerResult(
-        arm=same[-1].arm,
-        point=same[-1].point,
+        arm=comparable[-1].arm,
+        point=comparable[-1].point,
         scope=spec.scope,
         search=spec.search,
         estimate=estimate,
@@ -96,13 +96,13 @@ def per_layer_result(
         size=str(space.size),
         layers=space.layers,
         choices=_choices(records[-1]),
-        networks=tuple(_network(search.seed, search.record) for search in same),
+        networks=tuple(_network(search.seed, search.record) for search in comparable),
         rows=_best_rows(space, records),
         uniform=_uniform_rows(space, records),
         effects=_effects(records),
         marginal=records[-1].marginal,
         difference=confirmed_difference(records),
-        pending_seeds=tuple(sorted(set(seeds) - {search.seed for search in same})),
+        pending_seeds=tuple(sorted(set(seeds) - {search.seed for search in comparable})),
     )
 
 

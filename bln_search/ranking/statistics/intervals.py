@@ -91,7 +91,7 @@ def holm(values: Sequence[float]) -> list[float]:
     """p values adjusted to control the familywise error rate (Holm 1979)."""
     adjusted = [0.0] * len(values)
     highest = 0.0
-    for place, index in enumerate(sorted(range(len(values)), key=values.__getitem__)):
-        highest = max(highest, min(1.0, values[index] * (len(values) - place)))
+    for position, index in enumerate(sorted(range(len(values)), key=values.__getitem__)):
+        highest = max(highest, min(1.0, values[index] * (len(values) - position)))
         adjusted[index] = highest
     return adjusted

@@ -38,11 +38,11 @@ def maximal_groups(rows: int, different: Collection[Pair]) -> list[frozenset[int
 
 
 def _maximal(groups: Iterable[frozenset[int]]) -> list[frozenset[int]]:
-    kept: list[frozenset[int]] = []
+    maximal: list[frozenset[int]] = []
     for group in sorted(set(groups), key=len, reverse=True):
-        if not any(group <= larger for larger in kept):
-            kept.append(group)
-    return kept
+        if not any(group <= larger for larger in maximal):
+            maximal.append(group)
+    return maximal
 
 
 def compact_letter_display(rows: int, different: Collection[Pair]) -> list[str] | None:

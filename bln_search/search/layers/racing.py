@@ -48,15 +48,15 @@ def racing(objective: BudgetedObjective, seed: int) -> None:
 
 def race(objective: BudgetedObjective, candidates: Digits, rng: np.random.Generator) -> Digits:
     """The best candidates that are left after the last mini-batch, at most _SURVIVORS, best first."""
-    alive = np.unique(candidates, axis=0)
+    remaining = np.unique(candidates, axis=0)
     order = [objective.batches[index] for index in rng.permutation(len(objective.batches))]
     for count in _schedule(len(order)):
-        if len(alive) == 1 and count < len(order):
+        if len(remaining) == 1 and count < len(order):
             continue
-        means = objective.partial_losses(alive, order[:count]) / objective.source.examples[order[:count]]
-        alive = alive[_not_worse(means)]
-    objective.commit(alive)
-    return alive[np.argsort(objective.losses(alive), kind="stable")[:_SURVIVORS]]
+        means = objective.partial_losses(remaining, order[:count]) / objective.source.examples[order[:count]]
+        remaining = remaining[_not_worse(means)]
+    objective.commit(remaining)
+    return remaining[np.argsort(objective.losses(remaining), kind="stable")[:_SURVIVORS]]
 
 
 def _schedule(batches: int) -> list[int]:

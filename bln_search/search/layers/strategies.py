@@ -50,17 +50,19 @@ def beam(objective: BudgetedObjective, options: Options) -> None:
     The later choices are those of the best uniform configuration, in later passes those of the best configuration of
     the last pass. The search ends after a pass without an improvement.
     """
-    rest = objective.best.digits
+    later_digits = objective.best.digits
     while True:
         best_before = objective.best.loss
         prefixes: list[tuple[int, ...]] = [()]
         for index, radix in enumerate(objective.space.radices):
             extended = [(*prefix, digit) for prefix in prefixes for digit in range(radix)]
-            losses = objective.losses(np.array([(*prefix, *rest[index + 1 :]) for prefix in extended], np.uint8))
+            losses = objective.losses(
+                np.array([(*prefix, *later_digits[index + 1 :]) for prefix in extended], np.uint8)
+            )
             prefixes = [extended[position] for position in np.argsort(losses, kind="stable")[: options.width]]
         if not objective.best.loss < best_before:
             return
-        rest = objective.best.digits
+        later_digits = objective.best.digits
 
 
 def coordinate(objective: BudgetedObjective, options: Options) -> None:

@@ -209,9 +209,9 @@ class OptunaSampler:
             return None
         if present == {states.TrialState.FINISHED}:
             measured = [[record.measure(objective) for record in records] for objective in self.spec.objectives]
-            values = [[value for value in of_objective if value is not None] for of_objective in measured]
-            if all(len(of_objective) == len(records) for of_objective in values):
-                return TrialState.COMPLETE, [fmean(of_objective) for of_objective in values], None
+            values = [[value for value in objective_values if value is not None] for objective_values in measured]
+            if all(len(objective_values) == len(records) for objective_values in values):
+                return TrialState.COMPLETE, [fmean(objective_values) for objective_values in values], None
             return TrialState.FAIL, None, "an objective has no value"
         if states.TrialState.PRUNED in present:
             return TrialState.PRUNED, None, None
@@ -229,7 +229,7 @@ class OptunaSampler:
             reason = str(error).splitlines()[0]
             location = self.url.rpartition("@")[2]
             raise LedgerError(
-                f"Optuna's records {location} cannot be used: {reason}; delete them, they are written again from the "
+                f"Optuna's records {location} cannot be used: {reason}; delete them; they are written again from the "
                 "ledger"
             ) from error
 

@@ -1,4 +1,4 @@
-"""An archive of backups, which share the checkpoints that they have in common."""
+"""An archive of backups, in which equal checkpoints are stored once."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from bln_search.storage.backups.manifest import FORMAT, Manifest
 _MANIFEST = re.compile(r"backup-(\d{8}T\d{6}\.\d{3}Z)\.json")
 _DATABASE = re.compile(r"ledger-(\d{8}T\d{6}\.\d{3}Z)\.sqlite3")
 _ABANDONED_AFTER = timedelta(days=1)
-"""A backup that was started so long ago and has no manifest is not being written any more."""
+"""Age from which files that belong to no finished backup are removed: no backup takes so long."""
 
 
 class Archive:
     """A folder or URL with backups.
 
-    `backup-MOMENT.json` is the manifest of a backup, `ledger-MOMENT.sqlite3` its database; `checkpoints/` holds the
+    `backup-MOMENT.json` is the manifest of a backup and `ledger-MOMENT.sqlite3` its database. `checkpoints/` has the
     checkpoints of all backups.
     """
 
@@ -39,24 +39,28 @@ class Archive:
         return sorted(match[1] for file in self.top.files() if (match := _MANIFEST.fullmatch(file.name)))
 
     def read_manifest(self, moment: str | None = None) -> Manifest:
-        """The manifest of a moment, else the newest. Raises BackupError for none, or for one of a newer version."""
+        """Read the manifest of a moment; by default the newest one.
+
+        Raises:
+            BackupError: There is no such backup, or a newer version of bln-search created it.
+        """
         moments = self.list_moments()
         if not moments:
-            unfinished = " (one was begun and not finished)" if self._has_unfinished() else ""
-            raise BackupError(f"{self} holds no backup{unfinished}; `bln-search backup {self}` makes one")
+            unfinished = " (one is unfinished)" if self._has_unfinished() else ""
+            raise BackupError(f"{self} has no backup{unfinished}; `bln-search backup {self}` creates one")
         if moment is not None and moment not in moments:
-            raise BackupError(f"{self} holds no backup of {moment}; there are: {', '.join(moments)}")
+            raise BackupError(f"{self} has no backup of {moment}; choose one of {', '.join(moments)}")
         name = f"backup-{moment or moments[-1]}.json"
         try:
             content = json.loads(self.top.read(name))
             content_format = content.get("format") if isinstance(content, dict) else None
             if isinstance(content_format, int) and content_format > FORMAT:
-                raise BackupError(f"{self}/{name} was made by a newer version of bln-search: upgrade it")
+                raise BackupError(f"{self}/{name} was created by a newer version of bln-search: upgrade bln-search")
             return Manifest.model_validate(content)
         except ValidationError as error:
             first = error.errors()[0]
             field = ".".join(str(part) for part in first["loc"])
-            raise BackupError(f"{self}/{name} is no manifest of a backup: {field}: {first['msg']}") from None
+            raise BackupError(f"{self}/{name} is not a manifest of a backup: {field}: {first['msg']}") from None
         except (OSError, ValueError) as error:
             raise BackupError(f"{self}/{name} cannot be read: {str(error).splitlines()[0]}") from None
 
@@ -64,23 +68,23 @@ class Archive:
         return any(_DATABASE.fullmatch(file.name) for file in self.top.files())
 
     def remove_oldest(self, keep: int, now: datetime, on_progress: Callable[[str], None]) -> None:
-        """Remove all finished backups but the newest `keep`, and the files that none of these needs."""
-        kept = [self.read_manifest(moment) for moment in self.list_moments()[-keep:]]
+        """Remove all finished backups except the newest `keep`, and the files that none of these needs."""
+        manifests = [self.read_manifest(moment) for moment in self.list_moments()[-keep:]]
         for moment in self.list_moments()[:-keep]:
-            self.top.delete(f"backup-{moment}.json")  # first: without a manifest it is no backup
+            self.top.delete(f"backup-{moment}.json")  # first, so that no manifest names removed files
             on_progress(f"removed the backup of {moment}")
-        databases = {manifest.database.name for manifest in kept}
-        needed = {file.name for manifest in kept for file in manifest.checkpoints}
-        before = now - _ABANDONED_AFTER
+        databases = {manifest.database.name for manifest in manifests}
+        needed = {file.name for manifest in manifests for file in manifest.checkpoints}
+        cutoff = now - _ABANDONED_AFTER
         for file in list(self.top.files()):
-            if _DATABASE.fullmatch(file.name) and file.name not in databases and file.written_at < before:
+            if _DATABASE.fullmatch(file.name) and file.name not in databases and file.written_at < cutoff:
                 self.top.delete(file.name)
         for file in list(self.files.files()):
-            if file.name not in needed and file.written_at < before:
+            if file.name not in needed and file.written_at < cutoff:
                 self.files.delete(file.name)
 
     def overlaps(self, checkpoints: CheckpointStore) -> bool:
-        """Whether its files would be among the files that it copies."""
+        """Whether the archive would write its files among the checkpoints that it copies."""
         if isinstance(self.files, Folder) and isinstance(checkpoints, Folder):
             live = checkpoints.path.resolve()
             return live in (self.files.path.resolve(), self.files.path.parent.resolve())

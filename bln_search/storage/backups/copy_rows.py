@@ -9,10 +9,10 @@ from sqlalchemy import Connection, delete, func, insert, select, text
 from bln_search.storage.tables import Table
 
 _BATCH = 200
-"""Rows in memory at once: some have a megabyte."""
+"""Number of rows in memory: some rows have a megabyte."""
 
 _TABLES = Table.metadata.sorted_tables
-"""In an order in which every table follows those that it refers to."""
+"""The tables in an order in which every table follows those that it refers to."""
 
 _TABLES_WITH_ID = tuple(table.name for table in _TABLES if "id" in table.columns)
 
@@ -48,11 +48,11 @@ def sequence_values(connection: Connection) -> dict[str, int]:
 
 
 def set_sequences(connection: Connection, values: Mapping[str, int]) -> None:
-    """Let each table assign only ids above its value."""
+    """Set the sequence of each table, so that it assigns only ids above its value."""
     for name, last in values.items():
         if connection.dialect.name != "sqlite":
-            parameters = {"sequence": _sequence_name(connection, name), "last": max(last, 1), "given": last > 0}
-            connection.execute(text("SELECT setval(:sequence, :last, :given)"), parameters)
+            parameters = {"sequence": _sequence_name(connection, name), "last": max(last, 1), "is_called": last > 0}
+            connection.execute(text("SELECT setval(:sequence, :last, :is_called)"), parameters)
         elif Table.metadata.tables[name].dialect_options["sqlite"]["autoincrement"]:
             row = {"name": name, "last": last}
             if not connection.execute(text("UPDATE sqlite_sequence SET seq = :last WHERE name = :name"), row).rowcount:

@@ -24,7 +24,7 @@ from bln_search.storage.migration import migrate, newest_revision, present_revis
 
 OnProgress = Callable[[str], None]
 _ABANDONED_AFTER = timedelta(days=1)
-"""No backup takes so long: older temporary folders belong to processes that were killed."""
+"""Age from which temporary folders are removed: no backup takes so long, so their processes were killed."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,10 @@ class BackupResult:
     """A backup that was just created.
 
     Attributes:
-        copied: Checkpoints that were copied now; the others were in the archive already.
-        newly_absent: Checkpoints that are missing and still needed, and that the previous backup did not miss.
+        moment: Time of the backup, as in the names of its files.
+        manifest: Its manifest.
+        copied: Number of checkpoints that were copied; the others were in the archive before.
+        newly_absent: Checkpoints that are needed but missing, and that the previous backup has.
     """
 
     moment: str
@@ -50,20 +52,20 @@ def create_backup(
     now: datetime,
     on_progress: OnProgress,
 ) -> BackupResult:
-    """Copy the database as it is at one moment, then every checkpoint that it names.
+    """Copy a consistent state of the database, then every checkpoint that it names.
 
     Args:
-        database: What is backed up.
+        database: Database to back up.
         checkpoints: Its checkpoint store.
-        archive: Where the backup is written.
-        scratch: A folder with space for a copy of the database.
+        archive: Archive that the backup is written to.
+        scratch: Folder with disk space for a copy of the database.
         now: The moment of the backup.
         on_progress: Called with a line for every missing or damaged file.
 
     Raises:
         BackupError: the database has another schema revision, or the archive overlaps the checkpoint store.
     """
-    _check(database, checkpoints, archive)
+    _check_arguments(database, checkpoints, archive)
     absent_before = _absent_before(archive)
     moment = format_moment(now)
     name = f"ledger-{moment}.sqlite3"
@@ -92,34 +94,34 @@ def create_backup(
             archive.top.write(f"backup-{moment}.json", (manifest.model_dump_json(indent=1) + "\n").encode())
         except BaseException:
             with suppress(OSError, BlnSearchError):  # the first error is the one to report
-                archive.top.delete(f"backup-{moment}.json")  # it may be there all the same
+                archive.top.delete(f"backup-{moment}.json")  # writing it may have failed after it was stored
                 archive.top.delete(name)
             raise
     return BackupResult(moment, manifest, copied, lost - absent_before)
 
 
 def _absent_before(archive: Archive) -> frozenset[str]:
-    """The checkpoints that the newest readable backup misses."""
+    """The checkpoints that the newest readable backup lacks."""
     try:
         return frozenset(archive.read_manifest().absent)
     except BackupError:
         return frozenset()
 
 
-def _check(database: Database, checkpoints: CheckpointStore, archive: Archive) -> None:
+def _check_arguments(database: Database, checkpoints: CheckpointStore, archive: Archive) -> None:
     present = present_revision(database.engine)
     if present != newest_revision():
-        state = f"has the schema revision {present}" if present else "holds no tables of bln-search"
+        state = f"has the schema revision {present}" if present else "has no tables of bln-search"
         raise BackupError(
-            f"the database {database} {state}, and this version writes {newest_revision()}: make the backup with the "
-            "version that wrote it, or run `bln-search db upgrade` first"
+            f"the database {database} {state}, and this version writes {newest_revision()}: create the backup with "
+            "the version that wrote it, or run `bln-search db upgrade` first"
         )
     if archive.overlaps(checkpoints):
-        raise BackupError(f"{archive} holds the very checkpoints that are to be copied: give another place")
+        raise BackupError(f"the archive {archive} overlaps the checkpoint store: give another folder or URL")
 
 
 def _copy_database(database: Database, file: Path) -> tuple[dict[str, int], dict[str, str]]:
-    """Copy every row, as of one moment, into a new SQLite file.
+    """Copy a consistent state of every row into a new SQLite file.
 
     Returns:
         The number of rows by table, and the SHA-256 of the needed checkpoints by name.
@@ -132,7 +134,7 @@ def _copy_database(database: Database, file: Path) -> tuple[dict[str, int], dict
             set_sequences(target, sequence_values(source))
             needed = find_needed_files(target)
         with copy.connect() as connection:
-            connection.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # all of it in one file
+            connection.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # move the write-ahead log into the file
     finally:
         copy.dispose()
     return rows, needed
@@ -146,7 +148,7 @@ def _copy_files(
     For a file that is missing or damaged in the store, an intact copy of the archive is kept.
 
     Returns:
-        The files of the backup, the names of those it misses, and the number of copied files.
+        The files of the backup, the names of the files that it lacks, and the number of copied files.
     """
     sizes = {file.name: file.size for file in checkpoints.files()}
     archived = {file.name: file.size for file in target.files()}
@@ -156,7 +158,7 @@ def _copy_files(
         if size is None or archived.get(name) != size:
             content = _read_intact(checkpoints, name, sha256)
             if content is None and name in archived and (content := _read_intact(target, name, sha256)) is not None:
-                on_progress(f"{checkpoints}/{name} is gone or damaged; the copy that an earlier backup made is kept")
+                on_progress(f"{checkpoints}/{name} is missing or damaged; the copy of an earlier backup is kept")
             elif content is None:
                 absent.append(name)
                 continue
@@ -169,7 +171,7 @@ def _copy_files(
 
 
 def _find_lost(database: Database, absent: Sequence[str]) -> frozenset[str]:
-    """Those of the absent files that a study still needs: studies may have been deleted or freed meanwhile."""
+    """The absent files that a study still needs, because studies may have been deleted or freed meanwhile."""
     if not absent:
         return frozenset()
     with database.reading() as session:
@@ -181,9 +183,9 @@ def _report_absent(
 ) -> None:
     for name in absent:
         if name in lost:
-            on_progress(f"{checkpoints}/{name} is gone or damaged: it is not in this backup")
+            on_progress(f"{checkpoints}/{name} is missing or damaged: this backup lacks it")
         else:
-            on_progress(f"{checkpoints}/{name} was given up while the backup was made: it is not in it")
+            on_progress(f"{checkpoints}/{name} was freed during the backup: this backup lacks it")
 
 
 def _read_intact(store: CheckpointStore, name: str, sha256: str) -> bytes | None:

@@ -7,7 +7,7 @@ from datetime import datetime
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt
 
 FORMAT = 1
-"""Version of the files of a backup; a later one is refused."""
+"""Version of the files of a backup; later versions are rejected."""
 
 
 class BackedFile(BaseModel):
@@ -24,11 +24,15 @@ class Manifest(BaseModel):
     """A finished backup.
 
     Attributes:
-        bln_search: The version that made it.
-        schema_revision: Of its database.
-        source: The kind of database that was copied.
+        format: Version of the files.
+        bln_search: Version of bln-search that created the backup.
+        schema_revision: Schema revision of the database.
+        made_at: Time of the backup.
+        source: Kind of the database that was copied, `sqlite` or `postgresql`.
+        database: File of the database.
         rows: Number of rows by table.
-        absent: Checkpoints that the database names and that were missing or damaged.
+        checkpoints: Files of the checkpoints.
+        absent: Checkpoints that the database names but that were missing or damaged.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")

@@ -1,4 +1,4 @@
-"""Resets a copied database in which nothing runs: what ran when it was copied waits for a worker again."""
+"""Resets the studies of a copied database that were running when it was copied."""
 
 from __future__ import annotations
 
@@ -14,10 +14,13 @@ from bln_search.storage.trials.attempts import AttemptRepository
 
 
 def reset_running_studies(database: Database) -> int:
-    """End every attempt and lease, and open the trials again; returns the number of studies that were running.
+    """End every attempt and lease, and open the trials again.
 
-    A study with an owner returns to the queue, one without is interrupted; a requested pause or cancellation is carried
-    out.
+    A study with an owner returns to the queue, a study without an owner is interrupted. A requested pause or
+    cancellation is carried out.
+
+    Returns:
+        The number of studies that were running.
     """
     attempts = AttemptRepository(database)
     with database.writing() as session:
@@ -36,5 +39,6 @@ def reset_running_studies(database: Database) -> int:
 
 
 def _list_with_attempts(session: Session) -> list[int]:
+    """Ids of the studies with running attempts."""
     query = select(TrialRow.study_id).join(AttemptRow, AttemptRow.trial_id == TrialRow.id)
     return list(session.scalars(query.where(AttemptRow.state == AttemptState.RUNNING).distinct()))

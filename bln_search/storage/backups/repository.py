@@ -21,7 +21,7 @@ class Backups:
     def create(
         self, checkpoints: CheckpointStore, archive: Archive, scratch: Path, now: datetime, on_progress: OnProgress
     ) -> BackupResult:
-        """Back up the database and its checkpoints, as `create_backup` says."""
+        """Back up the database and its checkpoints; see `create_backup`."""
         return create_backup(self.database, checkpoints, archive, scratch, now, on_progress)
 
     def check_target(self, *, overwrite: bool) -> None:
@@ -31,5 +31,5 @@ class Backups:
     def restore(
         self, backup: VerifiedBackup, checkpoints: CheckpointStore, on_progress: OnProgress, *, overwrite: bool
     ) -> int:
-        """Restore a backup into the database, as `restore_backup` says; returns the number of written checkpoints."""
+        """Restore a backup into the database, see `restore_backup`; returns the number of written checkpoints."""
         return restore_backup(backup, self.database, checkpoints, on_progress, overwrite=overwrite)

@@ -26,8 +26,11 @@ from bln_search.storage.tables import StudyRow
 from bln_search.storage.workers import WorkerRepository
 
 _ATTEMPT_GAP = 1_000_000
-"""Ids of attempts are fencing tokens: after a restoration they start so far above the last one of the backup that a
-late report of a worker from before the restoration matches no new attempt."""
+"""Number of attempt ids that are skipped after a restoration.
+
+Ids of attempts are fencing tokens. A worker from before the restoration may report under an id above the last one of
+the backup, which must not be the id of a new attempt.
+"""
 
 
 @dataclass(frozen=True)
@@ -35,8 +38,10 @@ class VerifiedBackup:
     """A backup whose files are intact, except for the absent networks of its manifest.
 
     Attributes:
-        database: A copy of its database in the schema of this version, in which nothing runs.
-        running: Studies that ran when it was created.
+        archive: Archive of the backup.
+        manifest: Its manifest, in which damaged networks count as absent.
+        database: A copy of its database in the schema of this version, in which no study runs.
+        running: Number of studies that were running when the backup was created.
     """
 
     archive: Archive
@@ -52,9 +57,9 @@ def verify_backup(
     """Read and verify every file of a backup.
 
     Args:
-        archive: Of the backup.
-        manifest: Of the backup.
-        scratch: A folder in which its database is copied and upgraded to this version.
+        archive: Archive of the backup.
+        manifest: Manifest of the backup.
+        scratch: Folder in which a copy of its database is upgraded to this version.
         on_progress: Called with a line for every network that is damaged or missing.
         without_damaged: Treat these networks as absent when the backup was created, instead of raising BackupError.
 
@@ -64,7 +69,7 @@ def verify_backup(
     if manifest.schema_revision not in revisions():
         raise BackupError(
             f"the backup in {archive} has the schema revision {manifest.schema_revision}, which this version of "
-            f"bln-search does not know: it was made by version {manifest.bln_search}; upgrade bln-search"
+            f"bln-search does not know: it was created by version {manifest.bln_search}; upgrade bln-search"
         )
     scratch.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=scratch, prefix=".restore-") as folder:
@@ -76,7 +81,7 @@ def verify_backup(
         if damaged and not without_damaged:
             raise BackupError(
                 f"the backup in {archive} cannot be restored as it was: {len(damaged)} of its "
-                f"{len(manifest.checkpoints)} networks are damaged or gone; --without-damaged restores everything else"
+                f"{len(manifest.checkpoints)} networks are damaged or missing; --without-damaged restores all others"
             )
         engine = make_engine(f"sqlite:///{database}")
         try:
@@ -93,21 +98,21 @@ def _fetch(archive: Archive, file: BackedFile, target: Path) -> None:
         archive.top.download_file(file.name, target)
         problem = None if sha256_of(target) == file.sha256 else "damaged"
     except FileNotFoundError:
-        problem = "gone"
+        problem = "missing"
     if problem is not None:
         raise BackupError(
             f"the backup in {archive} cannot be restored: {file.name}, its database, is {problem}; "
-            "give another one with --backup"
+            "give another backup with --backup"
         )
 
 
 def _find_damaged(archive: Archive, manifest: Manifest) -> Iterator[tuple[str, str]]:
-    """The name of each network that is gone or damaged, and which of the two it is."""
+    """The name of each network that is missing or damaged, and which of the two it is."""
     for file in manifest.checkpoints:
         try:
             content = archive.files.read(file.name)
         except FileNotFoundError:
-            yield file.name, "gone"
+            yield file.name, "missing"
         else:
             if hashlib.sha256(content).hexdigest() != file.sha256:
                 yield file.name, "damaged"
@@ -130,13 +135,13 @@ def check_target(database: Database, *, overwrite: bool) -> None:
         studies = session.scalar(select(func.count()).select_from(StudyRow)) or 0
     if studies and not overwrite:
         raise BackupError(
-            f"the database {database} has {studies} studies: with --overwrite the backup takes their place"
+            f"the database {database} has {studies} studies: --overwrite replaces them by those of the backup"
         )
     workers = len(WorkerRepository(database).list_live()) if present == newest_revision() else 0
     if workers:
         raise BackupError(
-            f"{workers} workers of the database {database} were heard of in the last half minute: stop service and "
-            "workers, wait so long where they were killed, and restore then"
+            f"{workers} workers of the database {database} sent a heartbeat within the last 30 s: stop service and "
+            "workers, wait 30 s if workers were killed, then restore"
         )
 
 
@@ -151,21 +156,21 @@ def restore_backup(
     """Restore a backup: first all files, then the database in one transaction.
 
     Args:
-        backup: What is restored.
-        database: Its rows are replaced.
-        checkpoints: Where the files are written.
-        on_progress: Called with a line for every network that the backup misses.
+        backup: Backup to restore.
+        database: Database whose rows are replaced.
+        checkpoints: Store that the files are written to.
+        on_progress: Called with a line for every network that the backup lacks.
         overwrite: Whether studies of the database may be lost.
 
     Returns:
-        The number of checkpoints that were written; the others were in the store already.
+        The number of checkpoints that were written; the others were in the store before.
 
     Raises:
         BackupError: the database is in use or has studies, or the archive overlaps the checkpoint store.
     """
     check_target(database, overwrite=overwrite)
     if backup.archive.overlaps(checkpoints):
-        raise BackupError(f"{backup.archive} holds the very checkpoints that would be written: give another place")
+        raise BackupError(f"the archive {backup.archive} overlaps the checkpoint store: give another checkpoint store")
     migrate(database.engine)
     write_ownership_marker(checkpoints, database.engine.url)
     written = _write_files(backup, checkpoints)
@@ -195,14 +200,14 @@ def _write_files(backup: VerifiedBackup, checkpoints: CheckpointStore) -> int:
 
 
 def _write_removed_files(backup: VerifiedBackup, checkpoints: CheckpointStore, on_progress: OnProgress) -> None:
-    """Write files again that a garbage collection has removed, as no row named them until now."""
+    """Write files again that a garbage collection has removed meanwhile, because no row named them yet."""
     stored = {file.name for file in checkpoints.files()}
     for file in backup.manifest.checkpoints:
         if file.name not in stored:
             checkpoints.write(file.name, backup.archive.files.read(file.name))
     for name in backup.manifest.absent:
         if name not in stored:
-            on_progress(f"{name} is not in the backup: a trial that is not finished is trained again")
+            on_progress(f"{name} is not in the backup: an unfinished trial is trained again")
 
 
 def _has_intact(checkpoints: CheckpointStore, file: BackedFile) -> bool:

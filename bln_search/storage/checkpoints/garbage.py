@@ -22,10 +22,10 @@ MIN_AGE = timedelta(hours=1)
 """A file is written before its row, by a process whose clock may differ from that of the checkpoint store."""
 
 _CLOCK_SKEW = timedelta(minutes=1)
-"""The clocks of a machine that writes and of the database may differ by as much."""
+"""Largest difference between the clocks of a machine that writes files and of the database."""
 
 _BATCH = 500
-"""File names in one query."""
+"""Number of file names in one query."""
 
 _OUR_FILES = re.compile(r"[0-9a-f]{32}\.safetensors|\.[0-9a-f]{32}\.safetensors-\w+|\.check-[0-9a-f]{16}")
 """Checkpoints, unfinished writes of them, and files written to test the store."""
@@ -37,9 +37,9 @@ class PrunableNetworks:
 
     Attributes:
         study_id: The study.
-        name: Of the study.
+        name: Name of the study.
         files: Names of the files.
-        reason: Why the study has to keep all of its networks, where it does.
+        reason: Why the study has to keep all its networks; None if it does not.
     """
 
     study_id: int
@@ -53,10 +53,10 @@ class GarbageReport:
     """Files that no study needs.
 
     Attributes:
-        files: May be removed.
-        too_recent: Number of files that an attempt under way may still need.
+        files: Files that may be removed.
+        too_recent: Number of files that a running attempt may still need.
         unknown: Number of files that bln-search did not write.
-        cutoff: Files written before it may be removed.
+        cutoff: Time before which a file must have been written to be removed.
     """
 
     files: tuple[StoredFile, ...]
@@ -86,7 +86,7 @@ class GarbageCollector:
 
         Args:
             checkpoints: The store.
-            age: Only files written at least so long ago, and before any running attempt started.
+            age: Least age of a file. It must also be older than every running attempt.
             prunable: Networks that are treated as freed.
 
         Raises:
@@ -100,8 +100,8 @@ class GarbageCollector:
         with self.database.reading() as session:
             if stored and not session.scalar(select(func.count()).select_from(StudyRow)):
                 raise LedgerError(
-                    f"the database {self.database} has no study, and {checkpoints} has files: are they of another "
-                    "database? See that --database and BLN_SEARCH_CHECKPOINTS belong together"
+                    f"the database {self.database} has no study, but {checkpoints} has files: they may belong to "
+                    "another database; check that --database and BLN_SEARCH_CHECKPOINTS belong together"
                 )
             freed = {(networks.study_id, file) for networks in prunable for file in networks.files}
             needed = find_needed_files(session, freed)
@@ -130,20 +130,20 @@ class GarbageCollector:
     def _check_sole_owner(self, checkpoints: CheckpointStore) -> None:
         for owner, marker in list_other_owners(checkpoints, self.database.engine.url):
             raise LedgerError(
-                f"{checkpoints} has networks of the database {owner}, too, which would look left over: give each a "
-                "place of its own (BLN_SEARCH_CHECKPOINTS). Where that database is gone, or is this one under another "
-                f"name, delete {checkpoints}/{marker} and clean again"
+                f"{checkpoints} also has networks of the database {owner}, which would be removed: give each "
+                "database its own store (BLN_SEARCH_CHECKPOINTS). If that one does not exist any more, or is this one "
+                f"under another name, delete {checkpoints}/{marker} and clean again"
             )
 
     def _is_too_recent(self, checkpoints: CheckpointStore, name: str) -> bool:
-        """Whether a running attempt may have written the file and not yet its row."""
+        """Whether a running attempt may have written the file but not yet its row."""
         with self.database.reading() as session:
             oldest: datetime | None = session.scalar(_oldest_running_attempt(self.database.now(session)))
         file = None if oldest is None else checkpoints.find(name)
         return oldest is not None and file is not None and file.written_at > oldest - _CLOCK_SKEW
 
     def _find_referenced(self, names: Sequence[str]) -> set[str]:
-        """Those of the files that a row of a study names."""
+        """The files among `names` that a row of a study names."""
         referenced: set[str] = set()
         with self.database.reading() as session:
             for batch in (names[start : start + _BATCH] for start in range(0, len(names), _BATCH)):
@@ -152,7 +152,10 @@ class GarbageCollector:
         return referenced
 
     def _find_cutoff(self, age: timedelta) -> datetime:
-        """An attempt whose lease ended longer ago than `age` does not run any more, whatever its row says."""
+        """The time before which files may be removed.
+
+        An attempt whose lease ended longer ago than `age` does not run any more, although its row says so.
+        """
         now = self.database.now()
         with self.database.reading() as session:
             oldest: datetime | None = session.scalar(_oldest_running_attempt(now - age))
@@ -176,7 +179,7 @@ def remove_garbage(checkpoints: CheckpointStore, report: GarbageReport) -> tuple
 
 def _check_age(age: timedelta) -> None:
     if age < MIN_AGE:
-        raise LedgerError("files of less than an hour may belong to a trial under way: give --older-than 1h or more")
+        raise LedgerError("files younger than an hour may belong to a running trial: give --older-than 1h or more")
 
 
 def _oldest_running_attempt(since: datetime) -> Select[datetime]:

@@ -1,4 +1,4 @@
-"""Which checkpoint files the studies of a database need."""
+"""The checkpoint files that the studies of a database need."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def find_needed_files(session: Session | Connection, without: Collection[tuple[i
     """SHA-256 by name of every file that a study needs: its checkpoints and snapshots, unless the study freed them.
 
     Args:
-        session: Where to read.
-        without: Studies, by id, and files that are treated as freed, too.
+        session: An open session.
+        without: Id of a study and name of a file, for files that are treated as freed, too.
     """
     freed = {*find_freed_files(session), *without}
     checkpoints = select(TrialRow.study_id, CheckpointRow.file, CheckpointRow.sha256).join(

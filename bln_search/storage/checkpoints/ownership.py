@@ -1,4 +1,4 @@
-"""Marker files in a checkpoint store, one for each database that uses it: none removes files of another."""
+"""Marker files in a checkpoint store, one for each database that uses it, so that none removes files of another."""
 
 from __future__ import annotations
 
@@ -18,16 +18,18 @@ _MARKER = re.compile(r"database-[0-9a-f]{16}\.txt")
 def write_ownership_marker(checkpoints: CheckpointStore, database: URL) -> None:
     """Write the marker of a database, unless it exists.
 
-    Raises CheckpointStoreError where nothing can be written, StorageFullError where no space is left.
+    Raises:
+        CheckpointStoreError: The store cannot be written to.
+        StorageFullError: No disk space is left.
     """
     location = _location(database)
     name = _marker_name(location)
-    text = f"{location}\nkeeps trained networks here. While this file is there, no other database cleans this place.\n"
+    text = f"{location}\nstores trained networks here. While this file exists, no other database removes files here.\n"
     try:
         if not checkpoints.has(name):
             checkpoints.write(name, text.encode())
     except OSError as error:
-        raise CheckpointStoreError(f"{checkpoints}, where networks are kept, cannot be written to: {error}") from None
+        raise CheckpointStoreError(f"the checkpoint store {checkpoints} cannot be written to: {error}") from None
 
 
 def is_ownership_marker(file_name: str) -> bool:
@@ -44,7 +46,7 @@ def list_other_owners(checkpoints: CheckpointStore, database: URL) -> Iterator[t
 
 
 def _location(url: URL) -> str:
-    """The same for every spelling of a URL; two names of one host are two locations."""
+    """Location of a database, equal for every spelling of its URL; two names of one host are two locations."""
     if url.get_backend_name() == "sqlite":
         return f"sqlite:///{Path(url.database or ':memory:').absolute().resolve()}"
     return f"{url.get_backend_name()}://{url.host or ''}:{url.port or ''}/{url.database or ''}"

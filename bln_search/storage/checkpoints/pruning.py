@@ -1,4 +1,4 @@
-"""Networks of complete studies that can be given up to free disk space; their evaluations stay."""
+"""Selects networks of complete studies whose files can be deleted to free disk space; their evaluations stay."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bln_search.storage.results.evaluations import ResultRepository
 from bln_search.storage.tables import StudyRow
 from bln_search.storage.trials.repository import TrialRepository
 
-_Place = tuple[str, str]
+_ArmPoint = tuple[str, str]
 """An arm and a point."""
 
 
@@ -34,8 +34,8 @@ class NetworkPruner:
     def list_prunable(self, best: int) -> list[PrunableNetworks]:
         """The prunable networks of every complete study that are not freed yet.
 
-        A network is kept, for every seed, where its arm and point are those of the recommended row or of one of the
-        `best` first rows. A study without a recommendation keeps all networks.
+        The networks of an arm and point are kept, for every seed, if the recommended row or one of the `best` first
+        rows has that arm and point. A study without a recommendation keeps all networks.
         """
         with self.database.reading() as session:
             freed = find_freed_files(session)
@@ -50,33 +50,33 @@ class NetworkPruner:
             recommendation = None if stored is None else stored.analysis.recommendation
             if recommendation is None:
                 reason = (
-                    "it is not analysed yet" if stored is None else f"nothing is recommended: {stored.analysis.reason}"
+                    "it is not analysed yet" if stored is None else f"no row is recommended: {stored.analysis.reason}"
                 )
                 prunable.append(PrunableNetworks(study_id, name, frozenset(), reason))
                 continue
-            best_places = self._find_best_places(study_id, StudySpec.model_validate_json(spec), best)
-            files = self._list_other_files(study_id, {(recommendation.arm, recommendation.point), *best_places})
+            best_arm_points = self._find_best_arm_points(study_id, StudySpec.model_validate_json(spec), best)
+            files = self._list_other_files(study_id, {(recommendation.arm, recommendation.point), *best_arm_points})
             files = {file for file in files if (study_id, file) not in freed}
             prunable.append(PrunableNetworks(study_id, name, frozenset(files)))
         return prunable
 
     def mark_freed(self, prunable: Iterable[PrunableNetworks]) -> None:
-        """Record in each study that it gives its prunable networks up."""
+        """Record in each study that it does not need its prunable networks any more."""
         for networks in prunable:
             if networks.files:
                 self._checkpoints.mark_freed(networks.study_id, networks.files)
 
-    def _find_best_places(self, study_id: int, spec: StudySpec, best: int) -> set[_Place]:
+    def _find_best_arm_points(self, study_id: int, spec: StudySpec, best: int) -> set[_ArmPoint]:
         board = self._results.rank_study(study_id, spec)
         return {(row.arm, row.point) for row in board.rows[:best] if row.rank is not None}
 
-    def _list_other_files(self, study_id: int, places: set[_Place]) -> set[str]:
-        """Files of the study's networks that no network at one of the places has."""
-        kept: set[str] = set()
-        others: set[str] = set()
+    def _list_other_files(self, study_id: int, arm_points: set[_ArmPoint]) -> set[str]:
+        """Files of the study's networks that belong to no network of these arms and points."""
+        kept_files: set[str] = set()
+        other_files: set[str] = set()
         for trial in self._trials.list_trials(study_id):
             if trial.checkpoint is not None:
                 files = {trial.checkpoint.file, *(snapshot.file for snapshot in trial.checkpoint.snapshots)}
-                is_kept = trial.state is TrialState.FINISHED and (trial.arm, trial.point) in places
-                (kept if is_kept else others).update(files)
-        return others - kept
+                is_kept = trial.state is TrialState.FINISHED and (trial.arm, trial.point) in arm_points
+                (kept_files if is_kept else other_files).update(files)
+        return other_files - kept_files

@@ -19,7 +19,7 @@ from bln_search.storage.tables import CheckpointRow, EventRow, StudyRow, TrialRo
 from bln_search.storage.trials.records import make_checkpoint, read_trials, select_trials
 
 _CHECKPOINT_DAMAGED = "checkpoint_damaged"
-"""The kind of the event that the content of a file has changed; its data has the name in `file`."""
+"""Kind of the event that the content of a file has changed; its data has the name of the file in `file`."""
 
 
 class CheckpointRepository:
@@ -43,12 +43,12 @@ class CheckpointRepository:
             return [trial for trial in trials if trial.point == point]
 
     def find_freed_at(self, study_id: int, file: str) -> datetime | None:
-        """When a study gave a file up; None where it did not."""
+        """When the file of a study was freed; None if it was not."""
         with self.database.reading() as session:
             return find_freed_files(session, study_id).get((study_id, file))
 
     def mark_freed(self, study_id: int, files: Iterable[str]) -> None:
-        """Record that a complete study gives these files up; does nothing where it is not complete any more."""
+        """Record that a complete study frees these files; does nothing if the study is not complete any more."""
         with self.database.writing() as session:
             study = session.get(StudyRow, study_id, with_for_update=True)
             if study is not None and study.state == StudyState.COMPLETE:
@@ -56,12 +56,12 @@ class CheckpointRepository:
 
     def record_damage(self, study_id: int, trial_id: int, file: str) -> None:
         """Record, once for each trial, that its file is damaged; does nothing where the study was deleted."""
-        known = select(EventRow.id).where(
+        recorded = select(EventRow.id).where(
             EventRow.study_id == study_id, EventRow.trial_id == trial_id, EventRow.kind == _CHECKPOINT_DAMAGED
         )
         with self.database.writing() as session:
             study = session.get(StudyRow, study_id, with_for_update=True)
-            if study is None or session.scalar(known.limit(1)) is not None:
+            if study is None or session.scalar(recorded.limit(1)) is not None:
                 return
             now = self.database.now(session)
             append_event(session, study_id, now, _CHECKPOINT_DAMAGED, {"file": file}, trial_id)
@@ -69,6 +69,8 @@ class CheckpointRepository:
     def claim_store(self, checkpoints: CheckpointStore) -> None:
         """Mark a store as used by this database, so that no other database removes its files.
 
-        Raises CheckpointStoreError where nothing can be written, StorageFullError where no space is left.
+        Raises:
+            CheckpointStoreError: The store cannot be written to.
+            StorageFullError: No disk space is left.
         """
         write_ownership_marker(checkpoints, self.database.engine.url)

@@ -1,4 +1,4 @@
-"""What lists and pages of a service read: filtered, sorted, one page at a time."""
+"""Lists for the service: filtered, sorted, one page at a time."""
 
 from bln_search.storage.listing.repository import Listing
 

@@ -1,4 +1,4 @@
-"""What lists and pages read of a ledger, a few queries for any number of rows."""
+"""Lists of a ledger; the number of queries does not depend on the number of rows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ from bln_search.storage.tables import StudyRow, TrialRow
 
 
 class Listing:
-    """Lists of studies, trials, evaluations and learning curves. A page has one row more than its limit."""
+    """Lists studies, trials, evaluations and learning curves.
+
+    A page has one row more than its limit, which shows whether another page follows.
+    """
 
     def __init__(self, database: Database) -> None:
         self.database = database
@@ -35,7 +38,7 @@ class Listing:
         name: str | None = None,
         ids: Sequence[int] | None = None,
     ) -> list[StudyListItem]:
-        """A page of studies, filtered as `listing.studies.list_studies` says."""
+        """A page of studies, filtered as in `listing.studies.list_studies`."""
         with self.database.reading() as session:
             return studies.list_studies(session, page, owner=owner, states=states, name=name, ids=ids)
 
@@ -45,7 +48,7 @@ class Listing:
             return studies.find_study(session, study_id)
 
     def count_studies(self, owner: str | None) -> int:
-        """Studies of an owner, of all owners where None."""
+        """The number of studies of an owner; of all owners if None."""
         query = select(func.count()).select_from(StudyRow)
         with self.database.reading() as session:
             return session.scalar(query if owner is None else query.where(StudyRow.owner == owner)) or 0
@@ -56,7 +59,7 @@ class Listing:
             return read_version(connection, owner)
 
     def list_trials(self, study_id: int, page: Page, equal: Mapping[str, Any]) -> list[TrialRecord]:
-        """A page of trials. equal: values of state, arm, method, seed; None for any."""
+        """A page of trials. equal: required state, arm, method, seed; None for any."""
         with self.database.reading() as session:
             return trials.list_trials(session, study_id, page, equal)
 
@@ -71,7 +74,7 @@ class Listing:
             return count_trials_by_arm(session, study_id)
 
     def find_trial_labels(self, trial_ids: Sequence[int]) -> dict[int, str]:
-        """Arm and seed of trials, for people."""
+        """Arm and seed of each trial as text, by id."""
         query = select(TrialRow.id, TrialRow.arm, TrialRow.seed).where(TrialRow.id.in_(trial_ids))
         with self.database.reading() as session:
             return {trial_id: f"{arm} seed {seed}" for trial_id, arm, seed in session.execute(query)}
@@ -79,18 +82,18 @@ class Listing:
     def list_evaluations(
         self, study_id: int, page: Page, equal: Mapping[str, Any], trial: Mapping[str, Any]
     ) -> list[EvaluationRecord]:
-        """A page of evaluations, filtered as `listing.trials.list_evaluations` says."""
+        """A page of evaluations, filtered as in `listing.trials.list_evaluations`."""
         with self.database.reading() as session:
             return trials.list_evaluations(session, study_id, page, equal, trial)
 
     def list_curves(self, study_id: int, page: Page, equal: Mapping[str, Any]) -> list[LearningCurve]:
-        """A page of learning curves. equal: values of arm, seed; None for any."""
+        """A page of learning curves. equal: required arm, seed; None for any."""
         with self.database.reading() as session:
             return trials.list_curves(session, study_id, page, equal)
 
     def measure_epoch_seconds(
         self, model: str, data: str, *, fraction: float, batch_size: int
     ) -> tuple[float, int] | None:
-        """The median duration of an epoch, as `listing.trials.measure_epoch_seconds` says."""
+        """The median duration of an epoch; see `listing.trials.measure_epoch_seconds`."""
         with self.database.reading() as session:
             return trials.measure_epoch_seconds(session, model, data, fraction=fraction, batch_size=batch_size)

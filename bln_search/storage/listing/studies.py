@@ -1,4 +1,4 @@
-"""Studies in a list."""
+"""Queries for the list of studies."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class StudyListItem:
 
     Attributes:
         trials: Trials by state.
-        throughput: Of a running study in which an attempt has succeeded; None for others.
+        throughput: Throughput of a running study in which an attempt has succeeded; None for other studies.
     """
 
     id: int
@@ -76,12 +76,12 @@ def list_studies(
     """A page of studies and one more, which shows whether another page follows.
 
     Args:
-        session: Where to read.
-        page: Which studies.
-        owner: Only of this account; None for all.
-        states: Only in one of these states; all where it is empty.
-        name: Only with this text in their name.
-        ids: Only these; None for all.
+        session: An open session.
+        page: Sort order, first row and number of rows.
+        owner: Account that owns the studies; None for all accounts.
+        states: Allowed states; empty for all.
+        name: Text that the name contains.
+        ids: Allowed ids; None for all.
     """
     query = select(*_COLUMNS)
     if owner is not None:

@@ -1,4 +1,4 @@
-"""Trials, learning curves and evaluations in a list."""
+"""Queries for the lists of trials, learning curves and evaluations."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from bln_search.storage.trials.records import make_trial, read_trials, select_tr
 _TRIAL_SORTS: Sorts = {"position": TrialRow.position}
 _EVALUATION_SORTS: Sorts = {"id": EvaluationRow.id}
 _MAX_SCANNED_TRIALS = 200
-"""Newest trials of a model on a data set whose specification is parsed."""
+"""Number of trials of a model on a data set, newest first, whose specifications are parsed."""
 
 _MAX_TRIALS = 20
-"""Trials whose epochs are averaged."""
+"""Number of trials whose epochs are measured."""
 
 _MAX_EPOCHS = 2000
 
 
 @dataclass(frozen=True)
 class TrialStatus:
-    """A trial in an overview of many."""
+    """A trial in the overview of a study."""
 
     id: int
     arm: str
@@ -42,14 +42,14 @@ class TrialStatus:
 
 @dataclass(frozen=True)
 class LearningCurve:
-    """A trial and its epochs, in order, as they are in the event log."""
+    """A trial and the events of its epochs, by epoch."""
 
     trial: TrialRecord
     epochs: list[dict[str, Any]]
 
 
 def list_trials(session: Session, study_id: int, page: Page, equal: Mapping[str, Any]) -> list[TrialRecord]:
-    """A page of trials and one more. equal: values of state, arm, method, seed; None for any."""
+    """A page of trials and one more. equal: required state, arm, method, seed; None for any."""
     query = select_trials(study_id, *equality_filters(TrialRow, equal))
     return read_trials(session, paginate(query, page, _TRIAL_SORTS, TrialRow.id))
 
@@ -73,11 +73,11 @@ def list_evaluations(
     """A page of evaluations and one more.
 
     Args:
-        session: Where to read.
+        session: An open session.
         study_id: The study.
-        page: Which evaluations.
-        equal: Values of configuration, estimate, batch_size, split, state; None for any.
-        trial: Values of arm, seed, id of the trial; None for any.
+        page: Sort order, first row and number of rows.
+        equal: Required configuration, estimate, batch_size, split, state; None for any.
+        trial: Required arm, seed, id of the trial; None for any.
     """
     query = (
         select(EvaluationRow, TrialRow)
@@ -89,14 +89,14 @@ def list_evaluations(
     )
     return [
         EvaluationRecord(
-            row.id, of_trial.id, of_trial.arm, point_json(of_trial.parameters), of_trial.seed, make_evaluation(row)
+            row.id, trial_row.id, trial_row.arm, point_json(trial_row.parameters), trial_row.seed, make_evaluation(row)
         )
-        for row, of_trial in session.execute(paginate(query, page, _EVALUATION_SORTS, EvaluationRow.id))
+        for row, trial_row in session.execute(paginate(query, page, _EVALUATION_SORTS, EvaluationRow.id))
     ]
 
 
 def list_curves(session: Session, study_id: int, page: Page, equal: Mapping[str, Any]) -> list[LearningCurve]:
-    """A page of learning curves and one more; of an epoch that was trained twice the later."""
+    """A page of learning curves and one more. If an epoch was trained twice, the later event counts."""
     query = select(TrialRow).where(TrialRow.study_id == study_id, *equality_filters(TrialRow, equal))
     trials = session.scalars(paginate(query, page, _TRIAL_SORTS, TrialRow.id)).all()
     epochs: dict[int, dict[int, dict[str, Any]]] = {trial.id: {} for trial in trials}
@@ -114,26 +114,26 @@ def list_curves(session: Session, study_id: int, page: Page, equal: Mapping[str,
 def measure_epoch_seconds(
     session: Session, model: str, data: str, *, fraction: float, batch_size: int
 ) -> tuple[float, int] | None:
-    """The median duration of an epoch of such a training in this database.
+    """The median duration of the epochs that this database has of a model on a data set.
 
     Args:
-        session: Where to read.
+        session: An open session.
         model: Name of the model.
         data: Name of the data set.
-        fraction: Of the data set that is used.
-        batch_size: Of training.
+        fraction: Fraction of the data set that is used.
+        batch_size: Mini-batch size of training.
 
     Returns:
-        Seconds, and the number of epochs they are the median of; None where none was trained here.
+        The median in seconds, and the number of epochs; None if the database has no such epoch.
     """
-    alike = select(TrialRow.id, TrialRow.spec).where(
+    finished_trials = select(TrialRow.id, TrialRow.spec).where(
         TrialRow.spec.contains(f'"name":"{data}"', autoescape=True),
         TrialRow.spec.contains(f'"model":{{"name":"{model}"', autoescape=True),
         TrialRow.state == TrialState.FINISHED,
     )
     trial_ids = [
         trial_id
-        for trial_id, spec in session.execute(alike.order_by(TrialRow.id.desc()).limit(_MAX_SCANNED_TRIALS))
+        for trial_id, spec in session.execute(finished_trials.order_by(TrialRow.id.desc()).limit(_MAX_SCANNED_TRIALS))
         if _workload(spec) == (fraction, batch_size)
     ][:_MAX_TRIALS]
     events = select(EventRow.data).where(EventRow.trial_id.in_(trial_ids), EventRow.kind == "epoch")
@@ -142,6 +142,6 @@ def measure_epoch_seconds(
 
 
 def _workload(spec: str) -> tuple[float, int]:
-    """What the duration of an epoch depends on besides model and data set."""
+    """Fraction and batch size, on which the duration of an epoch depends besides model and data set."""
     parsed = json.loads(spec)
     return parsed["data"]["fraction"], parsed["training"]["batch_size"]

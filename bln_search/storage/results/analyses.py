@@ -19,7 +19,7 @@ _IS_CURRENT = AnalysisRow.results == StudyRow.results, AnalysisRow.format == ANA
 
 @dataclass(frozen=True)
 class StoredAnalysis:
-    """An analysis, when it was computed, and from how many results."""
+    """An analysis, when it was computed, and the number of results that it is based on."""
 
     analysis: Analysis
     made_at: datetime
@@ -51,7 +51,13 @@ class AnalysisRepository:
                 return None
 
     def save(self, study_id: int, results: int, analysis: Analysis) -> None:
-        """Replace the study's analysis by one of so many results; does nothing where the study was deleted."""
+        """Store the analysis of a study in place of an earlier one; does nothing if the study was deleted.
+
+        Args:
+            study_id: The study.
+            results: Number of results that the analysis is based on.
+            analysis: The analysis.
+        """
         with self.database.writing() as session:
             if session.get(StudyRow, study_id, with_for_update=True) is None:
                 return
@@ -61,7 +67,7 @@ class AnalysisRepository:
             )
 
     def count_results(self, study_id: int) -> int:
-        """How many trials of the study have a result."""
+        """The number of trials of the study that have a result."""
         with self.database.reading() as session:
             return session.scalar(select(StudyRow.results).where(StudyRow.id == study_id)) or 0
 
@@ -71,8 +77,8 @@ class AnalysisRepository:
         The lease holds for `LEASE`; every heartbeat of the study's runner renews it.
 
         Args:
-            worker: Who computes the analysis.
-            study_id: Only this study; None for any.
+            worker: Process that computes the analysis.
+            study_id: The study; None for any study.
 
         Returns:
             The id of the study, None where there is none.

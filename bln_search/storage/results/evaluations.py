@@ -23,7 +23,7 @@ from bln_search.storage.results.outcome_codec import decode_outcomes
 from bln_search.storage.tables import CheckpointRow, EvaluationRow, OutcomesRow, TrialRow
 
 _BATCH = 200
-"""Evaluations whose outcomes are read in one query."""
+"""Number of evaluations whose outcomes are read in one query."""
 
 _DIVERGED_ID = 0
 """The id of evaluations of a trial that diverged in training: they are derived from the trial, not stored."""
@@ -31,7 +31,7 @@ _DIVERGED_ID = 0
 
 @dataclass(frozen=True)
 class EvaluationRecord:
-    """An evaluation with its trial. point: of the study's space as JSON, empty without a space."""
+    """An evaluation with its trial. point: the point of the study's space as JSON; empty without a space."""
 
     id: int
     trial_id: int
@@ -47,7 +47,7 @@ class EvaluationRecord:
 
 
 class ResultRepository:
-    """Reads evaluations, outcomes and what was measured of trained networks."""
+    """Reads evaluations, outcomes, and measurements of trained networks."""
 
     def __init__(self, database: Database) -> None:
         self.database = database

@@ -29,12 +29,12 @@ def encode_arrays(arrays: Arrays) -> bytes:
 
 
 def decode_arrays(packed: bytes) -> Arrays:
-    """Decode named arrays. Raises DamagedRecordError where it is damaged."""
+    """Decode named arrays. Raises DamagedRecordError if the bytes are damaged."""
     try:
         with np.load(io.BytesIO(packed), allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
     except (ValueError, OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
-        raise DamagedRecordError(f"stored per-layer figures are damaged: {error}") from None
+        raise DamagedRecordError(f"stored arrays of a per-layer search are damaged: {error}") from None
 
 
 def encode_sums(sums: LayerSums) -> bytes:
@@ -53,22 +53,22 @@ def decode_sums(packed: bytes) -> LayerSums:
     try:
         return LayerSums(arrays.get("digits"), arrays["losses"], arrays["correct"].astype(np.int64), arrays["examples"])
     except KeyError as error:
-        raise LedgerError(f"stored per-layer figures lack {error}") from None
+        raise LedgerError(f"stored arrays of a per-layer search lack {error}") from None
 
 
 def encode_record_outcomes(record: LayerSearchRecord) -> bytes:
     """Encode outcomes of single examples: of the best configurations, and of the cross-validated choice."""
     n = len(record.confirmed.losses)
-    kept = np.array([one.losses for one in record.outcomes], np.float32).reshape(-1, n)
-    right = np.array([one.correct for one in record.outcomes], bool).reshape(-1, n)
-    both = record.confirmed, record.confirmed_uniform
+    losses = np.array([outcomes.losses for outcomes in record.outcomes], np.float32).reshape(-1, n)
+    correct = np.array([outcomes.correct for outcomes in record.outcomes], bool).reshape(-1, n)
+    confirmed = record.confirmed, record.confirmed_uniform
     return encode_arrays(
         {
             "kept": record.kept,
-            "losses": kept,
-            "correct": np.packbits(right, axis=1),
-            "confirmed_losses": np.array([one.losses for one in both], np.float32),
-            "confirmed_correct": np.array([one.correct for one in both], bool),
+            "losses": losses,
+            "correct": np.packbits(correct, axis=1),
+            "confirmed_losses": np.array([outcomes.losses for outcomes in confirmed], np.float32),
+            "confirmed_correct": np.array([outcomes.correct for outcomes in confirmed], bool),
         }
     )
 
@@ -77,8 +77,12 @@ def encode_body(record: LayerSearchRecord) -> str:
     """Encode everything but the arrays as JSON."""
     space = record.space
     choices = [
-        {"name": one.name, "layers": one.layers, "options": [[str(word) for word in words] for words in one.options]}
-        for one in space.choices
+        {
+            "name": choice.name,
+            "layers": choice.layers,
+            "options": [[str(configuration) for configuration in option] for option in choice.options],
+        }
+        for choice in space.choices
     ]
     return json.dumps(
         {
@@ -100,46 +104,46 @@ def encode_body(record: LayerSearchRecord) -> str:
 
 
 def decode_record(body: str, sums: bytes, outcomes: bytes) -> LayerSearchRecord:
-    """Decode a record. Raises DamagedRecordError where it is damaged."""
+    """Decode a record. Raises DamagedRecordError if a part is damaged."""
     arrays = decode_arrays(outcomes)
     try:
-        written = json.loads(body)
+        fields = json.loads(body)
         losses, correct = arrays["confirmed_losses"], arrays["confirmed_correct"]
         n = losses.shape[1]
         bits = np.unpackbits(arrays["correct"], axis=1, count=n).astype(bool)
-        test = written["test"]
+        test = fields["test"]
         return LayerSearchRecord(
-            space=_space(written),
-            excluded=written["left_out"],
-            evaluations=float(written["evaluations"]),
-            best=tuple(written["best"]),
-            uniform=tuple(written["uniform"]),
-            chosen=tuple(tuple(one) for one in written["chosen"]),
-            chosen_uniform=tuple(tuple(one) for one in written["chosen_uniform"]),
-            apparent=float(written["apparent"]),
-            apparent_uniform=float(written["apparent_uniform"]),
+            space=_decode_space(fields),
+            excluded=fields["left_out"],
+            evaluations=float(fields["evaluations"]),
+            best=tuple(fields["best"]),
+            uniform=tuple(fields["uniform"]),
+            chosen=tuple(tuple(digits) for digits in fields["chosen"]),
+            chosen_uniform=tuple(tuple(digits) for digits in fields["chosen_uniform"]),
+            apparent=float(fields["apparent"]),
+            apparent_uniform=float(fields["apparent_uniform"]),
             confirmed=Outcomes(losses[0], correct[0]),
             confirmed_uniform=Outcomes(losses[1], correct[1]),
-            effects={(choice, statistic): float(value) for choice, statistic, value in written["effects"]},
-            marginal=bool(written["marginal"]),
+            effects={(choice, statistic): float(value) for choice, statistic, value in fields["effects"]},
+            marginal=bool(fields["marginal"]),
             sums=decode_sums(sums),
             kept=arrays["kept"],
-            outcomes=tuple(Outcomes(loss, right) for loss, right in zip(arrays["losses"], bits, strict=True)),
+            outcomes=tuple(Outcomes(losses, correct) for losses, correct in zip(arrays["losses"], bits, strict=True)),
             test=None if test is None else ((test[0][0], test[0][1]), (test[1][0], test[1][1])),
         )
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise DamagedRecordError(f"a stored per-layer search is damaged: {error}") from None
 
 
-def _space(written: Mapping[str, Any]) -> ConfigurationSpace:
+def _decode_space(fields: Mapping[str, Any]) -> ConfigurationSpace:
     return ConfigurationSpace(
-        tuple(written["layers"]),
+        tuple(fields["layers"]),
         tuple(
             Choice(
-                one["name"],
-                tuple(one["layers"]),
-                tuple(tuple(InferenceConfiguration(word) for word in words) for words in one["options"]),
+                choice["name"],
+                tuple(choice["layers"]),
+                tuple(tuple(InferenceConfiguration(code) for code in option) for option in choice["options"]),
             )
-            for one in written["choices"]
+            for choice in fields["choices"]
         ),
     )

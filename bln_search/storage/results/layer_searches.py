@@ -52,11 +52,11 @@ class LayerSearchRepository:
         self.database = database
 
     def is_finished(self, trial_id: int, spec: LayersSpec) -> bool:
-        """Whether the trial's network was searched as `spec` asks."""
+        """Whether the search `spec` of the trial's network is finished."""
         query = select(LayerSearchRow.checkpoint_id).join(
             CheckpointRow, CheckpointRow.id == LayerSearchRow.checkpoint_id
         )
-        has_record = LayerSearchRow.body.is_not(None), LayerSearchRow.asked == spec_digest(spec)
+        has_record = LayerSearchRow.body.is_not(None), LayerSearchRow.spec_digest == spec_digest(spec)
         with self.database.reading() as session:
             return session.scalar(query.where(CheckpointRow.trial_id == trial_id, *has_record)) is not None
 
@@ -64,7 +64,7 @@ class LayerSearchRepository:
         """The sums of an interrupted enumeration and the number of mini-batches in them; None where there are none."""
         with self.database.reading() as session:
             row = _find_row(session, trial_id)
-            if row is None or row.body is not None or row.sums is None or row.asked != spec_digest(spec):
+            if row is None or row.body is not None or row.sums is None or row.spec_digest != spec_digest(spec):
                 return None
             return decode_sums(row.sums), row.done
 
@@ -73,10 +73,10 @@ class LayerSearchRepository:
 
         Args:
             trial_id: The trial of the network.
-            sha256: Of the checkpoint that is searched.
+            sha256: SHA-256 of the checkpoint that is searched.
             spec: The search.
-            sums: Over the mini-batches so far.
-            done: The number of these mini-batches.
+            sums: Sums over the mini-batches that are done.
+            done: Number of these mini-batches.
 
         Raises:
             DataError: the trial has another checkpoint by now.
@@ -132,15 +132,20 @@ class LayerSearchRepository:
             query = select(CheckpointRow.id).where(CheckpointRow.trial_id == trial_id, CheckpointRow.sha256 == sha256)
             checkpoint_id = session.scalars(query).one_or_none()
             if checkpoint_id is None:
-                raise DataError("a network was trained anew or deleted while its layers were searched: search again")
+                raise DataError("a network was trained again or deleted while its layers were searched: search again")
             present = session.get(LayerSearchRow, checkpoint_id, with_for_update=True)
-            is_same = present is not None and present.asked == digest
-            if body is None and present is not None and is_same and (present.body is not None or present.done > done):
-                return  # another worker is ahead
+            is_same_search = present is not None and present.spec_digest == digest
+            if (
+                body is None
+                and present is not None
+                and is_same_search
+                and (present.body is not None or present.done > done)
+            ):
+                return  # another worker has made more progress
             session.merge(
                 LayerSearchRow(
                     checkpoint_id=checkpoint_id,
-                    asked=digest,
+                    spec_digest=digest,
                     spec=spec.model_dump_json(),
                     done=done,
                     body=body,

@@ -30,7 +30,9 @@ class ProbeRepository:
         conditions = [TrialRow.study_id == study_id, *([] if arm is None else [TrialRow.arm == arm])]
         conditions += [] if kinds is None else [ProbeRow.kind.in_(list(kinds))]
         with self.database.reading() as session:
-            return [_probed(row) for row in session.execute(_select_probes().where(*conditions).order_by(ProbeRow.id))]
+            return [
+                _make_probe(row) for row in session.execute(_select_probes().where(*conditions).order_by(ProbeRow.id))
+            ]
 
     def list_page(
         self, study_id: int, after: int, limit: int, kind: ProbeKind | None = None, arm: str | None = None
@@ -41,16 +43,16 @@ class ProbeRepository:
         conditions += [] if arm is None else [TrialRow.arm == arm]
         with self.database.reading() as session:
             rows = session.execute(_select_probes().where(*conditions).order_by(ProbeRow.id).limit(limit))
-            return [(row.id, _probed(row)) for row in rows]
+            return [(row.id, _make_probe(row)) for row in rows]
 
     def replace(self, trial_id: int, sha256: str, kinds: Collection[ProbeKind], probes: Sequence[Probe]) -> None:
         """Replace the probes of some kinds of a checkpoint atomically.
 
         Args:
             trial_id: The trial of the checkpoint.
-            sha256: Of the checkpoint's content when it was measured.
-            kinds: Kinds of which earlier probes are deleted.
-            probes: Stored in their place.
+            sha256: SHA-256 of the checkpoint when it was measured.
+            kinds: Kinds whose earlier probes are deleted.
+            probes: Probes to store.
 
         Raises:
             DataError: the trial has another checkpoint by now, or none.
@@ -59,7 +61,7 @@ class ProbeRepository:
             query = select(CheckpointRow.id).where(CheckpointRow.trial_id == trial_id, CheckpointRow.sha256 == sha256)
             checkpoint_id = session.scalars(query).one_or_none()
             if checkpoint_id is None:
-                raise DataError("a network was trained anew or deleted while it was measured: measure again")
+                raise DataError("a network was trained again or deleted while it was measured: measure again")
             earlier = delete(ProbeRow).where(ProbeRow.checkpoint_id == checkpoint_id, ProbeRow.kind.in_(list(kinds)))
             session.execute(earlier)
             session.add_all(new_probe(probe, checkpoint_id) for probe in probes)
@@ -75,7 +77,7 @@ def _select_probes() -> Select[Any]:
     return query.join(ProbeRow, ProbeRow.checkpoint_id == CheckpointRow.id)
 
 
-def _probed(row: Row[Any]) -> TrialProbe:
+def _make_probe(row: Row[Any]) -> TrialProbe:
     _, arm, parameters, seed, kind, epoch, configuration, estimate, batch_size, split, *values = tuple(row)
     key = EvaluationKey.from_row(configuration, estimate, batch_size, split)
     return TrialProbe(arm, point_json(parameters), seed, Probe(ProbeKind(kind), epoch, key, *values))

@@ -9,17 +9,17 @@ from bln_search.core.states import ENDED, StudyState
 from bln_search.storage.tables import EventRow
 
 WORKER_ERROR = "worker_error"
-"""The kind of the event."""
+"""Kind of the event of an unexpected error."""
 
 _RESETTING = (
     *(f"trial_{state}" for state in ENDED),
     *(f"study_{state}" for state in (StudyState.FAILED, StudyState.PAUSED, StudyState.CANCELLED)),
 )
-"""Kinds of events after which the count starts anew: a trial has a result, or a person decides what comes next."""
+"""Kinds of events that reset the count: a trial has a result, or a person has changed the state of the study."""
 
 
 def count_recent_errors(session: Session, study_id: int) -> int:
-    """Errors since the last event that resets the count."""
+    """The number of errors since the last event that resets the count."""
     of_study = EventRow.study_id == study_id
     last_reset = select(func.coalesce(func.max(EventRow.number), 0)).where(of_study, EventRow.kind.in_(_RESETTING))
     is_recent = EventRow.kind == WORKER_ERROR, EventRow.number > last_reset.scalar_subquery()

@@ -15,13 +15,18 @@ from bln_search.storage.tables import AttemptRow, TrialRow
 
 @dataclass(frozen=True)
 class TrialThroughput:
-    """seconds: mean duration of a successful attempt. running: start times of the attempts that run now."""
+    """The speed of a study.
+
+    Attributes:
+        seconds: Mean duration of a successful attempt.
+        running: Start times of the running attempts.
+    """
 
     seconds: float
     running: tuple[datetime, ...] = ()
 
     def remaining_seconds(self, waiting: int, now: datetime) -> float:
-        """Seconds until every trial has ended, with `waiting` more trials and the present number of attempts at once.
+        """Estimate the seconds until every trial has ended, with as many attempts side by side as now.
 
         Args:
             waiting: Trials that are not running yet.

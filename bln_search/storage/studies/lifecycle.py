@@ -1,4 +1,4 @@
-"""How a study is accepted and changes its state."""
+"""Acceptance of studies and changes of their state."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bln_search.storage.row_factories import new_study, new_trials
 from bln_search.storage.tables import StudyRow
 
 OPEN_STATES = (StudyState.ACCEPTED, StudyState.RUNNING)
-"""A study in one of these waits for a worker, or has one."""
+"""States of a study that waits for a worker, or has one."""
 
 _END_STATES = (StudyState.COMPLETE, StudyState.INTERRUPTED, StudyState.CANCELLED, StudyState.FAILED)
 
@@ -30,15 +30,15 @@ def lock_study(session: Session, study_id: int) -> StudyRow:
 
 
 def accept_study(session: Session, study: StudySpec, now: datetime, owner: str = "") -> tuple[int, bool]:
-    """Store a study with its trials; the same study of the same owner again is the same study.
+    """Store a study with its trials; the same study of the same owner is stored once.
 
     Returns:
         The id of the study, and whether it is new.
     """
-    same = (StudyRow.owner == owner, StudyRow.name == study.name, StudyRow.digest == study.digest)
-    known_id = session.scalar(select(StudyRow.id).where(*same))
-    if known_id is not None:
-        return known_id, False
+    is_same = (StudyRow.owner == owner, StudyRow.name == study.name, StudyRow.digest == study.digest)
+    existing_id = session.scalar(select(StudyRow.id).where(*is_same))
+    if existing_id is not None:
+        return existing_id, False
     trials = trials_of(study)
     row = new_study(study, now, owner, max(len(trials), study.sampled_points * len(study.seeds)))
     session.add(row)

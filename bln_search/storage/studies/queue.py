@@ -20,12 +20,17 @@ from bln_search.storage.tables import AccountRow, StudyRow, SubmissionRow
 from bln_search.storage.trials.attempts import AttemptRepository
 
 _MAX_LOST_WORKERS = 5
-"""Workers that may die on a study, without a trial ended in between, before the study has failed."""
+"""Number of workers that die on a study, with no trial ended in between, after which the study has failed."""
 
 
 @dataclass(frozen=True)
 class Submission:
-    """A submitted study. new: whether it did not exist before."""
+    """A submitted study.
+
+    Attributes:
+        study_id: Id of the study.
+        new: Whether the study did not exist before.
+    """
 
     study_id: int
     new: bool
@@ -58,11 +63,11 @@ class StudyQueue:
 
     def is_known(self, spec: StudySpec, owner: str, key: str | None) -> bool:
         """Whether the study was submitted before, under this key or as the same study."""
-        same = (StudyRow.owner == owner, StudyRow.name == spec.name, StudyRow.digest == spec.digest)
+        is_same = (StudyRow.owner == owner, StudyRow.name == spec.name, StudyRow.digest == spec.digest)
         with self.database.reading() as session:
             if key is not None and session.get(SubmissionRow, (owner, key)) is not None:
                 return True
-            return session.scalar(select(StudyRow.id).where(*same)) is not None
+            return session.scalar(select(StudyRow.id).where(*is_same)) is not None
 
     def _submit(self, spec: StudySpec, owner: str, key: str | None, limit: int | None) -> Submission:
         with self.database.writing() as session:
@@ -89,7 +94,7 @@ class StudyQueue:
         Args:
             worker: Who runs the study.
             is_alive: Whether the process of that name on this machine is alive.
-            cap: Running studies of one owner.
+            cap: Largest number of running studies of one owner.
 
         Returns:
             The id of the study; None for an empty queue.
@@ -116,8 +121,8 @@ class StudyQueue:
             now = self.database.now(session)
             for study in running:
                 until = study.runner_until
-                held = study.runner and until is not None and until > now and is_alive(study.runner)
-                if held and study.runner != worker:
+                has_live_runner = study.runner and until is not None and until > now and is_alive(study.runner)
+                if has_live_runner and study.runner != worker:
                     continue
                 self._attempts.reclaim_attempts(session, study.id)
                 study.losses += study.runner != worker
@@ -140,9 +145,11 @@ class StudyQueue:
         self.request(study_id, Request.CANCEL)
 
     def request(self, study_id: int, request: Request) -> None:
-        """Pause or cancel a study: at once where no worker runs it, else its worker does so soon. Idempotent.
+        """Pause or cancel a study: now if no worker runs it; otherwise its worker does so within seconds. Idempotent.
 
-        Raises UnknownStudyError; TransitionError where the study's state does not allow it.
+        Raises:
+            UnknownStudyError: There is no such study.
+            TransitionError: The study's state does not allow it.
         """
         state = request.target_state
         with self.database.writing() as session:
@@ -160,7 +167,9 @@ class StudyQueue:
     def resume(self, study_id: int, limit: int | None = None) -> None:
         """Return a study to the queue, with its failed trials; or withdraw a request that is still pending.
 
-        Raises UnknownStudyError; StudyBusyError as `submit` with `limit`, and for a study without an owner.
+        Raises:
+            UnknownStudyError: There is no such study.
+            StudyBusyError: The owner has too many studies (see `submit`), or the study has no owner.
         """
         with self.database.writing() as session:
             study = lock_study(session, study_id)
@@ -169,15 +178,13 @@ class StudyQueue:
                 study.revision += 1
                 append_event(session, study_id, self.database.now(session), "request_withdrawn", {})
             elif not study.owner:
-                raise StudyBusyError(
-                    "this study belongs to a command, not to the queue: `bln-search run` goes on with it"
-                )
+                raise StudyBusyError("this study belongs to a command, not to the queue: `bln-search run` resumes it")
             elif study.state not in (StudyState.ACCEPTED, StudyState.RUNNING):
                 check_transition(StudyState(study.state), StudyState.ACCEPTED)
-                paused = study.state == StudyState.PAUSED
+                was_paused = study.state == StudyState.PAUSED
                 study.reason, study.losses = None, 0
                 move_study(session, study, StudyState.ACCEPTED, self.database.now(session))
-                _check_limit(session, study.owner, None if paused else limit)
+                _check_limit(session, study.owner, None if was_paused else limit)
 
     def update(self, study_id: int, changes: dict[str, str | int], revision: int | None = None) -> None:
         """Change the name, title, notes or priority of a study.
@@ -185,7 +192,7 @@ class StudyQueue:
         Args:
             study_id: The study.
             changes: New values by column.
-            revision: Only of this revision of the study; None for any.
+            revision: Revision that the study must have; None for any.
 
         Raises:
             UnknownStudyError: there is no such study.
@@ -201,9 +208,9 @@ class StudyQueue:
             effective = {name: value for name, value in changes.items() if getattr(study, name) != value}
             if "name" in effective:
                 new_name = effective["name"]
-                same = (StudyRow.owner == study.owner, StudyRow.name == new_name, StudyRow.digest == study.digest)
-                if session.scalar(select(StudyRow.id).where(*same)) is not None:
-                    raise StudyBusyError(f"there is the same study under the name {new_name} already")
+                is_same = (StudyRow.owner == study.owner, StudyRow.name == new_name, StudyRow.digest == study.digest)
+                if session.scalar(select(StudyRow.id).where(*is_same)) is not None:
+                    raise StudyBusyError(f"the same study exists under the name {new_name}")
             for name, value in effective.items():
                 setattr(study, name, value)
             if effective:
@@ -213,7 +220,7 @@ class StudyQueue:
 
 
 def _find_next(session: Session, cap: int) -> StudyRow | None:
-    """Lock study and owner together, so that no other worker counts the owner's running studies meanwhile."""
+    """Lock the next study together with its owner, so that no other worker counts the owner's running studies."""
     other = aliased(StudyRow)
     running = (
         select(func.count()).where(other.owner == StudyRow.owner, other.state == StudyState.RUNNING).scalar_subquery()
@@ -243,7 +250,9 @@ def _find_next(session: Session, cap: int) -> StudyRow | None:
 
 def _check_limit(session: Session, owner: str, limit: int | None) -> None:
     if limit is not None and _count_open(session, owner) > limit:
-        raise StudyBusyError(f"{limit} of your studies wait, run or pause, no more are taken: finish or delete some")
+        raise StudyBusyError(
+            f"{limit} of your studies wait, run or are paused, which is the limit: finish or delete some"
+        )
 
 
 def _count_open(session: Session, owner: str) -> int:

@@ -1,4 +1,4 @@
-"""Studies: accepted, run, ended, deleted."""
+"""Stores studies, and leases them to processes that run them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,16 @@ from bln_search.storage.trials.attempts import AttemptRepository, list_running, 
 
 @dataclass(frozen=True)
 class StudyHeader:
-    """What authorization and cache validation need of a study. results: how many trials have a result."""
+    """The attributes of a study that authorization and cache validation need.
+
+    Attributes:
+        id: Id of the study.
+        owner: Account that owns it; empty without an owner.
+        revision: Grows with every change.
+        results: Number of trials that have a result.
+        state: State of the study.
+        name: Name of the study.
+    """
 
     id: int
     owner: str
@@ -43,12 +52,12 @@ class StudyRepository:
         self._attempts = AttemptRepository(database)
 
     def accept(self, spec: StudySpec) -> int:
-        """Store a study with its trials atomically and return its id; the same study again has the same id."""
+        """Store a study with its trials atomically and return its id; an equal study is stored once."""
         with self.database.writing() as session:
             return accept_study(session, spec, self.database.now(session))[0]
 
     def get(self, study_id: int) -> StudyRecord:
-        """The study of that id. Raises UnknownStudyError where there is none."""
+        """The study of that id. Raises UnknownStudyError if there is none."""
         with self.database.reading() as session:
             row = session.get(StudyRow, study_id)
             if row is None:
@@ -56,12 +65,12 @@ class StudyRepository:
             return _make_study(row, count_trials(session, [study_id]).get(study_id, {}))
 
     def find(self, name_or_id: str) -> StudyRecord:
-        """The study of that id, else the newest one of that name. Raises UnknownStudyError."""
+        """The study of that id, otherwise the newest one of that name. Raises UnknownStudyError."""
         with self.database.reading() as session:
             row = _find_row(session, name_or_id)
             if row is None:
                 raise UnknownStudyError(
-                    f"there is no study {name_or_id!r} in {self.database}; `bln-search list` names those there are"
+                    f"there is no study {name_or_id!r} in {self.database}; `bln-search list` prints the existing ones"
                 )
             return _make_study(row, count_trials(session, [row.id]).get(row.id, {}))
 
@@ -72,7 +81,7 @@ class StudyRepository:
             return None if row is None else StudyHeader(study_id, *row)
 
     def list_studies(self) -> list[StudyRecord]:
-        """Every study, newest first, in two queries."""
+        """Every study, newest first; two queries for any number of studies."""
         with self.database.reading() as session:
             counts = count_trials(session)
             rows = session.scalars(select(StudyRow).order_by(StudyRow.id.desc()))
@@ -84,7 +93,7 @@ class StudyRepository:
         Args:
             study_id: The study.
             is_alive: Whether the process of that name on this machine is alive.
-            runner: Who runs the study from now on.
+            runner: Process that runs the study from now on.
 
         Raises:
             StudyBusyError: another process runs it, or one of its attempts is alive.
@@ -94,13 +103,13 @@ class StudyRepository:
             now = self.database.now(session)
             holder, until = study.runner, study.runner_until
             if holder is not None and holder != runner and until is not None and is_alive(holder) and until > now:
-                raise StudyBusyError(f"this study is being run by {holder}: wait for it, or stop it first")
+                raise StudyBusyError(f"{holder} runs this study: wait for it, or stop it first")
             study.runner, study.runner_until = runner, now + LEASE
             for attempt, trial in list_running(session, study_id):
                 if is_alive(attempt.worker) and attempt.lease_until > now:
                     raise StudyBusyError(
-                        f"this study is being run by {attempt.worker} (trial {trial.arm} seed {trial.seed}, last heard "
-                        f"of at {attempt.heartbeat_at:%H:%M:%S} UTC): wait for it, or stop it first"
+                        f"{attempt.worker} runs this study (trial {trial.arm} seed {trial.seed}, last heartbeat at "
+                        f"{attempt.heartbeat_at:%H:%M:%S} UTC): wait for it, or stop it first"
                     )
             self._attempts.reclaim_attempts(session, study_id)
             for trial in session.scalars(_failed_trials(study_id)).all():
@@ -115,14 +124,20 @@ class StudyRepository:
     ) -> StudyState:
         """End the run of a study.
 
-        The study is complete where every trial has a result and no further point will be sampled; otherwise paused or
-        cancelled where that was requested; failed where only failed trials are left; else it waits in the queue, or is
-        interrupted where it has no owner. Nothing changes where another process has taken the study over.
+        The first state of this list whose condition holds is the new one:
+
+        - complete: every trial has a result and no further point will be sampled;
+        - failed: no pause or cancellation is requested, and only failed trials are left;
+        - paused or cancelled: as requested;
+        - accepted: the study has an owner, so it waits in the queue;
+        - interrupted.
+
+        Nothing changes if another process has claimed the study.
 
         Args:
             study_id: The study.
             exhausted: Whether no further point will be sampled.
-            runner: Who ends the run; None for anybody.
+            runner: Process that ends the run; None for any.
             reason: Why the study cannot complete.
 
         Returns:
@@ -143,7 +158,7 @@ class StudyRepository:
             return state
 
     def fail(self, study_id: int, runner: str, reason: str) -> None:
-        """Mark a study as failed because no worker can complete it, unless another process has taken it over."""
+        """Mark a study as failed because no worker can complete it, unless another process has claimed it."""
         with self.database.writing() as session:
             study = session.get(StudyRow, study_id, with_for_update=True)
             if study is not None and study.runner in (runner, None) and study.state in OPEN_STATES:
@@ -154,7 +169,7 @@ class StudyRepository:
         """Record an unexpected error of a worker in a study, which fails at the `limit`-th one in a row.
 
         The count starts anew when a trial ends or a person changes the study's state. No attempt is left running,
-        unless another process has taken the study over.
+        unless another process has claimed the study.
 
         Args:
             study_id: The study.
@@ -185,7 +200,7 @@ class StudyRepository:
         move_study(session, study, StudyState.FAILED, self.database.now(session))
 
     def check_lease(self, study_id: int, runner: str) -> Request | None:
-        """What a person requests of the study that `runner` runs; None for nothing.
+        """The pending request to pause or cancel the study that `runner` runs; None if there is none.
 
         Raises:
             LeaseLostError: another process runs the study, or it was deleted.
@@ -197,7 +212,7 @@ class StudyRepository:
         if row is None:
             raise LeaseLostError(f"study {study_id} was deleted")
         if row.runner != runner:
-            raise LeaseLostError(f"study {study_id} is run by {row.runner or 'nobody'} now")
+            raise LeaseLostError(f"study {study_id} is run by {row.runner or 'no process'} now")
         return Request(row.request) if row.request else None
 
     def record_search_end(self, study_id: int, arm: str, reason: str) -> None:
@@ -221,7 +236,7 @@ class StudyRepository:
             running = study.state == StudyState.RUNNING
             now = self.database.now(session)
             if running and (study.owner or (study.runner_until is not None and study.runner_until > now)):
-                raise StudyBusyError("the study is running: cancel it, or stop its command, and delete it then")
+                raise StudyBusyError("the study is running: cancel it, or stop its command, before deleting it")
             checkpoints = select(CheckpointRow.file).join(TrialRow, TrialRow.id == CheckpointRow.trial_id)
             snapshots = select(SnapshotRow.file).join(CheckpointRow, CheckpointRow.id == SnapshotRow.checkpoint_id)
             snapshots = snapshots.join(TrialRow, TrialRow.id == CheckpointRow.trial_id)

@@ -11,6 +11,11 @@ _VERSION_OF_OWNER = _VERSION.where(StudyRow.owner == bindparam("owner"))
 
 
 def read_version(connection: Connection, owner: str | None = None) -> tuple[int, ...]:
-    """Changes with every event of a study of the owner, and when one is added or deleted; None for all owners."""
+    """A version that changes with every event of the owner's studies, and when a study is added or deleted.
+
+    Args:
+        connection: An open connection.
+        owner: The account; None for all accounts.
+    """
     result = connection.execute(_VERSION) if owner is None else connection.execute(_VERSION_OF_OWNER, {"owner": owner})
     return tuple(int(value or 0) for value in result.one())

@@ -1,4 +1,4 @@
-"""Attempts at trials. A report of an attempt that no longer runs is refused: the attempt's id is a fencing token."""
+"""Attempts at trials. Only a running attempt may report: its id is a fencing token."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ class AttemptRepository:
 
         Args:
             trial_id: A trial that waits for training or evaluation.
-            worker: Who runs the attempt.
+            worker: Process that runs the attempt.
 
         Returns:
             The fencing token of the attempt, which every report needs.
 
         Raises:
-            StudyBusyError: the trial is claimed already.
+            StudyBusyError: Another attempt has claimed the trial.
         """
         with self.database.writing() as session:
             trial = session.get_one(TrialRow, trial_id, with_for_update=True)
             if trial.state not in (TrialState.WAITING, TrialState.TRAINED):
                 raise StudyBusyError(
-                    f"trial {trial.arm} seed {trial.seed} is {trial.state}: another process is running this study; "
+                    f"trial {trial.arm} seed {trial.seed} is {trial.state}: another process runs this study; "
                     "wait for it, or stop it first"
                 )
             move_trial(session, trial, TrialState.RUNNING)
@@ -138,9 +138,9 @@ class AttemptRepository:
         """Record that the attempt ended without a result.
 
         Args:
-            token: Of the attempt.
+            token: Fencing token of the attempt.
             failure: The class of the failure.
-            reason: For people.
+            reason: Text for people.
             again: Whether another attempt may claim the trial; otherwise the trial has failed.
         """
         with self.database.writing() as session:
@@ -164,7 +164,7 @@ class AttemptRepository:
                 append_event(session, trial.study_id, self.database.now(session), "attempt_released", {}, trial.id)
 
     def reclaim_attempts(self, session: Session, study_id: int) -> None:
-        """End the running attempts of a study, whose later reports are refused, and open their trials again."""
+        """End the running attempts of a study, so that their reports are rejected, and open their trials again."""
         for attempt, trial in list_running(session, study_id):
             self._end(session, attempt, AttemptState.LOST)
             move_trial(session, trial, open_state(session, trial))
@@ -201,7 +201,7 @@ def _get_running(session: Session, token: int) -> tuple[AttemptRow, TrialRow]:
     attempt = session.get(AttemptRow, token, with_for_update=True)
     if attempt is None or attempt.state != AttemptState.RUNNING:
         state = "unknown" if attempt is None else attempt.state
-        raise StaleAttemptError(f"attempt {token} is {state}: its report came too late and was refused")
+        raise StaleAttemptError(f"attempt {token} is {state}: its report came too late and was rejected")
     return attempt, session.get_one(TrialRow, attempt.trial_id)
 
 

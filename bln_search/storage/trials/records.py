@@ -1,4 +1,4 @@
-"""Rows of trials and checkpoints as records."""
+"""Creates records of trials and checkpoints from rows of the tables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bln_search.specs.records import TrialRecord
 from bln_search.storage.tables import CheckpointRow, TrialRow
 
 FreedFiles = Mapping[tuple[int, str], datetime]
-"""When a study, by id, gave a file up."""
+"""When each file was freed, by id of the study and name of the file."""
 
 
 def select_trials(study_id: int, *conditions: ColumnElement[bool]) -> Select[TrialRow, CheckpointRow]:
@@ -52,7 +52,7 @@ def make_trial(trial: TrialRow, checkpoint: CheckpointRow | None, freed_files: F
 
 
 def make_checkpoint(row: CheckpointRow) -> CheckpointRecord:
-    """The record of a checkpoint, without the drift of every layer."""
+    """The record of a checkpoint, without the drift of its layers."""
     return CheckpointRecord(
         file=row.file,
         sha256=row.sha256,

@@ -46,13 +46,19 @@ class TrialRepository:
             return [make_trial(row, None) for row in rows]
 
     def list_trials(self, study_id: int) -> list[TrialRecord]:
-        """Every trial of a study, in its order."""
+        """Every trial of a study, by position."""
         with self.database.reading() as session:
             freed_files = find_freed_files(session, study_id)
             return read_trials(session, select_trials(study_id).order_by(TrialRow.position), freed_files)
 
     def list_trained(self, study_id: int, arm: str | None = None, point: str | None = None) -> list[TrialRecord]:
-        """The finished trials of a study, in its order; of one arm or point where they are given."""
+        """The finished trials of a study, by position.
+
+        Args:
+            study_id: The study.
+            arm: Label of the arm; None for all arms.
+            point: Point as JSON; None for all points.
+        """
         return [
             trial
             for trial in self.list_trials(study_id)
@@ -63,7 +69,7 @@ class TrialRepository:
         ]
 
     def list_open(self, study_id: int) -> list[TrialRecord]:
-        """The trials of a study that wait for training or evaluation, in its order."""
+        """The trials of a study that wait for training or evaluation, by position."""
         with self.database.reading() as session:
             is_open = TrialRow.state.in_(_OPEN)
             return read_trials(session, select_trials(study_id, is_open).order_by(TrialRow.position))
@@ -80,7 +86,7 @@ class TrialRepository:
 
         Args:
             study_id: The study.
-            key: Of a trial: only the point of this trial.
+            key: Key of a trial whose point alone is listed; None for all points.
         """
         best_loss = (
             select(func.min(EvaluationRow.loss))

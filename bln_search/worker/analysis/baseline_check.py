@@ -1,4 +1,4 @@
-"""Checks whether arms do better than the chance baseline on the study's data."""
+"""Checks whether arms do better than the class-prior baseline on the study's data."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ _log = logging.getLogger(__name__)
 
 
 def check_against_baseline(
-    board: Leaderboard, data: DataSpec, place: ExecutionEnvironment
+    board: Leaderboard, data: DataSpec, environment: ExecutionEnvironment
 ) -> NoBetterThanClassPrior | None:
-    """The arms that do no better than chance on the split by which the board is ranked; None without the data."""
+    """The arms that are no better than this baseline on the split that decides the ranking; None without the data."""
     try:
-        targets = prepared_data(data, place.data, place.cache, place.device).splits[board.ranked_on][1]
+        targets = prepared_data(data, environment.data, environment.cache, environment.device).splits[board.ranked_on][
+            1
+        ]
     except BlnSearchError as error:
-        _log.info("the chance baseline is not known: %s", error)
+        _log.info("the class-prior baseline is not known: %s", error)
         return None
     return compare_with_class_prior(board, class_prior_baseline(targets.cpu().bincount().tolist()))

@@ -15,7 +15,7 @@ from bln_search.ranking.paired import OutcomeTable, compare
 from bln_search.storage.results.evaluations import EvaluationRecord, ResultRepository
 
 _MAX_LOSSES = 32_000_000
-"""Losses (rows × seeds × examples) that are compared at once."""
+"""Largest number of losses (rows × seeds × examples) in one comparison."""
 
 
 def compare_study(
@@ -27,7 +27,7 @@ def compare_study(
     """Compare the best ranked rows on the split by which they are ranked.
 
     Args:
-        results: From which the outcomes are loaded.
+        results: Repository from which the outcomes are loaded.
         records: Every evaluation of the study.
         board: The leaderboard of these evaluations.
         only: Rows to compare; None for all ranked rows.
@@ -49,7 +49,7 @@ def compare_study(
         return None, f"{len(seeds)} seeds of {examples} examples are too many to compare at once"
     table = _load_outcomes(results, [[by_row[row][seed].id for row in rows] for seed in seeds], examples)
     if table is None:
-        return None, "the outcomes of single examples are not kept for all rows"
+        return None, "per-example outcomes are not stored for all rows"
     return compare(rows, table, board.ranked_on, not_compared=len(ranked) - len(rows)), None
 
 

@@ -1,4 +1,4 @@
-"""Captures the failure of one part of an analysis, so that the other parts are kept."""
+"""Captures the failure of one part of an analysis, so that the other parts are stored."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bln_search.worker.layer_search import SearchStoppedError
 _log = logging.getLogger(__name__)
 
 TRANSIENT = (LedgerError, StorageFullError, SearchStoppedError)
-"""Errors after which the analysis is repeated later, so that nothing of it is stored."""
+"""Errors after which nothing is stored, because the analysis is repeated later."""
 
 
 @dataclass
@@ -33,23 +33,23 @@ def capture_failure(
 
     Args:
         study_id: The study, for the log.
-        activity: What was not done, as a participle: "study 1: not ACTIVITY".
+        activity: Participle for the log line "study 1: not ACTIVITY".
         transient: Errors that are raised.
 
     Yields:
         The failure, whose reason is set when the block has ended.
     """
     failure = Failure()
-    about = {"study_id": study_id}
+    log_fields = {"study_id": study_id}
     try:
         yield failure
     except BlnSearchError as error:
         if isinstance(error, transient) and not isinstance(error, DamagedRecordError):
             raise
-        _log.warning("study %d: not %s: %s", study_id, activity, error, extra=about)
+        _log.warning("study %d: not %s: %s", study_id, activity, error, extra=log_fields)
         failure.reason = str(error)
     except transient:
         raise
     except Exception as error:  # noqa: BLE001 - one part must not take the other parts of the analysis with it
-        _log.exception("study %d: not %s", study_id, activity, extra=about)
+        _log.exception("study %d: not %s", study_id, activity, extra=log_fields)
         failure.reason = f"{type(error).__name__}: {error}"

@@ -12,11 +12,11 @@ from bln_search.ranking.selection.recommendation import Recommendation
 from bln_search.storage.ledger import Ledger
 
 _SINGLE_REQUEST = 1
-"""A mini-batch of one example, beside the training batch size: the latency of a request by itself."""
+"""Mini-batch of one example, besides the training batch size, for the latency of a single request."""
 
 
 def measure_latencies(
-    ledger: Ledger, study_id: int, recommendation: Recommendation, place: ExecutionEnvironment
+    ledger: Ledger, study_id: int, recommendation: Recommendation, environment: ExecutionEnvironment
 ) -> tuple[MeasuredLatency, ...]:
     """Latencies of the recommended arm at its point, at batch size 1 and at the training batch size.
 
@@ -30,7 +30,7 @@ def measure_latencies(
     if not trained:
         return ()
     trial = trained[0].spec
-    with load_trained_network(trial, trained[0].require_checkpoint(), place) as loaded:
+    with load_trained_network(trial, trained[0].require_checkpoint(), environment) as loaded:
         estimate = recommendation.estimate or trial.estimates[0]
         rows = [row for row in loaded.rows if row.estimate in (None, estimate)]
         inputs = loaded.data.splits[Split.VALIDATION][0]

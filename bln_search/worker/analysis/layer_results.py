@@ -12,7 +12,7 @@ from bln_search.storage.results.layer_searches import StoredLayerSearch
 
 
 def list_layer_results(ledger: Ledger, study_id: int) -> tuple[PerLayerResult, ...]:
-    """One result for each arm and point, from the networks that were searched like the latest search of it."""
+    """One result for each arm and point, from the networks whose search has the specification of the latest search."""
     trials: dict[tuple[str, str], list[TrialRecord]] = defaultdict(list)
     for trial in ledger.trials.list_trained(study_id):
         trials[trial.arm, trial.point].append(trial)
@@ -22,10 +22,10 @@ def list_layer_results(ledger: Ledger, study_id: int) -> tuple[PerLayerResult, .
     return tuple(
         per_layer_result(
             searches[key],
-            batch_size=of_key[-1].spec.training.batch_size,
-            estimate=latest(searches[key]).spec.estimate or of_key[-1].spec.estimates[0],
-            seeds=[trial.seed for trial in of_key],
+            batch_size=trained[-1].spec.training.batch_size,
+            estimate=latest(searches[key]).spec.estimate or trained[-1].spec.estimates[0],
+            seeds=[trial.seed for trial in trained],
         )
-        for key, of_key in trials.items()
+        for key, trained in trials.items()
         if key in searches
     )

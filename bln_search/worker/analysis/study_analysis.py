@@ -32,10 +32,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class AnalysisOptions:
-    """How a per-layer search within an analysis reports and ends.
+    """Options of the per-layer search within an analysis.
 
     Attributes:
-        on_progress: Called with a line about the search now and then.
+        on_progress: Called with a line about the progress of the search.
         max_workers: Networks that are searched in parallel; None lets the search choose.
         should_stop: Whether to stop now; the search resumes another time.
     """
@@ -53,17 +53,17 @@ class LayerSearchOutcome:
 
 
 def get_or_create_analysis(
-    ledger: Ledger, study_id: int, place: ExecutionEnvironment, options: AnalysisOptions | None = None
+    ledger: Ledger, study_id: int, environment: ExecutionEnvironment, options: AnalysisOptions | None = None
 ) -> Analysis:
     """The analysis of the study's present results; computed and stored where there is none. See `compute_analysis`."""
     stored = ledger.analyses.find(study_id)
-    return stored.analysis if stored is not None else compute_analysis(ledger, study_id, place, options)
+    return stored.analysis if stored is not None else compute_analysis(ledger, study_id, environment, options)
 
 
 def compute_analysis(
     ledger: Ledger,
     study_id: int,
-    place: ExecutionEnvironment | None,
+    environment: ExecutionEnvironment | None,
     options: AnalysisOptions | None = None,
     *,
     save: bool = True,
@@ -74,13 +74,13 @@ def compute_analysis(
     An error in the results is the reason of the analysis instead of an exception.
 
     Args:
-        ledger: Of the study.
+        ledger: Ledger with the study.
         study_id: The study.
-        place: Where latencies are measured and, if the study asks for it, layers are searched; None keeps the stored
-            latencies and per-layer results.
-        options: Of the per-layer search.
+        environment: Where latencies are measured and, if the study asks for it, layers are searched; None keeps the
+            stored latencies and per-layer results.
+        options: Options of the per-layer search.
         save: Whether to store the analysis.
-        layer_search: The outcome of a search that was made just before; None for no such search.
+        layer_search: The outcome of a search that ran just before; None if none ran.
 
     Raises:
         UnknownStudyError: there is no such study.
@@ -91,10 +91,10 @@ def compute_analysis(
     study = ledger.studies.get(study_id)
     analysis = Analysis()
     with capture_failure(study_id, "analysed") as failure:
-        if place is not None:
-            place = place.in_this_process
-            layer_search = _search_layers(ledger, study, place, options or AnalysisOptions())
-        analysis = _analyze(ledger, study, place)
+        if environment is not None:
+            environment = environment.in_this_process
+            layer_search = _search_layers(ledger, study, environment, options or AnalysisOptions())
+        analysis = _analyze(ledger, study, environment)
         if layer_search is not None:
             analysis = analysis.model_copy(update={"layers_reason": layer_search.failure_reason})
     if failure.reason is not None:
@@ -105,7 +105,7 @@ def compute_analysis(
 
 
 def _search_layers(
-    ledger: Ledger, study: StudyRecord, place: ExecutionEnvironment, options: AnalysisOptions
+    ledger: Ledger, study: StudyRecord, environment: ExecutionEnvironment, options: AnalysisOptions
 ) -> LayerSearchOutcome:
     """Search per-layer configurations where a complete study asks for it."""
     layers = study.spec.layers
@@ -115,7 +115,7 @@ def _search_layers(
         search_layers(
             ledger,
             study.id,
-            place,
+            environment,
             layers,
             options.on_progress,
             max_workers=options.max_workers,
@@ -124,15 +124,17 @@ def _search_layers(
     return LayerSearchOutcome(failure.reason)
 
 
-def _analyze(ledger: Ledger, study: StudyRecord, place: ExecutionEnvironment | None) -> Analysis:
+def _analyze(ledger: Ledger, study: StudyRecord, environment: ExecutionEnvironment | None) -> Analysis:
     records = ledger.results.list_evaluations(study.id)
     board = rank((record.scored for record in records), study.spec.ranking.split, seeds=len(study.spec.seeds))
     comparison, reason = compare_study(ledger.results, records, board)
     layers = list_layer_results(ledger, study.id)
-    stored = ledger.analyses.find(study.id) if place is None else None
+    stored = ledger.analyses.find(study.id) if environment is None else None
     earlier = Analysis() if stored is None else stored.analysis
     baseline_check = (
-        earlier.no_better_than_class_prior if place is None else check_against_baseline(board, study.spec.data, place)
+        earlier.no_better_than_class_prior
+        if environment is None
+        else check_against_baseline(board, study.spec.data, environment)
     )
     if comparison is None:
         return Analysis(
@@ -146,7 +148,9 @@ def _analyze(ledger: Ledger, study: StudyRecord, place: ExecutionEnvironment | N
     recommendation = recommend(comparison, _losses_by_batch_size(probes), per_slot=_has_slot_estimates(study.spec))
     arms = {(row.arm, row.point) for row in comparison.rows}
     values = values_by_row((record.scored for record in records), arms)
-    timed = earlier if place is None else _measure_latencies(ledger, study.id, recommendation, place)
+    latency_source = (
+        earlier if environment is None else _measure_latencies(ledger, study.id, recommendation, environment)
+    )
     return Analysis(
         comparison=comparison,
         selection=evaluate_selected_row(board),
@@ -154,22 +158,22 @@ def _analyze(ledger: Ledger, study: StudyRecord, place: ExecutionEnvironment | N
         no_better_than_class_prior=baseline_check,
         effects=condition_effects(values),
         shares=variance_shares(values),
-        latencies=timed.latencies,
-        device=timed.device,
-        threads=timed.threads,
+        latencies=latency_source.latencies,
+        device=latency_source.device,
+        threads=latency_source.threads,
         layers=layers,
         layers_reason=earlier.layers_reason,
     )
 
 
 def _measure_latencies(
-    ledger: Ledger, study_id: int, recommendation: Recommendation, place: ExecutionEnvironment
+    ledger: Ledger, study_id: int, recommendation: Recommendation, environment: ExecutionEnvironment
 ) -> Analysis:
-    """An analysis with latencies and where they were measured; without them where that fails."""
+    """An analysis with latencies, device and threads only; empty if the measurement fails."""
     with capture_failure(study_id, "timed", transient=()):
-        latencies = measure_latencies(ledger, study_id, recommendation, place)
+        latencies = measure_latencies(ledger, study_id, recommendation, environment)
         if latencies:
-            return Analysis(latencies=latencies, device=place.device, threads=place.threads)
+            return Analysis(latencies=latencies, device=environment.device, threads=environment.threads)
     return Analysis()
 
 
@@ -182,8 +186,7 @@ def _has_slot_estimates(study: StudySpec) -> bool:
 def _losses_by_batch_size(probes: Sequence[TrialProbe]) -> dict[int, dict[RowKey, LossBySeed]]:
     """Losses by inference batch size, row and seed, as far as they were probed."""
     losses: dict[int, dict[RowKey, LossBySeed]] = {}
-    for probed in probes:
-        losses.setdefault(probed.probe.key.batch_size, {}).setdefault(probed.row_key, {})[probed.seed] = (
-            probed.probe.loss
-        )
+    for trial_probe in probes:
+        by_row = losses.setdefault(trial_probe.probe.key.batch_size, {})
+        by_row.setdefault(trial_probe.row_key, {})[trial_probe.seed] = trial_probe.probe.loss
     return losses

@@ -1,4 +1,4 @@
-"""Every failure is of one class, and the class decides whether it is tried again."""
+"""The failure class of every exception, which decides about retries."""
 
 from __future__ import annotations
 
@@ -44,20 +44,20 @@ from bln_search.execution.executors.base import classify_failure
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_what_happened_decides_the_class(error, failure, disk_full):
+def test_exception_determines_the_failure_class(error, failure, disk_full):
     message = classify_failure(error)
     assert (message.failure, message.disk_full) == (failure, disk_full)
     assert message.reason
 
 
-def test_only_an_accelerator_spoils_the_process_for_what_comes_next():
+def test_only_accelerator_errors_make_the_process_unusable():
     assert classify_failure(torch.AcceleratorError("CUDA error: an illegal memory access")).process_unusable
     assert not classify_failure(torch.OutOfMemoryError("CUDA out of memory")).process_unusable
     assert not classify_failure(OSError(errno.EIO, "input/output error")).process_unusable
 
 
 @pytest.mark.parametrize(("free", "failure"), [(1, FailureClass.OUT_OF_MEMORY), (50, FailureClass.INFRASTRUCTURE)])
-def test_cudnn_errors_are_put_down_to_memory_where_that_is_scarce(monkeypatch, free, failure):
+def test_cudnn_error_with_low_memory_is_out_of_memory(monkeypatch, free, failure):
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (free, 100))
     message = classify_failure(RuntimeError("cuDNN error: CUDNN_STATUS_INTERNAL_ERROR"))
@@ -65,7 +65,7 @@ def test_cudnn_errors_are_put_down_to_memory_where_that_is_scarce(monkeypatch, f
     assert message.process_unusable == (failure is FailureClass.INFRASTRUCTURE)
 
 
-def test_a_real_allocation_that_cannot_be_is_out_of_memory():
+def test_failed_allocation_is_out_of_memory():
     with pytest.raises(RuntimeError) as caught:
         torch.empty(2**60)
     assert classify_failure(caught.value).failure is FailureClass.OUT_OF_MEMORY

@@ -11,7 +11,7 @@ from bln_search.execution.executors.cpu_limits import cgroup_cpu_quota, choose_w
     ("device", "trials", "cores", "workers"),
     [("cpu", 64, 2, 2), ("cpu", 3, 2, 3), ("cpu", 4, 2, 2), ("cpu", 1, 2, 2), ("cpu", 5, 4, 5), ("cuda:0", 9, 8, 1)],
 )
-def test_few_more_trials_than_cores_run_side_by_side(device, trials, cores, workers):
+def test_slightly_more_trials_than_cores_run_side_by_side(device, trials, cores, workers):
     assert choose_workers(device, trials, cores) == workers
 
 
@@ -26,7 +26,7 @@ def test_few_more_trials_than_cores_run_side_by_side(device, trials, cores, work
         ({"a": "nonsense"}, "/a", None),
     ],
 )
-def test_the_cpu_quota_of_a_container_bounds_the_cores(tmp_path, limits, group, cores):
+def test_cpu_quota_of_a_container_limits_the_cores(tmp_path, limits, group, cores):
     for folder, limit in limits.items():
         (tmp_path / folder).mkdir(parents=True, exist_ok=True)
         (tmp_path / folder / "cpu.max").write_text(f"{limit}\n")

@@ -1,4 +1,4 @@
-"""Processes that carry trials out: which of them go on, and how many there are."""
+"""Worker processes of the local executor: their number, loss and replacement."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def environment(tmp_path):
     return ExecutionEnvironment(data=tmp_path, cache=tmp_path, checkpoints=Folder(tmp_path / "checkpoints"))
 
 
-def test_a_process_after_an_accelerator_error_gets_no_further_trial(environment, monkeypatch):
+def test_process_with_accelerator_error_gets_no_further_trial(environment, monkeypatch):
     monkeypatch.setattr(local, "_work", fails)
     tasks = iter([Task(token, None) for token in (2, 4, 1, 3, 6)])
     processes = []
@@ -52,7 +52,7 @@ def test_a_process_after_an_accelerator_error_gets_no_further_trial(environment,
     assert len({third, fourth, fifth}) == 3
 
 
-def test_trials_of_several_threads_leave_each_other_their_cores(environment, monkeypatch):
+def test_trials_with_several_threads_share_the_cores(environment, monkeypatch):
     monkeypatch.setattr(local, "available_cores", lambda: 8)
     for threads, side_by_side in ((1, 8), (2, 4), (4, 2), (16, 1)):
         executor = LocalExecutor(ExecutionEnvironment(**{**vars(environment), "threads": threads}))
@@ -85,7 +85,7 @@ def test_processes_are_spread_over_all_gpus(environment, monkeypatch):
         assert [devices.count(f"cuda:{index}") for index in range(len(expected))] == expected
 
 
-def test_one_gpu_is_called_as_it_was_asked_for(monkeypatch):
+def test_single_gpu_keeps_its_requested_name(monkeypatch):
     for count, device, devices in ((1, "cuda", ["cuda"]), (0, "cuda", ["cuda"]), (3, "cuda:1", ["cuda:1"])):
         monkeypatch.setattr(torch.cuda, "device_count", lambda count=count: count)
         assert devices_for(device) == devices
@@ -130,7 +130,7 @@ class Trials:
 
     @property
     def lost(self):
-        return [one for one in self.messages if isinstance(one, TaskFailed) and one.process_lost]
+        return [message for message in self.messages if isinstance(message, TaskFailed) and message.process_lost]
 
 
 @pytest.fixture
@@ -139,7 +139,7 @@ def short_pauses(monkeypatch):
 
 
 @pytest.mark.parametrize("error", [EOFError("unexpected EOF"), BlockingIOError(11, "fork"), MemoryError()])
-def test_a_process_that_cannot_be_started_is_not_the_fault_of_its_trial(environment, monkeypatch, short_pauses, error):
+def test_failed_process_start_costs_no_attempt(environment, monkeypatch, short_pauses, error):
     monkeypatch.setattr(local, "_work", instantly)
     start, failing = local._CONTEXT.Process.start, iter([error, error])
 
@@ -151,12 +151,12 @@ def test_a_process_that_cannot_be_started_is_not_the_fault_of_its_trial(environm
     monkeypatch.setattr(local._CONTEXT.Process, "start", start_sometimes)
     trials = Trials(1, 2)
     LocalExecutor(environment, 1).run(trials.next_task, trials.report, lambda _tokens: None)
-    assert [type(one) for one in trials.messages if one not in trials.lost] == [TrainingDiverged] * 2
+    assert [type(message) for message in trials.messages if message not in trials.lost] == [TrainingDiverged] * 2
     assert len(trials.lost) == 2
-    assert all(one.failure is FailureClass.INFRASTRUCTURE for one in trials.lost)
+    assert all(loss_reason.failure is FailureClass.INFRASTRUCTURE for loss_reason in trials.lost)
 
 
-def test_a_machine_that_starts_no_process_gives_the_study_back(environment, monkeypatch, short_pauses):
+def test_repeated_start_failures_raise_process_loss_error(environment, monkeypatch, short_pauses):
     def refuse(_process):
         raise OSError(24, "Too many open files")
 
@@ -177,7 +177,7 @@ def forkserver_replaced():
 @pytest.mark.usefixtures("forkserver_replaced")
 @pytest.mark.skipif(local._METHOD != "forkserver", reason="processes are not started by a forkserver here")
 class TestForkserver:
-    def test_one_that_was_killed_is_replaced_at_the_next_start(self, environment, monkeypatch, short_pauses):
+    def test_killed_forkserver_is_replaced_at_the_next_start(self, environment, monkeypatch, short_pauses):
         monkeypatch.setattr(local, "_work", instantly)
         served = set()
         for _ in range(3):
@@ -189,9 +189,8 @@ class TestForkserver:
             helper.kill()
         assert len(served) == 3
 
-    def test_one_killed_under_a_trial_costs_the_trial_no_attempt_and_leaves_no_process(
-        self, environment, monkeypatch, short_pauses
-    ):
+    def test_forkserver_killed_during_a_trial_costs_no_attempt(self, environment, monkeypatch, short_pauses):
+        """No process is left behind."""
         monkeypatch.setattr(local, "_work", never)
         trials, orphans = Trials(1), []
 
@@ -203,15 +202,13 @@ class TestForkserver:
                 helper.kill()
 
         LocalExecutor(environment, 1).run(trials.next_task, trials.report, kill_once)
-        assert [one.reason for one in trials.lost if "forkserver" in one.reason] != []
+        assert [loss_reason.reason for loss_reason in trials.lost if "forkserver" in loss_reason.reason] != []
         assert len(trials.messages) == len(trials.lost) + 1
         assert isinstance(trials.messages[-1], TrainingDiverged)
         assert psutil.wait_procs(orphans, 30)[1] == []
 
 
-def test_a_process_that_dies_before_it_is_ready_is_lost_and_one_that_dies_in_its_trial_has_failed(
-    environment, monkeypatch, short_pauses
-):
+def test_process_is_lost_before_it_is_ready_and_fails_after(environment, monkeypatch, short_pauses):
     trials = Trials(1)
     deaths = iter([dies_at_once, dies_in_its_trial, instantly])
 
@@ -221,7 +218,7 @@ def test_a_process_that_dies_before_it_is_ready_is_lost_and_one_that_dies_in_its
 
     monkeypatch.setattr(local, "_work", next(deaths, instantly))
     LocalExecutor(environment, 1).run(trials.next_task, die_next, lambda _tokens: None)
-    assert [getattr(one, "process_lost", None) for one in trials.messages] == [True, False, None]
+    assert [getattr(message, "process_lost", None) for message in trials.messages] == [True, False, None]
 
 
 def dies_at_once(_connection, _environment):
@@ -242,7 +239,7 @@ def tells_its_process(connection, _environment):
             connection.send(TaskFailed(FailureClass.USER_ERROR, str(os.getpid())))
 
 
-def test_a_trial_that_runs_alone_has_no_idle_process_beside_it(environment, monkeypatch):
+def test_idle_processes_end_before_a_trial_runs_alone(environment, monkeypatch):
     monkeypatch.setattr(local, "_work", tells_its_process)
     waiting = [Task(1, None), Task(2, None)]
     under_way, messages, before = {1, 2}, [], []

@@ -11,7 +11,7 @@ from bln_search.execution.executors.ray.executor import RayExecutor, cpu_share
 from bln_search.execution.executors.ray.nodes import Cluster, Node
 
 
-def test_two_nodes_with_a_gpu_each_carry_no_trial_that_wants_two():
+def test_trial_with_two_gpus_needs_one_node_with_two():
     cluster = Cluster(list_nodes=lambda: [Node(8.0, 1.0), Node(8.0, 1.0)])
     cluster.check_capacity(8.0, 1.0)
     with pytest.raises(ClusterError, match="asks for 2 GPUs, no node of the Ray cluster has more than 1"):
@@ -21,23 +21,23 @@ def test_two_nodes_with_a_gpu_each_carry_no_trial_that_wants_two():
 
 
 @pytest.mark.parametrize(("cpus", "side_by_side", "share"), [(2, 1, 1.0), (2, 3, 0.66), (2, 200, 0.01), (2, 900, 0.01)])
-def test_however_many_trials_are_asked_for_each_takes_something(cpus, side_by_side, share):
+def test_every_trial_reserves_some_cpu(cpus, side_by_side, share):
     assert cpu_share(cpus, side_by_side) == share
 
 
 @pytest.mark.parametrize(("side_by_side", "share"), [(2, 4.0), (3, 2.0), (1, 4.0), (8, 1.0), (16, 0.5)])
-def test_a_trial_of_four_threads_takes_up_to_four_cores(side_by_side, share):
+def test_trial_with_four_threads_reserves_up_to_four_cores(side_by_side, share):
     assert cpu_share(8, side_by_side, most=4) == share
 
 
-def test_cores_here_and_a_gpu_there_carry_no_trial():
+def test_cores_and_gpu_must_be_on_one_node():
     apart = Cluster(list_nodes=lambda: [Node(0.0, 1.0), Node(4.0, 0.0)])
     apart.check_capacity(4.0, 0.0)
     with pytest.raises(ClusterError, match="asks for 1 CPUs and 1 GPUs, and no node of the Ray cluster has both"):
         apart.check_capacity(1.0, 1.0)
 
 
-def test_no_gpu_is_reserved_for_a_trial_on_the_cpu(tmp_path):
+def test_trial_on_the_cpu_must_not_reserve_a_gpu(tmp_path):
     environment = ExecutionEnvironment(tmp_path, tmp_path, Folder(tmp_path), device="cpu")
     with_gpus = Cluster(list_nodes=lambda: [Node(8.0, 1.0)])
     with pytest.raises(ClusterError, match=r"would reserve 0\.5 GPUs and train on the CPU"):

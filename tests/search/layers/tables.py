@@ -1,4 +1,4 @@
-"""Spaces and tables of losses for studying searches without a network."""
+"""Spaces and tables of losses for searches without a network."""
 
 from __future__ import annotations
 

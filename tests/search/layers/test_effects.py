@@ -1,4 +1,4 @@
-"""What a switch does: the mean over everything else, or around one configuration."""
+"""Effects of switches: averaged over all configurations, or local to one."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def at_population(space, digits, place, statistic):
 
 
 @every_space
-def test_a_marginal_effect_is_the_mean_of_all_differences(name):
+def test_marginal_effect_is_the_mean_difference(name):
     space = SPACES[name]
     means = np.random.default_rng(0).random(space.size)
     expected = {}
@@ -59,7 +59,7 @@ def test_a_marginal_effect_is_the_mean_of_all_differences(name):
 
 
 @every_space
-def test_local_effects_are_the_differences_to_what_is_one_switch_away(name):
+def test_local_effects_are_differences_of_one_switch(name):
     space = SPACES[name]
     means = np.random.default_rng(1).random(space.size)
     for index in range(0, space.size, 7):
@@ -73,22 +73,22 @@ def test_local_effects_are_the_differences_to_what_is_one_switch_away(name):
                 expected[space.choices[place].name, str(statistic)] = sign * difference
                 assert other in near
         assert len(near) == len(expected)
-        found = local_effects(space, digits, means[index], [means[space.index(one)] for one in near])
-        assert found == pytest.approx(expected)
+        effects = local_effects(space, digits, means[index], [means[space.index(row)] for row in near])
+        assert effects == pytest.approx(expected)
 
 
-def test_an_option_that_is_left_out_has_no_effect_of_its_own():
+def test_excluded_option_has_no_effect():
     """Of FTFT, FTFF, FFTT, FFTF, FFFT and FFFF: E_B is never at T, Std_B only beside FT and FF."""
     space = space_of(choice("a", [0], keep=6))
     assert space.choices[0].labels == ("FTFT", "FTFF", "FFTT", "FFTF", "FFFT", "FFFF")
     means = np.array([1.0, 2.0, 4.0, 8.0, 16.0, 32.0])
-    found = marginal_effects(space, means)
-    assert found == pytest.approx(
+    effects = marginal_effects(space, means)
+    assert effects == pytest.approx(
         {("a", "Std_B"): (1 - 16 + 2 - 32) / 2, ("a", "E_F"): (4 - 16 + 8 - 32) / 2, ("a", "Std_F"): (-1 - 4 - 16) / 3}
     )
 
 
-def test_losses_that_are_infinite_leave_their_switches_out_without_a_warning():
+def test_infinite_losses_omit_their_switches_silently():
     space = plain_space(2)
     means = np.random.default_rng(0).random(space.size)
     means[[3, 40, 200]] = np.inf

@@ -31,15 +31,15 @@ def counting():
     return Counting(make_evaluator("mlp", n=20, folds=[0, 1, 0, 1]))
 
 
-def test_losses_are_those_of_the_evaluator_in_the_orders_asked_for(counting):
-    source, digits = NetworkLossSource(counting), draw_digits(counting.space, 5).astype(np.uint8)
+def test_losses_equal_the_evaluators_in_any_order(counting):
+    source, digits = NetworkLossSource(counting), drawn(counting.space, 5).astype(np.uint8)
     expected, _ = counting.tree.sums(digits, range(4))
     for batches in ([2, 0], [3, 1, 2], [0]):
         np.testing.assert_allclose(source.losses(digits, batches), expected[:, batches], rtol=1e-12)
     np.testing.assert_allclose(source.losses(digits[::-1], [1])[:, 0], expected[::-1, 1], rtol=1e-12)
 
 
-def test_a_mini_batch_that_was_filled_up_counts_what_it_judges(counting):
+def test_padded_mini_batch_counts_its_own_examples(counting):
     source = NetworkLossSource(counting)
     assert source.examples.tolist() == [6, 6, 6, 2]
     digits = draw_digits(counting.space, 1).astype(np.uint8)
@@ -47,8 +47,8 @@ def test_a_mini_batch_that_was_filled_up_counts_what_it_judges(counting):
     assert source.losses(digits, [3])[0, 0] == pytest.approx(outcome.losses[18:].sum(), rel=1e-12)
 
 
-def test_nothing_is_worked_out_twice(counting):
-    source, digits = NetworkLossSource(counting), draw_digits(counting.space, 6).astype(np.uint8)
+def test_losses_are_cached(counting):
+    source, digits = NetworkLossSource(counting), drawn(counting.space, 6).astype(np.uint8)
     source.losses(digits[:3], [0, 1])
     source.losses(digits, [1, 2])
     source.losses(np.concatenate([digits, digits]), [0, 1, 2])
@@ -65,8 +65,8 @@ def test_evaluations_count_examples(counting):
     assert source.evaluations == pytest.approx(2)
 
 
-def test_everything_is_what_is_known_of_all_mini_batches(counting):
-    source, digits = NetworkLossSource(counting), draw_digits(counting.space, 4).astype(np.uint8)
+def test_complete_sums_cover_all_mini_batches(counting):
+    source, digits = NetworkLossSource(counting), drawn(counting.space, 4).astype(np.uint8)
     source.losses(digits[:1], [0, 1])
     source.losses(digits[1:], [0, 1])
     source.losses(digits[1:], [2, 3])
@@ -79,8 +79,8 @@ def test_everything_is_what_is_known_of_all_mini_batches(counting):
 
 
 @pytest.mark.parametrize("weight", [float("nan"), float("inf")])
-def test_what_is_no_number_is_known_to_be_infinite(weight):
-    tree = make_evaluator("mlp")
+def test_nan_losses_are_infinite(weight):
+    tree = evaluator("mlp")
     with torch.no_grad():
         tree.network.layers[-1].weight[:, 0] = weight
     source, digits = NetworkLossSource(tree), np.zeros((2, 2), np.uint8)
@@ -88,8 +88,8 @@ def test_what_is_no_number_is_known_to_be_infinite(weight):
     assert np.isposinf(source.complete_sums()[1]).all()
 
 
-def test_a_table_of_all_configurations_gives_what_the_network_gives():
-    tree = make_evaluator("mlp", n=20)
+def test_loss_table_equals_the_network():
+    tree = evaluator("mlp", n=20)
     every = all_digits(tree.space)
     table = TableLossSource(tree.space, tree.sums(every, range(4))[0].T, np.array(tree.examples_per_batch))
     digits = draw_digits(tree.space, 20).astype(np.uint8)
@@ -98,7 +98,7 @@ def test_a_table_of_all_configurations_gives_what_the_network_gives():
         np.testing.assert_allclose(table.losses(digits, batches), expected, rtol=1e-12)
 
 
-def test_a_tables_losses_that_are_no_number_are_infinite():
+def test_nan_losses_of_a_table_are_infinite():
     space = plain_space(2)
     means = additive(space)
     means[0] = np.nan

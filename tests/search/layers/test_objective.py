@@ -1,4 +1,4 @@
-"""Who counts: never more than the budget, and nothing is paid twice."""
+"""The budget of a search is never exceeded, and no evaluation is paid twice."""
 
 from __future__ import annotations
 
@@ -22,92 +22,92 @@ def rows(*indices):
     return np.array([SPACE.digits_at(index) for index in indices], np.uint8)
 
 
-def test_losses_are_means_over_the_examples_of_its_mini_batches():
+def test_losses_are_means_over_examples():
     chosen = [1, 11]
     source = table_source(SPACE, MEANS)
-    found = objective(10, chosen).losses(rows(3, 200))
-    np.testing.assert_allclose(found, source.losses(rows(3, 200), chosen).sum(1) / 35, rtol=1e-12)
+    losses = objective(10, chosen).losses(rows(3, 200))
+    np.testing.assert_allclose(losses, source.losses(rows(3, 200), chosen).sum(1) / 35, rtol=1e-12)
 
 
-def test_what_was_asked_for_before_is_free():
-    one = objective(5)
-    first = one.losses(rows(1, 2, 2, 3))
-    assert (one.spent, one.remaining) == (3, 2)
+def test_repeated_configurations_cost_nothing():
+    budgeted = objective(5)
+    first = budgeted.losses(rows(1, 2, 2, 3))
+    assert (budgeted.spent, budgeted.remaining) == (3, 2)
     assert first[1] == first[2]
-    np.testing.assert_array_equal(one.losses(rows(3, 1)), first[[3, 0]])
-    assert one.spent == 3
+    np.testing.assert_array_equal(budgeted.losses(rows(3, 1)), first[[3, 0]])
+    assert budgeted.spent == 3
 
 
-def test_behind_the_last_evaluation_it_takes_what_it_can_and_stops():
-    one = objective(3)
+def test_affordable_configurations_are_evaluated_before_the_end():
+    budgeted = objective(3)
     with pytest.raises(BudgetSpentError):
-        one.losses(rows(10, 20, 30, 40, 50))
-    assert (one.spent, one.remaining) == (3, 0)
-    assert one.best.digits == min(
+        budgeted.losses(rows(10, 20, 30, 40, 50))
+    assert (budgeted.spent, budgeted.remaining) == (3, 0)
+    assert budgeted.best.digits == min(
         (SPACE.digits_at(place) for place in (10, 20, 30)), key=lambda d: MEANS[SPACE.index(d)]
     )
-    assert len(one.losses(rows(10, 20, 30))) == 3
+    assert len(budgeted.losses(rows(10, 20, 30))) == 3
     with pytest.raises(BudgetSpentError):
-        one.losses(rows(40))
-    assert one.spent == 3
+        budgeted.losses(rows(40))
+    assert budgeted.spent == 3
 
 
-def test_parts_cost_what_they_hold():
-    one = objective(2)
-    found = one.partial_losses(rows(1, 2), [0, 11])
-    np.testing.assert_array_equal(found, table_source(SPACE, MEANS).losses(rows(1, 2), [0, 11]))
-    assert one.spent == pytest.approx(2 * 35 / 285)
-    one.partial_losses(rows(1, 2), [11, 0])
-    assert one.spent == pytest.approx(2 * 35 / 285)
-    one.partial_losses(rows(1), range(12))
-    assert one.spent == pytest.approx(1 + 35 / 285)
-    assert not one.improvements  # a part is no judgement
+def test_partial_losses_cost_by_number_of_examples():
+    budgeted = objective(2)
+    partial_losses = budgeted.partial_losses(rows(1, 2), [0, 11])
+    np.testing.assert_array_equal(partial_losses, table_source(SPACE, MEANS).losses(rows(1, 2), [0, 11]))
+    assert budgeted.spent == pytest.approx(2 * 35 / 285)
+    budgeted.partial_losses(rows(1, 2), [11, 0])
+    assert budgeted.spent == pytest.approx(2 * 35 / 285)
+    budgeted.partial_losses(rows(1), range(12))
+    assert budgeted.spent == pytest.approx(1 + 35 / 285)
+    assert not budgeted.improvements  # a part is no judgement
 
 
-def test_parts_that_cost_too_much_are_not_evaluated_at_all():
-    one = objective(1)
+def test_unaffordable_partial_losses_are_not_evaluated():
+    budgeted = objective(1)
     with pytest.raises(BudgetSpentError):
-        one.partial_losses(rows(1, 2), range(12))
-    assert one.spent == 0
-    one.partial_losses(rows(1), range(12))
-    assert one.remaining == pytest.approx(0)
+        budgeted.partial_losses(rows(1, 2), range(12))
+    assert budgeted.spent == 0
+    budgeted.partial_losses(rows(1), range(12))
+    assert budgeted.remaining == pytest.approx(0)
 
 
-def test_parts_of_a_judged_configuration_are_free():
-    one = objective(1)
-    one.losses(rows(7))
-    one.partial_losses(rows(7), [3, 4])
-    assert one.spent == 1
+def test_partial_losses_of_evaluated_configurations_are_free():
+    budgeted = objective(1)
+    budgeted.losses(rows(7))
+    budgeted.partial_losses(rows(7), [3, 4])
+    assert budgeted.spent == 1
 
 
-def test_what_was_asked_for_in_parts_is_taken_in_for_nothing():
-    one = objective(2)
-    one.partial_losses(rows(4, 5), range(12))
-    one.commit(rows(4, 5))
-    assert one.spent == pytest.approx(2)
-    assert one.best.digits == min((SPACE.digits_at(4), SPACE.digits_at(5)), key=lambda d: MEANS[SPACE.index(d)])
-    assert one.losses(rows(4, 5)) == pytest.approx(objective(2).losses(rows(4, 5)))
+def test_commit_of_partial_losses_costs_nothing():
+    budgeted = objective(2)
+    budgeted.partial_losses(rows(4, 5), range(12))
+    budgeted.commit(rows(4, 5))
+    assert budgeted.spent == pytest.approx(2)
+    assert budgeted.best.digits == min((SPACE.digits_at(4), SPACE.digits_at(5)), key=lambda d: MEANS[SPACE.index(d)])
+    assert budgeted.losses(rows(4, 5)) == pytest.approx(objective(2).losses(rows(4, 5)))
 
 
-def test_of_equal_ones_the_first_stays_the_best():
-    one = BudgetedObjective(table_source(SPACE, np.ones(256), noise=0), range(12), 10)
-    one.losses(rows(9, 3, 200))
-    assert [improvement.digits for improvement in one.improvements] == [SPACE.digits_at(9)]
+def test_first_of_equal_configurations_stays_the_best():
+    budgeted = BudgetedObjective(table_source(SPACE, np.ones(256), noise=0), range(12), 10)
+    budgeted.losses(rows(9, 3, 200))
+    assert [improvement.digits for improvement in budgeted.improvements] == [SPACE.digits_at(9)]
 
 
 @given(st.lists(st.lists(st.integers(0, 255), min_size=1, max_size=8), max_size=20), st.floats(0, 40))
-def test_improvements_decrease_and_the_budget_holds_whatever_is_asked(asked, budget):
-    one = objective(budget)
+def test_improvements_decrease_within_the_budget(asked, budget):
+    budgeted = objective(budget)
     try:
         for indices in asked:
-            one.losses(rows(*indices))
+            budgeted.losses(rows(*indices))
     except BudgetSpentError:
-        assert one.spent == int(budget + 1e-9)
-    assert one.spent == len(one._losses) <= budget + 1e-9
-    losses = [improvement.loss for improvement in one.improvements]
+        assert budgeted.spent == int(budget + 1e-9)
+    assert budgeted.spent == len(budgeted._losses) <= budget + 1e-9
+    losses = [improvement.loss for improvement in budgeted.improvements]
     assert losses == sorted(losses, reverse=True)
     assert len(set(losses)) == len(losses)
-    spent = [improvement.evaluations for improvement in one.improvements]
+    spent = [improvement.evaluations for improvement in budgeted.improvements]
     assert spent == sorted(spent)
-    if one.improvements:
-        assert one.best.loss == min(one._losses.values())
+    if budgeted.improvements:
+        assert budgeted.best.loss == min(budgeted._losses.values())

@@ -1,4 +1,4 @@
-"""Races drop what paired tests tell from the leader, and nothing else."""
+"""Races drop only candidates that paired tests show to be worse."""
 
 from __future__ import annotations
 
@@ -21,42 +21,42 @@ def drawn_means(candidates, batches, seed):
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize(("candidates", "batches"), [(2, 5), (10, 8), (40, 30)])
-def test_each_candidate_is_kept_unless_students_paired_t_tells_it_from_the_leader(candidates, batches, seed):
+def test_candidates_are_kept_unless_significantly_worse(candidates, batches, seed):
     means = drawn_means(candidates, batches, seed)
     leader = int(np.argmin(means.sum(1)))
-    kept = _not_worse(means)
+    is_kept = _not_worse(means)
     for place, row in enumerate(means):
         if place == leader:
-            assert kept[place]
+            assert is_kept[place]
             continue
         p = stats.ttest_rel(row, means[leader], alternative="greater").pvalue
-        assert kept[place] == (p >= ALPHA / (candidates - 1)), place
+        assert is_kept[place] == (p >= ALPHA / (candidates - 1)), place
 
 
-def test_what_is_no_number_is_dropped_unless_nothing_else_is_left():
+def test_nan_losses_are_dropped_if_others_remain():
     means = drawn_means(4, 6, 0)
     means[2, 3] = np.inf
     assert not _not_worse(means)[2]
     assert _not_worse(np.full((3, 6), np.inf)).all()
 
 
-def test_equal_candidates_are_kept_and_one_that_is_always_worse_by_the_same_is_not():
+def test_equal_candidates_are_kept_and_constantly_worse_dropped():
     means = np.stack([np.arange(6.0), np.arange(6.0), np.arange(6.0) + 1])
     assert _not_worse(means).tolist() == [True, True, False]
 
 
-def test_one_mini_batch_tells_nothing_apart():
+def test_one_mini_batch_drops_no_finite_candidate():
     assert _not_worse(np.array([[1.0], [2.0], [np.inf]])).tolist() == [True, True, False]
 
 
 @pytest.mark.parametrize("batches", [1, 2, 4, 5, 6, 12, 480])
-def test_the_last_test_has_seen_every_mini_batch(batches):
-    seen = _schedule(batches)
-    assert seen == sorted(set(seen))
-    assert (seen[0], seen[-1]) == (min(5, batches), batches)
+def test_last_test_covers_every_mini_batch(batches):
+    schedule = _schedule(batches)
+    assert schedule == sorted(set(schedule))
+    assert (schedule[0], schedule[-1]) == (min(5, batches), batches)
 
 
-def test_a_race_hands_on_the_best_of_its_candidates_and_costs_less_than_all_of_them():
+def test_race_finds_the_best_for_less_than_full_cost():
     space = plain_space(2)
     means = additive(space)
     objective = BudgetedObjective(table_source(space, means), range(12), 10**4)

@@ -36,8 +36,8 @@ class Everything:
     def __init__(self, tree, parts):
         self.space, self.every = tree.space, all_digits(tree.space)
         outcomes = tree.outcomes(self.every)
-        self.losses = np.stack([one.losses for one in outcomes])
-        self.correct = np.stack([one.correct for one in outcomes])
+        self.losses = np.stack([outcome.losses for outcome in outcomes])
+        self.correct = np.stack([outcome.correct for outcome in outcomes])
         self.fold = np.repeat(parts, tree.examples_per_batch)
         self.uniform = [tree.space.index(digits) for digits in tree.space.uniform().values()]
 
@@ -57,16 +57,16 @@ class Everything:
 
 @pytest.mark.parametrize("folds", [2, 3, 6])
 @pytest.mark.parametrize("kind", [LayerSearch.EXACT, LayerSearch.COORDINATE])
-def test_each_example_is_judged_under_what_was_chosen_without_its_fold(folds, kind):
+def test_confirmed_outcomes_use_choices_of_other_folds(folds, kind):
     """A coordinate search with every restart there is finds the best of this small space, too."""
     tree, parts = made(folds)
     plan = LayerSearchPlan(kind, evaluations=10_000, options=Options(restarts=40))
-    record, known = search_network(tree, parts, plan), Everything(tree, parts)
+    record, expected_record = search_network(tree, parts, plan), Everything(tree, parts)
     for among, chosen, outcomes, apparent in (
         (None, record.chosen, record.confirmed, record.apparent),
-        (known.uniform, record.chosen_uniform, record.confirmed_uniform, record.apparent_uniform),
+        (expected_record.uniform, record.chosen_uniform, record.confirmed_uniform, record.apparent_uniform),
     ):
-        indices, losses, correct, mean = known.crossed(among)
+        indices, losses, correct, mean = expected_record.crossed(among)
         assert [tree.space.index(digits) for digits in chosen] == indices
         np.testing.assert_allclose(outcomes.losses, losses, rtol=1e-12)
         np.testing.assert_array_equal(outcomes.correct, correct)
@@ -74,40 +74,40 @@ def test_each_example_is_judged_under_what_was_chosen_without_its_fold(folds, ki
     assert len(set(record.chosen)) > 1 or folds == 2  # or nothing would be told apart
 
 
-def test_best_and_best_uniform_are_chosen_on_all_examples():
+def test_best_configurations_are_chosen_on_all_examples():
     tree, parts = made()
-    record, known = search_network(tree, parts, LayerSearchPlan()), Everything(tree, parts)
+    record, expected_record = search_network(tree, parts, LayerSearchPlan()), Everything(tree, parts)
     whole = np.ones(N, bool)
-    assert tree.space.index(record.best) == known.chosen(whole)
-    assert tree.space.index(record.uniform) == known.chosen(whole, known.uniform)
+    assert tree.space.index(record.best) == expected_record.chosen(whole)
+    assert tree.space.index(record.uniform) == expected_record.chosen(whole, expected_record.uniform)
     assert record.evaluations == 256
     assert record.marginal
 
 
-def test_sums_are_those_of_every_configuration_in_each_fold():
+def test_sums_cover_every_configuration_and_fold():
     tree, parts = made(3)
-    record, known = search_network(tree, parts, LayerSearchPlan()), Everything(tree, parts)
+    record, expected_record = search_network(tree, parts, LayerSearchPlan()), Everything(tree, parts)
     for fold in range(3):
-        where = known.fold == fold
-        np.testing.assert_allclose(record.sums.losses[fold], known.losses[:, where].sum(1), rtol=1e-12)
-        np.testing.assert_array_equal(record.sums.correct[fold], known.correct[:, where].sum(1))
-        np.testing.assert_allclose(record.sums.without(fold), known.losses[:, ~where].mean(1), rtol=1e-12)
+        where = expected_record.fold == fold
+        np.testing.assert_allclose(record.sums.losses[fold], expected_record.losses[:, where].sum(1), rtol=1e-12)
+        np.testing.assert_array_equal(record.sums.correct[fold], expected_record.correct[:, where].sum(1))
+        np.testing.assert_allclose(record.sums.without(fold), expected_record.losses[:, ~where].mean(1), rtol=1e-12)
     assert record.sums.examples.tolist() == [12, 12, 10]
-    np.testing.assert_allclose(record.sums.mean_loss, known.losses.mean(1), rtol=1e-12)
-    np.testing.assert_allclose(record.sums.accuracy, known.correct.mean(1), rtol=1e-12)
+    np.testing.assert_allclose(record.sums.mean_loss, expected_record.losses.mean(1), rtol=1e-12)
+    np.testing.assert_allclose(record.sums.accuracy, expected_record.correct.mean(1), rtol=1e-12)
 
 
 @pytest.mark.parametrize("keep", [1, 20, 10_000])
-def test_the_best_ones_are_kept_with_each_examples_outcome_best_first(keep):
+def test_best_configurations_are_kept_with_outcomes(keep):
     tree, parts = made()
-    record, known = search_network(tree, parts, LayerSearchPlan(keep=keep)), Everything(tree, parts)
-    order = np.argsort(known.losses.mean(1), kind="stable")[:keep]
+    record, expected_record = search_network(tree, parts, LayerSearchPlan(keep=keep)), Everything(tree, parts)
+    order = np.argsort(expected_record.losses.mean(1), kind="stable")[:keep]
     assert [tree.space.index(row.tolist()) for row in record.kept] == order.tolist()
     for place, outcome in zip(order, record.outcomes, strict=True):
-        np.testing.assert_allclose(outcome.losses, known.losses[place], rtol=1e-12)
+        np.testing.assert_allclose(outcome.losses, expected_record.losses[place], rtol=1e-12)
 
 
-def test_figures_on_test_are_those_of_the_best_and_the_best_uniform_there():
+def test_test_figures_are_of_best_and_best_uniform():
     tree, parts = made()
     inputs, targets = draw_examples("mlp", 20)
     test = list(mini_batches(inputs.flip(0), targets.flip(0), SIZE))
@@ -119,30 +119,34 @@ def test_figures_on_test_are_those_of_the_best_and_the_best_uniform_there():
 
 
 @pytest.mark.parametrize("kind", [kind for kind in LayerSearch if kind is not LayerSearch.EXACT])
-def test_a_search_hands_over_what_it_knows_and_no_more(kind):
+def test_search_records_only_evaluated_configurations(kind):
     tree, parts = made()
     record = search_network(tree, parts, LayerSearchPlan(kind, evaluations=40, options=Options(seed=1)))
-    known = Everything(tree, parts)
+    expected_record = Everything(tree, parts)
     assert record.evaluations <= 3 * 40  # without each fold, then on all examples
     assert not record.marginal
     rows = [tree.space.index(row.tolist()) for row in record.sums.digits]
     assert len(set(rows)) == len(rows)
-    assert set(known.uniform) <= set(rows)
-    np.testing.assert_allclose(record.sums.mean_loss, known.losses.mean(1)[rows], rtol=1e-12)
-    np.testing.assert_allclose(record.sums.accuracy, known.correct.mean(1)[rows], rtol=1e-12)
-    assert tree.space.index(record.best) == min(rows, key=known.losses.mean(1).__getitem__)
+    assert set(expected_record.uniform) <= set(rows)
+    np.testing.assert_allclose(record.sums.mean_loss, expected_record.losses.mean(1)[rows], rtol=1e-12)
+    np.testing.assert_allclose(record.sums.accuracy, expected_record.correct.mean(1)[rows], rtol=1e-12)
+    assert tree.space.index(record.best) == min(rows, key=expected_record.losses.mean(1).__getitem__)
     assert record.best == tuple(record.kept[0].tolist())
-    _, losses, _, apparent = known.crossed(known.uniform)
+    _, losses, _, apparent = expected_record.crossed(expected_record.uniform)
     np.testing.assert_allclose(record.confirmed_uniform.losses, losses, rtol=1e-12)
     assert record.apparent_uniform == pytest.approx(apparent)
-    each = np.array([tree.space.index(digits) for digits in record.chosen])[known.fold]
-    np.testing.assert_allclose(record.confirmed.losses, known.losses[each, np.arange(N)], rtol=1e-12)
+    each = np.array([tree.space.index(digits) for digits in record.chosen])[expected_record.fold]
+    np.testing.assert_allclose(record.confirmed.losses, expected_record.losses[each, np.arange(N)], rtol=1e-12)
 
 
-def test_effects_of_a_search_are_those_around_its_best_also_where_it_never_looked():
+def test_effects_of_a_search_are_local_to_its_best():
+    """Flips that the search did not evaluate are evaluated for them."""
     tree, parts = made()
-    record, known = search_network(tree, parts, LayerSearchPlan(LayerSearch.RANDOM, 20)), Everything(tree, parts)
-    means = known.losses.mean(1)
+    record, expected_record = (
+        search_network(tree, parts, LayerSearchPlan(LayerSearch.RANDOM, 20)),
+        Everything(tree, parts),
+    )
+    means = expected_record.losses.mean(1)
     choice = tree.space.choices[1]
     label = choice.labels[record.best[1]]
     other = choice.labels.index({"T": "F", "F": "T"}[label[0]] + label[1:])
@@ -166,7 +170,7 @@ def enumerated():
 @pytest.mark.parametrize(
     "interrupted", [pytest.param(1, marks=pytest.mark.slow), pytest.param(3, marks=pytest.mark.slow), 5, 6]
 )
-def test_an_enumeration_that_goes_on_hands_over_the_same_record(interrupted):
+def test_resumed_enumeration_has_the_same_record(interrupted):
     expected, kept = enumerated()
     tree, parts = made(memory_limit=0)
     seen = []
@@ -181,7 +185,7 @@ def test_an_enumeration_that_goes_on_hands_over_the_same_record(interrupted):
     assert_same(resumed, expected)
 
 
-def test_an_enumeration_ends_where_keeping_its_sums_fails():
+def test_error_of_the_progress_callback_ends_the_enumeration():
     """As where the process is interrupted: nothing is done behind it."""
 
     class Interrupted(Exception):
@@ -210,7 +214,7 @@ def test_tied_layers_are_searched_as_one():
 
 @pytest.mark.parametrize("kind", LayerSearch)
 @pytest.mark.parametrize("weight", [float("nan"), float("inf")])
-def test_a_network_without_a_finite_loss_is_an_error(kind, weight):
+def test_network_without_finite_loss_raises_model_error(kind, weight):
     tree, parts = made()
     with torch.no_grad():
         tree.network.layers[-1].weight[:, 0] = weight
@@ -219,7 +223,7 @@ def test_a_network_without_a_finite_loss_is_an_error(kind, weight):
 
 
 @pytest.mark.parametrize("kind", LayerSearch)
-def test_configurations_without_a_finite_loss_are_never_chosen(kind):
+def test_infinite_losses_are_never_chosen(kind):
     """The first layer's population mean is no number: half of all configurations read it."""
     tree, parts = made()
     tree.populations[tree.segmented.layers[0]][PopulationEstimate.FROZEN].batch.mean.fill_(float("nan"))
@@ -229,10 +233,10 @@ def test_configurations_without_a_finite_loss_are_never_chosen(kind):
     for digits in (record.best, record.uniform, *record.chosen, *record.chosen_uniform):
         assert np.isfinite(means[tree.space.index(digits)])
     assert np.isfinite([record.apparent, record.apparent_uniform, *record.effects.values()]).all()
-    assert np.isfinite([one.losses for one in record.outcomes]).all()
+    assert np.isfinite([outcome.losses for outcome in record.outcomes]).all()
 
 
-def test_folds_take_mini_batches_in_turn_and_need_one_each():
+def test_folds_take_mini_batches_in_turn():
     assert assign_folds(5, 2) == [0, 1, 0, 1, 0]
     assert assign_folds(3, 3) == [0, 1, 2]
     with pytest.raises(DataError, match=r"3 folds of 2 mini-batches.*lower `folds` to 2, or make"):

@@ -1,4 +1,4 @@
-"""Searches keep to their budget, begin with what is alike in all layers, and find what is to be found."""
+"""Searches keep their budget, start with the uniform configurations, and find good ones."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ def share_better(space, means, objective):
 
 @pytest.mark.parametrize("table", range(4))
 @pytest.mark.parametrize(("kind", "budget"), [(LayerSearch.BEAM, 300), (LayerSearch.COORDINATE, 110)])
-def test_where_losses_add_up_beam_and_coordinate_find_the_very_best(kind, budget, table):
+def test_beam_and_coordinate_find_the_best_of_additive_losses(kind, budget, table):
     means = additive(PLAIN, table)
     objective = searched(kind, budget, means=means, restarts=1)
     assert PLAIN.index(objective.best.digits) == int(np.argmin(means))
 
 
 @pytest.mark.parametrize("kind", [LayerSearch.TPE, LayerSearch.RACING])
-def test_tpe_and_racing_are_better_than_chance(kind):
+def test_tpe_and_racing_are_better_than_random_search(kind):
     """Over tables and seeds, with as many evaluations: they beat the median of random draws, and come close to best."""
     found, drawn = [], []
     for table in range(3):
@@ -70,7 +70,7 @@ def test_tpe_and_racing_are_better_than_chance(kind):
     assert np.median(found) < 0.002
 
 
-def test_random_draws_come_as_close_as_chance_has_it():
+def test_random_search_has_the_expected_best_rank():
     means = additive(PLAIN)
     ranks = [
         share_better(PLAIN, means, searched(LayerSearch.RANDOM, 100, means=means, seed=seed)) for seed in range(20)
@@ -88,7 +88,7 @@ def test_the_budget_is_never_exceeded(kind, budget):
 
 @every_search
 @pytest.mark.parametrize("name", SPACES)
-def test_configurations_that_are_alike_in_all_layers_come_first(kind, name):
+def test_uniform_configurations_are_evaluated_first(kind, name):
     space = SPACES[name]
     uniform = list(space.uniform().values())
     objective = searched(kind, 60, space=space)
@@ -98,7 +98,7 @@ def test_configurations_that_are_alike_in_all_layers_come_first(kind, name):
 
 @every_search
 @pytest.mark.parametrize("name", SPACES)
-def test_every_space_is_searched_and_the_search_ends_by_itself(kind, name):
+def test_every_search_of_any_space_ends(kind, name):
     space, means = SPACES[name], additive(SPACES[name])
     budget = 90 if space.size > 20 and kind in (LayerSearch.TPE, LayerSearch.RACING, LayerSearch.RANDOM) else 10**5
     objective = searched(kind, budget, space=space)
@@ -108,7 +108,7 @@ def test_every_space_is_searched_and_the_search_ends_by_itself(kind, name):
 
 
 @every_search
-def test_a_seed_gives_the_same_search_again(kind):
+def test_search_is_reproducible_by_seed(kind):
     first, again = (searched(kind, 130, seed=3) for _ in range(2))
     assert first.order == again.order
     assert first.improvements == again.improvements
@@ -118,7 +118,7 @@ def test_a_seed_gives_the_same_search_again(kind):
 
 @every_search
 @pytest.mark.parametrize("wrong", [np.inf, np.nan])
-def test_losses_that_are_no_number_are_survived_wherever_they_stand(kind, wrong):
+def test_some_nan_losses_do_not_stop_a_search(kind, wrong):
     means = additive(PLAIN)
     draw = np.random.default_rng(0)
     means[draw.random(len(means)) < 0.3] = wrong
@@ -129,19 +129,19 @@ def test_losses_that_are_no_number_are_survived_wherever_they_stand(kind, wrong)
 
 
 @every_search
-def test_where_no_loss_is_a_number_the_search_ends_all_the_same(kind):
+def test_search_ends_when_all_losses_are_nan(kind):
     objective = searched(kind, 100, means=np.full(PLAIN.size, np.nan))
     assert objective.spent <= 100
     assert objective.best.loss == np.inf
 
 
-def test_a_wider_beam_asks_for_more():
+def test_wider_beam_evaluates_more():
     narrow, wide = (searched(LayerSearch.BEAM, 10**5, width=width) for width in (1, 16))
     assert narrow.spent < wide.spent
     assert wide.best.loss <= narrow.best.loss
 
 
-def test_a_beam_as_wide_as_the_space_finds_the_best_of_any_table():
+def test_beam_as_wide_as_the_space_finds_the_best():
     space = plain_space(2)
     means = np.random.default_rng(0).random(space.size)
     objective = searched(LayerSearch.BEAM, 10**5, space=space, means=means, width=256)
@@ -150,7 +150,7 @@ def test_a_beam_as_wide_as_the_space_finds_the_best_of_any_table():
 
 @pytest.mark.parametrize("table", range(8))
 @pytest.mark.parametrize("kind", [LayerSearch.COORDINATE, LayerSearch.BEAM])
-def test_coordinate_and_a_narrow_beam_end_where_no_single_change_helps(kind, table):
+def test_coordinate_and_narrow_beam_end_in_a_local_minimum(kind, table):
     means = np.random.default_rng(table).random(PLAIN.size)
     best = searched(kind, 10**5, means=means, restarts=1, width=1).best.digits
     for place, radix in enumerate(PLAIN.radices):
@@ -159,6 +159,6 @@ def test_coordinate_and_a_narrow_beam_end_where_no_single_change_helps(kind, tab
             assert means[PLAIN.index(best)] <= means[PLAIN.index(changed)]
 
 
-def test_ties_do_not_keep_coordinate_going_for_ever():
+def test_coordinate_ends_with_ties():
     objective = searched(LayerSearch.COORDINATE, 10**5, means=np.ones(PLAIN.size))
     assert objective.spent < 500

@@ -1,4 +1,4 @@
-"""Optuna suggests points of the space, is told what became of them, and may lose its records."""
+"""Optuna suggests points of the space, receives their results, and may lose its records."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ def url(tmp_path):
     return f"sqlite:///{tmp_path / 'optuna.sqlite3'}"
 
 
-def optuna_sampler(url, space=SPACE, **search):
+def make_sampler(url, space=SPACE, **search):
     return OptunaSampler(SearchSpec(**{"startup": 3, **search}), space, storage=url, name="study arm", epochs=9)
 
 
-def ask(one, key):
-    trial = one.ask()
-    one.register(trial, key)
-    return Record(key, one.point(trial))
+def ask(arm_sampler, key):
+    trial = arm_sampler.ask()
+    arm_sampler.register(trial, key)
+    return Record(key, arm_sampler.point(trial))
 
 
 def states(url):
@@ -63,77 +63,77 @@ def states(url):
 
 
 @pytest.mark.parametrize("sampler", [sampler for sampler in Sampler if sampler is not Sampler.GRID])
-def test_every_sampler_suggests_points_within_the_space_and_hears_of_them(url, sampler):
-    one = optuna_sampler(url, sampler=sampler)
+def test_every_sampler_suggests_points_of_the_space(url, sampler):
+    arm_sampler = make_sampler(url, sampler=sampler)
     for step in range(6):
-        record = ask(one, f"key{step}")
+        record = ask(arm_sampler, f"key{step}")
         assert 1e-4 <= record.parameters["training.learning_rate"] <= 1
         assert record.parameters["arm.memory"] % 5 == 0
         assert set(record.parameters["arm.lambda"]["steps"]) == {"0", "0.5"}
         record.loss = record.parameters["training.learning_rate"]
-        one.tell([record])
+        arm_sampler.tell([record])
     assert states(url) == ["COMPLETE"] * 6
 
 
 @pytest.mark.parametrize("sampler", [Sampler.RANDOM, Sampler.TPE, Sampler.GP, Sampler.NSGA2])
-def test_choices_and_schedules_written_out_are_suggested_as_they_stand_in_the_study(url, sampler):
-    one = optuna_sampler(url, CHOICES, sampler=sampler)
-    seen = [ask(one, f"key{step}").parameters for step in range(12)]
-    assert all(point["training"] in ({"batch_size": 8}, {"batch_size": 16}) for point in seen)
-    assert {point["training.optimizer"] for point in seen} == {"sgd", "adam"}
-    assert {point["arm.lambda"]["kind"] for point in seen} == {"constant", "steps"}
+def test_choices_and_schedules_are_suggested_unchanged(url, sampler):
+    arm_sampler = make_sampler(url, CHOICES, sampler=sampler)
+    suggested = [ask(arm_sampler, f"key{step}").parameters for step in range(12)]
+    assert all(point["training"] in ({"batch_size": 8}, {"batch_size": 16}) for point in suggested)
+    assert {point["training.optimizer"] for point in suggested} == {"sgd", "adam"}
+    assert {point["arm.lambda"]["kind"] for point in suggested} == {"constant", "steps"}
 
 
-def test_several_objectives_give_a_front(url):
-    one = optuna_sampler(url, sampler="nsga2", objectives=("loss", "parameters"))
+def test_several_objectives_have_a_pareto_front(url):
+    sampler = make_sampler(url, sampler="nsga2", objectives=("loss", "parameters"))
     for step in range(4):
-        one.tell([ask(one, "x" * (step + 1))])
+        sampler.tell([ask(sampler, "x" * (step + 1))])
     study = optuna.load_study(study_name="study arm", storage=url)
     assert study.metric_names == ["loss", "parameters"]
     assert [trial.values for trial in study.best_trials] == [[0.5, 1.0]]
 
 
-def test_a_bad_trial_is_pruned_and_recorded_as_pruned(url):
-    one = optuna_sampler(url, pruner=Pruner.ASHA)
-    good = ask(one, "good")
-    assert not any(one.should_stop("good", epoch, 0.1) for epoch in range(1, 10))
-    one.tell([good])
-    bad = ask(one, "bad")
-    stops = [one.should_stop("bad", epoch, 5.0) for epoch in (1, 2, 3)]
+def test_bad_trial_is_pruned_and_recorded_as_pruned(url):
+    sampler = make_sampler(url, pruner=Pruner.ASHA)
+    good = ask(sampler, "good")
+    assert not any(sampler.should_stop("good", epoch, 0.1) for epoch in range(1, 10))
+    sampler.tell([good])
+    bad = ask(sampler, "bad")
+    stops = [sampler.should_stop("bad", epoch, 5.0) for epoch in (1, 2, 3)]
     assert any(stops)
     bad.state = TrialState.PRUNED
-    one.tell([bad])
+    sampler.tell([bad])
     assert states(url) == ["COMPLETE", "PRUNED"]
 
 
-def test_what_diverges_or_fails_is_told_as_failed_with_its_reason(url):
-    one = optuna_sampler(url)
+def test_divergence_and_failure_are_recorded_with_reasons(url):
+    sampler = make_sampler(url)
     for state in (TrialState.DIVERGED, TrialState.FAILED):
-        record = ask(one, state)
+        record = ask(sampler, state)
         record.state = state
-        one.tell([record])
+        sampler.tell([record])
     assert states(url) == ["FAIL", "FAIL"]
     study = optuna.load_study(study_name="study arm", storage=url)
     assert [trial.user_attrs["reason"] for trial in study.trials] == ["diverged", "failed"]
 
 
-def test_a_point_of_several_seeds_is_told_when_all_have_ended_as_their_mean(url):
-    one = optuna_sampler(url)
-    first = ask(one, "a")
+def test_result_of_a_point_is_the_mean_over_ended_seeds(url):
+    sampler = make_sampler(url)
+    first = ask(sampler, "a")
     second = Record("b", first.parameters, TrialState.RUNNING)
-    one.tell([first, second])
+    sampler.tell([first, second])
     assert states(url) == ["RUNNING"]
     second.state, second.loss = TrialState.FINISHED, 1.5
-    one.tell([first, second])
+    sampler.tell([first, second])
     assert optuna.load_study(study_name="study arm", storage=url).best_value == 1.0
 
 
-def test_after_a_crash_optuna_is_brought_to_where_the_ledger_is(url):
-    one = optuna_sampler(url)
-    finished, running = ask(one, "finished"), ask(one, "running")
-    one.ask()  # never written down
+def test_synchronization_restores_the_state_of_the_ledger(url):
+    sampler = make_sampler(url)
+    finished, running = ask(sampler, "finished"), ask(sampler, "running")
+    sampler.ask()  # never written down
     running.state = TrialState.RUNNING
-    again = optuna_sampler(url)
+    again = make_sampler(url)
     again.synchronize([[finished], [running]])
     assert states(url) == ["COMPLETE", "RUNNING", "FAIL"]
     running.state = TrialState.FINISHED
@@ -141,13 +141,13 @@ def test_after_a_crash_optuna_is_brought_to_where_the_ledger_is(url):
     assert states(url) == ["COMPLETE", "COMPLETE", "FAIL"]
 
 
-def test_records_that_are_lost_are_written_anew(url, tmp_path):
-    one = optuna_sampler(url, pruner="asha")
-    records = [ask(one, f"key{step}") for step in range(3)]
+def test_lost_records_are_written_again(url, tmp_path):
+    sampler = make_sampler(url, pruner="asha")
+    records = [ask(sampler, f"key{step}") for step in range(3)]
     for record, loss in zip(records, (3.0, 1.0, 2.0), strict=True):
         record.loss, record.losses = loss, {1: loss}
     other = f"sqlite:///{tmp_path / 'other.sqlite3'}"
-    again = optuna_sampler(other, pruner="asha")
+    again = make_sampler(other, pruner="asha")
     again.synchronize([[record] for record in records])
     again.synchronize([[record] for record in records])
     study = optuna.load_study(study_name="study arm", storage=other)
@@ -156,43 +156,43 @@ def test_records_that_are_lost_are_written_anew(url, tmp_path):
     assert again.point(study.trials[2]) == records[2].parameters
 
 
-def test_a_failure_that_is_mended_later_counts_after_all(url):
-    one = optuna_sampler(url)
-    record = ask(one, "key")
+def test_later_success_replaces_a_failure(url):
+    sampler = make_sampler(url)
+    record = ask(sampler, "key")
     record.state = TrialState.FAILED
-    one.tell([record])
+    sampler.tell([record])
     record.state = TrialState.FINISHED
-    optuna_sampler(url).synchronize([[record]])
+    make_sampler(url).synchronize([[record]])
     assert states(url) == ["FAIL", "COMPLETE"]
 
 
-def test_going_on_does_not_repeat_the_first_suggestions(url):
-    first = [ask(optuna_sampler(url, sampler="random"), f"key{step}").parameters for step in range(3)]
+def test_resumed_sampler_does_not_repeat_points(url):
+    first = [ask(make_sampler(url, sampler="random"), f"key{step}").parameters for step in range(3)]
     assert len({str(point) for point in first}) == 3
 
 
-def test_a_sampler_whose_records_are_lost_does_not_begin_anew(url, tmp_path):
+def test_sampler_with_lost_records_does_not_start_over(url, tmp_path):
     """Known points would only come once more: a random sampler that begins anew says the same as before."""
-    one = optuna_sampler(url, sampler="random")
-    records = [ask(one, f"key{step}") for step in range(25)]
-    again = optuna_sampler(f"sqlite:///{tmp_path / 'other.sqlite3'}", sampler="random")
+    sampler = make_sampler(url, sampler="random")
+    records = [ask(sampler, f"key{step}") for step in range(25)]
+    again = make_sampler(f"sqlite:///{tmp_path / 'other.sqlite3'}", sampler="random")
     again.synchronize([[record] for record in records])
     following = [ask(again, f"new{step}").parameters for step in range(25)]
     assert not {str(point) for point in following} & {str(record.parameters) for record in records}
 
 
-def test_points_drawn_evenly_lie_in_the_space_and_differ(url):
-    one = optuna_sampler(url, sampler="gp")
+def test_random_points_lie_in_the_space_and_differ(url):
+    sampler = make_sampler(url, sampler="gp")
     drawn = []
     for _ in range(5):
-        drawn.append(one.random_point())
-        one.reject(one.ask(drawn[-1]), "refused")
+        drawn.append(sampler.random_point())
+        sampler.reject(sampler.ask(drawn[-1]), "refused")
     assert len({str(point) for point in drawn}) == 5
     assert all(1e-4 <= point["training.learning_rate"] <= 1 for point in drawn)
     assert all(point["arm.memory"] in range(5, 41, 5) for point in drawn)
 
 
-def test_records_that_are_no_database_are_an_error_that_says_what_to_do(tmp_path):
+def test_invalid_records_raise_ledger_error_with_a_remedy(tmp_path):
     tmp_path.joinpath("broken").write_text("not a database " * 100)
     with pytest.raises(LedgerError, match="delete them"):
-        optuna_sampler(f"sqlite:///{tmp_path / 'broken'}")
+        make_sampler(f"sqlite:///{tmp_path / 'broken'}")

@@ -17,17 +17,11 @@ from bln_search.core.states import FailureClass
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.executors.base import NextTask, OnMessage, OnTick
 from bln_search.execution.executors.cpu_limits import available_cores, choose_workers
+from bln_search.execution.executors.ray.actors import end_actor, keep_starting_actors
 from bln_search.execution.executors.ray.cluster import cluster
 from bln_search.execution.executors.ray.environment import prepare_environment, process_folder
 from bln_search.execution.executors.ray.nodes import Cluster
-from bln_search.execution.executors.ray.tune_parts import (
-    TaskCallback,
-    TaskScheduler,
-    TaskSearcher,
-    end_actor,
-    keep_starting_actors,
-    make_tuner,
-)
+from bln_search.execution.executors.ray.tune_parts import TaskCallback, TaskScheduler, TaskSearcher, make_tuner
 from bln_search.execution.messages import (
     TERMINAL_MESSAGES,
     EpochDone,
@@ -212,8 +206,8 @@ class _TuneRun:
             for message in messages:
                 if isinstance(message, TERMINAL_MESSAGES):
                     self.live.pop(task.token, None)
-                    where = (task.trial.label, result.get("pid"), result.get("hostname"))
-                    _log.info("%s: run by process %s on %s", *where, extra={"trial": task.trial.key})
+                    process = (task.trial.label, result.get("pid"), result.get("hostname"))
+                    _log.info("%s: run by process %s on %s", *process, extra={"trial": task.trial.key})
                 decision = self.on_message(task, message)
                 if isinstance(message, EpochDone) and task.prunable and decision is PruneDecision.STOP:
                     stop = True

@@ -1,4 +1,4 @@
-"""With too little room on the disk nothing is begun; what is under way ends, and it goes on when there is room."""
+"""Without free disk space no trial starts; running ones end, and work resumes later."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 
 from bln_search.core import disk as core_disk
 from bln_search.core.checkpoints import Folder
+from bln_search.core.disk import disk_space_problem
 from bln_search.core.enums import Scope
 from bln_search.core.states import StudyState
 from bln_search.execution.environment import ExecutionEnvironment
@@ -39,14 +40,14 @@ class Disk:
         self.settings = Settings(home=home, free_bytes=0)
 
     def fill(self):
-        wanted = shutil.disk_usage(self.settings.home).total + 1
-        self.settings = self.settings.model_copy(update={"free_bytes": wanted})
+        more_than_total = shutil.disk_usage(self.settings.home).total + 1
+        self.settings = self.settings.model_copy(update={"free_bytes": more_than_total})
 
     def empty(self):
         self.settings = self.settings.model_copy(update={"free_bytes": 0})
 
-    def lacking(self):
-        return self.settings.low_disk_reason
+    def find_problem(self):
+        return disk_space_problem(self.settings.folders, self.settings.free_bytes)
 
 
 @pytest.fixture
@@ -60,8 +61,8 @@ def worker(tmp_path, disk, monkeypatch):
     monkeypatch.setattr(loop, "_RETRY_DELAY", 0.1)
     ledger = open_ledger(f"sqlite:///{tmp_path / 'ledger.sqlite3'}")
     ledger.tokens.create("ada", Scope.WRITE)
-    place = ExecutionEnvironment(tmp_path / "data", tmp_path / "cache", Folder(tmp_path / "checkpoints"))
-    yield Worker(ledger, place, LocalExecutor(place, 1), cap=2, low_disk_reason=disk.lacking)
+    environment = ExecutionEnvironment(tmp_path / "data", tmp_path / "cache", Folder(tmp_path / "checkpoints"))
+    yield Worker(ledger, environment, LocalExecutor(environment, 1), cap=2, find_disk_problem=disk.find_problem)
     ledger.close()
 
 
@@ -69,7 +70,8 @@ def line(worker, study_id):
     return worker.ledger.listing.find_study(study_id)
 
 
-def test_no_study_is_taken_until_there_is_room_and_that_is_said_once(worker, disk, caplog):
+def test_no_study_starts_without_disk_space(worker, disk, caplog):
+    """The log says it once."""
     study_id = worker.ledger.queue.submit(STUDY, "ada").study_id
     disk.fill()
     threading.Timer(1.0, disk.empty).start()
@@ -77,19 +79,19 @@ def test_no_study_is_taken_until_there_is_room_and_that_is_said_once(worker, dis
     worker.work(once=True)
     assert time.monotonic() - started > 1.0
     assert line(worker, study_id).state == StudyState.COMPLETE
-    said = [record.message for record in caplog.records]
-    assert [one for one in said if "no study is taken before there is room" in one] == [said[0]]
-    assert "`bln-search checkpoints clean` frees some" in said[0]
-    assert said[1] == "there is room again"
+    log_lines = [record.message for record in caplog.records]
+    assert [one for one in log_lines if "no study starts until disk space is free" in one] == [log_lines[0]]
+    assert "`bln-search checkpoints clean` frees some" in log_lines[0]
+    assert log_lines[1] == "enough disk space is free again"
 
 
-def test_trials_under_way_end_and_the_others_wait_for_room(worker, disk, monkeypatch):
+def test_running_trials_end_and_others_wait_for_disk_space(worker, disk, monkeypatch):
     study_id = worker.ledger.queue.submit(STUDY, "ada").study_id
     states = []
-    heard = loop._LogWatcher.on_message
+    log_message = loop._LogWatcher.on_message
 
     def fill_when_trained(self, trial, message):
-        heard(self, trial, message)
+        log_message(self, trial, message)
         if isinstance(message, TrainingDone) and not states:
             disk.fill()
             states.append("full")
@@ -97,7 +99,7 @@ def test_trials_under_way_end_and_the_others_wait_for_room(worker, disk, monkeyp
     def look_and_empty():
         while line(worker, study_id).state != StudyState.ACCEPTED or not states:
             time.sleep(0.02)
-        states.append({str(one.state) for one in worker.ledger.trials.list_trials(study_id)})
+        states.append({str(trial.state) for trial in worker.ledger.trials.list_trials(study_id)})
         disk.empty()
 
     monkeypatch.setattr(loop._LogWatcher, "on_message", fill_when_trained)
@@ -109,14 +111,14 @@ def test_trials_under_way_end_and_the_others_wait_for_room(worker, disk, monkeyp
     assert kinds.count("attempt_started") == 3  # nothing was given up and begun anew
 
 
-def test_room_that_cannot_be_seen_is_taken_for_none_and_needs_no_password(tmp_path, monkeypatch):
+def test_unknown_disk_space_is_a_problem_without_a_password(tmp_path, monkeypatch):
     """A shared folder that does not answer for a moment makes no study fail, nor does a password that is not there."""
     url, missing = "postgresql+psycopg://me@host/name", tmp_path / "none"
     settings = Settings(home=tmp_path, database=url, database_password_file=missing, free_bytes=0)
-    assert settings.low_disk_reason is None
+    assert disk_space_problem(settings.folders, settings.free_bytes) is None
 
     def stale(_folder):
         raise OSError(errno.ESTALE, "Stale file handle")
 
     monkeypatch.setattr(core_disk, "disk_usage", stale)
-    assert "(Stale file handle)" in settings.low_disk_reason
+    assert "(Stale file handle)" in disk_space_problem(settings.folders, settings.free_bytes)

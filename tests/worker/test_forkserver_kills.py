@@ -1,4 +1,4 @@
-"""The forkserver, which starts the processes of trials, is killed again and again while it starts them."""
+"""The forkserver is killed repeatedly while it starts processes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from bln_search.core.states import StudyState
 from bln_search.execution.executors import local
 from bln_search.worker import loop
-from tests.worker.test_loop import study, worker  # noqa: F401 - a fixture
+from tests.worker.worker_study import worker_study
 
 
 class Killer:
@@ -46,11 +46,11 @@ class Killer:
 
 @pytest.mark.skipif(local._METHOD != "forkserver", reason="processes are not started by a forkserver here")
 @pytest.mark.parametrize(("kills", "studies"), [(2, 1), pytest.param(10, 4, marks=pytest.mark.slow)])
-def test_no_study_fails_however_often_it_dies(worker, monkeypatch, kills, studies):  # noqa: F811
+def test_killed_forkserver_fails_no_study(worker, monkeypatch, kills, studies):
     monkeypatch.setattr(loop, "_RETRY_DELAY", 0.1)
-    ids = [worker.ledger.queue.submit(study(f"s{number}"), "ada").study_id for number in range(studies)]
+    ids = [worker.ledger.queue.submit(worker_study(f"s{number}"), "ada").study_id for number in range(studies)]
     forkserver._forkserver._stop()  # one of an earlier test is not killed as it starts
     with Killer(kills, seed=7003) as killer:
         worker.work(once=True)
     assert killer.left == 0
-    assert [worker.ledger.listing.find_study(one).state for one in ids] == [StudyState.COMPLETE] * studies
+    assert [worker.ledger.listing.find_study(study_id).state for study_id in ids] == [StudyState.COMPLETE] * studies

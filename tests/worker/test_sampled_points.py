@@ -1,4 +1,4 @@
-"""What a sampled study does at its edges: refused points, other methods, last epochs, a second process."""
+"""Edge cases of sampled studies: rejected points, other methods, last epochs, a second process."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from bln_search.storage.ledger import open_ledger
 from bln_search.worker import run_study
 from bln_search.worker.identity import own_name
 from bln_search.worker.sampled_points import SampledPoints
-from tests.worker.test_failures import Scripted
-from tests.worker.test_run import Watcher, ledger  # noqa: F401 - fixture
+from tests.support.watchers import RecordingWatcher
+from tests.worker.scripted_executor import ScriptedExecutor
 
 HEAD = """
 name: edges
@@ -46,15 +46,15 @@ class Epochs:
                 report(task, TrainingDiverged("scripted"))
 
 
-def test_a_trial_is_never_pruned_after_its_last_epoch(ledger):  # noqa: F811
+def test_trial_is_never_pruned_after_its_last_epoch(ledger):
     spec = parse_study(f"{HEAD}space: {{{RATE}}}\nsearch: {{sampler: random, trials: 20, pruner: asha}}\n")
     executor = Epochs()
-    run_study(ledger, ledger.studies.accept(spec), executor, Watcher())
+    run_study(ledger, ledger.studies.accept(spec), executor, RecordingWatcher())
     assert executor.stopped
     assert max(executor.stopped) < 3
 
 
-def test_points_that_every_arm_refuses_are_an_error_and_no_empty_success(ledger):  # noqa: F811
+def test_rejection_of_every_point_raises_spec_error(ledger):
     dimension = (
         "training.momentum: {kind: choice, values: [0.5, 0.9]}, training.optimizer: {kind: choice, values: [adam]}"
     )
@@ -67,21 +67,21 @@ def test_points_that_every_arm_refuses_are_an_error_and_no_empty_success(ledger)
         parse_study(f"{HEAD}space: {{training.epochs: {{kind: float, low: 1, high: 9}}}}\nsearch: {{trials: 5}}\n")
 
 
-def test_an_arm_that_changes_its_method_stays_the_arm_it_is(ledger):  # noqa: F811
+def test_point_that_changes_the_method_keeps_the_arm_label(ledger):
     section = "arm: {kind: choice, values: [{method: bn}, {method: mbn}]}"
     spec = parse_study(f"{HEAD}space: {{{section}, {RATE}}}\nsearch: {{sampler: random, trials: 6}}\n")
     study_id = ledger.studies.accept(spec)
-    executor = Scripted()
-    assert run_study(ledger, study_id, executor, Watcher()) is StudyState.COMPLETE
+    executor = ScriptedExecutor()
+    assert run_study(ledger, study_id, executor, RecordingWatcher()) is StudyState.COMPLETE
     assert {task.trial.arm.label for task in executor.tasks} == {"bn"}
     assert {task.trial.arm.method for task in executor.tasks} == {"bn", "mbn"}
-    again = Scripted()
-    assert run_study(ledger, study_id, again, Watcher()) is StudyState.COMPLETE
+    again = ScriptedExecutor()
+    assert run_study(ledger, study_id, again, RecordingWatcher()) is StudyState.COMPLETE
     assert again.tasks == []
     assert len(ledger.trials.list_points(study_id)) == 6
 
 
-def test_what_is_left_is_written_out_only_where_that_is_not_too_much(ledger, monkeypatch):  # noqa: F811
+def test_remaining_points_are_enumerated_in_small_spaces_only(ledger, monkeypatch):
     sizes = "training.batch_size: {kind: int, low: 5, high: 20}"
     spec = parse_study(f"{HEAD}space: {{{sizes}}}\nsearch: {{sampler: random, trials: 2}}\n")
     planned = SampledPoints(ledger, ledger.studies.get(ledger.studies.accept(spec)))
@@ -117,31 +117,31 @@ class Stuck:
         pass
 
 
-def test_a_sampler_that_insists_on_what_is_refused_does_not_end_the_study(ledger, monkeypatch):  # noqa: F811
+def test_repeated_rejections_do_not_end_the_study(ledger, monkeypatch):
     spec = parse_study(f"{HEAD}space: {{{SOME_REFUSED}, {RATE}}}\nsearch: {{sampler: gp, trials: 6, startup: 2}}\n")
     study_id = ledger.studies.accept(spec)
     monkeypatch.setattr("bln_search.search.optuna.sampler.make_sampler", lambda *_: Stuck())
-    executor = Scripted()
-    assert run_study(ledger, study_id, executor, Watcher()) is StudyState.COMPLETE
+    executor = ScriptedExecutor()
+    assert run_study(ledger, study_id, executor, RecordingWatcher()) is StudyState.COMPLETE
     assert len(executor.tasks) == 6
-    assert not any(one.trial.training.optimizer == "adam" and one.trial.training.momentum for one in executor.tasks)
+    assert not any(task.trial.training.optimizer == "adam" and task.trial.training.momentum for task in executor.tasks)
 
 
-def test_an_arm_that_has_too_few_points_says_so(ledger):  # noqa: F811
+def test_arm_with_too_few_points_records_the_reason(ledger):
     spec = parse_study(f"{HEAD}space: {{{SOME_REFUSED}}}\nsearch: {{sampler: random, trials: 4}}\n")
     study_id = ledger.studies.accept(spec)
-    assert run_study(ledger, study_id, Scripted(), Watcher()) is StudyState.COMPLETE
-    (event,) = [one for one in ledger.events.list_events(study_id, 0, 200) if one.kind == "search_ended"]
+    assert run_study(ledger, study_id, ScriptedExecutor(), RecordingWatcher()) is StudyState.COMPLETE
+    (event,) = [event for event in ledger.events.list_events(study_id, 0, 200) if event.kind == "search_ended"]
     assert event.data["arm"] == "bn"
     assert event.data["reason"].startswith("3 of 4 points: ")
     assert "momentum belongs to the optimizer sgd" in event.data["reason"]
 
 
-def test_a_second_process_is_refused_even_between_two_trials(ledger):  # noqa: F811
+def test_second_process_is_rejected_between_trials(ledger):
     spec = parse_study(f"{HEAD}space: {{{RATE}}}\nsearch: {{trials: 2}}\n")
     study_id = ledger.studies.accept(spec)
     ledger.studies.start(study_id, lambda _: True, "host/1/0")
-    with pytest.raises(StudyBusyError, match="being run by host/1/0"):
+    with pytest.raises(StudyBusyError, match="host/1/0 runs this study"):
         ledger.studies.start(study_id, lambda _: True, own_name())
     ledger.studies.start(study_id, lambda _: False, own_name())
     assert ledger.studies.finish(study_id, exhausted=False, runner="host/1/0") is StudyState.RUNNING
@@ -149,9 +149,9 @@ def test_a_second_process_is_refused_even_between_two_trials(ledger):  # noqa: F
     ledger.studies.start(study_id, lambda _: True, "host/2/0")
 
 
-def test_a_search_needs_a_database_in_a_file():
+def test_search_needs_a_database_in_a_file():
     opened = open_ledger("sqlite:///:memory:")
     spec = parse_study(f"{HEAD}space: {{{RATE}}}\nsearch: {{trials: 2}}\n")
     with pytest.raises(LedgerError, match="needs a database in a file"):
-        run_study(opened, opened.studies.accept(spec), Scripted(), Watcher())
+        run_study(opened, opened.studies.accept(spec), ScriptedExecutor(), RecordingWatcher())
     opened.close()

@@ -1,4 +1,4 @@
-"""What tokens promise, over every database."""
+"""Contract of access tokens, over every database."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from bln_search.storage.tables import AccountRow, TokenRow
 from bln_search.storage.tokens import TokenKind
 
 
-def test_tokens_are_listed_newest_first_a_page_at_a_time(ledger):
+def test_tokens_are_paged_newest_first(ledger):
     made = [ledger.tokens.create("ada" if number % 3 else "bob", Scope.READ)[1] for number in range(9)]
     ledger.tokens.start_session(
         ledger.tokens.find_bearer(ledger.tokens.create("cyd", Scope.READ)[0]), timedelta(hours=1)
     )
     ada = [one.id for one in made if one.account == "ada"][::-1]
-    assert [one.id for one in ledger.tokens.list_tokens("ada")] == ada
-    first = [one.id for one in ledger.tokens.list_tokens("ada", Page(4, "-created"))]
+    assert [token.id for token in ledger.tokens.list_tokens("ada")] == ada
+    first = [token.id for token in ledger.tokens.list_tokens("ada", Page(4, "-created"))]
     assert first == ada[:5]  # one more tells that there are more
-    assert [one.id for one in ledger.tokens.list_tokens("ada", Page(4, "-created", (first[3],)))] == ada[4:]
-    assert [one.account for one in ledger.tokens.list_tokens(None, Page(2, "-created"))] == ["cyd", "ada", "ada"]
+    assert [token.id for token in ledger.tokens.list_tokens("ada", Page(4, "-created", (first[3],)))] == ada[4:]
+    assert [token.account for token in ledger.tokens.list_tokens(None, Page(2, "-created"))] == ["cyd", "ada", "ada"]
 
 
-def test_a_token_lets_its_owner_in_and_is_not_kept(ledger):
+def test_token_authenticates_and_is_not_stored(ledger):
     secret, info = ledger.tokens.create("ada", Scope.WRITE, "laptop")
     bearer = ledger.tokens.find_bearer(secret)
     assert (bearer.account, bearer.scope, bearer.kind) == ("ada", Scope.WRITE, TokenKind.ACCESS)
@@ -40,12 +40,12 @@ def test_a_token_lets_its_owner_in_and_is_not_kept(ledger):
 
 
 @pytest.mark.parametrize("secret", ["", "bln_", "x", "\x00", "\ud800", "' OR 1=1 --", "a" * 10_000])
-def test_what_is_no_token_lets_nobody_in(ledger, secret):
+def test_invalid_secret_authenticates_nobody(ledger, secret):
     ledger.tokens.create("ada", Scope.ADMIN)
     assert ledger.tokens.find_bearer(secret) is None
 
 
-def test_a_revoked_token_and_its_sessions_end_at_once(ledger):
+def test_revoking_a_token_ends_its_sessions(ledger):
     secret, info = ledger.tokens.create("ada", Scope.WRITE)
     session = ledger.tokens.start_session(ledger.tokens.find_bearer(secret), timedelta(hours=1))
     assert ledger.tokens.find_bearer(session).kind is TokenKind.SESSION
@@ -58,7 +58,7 @@ def test_a_revoked_token_and_its_sessions_end_at_once(ledger):
     assert listed.revoked_at is not None
 
 
-def test_an_expired_token_ends_and_no_session_outlives_it(ledger):
+def test_expired_token_and_its_sessions_are_invalid(ledger):
     soon = datetime.now(UTC) + timedelta(seconds=30)
     secret, _ = ledger.tokens.create("ada", Scope.READ, expires_at=soon)
     session = ledger.tokens.start_session(ledger.tokens.find_bearer(secret), timedelta(hours=1))
@@ -70,7 +70,7 @@ def test_an_expired_token_ends_and_no_session_outlives_it(ledger):
     assert ledger.tokens.find_bearer(past) is None
 
 
-def test_the_first_token_is_made_once(ledger):
+def test_first_token_is_created_once(ledger):
     secret = ledger.tokens.create_first("admin")
     assert ledger.tokens.find_bearer(secret).scope is Scope.ADMIN
     assert ledger.tokens.create_first("admin") is None
@@ -79,13 +79,14 @@ def test_the_first_token_is_made_once(ledger):
 
 
 @pytest.mark.parametrize("account", ["", " ", "Ada Lovelace", "-ada", "a" * 65, "ada\n"])
-def test_nobody_has_the_name_of_the_studies_of_commands_nor_one_the_service_refuses(ledger, account):
-    with pytest.raises(AccessError, match="is no name of an account"):
+def test_invalid_account_names_are_rejected(ledger, account):
+    """Also the empty name, which owns the studies of commands."""
+    with pytest.raises(AccessError, match="is not a valid account name"):
         ledger.tokens.create(account, Scope.WRITE)
     assert ledger.tokens.list_tokens(None) == []
 
 
-def test_a_token_without_an_account_that_was_made_before_opens_nothing(ledger):
+def test_earlier_token_without_account_is_invalid(ledger):
     secret, _ = ledger.tokens.create("ada", Scope.WRITE)
     with write_session(ledger.database.engine) as session:
         session.add(AccountRow(name="", created_at=datetime.now(UTC)))

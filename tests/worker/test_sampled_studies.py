@@ -1,4 +1,4 @@
-"""A study that samples its points: suggested, trained, pruned and told back; interrupted and gone on with."""
+"""A study that samples its points: suggested, trained, pruned, reported, interrupted and resumed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bln_search.execution.executors.local import LocalExecutor
 from bln_search.execution.messages import EpochDone, TrainingPruned
 from bln_search.specs import parse_study
 from bln_search.worker import run_study
-from tests.worker.test_run import Watcher, ledger, place  # noqa: F401 - fixtures
+from tests.support.watchers import RecordingWatcher
 
 STUDY = """
 name: searched
@@ -34,16 +34,16 @@ def study(search="pruner: none", **replaced):
     return parse_study(text)
 
 
-def optuna_trials(ledger):  # noqa: F811
+def optuna_trials(ledger):
     url = ledger.make_optuna_url()
     (name,) = optuna.study.get_all_study_names(url)
     return optuna.load_study(study_name=name, storage=url).trials
 
 
-def test_as_many_points_as_asked_for_each_in_ledger_and_optuna(ledger, place):  # noqa: F811
+def test_every_point_is_in_ledger_and_optuna(ledger, environment):
     study_id = ledger.studies.accept(study())
-    watcher = Watcher()
-    assert run_study(ledger, study_id, LocalExecutor(place, 2), watcher) is StudyState.COMPLETE
+    watcher = RecordingWatcher()
+    assert run_study(ledger, study_id, LocalExecutor(environment, 2), watcher) is StudyState.COMPLETE
     assert watcher.trials == 8
     trials = optuna_trials(ledger)
     assert [trial.state.name for trial in trials] == ["COMPLETE"] * 8
@@ -51,60 +51,60 @@ def test_as_many_points_as_asked_for_each_in_ledger_and_optuna(ledger, place):  
     assert {trial.user_attrs["cell"]: trial.value for trial in trials} == {
         key: one.checkpoint.validation_loss for key, one in recorded.items()
     }
-    again = Watcher()
-    assert run_study(ledger, study_id, LocalExecutor(place, 2), again) is StudyState.COMPLETE
+    again = RecordingWatcher()
+    assert run_study(ledger, study_id, LocalExecutor(environment, 2), again) is StudyState.COMPLETE
     assert again.messages == []
 
 
-def test_pruned_trials_are_results_in_both(ledger, place):  # noqa: F811
+def test_pruned_trials_are_results_in_ledger_and_optuna(ledger, environment):
     study_id = ledger.studies.accept(study("pruner: asha"))
-    watcher = Watcher()
-    assert run_study(ledger, study_id, LocalExecutor(place, 1), watcher) is StudyState.COMPLETE
+    watcher = RecordingWatcher()
+    assert run_study(ledger, study_id, LocalExecutor(environment, 1), watcher) is StudyState.COMPLETE
     states = Counter(trial.state for trial in ledger.trials.list_trials(study_id))
     assert states[TrialState.PRUNED] > 0
     assert states[TrialState.PRUNED] + states[TrialState.FINISHED] + states[TrialState.DIVERGED] == 8
-    told = Counter(trial.state.name for trial in optuna_trials(ledger))
-    assert told["PRUNED"] == states[TrialState.PRUNED]
-    assert told["RUNNING"] == 0
+    state_counts = Counter(trial.state.name for trial in optuna_trials(ledger))
+    assert state_counts["PRUNED"] == states[TrialState.PRUNED]
+    assert state_counts["RUNNING"] == 0
     stopped = next(m for _, m in watcher.messages if isinstance(m, TrainingPruned))
     assert stopped.epoch < 6
 
 
-def test_a_search_that_is_interrupted_goes_on_to_as_many_points(ledger, place):  # noqa: F811
+def test_interrupted_search_resumes_to_all_its_points(ledger, environment):
     study_id = ledger.studies.accept(study())
-    heard = []
+    measured_values = []
 
     class Stop(Exception):
         pass
 
     def stop(message):
-        heard.append(message)
-        if sum(isinstance(one, EpochDone) for one in heard) == 20:
+        measured_values.append(message)
+        if sum(isinstance(one, EpochDone) for one in measured_values) == 20:
             raise Stop
 
     with pytest.raises(Stop):
-        run_study(ledger, study_id, LocalExecutor(place, 2), Watcher(stop))
+        run_study(ledger, study_id, LocalExecutor(environment, 2), RecordingWatcher(stop))
     assert ledger.studies.find("searched").state is StudyState.INTERRUPTED
-    assert run_study(ledger, study_id, LocalExecutor(place, 2), Watcher()) is StudyState.COMPLETE
+    assert run_study(ledger, study_id, LocalExecutor(environment, 2), RecordingWatcher()) is StudyState.COMPLETE
     assert ledger.studies.find("searched").trials == {TrialState.FINISHED: 8}
     assert Counter(trial.state.name for trial in optuna_trials(ledger)) == {"COMPLETE": 8}
 
 
-def test_a_finite_space_is_sampled_until_every_point_was_there_once(ledger, place):  # noqa: F811
+def test_finite_space_is_sampled_once_per_point(ledger, environment):
     three = "{kind: choice, values: [0.1, 0.01, 0.001]}"
     spec = study(**{"{kind: float, low: 1e-4, high: 1, log: true}": three})
     study_id = ledger.studies.accept(spec)
-    assert run_study(ledger, study_id, LocalExecutor(place, 1), Watcher()) is StudyState.COMPLETE
+    assert run_study(ledger, study_id, LocalExecutor(environment, 1), RecordingWatcher()) is StudyState.COMPLETE
     assert ledger.studies.find("searched").trials == {TrialState.FINISHED: 3}
 
 
-def test_measured_objectives_reach_optuna(ledger, place):  # noqa: F811
+def test_measured_objectives_reach_optuna(ledger, environment):
     widths = "model.widths: {kind: choice, values: [[4], [16], [64]]}, training"
     search = "objectives: [best_loss, inference_seconds, parameters]"
     study_id = ledger.studies.accept(
         study(search, **{"{training": "{" + widths, "trials: 8": "trials: 3", "tpe": "nsga2"})
     )
-    assert run_study(ledger, study_id, LocalExecutor(place, 1), Watcher()) is StudyState.COMPLETE
+    assert run_study(ledger, study_id, LocalExecutor(environment, 1), RecordingWatcher()) is StudyState.COMPLETE
     for trial in optuna_trials(ledger):
         loss, seconds, parameters = trial.values
         assert 0 < loss < 10

@@ -1,4 +1,4 @@
-"""Per-layer configurations of a study's networks: searched, stopped, gone on with, put together, reported."""
+"""Per-layer searches of a study's networks: searched, stopped, resumed, combined and reported."""
 
 from __future__ import annotations
 
@@ -53,16 +53,16 @@ def home(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def place(home):
+def environment(home):
     return ExecutionEnvironment(home / "data", home / "cache", Folder(home / "checkpoints"))
 
 
 @pytest.fixture(scope="module")
-def worked(home, place):
+def worked(home, environment):
     """A service's worker and the study it carried out, layers and all."""
     ledger = open_ledger(f"sqlite:///{home / 'ledger.sqlite3'}")
     ledger.tokens.create("ada", Scope.WRITE)
-    worker = Worker(ledger, place, LocalExecutor(place, 1), cap=2)
+    worker = Worker(ledger, environment, LocalExecutor(environment, 1), cap=2)
     study_id = worker.ledger.queue.submit(parse_study(STUDY), "ada").study_id
     worker.work(once=True)
     yield worker, study_id
@@ -85,15 +85,15 @@ def copied(worked, home, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def uninterrupted(worked, home, place):
+def uninterrupted(worked, home, environment):
     """One mini-batch after the other, each written down: what is said, and what is kept."""
-    said = []
+    progress_lines = []
     with closing(copy_of(home, home / "uninterrupted.sqlite3")) as ledger, pytest.MonkeyPatch.context() as patch:
         patch.setattr(worker_layers, "_MIN_PARALLEL_SECONDS", float("inf"))
         patch.setattr(worker_layers, "_SAVE_INTERVAL", 0.0)
         patch.setattr(layers_of_network, "MEMORY_LIMIT", 0)
-        search_layers(ledger, worked[1], place, ledger.studies.get(worked[1]).spec.layers, said.append)
-        return said, kept(ledger, worked[1])
+        search_layers(ledger, worked[1], environment, ledger.studies.get(worked[1]).spec.layers, progress_lines.append)
+        return progress_lines, list_searches(ledger, worked[1])
 
 
 def forget(ledger):
@@ -107,99 +107,121 @@ def silent(_line):
     pass
 
 
-def kept(ledger, study_id):
+def list_searches(ledger, study_id):
     return list(ledger.layer_searches.iterate(study_id))
 
 
-def test_a_worker_searches_the_layers_of_every_network_a_study_asks_for(worked):
+def test_worker_searches_layers_of_every_network(worked):
     worker, study_id = worked
     analysis = worker.ledger.analyses.find(study_id).analysis
     assert analysis.layers_reason is None
     assert analysis.comparison is not None
-    assert [(one.arm, one.size, len(one.networks)) for one in analysis.layers] == [("bln", "256", 2), ("ln", "16", 2)]
-    for one in analysis.layers:
-        assert [network.seed for network in one.networks] == [0, 1]
-        assert (one.scope, one.search, one.folds) == (LayerScope.PER_LAYER, LayerSearch.EXACT, 2)
-        assert (one.estimate, one.batch_size, one.examples) == (PopulationEstimate.FROZEN, 25, 130)
-        assert (one.marginal, one.pending_seeds, one.difference.networks) == (True, (), 2)
-        assert len(one.uniform) == (16 if one.arm == "bln" else 4)
-        assert len(one.rows) == (100 if one.arm == "bln" else 16)
-        assert len(one.effects) == 2 * (4 if one.arm == "bln" else 2)
+    assert [(layer_result.arm, layer_result.size, len(layer_result.networks)) for layer_result in analysis.layers] == [
+        ("bln", "256", 2),
+        ("ln", "16", 2),
+    ]
+    for layer_result in analysis.layers:
+        assert [network.seed for network in layer_result.networks] == [0, 1]
+        assert (layer_result.scope, layer_result.search, layer_result.folds) == (
+            LayerScope.PER_LAYER,
+            LayerSearch.EXACT,
+            2,
+        )
+        assert (layer_result.estimate, layer_result.batch_size, layer_result.examples) == (
+            PopulationEstimate.FROZEN,
+            25,
+            130,
+        )
+        assert (layer_result.marginal, layer_result.pending_seeds, layer_result.difference.networks) == (True, (), 2)
+        assert len(layer_result.uniform) == (16 if layer_result.arm == "bln" else 4)
+        assert len(layer_result.rows) == (100 if layer_result.arm == "bln" else 16)
+        assert len(layer_result.effects) == 2 * (4 if layer_result.arm == "bln" else 2)
     assert worker.ledger.analyses.claim("host/9/0") is None
 
 
-def test_uniform_configurations_have_the_losses_that_the_leaderboard_has(worked):
+def test_uniform_losses_equal_those_of_the_leaderboard(worked):
     """What the tree walks and what the one pass evaluates are the same networks under the same words."""
     worker, study_id = worked
     analysis = worker.ledger.analyses.find(study_id).analysis
-    for one in analysis.layers:
+    for layer_result in analysis.layers:
         of_word = {}
-        for trial in worker.ledger.trials.list_trained(study_id, arm=one.arm):
+        for trial in worker.ledger.trials.list_trained(study_id, arm=layer_result.arm):
             for evaluation in worker.ledger.results.list_trial_evaluations(trial.id):
                 if evaluation.key.split == "validation":
                     of_word.setdefault(str(evaluation.key.configuration), []).append(evaluation)
-        assert {row.configuration for row in one.uniform} == set(of_word)
-        for row in one.uniform:
+        assert {row.configuration for row in layer_result.uniform} == set(of_word)
+        for row in layer_result.uniform:
             assert row.loss == pytest.approx(np.mean([each.loss for each in of_word[row.configuration]]), rel=1e-5)
             assert row.accuracy == pytest.approx(np.mean([each.accuracy for each in of_word[row.configuration]]))
 
 
-def test_what_is_searched_is_not_searched_again(worked, place):
+def test_finished_networks_are_not_searched_again(worked, environment):
     worker, study_id = worked
-    said = []
-    asked = worker.ledger.studies.get(study_id).spec.layers
-    assert search_layers(worker.ledger, study_id, place, asked, said.append) == 0
-    assert said == []
+    progress_lines = []
+    layers_spec = worker.ledger.studies.get(study_id).spec.layers
+    assert search_layers(worker.ledger, study_id, environment, layers_spec, progress_lines.append) == 0
+    assert progress_lines == []
 
 
-def test_a_search_afterwards_says_how_it_goes_and_finds_the_same(worked, copied, place):
+def test_later_search_reports_progress_and_equal_results(worked, copied, environment):
     study_id = worked[1]
-    said = []
-    asked = copied.studies.get(study_id).spec.layers
-    assert search_layers(copied, study_id, place, asked, said.append) == 4
-    assert [line.split(":")[0] for line in said] == ["bln seed 0", "ln seed 0", "bln seed 1", "ln seed 1"]
-    assert [line.split()[-1] for line in said] == ["(1/4)", "(2/4)", "(3/4)", "(4/4)"]
-    for one, other in zip(kept(copied, study_id), kept(worked[0].ledger, study_id), strict=True):
-        assert (one.arm, one.seed, one.spec) == (other.arm, other.seed, other.spec)
-        assert_same(one.record, other.record)
+    progress_lines = []
+    layers_spec = copied.studies.get(study_id).spec.layers
+    assert search_layers(copied, study_id, environment, layers_spec, progress_lines.append) == 4
+    assert [line.split(":")[0] for line in progress_lines] == ["bln seed 0", "ln seed 0", "bln seed 1", "ln seed 1"]
+    assert [line.split()[-1] for line in progress_lines] == ["(1/4)", "(2/4)", "(3/4)", "(4/4)"]
+    for search, expected in zip(
+        list_searches(copied, study_id), list_searches(worked[0].ledger, study_id), strict=True
+    ):
+        assert (search.arm, search.seed, search.spec) == (expected.arm, expected.seed, expected.spec)
+        assert_same(search.record, expected.record)
 
 
-def test_one_network_after_the_other_may_be_the_last(worked, copied, place):
+def test_sequential_search_can_be_stopped_between_networks(worked, copied, environment):
     """TreeOptions to stop, it begins no other network; what is searched is kept."""
     study_id = worked[1]
-    asked = LayersSpec(search=LayerSearch.COORDINATE, evaluations=50)
-    said = []
+    layers_spec = LayersSpec(search=LayerSearch.COORDINATE, evaluations=50)
+    progress_lines = []
     with pytest.raises(SearchStoppedError):
-        search_layers(copied, study_id, place, asked, said.append, should_stop=lambda: len(said) >= 3)
-    assert len(kept(copied, study_id)) == 3
-    assert search_layers(copied, study_id, place, asked, said.append) == 1
+        search_layers(
+            copied,
+            study_id,
+            environment,
+            layers_spec,
+            progress_lines.append,
+            should_stop=lambda: len(progress_lines) >= 3,
+        )
+    assert len(list_searches(copied, study_id)) == 3
+    assert search_layers(copied, study_id, environment, layers_spec, progress_lines.append) == 1
 
 
 @pytest.mark.parametrize(
     "groups_of_batches", [pytest.param(1, marks=pytest.mark.slow), 2, pytest.param(3, marks=pytest.mark.slow)]
 )
-def test_an_enumeration_that_is_stopped_goes_on_where_it_was(
-    worked, copied, place, monkeypatch, uninterrupted, groups_of_batches
-):
+def test_stopped_enumeration_resumes(worked, copied, environment, monkeypatch, uninterrupted, groups_of_batches):
     study_id = worked[1]
     monkeypatch.setattr(layers_of_network, "MEMORY_LIMIT", 0)  # one mini-batch after the other
-    asked = copied.studies.get(study_id).spec.layers
+    layers_spec = copied.studies.get(study_id).spec.layers
     first = copied.trials.list_trained(study_id)[0]
     looks = iter([False] * groups_of_batches)  # one before the network, then one behind each mini-batch
-    said = []
+    progress_lines = []
     with pytest.raises(SearchStoppedError):
-        search_layers(copied, study_id, place, asked, said.append, should_stop=lambda: next(looks, True))
-    assert said == [f"bln seed 0: {groups_of_batches} of 6 mini-batches, about {said[0].split()[-3]} s left"]
-    sums, done = copied.layer_searches.find_progress(first.id, asked)
+        search_layers(
+            copied, study_id, environment, layers_spec, progress_lines.append, should_stop=lambda: next(looks, True)
+        )
+    assert progress_lines == [
+        f"bln seed 0: {groups_of_batches} of 6 mini-batches, about {progress_lines[0].split()[-3]} s left"
+    ]
+    sums, done = copied.layer_searches.find_progress(first.id, layers_spec)
     assert done == groups_of_batches
     assert sums.examples.sum() == 25 * groups_of_batches
-    assert not copied.layer_searches.is_finished(first.id, asked)
+    assert not copied.layer_searches.is_finished(first.id, layers_spec)
     walked = counted(monkeypatch)
     with pytest.raises(SearchStoppedError):
-        search_layers(copied, study_id, place, asked, silent, should_stop=lambda: walked[1:] == [BATCHES])
+        search_layers(copied, study_id, environment, layers_spec, silent, should_stop=lambda: walked[1:] == [BATCHES])
     assert walked == [BATCHES[groups_of_batches:], BATCHES]  # only the first one had begun
-    (one,) = kept(copied, study_id)
-    assert_same(one.record, uninterrupted[1][0].record)
+    (search,) = list_searches(copied, study_id)
+    assert_same(search.record, uninterrupted[1][0].record)
 
 
 def counted(monkeypatch):
@@ -219,24 +241,24 @@ def counted(monkeypatch):
     return lists
 
 
-def test_an_enumeration_is_written_down_now_and_then(uninterrupted):
-    said, _ = uninterrupted
-    assert [line.split(",")[0] for line in said[:6]] == [
+def test_progress_of_an_enumeration_is_saved(uninterrupted):
+    progress_lines, _ = uninterrupted
+    assert [line.split(",")[0] for line in progress_lines[:6]] == [
         f"bln seed 0: {done} of 6 mini-batches" for done in range(1, 7)
     ]
-    assert len(said) == 4 * 7
+    assert len(progress_lines) == 4 * 7
 
 
-def test_progress_of_another_question_is_not_gone_on_with(worked, copied, place, monkeypatch):
+def test_progress_of_another_search_is_not_resumed(worked, copied, environment, monkeypatch):
     study_id = worked[1]
     monkeypatch.setattr(layers_of_network, "MEMORY_LIMIT", 0)
     looks = iter([False, False])
     with pytest.raises(SearchStoppedError):
-        search_layers(copied, study_id, place, LayersSpec(folds=3), silent, should_stop=lambda: next(looks, True))
+        search_layers(copied, study_id, environment, LayersSpec(folds=3), silent, should_stop=lambda: next(looks, True))
     walked = counted(monkeypatch)
     with pytest.raises(SearchStoppedError):
         search_layers(
-            copied, study_id, place, LayersSpec(folds=2), silent, should_stop=lambda: walked[-1:] == [BATCHES]
+            copied, study_id, environment, LayersSpec(folds=2), silent, should_stop=lambda: walked[-1:] == [BATCHES]
         )
     assert walked == [BATCHES]
 
@@ -246,10 +268,10 @@ def held_until(ledger):
         return connection.exec_driver_sql("SELECT runner_until FROM study").scalar_one()
 
 
-def test_a_worker_that_is_told_to_stop_leaves_the_analysis_to_the_next_one(worked, copied, place, monkeypatch):
+def test_stopped_worker_leaves_the_analysis_to_another(worked, copied, environment, monkeypatch):
     study_id = worked[1]
     monkeypatch.setattr(layers_of_network, "MEMORY_LIMIT", 0)
-    worker = Worker(copied, place, LocalExecutor(place, 1), cap=2)
+    worker = Worker(copied, environment, LocalExecutor(environment, 1), cap=2)
     usual, meanwhile = worker_layers._ProgressStore.save, []
 
     def keep(self, sums):
@@ -267,23 +289,21 @@ def test_a_worker_that_is_told_to_stop_leaves_the_analysis_to_the_next_one(worke
     assert copied.analyses.find(study_id) is None
     first = copied.trials.list_trained(study_id)[0]
     assert copied.layer_searches.find_progress(first.id, copied.studies.get(study_id).spec.layers)[1] == 1
-    Worker(copied, place, LocalExecutor(place, 1), cap=2).work(once=True)
+    Worker(copied, environment, LocalExecutor(environment, 1), cap=2).work(once=True)
     assert len(copied.analyses.find(study_id).analysis.layers) == 2
 
 
-def test_damaged_outcomes_are_the_reason_of_their_study_and_hold_up_no_other(worked, copied, place):
+def test_damaged_outcomes_affect_only_their_study(worked, copied, environment):
     study_id = worked[1]
     with copied.database.engine.begin() as connection:
         connection.exec_driver_sql("UPDATE outcomes SET losses = x'00'")
-    analysis = compute_analysis(copied, study_id, place)
+    analysis = compute_analysis(copied, study_id, environment)
     assert "are damaged" in analysis.reason
     assert copied.analyses.find(study_id).analysis.reason == analysis.reason
 
 
 @pytest.mark.parametrize("moment", ["before", "while"])
-def test_a_study_that_is_deleted_while_it_is_analysed_does_not_end_the_worker(
-    worked, copied, place, monkeypatch, moment
-):
+def test_deleting_a_study_during_analysis_keeps_the_worker(worked, copied, environment, monkeypatch, moment):
     study_id = worked[1]
     usual = worker_analysis._analyze
 
@@ -296,13 +316,13 @@ def test_a_study_that_is_deleted_while_it_is_analysed_does_not_end_the_worker(
         copied.studies.delete(study_id)
     else:
         monkeypatch.setattr(worker_analysis, "_analyze", deleting)
-    Worker(copied, place, LocalExecutor(place, 1), cap=2)._analyze(study_id)
+    Worker(copied, environment, LocalExecutor(environment, 1), cap=2)._analyze(study_id)
     with pytest.raises(UnknownStudyError, match=f"there is no study {study_id}"):
         copied.studies.get(study_id)
 
 
 @pytest.mark.parametrize("error", [ModelError, DataError])
-def test_what_cannot_be_searched_is_said_and_the_others_are_kept(worked, copied, place, monkeypatch, error):
+def test_networks_that_cannot_be_searched_are_reported(worked, copied, environment, monkeypatch, error):
     study_id = worked[1]
     usual = worker_layers.search_trial
 
@@ -312,131 +332,143 @@ def test_what_cannot_be_searched_is_said_and_the_others_are_kept(worked, copied,
         return usual(trial, *rest, **options)
 
     monkeypatch.setattr(worker_layers, "search_trial", refusing)
-    said = []
-    asked = copied.studies.get(study_id).spec.layers
+    progress_lines = []
+    layers_spec = copied.studies.get(study_id).spec.layers
     with pytest.raises(error, match=r"the layers of 2 of 4 networks were not searched: bln seed 0: it branches"):
-        search_layers(copied, study_id, place, asked, said.append)
-    assert [said[0], said[2]] == ["bln seed 0: it branches", "bln seed 1: it branches"]
-    analysis = compute_analysis(copied, study_id, place)
+        search_layers(copied, study_id, environment, layers_spec, progress_lines.append)
+    assert [progress_lines[0], progress_lines[2]] == ["bln seed 0: it branches", "bln seed 1: it branches"]
+    analysis = compute_analysis(copied, study_id, environment)
     assert "2 of 4 networks were not searched: bln seed 0: it branches" in analysis.layers_reason
-    assert [one.arm for one in analysis.layers] == ["ln"]
+    assert [layer_result.arm for layer_result in analysis.layers] == ["ln"]
     assert analysis.comparison is not None
     assert copied.analyses.find(study_id).analysis == analysis
     assert compute_analysis(copied, study_id, None).layers_reason == analysis.layers_reason  # a probe searches nothing
     assert compute_analysis(copied, study_id, None, layer_search=LayerSearchOutcome()).layers_reason is None
 
 
-def test_a_search_that_breaks_down_takes_nothing_else_with_it(worked, copied, place, monkeypatch):
+def test_failed_search_keeps_the_rest_of_the_analysis(worked, copied, environment, monkeypatch):
     def broken(*_, **__):
         raise BrokenProcessPool("a process was terminated")
 
     monkeypatch.setattr(worker_layers, "search_trial", broken)
-    analysis = compute_analysis(copied, worked[1], place)
+    analysis = compute_analysis(copied, worked[1], environment)
     assert analysis.layers_reason == "BrokenProcessPool: a process was terminated"
     assert analysis.comparison is not None
     assert analysis.recommendation is not None
     assert analysis.reason is None
 
 
-def test_a_checkpoint_that_is_not_here_costs_its_network_alone(worked, copied, place):
+def test_missing_checkpoint_affects_only_its_network(worked, copied, environment):
     study_id = worked[1]
     with copied.database.engine.begin() as connection:
         connection.exec_driver_sql("UPDATE checkpoint SET file = 'gone.safetensors' WHERE id = 1")
     with pytest.raises(DataError, match=r"1 of 4 networks were not searched: bln seed 0: .*gone.safetensors"):
-        search_layers(copied, study_id, place, LayersSpec(), silent)
-    assert [(one.arm, one.seed) for one in kept(copied, study_id)] == [("ln", 0), ("bln", 1), ("ln", 1)]
+        search_layers(copied, study_id, environment, LayersSpec(), silent)
+    assert [(search.arm, search.seed) for search in list_searches(copied, study_id)] == [
+        ("ln", 0),
+        ("bln", 1),
+        ("ln", 1),
+    ]
     analysis = compute_analysis(copied, study_id, None)
-    assert [one.pending_seeds for one in analysis.layers] == [(0,), ()]
+    assert [layer_result.pending_seeds for layer_result in analysis.layers] == [(0,), ()]
 
 
-def test_more_folds_than_mini_batches_are_said_so(worked, copied, place):
+def test_too_many_folds_are_reported(worked, copied, environment):
     with pytest.raises(DataError, match=r"4 of 4 networks were not searched: bln seed 0: 7 folds of 6 mini-batches"):
-        search_layers(copied, worked[1], place, LayersSpec(folds=7), silent)
+        search_layers(copied, worked[1], environment, LayersSpec(folds=7), silent)
 
 
-def test_a_study_without_a_trained_network_is_told_to_run_first(tmp_path, place):
+def test_study_without_trained_network_is_rejected(tmp_path, environment):
     ledger = open_ledger(f"sqlite:///{tmp_path / 'empty.sqlite3'}")
     study_id = ledger.studies.accept(parse_study(STUDY))
     with pytest.raises(DataError, match="no trained network yet: run it first"):
-        search_layers(ledger, study_id, place, LayersSpec(), silent)
-    assert compute_analysis(ledger, study_id, place).layers_reason is None  # nothing is wrong with it
+        search_layers(ledger, study_id, environment, LayersSpec(), silent)
+    assert compute_analysis(ledger, study_id, environment).layers_reason is None  # nothing is wrong with it
     ledger.close()
 
 
-def test_tied_layers_and_coordinate_searches_give_results_of_their_own(worked, copied, place):
+def test_tied_layers_and_other_searches_have_own_results(worked, copied, environment):
     study_id = worked[1]
     tied = LayersSpec(scope=LayerScope.GROUPS, groups={"all": ("*",)})
-    search_layers(copied, study_id, place, tied, silent)
+    search_layers(copied, study_id, environment, tied, silent)
     bln, ln = compute_analysis(copied, study_id, None, save=False).layers
     assert (bln.scope, bln.size, ln.size) == (LayerScope.GROUPS, "16", "4")
-    assert [(one.name, len(one.layers), len(one.options)) for one in bln.choices] == [("all", 2, 16)]
+    assert [(choice.name, len(choice.layers), len(choice.options)) for choice in bln.choices] == [("all", 2, 16)]
     assert bln.difference.mean == 0
     assert not bln.difference.is_better
-    search_layers(copied, study_id, place, LayersSpec(search=LayerSearch.COORDINATE, evaluations=60), silent)
+    search_layers(copied, study_id, environment, LayersSpec(search=LayerSearch.COORDINATE, evaluations=60), silent)
     bln, ln = compute_analysis(copied, study_id, None, save=False).layers
     assert (bln.search, bln.size, bln.marginal) == (LayerSearch.COORDINATE, "256", False)
     assert all(network.evaluations <= 3 * 60 for network in bln.networks)
     assert 16 <= len(bln.rows) <= 100
 
 
-def test_a_pattern_that_fits_no_layer_is_the_reason_there_is_no_result(worked, copied, place):
+def test_unmatched_pattern_is_the_reason_without_result(worked, copied, environment):
     study_id = worked[1]
     with pytest.raises(ModelError, match=r"the pattern 'encoder\.\*' of the group 'a'"):
         search_layers(
-            copied, study_id, place, LayersSpec(scope=LayerScope.GROUPS, groups={"a": ("encoder.*",)}), silent
+            copied, study_id, environment, LayersSpec(scope=LayerScope.GROUPS, groups={"a": ("encoder.*",)}), silent
         )
-    assert kept(copied, study_id) == []
+    assert list_searches(copied, study_id) == []
 
 
-def test_a_search_that_is_under_way_shows_the_networks_that_are_done(worked, copied, place):
+def test_running_search_shows_finished_networks(worked, copied, environment):
     """Another question half answered: those answered last count, the others are still to be searched."""
     study_id = worked[1]
-    search_layers(copied, study_id, place, LayersSpec(), silent)
-    said = []
+    search_layers(copied, study_id, environment, LayersSpec(), silent)
+    progress_lines = []
     again = LayersSpec(search=LayerSearch.RANDOM, evaluations=40)
     with pytest.raises(SearchStoppedError):
-        search_layers(copied, study_id, place, again, said.append, should_stop=lambda: len(said) >= 1)
+        search_layers(
+            copied, study_id, environment, again, progress_lines.append, should_stop=lambda: len(progress_lines) >= 1
+        )
     bln, ln = compute_analysis(copied, study_id, None, save=False).layers
-    assert (bln.search, [one.seed for one in bln.networks], bln.pending_seeds) == (LayerSearch.RANDOM, [0], (1,))
+    assert (bln.search, [network.seed for network in bln.networks], bln.pending_seeds) == (
+        LayerSearch.RANDOM,
+        [0],
+        (1,),
+    )
     assert (ln.search, ln.pending_seeds) == (LayerSearch.EXACT, ())
 
 
-def test_layers_of_a_study_that_does_not_ask_are_left_alone(worked, copied, place):
+def test_layers_are_not_searched_without_a_request(worked, copied, environment):
     study_id = worked[1]
     plain = parse_study(STUDY.replace("layers: {folds: 2, keep: 40}", ""))
     with copied.database.engine.begin() as connection:
         connection.exec_driver_sql("UPDATE study SET spec = ?", (plain.canonical_json(),))
-    analysis = compute_analysis(copied, study_id, place)
+    analysis = compute_analysis(copied, study_id, environment)
     assert (analysis.layers, analysis.layers_reason) == ((), None)
-    assert kept(copied, study_id) == []
+    assert list_searches(copied, study_id) == []
 
 
-def test_who_waits_is_told_while_an_analysis_searches(worked, copied, place):
-    said = []
-    compute_analysis(copied, worked[1], place, AnalysisOptions(said.append), save=False)
-    assert len(said) == 4
+def test_analysis_reports_the_progress_of_its_search(worked, copied, environment):
+    progress_lines = []
+    compute_analysis(copied, worked[1], environment, AnalysisOptions(progress_lines.append), save=False)
+    assert len(progress_lines) == 4
 
 
 @pytest.mark.parametrize("slice_seconds", [0.0, 60.0])
-def test_side_by_side_gives_what_one_after_the_other_gives(worked, copied, place, monkeypatch, slice_seconds):
+def test_parallel_search_equals_sequential_search(worked, copied, environment, monkeypatch, slice_seconds):
     """Processes hand back what they have added up after every slice, and are given it to go on with."""
     monkeypatch.setattr(worker_layers, "_SLICE", slice_seconds)
     study_id = worked[1]
-    asked = copied.studies.get(study_id).spec.layers.model_copy(update={"folds": 3})
-    said = []
-    assert search_layers(copied, study_id, place, asked, said.append, max_workers=2) == 4
+    layers_spec = copied.studies.get(study_id).spec.layers.model_copy(update={"folds": 3})
+    progress_lines = []
+    assert search_layers(copied, study_id, environment, layers_spec, progress_lines.append, max_workers=2) == 4
     together = list(copied.layer_searches.iterate(study_id))
-    apart = asked.model_copy(update={"keep": asked.keep + 1})
-    assert search_layers(copied, study_id, place, apart, said.append, max_workers=1) == 4
-    for one, other in zip(together, copied.layer_searches.iterate(study_id), strict=True):
-        np.testing.assert_allclose(one.record.sums.losses, other.record.sums.losses, rtol=1e-9)
-        assert (one.record.best, one.record.chosen) == (other.record.best, other.record.chosen)
+    apart = layers_spec.model_copy(update={"keep": layers_spec.keep + 1})
+    assert search_layers(copied, study_id, environment, apart, progress_lines.append, max_workers=1) == 4
+    for parallel, sequential in zip(together, copied.layer_searches.iterate(study_id), strict=True):
+        np.testing.assert_allclose(parallel.record.sums.losses, sequential.record.sums.losses, rtol=1e-9)
+        assert (parallel.record.best, parallel.record.chosen) == (sequential.record.best, sequential.record.chosen)
 
 
-def test_side_by_side_stops_where_it_is_asked_to(worked, copied, place):
+def test_parallel_search_stops_on_request(worked, copied, environment):
     study_id = worked[1]
-    asked = copied.studies.get(study_id).spec.layers.model_copy(update={"folds": 3})
+    layers_spec = copied.studies.get(study_id).spec.layers.model_copy(update={"folds": 3})
     with pytest.raises(SearchStoppedError):
-        search_layers(copied, study_id, place, asked, lambda _line: None, max_workers=2, should_stop=lambda: True)
-    assert search_layers(copied, study_id, place, asked, lambda _line: None, max_workers=2) >= 0
+        search_layers(
+            copied, study_id, environment, layers_spec, lambda _line: None, max_workers=2, should_stop=lambda: True
+        )
+    assert search_layers(copied, study_id, environment, layers_spec, lambda _line: None, max_workers=2) >= 0
     assert len(list(copied.layer_searches.iterate(study_id))) == 4

@@ -1,4 +1,4 @@
-"""Searched networks as text and bytes: read as they were written, or refused as damaged, never anything else."""
+"""Encoding of per-layer searches: damaged data are rejected or harmless."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from bln_search.core.errors import LedgerError
+from bln_search.core.errors import DamagedRecordError, LedgerError
 from bln_search.core.layer_search_record import LayerSums
 from bln_search.core.per_layer import ConfigurationSpace
 from bln_search.core.records import Outcomes
@@ -22,9 +22,9 @@ from bln_search.storage.results.layer_search_codec import (
     encode_record_outcomes,
     encode_sums,
 )
-from tests.core.test_per_layer import spaces
 from tests.search.layers.tables import choice, space_of
 from tests.storage.searches import assert_same, made_up
+from tests.support.per_layer_spaces import spaces
 
 TIED = space_of(choice("ends", [0, 2]), choice("middle", [1], "bn"))
 
@@ -44,12 +44,12 @@ def written(record):
         {"space": TIED},
     ],
 )
-def test_a_record_is_read_as_it_was_written(how):
+def test_record_survives_encoding(how):
     record = made_up(**how)
     assert_same(decode_record(*written(record)), record)
 
 
-def test_outcomes_of_a_double_precision_network_are_kept_in_single():
+def test_double_precision_outcomes_are_stored_in_single():
     record = made_up()
     double = Outcomes(record.confirmed.losses.astype(np.float64) + 1e-12, record.confirmed.correct)
     read = decode_record(
@@ -61,32 +61,32 @@ def test_outcomes_of_a_double_precision_network_are_kept_in_single():
 
 
 @given(spaces())
-def test_every_space_is_read_as_it_was_written(space):
+def test_every_space_survives_encoding(space):
     if len(space.choices) > 1 and space.size > 6 and len(space.uniform()) > 1:
         record = made_up(space=space, digits=[space.digits_at(0), space.digits_at(1)])
         assert_same(decode_record(*written(record)), record)
         assert isinstance(decode_record(*written(record)).space, ConfigurationSpace)
 
 
-def test_sums_of_an_enumeration_under_way_are_read_as_they_were_written():
+def test_partial_sums_survive_encoding():
     sums = made_up().sums
     assert_same(decode_sums(encode_sums(sums)), sums)
 
 
-def test_sums_that_are_no_number_stay_so():
+def test_nan_sums_survive_encoding():
     sums = LayerSums(None, np.array([[np.nan, np.inf, 1.0]]), np.zeros((1, 3), np.int64), np.array([4]))
     assert_same(decode_sums(encode_sums(sums)), sums)
     assert sums.mean_loss.tolist() == [np.inf, np.inf, 0.25]
 
 
 @pytest.mark.parametrize("packed", [b"", b"x", b"PK\x03\x04", encode_arrays({"a": np.arange(9)})[:-30]])
-def test_bytes_that_were_cut_off_are_said_to_be_damaged(packed):
-    with pytest.raises(LedgerError, match="stored per-layer figures are damaged"):
+def test_truncated_bytes_raise_damaged_record_error(packed):
+    with pytest.raises(DamagedRecordError):
         decode_arrays(packed)
 
 
 @pytest.mark.parametrize("bits", [1, 32, 255])
-def test_wherever_a_byte_is_another_it_is_damaged_or_the_same(bits):
+def test_changed_byte_is_detected_or_harmless(bits):
     arrays = {"losses": np.linspace(0, 1, 20), "examples": np.arange(3)}
     packed = encode_arrays(arrays)
     for place in range(len(packed)):
@@ -98,13 +98,13 @@ def test_wherever_a_byte_is_another_it_is_damaged_or_the_same(bits):
         assert all(np.array_equal(found[name], arrays[name]) for name in arrays if name in found)
 
 
-def test_no_object_is_ever_made_of_what_is_stored():
+def test_decoding_never_unpickles():
     with pytest.raises(LedgerError, match="damaged"):
         decode_arrays(encode_arrays({"a": np.array([{"x": 1}], dtype=object)}))
 
 
 @pytest.mark.parametrize("name", ["losses", "correct", "examples"])
-def test_sums_without_an_array_say_which(name):
+def test_missing_array_is_named(name):
     arrays = dict(decode_arrays(encode_sums(made_up().sums)))
     del arrays[name]
     with pytest.raises(LedgerError, match=f"lack '{name}'"):
@@ -122,7 +122,7 @@ def test_outcomes_without_an_array_are_damaged(name):
 
 @pytest.mark.parametrize("key", json.loads(encode_body(made_up())))
 @pytest.mark.parametrize("value", [None, 7, "x", [["x"]]])
-def test_a_body_that_is_not_ours_is_damaged_or_read_but_nothing_else(key, value):
+def test_changed_body_is_damaged_or_readable(key, value):
     body, sums, outcomes = written(made_up())
     changed = json.loads(body)
     for one in ({**changed, key: value}, {name: kept for name, kept in changed.items() if name != key}):

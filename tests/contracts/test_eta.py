@@ -1,4 +1,4 @@
-"""What the pace of trials promises, over every database."""
+"""Throughput and remaining time of running studies, over every database."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.service.conftest import finish_trial, study
 AT = datetime(2026, 1, 31, 23, 59, 30, 250_000, tzinfo=UTC)
 
 
-def test_seconds_are_the_mean_of_trials_that_ended(ledger):
+def test_seconds_are_the_mean_of_finished_attempts(ledger):
     study_id = ledger.queue.submit(study(seeds=range(4)), "ada").study_id
     ledger.studies.start(study_id, lambda _: True, "host/1/0")
     first, second, third, _ = ledger.trials.list_open(study_id)
@@ -36,7 +36,7 @@ def test_seconds_are_the_mean_of_trials_that_ended(ledger):
     assert line.throughput == TrialThroughput(60.0, (AT,))
 
 
-def test_what_is_left_is_shared_by_the_trials_under_way():
+def test_remaining_time_is_shared_by_running_trials():
     pace = TrialThroughput(60.0, (AT, AT - timedelta(seconds=90)))
     assert pace.remaining_seconds(0, AT) == 30  # one has a minute to go, the other is late
     assert pace.remaining_seconds(4, AT) == (4 * 60 + 60) / 2

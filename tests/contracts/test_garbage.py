@@ -1,4 +1,4 @@
-"""Cleaning frees room, and never takes a network that somebody needs."""
+"""Garbage collection and pruning never remove a needed network."""
 
 from __future__ import annotations
 
@@ -16,51 +16,17 @@ from hypothesis import strategies as st
 from bln_search.core.checkpoints import Folder, checkpoint_store
 from bln_search.core.enums import Scope
 from bln_search.core.errors import CheckpointStoreError, LedgerError
-from bln_search.core.records import CheckpointRecord, Snapshot
 from bln_search.core.states import TrialState
-from bln_search.ranking.analysis import Analysis
-from bln_search.ranking.selection.recommendation import Confidence, Recommendation
 from bln_search.storage.checkpoints.garbage import remove_garbage
 from bln_search.storage.checkpoints.needed_files import find_needed_files
 from bln_search.storage.checkpoints.ownership import write_ownership_marker
 from bln_search.storage.engine import make_engine, read_session
 from bln_search.storage.ledger import Ledger, open_ledger
 from tests.service.conftest import evaluations, study
+from tests.support.checkpoint_records import make_checkpoint_record, name, save_recommendation
 
 DAY = timedelta(days=1)
 ARMS = ("bln", "bn", "ln")
-
-
-def name(number):
-    return f"{number:032x}.safetensors"
-
-
-def record(number, *, snapshots=()):
-    kept = tuple(Snapshot(epoch, name(file), f"{file:064x}") for epoch, file in enumerate(snapshots, start=1))
-    return CheckpointRecord(name(number), f"{number:064x}", 2, "FFFF", 0.5, {}, kept)
-
-
-def recommendation(arm):
-    return Recommendation(
-        arm=arm,
-        point="",
-        configuration="FFFF",
-        estimate=None,
-        batch_size=25,
-        deterministic=False,
-        computed_statistics=4,
-        batch_sizes=(25,),
-        top_group_size=1,
-        near_best_rows=1,
-        compared_rows=2,
-        first_share=1.0,
-        loss=0.1,
-        accuracy=0.9,
-        loss_above_best=0.0,
-        loss_above_best_upper=0.0,
-        alternative=None,
-        confidence=Confidence.SIGNIFICANT,
-    )
 
 
 def everybody(_worker):
@@ -79,8 +45,8 @@ class Later:
 
 def submit(ledger, called, arms=ARMS, seeds=(0,)):
     ledger.tokens.create("ada", Scope.WRITE)
-    asked = study(called, seeds=seeds, arms=str([{"method": one} for one in arms]).replace("'", ""))
-    return ledger.queue.submit(asked, "ada").study_id
+    parsed_study = study(called, seeds=seeds, arms=str([{"method": arm} for arm in arms]).replace("'", ""))
+    return ledger.queue.submit(parsed_study, "ada").study_id
 
 
 def run(ledger, study_id, files, *, most=None):
@@ -88,26 +54,25 @@ def run(ledger, study_id, files, *, most=None):
     ledger.studies.start(study_id, everybody, "host/1/0")
     for trial, number in list(zip(ledger.trials.list_open(study_id), files, strict=False))[:most]:
         token = ledger.attempts.claim_trial(trial.id, "host/1/0")
-        made = record(number[0], snapshots=number[1]) if isinstance(number, tuple) else record(number)
+        made = (
+            make_checkpoint_record(number[0], snapshots=number[1])
+            if isinstance(number, tuple)
+            else make_checkpoint_record(number)
+        )
         ledger.attempts.record_checkpoint(token, made)
         ledger.attempts.finish_trial(token, evaluations(trial.spec.seed) if trial.spec.arm.label == "bln" else ())
     return ledger.studies.finish(study_id, runner="host/1/0", exhausted=most is None)
 
 
-def analyse(ledger, study_id, arm):
-    made = Analysis(reason="none") if arm is None else Analysis(recommendation=recommendation(arm))
-    ledger.analyses.save(study_id, ledger.analyses.count_results(study_id), made)
-
-
 def clean(ledger, store, age=DAY, *, recommended=False, best=0):
     spare = ledger.pruner.list_prunable(best) if recommended else []
-    left = ledger.garbage.find_garbage(store, age, spare)
+    garbage = ledger.garbage.find_garbage(store, age, spare)
     ledger.pruner.mark_freed(spare)
-    return remove_garbage(store, left)
+    return remove_garbage(store, garbage)
 
 
 def names(store):
-    return {one.name for one in store.files()}
+    return {file.name for file in store.files()}
 
 
 @pytest.fixture(params=["folder", "s3"])
@@ -124,7 +89,7 @@ def later(ledger):
     return Ledger(ledger.database.engine, Later(2 * DAY))
 
 
-def test_what_no_study_needs_goes_and_the_rest_stays(later, store):
+def test_unneeded_files_are_removed(later, store):
     first = submit(later, "first", ("bln", "bn"))
     run(later, first, [1, 2])
     deleted = submit(later, "deleted")
@@ -134,15 +99,15 @@ def test_what_no_study_needs_goes_and_the_rest_stays(later, store):
     store.write(f".{name(8)}-abc_1", b"not finished")
     store.write("README.txt", b"somebody's own")
     later.studies.delete(deleted)
-    left = later.garbage.find_garbage(store, DAY)
-    assert (len(left.files), left.too_recent, left.unknown) == (4, 0, 1)
+    garbage = later.garbage.find_garbage(store, DAY)
+    assert (len(garbage.files), garbage.too_recent, garbage.unknown) == (4, 0, 1)
     assert names(store) > {name(9)}  # looking removes nothing
     assert clean(later, store) == (4, 3 * 7 + 12)
     assert names(store) == {name(1), name(2), "README.txt"}
     assert clean(later, store) == (0, 0)
 
 
-def test_a_network_just_written_stays_until_its_row_is_there(ledger, store):
+def test_recent_file_without_a_row_is_kept(ledger, store):
     submit(ledger, "first")
     store.write(name(1), b"its row comes in a moment")
     assert clean(ledger, store) == (0, 0)
@@ -151,12 +116,12 @@ def test_a_network_just_written_stays_until_its_row_is_there(ledger, store):
 
 
 @pytest.mark.parametrize("age", [timedelta(0), timedelta(minutes=59)])
-def test_no_shorter_age_is_taken(ledger, store, age):
+def test_too_short_age_is_rejected(ledger, store, age):
     with pytest.raises(LedgerError, match="1h or more"):
         ledger.garbage.find_garbage(store, age)
 
 
-def test_networks_of_epochs_on_the_way_stay_for_as_long_as_their_trial_trains(ledger, store):
+def test_snapshots_of_a_running_trial_are_kept(ledger, store):
     """Their rows come when it has trained, which may take days."""
     study_id = submit(ledger, "long", ("bln",))
     ledger.studies.start(study_id, everybody, "host/1/0")
@@ -165,14 +130,14 @@ def test_networks_of_epochs_on_the_way_stay_for_as_long_as_their_trial_trains(le
     week = Ledger(ledger.database.engine, Later(7 * DAY))
     week.attempts.record_heartbeat([token])
     assert clean(week, store) == (0, 0)
-    week.attempts.record_checkpoint(token, record(2, snapshots=[1]))
+    week.attempts.record_checkpoint(token, make_checkpoint_record(2, snapshots=[1]))
     week.attempts.finish_trial(token, evaluations(0))
     week.studies.finish(study_id, runner="host/1/0")
     assert clean(week, store) == (0, 0)
     assert name(1) in names(store)
 
 
-def test_an_attempt_that_died_long_ago_keeps_nothing(ledger, store):
+def test_expired_attempt_protects_no_files(ledger, store):
     study_id = submit(ledger, "dead", ("bln",))
     ledger.studies.start(study_id, everybody, "host/1/0")
     ledger.attempts.claim_trial(ledger.trials.list_open(study_id)[0].id, "host/1/0")
@@ -181,29 +146,30 @@ def test_an_attempt_that_died_long_ago_keeps_nothing(ledger, store):
     assert clean(Ledger(ledger.database.engine, Later(3 * DAY)), store)[0] == 1
 
 
-def test_one_that_is_written_again_while_cleaning_stays(ledger, tmp_path):
+def test_file_written_again_meanwhile_is_kept(ledger, tmp_path):
     store = Folder(tmp_path / "kept")
     submit(ledger, "first")
     store.write(name(1), b"weights")
     os.utime(store.path / name(1), (0, 0))
-    left = ledger.garbage.find_garbage(store, DAY)
+    garbage = ledger.garbage.find_garbage(store, DAY)
     store.write(name(1), b"weights")  # another trial came to the very same network
-    assert remove_garbage(store, left) == (0, 0)
+    assert remove_garbage(store, garbage) == (0, 0)
 
 
-def test_networks_that_are_not_recommended_are_given_up_and_their_figures_stay(later, store):
+def test_networks_without_recommendation_are_pruned(later, store):
+    """Their evaluations stay."""
     study_id = submit(later, "first", seeds=(0, 1))
     run(later, study_id, range(1, 7))
     before = later.trials.list_trials(study_id)
     for number in range(1, 7):
         store.write(name(number), b"weights")
-    analyse(later, study_id, "bn")
+    save_recommendation(later, study_id, "bn")
     assert clean(later, store, recommended=True, best=0)[0] == 4
     kept = {name(number) for number, trial in enumerate(before, start=1) if trial.arm == "bn"}
     assert names(store) == kept
     assert len(kept) == 2
     assert [replace(trial, freed_at=None) for trial in later.trials.list_trials(study_id)] == before
-    freed = {one.checkpoint.file for one in later.trials.list_trials(study_id) if one.freed_at is not None}
+    freed = {trial.checkpoint.file for trial in later.trials.list_trials(study_id) if trial.freed_at is not None}
     assert freed == {name(number) for number in range(1, 7)} - kept
     with read_session(later.database.engine) as session:
         assert set(find_needed_files(session)) == kept
@@ -211,39 +177,39 @@ def test_networks_that_are_not_recommended_are_given_up_and_their_figures_stay(l
     assert later.events.list_events(study_id)[-1].kind == "weights_freed"
 
 
-def test_the_first_rows_stay_beside_the_recommended_one(later, store):
+def test_best_rows_are_kept_besides_the_recommended_one(later, store):
     study_id = submit(later, "first")  # only bln has rows
     run(later, study_id, [1, 2, 3])
     for number in (1, 2, 3):
         store.write(name(number), b"weights")
-    analyse(later, study_id, "ln")
+    save_recommendation(later, study_id, "ln")
     places = {trial.arm: trial.checkpoint.file for trial in later.trials.list_trials(study_id)}
     clean(later, store, recommended=True, best=1)
     assert names(store) == {places["ln"], places["bln"]}
 
 
-def test_a_study_keeps_all_while_nothing_is_recommended_or_it_is_not_complete(later, store):
+def test_study_without_recommendation_keeps_all_networks(later, store):
     unanalysed, nothing, waiting = (submit(later, one) for one in ("unanalysed", "nothing", "waiting"))
     run(later, unanalysed, [1, 2, 3])
     run(later, nothing, [4, 5, 6])
     run(later, waiting, [7], most=1)
-    analyse(later, nothing, None)
+    save_recommendation(later, nothing, None)
     for number in range(1, 8):
         store.write(name(number), b"weights")
-    said = {one.name: one.reason for one in later.pruner.list_prunable(1)}
-    assert said == {"unanalysed": "it is not analysed yet", "nothing": "nothing is recommended: none"}
+    prunable = {networks.name: networks.reason for networks in later.pruner.list_prunable(1)}
+    assert prunable == {"unanalysed": "it is not analysed yet", "nothing": "no row is recommended: none"}
     assert clean(later, store, recommended=True)[0] == 0
     assert len(names(store)) == 7
 
 
-def test_files_of_another_database_are_not_taken_for_left_over(later, store):
+def test_files_of_another_database_are_not_garbage(later, store):
     assert clean(later, store) == (0, 0)
     store.write(name(1), b"of another database")
     with pytest.raises(LedgerError, match=r"has no study.*belong together"):
         clean(later, store)
 
 
-def test_a_place_with_networks_of_two_databases_is_not_cleaned(later, store, tmp_path):
+def test_store_of_two_databases_is_not_cleaned(later, store, tmp_path):
     submit(later, "ours")
     later.checkpoints.claim_store(store)
     store.write(name(1), b"of nobody")
@@ -251,9 +217,7 @@ def test_a_place_with_networks_of_two_databases_is_not_cleaned(later, store, tmp
     other = make_engine(f"sqlite:///{tmp_path / 'other.sqlite3'}")
     write_ownership_marker(store, other.url)
     store.write(name(2), b"of the other database")
-    with pytest.raises(
-        LedgerError, match=r"has networks of the database .*other\.sqlite3, too.*delete \S+ and"
-    ) as caught:
+    with pytest.raises(LedgerError, match=r"has networks of the database .*other\.sqlite3.*delete \S+ and") as caught:
         clean(later, store)
     assert store.has(name(2))
     store.delete(re.search(r"delete \S+/(\S+) and", str(caught.value))[1])
@@ -262,13 +226,13 @@ def test_a_place_with_networks_of_two_databases_is_not_cleaned(later, store, tmp
     assert len(names(store)) == 1
 
 
-def test_a_place_that_takes_no_word_is_one_clear_error(tmp_path):
+def test_read_only_store_raises_checkpoint_store_error(tmp_path):
     (tmp_path / "file").write_text("no folder")
-    with pytest.raises(CheckpointStoreError, match=r"are kept, cannot be written to: .*Not a directory"):
+    with pytest.raises(CheckpointStoreError, match=r"cannot be written to: .*Not a directory"):
         write_ownership_marker(Folder(tmp_path / "file" / "kept"), make_engine("sqlite://").url)
 
 
-def test_one_database_is_the_same_however_its_place_is_written(tmp_path, monkeypatch):
+def test_spellings_of_a_database_url_share_one_marker(tmp_path, monkeypatch):
     store = Folder(tmp_path / "kept")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "link").symlink_to(tmp_path)
@@ -280,7 +244,7 @@ def test_one_database_is_the_same_however_its_place_is_written(tmp_path, monkeyp
     write_ownership_marker(store, make_engine("postgresql+psycopg://me:secret@host:5433/name?sslmode=require").url)
     write_ownership_marker(store, make_engine("postgresql+psycopg://you:other@host:5433/name").url)
     assert len(names(store)) == 2
-    assert not any(b"secret" in store.read(one) for one in names(store))
+    assert not any(b"secret" in store.read(file_name) for file_name in names(store))
 
 
 FILES = st.integers(0, 11)
@@ -304,7 +268,7 @@ STUDIES = st.lists(
     rounds=st.lists(st.tuples(st.booleans(), st.integers(0, 2)), min_size=1, max_size=3),
 )
 @hypothesis_settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_whatever_is_cleaned_nothing_named_and_nothing_recommended_goes(tmp_path, studies, ages, rounds):
+def test_needed_and_recommended_files_are_never_removed(tmp_path, studies, ages, rounds):
     """Random studies that share files, random ages in days, cleaned several times in several ways."""
     folder = tmp_path / secrets.token_hex(8)
     ledger = open_ledger(f"sqlite:///{folder / 'ledger.sqlite3'}")
@@ -345,7 +309,7 @@ def fill(ledger, studies):
         complete = one["done"] == 3
         run(ledger, study_id, files, most=None if complete else one["done"])
         if complete and one["recommended"] != "unanalysed":
-            analyse(ledger, study_id, one["recommended"])
+            save_recommendation(ledger, study_id, one["recommended"])
         for trial in ledger.trials.list_trials(study_id):
             if trial.state is TrialState.FINISHED:
                 own = {trial.checkpoint.file, *(snapshot.file for snapshot in trial.checkpoint.snapshots)}

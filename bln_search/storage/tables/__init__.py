@@ -1,0 +1,26 @@
+"""The tables of the database."""
+
+from bln_search.storage.tables.access import AccountRow, TokenRow, WorkerRow
+from bln_search.storage.tables.base import Table
+from bln_search.storage.tables.results import AnalysisRow, EvaluationRow, LayerSearchRow, OutcomesRow, ProbeRow
+from bln_search.storage.tables.studies import EventRow, StudyRow, SubmissionRow
+from bln_search.storage.tables.trials import AttemptRow, CheckpointRow, SnapshotRow, TrialRow
+
+__all__ = [
+    "AccountRow",
+    "AnalysisRow",
+    "AttemptRow",
+    "CheckpointRow",
+    "EvaluationRow",
+    "EventRow",
+    "LayerSearchRow",
+    "OutcomesRow",
+    "ProbeRow",
+    "SnapshotRow",
+    "StudyRow",
+    "SubmissionRow",
+    "Table",
+    "TokenRow",
+    "TrialRow",
+    "WorkerRow",
+]

@@ -1,0 +1,114 @@
+"""Tables of what is computed from checkpoints: evaluations, probes, per-layer searches and analyses."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sqlalchemy import ForeignKey, LargeBinary, String, Text, UniqueConstraint
+from sqlalchemy.orm import Mapped, mapped_column
+
+from bln_search.storage.tables.base import Table
+
+
+class EvaluationRow(Table):
+    """A checkpoint under one configuration. `estimate` is empty where no population value is read."""
+
+    __tablename__ = "evaluation"
+    __table_args__ = (UniqueConstraint("checkpoint_id", "configuration", "estimate", "batch_size", "split"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    checkpoint_id: Mapped[int] = mapped_column(ForeignKey("checkpoint.id", ondelete="CASCADE"))
+    configuration: Mapped[str] = mapped_column(String(4))
+    estimate: Mapped[str] = mapped_column(String(8))
+    batch_size: Mapped[int]
+    split: Mapped[str] = mapped_column(String(10))
+    state: Mapped[str] = mapped_column(String(10))
+    reason: Mapped[str | None] = mapped_column(Text)
+    n: Mapped[int]
+    loss: Mapped[float | None]
+    accuracy: Mapped[float | None]
+
+
+class OutcomesRow(Table):
+    """Per-example outcomes of an evaluation, encoded by `outcome_codec`.
+
+    Attributes:
+        losses: Deflated little-endian float32, nats.
+        correct: One bit for each example.
+    """
+
+    __tablename__ = "outcomes"
+
+    evaluation_id: Mapped[int] = mapped_column(ForeignKey("evaluation.id", ondelete="CASCADE"), primary_key=True)
+    losses: Mapped[bytes] = mapped_column(LargeBinary)
+    correct: Mapped[bytes] = mapped_column(LargeBinary)
+
+
+class ProbeRow(Table):
+    """A measurement beside the leaderboard, at another batch size, batch composition or epoch.
+
+    Attributes:
+        epoch: Epoch of the weights; 0 for the checkpoint itself.
+        estimate: Population estimate; empty where no population value is read.
+    """
+
+    __tablename__ = "probe"
+    __table_args__ = (
+        UniqueConstraint("checkpoint_id", "kind", "epoch", "configuration", "estimate", "batch_size", "split"),
+    )
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    checkpoint_id: Mapped[int] = mapped_column(ForeignKey("checkpoint.id", ondelete="CASCADE"))
+    kind: Mapped[str] = mapped_column(String(12))
+    epoch: Mapped[int]
+    configuration: Mapped[str] = mapped_column(String(4))
+    estimate: Mapped[str] = mapped_column(String(8))
+    batch_size: Mapped[int]
+    split: Mapped[str] = mapped_column(String(10))
+    n: Mapped[int]
+    loss: Mapped[float]
+    accuracy: Mapped[float]
+    deviation: Mapped[float | None]
+    flips: Mapped[float | None]
+
+
+class LayerSearchRow(Table):
+    """The search of per-layer configurations of a checkpoint.
+
+    Attributes:
+        spec_digest: Digest of `spec`, by which a search is found again.
+        spec: How to search, as JSON.
+        done: Mini-batches in `sums` of an enumeration that is not finished; 0 for a finished search.
+        body: The record as JSON; None for a search that is not finished.
+        sums: Sums over examples, as deflated arrays.
+        outcomes: Per-example outcomes, as deflated arrays; None for a search that is not finished.
+    """
+
+    __tablename__ = "layer_search"
+
+    checkpoint_id: Mapped[int] = mapped_column(ForeignKey("checkpoint.id", ondelete="CASCADE"), primary_key=True)
+    spec_digest: Mapped[str] = mapped_column("asked", String(64))
+    spec: Mapped[str] = mapped_column(Text)
+    done: Mapped[int]
+    body: Mapped[str | None] = mapped_column(Text)
+    sums: Mapped[bytes | None]
+    outcomes: Mapped[bytes | None]
+    made_at: Mapped[datetime]
+
+
+class AnalysisRow(Table):
+    """The analysis of a study.
+
+    Attributes:
+        results: Number of results of the study that the analysis is based on.
+        format: Version of the JSON.
+        body: The analysis as JSON.
+    """
+
+    __tablename__ = "analysis"
+
+    study_id: Mapped[int] = mapped_column(ForeignKey("study.id", ondelete="CASCADE"), primary_key=True)
+    results: Mapped[int]
+    format: Mapped[int]
+    made_at: Mapped[datetime]
+    body: Mapped[str] = mapped_column(Text)

@@ -1,0 +1,82 @@
+"""Tables of studies and their events."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ForeignKey, Index, String, Text, UniqueConstraint
+from sqlalchemy.orm import Mapped, mapped_column
+
+from bln_search.storage.tables.base import NEVER_REUSE_IDS, Table
+
+
+class StudyRow(Table):
+    """An accepted study.
+
+    Attributes:
+        digest: SHA-256 of `spec`.
+        spec: The specification as canonical JSON.
+        revision: Grows with every change of the study.
+        owner: The account that the study belongs to. A study without an owner belongs to the command that runs it, and
+            is not in the queue.
+        planned: Trials that the study has in the end.
+        results: Trials that have a result.
+        losses: Workers that died on the study since the last trial ended.
+        last_event: Number of the newest event.
+        request: Whether a person requested to pause or cancel the study.
+        reason: Why the study failed.
+        runner: The process that runs the study, or analyses it when it is complete.
+        runner_until: When the lease of `runner` expires.
+    """
+
+    __tablename__ = "study"
+    __table_args__ = (UniqueConstraint("owner", "name", "digest"), NEVER_REUSE_IDS)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(String(64))
+    digest: Mapped[str] = mapped_column(String(64))
+    spec: Mapped[str] = mapped_column(Text)
+    state: Mapped[str] = mapped_column(String(16), index=True)
+    revision: Mapped[int]
+    owner: Mapped[str] = mapped_column(String(64), default="")
+    priority: Mapped[int]
+    title: Mapped[str] = mapped_column(String(300), default="")
+    notes: Mapped[str] = mapped_column(Text, default="")
+    planned: Mapped[int] = mapped_column(default=0)
+    results: Mapped[int] = mapped_column(default=0)
+    losses: Mapped[int] = mapped_column(default=0)
+    last_event: Mapped[int] = mapped_column(default=0)
+    request: Mapped[str | None] = mapped_column(String(8))
+    reason: Mapped[str | None] = mapped_column(Text)
+    created_at: Mapped[datetime]
+    started_at: Mapped[datetime | None]
+    ended_at: Mapped[datetime | None]
+    runner: Mapped[str | None] = mapped_column(String(200))
+    runner_until: Mapped[datetime | None]
+
+
+class SubmissionRow(Table):
+    """An idempotency key of an account, and the study that was submitted with it."""
+
+    __tablename__ = "submission"
+
+    account: Mapped[str] = mapped_column(String(64), primary_key=True)
+    key: Mapped[str] = mapped_column(String(200), primary_key=True)
+    digest: Mapped[str] = mapped_column(String(64))
+    study_id: Mapped[int] = mapped_column(ForeignKey("study.id", ondelete="CASCADE"), index=True)
+
+
+class EventRow(Table):
+    """An event of a study. Events are numbered without gaps from 1."""
+
+    __tablename__ = "event"
+    __table_args__ = (UniqueConstraint("study_id", "number"), Index("ix_event_trial_id", "trial_id"))
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    study_id: Mapped[int] = mapped_column(ForeignKey("study.id", ondelete="CASCADE"))
+    number: Mapped[int]
+    at: Mapped[datetime]
+    kind: Mapped[str] = mapped_column(String(32))
+    trial_id: Mapped[int | None] = mapped_column(ForeignKey("trial.id", ondelete="CASCADE"))
+    data: Mapped[dict[str, Any]]

@@ -1,0 +1,21 @@
+"""A minimal study file, and the problems of an invalid one."""
+
+from __future__ import annotations
+
+import pytest
+
+from bln_search.core.errors import SpecError
+from bln_search.specs import parse_study
+
+MINIMAL_STUDY = """name: study
+data: {name: digits}
+model: {name: mlp}
+arms:
+  - method: bln
+"""
+
+
+def problems(text):
+    with pytest.raises(SpecError) as caught:
+        parse_study(text, source="study.yaml")
+    return caught.value.problems

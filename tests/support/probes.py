@@ -1,0 +1,18 @@
+"""Probes for the ledger."""
+
+from __future__ import annotations
+
+from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.enums import PopulationEstimate, ProbeKind, Split
+from bln_search.core.records import EvaluationKey, Probe
+
+
+def probe(kind=ProbeKind.SIZE, batch_size=4, word="TTFF", epoch=0, **more):
+    estimate = PopulationEstimate.FROZEN if "T" in word else None
+    key = EvaluationKey(InferenceConfiguration(word), estimate, batch_size, Split.VALIDATION)
+    return Probe(kind, epoch, key, 9, 0.5, 0.25, **more)
+
+
+def store_probes(ledger, trial, *probes):
+    kinds = {one.kind for one in probes}
+    ledger.probes.replace(trial.id, trial.checkpoint.sha256, kinds, probes)

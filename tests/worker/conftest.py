@@ -1,0 +1,33 @@
+"""Fixtures of runs and workers."""
+
+from __future__ import annotations
+
+import pytest
+
+from bln_search.core.checkpoints import Folder
+from bln_search.core.enums import Scope
+from bln_search.execution.environment import ExecutionEnvironment
+from bln_search.execution.executors.local import LocalExecutor
+from bln_search.storage.ledger import open_ledger
+from bln_search.worker.loop import Worker
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    opened = open_ledger(f"sqlite:///{tmp_path / 'ledger.sqlite3'}")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def environment(tmp_path):
+    return ExecutionEnvironment(tmp_path / "data", tmp_path / "cache", Folder(tmp_path / "checkpoints"))
+
+
+@pytest.fixture
+def worker(tmp_path):
+    ledger = open_ledger(f"sqlite:///{tmp_path / 'ledger.sqlite3'}")
+    ledger.tokens.create("ada", Scope.WRITE)
+    environment = ExecutionEnvironment(tmp_path / "data", tmp_path / "cache", Folder(tmp_path / "checkpoints"))
+    yield Worker(ledger, environment, LocalExecutor(environment, 1), cap=2)
+    ledger.close()
