@@ -164,7 +164,7 @@ def test_values_kept_one_a_slot_bound_the_mini_batch(tmp_path):
     assert [bool(size["differences"]) for size in sizes] == [True, True, False]
     assert "a mini-batch of 100 has more" in sizes[2]["reason"]
     assert "at most 25 examples" in (tmp_path / "out" / "README.md").read_text()
-    with pytest.raises(ExportError, match="has no value, there is nothing to export: the feature population"):
+    with pytest.raises(ExportError, match="is undefined, so it cannot be exported: the feature population"):
         export_network(row_of(trained, "TTTT", 40)[0], Folder(tmp_path), DIGITS, tmp_path / "none")
     assert not (tmp_path / "none").exists()
 
@@ -197,7 +197,7 @@ def test_damaged_weights_are_refused(exported, tmp_path):
     ("changes", "message"),
     [
         ({"format": 2}, "of format 2, this version of bln-search reads 1"),
-        ({"format": None}, "names no format"),
+        ({"format": None}, "has no format"),
         ({"standardization": "soap"}, "is damaged: standardization"),
         ({"row__configuration": "FFFF"}, "says FFFF, the layer layers.3 was written under TTTT"),
         ({"model__options": {"widths": [4]}}, "does not belong to the network"),

@@ -31,7 +31,7 @@ def state(folder):
 def test_the_list_says_whether_it_is_at_hand(tmp_path):
     assert state(tmp_path) == "missing"
     write_lines(tmp_path / "imdb", made_up())
-    assert state(tmp_path) == "at hand"
+    assert state(tmp_path) == "present"
 
 
 def test_verify_says_what_was_used_and_what_is_in_it(tmp_path):

@@ -72,7 +72,7 @@ def test_a_word_and_what_tells_its_rows_apart_name_one_row():
         ({"config": "FFFF", "arm": "foo"}, ["the study has no arm 'foo'; choose one of bln, bn"]),
         (
             {"config": "TTTT", "batch_size": 1},
-            ["this row is undefined, there is nothing to export: m/(m-1) has no value"],
+            ["this row is undefined, so it cannot be exported: m/(m-1) has no value"],
         ),
     ],
 )

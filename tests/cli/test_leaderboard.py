@@ -38,6 +38,6 @@ def test_nothing_is_said_of_rows_that_are_not_shown(world):
     whole = call("leaderboard", "two", check=0).stdout
     assert "Use " in whole or "significantly different" in whole
     of_one = call("leaderboard", "two", "--arm", "other", check=0).stdout
-    assert "Only rows of other; ranks and groups are those of the whole table." in of_one
+    assert "Only rows of other; ranks and groups are those among all rows." in of_one
     assert "Use " not in of_one
     assert "significantly different" not in of_one

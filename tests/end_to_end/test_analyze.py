@@ -59,7 +59,7 @@ def test_probe_measures_without_training_again_and_keeps_what_was_there(finished
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("probe", "small"), "say what to measure"),
+        (("probe", "small"), "choose what to measure"),
         (("probe", "small", "--batch-sizes", "1,x"), "not a list of sizes"),
         (("probe", "small", "--batch-sizes", "0"), "not a list of sizes"),
         (("probe", "small", "--batch-sizes", "100000"), "larger than the data"),

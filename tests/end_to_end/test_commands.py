@@ -56,7 +56,7 @@ def test_list_and_show(finished):
 
 def test_running_it_again_only_prints_the_table(finished):
     again = call("run", finished / "small.yaml", home=finished, check=0)
-    assert "0 trials to do" in again.stderr
+    assert "0 trials to run" in again.stderr
 
 
 def test_a_study_without_a_table_names_an_older_one_that_has_one(finished, tmp_path):
@@ -67,7 +67,7 @@ def test_a_study_without_a_table_names_an_older_one_that_has_one(finished, tmp_p
         ledger.studies.start(newer, lambda _: False, "somebody")
         ledger.studies.fail(newer, "somebody", "nothing could be done")
     said = call("leaderboard", "small", home=home, check=0).stderr
-    assert "study small is failed and has no result yet; an older one of that name is complete" in said
+    assert "study small is failed and has no result yet; an older study of this name is complete" in said
     assert "`bln-search leaderboard 1`" in said
     (home / "again.yaml").write_text(SMALL.replace("seeds: [0]", "seeds: [2]"))
     call("run", home / "again.yaml", home=home, check=0)

@@ -117,7 +117,7 @@ def test_what_cannot_be_written_is_one_error_and_what_was_there_stays(write, ver
     folder.mkdir()
     with pytest.raises(OutputError, match="there is no folder"):
         write(verb, to=folder / "none" / "file")
-    with pytest.raises(OutputError, match="is not a plain file"):
+    with pytest.raises(OutputError, match="is not a regular file"):
         write(verb, to=folder)
     (folder / "file").write_text("before")
     with pytest.raises(UnknownStudyError):

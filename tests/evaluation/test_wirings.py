@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import bln_search
-from bln_search.api.evaluate import every_estimate, split_batches
+from bln_search.api.evaluate import collect_estimates, split_batches
 from bln_search.core.enums import Correction
 from bln_search.core.errors import ModelError
 from bln_search.evaluation.scoring import cross_entropy
@@ -213,7 +213,7 @@ def checked_tree_of(made):
     wiring, device = made.wiring, torch.device("cpu")
     layers = find_norms(made.network)
     with unreached_layers_allowed(wiring):
-        every = every_estimate(made.network, layers, made.handed(made.train), device, None)
+        every = collect_estimates(made.network, layers, made.handed(made.train), device, None)
     populations = network_populations(layers, every, Correction(wiring.correction), per_slot=wiring.per_slot)
     batches = split_batches(made.handed(made.validation), device, "validation_loader", cross_entropy)
     tree = TreeEvaluator(made.network, batches, populations, TreeOptions())

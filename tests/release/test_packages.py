@@ -131,7 +131,7 @@ class TestLight:
                     assert_page(client, page)
             assert client.get("/static/plotly.js").text.startswith("/**")
         said = (light.folder / "said").read_text()
-        assert said.count("no worker is started beside the service: ") == 1
+        assert said.count("the service starts no worker: ") == 1
         assert "Traceback" not in said
 
 
