@@ -14,7 +14,7 @@ from bln_search.ranking.probe_results import TrialProbe, batch_dependence
 from bln_search.reports.charts import Chart
 from bln_search.reports.charts.chart import condition_labels
 from bln_search.reports.charts.comparison import critical_difference_chart, differences_chart
-from bln_search.reports.charts.conditions import best_points, point_results, ranks_of_best
+from bln_search.reports.charts.conditions import best_point_rank_chart, best_points, point_results
 from bln_search.reports.charts.configurations import ByConfiguration, effects_chart, heat_map
 from bln_search.reports.charts.curves import ERROR, LOSS, Metric, TrialCurve, curves_chart
 from bln_search.reports.charts.layers import drift_chart
@@ -181,7 +181,7 @@ CHARTS: dict[str, ChartEntry] = {
     ),
     "ranks": ChartEntry(
         "Ranks by condition",
-        lambda query: ranks_of_best(query.conditions, MAX_CONDITIONS),
+        lambda query: best_point_rank_chart(query.conditions, MAX_CONDITIONS),
         "this needs a second population estimate, inference batch size, point or arm of the same method",
     ),
     "batch-sizes": ChartEntry(

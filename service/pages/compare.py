@@ -12,8 +12,8 @@ from bln_search.core.enums import Split
 from bln_search.ranking.grouping import losses_by_condition
 from bln_search.ranking.selection.cross_study import match_rows
 from bln_search.reports.charts import Chart
-from bln_search.reports.charts.chart import condition_label, distinct
-from bln_search.reports.charts.configurations import ranks_under
+from bln_search.reports.charts.chart import condition_label, number_duplicates
+from bln_search.reports.charts.configurations import rank_chart_by_label
 from bln_search.storage.listing.studies import StudyListItem
 from bln_search.storage.pagination import Page
 from bln_search.storage.tokens import Bearer
@@ -96,8 +96,8 @@ def _ranks(context: Context, reader: Bearer, study: list[int] | None, split: str
         for condition, losses in list(losses_by_condition(board.losses[Split(split)]).items())[:_MAX_CONDITIONS]
     ]
     conditions = [condition for _, condition, _ in columns]
-    labels = distinct(f"{name}, {condition_label(condition, conditions)}" for name, condition, _ in columns)
-    return ranks_under({label: losses for label, (_, _, losses) in zip(labels, columns, strict=True)})
+    labels = number_duplicates(f"{name}, {condition_label(condition, conditions)}" for name, condition, _ in columns)
+    return rank_chart_by_label({label: losses for label, (_, _, losses) in zip(labels, columns, strict=True)})
 
 
 def _choices(context: Context, reader: Bearer, newest: list[StudyListItem], chosen: list[int]) -> list[StudyListItem]:

@@ -18,7 +18,13 @@ from bln_search.reports.charts.conditions import best_points, point_results
 from bln_search.reports.charts.configurations import effects_chart, heat_map, rank_chart
 from bln_search.reports.charts.curves import ERROR, TrialCurve, curves_chart
 from bln_search.reports.charts.layers import drift_chart
-from bln_search.reports.charts.search import PointResult, flat, importance_chart, parallel_chart, pareto_chart
+from bln_search.reports.charts.search import (
+    PointResult,
+    flatten_parameters,
+    importance_chart,
+    parallel_chart,
+    pareto_chart,
+)
 
 WORDS = all_configurations(Method.BLN)
 RNG = np.random.default_rng(0)
@@ -75,7 +81,7 @@ def test_plotly_takes_the_figure_and_the_rows_are_a_table(name, chart):
     rows = list(csv.DictReader(io.StringIO(chart.csv)))
     assert len(rows) == len(chart.rows) > 0
     assert chart.title
-    assert chart.about.endswith(".")
+    assert chart.caption.endswith(".")
 
 
 def test_the_heat_map_has_each_configuration_in_its_cell():
@@ -131,7 +137,7 @@ def test_one_trial_that_went_wrong_does_not_flatten_the_others():
     wrong = TrialCurve("bln", "x", 9, curve(0, 1, loss=1e18).epochs)
     chart = curves_chart([*(curve(seed) for seed in range(9)), wrong], 10)
     assert chart.figure["layout"]["yaxis"]["range"][1] < 10
-    assert "are not shown" in chart.about
+    assert "are not shown" in chart.caption
 
 
 def test_a_curve_with_a_loss_that_is_not_a_number_is_drawn_as_far_as_it_goes():
@@ -182,4 +188,4 @@ def test_importance_finds_the_parameter_that_matters():
 
 def test_schedules_are_laid_out():
     parameters = {"arm.lambda": {"kind": "steps", "steps": {"0": 0.1, "0.4": 0.5}}, "rate": 0.1}
-    assert flat(parameters) == {"arm.lambda 0": 0.1, "arm.lambda 0.4": 0.5, "rate": 0.1}
+    assert flatten_parameters(parameters) == {"arm.lambda 0": 0.1, "arm.lambda 0.4": 0.5, "rate": 0.1}

@@ -145,7 +145,7 @@ def test_the_chart_is_centred_on_zero_and_tells_what_it_draws(layers):
     assert trace["customdata"][0][0] == "-0.030 ± 0.015"
     assert len(trace["z"]) == layers
     assert chart.figure["layout"]["height"] >= 22 * layers
-    assert ("averaged over all" if layers < 56 else "around the best configuration") in chart.about
+    assert ("averaged over all" if layers < 56 else "around the best configuration") in chart.caption
     assert len(list(csv.DictReader(io.StringIO(chart.csv)))) == 4 * layers
 
 
@@ -159,7 +159,7 @@ def test_a_layer_without_a_statistic_has_an_empty_cell_and_one_network_no_mark()
     chart = layer_switches_chart(given.model_copy(update={"effects": kept}))
     assert chart.figure["data"][0]["z"][1] == [0.0, 0.0, None, None]
     assert chart.figure["data"][0]["zmax"] == 1.0
-    assert chart.about.endswith("no confidence intervals.")
+    assert chart.caption.endswith("no confidence intervals.")
     assert effects_table(given.model_copy(update={"effects": kept})).rows[1].cells[3:] == ["–", "–"]
     assert layer_switches_chart(per_layer_result(networks=0)) is None
 
