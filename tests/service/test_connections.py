@@ -13,7 +13,7 @@ from contextlib import ExitStack, closing
 import httpx
 import pytest
 
-from service.http.connections import default_connections
+from service.http.connection_limits import default_connections
 from tests.end_to_end.service import Service, until
 
 pytestmark = pytest.mark.xdist_group("service")
