@@ -11,6 +11,7 @@ import yaml
 
 from bench.documents import conclusions, curves, figures, growing, layer_page, zoo_page
 from bench.documents.experiments import EXPERIMENTS
+from bench.documents.marked_block import read_block
 from tests.conftest import ROOT
 from tests.end_to_end.commands import call
 
@@ -56,10 +57,10 @@ def test_the_quickstart_prints_the_table_shown(tmp_path):
         assert abs(losses(printed)[word] - loss) < 0.05 * loss
 
 
-@pytest.mark.parametrize("text", figures.BLOCKS, ids=lambda text: text.name)
+@pytest.mark.parametrize("text", figures.BLOCK_FUNCTIONS, ids=lambda text: text.name)
 def test_every_figure_comes_from_its_file(text):
-    shown = text.read_text(encoding="utf-8").split(figures.OPEN)[1].split(figures.CLOSE)[0]
-    assert shown == figures.BLOCKS[text](), "run python -m bench.documents.figures --write"
+    shown = read_block(text, figures.BLOCK)
+    assert shown == figures.BLOCK_FUNCTIONS[text](), "run python -m bench.documents.figures --write"
     for file in re.findall(r"`(bench/results/[^`]+)`", shown):
         assert (ROOT / file).is_file(), file
 
@@ -73,30 +74,26 @@ def test_every_figure_of_the_readme_is_on_the_page():
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS.values(), ids=EXPERIMENTS)
 def test_every_table_about_the_published_order_comes_from_its_file(experiment):
-    page = experiment.page.read_text(encoding="utf-8")
-    shown = page.split(conclusions.OPEN)[1].split(conclusions.CLOSE)[0]
+    shown = read_block(experiment.page, conclusions.BLOCK)
     assert shown == conclusions.block(experiment), "run python -m bench.documents.conclusions --write"
 
 
 @pytest.mark.parametrize("page", curves.PAGES, ids=lambda page: page.name)
 def test_every_figure_about_curves_comes_from_its_file(page):
-    shown = page.read_text(encoding="utf-8").split(curves.OPEN)[1].split(curves.CLOSE)[0]
+    shown = read_block(page, curves.BLOCK)
     assert shown == curves.block(page), "run python -m bench.documents.curves --write"
 
 
 def test_every_figure_about_layers_comes_from_its_file():
-    page = layer_page.PAGE.read_text(encoding="utf-8")
-    shown = page.split(layer_page.OPEN)[1].split(layer_page.CLOSE)[0]
+    shown = read_block(layer_page.PAGE, layer_page.BLOCK)
     assert shown == layer_page.block(), "run python -m bench.documents.layer_page --write"
 
 
 def test_every_figure_about_growth_comes_from_its_file():
-    page = growing.PAGE.read_text(encoding="utf-8")
-    shown = page.split(growing.OPEN)[1].split(growing.CLOSE)[0]
+    shown = read_block(growing.PAGE, growing.BLOCK)
     assert shown == growing.block(), "run python -m bench.documents.growing --write"
 
 
 def test_every_figure_about_networks_of_libraries_comes_from_its_file():
-    page = zoo_page.PAGE.read_text(encoding="utf-8")
-    shown = page.split(zoo_page.OPEN)[1].split(zoo_page.CLOSE)[0]
+    shown = read_block(zoo_page.PAGE, zoo_page.BLOCK)
     assert shown == zoo_page.block(), "run python -m bench.documents.zoo_page --write"

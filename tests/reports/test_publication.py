@@ -31,9 +31,9 @@ def test_every_line_of_the_tabular_has_as_many_cells_as_columns():
 
 
 def test_names_with_signs_of_latex_are_written_out():
-    from bln_search.reports.publication import _tex
+    from bln_search.reports.publication import _escape_latex
 
-    assert _tex(r"a_b & 50% $x^2~{y}#\z <|>") == (
+    assert _escape_latex(r"a_b & 50% $x^2~{y}#\z <|>") == (
         r"a\_b \& 50\% \$x\textasciicircum{}2\textasciitilde{}\{y\}\#\textbackslash{}z "
         r"\textless{}\textbar{}\textgreater{}"
     )
