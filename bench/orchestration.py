@@ -183,7 +183,7 @@ def main() -> None:
     for run in runs:
         for kind, timing in run.items():
             rate = f"{seconds_per_trial(timing['ends']):.3f} s a trial" if "ends" in timing else ""
-            print(f"{kind:5} {timing['seconds']:7.1f} s, whole process tree {timing['whole_overheads']:7.1f} s  {rate}")
+            print(f"{kind:5} {timing['seconds']:7.1f} s, whole process tree {timing['whole']:7.1f} s  {rate}")
     result = {
         "overhead": spread(steady_overheads)["median"],
         "overhead_spread": spread(steady_overheads),

@@ -318,7 +318,7 @@ def main() -> None:
         low, high = (result[f"{name}_p95_spread"][part] for part in ("min", "max"))
         rate = result["requests_a_second"][name]
         print(f"{name:12} p95 {result[f'{name}_p95_ms']:6.1f} ms [{low:.1f}, {high:.1f}], {rate:.0f} requests a second")
-    print(f"through the service over run: {result['measure_overhead']:+.1%}")
+    print(f"through the service over run: {result['overhead']:+.1%}")
     print(f"the service started after {result['start_seconds']:.2f} s")
     finish("service", json.loads(json.dumps(result)), save=options.save)
 

@@ -347,7 +347,7 @@ def summary_line(entry: dict[str, Any]) -> str:
     time_text = f"  {entry['time']['ratio']['median']:5.2f}" if "time" in entry else ""
     return (
         f"{start}{entry['layers']:14} {single['rows']:2} rows  {single['mean_loss']:.0e} {single['losses']:.0e}  "
-        f"{double['losses']:.0e}  ill-conditioned {len(single['find_ill_conditioned'])}  "
+        f"{double['losses']:.0e}  ill-conditioned {len(single['ill_conditioned'])}  "
         f"search {'traced' if searched['traced'] else 'one by one'} {searched['losses']:.0e}{time_text}"
     )
 

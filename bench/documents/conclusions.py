@@ -94,7 +94,7 @@ def _seed_table(result: list[tuple[str, Any]], experiment: Experiment) -> str:
     ]
     for name, _, condition in _conditions(result):
         seeds = condition["by_seed"]
-        first_rows = ", ".join(f"{seed['ff_first_count']} {100 * seed['accuracy']:.2f}" for seed in seeds)
+        first_rows = ", ".join(f"{seed['first']} {100 * seed['accuracy']:.2f}" for seed in seeds)
         accuracy, loss = ([seed[key] for seed in seeds] for key in ("accuracy", "loss"))
         published_figures = experiment.figures.get(experiment.studies[name] or "", {}).get("bln")
         published = "" if published_figures is None else f"{100 * published_figures[1]:.2f}, {published_figures[0]:.4f}"

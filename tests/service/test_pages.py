@@ -227,7 +227,7 @@ def test_arms_that_lack_different_seeds_have_their_pages(world, root):
 def test_a_large_study_that_ended_shows_its_last_table(world, root, monkeypatch):
     from service.pages import study as page
 
-    monkeypatch.setattr(page, "_MAX_RESULTS_AT_ONCE", 1)
+    monkeypatch.setattr(page, "_MAX_RESULTS_BEFORE_PAGE", 1)
     number = world.ledger.queue.submit(study("large", seeds=(0, 1, 2)), "ada").study_id
     world.ledger.studies.start(number, lambda _: True, "host/1/0")
     first, *others = world.ledger.trials.list_open(number)
