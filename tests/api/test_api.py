@@ -40,7 +40,7 @@ def mean_loss(network, data):
     return torch.cat(losses).double().mean().item()
 
 
-def test_five_lines_from_own_network_to_ranked_table_to_applied_configuration():
+def test_own_network_is_ranked_and_configured_in_five_lines():
     network = own_network()
     ranked = bln_search.evaluate_configurations(network, loader(), loader(seed=1))
     assert len(ranked) == 16
@@ -52,7 +52,7 @@ def test_five_lines_from_own_network_to_ranked_table_to_applied_configuration():
     assert "validation loss" in str(ranked)
 
 
-def test_what_is_recommended_needs_no_company_where_such_a_row_shares_the_first_place():
+def test_recommended_row_of_the_first_group_is_deterministic():
     network = own_network()
     ranked = bln_search.evaluate_configurations(network, loader(), loader(seed=1))
     shared = [row.configuration for row in ranked.comparison.top_group]
@@ -79,7 +79,7 @@ def trained_network():
 
 
 @pytest.mark.parametrize("sizes", [None, [5, 10]])
-def test_a_network_that_does_no_better_than_guessing_is_ranked_with_a_word_about_it(sizes):
+def test_network_no_better_than_the_class_prior_has_a_warning(sizes):
     untrained = own_network()
     with torch.no_grad():
         untrained[-1].weight.mul_(5)
@@ -131,13 +131,13 @@ def test_several_inference_batch_sizes():
     assert all(len(losses) == 1 for losses in by_word.values())
 
 
-def test_a_short_last_mini_batch_does_not_get_statistics_of_its_own():
+def test_short_last_mini_batch_is_filled_up_for_its_statistics():
     network = own_network()
     ranked = bln_search.evaluate_configurations(network, loader(), loader(n=51, seed=1))
     assert all(len(outcomes.losses) == 51 for outcomes in ranked.outcomes.values())
 
 
-def test_mini_batches_of_one_have_undefined_rows_with_a_reason_and_total_has_none():
+def test_bessel_rows_are_undefined_for_mini_batches_of_one():
     network = own_network()
     ranked = bln_search.evaluate_configurations(network, loader(size=1), loader(size=1, seed=1))
     states = [choice.row.state for choice in ranked]
@@ -148,7 +148,7 @@ def test_mini_batches_of_one_have_undefined_rows_with_a_reason_and_total_has_non
     assert {choice.row.state for choice in total} == {EvaluationState.MEASURED}
 
 
-def test_nan_inputs_leave_nothing_ranked_and_the_reason_said():
+def test_nan_inputs_leave_every_row_unranked_with_a_reason():
     x = torch.full((20, 6), float("nan"))
     bad = DataLoader(TensorDataset(x, torch.zeros(20, dtype=torch.long)), batch_size=10)
     ranked = bln_search.evaluate_configurations(own_network(), loader(), bad)
@@ -222,7 +222,7 @@ def test_the_modes_of_all_layers_are_left_as_they_were():
     assert [module.training for module in network] == [True, False, True, True, True, True]
 
 
-def test_a_network_that_changes_its_input_gives_the_same_table_either_way():
+def test_in_place_change_of_inputs_does_not_change_the_table():
     class Changing(nn.Module):
         def forward(self, x):
             return x.mul_(2).sub_(1)
@@ -278,7 +278,7 @@ def test_a_network_that_cannot_be_followed_says_what_to_do(forward):
         (nn.Sequential(nn.BatchNorm2d(3), nn.LayerNorm([3, 8, 8])), "layer 1 normalizes over 3 axes"),
     ],
 )
-def test_what_cannot_be_converted_is_named_and_the_network_untouched(network, message):
+def test_failed_conversion_names_the_layer_and_changes_nothing(network, message):
     before = [type(module) for module in network.modules()]
     with pytest.raises(ModelError, match=message):
         bln_search.convert(network)
@@ -400,7 +400,7 @@ def test_wrong_use_is_one_clear_error(call, error, message):
         call(own_network().eval())
 
 
-def test_a_configuration_of_another_network_is_refused_and_nothing_changed():
+def test_configuration_of_another_network_is_rejected():
     ranked = bln_search.evaluate_configurations(own_network(), loader(), loader(seed=1))
     other = nn.Sequential(bln_search.BLN(6))
     with pytest.raises(ModelError, match="not the network that was evaluated"):
@@ -418,7 +418,7 @@ def test_importing_the_package_and_its_web_rooms_loads_no_torch():
     assert done.stdout.strip() == "[]"
 
 
-def test_a_printed_table_says_which_rows_can_be_told_apart():
+def test_printed_table_shows_significantly_different_rows():
     """One network: over its examples alone."""
     torch.manual_seed(0)
     x = torch.randn(120, 6)

@@ -41,7 +41,7 @@ def assert_called(network):
 
 
 @pytest.mark.parametrize("layers", [0, 2])
-def test_converted_norms_of_an_encoder_are_evaluated_under_all_sixteen(layers):
+def test_converted_encoder_has_all_sixteen_rows(layers):
     data = loader()
     network = convert(Classifier(layers), batch_size=10)
     ranked = evaluate_configurations(network, data, data)

@@ -95,7 +95,7 @@ def forms_of(target):
 
 
 @pytest.mark.parametrize(("name", "word"), ROWS)
-def test_every_form_answers_like_the_loaded_network_at_every_mini_batch_size(name, word, exported):
+def test_every_form_equals_the_loaded_network_at_every_size(name, word, exported):
     target, _, data = exported(name, word)
     loaded, forms = bln_search.load(target), forms_of(target)
     reported = json.loads((target / "parity.json").read_text())
@@ -261,9 +261,7 @@ def test_an_export_that_fails_leaves_everything_as_it_was(
     assert [path.name for path in tmp_path.iterdir()] == ([] if before == "absent" else ["out"])
 
 
-def test_a_folder_with_something_in_it_is_only_replaced_when_it_is_an_export_and_that_was_asked(
-    exported, networks, tmp_path
-):
+def test_only_an_export_is_replaced_and_only_with_overwrite(exported, networks, tmp_path):
     checkpoints, trained, data = networks("mlp paper")
     row, target = row_of(trained, "FFFF")[0], tmp_path / "out"
     shutil.copytree(exported("mlp paper", "TTTT")[0], target)
@@ -287,7 +285,7 @@ def test_a_damaged_checkpoint_is_not_exported(tmp_path, networks):
     assert not (tmp_path / "out").exists()
 
 
-def test_a_missing_package_names_its_extra_before_anything_is_written(networks, tmp_path, monkeypatch):
+def test_missing_package_names_its_extra_before_writing(networks, tmp_path, monkeypatch):
     checkpoints, trained, data = networks("mlp paper")
     monkeypatch.setattr(runtimes, "find_spec", lambda name: None if name == "onnxscript" else object())
     with pytest.raises(MissingPackageError, match=r"onnxscript is not installed.*bln-search\[export\]"):

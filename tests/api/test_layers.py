@@ -66,7 +66,7 @@ def test_what_was_found_prints_as_a_table_with_what_is_confirmed():
 
 
 @pytest.mark.parametrize("search", ["beam", "coordinate", "tpe", "racing", "random"])
-def test_searches_find_what_the_enumeration_finds_in_a_small_space(search):
+def test_searches_find_the_optimum_of_a_small_space(search):
     exact = bln_search.search_layers(network(), loader(60, 0), loader(60, 1))
     found = bln_search.search_layers(network(), loader(60, 0), loader(60, 1), search=search, evaluations=200)
     order = np.sort(exact.record.sums.mean_loss)
@@ -94,7 +94,7 @@ def test_layers_can_be_tied_and_words_written():
         bln_search.apply_configuration(network(), chosen)
 
 
-def test_what_cannot_be_done_is_said():
+def test_impossible_arguments_are_rejected():
     with pytest.raises(DataError, match="validation_loader yields no mini-batch"):
         bln_search.search_layers(network(), loader(60, 0), [])
     with pytest.raises(DataError, match=r"2 folds of 1 mini-batches.*; make the .*with evaluate_configurations"):
@@ -117,7 +117,7 @@ def centred_first(network, x):
 
 @pytest.mark.parametrize("search", ["exact", "coordinate"])
 @pytest.mark.parametrize(("norm", "forward"), [(BLN, by_the_largest), (BN, by_the_largest), (BN, centred_first)])
-def test_layers_that_mix_examples_are_refused_however_it_is_searched(norm, forward, search):
+def test_every_search_rejects_layers_that_mix_examples(norm, forward, search):
     class Mixing(torch.nn.Module):
         def __init__(self):
             super().__init__()
@@ -195,7 +195,7 @@ def test_norms_inside_torchs_own_encoder_have_their_words(alone):
         assert uniform[str(row.configuration)] == pytest.approx(row.metrics[Split.VALIDATION].loss.mean, rel=1e-5)
 
 
-def test_a_configuration_without_a_value_on_test_has_no_figure_there():
+def test_configuration_undefined_on_test_has_no_test_figure():
     reference = MLP((6,), 4, partial(BLN, batch_size=30, semantics="reference"), widths=(9, 8))
     found = 0
     for seed in range(4):

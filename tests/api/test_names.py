@@ -47,7 +47,7 @@ def test_values_under_other_names_are_refused(evaluate, change, said):
         evaluate(ours, batches(), batches(), gathered={PopulationEstimate.EPOCH: given})
 
 
-def test_values_of_layers_that_only_training_reaches_are_no_mistake():
+def test_moments_of_layers_reached_only_in_training_are_accepted():
     ours = network()
     ours.spare = BLN(8)
     ours.forward = lambda x: nn.Sequential.forward(ours[:5], x)
@@ -83,7 +83,7 @@ def test_a_printed_row_says_what_its_object_says():
     assert by_row[3] == {"n1": "TTFT", "n2": "FTTT"}
 
 
-def test_different_words_of_a_network_that_cannot_be_followed_come_with_the_names_of_their_layers():
+def test_untraceable_network_needs_layer_names():
     class Branching(Backwards):
         def forward(self, x):
             return super().forward(x if x.sum() > 0 else -x)

@@ -38,7 +38,7 @@ def test_an_empty_database_is_backed_up_and_put_back(home, tmp_path):
     assert "restored; 0 studies wait" in call("restore", tmp_path / "backups", check=0).stdout
 
 
-def test_networks_that_went_away_overnight_are_no_success_and_cost_no_older_backup(home, tmp_path):
+def test_backup_with_missing_networks_fails_and_keeps_backups(home, tmp_path):
     """As where the folder of checkpoints was not mounted; once known, they are no news."""
     content = b"a network"
     sha256 = hashlib.sha256(content).hexdigest()

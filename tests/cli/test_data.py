@@ -99,7 +99,7 @@ def test_fetch_gets_the_archive_once_and_verifies_it(tmp_path, capsys):
     assert capsys.readouterr().out.splitlines() == verified
 
 
-def test_an_archive_that_is_not_the_published_one_is_fetched_anew(tmp_path):
+def test_archive_with_a_wrong_checksum_is_downloaded_again(tmp_path):
     published = write_archive(tmp_path / "served" / ARCHIVE, made_up())
     path = tmp_path / "data" / "imdb" / ARCHIVE
     write_archive(path, made_up(30))
@@ -145,7 +145,7 @@ def test_a_study_of_words_says_once_what_one_should_know_of_them(tmp_path):
 
 
 @pytest.mark.parametrize("words", [("run", STUDY), ("data", "verify", "mnist"), ("data", "list")], ids=lambda w: w[0])
-def test_a_folder_of_data_that_is_none_is_said_to_be(words, tmp_path):
+def test_data_folder_that_is_no_folder_is_rejected(words, tmp_path):
     (tmp_path / "file").write_text("no folder")
     for given, what in (("nowhere", "does not exist"), ("file", "is a file")):
         told = call(*words, "--data", tmp_path / given, check=2).stderr

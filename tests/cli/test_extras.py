@@ -58,7 +58,7 @@ def test_a_package_of_nobody_is_no_error_of_ours():
     assert "bln-search[train]" in str(missing_package(ModuleNotFoundError("No module", name="torch.fx")))
 
 
-def test_what_is_missing_training_package_is_found_without_importing_anything(monkeypatch):
+def test_missing_training_package_is_found_without_imports(monkeypatch):
     assert missing_training_package() is None
     monkeypatch.setattr("bln_search.cli.extras.find_spec", lambda name: None if name == "torch" else object())
     assert "torch is not installed" in str(missing_training_package())

@@ -34,7 +34,7 @@ def test_an_arm_keeps_its_ranks_in_the_whole_table(world):
     assert {row["configuration"]: row["rank"] for row in served if row["rank"]} == ranks
 
 
-def test_nothing_is_said_of_rows_that_are_not_shown(world):
+def test_sentences_about_hidden_rows_are_not_printed(world):
     whole = call("leaderboard", "two", check=0).stdout
     assert "Use " in whole or "significantly different" in whole
     of_one = call("leaderboard", "two", "--arm", "other", check=0).stdout

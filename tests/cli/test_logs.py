@@ -19,7 +19,7 @@ def test_a_log_file_that_cannot_be_is_one_clear_error(verb, tmp_path, home, monk
     assert "BLN_SEARCH_LOG_FILE" in done.stderr
 
 
-def test_service_and_worker_write_files_of_their_own_within_bounds(tmp_path, home):
+def test_service_and_worker_rotate_separate_log_files(tmp_path, home):
     logs = tmp_path / "logs"
     how = {"LOG_FILE": str(logs / "bln-search.log"), "LOG_FILE_BYTES": "2000", "LOG_FILE_COUNT": "2"}
     service = Service(home, **{f"BLN_SEARCH_{name}": value for name, value in how.items()}).start()

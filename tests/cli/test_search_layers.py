@@ -134,7 +134,7 @@ def test_options_stand_in_for_what_the_study_says(home, call):
         (("layered", "--group", "a=encoder.*"), 3, "the pattern 'encoder.*' of the group 'a'"),
     ],
 )
-def test_a_mistake_is_one_sentence_and_costs_nothing_of_what_is_known(ran, call, words, code, sentence):
+def test_search_error_is_one_sentence_and_keeps_results(ran, call, words, code, sentence):
     before = analysis_of(ran).layers
     ended, out, said = call(ran, *words)
     assert (ended, out) == (code, "")
@@ -151,7 +151,7 @@ def test_a_study_that_was_not_run_is_told_to_run_first(tmp_path, call):
     assert said == "error: the study has no trained network yet: run it first\n"
 
 
-def test_a_study_that_is_not_complete_has_the_networks_it_has_searched(home, call):
+def test_incomplete_study_shows_its_searched_networks(home, call):
     ledger = opened(home)
     with ledger.database.engine.begin() as connection:
         connection.exec_driver_sql("UPDATE trial SET state = 'waiting' WHERE arm = 'bln'")
@@ -164,7 +164,7 @@ def test_a_study_that_is_not_complete_has_the_networks_it_has_searched(home, cal
     assert kept == [("ln", LayerSearch.RANDOM), ("bln", LayerSearch.COORDINATE)]
 
 
-def test_one_network_that_cannot_be_searched_leaves_the_results_of_the_others(home, call):
+def test_failed_search_of_one_network_keeps_the_others(home, call):
     ledger = opened(home)
     (trial,) = ledger.trials.list_trained(1, arm="ln")
     ledger.close()

@@ -345,7 +345,7 @@ def test_optuna_has_a_place_of_its_own_beside_the_ledger(ledger):
     storage.engine.dispose()
 
 
-def test_what_is_a_number_and_a_name_is_the_number(ledger):
+def test_study_of_digits_is_first_taken_as_a_number(ledger):
     named, other, third = (
         ledger.studies.accept(STUDY.model_copy(update={"name": name})) for name in ("2", "other", "77")
     )

@@ -69,7 +69,7 @@ def test_the_doors_lead_to_every_page(text, folder):
     assert led_to | {"index.md"} >= set(PAGES)
 
 
-def test_the_pages_build_and_a_reader_fetches_nothing_from_elsewhere(tmp_path):
+def test_pages_build_and_load_nothing_from_other_hosts(tmp_path):
     if importlib.util.find_spec("material") is None:
         pytest.skip("mkdocs-material is not here: make installs it")
     call = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]

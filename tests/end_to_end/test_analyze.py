@@ -45,7 +45,7 @@ def test_analyze_says_it_again_with_every_difference_and_as_json(finished):
     assert {one["batch_size"] for one in said["latencies"]} == {1, 25}
 
 
-def test_probe_measures_without_training_again_and_keeps_what_was_there(finished):
+def test_probe_does_not_train_and_keeps_earlier_results(finished):
     home, _ = finished
     told = call("probe", "small", "--batch-sizes", "1,8", "--reshuffles", "2", home=home, check=0).stderr
     assert "bln seed 1: 64 figures (2/2)" in told  # sixteen rows at two sizes, reshuffled and of one class

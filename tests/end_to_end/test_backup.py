@@ -72,7 +72,7 @@ def test_the_leaderboard_is_the_same_to_the_byte(service, url, tmp_path):
     assert len(again.stderr.strip().splitlines()) == 1
 
 
-def test_a_study_that_ran_meanwhile_is_completed_as_if_nothing_had_happened(url, tmp_path, monkeypatch):
+def test_backup_of_a_running_study_can_be_completed(url, tmp_path, monkeypatch):
     monkeypatch.setenv("BLN_SEARCH_DATABASE", url)
     service = OneByOne(tmp_path / "home").start()
     file = tmp_path / "study.yaml"

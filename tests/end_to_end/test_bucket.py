@@ -78,7 +78,7 @@ def test_the_service_hands_them_out_and_deletes_them(finished):
         service.stop()
 
 
-def test_a_bucket_that_is_not_there_stops_before_anything_is_trained(tmp_path, bucket, monkeypatch):
+def test_missing_bucket_stops_the_study_before_training(tmp_path, bucket, monkeypatch):
     monkeypatch.setenv("BLN_SEARCH_CHECKPOINTS", "s3://absent/networks")
     (tmp_path / "small.yaml").write_text(STUDY)
     done = call("run", tmp_path / "small.yaml", "--workers", "1", home=tmp_path, process=True)

@@ -183,7 +183,7 @@ def test_bad_input_is_one_clear_error_and_nothing_is_written(name, tmp_path):
     assert not (tmp_path / "home").exists()
 
 
-def test_a_searched_study_is_shown_before_and_after_it_has_points(tmp_path):
+def test_sampled_study_is_shown_before_and_after_its_points(tmp_path):
     space = "space: {training.learning_rate: {kind: float, low: 1e-4, high: 0.1, log: true}}\n"
     text = SMALL + space + "search: {sampler: random, trials: 2}\n"
     (tmp_path / "study.yaml").write_text(text)
@@ -230,7 +230,7 @@ def test_a_corrupt_data_file_names_its_checksum(tmp_path):
     assert not (tmp_path / "home").exists()
 
 
-def test_an_unknown_study_and_a_missing_file_have_exit_codes_of_their_own(finished, tmp_path):
+def test_unknown_study_and_missing_file_differ_in_exit_code(finished, tmp_path):
     assert call("leaderboard", "nothing", home=finished).returncode == 4
     assert call("run", tmp_path / "none.yaml", home=finished).returncode == 3
     assert call("leaderboard", home=finished).returncode == 2
@@ -260,7 +260,7 @@ def test_a_database_of_a_newer_version_is_refused(tmp_path):
     assert "written by a newer version" in refused.stderr
 
 
-def test_training_that_diverges_shows_as_diverged_and_the_study_is_complete(tmp_path):
+def test_study_with_a_diverged_trial_is_complete(tmp_path):
     text = edited(("{epochs: 1}", "{epochs: 2, optimizer: sgd, learning_rate: 1.0e+30}"))
     (tmp_path / "study.yaml").write_text(text)
     done = call("run", tmp_path / "study.yaml", home=tmp_path, check=0)

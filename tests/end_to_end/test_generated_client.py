@@ -48,7 +48,7 @@ def service(tmp_path):
     made.stop()
 
 
-def test_it_submits_a_study_waits_for_it_and_reads_its_ranked_table(generated, service):
+def test_generated_client_submits_and_reads_the_leaderboard(generated, service):
     models = generated("models")
     with generated("client").AuthenticatedClient(service.address, service.token) as client:
 

@@ -97,7 +97,7 @@ def assert_close(csv_text, other):
             assert cell == wanted or float(cell) == pytest.approx(float(wanted), rel=1e-6), (line, expected)
 
 
-def test_what_older_code_began_is_finished_as_if_it_had_never_been(old_code, url, file, tmp_path, monkeypatch):
+def test_study_begun_by_an_older_version_is_completed(old_code, url, file, tmp_path, monkeypatch):
     monkeypatch.setenv("BLN_SEARCH_DATABASE", url)
     study = begin(OneByOne(tmp_path / "home", code=old_code))
     engine = make_engine(url)
@@ -119,9 +119,7 @@ def test_what_older_code_began_is_finished_as_if_it_had_never_been(old_code, url
     engine.dispose()
 
 
-def test_a_database_with_the_tables_of_before_is_brought_up_by_the_start_of_the_service(
-    url, file, tmp_path, monkeypatch
-):
+def test_service_start_upgrades_an_older_database(url, file, tmp_path, monkeypatch):
     """Where the history is not at hand: a study of this version, its database taken back to the earlier tables."""
     monkeypatch.setenv("BLN_SEARCH_DATABASE", url)
     study = begin(OneByOne(tmp_path / "home"))
@@ -136,7 +134,7 @@ def test_a_database_with_the_tables_of_before_is_brought_up_by_the_start_of_the_
     engine.dispose()
 
 
-def test_a_worker_stops_when_the_database_is_upgraded_under_it_and_writes_nothing_more(url, tmp_path, monkeypatch):
+def test_worker_stops_when_its_database_is_upgraded(url, tmp_path, monkeypatch):
     monkeypatch.setenv("BLN_SEARCH_DATABASE", url)
     service = Service(tmp_path / "home", "--no-worker").start()
     engine = make_engine(url)

@@ -78,7 +78,7 @@ def spec(name, epochs):
     return yaml.safe_load(QUICK.format(name=name, epochs=epochs))
 
 
-def test_the_printed_link_signs_in_and_leaves_no_token_in_the_address(browser, service):
+def test_printed_link_signs_in_and_hides_the_token(browser, service):
     visit = Visit(browser, service)
     visit.sign_in()
     assert "token" not in visit.page.url
@@ -105,7 +105,7 @@ def test_a_wrong_token_is_told_and_nothing_else_happens(browser, service):
     visit.close()
 
 
-def test_a_study_goes_from_the_form_to_its_table_without_a_reload(visit):
+def test_study_is_submitted_and_followed_without_a_reload(visit):
     page = visit.page
     page.get_by_role("link", name="New study").first.click()
     page.wait_for_selector("#send:enabled")
@@ -132,7 +132,7 @@ def test_a_study_goes_from_the_form_to_its_table_without_a_reload(visit):
     page.wait_for_selector(".js-plotly-plot .scatterlayer path.js-line")
 
 
-def test_an_entry_changed_while_an_earlier_one_is_checked_stays_and_nothing_is_sent_without_it(visit):
+def test_form_change_during_a_check_is_kept_and_submitted(visit):
     held, page = [], visit.page
     visit.go("/studies/new")
     page.wait_for_selector("#send:enabled")
@@ -203,7 +203,7 @@ def test_a_row_leads_to_its_configuration_and_its_network(visit, done):
     assert download.value.path().stat().st_size > 1000
 
 
-def test_every_chart_is_drawn_or_says_why_not_and_goes_along_as_picture_and_data(visit, done):
+def test_every_chart_is_drawn_or_explained_and_can_be_downloaded(visit, done):
     page = visit.page
     visit.go(f"/studies/{done[0]}/charts")
     for chart in page.locator(".chart").all():
@@ -301,7 +301,7 @@ def test_a_lost_connection_is_told_and_caught_up_with(browser, tmp_path):
     own.stop()
 
 
-def test_a_mistake_in_the_yaml_stands_beside_its_line(visit):
+def test_yaml_error_is_shown_beside_its_line(visit):
     page = visit.page
     visit.go("/studies/new")
     page.wait_for_selector("#send:enabled")

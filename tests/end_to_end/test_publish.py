@@ -112,7 +112,7 @@ def test_the_errors_of_a_target_have_their_exit_code(finished, tmp_path):
 
 
 @pytest.mark.parametrize("verb", ["leaderboard", "manifest", "report"])
-def test_what_cannot_be_written_is_one_error_and_what_was_there_stays(write, verb, tmp_path):
+def test_failed_write_is_one_error_and_keeps_the_old_file(write, verb, tmp_path):
     folder = tmp_path / "target"
     folder.mkdir()
     with pytest.raises(OutputError, match="there is no folder"):
@@ -208,7 +208,7 @@ def test_a_browser_draws_the_page_and_asks_nobody(report, scheme):
         browser.close()
 
 
-def test_the_page_is_readable_without_javascript_and_by_everybody(report):
+def test_page_is_accessible_and_readable_without_javascript(report):
     from axe_playwright_python.sync_playwright import Axe
 
     with chromium() as browser:

@@ -22,7 +22,7 @@ def blocks(language):
     return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
 
 
-def test_the_python_block_runs_and_prints_a_table_of_sixteen_rows():
+def test_python_block_prints_a_table_of_sixteen_rows():
     (code,) = blocks("python")
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
@@ -73,7 +73,7 @@ def test_every_figure_of_the_readme_is_on_the_page():
 
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS.values(), ids=EXPERIMENTS)
-def test_every_table_about_the_published_order_comes_from_its_file(experiment):
+def test_tables_of_the_published_order_come_from_their_file(experiment):
     shown = read_block(experiment.page, conclusions.BLOCK)
     assert shown == conclusions.block(experiment), "run python -m bench.documents.conclusions --write"
 
@@ -94,6 +94,6 @@ def test_every_figure_about_growth_comes_from_its_file():
     assert shown == growing.block(), "run python -m bench.documents.growing --write"
 
 
-def test_every_figure_about_networks_of_libraries_comes_from_its_file():
+def test_figures_of_library_networks_come_from_their_file():
     shown = read_block(zoo_page.PAGE, zoo_page.BLOCK)
     assert shown == zoo_page.block(), "run python -m bench.documents.zoo_page --write"

@@ -75,7 +75,7 @@ def forget(home):
     ledger.close()
 
 
-def test_run_searches_what_the_study_asks_for_prints_its_table_and_keeps_all_of_it(ran):
+def test_run_searches_layers_prints_the_table_and_stores_results(ran):
     home, done = ran
     assert "\nln seed 0: layers searched in " in done.stderr
     assert "\nbln seed 0: layers searched in " in done.stderr
@@ -85,7 +85,7 @@ def test_run_searches_what_the_study_asks_for_prints_its_table_and_keeps_all_of_
     assert [(one.arm, one.size, len(one.networks)) for one in layers] == [("ln", "64", 1), ("bln", "4096", 1)]
 
 
-def test_killed_in_mid_enumeration_the_same_command_goes_on_and_finds_the_same(ran, tmp_path, monkeypatch):
+def test_killed_enumeration_resumes_with_the_same_result(ran, tmp_path, monkeypatch):
     """4,096 configurations of the second network; no chance to tidy up; the result is the same to the last bit."""
     killed, whole = (shutil.copytree(ran[0], tmp_path / name) for name in ("killed", "whole"))
     forget(killed)

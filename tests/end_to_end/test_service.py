@@ -122,7 +122,7 @@ def finish(client, study, seconds=120):
     until(lambda: client.study(study)["state"] == "complete", seconds)
 
 
-def test_a_worker_that_is_killed_is_started_again_and_nothing_is_lost(service, file, tmp_path):
+def test_killed_worker_is_restarted_and_no_result_is_lost(service, file, tmp_path):
     file.write_text(STUDY.replace("EPOCHS", "200"))
     with service.client() as client:
         study = client.submit(spec(200))["id"]
@@ -134,7 +134,7 @@ def test_a_worker_that_is_killed_is_started_again_and_nothing_is_lost(service, f
     assert csv == table(file, tmp_path)
 
 
-def test_pause_and_cancel_take_effect_within_seconds_and_resume_goes_on(service):
+def test_pause_cancel_and_resume_take_effect_within_seconds(service):
     with service.client() as client:
         study = client.submit(spec(2000))["id"]
         until(lambda: any(one["kind"] == "epoch" for one in recent(service, study)), 60)
@@ -151,7 +151,7 @@ def test_pause_and_cancel_take_effect_within_seconds_and_resume_goes_on(service)
         assert study not in [one["id"] for one in client.studies()]
 
 
-def test_a_client_that_drops_twenty_times_misses_no_event_and_gets_none_twice(service):
+def test_client_with_lost_connections_gets_every_event_once(service):
     headers = {"Authorization": f"Bearer {service.token}", "Accept": "text/event-stream"}
     with service.client() as client:
         study = client.submit(spec(150))["id"]

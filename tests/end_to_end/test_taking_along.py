@@ -56,7 +56,7 @@ SEEDS = """
 """
 
 
-def test_the_best_row_is_exported_with_the_seed_that_is_best_in_that_row(finished, tmp_path):
+def test_best_row_is_exported_with_its_best_seed(finished, tmp_path):
     board = json.loads(call("leaderboard", "small", "--format", "json", home=finished, check=0).stdout)
     best = board["rows"][0]
     done = call("export", "small", "--to", tmp_path / "out", "--format", "json", home=finished, check=0)
@@ -115,7 +115,7 @@ def test_one_changed_example_and_a_row_that_is_gone_are_found(own):
     assert "not stored" in told["trials"][1]["first"]
 
 
-def test_a_checkpoint_that_is_damaged_or_missing_is_reported_with_its_trial(own):
+def test_damaged_or_missing_checkpoint_names_its_trial(own):
     files = dict(ask(own, "SELECT trial.seed, file FROM checkpoint JOIN trial ON trial.id = trial_id"))
     damaged, lost = (own / "checkpoints" / files[seed] for seed in (0, 1))
     content = bytearray(damaged.read_bytes())
@@ -129,7 +129,7 @@ def test_a_checkpoint_that_is_damaged_or_missing_is_reported_with_its_trial(own)
     assert "2 trials not reproduced" in told
 
 
-def test_on_another_device_or_version_losses_may_be_close_but_not_identical(own):
+def test_losses_on_another_device_or_version_may_be_close(own):
     ask(own, "UPDATE checkpoint SET provenance = json_set(provenance, '$.torch', '1.0')")
     ask(own, "UPDATE evaluation SET loss = loss + 1e-6 WHERE id = 3")
     ask(own, "UPDATE evaluation SET loss = loss + 1e-2 WHERE id = 4")

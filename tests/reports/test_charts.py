@@ -93,7 +93,7 @@ def test_the_heat_map_has_each_configuration_in_its_cell():
             assert figure["z"][row][column] == pytest.approx(np.mean(list(values)))
 
 
-def test_ranks_are_those_of_the_means_and_only_alike_conditions_are_compared():
+def test_ranks_compare_conditions_with_equal_configurations():
     table = losses()
     chart = rank_chart(
         {
@@ -140,7 +140,7 @@ def test_one_trial_that_went_wrong_does_not_flatten_the_others():
     assert "are not shown" in chart.caption
 
 
-def test_a_curve_with_a_loss_that_is_not_a_number_is_drawn_as_far_as_it_goes():
+def test_curve_is_drawn_up_to_a_nan_loss():
     broken = TrialCurve("bln", "", 0, [{"epoch": 1, "training_loss": None, "validation_loss": None}])
     assert curves_chart([broken, curve(1)], 2) is not None
 

@@ -20,7 +20,7 @@ def made(trials, now=START):
     return manifest(study(), trials, machine=MACHINE, schema="0003", now=now)
 
 
-def test_every_trial_is_there_with_its_checkpoint_and_where_that_comes_from():
+def test_manifest_has_every_trial_with_checkpoint_and_provenance():
     whole = made([trial(7, 1, device="cpu", drift=[1, 2]), trial(8, 2, state=TrialState.FAILED, reason="no memory")])
     first, second = whole["trials"]
     assert first["checkpoint"]["sha256"] == f"{7:064x}"

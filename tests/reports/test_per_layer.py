@@ -46,7 +46,7 @@ def test_sentences(result, snapshot):
 
 
 @pytest.mark.parametrize("from_json", [False, True])
-def test_a_network_without_a_finite_loss_is_counted_and_not_part_of_means(from_json, snapshot):
+def test_network_without_a_finite_loss_is_not_averaged(from_json, snapshot):
     infinite = network(0, loss=math.inf, test_loss=math.inf)
     result = per_layer_result().model_copy(update={"networks": (infinite, network(1)), "difference": None})
     if from_json:
@@ -104,7 +104,7 @@ def test_a_column_a_layer_and_the_uniform_one_below(layers):
     assert len(uniform_table(per_layer_result(layers)).rows) == 16
 
 
-def test_a_layer_follows_only_the_part_of_a_uniform_word_that_it_has():
+def test_uniform_configuration_omits_statistics_a_layer_lacks():
     given = per_layer_result(2)
     row = given.rows[0].model_copy(update={"configuration": "TT--.FFFF"})
     mixed = given.model_copy(update={"rows": (row,)})
@@ -149,7 +149,7 @@ def test_the_chart_is_centred_on_zero_and_tells_what_it_draws(layers):
     assert len(list(csv.DictReader(io.StringIO(chart.csv)))) == 4 * layers
 
 
-def test_a_layer_without_a_statistic_has_an_empty_cell_and_one_network_no_mark():
+def test_missing_statistic_is_empty_and_one_network_has_no_mark():
     given = per_layer_result(2)
     kept = tuple(
         one.model_copy(update={"half": None, "loss": 0.0})

@@ -30,7 +30,7 @@ def test_every_line_of_the_tabular_has_as_many_cells_as_columns():
     assert text.count(r"\toprule") == text.count(r"\midrule") == text.count(r"\bottomrule") == 1
 
 
-def test_names_with_signs_of_latex_are_written_out():
+def test_latex_special_characters_are_escaped():
     from bln_search.reports.publication import _escape_latex
 
     assert _escape_latex(r"a_b & 50% $x^2~{y}#\z <|>") == (
@@ -88,7 +88,7 @@ def test_pdflatex_takes_it(board, tmp_path):
     assert (tmp_path / "table.pdf").stat().st_size > 1000
 
 
-def test_letters_that_latex_does_not_know_are_written_by_their_number():
+def test_letters_unknown_to_latex_are_written_as_code_points():
     text = leaderboard_latex(wild_board())
     assert "U+6E2C" in text
     assert r"$\lambda$=0.5 é ß" in text

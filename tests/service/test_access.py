@@ -96,7 +96,7 @@ def test_a_token_that_has_ended_opens_nothing(world, how):
 
 @pytest.mark.parametrize("account", ["ada", "bob", "root"])
 @pytest.mark.parametrize("scope", list(Scope))
-def test_a_scope_opens_what_it_names_and_others_studies_are_not_there(world, account, scope):
+def test_scope_limits_operations_and_hides_other_accounts(world, account, scope):
     if (account == "root") != (scope is Scope.ADMIN):
         pytest.skip("only root is an admin")
     study_id = world.complete()
@@ -281,7 +281,7 @@ def test_guessing_tokens_is_slow(world):
     assert world.client().get("/api/v1/studies").status_code == 200  # who has a token is not held up
 
 
-def test_a_token_ends_no_wider_one_and_makes_none_that_outlives_it(world):
+def test_token_cannot_revoke_wider_or_create_longer_tokens(world):
     wide, info = world.ledger.tokens.create("ada", Scope.ADMIN)
     assert world.client().delete(f"/api/v1/tokens/{info.id}").status_code == 404
     soon = datetime.now(UTC) + timedelta(days=1)
@@ -302,7 +302,7 @@ def test_what_one_deleted_is_not_shown_to_the_next(world):
     assert theirs != mine
 
 
-def test_the_link_of_the_first_start_leads_to_a_page_that_works_from_here_alone(world):
+def test_sign_in_page_loads_nothing_from_other_hosts(world):
     nobody = world.client(None)
     page = nobody.get("/")
     assert page.headers["content-type"].startswith("text/html")
@@ -314,7 +314,7 @@ def test_the_link_of_the_first_start_leads_to_a_page_that_works_from_here_alone(
     assert nobody.get("/static/%2e%2e/app.py").status_code == 404
 
 
-def test_a_token_made_in_a_browser_lasts_as_that_behind_the_session(world):
+def test_token_of_a_session_expires_with_the_token_behind_it(world):
     for behind, longest in ((None, None), (datetime.now(UTC) + timedelta(days=30), 30)):
         secret = world.ledger.tokens.create("root", Scope.ADMIN, expires_at=behind)[0]
         browser = world.client(None, Origin="http://testserver")

@@ -52,7 +52,7 @@ def test_a_new_analysis_of_the_same_results_is_seen_at_once(world, client, analy
     assert answer.json()["analysis"]["reason"] == "anew"
 
 
-def test_the_leaderboard_shows_groups_ranks_and_the_recommendation(world, analysed):
+def test_leaderboard_shows_groups_ranks_and_recommendation(world, analysed):
     study_id, made = analysed
     page = world.client("root", Scope.ADMIN, Accept="text/html").get(f"/studies/{study_id}/leaderboard").text
     assert recommendation_text(made.recommendation).split(". ")[0] in page
@@ -82,7 +82,7 @@ def test_charts_are_drawn_from_what_was_worked_out_and_probed(world, analysed):
         assert root.get(f"/studies/{study_id}/charts/{name}.csv").text.count("\n") > 1
 
 
-def test_probes_are_listed_page_by_page_and_only_for_who_may_see_the_study(world, client, analysed):
+def test_probes_are_paginated_and_hidden_from_other_accounts(world, client, analysed):
     study_id, _ = analysed
     trial = world.ledger.trials.list_trained(study_id)[0]
     keep(world.ledger, trial, *(probe(batch_size=size) for size in range(1, 6)))

@@ -30,7 +30,7 @@ def root(world):
     return world.client("root", Scope.ADMIN, **HTML)
 
 
-def test_there_are_none_before_the_analysis_nor_where_nothing_was_searched(world, client, searched):
+def test_layers_are_404_before_analysis_and_without_search(world, client, searched):
     answer = client.get(f"/api/v1/studies/{world.complete('new')}/layers")
     assert (answer.status_code, answer.json()["type"]) == (404, "urn:bln-search:problem:not-analysed")
     answer = client.get(f"/api/v1/studies/{searched()}/layers", headers={"If-None-Match": "*"})

@@ -63,7 +63,7 @@ def test_requests_beyond_a_bound_are_told_to_come_back(service, client):
     assert client.get("/api/v1/studies").status_code == 200
 
 
-def test_an_account_has_no_more_streams_than_it_may_however_fast_it_opens_them(service, client):
+def test_stream_limit_of_an_account_holds_under_concurrency(service, client):
     study = {"name": "s", "data": {"name": "digits"}, "model": {"name": "mlp"}, "arms": [{"method": "bln"}]}
     with closing(open_ledger(f"sqlite:///{service.home / 'ledger.sqlite3'}")) as ledger:
         secret, _ = ledger.tokens.create("ada", Scope.WRITE)

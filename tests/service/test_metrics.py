@@ -30,7 +30,7 @@ def read(client):
     }
 
 
-def test_every_family_is_described_and_named_as_prometheus_wants_it(client):
+def test_metric_families_follow_the_naming_rules_of_prometheus(client):
     client.get("/healthz")
     for family in text_string_to_metric_families(client.get("/metrics").text):
         assert family.documentation
@@ -73,7 +73,7 @@ def test_nothing_of_anybody_is_in_them(world, client):
         assert word not in text
 
 
-def test_numbers_paths_and_methods_that_people_make_up_are_no_labels(client):
+def test_unknown_paths_and_methods_are_not_metric_labels(client):
     for number in range(20):
         client.get(f"/api/v1/studies/{number}")
         client.get(f"/studies/{number}")

@@ -58,7 +58,7 @@ def test_schemas_are_as_generators_of_code_want_them(world):
             assert ("oneOf" in field) <= ("discriminator" in field), name
 
 
-def test_a_default_that_is_an_object_stands_in_the_text(world):
+def test_object_defaults_are_moved_to_the_description(world):
     training = openapi_document(world.app)["components"]["schemas"]["TrainingSpec"]["properties"]
     assert training["schedule"]["description"] == 'by default {"kind": "constant"}'
     assert training["epochs"]["default"] == 15

@@ -110,7 +110,7 @@ def test_what_people_write_stays_text(world, root, text):
     assert root.get(f"/studies/{number}").headers["content-security-policy"] == drawn
 
 
-def test_undefined_rows_stand_with_their_reason_and_measured_ones_with_intervals(world, root):
+def test_undefined_rows_show_reasons_and_measured_rows_intervals(world, root):
     number = world.complete()
     text = root.get(f"/studies/{number}/leaderboard").text
     assert "undefined: Std_B: it has no value" in text
@@ -139,7 +139,7 @@ def test_an_empty_house_says_what_to_do(world):
     assert 'href="/studies/new"' not in reader
 
 
-def test_a_study_that_waits_has_a_page_and_says_that_nothing_is_measured(world, root):
+def test_page_of_a_waiting_study_says_that_nothing_is_measured(world, root):
     number = world.ledger.queue.submit(study("waiting"), "ada").study_id
     assert "Nothing is measured yet" in root.get(f"/studies/{number}").text
     assert "Nothing is measured yet" in root.get(f"/studies/{number}/leaderboard").text
@@ -195,7 +195,7 @@ def test_points_stand_as_people_read_them_and_none_hides_another(world, root):
     assert len(drawn) == len(set(drawn)) == 4
 
 
-def test_the_list_of_studies_counts_the_first_place_as_the_leaderboard_does(world, root):
+def test_study_list_counts_the_top_group_like_the_leaderboard(world, root):
     number = world.complete("compared", seeds=(0, 1, 2))
     analysis = compute_analysis(world.ledger, number, None)
     sharing = sum(row.in_top_group for row in analysis.comparison.rows)
@@ -248,7 +248,7 @@ def test_guessing_a_session_is_slow(world):
     assert set(codes[100:]) == {429}
 
 
-def test_a_page_asks_the_database_the_same_number_of_times_whatever_there_is(world, root):
+def test_number_of_queries_per_page_is_constant(world, root):
     from sqlalchemy import event
 
     numbers = [world.complete("few", seeds=(0,)), world.complete("many", seeds=range(8))]
@@ -301,7 +301,7 @@ def test_a_draft_is_planned_or_its_mistakes_are_told_by_line(client):
     assert check(client, text="x" * 60_000).status_code == 422
 
 
-def test_an_entry_of_the_form_changes_its_place_in_the_text_alone(client):
+def test_form_field_changes_only_its_value_in_the_text(client):
     changed = check(client, text=TEXT, field="methods", value=["bn", "ln"]).json()
     assert "{method: bn, momentum: 0.9}" in changed["text"], "what an arm had it keeps"
     assert changed["fields"]["methods"] == ["bn", "ln"]
@@ -350,7 +350,7 @@ ARM = "arms:\n  - {method: bn, momentum: 0.9}\n"
         ("epochs", "", "training:\n  # how long\n  epochs: 3\n", "training: {}\n"),
     ],
 )
-def test_an_entry_of_the_form_leaves_the_rest_of_the_text_as_it_was(name, value, before, after):
+def test_form_field_preserves_the_other_text(name, value, before, after):
     assert COMMENTED.count(before) == 1
     assert set_field(COMMENTED, name, value) == COMMENTED.replace(before, after)
 

@@ -122,7 +122,7 @@ def test_a_database_that_is_gone_is_a_problem_too(world, client):
     assert "sqlite" not in json.dumps(told).lower()
 
 
-def test_once_the_database_was_upgraded_nothing_is_written_any_more(world, client):
+def test_nothing_is_written_after_a_database_upgrade(world, client):
     path = f"/api/v1/studies/{client.post('/api/v1/studies', json=body()).json()['id']}"
     with world.ledger.database.engine.begin() as connection:
         before = connection.exec_driver_sql("SELECT version_num FROM bln_search_version").scalar_one()

@@ -63,7 +63,7 @@ def test_the_table_is_filtered_and_ranks_stay_those_of_the_whole(client, path):
 
 
 @pytest.mark.parametrize("figure", ["validation_loss", "test_accuracy"])
-def test_the_table_is_sorted_by_any_figure_and_what_has_none_comes_last(client, path, figure):
+def test_table_sorts_by_any_metric_with_missing_values_last(client, path, figure):
     for sort in (figure, f"-{figure}"):
         rows = pages(client, f"{path}/leaderboard", sort=sort, limit=5)
         values = [row[f"{figure}_mean"] for row in rows]
@@ -89,7 +89,7 @@ def test_the_table_is_not_sent_again_until_there_is_a_new_result(world, client):
     assert all(row["seeds"] == 2 for row in fresh.json()["rows"])
 
 
-def test_trials_evaluations_and_curves_are_complete_whatever_the_page(world, client, path):
+def test_lists_are_complete_for_every_page_size(world, client, path):
     trials = pages(client, f"{path}/trials", limit=1)
     assert [(one["arm"], one["seed"]) for one in trials] == [("bln", 0), ("other", 0), ("bln", 1), ("other", 1)]
     assert pages(client, f"{path}/trials", sort="-position") == trials[::-1]
@@ -127,7 +127,7 @@ def test_the_configurations_are_explained(client):
     assert len(client.get("/api/v1/configurations", params={"method": "mbn"}).json()) == 9
 
 
-def test_a_request_takes_the_same_number_of_queries_whatever_there_is(world, client):
+def test_number_of_queries_per_request_is_constant(world, client):
     counted = []
     event.listen(world.ledger.database.engine, "before_cursor_execute", lambda *a: counted.append(a[2]))
 
@@ -226,7 +226,7 @@ class TestTheDownloadOfANetwork:
         assert client.get(address).status_code == 200
 
 
-def test_the_pages_of_a_table_are_of_one_state_while_the_study_goes_on(world, client):
+def test_pages_of_a_leaderboard_show_one_version(world, client):
     study_id = world.ledger.queue.submit(study(seeds=(0, 1, 2)), "ada").study_id
     world.ledger.queue.claim("host/1/0", lambda _: True, 9)
     path = f"/api/v1/studies/{study_id}/leaderboard"

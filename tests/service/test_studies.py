@@ -34,7 +34,7 @@ def test_a_study_is_accepted_with_its_address(client):
     assert (again.json()["id"], again.json()["new"]) == (told["id"], False)
 
 
-def test_an_idempotency_key_gives_the_same_study_and_refuses_another(client):
+def test_idempotency_key_returns_its_study_and_rejects_another(client):
     key = {"Idempotency-Key": "k1"}
     first = client.post(STUDIES, json=body(), headers=key)
     again = client.post(STUDIES, json=body(), headers=key)
@@ -130,7 +130,7 @@ def test_the_room_is_known_for_every_built_in_data_set(client, name):
     assert told["bytes"] > 0
 
 
-def test_a_plan_says_what_a_study_stands_for(world, client):
+def test_plan_counts_trials_and_evaluations(world, client):
     told = client.post(f"{STUDIES}/validate", json=body(training={"epochs": 3, "batch_size": 1})).json()
     assert (told["trials"], told["evaluations"], told["epochs"]) == (2, 32, 6)
     assert len(told["undefined"]) == 12
@@ -266,7 +266,7 @@ def test_progress_and_time_left_follow_the_trials(world, client):
     assert world.ledger.listing.find_study(study_id).state == StudyState.COMPLETE
 
 
-def test_time_left_is_that_of_trials_whatever_else_the_study_waited_for(world, client):
+def test_eta_depends_on_trials_and_not_on_waiting_time(world, client):
     """Paused for days, it says what its trials take, two side by side."""
     study_id = world.ledger.queue.submit(study(seeds=range(8)), "ada").study_id
     world.ledger.queue.claim("host/1/0", lambda _: True, 9)
@@ -305,7 +305,7 @@ def test_deleting_leaves_what_a_trial_under_way_may_have_written(world, client):
     assert [one.name for one in store.files()] == [young]
 
 
-def test_deleting_leaves_what_another_study_has_got_while_files_are_removed(world, client, monkeypatch):
+def test_delete_keeps_checkpoints_that_another_study_reuses(world, client, monkeypatch):
     """Removing many files from a bucket takes long; the same study sent in again writes the same names."""
     study_id = world.complete()
     store = world.settings.checkpoint_store
@@ -354,7 +354,7 @@ def test_deleting_removes_files_nobody_else_has(world, client):
         ({"probes": {"batch_sizes": [200]}}, "/probes/batch_sizes/0"),
     ],
 )
-def test_a_mini_batch_that_no_split_holds_is_refused_when_it_is_sent_in(client, given, pointer):
+def test_mini_batch_larger_than_every_split_is_rejected(client, given, pointer):
     for path in (STUDIES, f"{STUDIES}/validate"):
         answer = client.post(path, json=body("large", **given))
         assert answer.status_code == 422
