@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -18,6 +19,7 @@ from tests.conftest import ROOT
 DOCS = ROOT / "docs"
 PAGES = {page.name: page for page in sorted(DOCS.glob("*.md"))}
 README = ROOT / "README.md"
+OPENAPI_PATHS = json.loads((ROOT / "openapi.json").read_text(encoding="utf-8"))["paths"]
 TEXTS = {**PAGES, README.name: README}
 COMMAND = get_command(app)
 

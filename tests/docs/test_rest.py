@@ -8,8 +8,7 @@ import subprocess
 
 import pytest
 
-from tests.docs.pages import PAGES, blocks, run_python, written
-from tests.docs.test_blocks import PATHS
+from tests.docs.pages import OPENAPI_PATHS, PAGES, blocks, run_python, written
 from tests.end_to_end.service import Service
 
 PAGE = PAGES["rest.md"]
@@ -55,4 +54,4 @@ def test_with_the_client(service, tmp_path):
 def test_every_path_is_in_the_table():
     rows = [line.split("|") for line in written(PAGE).splitlines() if line.startswith("| `/")]
     told = {row[1].strip(" `"): set(row[2].replace(",", " ").lower().split()) for row in rows}
-    assert told == {path: set(methods) for path, methods in PATHS.items()}
+    assert told == {path: set(methods) for path, methods in OPENAPI_PATHS.items()}

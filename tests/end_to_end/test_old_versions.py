@@ -18,7 +18,7 @@ from tests.conftest import ROOT
 from tests.contracts.test_backups import every_row
 from tests.end_to_end.commands import call, command
 from tests.end_to_end.service import OneByOne, Service, until
-from tests.end_to_end.test_service import STUDY, finish, recent, table
+from tests.end_to_end.small_study import STUDY, list_events, run_alone, wait_until_complete
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("old versions")]
 
@@ -57,7 +57,7 @@ def file(tmp_path):
 def table_alone(file, tmp_path):
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("BLN_SEARCH_DATABASE")
-        return table(file, tmp_path)
+        return run_alone(file, tmp_path)
 
 
 def begin(service):
@@ -77,7 +77,7 @@ def go_on(service, study):
     service.start()
     with service.client() as client:
         assert client.study(study)["progress"]["ended"] >= 1
-        finish(client, study, 240)
+        wait_until_complete(client, study, 240)
     assert service.stop() == 0
     return call("leaderboard", study, "--format", "csv", home=service.home, check=0).stdout
 
@@ -144,7 +144,7 @@ def test_worker_stops_when_its_database_is_upgraded(url, tmp_path, monkeypatch):
     try:
         with service.client() as client:
             study = client.submit({**SPEC, "training": {"epochs": 3000, "batch_size": 25}})["id"]
-            until(lambda: any(one["kind"] == "epoch" for one in recent(service, study)), 120)
+            until(lambda: any(one["kind"] == "epoch" for one in list_events(service, study)), 120)
         service.stop()
         with write_session(engine) as session:
             session.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '9999'"))

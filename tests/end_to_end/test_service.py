@@ -21,16 +21,9 @@ from bln_search.storage.ledger import open_ledger
 from tests.docs.pages import PAGES, blocks
 from tests.end_to_end.commands import call
 from tests.end_to_end.service import Service, until
+from tests.end_to_end.small_study import STUDY, list_events, make_spec, run_alone, wait_until_complete
 
 pytestmark = pytest.mark.xdist_group("service")
-STUDY = """
-name: small
-data: {name: digits, fraction: 0.2}
-model: {name: mlp, widths: [8]}
-arms: [{method: bln}]
-seeds: [0, 1]
-training: {epochs: EPOCHS, batch_size: 25}
-"""
 
 
 @pytest.fixture(scope="module")
@@ -50,27 +43,10 @@ def file(tmp_path):
     return path
 
 
-def spec(epochs, name="small"):
-    import yaml
-
-    return {**yaml.safe_load(STUDY.replace("EPOCHS", str(epochs))), "name": name}
-
-
-_TABLES = {}
-
-
-def table(file, tmp_path):
-    """What the study comes to without a service; run once for each study."""
-    text = file.read_text()
-    if text not in _TABLES:
-        _TABLES[text] = call("run", file, "--format", "csv", home=tmp_path / "alone", check=0).stdout
-    return _TABLES[text]
-
-
 def test_submit_and_wait_prints_what_run_prints(service, file, tmp_path):
     asked = ("--server", service.address)
     sent = call("submit", file, "--wait", "--format", "csv", *asked, home=service.home, check=0)
-    assert sent.stdout == table(file, tmp_path)
+    assert sent.stdout == run_alone(file, tmp_path)
     assert "study complete" in sent.stderr
     for verb in (("list", "--format", "json"), ("show", "small", "--format", "json"), ("leaderboard", "small")):
         here = call(*verb, home=service.home, check=0).stdout
@@ -87,7 +63,7 @@ def test_a_study_is_there_after_a_kill_right_after_its_201(tmp_path):
     service = Service(tmp_path / "home", "--no-worker").start()
     for number in range(5):
         with service.client() as client:
-            accepted = client.submit(spec(1, f"s{number}"))
+            accepted = client.submit(make_spec(1, f"s{number}"))
         service.kill()
         service.start()
         with service.client() as client:
@@ -99,45 +75,36 @@ def test_a_stopped_service_hands_its_study_back_and_goes_on(file, tmp_path):
     file.write_text(STUDY.replace("EPOCHS", "200"))
     service = Service(tmp_path / "home").start()
     with service.client() as client:
-        study = client.submit(spec(200))["id"]
-        until(lambda: any(one["kind"] == "epoch" for one in recent(service, study)), 60)
+        study = client.submit(make_spec(200))["id"]
+        until(lambda: any(one["kind"] == "epoch" for one in list_events(service, study)), 60)
         below = service.descendants()
         assert service.stop() == 0
         assert not psutil.wait_procs(below, 5)[1]
         assert json.loads(call("show", study, "--format", "json", home=service.home).stdout)["state"] == "accepted"
     service.start()
     with service.client() as client:
-        finish(client, study)
+        wait_until_complete(client, study)
         csv = call("leaderboard", study, "--format", "csv", home=service.home).stdout
-    assert csv == table(file, tmp_path)
+    assert csv == run_alone(file, tmp_path)
     service.stop()
-
-
-def recent(service, study):
-    address = f"{service.address}/api/v1/studies/{study}/events"
-    return httpx.get(address, headers={"Authorization": f"Bearer {service.token}"}).json()["events"]
-
-
-def finish(client, study, seconds=120):
-    until(lambda: client.study(study)["state"] == "complete", seconds)
 
 
 def test_killed_worker_is_restarted_and_no_result_is_lost(service, file, tmp_path):
     file.write_text(STUDY.replace("EPOCHS", "200"))
     with service.client() as client:
-        study = client.submit(spec(200))["id"]
-        until(lambda: any(one["kind"] == "epoch" for one in recent(service, study)), 60)
+        study = client.submit(make_spec(200))["id"]
+        until(lambda: any(one["kind"] == "epoch" for one in list_events(service, study)), 60)
         for one in service.descendants():
             one.kill()
-        finish(client, study)
+        wait_until_complete(client, study)
     csv = call("leaderboard", study, "--format", "csv", home=service.home).stdout
-    assert csv == table(file, tmp_path)
+    assert csv == run_alone(file, tmp_path)
 
 
 def test_pause_cancel_and_resume_take_effect_within_seconds(service):
     with service.client() as client:
-        study = client.submit(spec(2000))["id"]
-        until(lambda: any(one["kind"] == "epoch" for one in recent(service, study)), 60)
+        study = client.submit(make_spec(2000))["id"]
+        until(lambda: any(one["kind"] == "epoch" for one in list_events(service, study)), 60)
         start = time.monotonic()
         assert client.pause(study)["request"] == "pause"
         until(lambda: client.study(study)["state"] == "paused", 5)
@@ -154,7 +121,7 @@ def test_pause_cancel_and_resume_take_effect_within_seconds(service):
 def test_client_with_lost_connections_gets_every_event_once(service):
     headers = {"Authorization": f"Bearer {service.token}", "Accept": "text/event-stream"}
     with service.client() as client:
-        study = client.submit(spec(150))["id"]
+        study = client.submit(make_spec(150))["id"]
         heard, drops = [], 0
         over = False
         while not over:
@@ -180,7 +147,7 @@ def test_client_with_lost_connections_gets_every_event_once(service):
 def test_a_stream_ends_with_the_service(tmp_path):
     service = Service(tmp_path / "home").start()
     with service.client() as client:
-        study = client.submit(spec(5000))["id"]
+        study = client.submit(make_spec(5000))["id"]
     headers = {"Authorization": f"Bearer {service.token}", "Accept": "text/event-stream"}
     address = f"{service.address}/api/v1/studies/{study}/events"
     with httpx.stream("GET", address, headers=headers, timeout=30) as stream:

@@ -12,23 +12,14 @@ import pytest
 from bln_search.storage.results.outcome_codec import decode_outcomes, encode_outcomes
 from tests.docs.pages import PAGES, blocks
 from tests.end_to_end.commands import call
-
-STUDY = """
-name: small
-data: {name: digits, fraction: 0.2, validation: 200}
-model: {name: mlp, widths: [8]}
-arms: [{method: bln}]
-training: {epochs: 1}
-seeds: [0, 1]
-evaluation: {population: [frozen, epoch], batch_sizes: [25, 40]}
-"""
+from tests.end_to_end.small_study import EXPORT_STUDY
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     """A home with one finished study of two trials."""
     home = tmp_path_factory.mktemp("home")
-    (home / "small.yaml").write_text(STUDY)
+    (home / "small.yaml").write_text(EXPORT_STUDY)
     call("run", home / "small.yaml", "--workers", "1", home=home, check=0)
     return home
 

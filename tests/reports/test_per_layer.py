@@ -23,7 +23,7 @@ from bln_search.reports.sentences.per_layer import (
     result_label,
 )
 from tests.ranking.layers import EQUAL, REASON, WORSE, network, per_layer_result
-from tests.reports.test_page import Read, report_context
+from tests.reports.pages import ParsedPage, make_report_context
 
 
 @pytest.mark.parametrize(
@@ -165,9 +165,11 @@ def test_missing_statistic_is_empty_and_one_network_has_no_mark():
 
 
 def test_the_report_has_a_section_where_something_was_searched():
-    assert per_layer(report_context()) is None
-    assert per_layer(report_context(analysis=Analysis())) is None
-    read = Read(study_page(report_context(analysis=Analysis(layers=(per_layer_result(excluded={"TTTT": REASON}),)))))
+    assert per_layer(make_report_context()) is None
+    assert per_layer(make_report_context(analysis=Analysis())) is None
+    read = ParsedPage(
+        study_page(make_report_context(analysis=Analysis(layers=(per_layer_result(excluded={"TTTT": REASON}),))))
+    )
     assert read.ids.count("per-layer") == 1
     for told in (
         "Per-layer configurations are significantly better by",
@@ -181,8 +183,8 @@ def test_the_report_has_a_section_where_something_was_searched():
 
 def test_the_report_of_many_points_is_cut_and_says_so():
     found = tuple(per_layer_result(1, 1, point=json.dumps({"arm.lambda": n / 10})) for n in range(8))
-    made = per_layer(report_context(analysis=Analysis(layers=found)))
+    made = per_layer(make_report_context(analysis=Analysis(layers=found)))
     assert made.blocks[0].text.startswith("bln, lambda=0: ")
     assert made.blocks[-1].text.startswith("The first 6 of 8 arms and points are shown.")
-    empty = per_layer(report_context(analysis=Analysis(layers=(per_layer_result(networks=0),))))
+    empty = per_layer(make_report_context(analysis=Analysis(layers=(per_layer_result(networks=0),))))
     assert [block.template for block in empty.blocks] == ["paragraph"]

@@ -14,7 +14,7 @@ from bln_search.core.records import Evaluation, EvaluationKey
 from bln_search.core.states import EvaluationState
 from bln_search.ranking.leaderboard import Leaderboard, TrialEvaluation, rank
 from bln_search.reports.publication import leaderboard_latex, leaderboard_markdown
-from tests.reports.test_reports import board as make_board
+from tests.reports.leaderboards import make_board
 
 
 def cells(line):

@@ -10,7 +10,7 @@ from bln_search.core.enums import LayerSearch, Scope
 from bln_search.ranking.analysis import Analysis
 from bln_search.reports.sentences.per_layer import per_layer_sentences
 from tests.ranking.layers import REASON, per_layer_result
-from tests.service.test_pages import HTML
+from tests.service.conftest import HTML_HEADERS
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def searched(world):
 
 @pytest.fixture
 def root(world):
-    return world.client("root", Scope.ADMIN, **HTML)
+    return world.client("root", Scope.ADMIN, **HTML_HEADERS)
 
 
 def test_layers_are_404_before_analysis_and_without_search(world, client, searched):

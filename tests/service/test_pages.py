@@ -21,15 +21,14 @@ from bln_search.storage.tables import StudyRow
 from bln_search.worker.analysis import compute_analysis
 from service.pages.editor.form import FIELDS, read_fields, set_field
 from service.pages.rendering import labels
-from tests.service.conftest import finish_trial, study
+from tests.service.conftest import HTML_HEADERS, finish_trial, study
 
-HTML = {"Accept": "text/html"}
 PAGES = ("/studies", "/studies/new", "/compare", "/configurations", "/tokens", "/settings")
 
 
 @pytest.fixture
 def root(world):
-    return world.client("root", Scope.ADMIN, **HTML)
+    return world.client("root", Scope.ADMIN, **HTML_HEADERS)
 
 
 def test_every_page_is_there_for_an_admin(world, root):
@@ -51,12 +50,12 @@ def test_every_page_is_there_for_an_admin(world, root):
 
 
 def test_who_has_not_signed_in_is_led_to_the_door_and_back(world):
-    nobody = world.client(None, **HTML)
+    nobody = world.client(None, **HTML_HEADERS)
     answer = nobody.get("/studies/3/leaderboard?sort=test_loss", follow_redirects=False)
     assert answer.status_code == 303
     assert answer.headers["location"] == "/?next=%2Fstudies%2F3%2Fleaderboard%3Fsort%3Dtest_loss"
     assert nobody.get("/signed-in").json() is False
-    assert nobody.get("/api/v1/studies", headers=HTML).status_code == 401
+    assert nobody.get("/api/v1/studies", headers=HTML_HEADERS).status_code == 401
 
 
 def test_a_mistake_in_an_address_is_a_page_that_says_what_to_do(world, root):
@@ -132,10 +131,10 @@ def test_filters_of_the_leaderboard_stay_in_its_links(world, root):
 
 
 def test_an_empty_house_says_what_to_do(world):
-    text = world.client(**HTML).get("/studies").text
+    text = world.client(**HTML_HEADERS).get("/studies").text
     assert "There is no study yet" in text
     assert 'href="/studies/new"' in text
-    reader = world.client("ada", Scope.READ, **HTML).get("/studies").text
+    reader = world.client("ada", Scope.READ, **HTML_HEADERS).get("/studies").text
     assert 'href="/studies/new"' not in reader
 
 
