@@ -113,7 +113,7 @@ def check_options(words):
 def check_call(words):
     """A call that could be made as it stands: verb, options, their values and arguments are taken.
 
-    Folders of data sets are there for whoever makes it; here is another.
+    A documented data folder is replaced by one that exists here.
     """
     words = [str(ROOT) if before == "--data" else word for before, word in zip(["", *words], words, strict=False)]
     verb, rest = find_verb(words)

@@ -154,7 +154,7 @@ def test_worker_stops_when_its_database_is_upgraded(url, tmp_path, monkeypatch):
         assert last.startswith("error: the database has the schema revision 9999 now, and this process knows ")
         assert "Traceback" not in said
         rows = every_row(engine)
-        assert [row[4] for row in rows["study"]] == ["running"]  # its lease runs out; whoever is next takes it
+        assert [row[4] for row in rows["study"]] == ["running"]  # its lease expires and another worker reclaims it
         assert len(rows["worker"]) == 1
     finally:
         if worker.poll() is None:
