@@ -63,7 +63,7 @@ def test_recommended_row_of_the_first_group_is_deterministic():
     assert recommendation_text(ranked.recommendation) in " ".join(str(ranked).split())
     inputs = torch.randn(10, 6)
     bln_search.apply_configuration(network, chosen).eval()
-    alone = torch.cat([network(one[None]) for one in inputs])
+    alone = torch.cat([network(example[None]) for example in inputs])
     assert torch.allclose(alone, network(inputs), atol=1e-6) == chosen.configuration.deterministic
 
 
@@ -414,8 +414,8 @@ def test_importing_the_package_and_its_web_rooms_loads_no_torch():
         "bln_search.reports, bln_search.settings, sys; "
         "print([name for name in ('torch', 'sklearn', 'ray', 'optuna') if name in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
-    assert done.stdout.strip() == "[]"
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
+    assert process.stdout.strip() == "[]"
 
 
 def test_printed_table_shows_significantly_different_rows():

@@ -65,7 +65,7 @@ def test_running_statistics_of_other_weights_are_no_row():
     network = convert(trained(), method="same").train()
     network(torch.randn(16, 4))
     data = [(torch.randn(10, 4), torch.arange(10) % 2)]
-    assert {one.row.estimate for one in evaluate_configurations(network, data, data)} == {None, "frozen"}
+    assert {row.row.estimate for row in evaluate_configurations(network, data, data)} == {None, "frozen"}
 
 
 def test_layers_that_stay_what_they_are_are_named():

@@ -181,7 +181,7 @@ def test_zeros_are_put_in_one_pass_and_layer_by_layer_too(aligned):
     network = both(Pooling(norm=True))[1]
     data = [(tokens(place >= aligned, place), torch.arange(10) % 2) for place in range(4)]
     rows = evaluate_configurations(network, data, data)
-    losses = {str(one.configuration): one.row.metrics["validation"].loss.mean for one in rows}
+    losses = {str(row.configuration): row.row.metrics["validation"].loss.mean for row in rows}
     searched = search_layers(network, data, data)
     assert {row.configuration: row.loss for row in searched.result.uniform} == pytest.approx(losses, rel=1e-8)
     with torch.no_grad():

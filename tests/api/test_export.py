@@ -126,15 +126,15 @@ def test_the_loaded_network_has_the_losses_of_the_study(name, word, exported):
 @pytest.mark.parametrize(("name", "word"), ROWS)
 def test_what_reads_population_values_only_is_folded_and_says_so(name, word, exported):
     target, _, _ = exported(name, word)
-    said = json.loads((target / "configuration.json").read_text())
-    assert said["folded"] == (word in FOLDED)
+    document = json.loads((target / "configuration.json").read_text())
+    assert document["folded"] == (word in FOLDED)
     operations = {str(node.target) for node in torch.export.load(target / "model.pt2").graph.nodes}
     assert any("sqrt" in operation for operation in operations) != (word in FOLDED)
     compared = json.loads((target / "parity.json").read_text())["sizes"][0]["differences"]
     assert ("folded" in compared) == (word in FOLDED)
     text = (target / "README.md").read_text()
     assert ("one affine step y = x·scale + shift" in text) == (word in FOLDED)
-    assert ("depends on the other examples" in text) == said["row"]["configuration"].startswith("F")
+    assert ("depends on the other examples" in text) == document["row"]["configuration"].startswith("F")
 
 
 def test_population_values_that_are_not_read_are_not_carried(exported):
@@ -157,9 +157,9 @@ def test_the_same_row_has_the_same_weights_byte_for_byte(exported, networks, tmp
 def test_values_kept_one_a_slot_bound_the_mini_batch(tmp_path):
     trained = train(tmp_path, "{name: mlp, widths: [8]}", "{method: bln}", "{per_slot: true, batch_sizes: [25, 40]}")
     export_network(row_of(trained, "TTTT")[0], Folder(tmp_path), DIGITS, tmp_path / "out")
-    said = json.loads((tmp_path / "out" / "configuration.json").read_text())
-    assert (said["row"]["largest_batch_size"], said["folded"]) == (25, False)
-    assert "25 slots" in said["not_folded_because"]
+    document = json.loads((tmp_path / "out" / "configuration.json").read_text())
+    assert (document["row"]["largest_batch_size"], document["folded"]) == (25, False)
+    assert "25 slots" in document["not_folded_because"]
     sizes = json.loads((tmp_path / "out" / "parity.json").read_text())["sizes"]
     assert [bool(size["differences"]) for size in sizes] == [True, True, False]
     assert "a mini-batch of 100 has more" in sizes[2]["reason"]
@@ -173,11 +173,11 @@ def changed(target, tmp_path, **changes):
     """A copy of an export with other entries in its configuration.json."""
     copied = tmp_path / "copied"
     shutil.copytree(target, copied)
-    said = json.loads((copied / "configuration.json").read_text())
+    document = json.loads((copied / "configuration.json").read_text())
     for key, value in changes.items():
-        part, name = (said[key.split("__")[0]], key.split("__")[1]) if "__" in key else (said, key)
+        part, name = (document[key.split("__")[0]], key.split("__")[1]) if "__" in key else (document, key)
         part[name] = value
-    (copied / "configuration.json").write_text(json.dumps(said))
+    (copied / "configuration.json").write_text(json.dumps(document))
     return copied
 
 
@@ -272,7 +272,7 @@ def test_only_an_export_is_replaced_and_only_with_overwrite(exported, networks, 
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "notes.txt").write_text("mine")
     for other in (tmp_path / "own", tmp_path / "own" / "notes.txt"):
-        with pytest.raises(ExportError, match=r"other content than an export|is not a folder"):
+        with pytest.raises(ExportError, match=r"something other than an export|is not a folder"):
             folder.check_target(other, overwrite=True)
 
 

@@ -68,10 +68,10 @@ def test_what_was_found_prints_as_a_table_with_what_is_confirmed():
 @pytest.mark.parametrize("search", ["beam", "coordinate", "tpe", "racing", "random"])
 def test_searches_find_the_optimum_of_a_small_space(search):
     exact = bln_search.search_layers(network(), loader(60, 0), loader(60, 1))
-    found = bln_search.search_layers(network(), loader(60, 0), loader(60, 1), search=search, evaluations=200)
+    layered = bln_search.search_layers(network(), loader(60, 0), loader(60, 1), search=search, evaluations=200)
     order = np.sort(exact.record.sums.mean_loss)
-    assert found.result.rows[0].loss <= order[12] + 1e-9
-    assert not found.result.marginal
+    assert layered.result.rows[0].loss <= order[12] + 1e-9
+    assert not layered.result.marginal
 
 
 def test_layers_can_be_tied_and_words_written():
@@ -229,8 +229,8 @@ def test_a_network_in_bfloat16_is_searched():
 
 def test_evaluations_are_at_least_the_words_there_are():
     four = bln_search.convert(torch.nn.Sequential(*normed(3)), method="same")
-    found = bln_search.search_layers(four, loader(60, 0), loader(40, 1), search="coordinate", evaluations=4)
-    assert found.record.evaluations == pytest.approx(4)
+    layered = bln_search.search_layers(four, loader(60, 0), loader(40, 1), search="coordinate", evaluations=4)
+    assert layered.record.evaluations == pytest.approx(4)
     with pytest.raises(ValueError, match="evaluations: must be at least 4,"):
         bln_search.search_layers(four, loader(60, 0), loader(40, 1), search="beam", evaluations=3)
     with pytest.raises(ValueError, match="at least 16,"):
@@ -264,8 +264,8 @@ def test_all_are_tried_where_they_can_be_by_default(kind, layers, method, evalua
     model = bln_search.convert(kind(*normed(layers)), method=method, batch_size=SIZE)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        found = bln_search.search_layers(model, loader(60, 0), loader(40, 1), evaluations=evaluations)
-    assert found.result.search == expected
+        layered = bln_search.search_layers(model, loader(60, 0), loader(40, 1), evaluations=evaluations)
+    assert layered.result.search == expected
     assert [str(one.message).endswith("takes longer") for one in said] == [True] * (kind is Branching)
 
 
@@ -277,11 +277,11 @@ def test_a_network_that_branches_is_searched_as_any_other(search):
     how = {"search": search, "evaluations": 16, "test_loader": loader(30, 2)}
     expected = bln_search.search_layers(walked, loader(60, 0), loader(45, 1), **how)
     with pytest.warns(UserWarning, match="evaluated one by one"):
-        found = bln_search.search_layers(branching, loader(60, 0), loader(45, 1), **how)
-    assert [row.configuration for row in found.result.rows] == [row.configuration for row in expected.result.rows]
-    np.testing.assert_allclose(found.record.confirmed.losses, expected.record.confirmed.losses, rtol=1e-5)
-    np.testing.assert_allclose(found.record.test, expected.record.test, rtol=1e-5)
-    bln_search.apply_configuration(branching, found.best)
+        layered = bln_search.search_layers(branching, loader(60, 0), loader(45, 1), **how)
+    assert [row.configuration for row in layered.result.rows] == [row.configuration for row in expected.result.rows]
+    np.testing.assert_allclose(layered.record.confirmed.losses, expected.record.confirmed.losses, rtol=1e-5)
+    np.testing.assert_allclose(layered.record.test, expected.record.test, rtol=1e-5)
+    bln_search.apply_configuration(branching, layered.best)
     bln_search.apply_configuration(branching, "FF--.FF--")
     with pytest.raises(ModelError, match=r"FF--\.TF-- cannot be applied: apply the result of search_layers"):
         bln_search.apply_configuration(branching, "FF--.TF--")

@@ -96,15 +96,15 @@ class Refilled:
 def test_a_loader_may_refill_its_buffer(options):
     train, validation = cut(0, 20), cut(20, 60)
     expected = bln_search.evaluate_configurations(converted(), train, validation, **options)
-    found = bln_search.evaluate_configurations(converted(), Refilled(train), Refilled(validation), **options)
-    assert losses(found) == losses(expected)
+    ranked = bln_search.evaluate_configurations(converted(), Refilled(train), Refilled(validation), **options)
+    assert losses(ranked) == losses(expected)
 
 
 def test_a_loader_may_refill_its_buffer_for_per_layer_searches():
     train, validation = cut(0, 20), cut(20, 60)
     expected = bln_search.search_layers(converted(), train, validation)
-    found = bln_search.search_layers(converted(), Refilled(train), Refilled(validation))
-    assert found.result.rows == expected.result.rows
+    layered = bln_search.search_layers(converted(), Refilled(train), Refilled(validation))
+    assert layered.result.rows == expected.result.rows
 
 
 @pytest.mark.parametrize("value", [1e8, 1e9, float("inf"), float("nan")])

@@ -18,16 +18,16 @@ def test_a_place_that_cannot_be_one_is_one_clear_error(verb, home, tmp_path):
     call("db", "upgrade", check=0)
     file = tmp_path / "file"
     file.write_text("not a folder")
-    done = call(verb, file / "backups", check=1)
-    assert len(done.stderr.strip().splitlines()) == 1
-    assert done.stderr.startswith("error: ")
+    process = call(verb, file / "backups", check=1)
+    assert len(process.stderr.strip().splitlines()) == 1
+    assert process.stderr.startswith("error: ")
     assert [one for one in home.iterdir() if one.name.startswith(".")] == []
 
 
 def test_a_database_that_is_not_there_is_one_clear_error(tmp_path):
-    done = call("backup", tmp_path / "backups", check=1)
-    assert len(done.stderr.strip().splitlines()) == 1
-    assert "holds no tables of bln-search" in done.stderr
+    process = call("backup", tmp_path / "backups", check=1)
+    assert len(process.stderr.strip().splitlines()) == 1
+    assert "holds no tables of bln-search" in process.stderr
     assert not (tmp_path / "backups").exists()
 
 
@@ -60,6 +60,6 @@ def test_backup_with_missing_networks_fails_and_keeps_backups(home, tmp_path):
     refused = call("restore", place, "--overwrite", check=1).stderr
     assert "a.safetensors is damaged" in refused
     assert "--without-damaged" in refused
-    said = call("restore", place, "--overwrite", "--without-damaged", "--dry-run", check=0).stdout
-    assert "1 MISSING" in said
-    assert "1 MISSING" in said
+    output = call("restore", place, "--overwrite", "--without-damaged", "--dry-run", check=0).stdout
+    assert "1 MISSING" in output
+    assert "1 MISSING" in output

@@ -79,6 +79,6 @@ def test_an_age_that_is_none_or_too_short_is_one_clear_error(kept, age):
 
 def test_another_database_needs_its_checkpoint_folder(kept, tmp_path):
     before = sorted(kept.iterdir())
-    said = clean("--database", f"sqlite:///{tmp_path / 'other.sqlite3'}", check=2).stderr
-    assert "BLN_SEARCH_CHECKPOINTS" in said
+    error_output = clean("--database", f"sqlite:///{tmp_path / 'other.sqlite3'}", check=2).stderr
+    assert "BLN_SEARCH_CHECKPOINTS" in error_output
     assert sorted(kept.iterdir()) == before

@@ -137,8 +137,8 @@ def test_a_study_of_words_says_once_what_one_should_know_of_them(tmp_path):
     validated = call("validate", tmp_path / "study.yaml", check=0)
     assert validated.stderr.splitlines() == [f"imdb: {remark}" for remark in REMARKS]
     write_lines(tmp_path / "imdb", made_up())
-    done = call("run", tmp_path / "study.yaml", "--data", tmp_path, home=tmp_path / "home", check=0)
-    assert [line for line in done.stderr.splitlines() if line.startswith("imdb")] == FEW
+    process = call("run", tmp_path / "study.yaml", "--data", tmp_path, home=tmp_path / "home", check=0)
+    assert [line for line in process.stderr.splitlines() if line.startswith("imdb")] == FEW
     exported = call("export", "words", "--to", tmp_path / "to", "--data", tmp_path, home=tmp_path / "home", check=1)
     assert "imdb consists of token ids" in exported.stderr
     assert "Traceback" not in exported.stderr
@@ -148,5 +148,5 @@ def test_a_study_of_words_says_once_what_one_should_know_of_them(tmp_path):
 def test_data_folder_that_is_no_folder_is_rejected(words, tmp_path):
     (tmp_path / "file").write_text("no folder")
     for given, what in (("nowhere", "does not exist"), ("file", "is a file")):
-        told = call(*words, "--data", tmp_path / given, check=2).stderr
-        assert what in re.sub(r"[\s│]+", " ", told)  # a long path breaks the line
+        error_output = call(*words, "--data", tmp_path / given, check=2).stderr
+        assert what in re.sub(r"[\s│]+", " ", error_output)  # a long path breaks the line

@@ -37,9 +37,9 @@ main()
 )
 def test_it_says_what_to_install(package, words, extra):
     program = PROGRAM.format(package=package, words=words)
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.returncode == 1
-    assert done.stderr.splitlines() == [
+    process = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert process.returncode == 1
+    assert process.stderr.splitlines() == [
         f"error: {package} is not installed, which this needs: pip install 'bln-search[{extra}]'"
     ]
 

@@ -111,7 +111,7 @@ EVENTS = st.lists(
 def test_broken_stream_yields_only_complete_events(events, cut):
     """Every event that is given is one that was sent, in order, whole."""
     text = "retry: 1000\n\n" + "".join(
-        f"id: 1\nevent: epoch\ndata: {json.dumps(one)}\n\n: still here\n\n" for one in events
+        f"id: 1\nevent: epoch\ndata: {json.dumps(event)}\n\n: still here\n\n" for event in events
     )
     read = list(read_stream(text[: min(cut, len(text))].split("\n")))
     assert read == events[: len(read)]
@@ -156,12 +156,12 @@ class Numbers(Other):
     def do_GET(self):
         named = [{"id": 1, "name": "5"}, {"id": 2, "name": "7"}]
         path = self.path.removeprefix("/api/v1").split("?")[0]
-        found = {"/studies/5": {"id": 5, "name": "mine"}, "/studies/2": named[1], "/studies": {"items": named}}.get(
+        content = {"/studies/5": {"id": 5, "name": "mine"}, "/studies/2": named[1], "/studies": {"items": named}}.get(
             path
         )
-        answer = {"detail": "no such", "errors": []} if found is None else {"next_cursor": None, **found}
-        self.send_response(404 if found is None else 200)
-        self.send_header("Content-Type", "application/json" if found else "application/problem+json")
+        answer = {"detail": "no such", "errors": []} if content is None else {"next_cursor": None, **content}
+        self.send_response(404 if content is None else 200)
+        self.send_header("Content-Type", "application/json" if content else "application/problem+json")
         self.end_headers()
         self.wfile.write(json.dumps(answer).encode())
 

@@ -161,7 +161,7 @@ def check_ray(words):
 
 def run_python(code, *, where, **environment):
     """Run code in a process of its own in the folder `where`, warnings being errors; what it prints."""
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-W", "error", "-c", code],
         capture_output=True,
         text=True,
@@ -169,8 +169,8 @@ def run_python(code, *, where, **environment):
         cwd=where,
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(where)]), **environment},
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    assert process.returncode == 0, process.stderr
+    return process.stdout
 
 
 _CALLS = """

@@ -39,7 +39,7 @@ def test_every_verb_is_listed_with_its_sentence_and_options():
     expected = {}
     for name, verb in verbs().items():
         sentence = " ".join(inspect.cleandoc(verb.help).split("\n\n")[0].split())
-        options = [one for one in verb.params if one.param_type_name == "option" and not one.hidden]
+        options = [param for param in verb.params if param.param_type_name == "option" and not param.hidden]
         expected[name] = (sentence, {option.opts[0] for option in options})
     assert told == expected
 

@@ -124,7 +124,7 @@ def test_every_key_is_listed_with_its_default(place):
 def test_every_value_of_a_key_is_listed(place):
     meanings = {row[0].strip("`"): row[1] + row[2] for row in tables()[place]}
     for name, field in TABLES[place].model_fields.items():
-        if any(isinstance(one, type) and issubclass(one, BaseModel) for one in parts(field.annotation)):
+        if any(isinstance(part, type) and issubclass(part, BaseModel) for part in parts(field.annotation)):
             continue
         for word in words_of(field.annotation):
             assert f"`{word}`" in meanings[field.alias or name], f"{name}: {word}"

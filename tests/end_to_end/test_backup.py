@@ -85,8 +85,8 @@ def test_backup_of_a_running_study_can_be_completed(url, tmp_path, monkeypatch):
         assert client.study(study)["state"] == "running"
     service.kill()
     destroy(service, url)
-    said = call("restore", tmp_path / "backups", home=service.home, check=0)
-    assert "1 studies wait to go on" in said.stdout
+    process = call("restore", tmp_path / "backups", home=service.home, check=0)
+    assert "1 studies wait to resume" in process.stdout
     shown = call("list", "--format", "csv", home=service.home, check=0).stdout.splitlines()[1]
     assert shown.startswith("1,small,accepted,3,")
     service.start()

@@ -69,9 +69,9 @@ def test_the_service_hands_them_out_and_deletes_them(finished):
         with httpx.Client(base_url=f"{service.address}/api/v1", headers=headers) as client:
             (trial, other) = client.get("/studies/1/trials").json()["items"]
             path = f"/studies/1/checkpoints/{trial['checkpoint']['id']}"
-            answer = client.get(path)
-            assert hashlib.sha256(answer.content).hexdigest() == trial["checkpoint"]["sha256"]
-            assert trial["checkpoint"]["file"] in answer.headers["Content-Disposition"]
+            response = client.get(path)
+            assert hashlib.sha256(response.content).hexdigest() == trial["checkpoint"]["sha256"]
+            assert trial["checkpoint"]["file"] in response.headers["Content-Disposition"]
             assert client.delete("/studies/1").status_code == 204
             assert kept() == set(), other
     finally:
@@ -81,11 +81,11 @@ def test_the_service_hands_them_out_and_deletes_them(finished):
 def test_missing_bucket_stops_the_study_before_training(tmp_path, bucket, monkeypatch):
     monkeypatch.setenv("BLN_SEARCH_CHECKPOINTS", "s3://absent/networks")
     (tmp_path / "small.yaml").write_text(EXPORT_STUDY)
-    done = call("run", tmp_path / "small.yaml", "--workers", "1", home=tmp_path, process=True)
-    assert done.returncode != 0
-    assert "s3://absent/networks" in done.stderr
-    assert "Traceback" not in done.stderr
-    assert "trained" not in done.stdout
+    process = call("run", tmp_path / "small.yaml", "--workers", "1", home=tmp_path, process=True)
+    assert process.returncode != 0
+    assert "s3://absent/networks" in process.stderr
+    assert "Traceback" not in process.stderr
+    assert "trained" not in process.stdout
 
 
 def test_one_that_goes_away_meanwhile_spoils_nothing(tmp_path):
@@ -101,7 +101,7 @@ def test_one_that_goes_away_meanwhile_spoils_nothing(tmp_path):
         _, said = process.communicate(timeout=240)
     assert process.returncode == 1, said
     assert "error: s3://kept/networks cannot be written to" in said
-    shown = call("show", "long", home=tmp_path, check=0).stdout
-    assert "failed" not in shown
+    output = call("show", "long", home=tmp_path, check=0).stdout
+    assert "failed" not in output
     with pytest.MonkeyPatch.context() as patch, bucket_server(patch):
         call("run", tmp_path / "long.yaml", "--workers", "2", home=tmp_path, check=0, process=True)

@@ -144,7 +144,7 @@ def test_worker_stops_when_its_database_is_upgraded(url, tmp_path, monkeypatch):
     try:
         with service.client() as client:
             study = client.submit({**SPEC, "training": {"epochs": 3000, "batch_size": 25}})["id"]
-            until(lambda: any(one["kind"] == "epoch" for one in list_events(service, study)), 120)
+            until(lambda: any(event["kind"] == "epoch" for event in list_events(service, study)), 120)
         service.stop()
         with write_session(engine) as session:
             session.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '9999'"))

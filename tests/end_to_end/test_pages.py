@@ -83,7 +83,7 @@ def test_printed_link_signs_in_and_hides_the_token(browser, service):
     visit.sign_in()
     assert "token" not in visit.page.url
     cookies = visit.context.cookies()
-    assert [(one["httpOnly"], one["sameSite"]) for one in cookies] == [(True, "Strict")]
+    assert [(cookie["httpOnly"], cookie["sameSite"]) for cookie in cookies] == [(True, "Strict")]
     assert visit.page.evaluate("document.cookie") == ""
     visit.page.get_by_role("button", name="Sign out").click()
     visit.page.wait_for_selector("#sign-in:visible")
@@ -101,7 +101,9 @@ def test_a_wrong_token_is_told_and_nothing_else_happens(browser, service):
     visit.page.goto(f"{service.address}/#token=wrong")
     visit.page.wait_for_selector("#sign-in:visible")
     assert "unknown, revoked or expired" in visit.text("#state")
-    visit.complaints = [one for one in visit.complaints if "401" not in one]  # the browser's own line about the answer
+    visit.complaints = [
+        complaint for complaint in visit.complaints if "401" not in complaint
+    ]  # the browser's own line about the answer
     visit.close()
 
 
@@ -168,7 +170,9 @@ def test_the_table_is_sorted_filtered_and_kept_by_its_address(visit, done, servi
     assert page.locator(".board tbody td").first.inner_text().startswith("1")
     page.get_by_role("link", name="Test loss").click()
     assert page.locator("th[aria-sort]").inner_text().startswith("Test loss")
-    means = [float(one.split(" ")[0]) for one in page.locator(".board tbody td.test-loss").all_inner_texts()]
+    means = [
+        float(inner_text.split(" ")[0]) for inner_text in page.locator(".board tbody td.test-loss").all_inner_texts()
+    ]
     assert means == sorted(means)
     page.select_option("select[name=method]", "ln")
     page.get_by_role("button", name="Show").click()
@@ -296,7 +300,9 @@ def test_a_lost_connection_is_told_and_caught_up_with(browser, tmp_path):
     page.wait_for_selector("#state .state-cancelled", timeout=240_000)
     seen = page.evaluate("[...document.querySelectorAll('#log li')].map((one) => one.value)")
     assert seen == list(range(seen[0], seen[0] + len(seen))), "no event is missing, none is there twice"
-    visit.complaints = [one for one in visit.complaints if "ERR_CONNECTION" not in one and "ERR_" not in one]
+    visit.complaints = [
+        complaint for complaint in visit.complaints if "ERR_CONNECTION" not in complaint and "ERR_" not in complaint
+    ]
     visit.close()
     own.stop()
 
@@ -329,7 +335,9 @@ def test_a_study_of_somebody_else_is_not_there(browser, service, done):
     assert visit.go("/settings").status == 403
     assert visit.go("/studies/new").status == 403
     assert visit.go(f"/compare?study={done[0]}&study={done[1]}").status == 404
-    visit.complaints = [one for one in visit.complaints if "404" not in one and "403" not in one]
+    visit.complaints = [
+        complaint for complaint in visit.complaints if "404" not in complaint and "403" not in complaint
+    ]
     visit.close()
 
 
@@ -373,12 +381,12 @@ def test_axe_finds_nothing_serious_on_any_page(browser, service, done, scheme):
         visit.page.wait_for_load_state("networkidle")
         report = Axe().run(visit.page).response
         found += [
-            (path, one["id"], one["nodes"][0]["html"][:120], one["nodes"][0]["failureSummary"][:200])
-            for one in report["violations"]
-            if one["impact"] in ("serious", "critical")
+            (path, violation["id"], violation["nodes"][0]["html"][:120], violation["nodes"][0]["failureSummary"][:200])
+            for violation in report["violations"]
+            if violation["impact"] in ("serious", "critical")
         ]
     assert found == []
-    visit.complaints = [one for one in visit.complaints if "404" not in one]
+    visit.complaints = [complaint for complaint in visit.complaints if "404" not in complaint]
     visit.close()
 
 
@@ -393,7 +401,7 @@ def test_no_page_is_wider_than_the_window(browser, service, done, width):
         if visit.page.evaluate("document.documentElement.scrollWidth") > width:
             wide.append(path)
     assert wide == []
-    visit.complaints = [one for one in visit.complaints if "404" not in one]
+    visit.complaints = [complaint for complaint in visit.complaints if "404" not in complaint]
     visit.close()
 
 

@@ -41,8 +41,8 @@ def ran(tmp_path_factory):
     home = tmp_path_factory.mktemp("ran") / "home"
     home.mkdir()
     (home / "layered.yaml").write_text(STUDY)
-    done = call("run", home / "layered.yaml", "--workers", "1", home=home, check=0)
-    return home, done
+    process = call("run", home / "layered.yaml", "--workers", "1", home=home, check=0)
+    return home, process
 
 
 def opened(home):
@@ -81,8 +81,11 @@ def test_run_searches_layers_prints_the_table_and_stores_results(ran):
     assert "\nbln seed 0: layers searched in " in done.stderr
     assert "rank" in done.stdout
     searches, layers, _ = found(home)
-    assert [(one.arm, one.spec.search) for one in searches] == [("ln", LayerSearch.EXACT), ("bln", LayerSearch.EXACT)]
-    assert [(one.arm, one.size, len(one.networks)) for one in layers] == [("ln", "64", 1), ("bln", "4096", 1)]
+    assert [(search.arm, search.spec.search) for search in searches] == [
+        ("ln", LayerSearch.EXACT),
+        ("bln", LayerSearch.EXACT),
+    ]
+    assert [(layer.arm, layer.size, len(layer.networks)) for layer in layers] == [("ln", "64", 1), ("bln", "4096", 1)]
 
 
 def test_killed_enumeration_resumes_with_the_same_result(ran, tmp_path, monkeypatch):
@@ -98,7 +101,7 @@ def test_killed_enumeration_resumes_with_the_same_result(ran, tmp_path, monkeypa
     running.communicate(timeout=240)
     assert running.returncode == -signal.SIGKILL
     searches, _, done = found(killed)
-    assert [one.arm for one in searches] == ["ln"]
+    assert [search.arm for search in searches] == ["ln"]
     assert 3 <= done < 8
     again = begin(killed)
     said = again.communicate(timeout=120)[1]

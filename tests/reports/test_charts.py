@@ -31,7 +31,7 @@ RNG = np.random.default_rng(0)
 
 
 def losses(seeds=3, words=WORDS):
-    return {one: {seed: float(RNG.random()) for seed in range(seeds)} for one in words}
+    return {word: {seed: float(RNG.random()) for seed in range(seeds)} for word in words}
 
 
 def points(count=20, seconds=None):
@@ -156,9 +156,9 @@ def test_a_point_that_diverged_under_some_seeds_is_not_the_best():
     word = WORDS[0]
     by_point = {json.dumps(good): {0: 0.30, 1: 0.31, 2: 0.32}, json.dumps(lucky): {0: 0.2}}
     losses = {RowKey("bn", point, word, None, 25): values for point, values in by_point.items()}
-    assert [one.loss for one in point_results(losses, {})] == [pytest.approx(0.31)]
+    assert [point_result.loss for point_result in point_results(losses, {})] == [pytest.approx(0.31)]
     conditions = {Condition("bn", point, None, 25): {word: values} for point, values in by_point.items()}
-    assert [one.point for one in best_points(conditions)] == [json.dumps(good)]
+    assert [best_point.point for best_point in best_points(conditions)] == [json.dumps(good)]
     assert best_points({}) == {}
 
 

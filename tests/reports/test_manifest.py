@@ -44,9 +44,9 @@ def test_only_the_time_of_writing_changes_and_keys_are_sorted():
     first, second = (manifest_json(made([trial(1)], START + timedelta(hours=n))) for n in (0, 1))
     lines = zip(first.splitlines(), second.splitlines(), strict=True)
     assert [one for one, other in lines if one != other] == [' "written_at": "2026-05-01T12:00:00+00:00",']
-    whole = json.loads(first)
-    assert list(whole) == sorted(whole)
-    assert list(whole["study"]["spec"]) == sorted(whole["study"]["spec"])
+    document = json.loads(first)
+    assert list(document) == sorted(document)
+    assert list(document["study"]["spec"]) == sorted(document["study"]["spec"])
 
 
 def git(folder, *words):

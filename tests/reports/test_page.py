@@ -135,5 +135,5 @@ def test_the_page_starts_without_plotly_being_imported():
 
     code = "import sys, bln_search.reports.page.html as h; h.plotly_script()\n"
     code += "print([n for n in ('plotly', 'pyarrow', 'torch') if n in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert process.stdout.strip() == "[]"

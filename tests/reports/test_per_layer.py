@@ -152,9 +152,9 @@ def test_the_chart_is_centred_on_zero_and_tells_what_it_draws(layers):
 def test_missing_statistic_is_empty_and_one_network_has_no_mark():
     given = per_layer_result(2)
     kept = tuple(
-        one.model_copy(update={"half": None, "loss": 0.0})
-        for one in given.effects
-        if one.choice == "norm0" or one.statistic in ("E_B", "Std_B")
+        effect.model_copy(update={"half": None, "loss": 0.0})
+        for effect in given.effects
+        if effect.choice == "norm0" or effect.statistic in ("E_B", "Std_B")
     )
     chart = layer_switches_chart(given.model_copy(update={"effects": kept}))
     assert chart.figure["data"][0]["z"][1] == [0.0, 0.0, None, None]

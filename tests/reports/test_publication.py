@@ -83,8 +83,8 @@ def test_pdflatex_takes_it(board, tmp_path):
     text = leaderboard_latex(board, f"a study\r\n\\undefined \u2028 {SPECIAL}")
     (tmp_path / "table.tex").write_text(DOCUMENT % text, encoding="utf-8")
     words = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "table.tex"]
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, timeout=120)
-    assert done.returncode == 0, done.stdout.decode(errors="replace")[-2000:]
+    process = subprocess.run(words, cwd=tmp_path, capture_output=True, timeout=120)
+    assert process.returncode == 0, process.stdout.decode(errors="replace")[-2000:]
     assert (tmp_path / "table.pdf").stat().st_size > 1000
 
 

@@ -43,11 +43,11 @@ def test_ranking_on_test_wears_its_warning():
 
 def test_csv_and_json_hold_the_same_rows():
     lines = list(csv.DictReader(io.StringIO(leaderboard_csv(make_board()))))
-    whole = json.loads(leaderboard_json(make_board(), {"study": "s"}))
+    document = json.loads(leaderboard_json(make_board(), {"study": "s"}))
     assert [line["configuration"] for line in lines] == ["FFFF", "TTFF", "FTFF"]
     assert tuple(lines[0]) == (*COLUMNS, "ranked_on")
-    for line, row in zip(lines, whole["rows"], strict=True):
-        assert line.pop("ranked_on") == whole["ranked_on"] == "validation"
+    for line, row in zip(lines, document["rows"], strict=True):
+        assert line.pop("ranked_on") == document["ranked_on"] == "validation"
         assert {key: "" if value is None else str(value) for key, value in row.items()} == line
-    assert whole["rows"][2]["validation_loss_mean"] is None
-    assert whole["study"] == "s"
+    assert document["rows"][2]["validation_loss_mean"] is None
+    assert document["study"] == "s"

@@ -32,7 +32,7 @@ def test_every_operation_has_a_name_and_says_how_it_fails(world):
 
 def test_every_operation_says_what_it_is_and_who_may(world):
     told = openapi_document(world.app)
-    tags = {one["name"]: one["description"] for one in told["tags"]}
+    tags = {tag["name"]: tag["description"] for tag in told["tags"]}
     assert told["components"]["securitySchemes"]["token"]["scheme"] == "bearer"
     assert {"token": []} in told["security"]
     assert told["servers"]

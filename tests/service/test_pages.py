@@ -37,9 +37,9 @@ def test_every_page_is_there_for_an_admin(world, root):
     of_study = ("", "/leaderboard", "/charts", "/configurations/TTFF", "/parts/leading", "/parts/cells")
     compared = (f"/compare?study={number}&study={other}", f"/studies/best?study={number}&study={other}")
     for path in (*PAGES, *compared, *(f"/studies/{number}{part}" for part in of_study)):
-        answer = root.get(path)
-        assert answer.status_code == 200, path
-        assert answer.headers["content-type"].startswith("text/html")
+        response = root.get(path)
+        assert response.status_code == 200, path
+        assert response.headers["content-type"].startswith("text/html")
     for name in ("curves", "configurations", "switches", "layers", "ranks", "importance", "points", "front"):
         drawn = root.get(f"/studies/{number}/charts/{name}.json")
         assert drawn.status_code == 200
@@ -51,9 +51,9 @@ def test_every_page_is_there_for_an_admin(world, root):
 
 def test_who_has_not_signed_in_is_led_to_the_door_and_back(world):
     nobody = world.client(None, **HTML_HEADERS)
-    answer = nobody.get("/studies/3/leaderboard?sort=test_loss", follow_redirects=False)
-    assert answer.status_code == 303
-    assert answer.headers["location"] == "/?next=%2Fstudies%2F3%2Fleaderboard%3Fsort%3Dtest_loss"
+    response = nobody.get("/studies/3/leaderboard?sort=test_loss", follow_redirects=False)
+    assert response.status_code == 303
+    assert response.headers["location"] == "/?next=%2Fstudies%2F3%2Fleaderboard%3Fsort%3Dtest_loss"
     assert nobody.get("/signed-in").json() is False
     assert nobody.get("/api/v1/studies", headers=HTML_HEADERS).status_code == 401
 
@@ -74,10 +74,10 @@ def test_a_mistake_in_an_address_is_a_page_that_says_what_to_do(world, root):
         (f"/compare?study={number}&study={2**40}", 404),
         (f"/studies/{number}/leaderboard?batch_size=99999999", 422),
     ):
-        answer = root.get(path)
-        assert answer.status_code == status, path
-        assert answer.headers["content-type"].startswith("text/html"), path
-        assert "List of studies" in answer.text
+        response = root.get(path)
+        assert response.status_code == status, path
+        assert response.headers["content-type"].startswith("text/html"), path
+        assert "List of studies" in response.text
 
 
 def test_odd_parameters_find_nothing(world, root):
@@ -89,8 +89,8 @@ def test_odd_parameters_find_nothing(world, root):
 
 
 def test_programs_get_documents_where_browsers_get_pages(world):
-    answer = world.client().get("/studies/77")
-    assert answer.headers["content-type"] == "application/problem+json"
+    response = world.client().get("/studies/77")
+    assert response.headers["content-type"] == "application/problem+json"
 
 
 @pytest.mark.parametrize("text", ["<script>alert(1)</script>", "\"'><img src=x onerror=alert(1)>", "{{ 7 * 7 }}"])
@@ -99,10 +99,10 @@ def test_what_people_write_stays_text(world, root, text):
     with write_session(world.ledger.database.engine) as session:
         session.execute(update(StudyRow).where(StudyRow.id == number).values(notes=text, title=text, reason=text))
     for path in ("/studies", f"/studies/{number}", f"/studies?name={text}"):
-        answer = root.get(path)
-        assert "<script>alert" not in answer.text
-        assert "<img src=x" not in answer.text
-        assert ">49<" not in answer.text
+        response = root.get(path)
+        assert "<script>alert" not in response.text
+        assert "<img src=x" not in response.text
+        assert ">49<" not in response.text
     rest = "frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
     assert root.get("/studies").headers["content-security-policy"] == f"default-src 'self'; {rest}"
     drawn = f"default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; {rest}"
@@ -294,9 +294,9 @@ def test_a_draft_is_planned_or_its_mistakes_are_told_by_line(client):
     assert good["fields"]["methods"] == ["bn"]
     bad = check(client, text=TEXT.replace("seeds: [0]", "seeds: [-1]")).json()
     assert bad["plan"] is None
-    assert [one["line"] for one in bad["mistakes"]] == [6]
+    assert [mistake["line"] for mistake in bad["mistakes"]] == [6]
     unknown = check(client, text=TEXT.replace("digits", "digit")).json()
-    assert [(one["line"], "no data set" in one["message"]) for one in unknown["mistakes"]] == [(2, True)]
+    assert [(mistake["line"], "no data set" in mistake["message"]) for mistake in unknown["mistakes"]] == [(2, True)]
     assert check(client, text="x" * 60_000).status_code == 422
 
 
@@ -376,10 +376,10 @@ def test_members_of_a_list_keep_their_lines_and_comments():
 
 
 def test_half_a_character_is_a_mistake_in_a_line(client):
-    answer = client.post("/studies/new/check", json={"text": 'name: "\\ud800"\ndata: {name: digits}\n'})
-    assert answer.status_code == 200
-    assert answer.json()["fields"]["name"] == "?"
-    assert answer.json()["mistakes"]
+    response = client.post("/studies/new/check", json={"text": 'name: "\\ud800"\ndata: {name: digits}\n'})
+    assert response.status_code == 200
+    assert response.json()["fields"]["name"] == "?"
+    assert response.json()["mistakes"]
 
 
 @given(st.sampled_from([one.name for one in FIELDS]), st.text(max_size=30))
