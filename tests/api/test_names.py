@@ -36,7 +36,7 @@ def network():
     ("change", "said"),
     [
         (lambda name: f"module.{name}", r"gathered\['epoch'\] .*: module.1 is not a layer of the network"),
-        (lambda name: name if name == "1" else None, "3 is not there"),
+        (lambda name: name if name == "1" else None, "3 is missing"),
     ],
 )
 def test_values_under_other_names_are_refused(evaluate, change, said):
@@ -110,5 +110,5 @@ def test_one_size_asked_for_twice_is_one_row():
 def test_a_population_of_few_of_many_mini_batches_is_told():
     sizes = [6, 7, 8, 9, 10]
     mixed = [batch for size in sizes for batch in batches(1, size)]
-    with pytest.warns(UserWarning, match="that of 1 of 5 training mini-batches, those of 10 examples"):
+    with pytest.warns(UserWarning, match="estimated from 1 of 5 training mini-batches, those of 10 examples"):
         collect_frozen_moments(network(), (x for x, _ in mixed))
