@@ -14,4 +14,4 @@ _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable
 
 def find_chromium() -> str | None:
     """Return the path of Chromium; the environment variable BLN_CHROMIUM has precedence."""
-    return os.environ.get("BLN_CHROMIUM") or next((found for found in map(shutil.which, _NAMES) if found), None)
+    return os.environ.get("BLN_CHROMIUM") or next((path for path in map(shutil.which, _NAMES) if path), None)

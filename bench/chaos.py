@@ -1,9 +1,9 @@
 """Fault injection: processes of a study are killed repeatedly, and the same command resumes it.
 
-Each run takes a fresh database. At random moments, drawn from the seed, the driver, a worker or (with Ray) the raylet
-is killed with SIGKILL; whenever the command has ended without being done it is started again, until it says it is done.
-Then every cell must be there once, and the leaderboard must be, byte by byte, that of an undisturbed run.
-Executors take turns: local, ray, local, ...
+Each run uses a new database. At random moments, drawn from the seed, the driver, a worker or (with Ray) the raylet is
+killed with SIGKILL. A command that ends without success is started again until it succeeds. Then every evaluation must
+be stored exactly once, and the leaderboard must be, byte by byte, that of an undisturbed run. Executors alternate:
+local, ray, local, ...
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any
 
 import psutil
 
-from bench.reporting import arguments, finish
+from bench.reporting import finish, make_parser
 
 STUDY = """
 name: chaos
@@ -34,11 +34,11 @@ arms: [{method: bln}, {method: mbn, lambda: {0: 0.1, 0.4: 0.5, 0.6: 0.9}, double
 training: {epochs: 12, batch_size: 25}
 seeds: [0, 1]
 """
-CELLS = 2 * 2 * 16 + 2 * 2 * 9
+EVALUATIONS = 2 * 2 * 16 + 2 * 2 * 9
 """Evaluations: seeds × splits × configurations of each arm."""
 
 _COMMAND = "import sys; from bln_search.cli.main import main; main()"
-_KILLS = 3
+_MAX_KILLS = 3
 """Largest number of kills of a run, so that it ends."""
 
 
@@ -66,7 +66,7 @@ class Run:
             start_new_session=True,
         )
 
-    def cells(self) -> Counter[tuple[Any, ...]]:
+    def count_evaluations(self) -> Counter[tuple[Any, ...]]:
         """Return how often each evaluation is in the database."""
         with sqlite3.connect(self.folder / "home" / "ledger.sqlite3") as database:
             rows = database.execute(
@@ -76,20 +76,20 @@ class Run:
             return Counter(tuple(row) for row in rows)
 
 
-def victims(driver: psutil.Process) -> dict[str, list[psutil.Process]]:
+def killable_processes(driver: psutil.Process) -> dict[str, list[psutil.Process]]:
     """Return the processes of a running command that may be killed, by kind."""
-    found: dict[str, list[psutil.Process]] = {"driver": [driver]}
+    processes: dict[str, list[psutil.Process]] = {"driver": [driver]}
     for child in driver.children(recursive=True):
         with suppress(psutil.Error):
             line = " ".join(child.cmdline())
             if child.name().startswith("ray::TaskTrain") or ("forkserver" in line and child.ppid() != driver.pid):
-                found.setdefault("worker", []).append(child)
+                processes.setdefault("worker", []).append(child)
             elif child.name() == "raylet":
-                found.setdefault("raylet", []).append(child)
-    return found
+                processes.setdefault("raylet", []).append(child)
+    return processes
 
 
-def disturbed(run: Run, draw: random.Random, kills: int = _KILLS) -> tuple[str, Counter[str]]:
+def run_disturbed(run: Run, draw: random.Random, kills: int = _MAX_KILLS) -> tuple[str, Counter[str]]:
     """Return the final leaderboard of a disturbed run, and the kills by kind."""
     killed: Counter[str] = Counter()
     for _ in range(20):
@@ -100,23 +100,23 @@ def disturbed(run: Run, draw: random.Random, kills: int = _KILLS) -> tuple[str, 
                 command.wait(draw.expovariate(1 / (4.0 if run.executor == "local" else 8.0)))
                 break
             with suppress(psutil.Error):
-                kinds = victims(driver)
+                kinds = killable_processes(driver)
                 kind = draw.choice(sorted(kinds))
                 draw.choice(kinds[kind]).send_signal(signal.SIGKILL)
                 killed[kind] += 1
-        out, err = command.communicate(timeout=300)
+        output, error_output = command.communicate(timeout=300)
         if command.returncode == 0:
-            return out, killed
-        if command.returncode > 0 and "Traceback" in err:
-            raise RuntimeError(f"the command ended with a traceback:\n{err[-3000:]}")
-    raise RuntimeError(f"the study was not done after 20 starts:\n{err[-3000:]}")
+            return output, killed
+        if command.returncode > 0 and "Traceback" in error_output:
+            raise RuntimeError(f"the command ended with a traceback:\n{error_output[-3000:]}")
+    raise RuntimeError(f"the study was not done after 20 starts:\n{error_output[-3000:]}")
 
 
 def main() -> None:
-    parser = arguments(__doc__ or "")
+    parser = make_parser(__doc__ or "")
     parser.add_argument("--runs", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--executors", default="local,ray", help="taken in turn")
+    parser.add_argument("--executors", default="local,ray", help="executors, used alternately")
     options = parser.parse_args()
     runs = 4 if options.quick else options.runs
     executors = options.executors.split(",")
@@ -127,15 +127,15 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         undisturbed = Path(folder) / "undisturbed"
         undisturbed.mkdir()
-        expected, _ = disturbed(Run(undisturbed, "local"), draw, kills=0)
+        expected, _ = run_disturbed(Run(undisturbed, "local"), draw, kills=0)
         for number in range(runs):
-            place = Path(folder) / str(number)
-            place.mkdir()
-            run = Run(place, executors[number % len(executors)])
-            board, kills = disturbed(run, draw)
-            cells = run.cells()
-            lost += CELLS - len(cells)
-            duplicated += sum(count - 1 for count in cells.values())
+            run_folder = Path(folder) / str(number)
+            run_folder.mkdir()
+            run = Run(run_folder, executors[number % len(executors)])
+            board, kills = run_disturbed(run, draw)
+            evaluation_counts = run.count_evaluations()
+            lost += EVALUATIONS - len(evaluation_counts)
+            duplicated += sum(count - 1 for count in evaluation_counts.values())
             differing += board != expected
             killed += kills
             outcome = "equal" if board == expected else "NOT EQUAL"

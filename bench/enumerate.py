@@ -1,8 +1,8 @@
 """Sixteen configurations in one pass against sixteen evaluations one after another.
 
 LeNet, CIFAR-10 shapes, mini-batches of 25, two threads. Each pair is measured in the same process, one after the other:
-the fused pass, then sixteen plain forward evaluations as anyone would write them (eval mode, one configuration applied,
-a loop over the mini-batches). Equality is checked in float64 and float32 on LeNet, an MLP and a residual network.
+the fused pass, then sixteen plain forward evaluations (evaluation mode, one configuration applied, a loop over the
+mini-batches). Equality is checked in float64 and float32 on LeNet, an MLP and a residual network.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from bench.reporting import arguments, finish, spread
+from bench.reporting import finish, make_parser, spread
 from bln_search.core.configuration import Method, all_configurations
 from bln_search.core.enums import Correction, PopulationEstimate, Semantics
 from bln_search.evaluation import collect_frozen_moments, evaluate_rows
@@ -59,7 +59,7 @@ NETWORKS: dict[str, Callable[[Callable[[int], nn.Module]], nn.Module]] = {
 }
 
 
-def prepared(
+def prepare_network(
     name: str, semantics: Semantics, dtype: torch.dtype, device: str, examples: int
 ) -> tuple[nn.Module, Tensor, Tensor, Populations]:
     """Return a network with random weights, random data with the shape of CIFAR-10, and frozen population values."""
@@ -74,14 +74,14 @@ def prepared(
     return network, inputs, targets, populations
 
 
-def fused(network: nn.Module, inputs: Tensor, targets: Tensor, populations: Populations) -> list[float]:
+def losses_in_one_pass(network: nn.Module, inputs: Tensor, targets: Tensor, populations: Populations) -> list[float]:
     """Return mean losses of all rows, in one pass."""
     outcomes = evaluate_rows(network, mini_batches(inputs, targets, BATCH), ROWS, populations)
     return [float(outcome.losses.mean(dtype="float64")) for outcome in outcomes]
 
 
 @torch.inference_mode()
-def single(network: nn.Module, inputs: Tensor, targets: Tensor, populations: Populations, row: RowSpec) -> float:
+def loss_of_row(network: nn.Module, inputs: Tensor, targets: Tensor, populations: Populations, row: RowSpec) -> float:
     """Return the mean loss of one row by plain forward passes."""
     total = torch.zeros((), dtype=torch.float64, device=inputs.device)
     with configured_row(row, populations):
@@ -91,7 +91,7 @@ def single(network: nn.Module, inputs: Tensor, targets: Tensor, populations: Pop
     return total.item() / len(inputs)
 
 
-def timed(work: Callable[[], object], device: str) -> float:
+def time_call(work: Callable[[], object], device: str) -> float:
     """Return the seconds of one call."""
     if device != "cpu":
         torch.cuda.synchronize()
@@ -104,34 +104,34 @@ def timed(work: Callable[[], object], device: str) -> float:
 
 def largest_difference(dtype: torch.dtype, device: str) -> float:
     """Return the largest relative difference of mean losses, one pass against plain, over all networks and rows."""
-    worst = 0.0
+    largest = 0.0
     for name in NETWORKS:
         for semantics in Semantics:
-            network, inputs, targets, populations = prepared(name, semantics, dtype, device, 200)
-            for row, loss in zip(ROWS, fused(network, inputs, targets, populations), strict=True):
-                expected = single(network, inputs, targets, populations, row)
-                worst = max(worst, abs(loss - expected) / abs(expected))
-    return worst
+            network, inputs, targets, populations = prepare_network(name, semantics, dtype, device, 200)
+            for row, loss in zip(ROWS, losses_in_one_pass(network, inputs, targets, populations), strict=True):
+                expected = loss_of_row(network, inputs, targets, populations, row)
+                largest = max(largest, abs(loss - expected) / abs(expected))
+    return largest
 
 
 def main() -> None:
-    options = arguments(__doc__ or "").parse_args()
+    options = make_parser(__doc__ or "").parse_args()
     torch.set_num_threads(2)
     device = options.device
     examples, pairs = (2_500, 5) if options.quick else (10_000, 7)
     differences = {str(dtype): largest_difference(dtype, device) for dtype in (torch.float64, torch.float32)}
     result: dict[str, object] = {}
     for semantics in Semantics:
-        network, inputs, targets, populations = prepared("lenet", semantics, torch.float32, device, examples)
-        work = partial(fused, network, inputs, targets, populations)
-        one = partial(single, network, inputs, targets, populations)
-        timed(work, device), timed(partial(one, ROWS[-1]), device)
+        network, inputs, targets, populations = prepare_network("lenet", semantics, torch.float32, device, examples)
+        evaluate_all = partial(losses_in_one_pass, network, inputs, targets, populations)
+        evaluate_row = partial(loss_of_row, network, inputs, targets, populations)
+        time_call(evaluate_all, device), time_call(partial(evaluate_row, ROWS[-1]), device)
         speedups, costs = [], []
         for _ in range(pairs):
-            together = timed(work, device)
-            alone = [timed(partial(one, row), device) for row in ROWS]
-            speedups.append(sum(alone) / together)
-            costs.append(together / (sum(alone) / len(alone)))
+            one_pass_seconds = time_call(evaluate_all, device)
+            single_seconds = [time_call(partial(evaluate_row, row), device) for row in ROWS]
+            speedups.append(sum(single_seconds) / one_pass_seconds)
+            costs.append(one_pass_seconds / (sum(single_seconds) / len(single_seconds)))
         result[semantics] = {"speedup": spread(speedups), "cost_in_single_evaluations": spread(costs)}
         print(f"{semantics:10} speedup {spread(speedups)}  cost in single evaluations {spread(costs)}")
     print(f"largest relative difference of mean losses: {differences}")

@@ -1,12 +1,14 @@
 """Scaling with trials, rows, workers and events: capacity of one core, one database and one driver.
 
-trials: seconds of wall time and of the driver's processor a trial, over trials that train for an instant; the first
-of each run are left out, as their processes start. rows: the ranked table of one study of so many evaluations, out of
-SQLite. results: what one trial leaves in the database, 32 evaluations with the outcomes of 10,000 examples each.
-workers, events: how often a second processes that do nothing else speak to the database, all of them together, on
-this machine, which they share with it. Rates are medians of rounds with the smallest and the largest.
+- trials: wall seconds and processor seconds of the driver per trial, over trials of negligible duration; the first
+  quarter of each run is excluded, because processes start then.
+- rows: the leaderboard of one study by its number of evaluations, from SQLite.
+- results: what one trial stores, 32 evaluations with the outcomes of 10,000 examples each.
+- workers, events: database operations per second of all processes together, which do nothing else and share this
+  machine with the database.
 
-`python -m bench.documents.growing` reckons from these how many workers or readers one database bears.
+Rates are medians of rounds with the smallest and the largest. `python -m bench.documents.growing` computes from these
+how many workers one database sustains.
 """
 
 from __future__ import annotations
@@ -18,9 +20,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from bench.growth_ledger import EXAMPLES, KINDS, rates, results_of_a_trial, table_of
-from bench.reporting import arguments, finish, spread
-from bench.service import WORDS
+from bench.growth_ledger import EXAMPLES, KINDS, measure_leaderboard, measure_rates, measure_trial_results
+from bench.reporting import finish, make_parser, spread
+from bench.service import CONFIGURATIONS
 from bln_search.core.checkpoints import Folder
 from bln_search.core.states import StudyState
 from bln_search.execution.environment import ExecutionEnvironment
@@ -41,7 +43,7 @@ seeds: [{seeds}]
 """
 
 
-class Ends:
+class EndRecorder:
     """Records the end of each trial and the processor seconds of this process."""
 
     def __init__(self) -> None:
@@ -56,83 +58,87 @@ class Ends:
             self.moments.append((time.monotonic(), time.process_time()))
 
 
-def instant_trials(place: ExecutionEnvironment, executor: Executor, trials: int) -> tuple[float, float]:
+def measure_instant_trials(environment: ExecutionEnvironment, executor: Executor, trials: int) -> tuple[float, float]:
     """Return wall and processor seconds per trial, from the first quarter of the trials to the last."""
     study = parse_study(STUDY.format(seeds=", ".join(str(seed) for seed in range(trials))))
-    place.cache.parent.mkdir(parents=True, exist_ok=True)
-    with closing(open_ledger(f"sqlite:///{place.cache.parent / 'ledger.sqlite3'}")) as ledger:
-        ends = Ends()
-        state = run_study(ledger, ledger.studies.accept(study), executor, ends)
+    environment.cache.parent.mkdir(parents=True, exist_ok=True)
+    with closing(open_ledger(f"sqlite:///{environment.cache.parent / 'ledger.sqlite3'}")) as ledger:
+        recorder = EndRecorder()
+        state = run_study(ledger, ledger.studies.accept(study), executor, recorder)
         assert state is StudyState.COMPLETE, ledger.studies.find("instant")
-    first, last = ends.moments[trials // 4], ends.moments[-1]
-    done = trials - 1 - trials // 4
-    return (last[0] - first[0]) / done, (last[1] - first[1]) / done
+    first, last = recorder.moments[trials // 4], recorder.moments[-1]
+    timed_trials = trials - 1 - trials // 4
+    return (last[0] - first[0]) / timed_trials, (last[1] - first[1]) / timed_trials
 
 
-def driven(workers: int, trials: int, rounds: int, *, on_ray: bool) -> dict[str, Any]:
-    """Return the same over several studies, one after another."""
-    found = []
+def measure_driver(workers: int, trials: int, rounds: int, *, on_ray: bool) -> dict[str, Any]:
+    """Measure instant trials over several studies, one after another."""
+    measured = []
     for _ in range(rounds):
         with tempfile.TemporaryDirectory() as folder:
             home = Path(folder)
-            place = ExecutionEnvironment(home / "data", home / "cache", Folder(home / "checkpoints"))
+            environment = ExecutionEnvironment(home / "data", home / "cache", Folder(home / "checkpoints"))
             if on_ray:
                 from bln_search.execution.executors.ray.executor import RayExecutor
 
-                with RayExecutor(place, workers) as executor:
-                    found.append(instant_trials(place, executor, trials))
+                with RayExecutor(environment, workers) as executor:
+                    measured.append(measure_instant_trials(environment, executor, trials))
             else:
-                found.append(instant_trials(place, LocalExecutor(place, workers), trials))
-    wall, driver = zip(*found, strict=True)
+                measured.append(measure_instant_trials(environment, LocalExecutor(environment, workers), trials))
+    wall, driver = zip(*measured, strict=True)
     return {"seconds": spread(list(wall)), "driver_seconds": spread(list(driver))}
 
 
-def trials_of(quick: bool) -> dict[str, Any]:  # noqa: FBT001 - of the command line
+def measure_trials(quick: bool) -> dict[str, Any]:  # noqa: FBT001 - a flag of the command line
     """Measure every executor and number of parallel trials."""
     trials, rounds = (24, 1) if quick else (96, 3)
-    found: dict[str, Any] = {}
+    timings: dict[str, Any] = {}
     for name, workers, on_ray in (("local 1", 1, False), ("local 2", 2, False), ("ray 2", 2, True)):
-        found[name] = one = driven(workers, trials, rounds, on_ray=on_ray)
-        whole, own = (1000 * one[part]["median"] for part in ("seconds", "driver_seconds"))
-        print(f"{name}: {whole:.0f} ms a trial, of the driver's processor {own:.0f} ms", flush=True)
-    return {"trials": found, "trials_each": trials}
+        timings[name] = timing = measure_driver(workers, trials, rounds, on_ray=on_ray)
+        wall, processor = (1000 * timing[part]["median"] for part in ("seconds", "driver_seconds"))
+        print(f"{name}: {wall:.0f} ms per trial, {processor:.0f} ms of the driver's processor", flush=True)
+    return {"trials": timings, "trials_each": trials}
 
 
-def rows_of(quick: bool) -> list[dict[str, Any]]:  # noqa: FBT001 - of the command line
+def measure_leaderboards(quick: bool) -> list[dict[str, Any]]:  # noqa: FBT001 - a flag of the command line
     """Measure the leaderboard of studies of increasing size."""
-    found = []
+    measured = []
     for count in (1_000, 10_000) if quick else (1_000, 10_000, 100_000, 800_000):
-        found.append(table_of(count, 2 if quick else 3))
-        last = found[-1]
+        measured.append(measure_leaderboard(count, 2 if quick else 3))
+        last = measured[-1]
         print(
             f"{last['rows']} rows: {last['seconds']['median']:.3f} s, {last['bytes_a_row']:.0f} bytes each", flush=True
         )
-    return found
+    return measured
 
 
-def spoken_of(quick: bool) -> dict[str, Any]:  # noqa: FBT001 - of the command line
+def measure_operations(quick: bool) -> dict[str, Any]:  # noqa: FBT001 - a flag of the command line
     """Measure the operations per second of each database by workers and readers."""
     seconds, rounds = (0.5, 1) if quick else (1.5, 3)
-    found: dict[str, Any] = {kind: {} for kind in KINDS}
+    by_database: dict[str, Any] = {kind: {} for kind in KINDS}
     for kind in KINDS:
         for processes in (1, 4) if quick else (1, 8):
-            found[kind][str(processes)] = by = rates(kind, processes, seconds, rounds)
-            text = ", ".join(f"{act} {one['median']:.0f}" for act, one in by.items())
+            by_database[kind][str(processes)] = by_operation = measure_rates(kind, processes, seconds, rounds)
+            text = ", ".join(f"{operation} {rate['median']:.0f}" for operation, rate in by_operation.items())
             print(f"{kind}, {processes} processes, a second: {text}", flush=True)
-    return found
+    return by_database
 
 
 def main() -> None:
-    options = arguments(__doc__ or "").parse_args()
+    options = make_parser(__doc__ or "").parse_args()
     load = os.getloadavg()[0]
-    result = {**trials_of(options.quick), "rows": rows_of(options.quick)}
-    result["results"] = {kind: results_of_a_trial(kind, 4 if options.quick else 20) for kind in KINDS}
-    for kind, one in result["results"].items():
+    result = {**measure_trials(options.quick), "rows": measure_leaderboards(options.quick)}
+    result["results"] = {kind: measure_trial_results(kind, 4 if options.quick else 20) for kind in KINDS}
+    for kind, measured in result["results"].items():
         print(
-            f"{kind}: {one['seconds']['median']:.3f} s and {one['bytes']:.0f} bytes for the results of a trial",
+            f"{kind}: {measured['seconds']['median']:.3f} s and {measured['bytes']:.0f} bytes per trial result",
             flush=True,
         )
-    result |= {"examples": EXAMPLES, "evaluations": 2 * len(WORDS), "a_second": spoken_of(options.quick)}
+    result |= {
+        "examples": EXAMPLES,
+        "evaluations": 2 * len(CONFIGURATIONS),
+        "a_second": measure_operations(options.quick),
+    }
     result["load"] = [load, os.getloadavg()[0]]
     finish("growth", result, save=options.save)
 

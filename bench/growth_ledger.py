@@ -15,7 +15,7 @@ import numpy as np
 from sqlalchemy import insert
 
 from bench.reporting import spread
-from bench.service import WORDS, evaluations
+from bench.service import CONFIGURATIONS, evaluation_rows
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.records import CheckpointRecord, EpochRecord, Evaluation, EvaluationKey, Outcomes
@@ -52,61 +52,67 @@ def database(kind: str) -> Iterator[str]:
             yield server.get_uri().replace("postgresql://", "postgresql+psycopg://")
 
 
-def new_study(ledger: Ledger, points: int) -> int:
+def create_study(ledger: Ledger, points: int) -> int:
     """Return a study with this number of points and five seeds for each."""
-    rates = [round(1e-4 * 1.0005**place, 10) for place in range(points)]
-    study_id = ledger.queue.submit(parse_study(STUDY.format(rates=rates)), "bench").study_id
+    learning_rates = [round(1e-4 * 1.0005**index, 10) for index in range(points)]
+    study_id = ledger.queue.submit(parse_study(STUDY.format(rates=learning_rates)), "bench").study_id
     ledger.studies.start(study_id, lambda _: True, RUNNER)
     return study_id
 
 
-def table_of(rows: int, runs: int) -> dict[str, Any]:
+def measure_leaderboard(rows: int, runs: int) -> dict[str, Any]:
     """Return seconds for the leaderboard of a study with this number of evaluations, and the size of the database."""
-    points = max(1, round(rows / (SEEDS * 2 * len(WORDS))))
-    drawn = random.Random(0)
+    points = max(1, round(rows / (SEEDS * 2 * len(CONFIGURATIONS))))
+    rng = random.Random(0)
     with database("sqlite") as url:
         ledger = open_ledger(url)
-        study_id = new_study(ledger, points)
+        study_id = create_study(ledger, points)
         trials = [trial.id for trial in ledger.trials.list_open(study_id)]
         for start in range(0, len(trials), 1000):
-            part = trials[start : start + 1000]
+            batch = trials[start : start + 1000]
             with write_session(ledger.database.engine) as session:
-                session.execute(insert(CheckpointRow), [_checkpoint(trial, ledger.now()) for trial in part])
-                session.execute(insert(EvaluationRow), [row for trial in part for row in evaluations(trial, drawn)])
+                session.execute(insert(CheckpointRow), [_checkpoint_row(trial, ledger.now()) for trial in batch])
+                session.execute(insert(EvaluationRow), [row for trial in batch for row in evaluation_rows(trial, rng)])
         spec = ledger.studies.get(study_id).spec
-        seconds = [_timed(lambda: ledger.results.rank_study(study_id, spec)) for _ in range(runs)]
-        size = _bytes(ledger)
+        seconds = [_time_call(lambda: ledger.results.rank_study(study_id, spec)) for _ in range(runs)]
+        size = _database_size(ledger)
         ledger.close()
-    return {"rows": len(trials) * 2 * len(WORDS), "ranked": points * len(WORDS), "seconds": spread(seconds)} | {
-        "bytes_a_row": size / (len(trials) * 2 * len(WORDS))
-    }
+    return {
+        "rows": len(trials) * 2 * len(CONFIGURATIONS),
+        "ranked": points * len(CONFIGURATIONS),
+        "seconds": spread(seconds),
+    } | {"bytes_a_row": size / (len(trials) * 2 * len(CONFIGURATIONS))}
 
 
-def _checkpoint(trial_id: int, now: Any) -> dict[str, Any]:
-    names = {"file": f"{trial_id}.safetensors", "sha256": f"{trial_id:064x}", "judged_under": "FFFF"}
-    figures = {"epoch": 1, "validation_loss": 0.5, "provenance": {}, "created_at": now}
-    return {"id": trial_id, "trial_id": trial_id, **names, **figures}
+def _checkpoint_row(trial_id: int, now: Any) -> dict[str, Any]:
+    file_fields = {"file": f"{trial_id}.safetensors", "sha256": f"{trial_id:064x}", "judged_under": "FFFF"}
+    training_fields = {"epoch": 1, "validation_loss": 0.5, "provenance": {}, "created_at": now}
+    return {"id": trial_id, "trial_id": trial_id, **file_fields, **training_fields}
 
 
-def results_of_a_trial(kind: str, trials: int) -> dict[str, Any]:
+def measure_trial_results(kind: str, trials: int) -> dict[str, Any]:
     """Return seconds and bytes of a trial's results: 32 evaluations with the outcomes of 10,000 examples each."""
     rng = np.random.default_rng(0)
     with database(kind) as url:
         ledger = open_ledger(url)
-        study_id = new_study(ledger, -(-trials // SEEDS))
-        before = _bytes(ledger)
+        study_id = create_study(ledger, -(-trials // SEEDS))
+        size_before = _database_size(ledger)
         seconds = []
         for trial in ledger.trials.list_open(study_id)[:trials]:
             token = ledger.attempts.claim_trial(trial.id, RUNNER)
             ledger.attempts.record_checkpoint(token, CheckpointRecord("x.safetensors", "0" * 64, 1, "FFFF", 0.5, {}))
-            found = tuple(_measured(word, split, rng) for word in WORDS for split in (Split.VALIDATION, Split.TEST))
-            seconds.append(_timed(lambda: ledger.attempts.finish_trial(token, found)))  # noqa: B023 - called at once
-        grown = (_bytes(ledger) - before) / trials
+            evaluations_of_trial = tuple(
+                _make_evaluation(word, split, rng)
+                for word in CONFIGURATIONS
+                for split in (Split.VALIDATION, Split.TEST)
+            )
+            seconds.append(_time_call(lambda: ledger.attempts.finish_trial(token, evaluations_of_trial)))  # noqa: B023 - called at once
+        bytes_per_trial = (_database_size(ledger) - size_before) / trials
         ledger.close()
-    return {"seconds": spread(seconds), "bytes": grown, "trials": trials}
+    return {"seconds": spread(seconds), "bytes": bytes_per_trial, "trials": trials}
 
 
-def _measured(word: str, split: Split, rng: np.random.Generator) -> Evaluation:
+def _make_evaluation(word: str, split: Split, rng: np.random.Generator) -> Evaluation:
     estimate = PopulationEstimate.FROZEN if "T" in word else None
     losses = rng.exponential(0.5, EXAMPLES).astype(np.float32)
     outcomes = Outcomes(losses, losses < 0.7)
@@ -114,18 +120,18 @@ def _measured(word: str, split: Split, rng: np.random.Generator) -> Evaluation:
     return Evaluation(key, EvaluationState.MEASURED, EXAMPLES, 0.5, 0.75, outcomes=outcomes)
 
 
-def _timed(act: Callable[[], object]) -> float:
+def _time_call(operation: Callable[[], object]) -> float:
     start = time.perf_counter()
-    act()
+    operation()
     return time.perf_counter() - start
 
 
-def _bytes(ledger: Ledger) -> int:
+def _database_size(ledger: Ledger) -> int:
     """Return the size of the database on disk."""
     return ledger.monitoring.measure().size
 
 
-class Speaker:
+class WorkerOperations:
     """The database operations of a worker, repeated without pauses."""
 
     def __init__(self, url: str, number: int, study_id: int, token: int) -> None:
@@ -154,54 +160,54 @@ class Speaker:
         self.ledger.attempts.record_epochs(self.token, [EpochRecord(1, 0.5, 0.5, 0.6, 0.5, 0.05)] * 20)
 
 
-ACTS = ("heartbeat", "claim", "look", "append", "append_twenty")
+OPERATIONS = ("heartbeat", "claim", "look", "append", "append_twenty")
 
 
-def speak(speaker: tuple[str, int, int, int], seconds: float, together: Any, ends: Any) -> None:
+def run_operations(arguments: tuple[str, int, int, int], seconds: float, barrier: Any, results: Any) -> None:
     """Count the operations of one process in this number of seconds, at the same time as the others."""
-    one = Speaker(*speaker)
-    for act in ACTS:
-        do = getattr(one, act)
-        do()
-        one.ledger.attempts.record_heartbeat([one.token], one.study_id, RUNNER)
-        together.wait()
-        done, until = 0, time.monotonic() + seconds
+    worker = WorkerOperations(*arguments)
+    for name in OPERATIONS:
+        operation = getattr(worker, name)
+        operation()
+        worker.ledger.attempts.record_heartbeat([worker.token], worker.study_id, RUNNER)
+        barrier.wait()
+        count, until = 0, time.monotonic() + seconds
         while time.monotonic() < until:
-            do()
-            done += 1
-        ends.put((act, done / seconds))
-        together.wait()
+            operation()
+            count += 1
+        results.put((name, count / seconds))
+        barrier.wait()
 
 
-def rates(kind: str, processes: int, seconds: float, rounds: int) -> dict[str, dict[str, float]]:
+def measure_rates(kind: str, processes: int, seconds: float, rounds: int) -> dict[str, dict[str, float]]:
     """Return the operations per second of this number of processes together."""
-    found: dict[str, list[float]] = {act: [] for act in ACTS}
+    rates_by_operation: dict[str, list[float]] = {operation: [] for operation in OPERATIONS}
     with database(kind) as url:
         ledger = open_ledger(url)
-        study_id = new_study(ledger, 1 + processes // SEEDS)
+        study_id = create_study(ledger, 1 + processes // SEEDS)
         trials = ledger.trials.list_open(study_id)[:processes]
-        speakers = [
+        workers = [
             (url, number, study_id, ledger.attempts.claim_trial(trial.id, RUNNER))
             for number, trial in enumerate(trials)
         ]
         for _ in range(rounds):
-            ledger.attempts.record_heartbeat([token for *_, token in speakers], study_id, RUNNER)
-            for act, rate in _round(speakers, seconds).items():
-                found[act].append(rate)
+            ledger.attempts.record_heartbeat([token for *_, token in workers], study_id, RUNNER)
+            for operation, rate in _run_round(workers, seconds).items():
+                rates_by_operation[operation].append(rate)
         ledger.close()
-    return {act: spread(values) for act, values in found.items()}
+    return {operation: spread(values) for operation, values in rates_by_operation.items()}
 
 
-def _round(speakers: list[tuple[str, int, int, int]], seconds: float) -> dict[str, float]:
+def _run_round(workers: list[tuple[str, int, int, int]], seconds: float) -> dict[str, float]:
     context = get_context("spawn")
-    together, ends = context.Barrier(len(speakers)), context.Queue()
-    every = [context.Process(target=speak, args=(one, seconds, together, ends)) for one in speakers]
-    for process in every:
+    barrier, results = context.Barrier(len(workers)), context.Queue()
+    processes = [context.Process(target=run_operations, args=(worker, seconds, barrier, results)) for worker in workers]
+    for process in processes:
         process.start()
-    summed = dict.fromkeys(ACTS, 0.0)
-    for _ in range(len(speakers) * len(ACTS)):
-        act, rate = ends.get()
-        summed[act] += rate
-    for process in every:
+    totals = dict.fromkeys(OPERATIONS, 0.0)
+    for _ in range(len(workers) * len(OPERATIONS)):
+        operation, rate = results.get()
+        totals[operation] += rate
+    for process in processes:
         process.join()
-    return summed
+    return totals

@@ -18,8 +18,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from bench.enumerate import BATCH, ROWS, fused, single, timed
-from bench.reporting import arguments, finish, spread
+from bench.enumerate import BATCH, ROWS, loss_of_row, losses_in_one_pass, time_call
+from bench.reporting import finish, make_parser, spread
 from bln_search.core.enums import Correction, PopulationEstimate, Semantics
 from bln_search.evaluation import collect_frozen_moments
 from bln_search.evaluation.batches import mini_batches
@@ -31,8 +31,8 @@ from bln_search.norms.row_tensor import Populations
 from bln_search.training.sparse_adam import SparseRowAdam
 
 LENGTH, VOCABULARY = 80, 20_003
-_SINGLES = (0, 15)
-_RATE = 0.003
+_MEASURED_ROWS = (0, 15)
+_LEARNING_RATE = 0.003
 _BATCHES = 160
 
 
@@ -49,7 +49,7 @@ class TorchLSTM(nn.Module):
         return states
 
 
-def network_of(semantics: Semantics, device: str, *, ours: bool = True) -> nn.Module:
+def make_network(semantics: Semantics, device: str, *, ours: bool = True) -> nn.Module:
     """Return the paper's network with random weights; optionally with torch's LSTM layers."""
     norm = partial(BLN, semantics=semantics, batch_size=BATCH)
     network = build_model("lstm", (LENGTH,), 2, norm, seed=0, vocabulary=VOCABULARY)
@@ -58,10 +58,10 @@ def network_of(semantics: Semantics, device: str, *, ours: bool = True) -> nn.Mo
     return network.to(device)
 
 
-def prepared(semantics: Semantics, device: str, examples: int) -> tuple[nn.Module, Tensor, Tensor, Populations]:
+def prepare_network(semantics: Semantics, device: str, examples: int) -> tuple[nn.Module, Tensor, Tensor, Populations]:
     """Return network, token ids, classes and frozen population values."""
     torch.manual_seed(0)
-    network = network_of(semantics, device).eval()
+    network = make_network(semantics, device).eval()
     inputs = torch.randint(0, VOCABULARY, (examples, LENGTH), device=device)
     targets = torch.randint(0, 2, (examples,), device=device)
     sample = (x for x, _ in mini_batches(inputs[:500], targets[:500], BATCH))
@@ -70,22 +70,22 @@ def prepared(semantics: Semantics, device: str, examples: int) -> tuple[nn.Modul
     return network, inputs, targets, populations
 
 
-def evaluation(semantics: Semantics, device: str, examples: int, pairs: int) -> dict[str, object]:
+def measure_evaluation(semantics: Semantics, device: str, examples: int, pairs: int) -> dict[str, object]:
     """Measure one pass against single evaluations, and the largest relative difference of mean losses."""
-    network, inputs, targets, populations = prepared(semantics, device, examples)
-    one = partial(single, network, inputs, targets, populations)
-    few = inputs[:500], targets[:500]
+    network, inputs, targets, populations = prepare_network(semantics, device, examples)
+    evaluate_row = partial(loss_of_row, network, inputs, targets, populations)
+    subset = inputs[:500], targets[:500]
     differences = [
-        abs(loss - alone) / abs(alone)
-        for row, loss in zip(ROWS, fused(network, *few, populations), strict=True)
-        for alone in [single(network, *few, populations, row)]
+        abs(loss - single_seconds) / abs(single_seconds)
+        for row, loss in zip(ROWS, losses_in_one_pass(network, *subset, populations), strict=True)
+        for single_seconds in [loss_of_row(network, *subset, populations, row)]
     ]
     costs, seconds = [], []
     for _ in range(pairs):
-        together = timed(partial(fused, network, inputs, targets, populations), device)
-        alone = [timed(partial(one, ROWS[index]), device) for index in _SINGLES]
-        costs.append(together / statistics.fmean(alone))
-        seconds.append(together)
+        one_pass_seconds = time_call(partial(losses_in_one_pass, network, inputs, targets, populations), device)
+        single_seconds = [time_call(partial(evaluate_row, ROWS[index]), device) for index in _MEASURED_ROWS]
+        costs.append(one_pass_seconds / statistics.fmean(single_seconds))
+        seconds.append(one_pass_seconds)
     return {
         "cost_in_single_evaluations": spread(costs),
         "sixteen_singles_over_one_pass": spread([len(ROWS) / cost for cost in costs]),
@@ -94,14 +94,14 @@ def evaluation(semantics: Semantics, device: str, examples: int, pairs: int) -> 
     }
 
 
-def step_of(
+def make_training_step(
     network: nn.Module, optimizer: torch.optim.Optimizer, batches: list[Tensor], y: Tensor
 ) -> Callable[[], None]:
     """Run one training step on the next mini-batch."""
-    following = cycle(batches)
+    batch_iterator = cycle(batches)
 
     def step() -> None:
-        x = next(following)
+        x = next(batch_iterator)
         optimizer.zero_grad()
         F.cross_entropy(network(x), y).backward()  # type: ignore[no-untyped-call]
         optimizer.step()
@@ -109,65 +109,67 @@ def step_of(
     return step
 
 
-def layers_of(network: nn.Module, x: Tensor) -> Callable[[], None]:
+def make_layer_step(network: nn.Module, x: Tensor) -> Callable[[], None]:
     """Run forward and backward through the recurrent layers alone."""
 
     def step() -> None:
-        out = x
+        states = x
         for layer in network.layers:  # type: ignore[union-attr]
-            out = layer(out)
+            states = layer(states)
         network.zero_grad()
-        out[:, -1].sum().backward()  # type: ignore[no-untyped-call]
+        states[:, -1].sum().backward()  # type: ignore[no-untyped-call]
 
     return step
 
 
-def training(device: str, pairs: int) -> dict[str, object]:
+def measure_training(device: str, pairs: int) -> dict[str, object]:
     """Measure our step over torch's: whole steps with torch's Adam, whole steps as they run, recurrent layers alone."""
     torch.manual_seed(0)
-    frequent = 1 / torch.arange(1, VOCABULARY + 1, dtype=torch.float64)  # word frequencies follow Zipf's law
-    marks = torch.multinomial(frequent, _BATCHES * BATCH * LENGTH, replacement=True).to(device)
-    x = list(marks.view(_BATCHES, BATCH, LENGTH).unbind())
+    frequencies = 1 / torch.arange(1, VOCABULARY + 1, dtype=torch.float64)  # word frequencies follow Zipf's law
+    token_ids = torch.multinomial(frequencies, _BATCHES * BATCH * LENGTH, replacement=True).to(device)
+    x = list(token_ids.view(_BATCHES, BATCH, LENGTH).unbind())
     y = torch.randint(0, 2, (BATCH,), device=device)
-    ours, theirs, whole = (network_of(Semantics.REFERENCE, device, ours=kind).train() for kind in (True, False, True))
-    adam = partial(torch.optim.Adam, lr=_RATE, fused=True)
+    ours, torch_network, row_adam_network = (
+        make_network(Semantics.REFERENCE, device, ours=is_ours).train() for is_ours in (True, False, True)
+    )
+    adam = partial(torch.optim.Adam, lr=_LEARNING_RATE, fused=True)
     embedded = torch.randn(BATCH, LENGTH, 512, device=device, requires_grad=True)
     steps = {
-        "ours": step_of(ours, adam(ours.parameters()), x, y),
-        "torch": step_of(theirs, adam(theirs.parameters()), x, y),
-        "ours_row_adam": step_of(whole, SparseRowAdam(whole, _RATE), x, y),
-        "layers_ours": layers_of(ours, embedded),
-        "layers_torch": layers_of(theirs, embedded),
+        "ours": make_training_step(ours, adam(ours.parameters()), x, y),
+        "torch": make_training_step(torch_network, adam(torch_network.parameters()), x, y),
+        "ours_row_adam": make_training_step(row_adam_network, SparseRowAdam(row_adam_network, _LEARNING_RATE), x, y),
+        "layers_ours": make_layer_step(ours, embedded),
+        "layers_torch": make_layer_step(torch_network, embedded),
     }
     for _ in range(_BATCHES):  # an epoch of 20 % of the reviews: after it most rows have a gradient
-        timed(steps["ours_row_adam"], device)
+        time_call(steps["ours_row_adam"], device)
     for step in steps.values():
-        timed(step, device)
-    took: dict[str, list[float]] = {name: [] for name in steps}
+        time_call(step, device)
+    seconds: dict[str, list[float]] = {name: [] for name in steps}
     for _ in range(pairs):
         for name, step in steps.items():
-            took[name].append(timed(step, device))
+            seconds[name].append(time_call(step, device))
 
     def ratio(first: str, second: str) -> dict[str, float]:
-        return spread([a / b for a, b in zip(took[first], took[second], strict=True)])
+        return spread([a / b for a, b in zip(seconds[first], seconds[second], strict=True)])
 
     return {
         "step": ratio("ours", "torch"),
         "step_with_row_adam": ratio("ours_row_adam", "torch"),
         "layers": ratio("layers_ours", "layers_torch"),
-        "seconds": {name: spread(values) for name, values in took.items()},
+        "seconds": {name: spread(values) for name, values in seconds.items()},
     }
 
 
 def main() -> None:
-    options = arguments(__doc__ or "").parse_args()
+    options = make_parser(__doc__ or "").parse_args()
     torch.set_num_threads(2)
     device = options.device
     examples, pairs, steps = (2_500, 3, 15) if options.quick else (25_000, 3, 60)
-    trained = training(device, steps)
-    evaluated = {semantics.value: evaluation(semantics, device, examples, pairs) for semantics in Semantics}
-    for name, one in evaluated.items():
-        print(f"{name:10} {one}")
+    trained = measure_training(device, steps)
+    evaluated = {semantics.value: measure_evaluation(semantics, device, examples, pairs) for semantics in Semantics}
+    for name, measured in evaluated.items():
+        print(f"{name:10} {measured}")
     print(f"training   {trained}")
     cost, step = evaluated[Semantics.REFERENCE]["cost_in_single_evaluations"], trained["step"]
     layers = trained["layers"]

@@ -1,10 +1,10 @@
 """Overhead of the executor: ours on Ray Tune, the bare training in two processes, and plain Ray Tune.
 
-Sixty-four trials of about a second each on two cores, each of the three in a process tree of its own, one after
-another, several times. The bare training is the training loop alone: no evaluation, no checkpoint, no database. Plain
+Sixty-four trials of about a second each on two cores, each in a separate process tree, one after another,
+several times. The bare training is the training loop alone: no evaluation, no checkpoint, no database. Plain
 Ray Tune is a function trainable with Tune's defaults around the same training.
 
-overhead: seconds a trial, ours over bare, once workers are up (from the second to the last trial that ends).
+overhead: seconds per trial, ours over bare, after the start of the workers (second to last end of a trial).
 overhead_whole: wall time of the whole process trees, cluster start included. versus_ray_tune: wall time of plain Ray
 Tune over ours, from `Tuner.fit` to its end against the whole study, cluster start left out of both.
 """
@@ -23,7 +23,7 @@ from typing import Any
 
 import torch
 
-from bench.reporting import arguments, finish, run_apart, spread
+from bench.reporting import finish, make_parser, run_in_process, spread
 from bln_search.core.checkpoints import Folder
 from bln_search.data import load_data
 from bln_search.data.prepared import PreparedData, prepare
@@ -42,7 +42,7 @@ seeds: [{seeds}]
 CORES = 2
 
 
-def study(epochs: int, trials: int) -> StudySpec:
+def make_study(epochs: int, trials: int) -> StudySpec:
     """Return a study with a number of trials and epochs."""
     return parse_study(STUDY.format(epochs=epochs, seeds=", ".join(str(seed) for seed in range(trials))))
 
@@ -54,25 +54,25 @@ def train_bare(trial: TrialSpec, data: PreparedData) -> float:
     return [record.validation_loss for record in run.epochs()][-1]
 
 
-def prepared(trial: TrialSpec) -> PreparedData:
+def prepare_data(trial: TrialSpec) -> PreparedData:
     """Return the data; torch uses one thread."""
     torch.set_num_threads(1)
     return prepare(load_data(trial.data.name, Path(), None), trial.data)
 
 
-def calibrated(seconds: float) -> int:
+def calibrate_epochs(seconds: float) -> int:
     """Return the number of epochs that take this long."""
-    (trial,) = trials_of(study(20, 1))
-    data = prepared(trial)
+    (trial,) = trials_of(make_study(20, 1))
+    data = prepare_data(trial)
     train_bare(trial, data)
     start = time.perf_counter()
     train_bare(trial, data)
     return max(1, round(seconds * 20 / (time.perf_counter() - start)))
 
 
-def bare_share(trials: list[TrialSpec], ends: Any) -> None:
+def run_bare_share(trials: list[TrialSpec], ends: Any) -> None:
     """Run trials one after another in one process."""
-    data = prepared(trials[0])
+    data = prepare_data(trials[0])
     for trial in trials:
         train_bare(trial, data)
         ends.put(time.monotonic())
@@ -81,13 +81,13 @@ def bare_share(trials: list[TrialSpec], ends: Any) -> None:
 def run_bare(epochs: int, trials: int) -> dict[str, Any]:
     """Run half of the trials in each of two processes."""
     start = time.monotonic()
-    every = list(trials_of(study(epochs, trials)))
+    all_trials = list(trials_of(make_study(epochs, trials)))
     context = get_context("spawn")
     ends = context.Queue()
-    shares = [context.Process(target=bare_share, args=(every[core::CORES], ends)) for core in range(CORES)]
+    shares = [context.Process(target=run_bare_share, args=(all_trials[core::CORES], ends)) for core in range(CORES)]
     for share in shares:
         share.start()
-    times = sorted(ends.get() - start for _ in every)
+    times = sorted(ends.get() - start for _ in all_trials)
     for share in shares:
         share.join()
     return {"ends": times, "seconds": time.monotonic() - start}
@@ -115,14 +115,14 @@ def run_ours(epochs: int, trials: int) -> dict[str, Any]:
 
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
-        place = ExecutionEnvironment(home / "data", home / "cache", Folder(home / "checkpoints"))
+        environment = ExecutionEnvironment(home / "data", home / "cache", Folder(home / "checkpoints"))
         ledger = open_ledger(f"sqlite:///{home / 'ledger.sqlite3'}")
-        with RayExecutor(place, CORES) as executor:
-            up = time.monotonic() - start
-            run_study(ledger, ledger.studies.accept(study(epochs, trials)), executor, Watcher())
-            seconds = time.monotonic() - start - up
+        with RayExecutor(environment, CORES) as executor:
+            start_seconds = time.monotonic() - start
+            run_study(ledger, ledger.studies.accept(make_study(epochs, trials)), executor, Watcher())
+            seconds = time.monotonic() - start - start_seconds
         ledger.close()
-    return {"ends": ends, "seconds": seconds, "start": up}
+    return {"ends": ends, "seconds": seconds, "start": start_seconds}
 
 
 def run_tune(epochs: int, trials: int) -> dict[str, Any]:
@@ -131,68 +131,70 @@ def run_tune(epochs: int, trials: int) -> dict[str, Any]:
     from ray import tune
 
     def trainable(config: dict[str, Any]) -> None:
-        every = trials_of(study(epochs, trials))
-        trial = every[config["seed"]]
-        tune.report({"loss": train_bare(trial, prepared(trial))})
+        all_trials = trials_of(make_study(epochs, trials))
+        trial = all_trials[config["seed"]]
+        tune.report({"loss": train_bare(trial, prepare_data(trial))})
 
     with tempfile.TemporaryDirectory() as folder:
         os.environ["RAY_AUTH_TOKEN_PATH"] = str(Path(folder) / "token")
         Path(folder, "token").write_text("bench" * 8)
         start = time.monotonic()
         ray.init(num_cpus=CORES, logging_level=logging.ERROR, log_to_driver=False)
-        up = time.monotonic() - start
+        start_seconds = time.monotonic() - start
         space = {"seed": tune.grid_search(list(range(trials)))}
         tune.Tuner(trainable, param_space=space, run_config=tune.RunConfig(storage_path=folder, verbose=0)).fit()
-        seconds = time.monotonic() - start - up
+        seconds = time.monotonic() - start - start_seconds
         ray.shutdown()
-    return {"seconds": seconds, "start": up}
+    return {"seconds": seconds, "start": start_seconds}
 
 
 KINDS = {"bare": run_bare, "ours": run_ours, "tune": run_tune}
 
 
-def measured(kind: str, epochs: int, trials: int) -> dict[str, Any]:
+def measure(kind: str, epochs: int, trials: int) -> dict[str, Any]:
     """Run one of the three in a separate process tree; `whole` is its wall time."""
-    whole, result = run_apart("bench.orchestration", kind, epochs=epochs, trials=trials)
+    whole, result = run_in_process("bench.orchestration", kind, epochs=epochs, trials=trials)
     return {**result, "whole": whole}
 
 
-def seconds_a_trial(ends: list[float]) -> float:
+def seconds_per_trial(ends: list[float]) -> float:
     """Return seconds per trial while all workers are busy: from the second end to the last."""
     return (ends[-1] - ends[CORES - 1]) * CORES / (len(ends) - CORES)
 
 
 def main() -> None:
-    parser = arguments(__doc__ or "")
+    parser = make_parser(__doc__ or "")
     parser.add_argument("--kind", choices=list(KINDS), help=argparse.SUPPRESS)
     parser.add_argument("--epochs", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--trials", type=int, default=64, help="trials of each run")
-    parser.add_argument("--pairs", type=int, default=3, help="how often the three are run in turn")
+    parser.add_argument("--pairs", type=int, default=3, help="number of runs of each")
     options = parser.parse_args()
     if options.kind:
         print(json.dumps(KINDS[options.kind](options.epochs, options.trials)))
         return
     trials, pairs = (16, 1) if options.quick else (options.trials, options.pairs)
-    epochs = calibrated(1.0)
-    runs = [{kind: measured(kind, epochs, trials) for kind in KINDS} for _ in range(pairs)]
-    steady = [seconds_a_trial(run["ours"]["ends"]) / seconds_a_trial(run["bare"]["ends"]) - 1 for run in runs]
-    whole = [run["ours"]["whole"] / run["bare"]["whole"] - 1 for run in runs]
-    versus = [run["tune"]["seconds"] / run["ours"]["seconds"] for run in runs]
+    epochs = calibrate_epochs(1.0)
+    runs = [{kind: measure(kind, epochs, trials) for kind in KINDS} for _ in range(pairs)]
+    steady_overheads = [
+        seconds_per_trial(run["ours"]["ends"]) / seconds_per_trial(run["bare"]["ends"]) - 1 for run in runs
+    ]
+    whole_overheads = [run["ours"]["whole"] / run["bare"]["whole"] - 1 for run in runs]
+    speedups = [run["tune"]["seconds"] / run["ours"]["seconds"] for run in runs]
     for run in runs:
-        for kind, one in run.items():
-            rate = f"{seconds_a_trial(one['ends']):.3f} s a trial" if "ends" in one else ""
-            print(f"{kind:5} {one['seconds']:7.1f} s, whole process tree {one['whole']:7.1f} s  {rate}")
+        for kind, timing in run.items():
+            rate = f"{seconds_per_trial(timing['ends']):.3f} s a trial" if "ends" in timing else ""
+            print(f"{kind:5} {timing['seconds']:7.1f} s, whole process tree {timing['whole']:7.1f} s  {rate}")
     result = {
-        "overhead": spread(steady)["median"],
-        "overhead_spread": spread(steady),
-        "overhead_whole": spread(whole)["median"],
-        "overhead_whole_spread": spread(whole),
-        "versus_ray_tune": spread(versus)["median"],
-        "versus_ray_tune_spread": spread(versus),
+        "overhead": spread(steady_overheads)["median"],
+        "overhead_spread": spread(steady_overheads),
+        "overhead_whole": spread(whole_overheads)["median"],
+        "overhead_whole_spread": spread(whole_overheads),
+        "versus_ray_tune": spread(speedups)["median"],
+        "versus_ray_tune_spread": spread(speedups),
         "trials": trials,
         "pairs": pairs,
         "epochs": epochs,
-        "seconds_a_trial_bare": spread([seconds_a_trial(run["bare"]["ends"]) for run in runs]),
+        "seconds_a_trial_bare": spread([seconds_per_trial(run["bare"]["ends"]) for run in runs]),
         "seconds": {kind: spread([run[kind]["seconds"] for run in runs]) for kind in KINDS},
         "whole": {kind: spread([run[kind]["whole"] for run in runs]) for kind in KINDS},
     }

@@ -1,10 +1,10 @@
 """The web interface with a large study: 12,600 trials and 100,640 evaluations, in Chromium.
 
 First paint: the browser's own first-contentful-paint, for the page of the study and for the list of studies. The
-leaderboard is usable once its document is there, laid out and answers a script; it is measured against a service that
-was just started, so that its table is made for this request, and once more right after. Live: for half a minute trials
-report epochs and end, twenty events a second; the processor seconds of all of the browser's processes over that time,
-in parts of one core. Service, browser and the reporting process share this machine.
+leaderboard is usable when its document is loaded, laid out and answers a script. It is measured against a newly started
+service, which computes the table for this request, and once more with the cached table. Live: for half a minute trials
+report epochs and end, twenty events per second; the processor seconds of all processes of the browser over that time,
+as a share of one core. Service, browser and the reporting process share this machine.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from playwright.sync_api import Browser, sync_playwright
 from sqlalchemy import insert, update
 
 from bench.browser import FLAGS, find_chromium
-from bench.reporting import arguments, finish, spread
-from bench.service import evaluation, served
+from bench.reporting import finish, make_parser, spread
+from bench.service import evaluation_row, serve
 from bln_search.core.enums import Scope
 from bln_search.core.records import EpochRecord
 from bln_search.settings import Settings
@@ -34,7 +34,7 @@ from bln_search.storage.tables import CheckpointRow, EvaluationRow, StudyRow, Tr
 
 SEEDS, DECAYS = 5, 40
 EPOCHS = 5
-OPEN = 20
+REPORTING_TRIALS = 20
 """Trials that report while the page is open."""
 
 RUNNER = "bench/1/0"
@@ -53,47 +53,52 @@ USABLE = "() => document.readyState === 'complete' && document.querySelectorAll(
 PAINT = "() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
 
 
-def fill(ledger: Ledger, trials: int) -> int:
+def create_study(ledger: Ledger, trials: int) -> int:
     """Create a running study with all but a few trials finished; return its id."""
-    rates = [round(0.001 * 1.05**place, 6) for place in range(trials // SEEDS // DECAYS)]
-    decays = [round(1e-3 * 1.1**place, 8) for place in range(DECAYS)]
+    rates = [round(0.001 * 1.05**index, 6) for index in range(trials // SEEDS // DECAYS)]
+    decays = [round(1e-3 * 1.1**index, 8) for index in range(DECAYS)]
     study_id = ledger.queue.submit(parse_study(STUDY.format(rates=rates, decays=decays)), "bench").study_id
     ledger.studies.start(study_id, lambda _: True, RUNNER)
-    done = [trial.id for trial in ledger.trials.list_open(study_id)][:-OPEN]
-    drawn, now = random.Random(0), ledger.now()
+    finished = [trial.id for trial in ledger.trials.list_open(study_id)][:-REPORTING_TRIALS]
+    rng, now = random.Random(0), ledger.now()
     with write_session(ledger.database.engine) as session:
-        session.execute(insert(CheckpointRow), [_checkpoint(trial_id, now) for trial_id in done])
-        session.execute(insert(EvaluationRow), [row for trial_id in done for row in _evaluations(trial_id, drawn)])
-        session.execute(update(TrialRow).where(TrialRow.id.in_(done)).values(state="finished"))
-        session.execute(update(StudyRow).where(StudyRow.id == study_id).values(results=len(done)))
-        for trial_id in done:
-            epochs = [{"attempt": trial_id, **_epoch(epoch, drawn)} for epoch in range(1, EPOCHS + 1)]
+        session.execute(insert(CheckpointRow), [_checkpoint(trial_id, now) for trial_id in finished])
+        session.execute(insert(EvaluationRow), [row for trial_id in finished for row in _evaluations(trial_id, rng)])
+        session.execute(update(TrialRow).where(TrialRow.id.in_(finished)).values(state="finished"))
+        session.execute(update(StudyRow).where(StudyRow.id == study_id).values(results=len(finished)))
+        for trial_id in finished:
+            epochs = [{"attempt": trial_id, **_epoch(epoch, rng)} for epoch in range(1, EPOCHS + 1)]
             append_events(session, study_id, now, "epoch", epochs, trial_id)
     return study_id
 
 
 def _checkpoint(trial_id: int, now: Any) -> dict[str, Any]:
-    names = {"file": f"{trial_id}.safetensors", "sha256": f"{trial_id:064x}", "judged_under": "FF--"}
-    return {"id": trial_id, "trial_id": trial_id, "epoch": 5, "validation_loss": 0.5, "provenance": {}, **names} | {
-        "created_at": now
-    }
+    file_fields = {"file": f"{trial_id}.safetensors", "sha256": f"{trial_id:064x}", "judged_under": "FF--"}
+    return {
+        "id": trial_id,
+        "trial_id": trial_id,
+        "epoch": 5,
+        "validation_loss": 0.5,
+        "provenance": {},
+        **file_fields,
+    } | {"created_at": now}
 
 
-def _evaluations(checkpoint_id: int, drawn: random.Random) -> list[dict[str, Any]]:
-    base = drawn.random()
+def _evaluations(checkpoint_id: int, rng: random.Random) -> list[dict[str, Any]]:
+    base = rng.random()
     return [
-        evaluation(checkpoint_id, word, split, base + drawn.random() / 10, drawn.random())
+        evaluation_row(checkpoint_id, word, split, base + rng.random() / 10, rng.random())
         for word in ("TT--", "TF--", "FT--", "FF--")
         for split in ("validation", "test")
     ]
 
 
-def _epoch(epoch: int, drawn: random.Random) -> dict[str, float]:
-    losses = {"training_loss": 1 / epoch, "validation_loss": 1.1 / epoch + drawn.random() / 20}
+def _epoch(epoch: int, rng: random.Random) -> dict[str, float]:
+    losses = {"training_loss": 1 / epoch, "validation_loss": 1.1 / epoch + rng.random() / 20}
     return {"epoch": epoch, **losses, "training_accuracy": 0.5, "validation_accuracy": 0.5, "seconds": 0.1}
 
 
-class Reports(threading.Thread):
+class EventReporter(threading.Thread):
     """Report twenty epochs a second; each trial diverges after its share of the time."""
 
     def __init__(self, ledger: Ledger, study_id: int, seconds: float) -> None:
@@ -108,31 +113,33 @@ class Reports(threading.Thread):
         while time.monotonic() < end:
             if time.monotonic() >= switch:
                 if token:
-                    self.ledger.attempts.record_divergence(token, "the benchmark has enough of it")
+                    self.ledger.attempts.record_divergence(token, "ended by the benchmark")
                 token, epoch = self.ledger.attempts.claim_trial(next(trials).id, RUNNER), 0
-                switch = time.monotonic() + self.seconds / (OPEN - 2)
+                switch = time.monotonic() + self.seconds / (REPORTING_TRIALS - 2)
             epoch += 1
             self.ledger.attempts.record_epochs(token, [EpochRecord(epoch, 0.5, 0.5, 0.6, 0.5, 0.05)])
             time.sleep(0.05)
 
 
-def paints(browser: Browser, address: str, secret: str, paths: list[str], runs: int) -> dict[str, list[float]]:
+def measure_first_paints(
+    browser: Browser, address: str, secret: str, paths: list[str], runs: int
+) -> dict[str, list[float]]:
     """Return the first contentful paint in milliseconds by path, with a new browser each time."""
-    found: dict[str, list[float]] = {path: [] for path in paths}
+    milliseconds: dict[str, list[float]] = {path: [] for path in paths}
     for _ in range(runs):
         for path in paths:
-            page = _signed_in(browser, address, secret)
+            page = _open_page(browser, address, secret)
             page.goto(address + path)
-            while (painted := page.evaluate(PAINT)) is None:
+            while (paint_time := page.evaluate(PAINT)) is None:
                 page.wait_for_timeout(20)
-            found[path].append(float(painted))
+            milliseconds[path].append(float(paint_time))
             page.context.close()
-    return found
+    return milliseconds
 
 
-def usable(browser: Browser, address: str, secret: str, path: str) -> float:
+def measure_usable(browser: Browser, address: str, secret: str, path: str) -> float:
     """Return the milliseconds from the request of the leaderboard until it is laid out and interactive."""
-    page = _signed_in(browser, address, secret)
+    page = _open_page(browser, address, secret)
     start = time.perf_counter()
     page.goto(address + path)
     assert page.evaluate(USABLE)
@@ -141,26 +148,28 @@ def usable(browser: Browser, address: str, secret: str, path: str) -> float:
     return 1000 * seconds
 
 
-def _signed_in(browser: Browser, address: str, secret: str) -> Any:
+def _open_page(browser: Browser, address: str, secret: str) -> Any:
     context = browser.new_context(viewport={"width": 1280, "height": 900})
-    answer = context.request.post(f"{address}/api/v1/session", data={"token": secret})
-    assert answer.ok
+    response = context.request.post(f"{address}/api/v1/session", data={"token": secret})
+    assert response.ok
     return context.new_page()
 
 
-def live_share(browser: Browser, address: str, secret: str, study_id: int, reports: Reports) -> tuple[float, int]:
+def measure_live_page(
+    browser: Browser, address: str, secret: str, study_id: int, reporter: EventReporter
+) -> tuple[float, int]:
     """Return processor seconds per second of the browser, and the number of events it received."""
-    page = _signed_in(browser, address, secret)
+    page = _open_page(browser, address, secret)
     page.goto(f"{address}/studies/{study_id}")
     page.wait_for_timeout(4000)
-    before = int(page.evaluate("() => document.querySelector('#log li:last-child').value"))
-    reports.start()
-    used, start = _processor_seconds(), time.monotonic()
-    page.wait_for_timeout(reports.seconds * 1000)
-    share = (_processor_seconds() - used) / (time.monotonic() - start)
-    reports.join()
+    last_event = int(page.evaluate("() => document.querySelector('#log li:last-child').value"))
+    reporter.start()
+    processor_before, start = _processor_seconds(), time.monotonic()
+    page.wait_for_timeout(reporter.seconds * 1000)
+    share = (_processor_seconds() - processor_before) / (time.monotonic() - start)
+    reporter.join()
     page.wait_for_timeout(2000)
-    events = int(page.evaluate("() => document.querySelector('#log li:last-child').value")) - before
+    events = int(page.evaluate("() => document.querySelector('#log li:last-child').value")) - last_event
     page.context.close()
     return share, events
 
@@ -184,25 +193,27 @@ def run(trials: int, runs: int, seconds: float) -> dict[str, Any]:
         home = Path(folder)
         url = Settings(home=home).database_url
         ledger = open_ledger(url)
-        study_id = fill(ledger, trials)
+        study_id = create_study(ledger, trials)
         secret, _ = ledger.tokens.create("bench", Scope.READ)
         board = f"/studies/{study_id}/leaderboard"
         browser = play.chromium.launch(executable_path=find_chromium(), args=list(FLAGS))
         cold, warm = [], []
         for _ in range(runs):
-            with served(home, url) as (host, port):
-                cold.append(usable(browser, f"http://{host}:{port}", secret, board))
-                warm.append(usable(browser, f"http://{host}:{port}", secret, board))
-        with served(home, url) as (host, port):
+            with serve(home, url) as (host, port):
+                cold.append(measure_usable(browser, f"http://{host}:{port}", secret, board))
+                warm.append(measure_usable(browser, f"http://{host}:{port}", secret, board))
+        with serve(home, url) as (host, port):
             address = f"http://{host}:{port}"
-            first = paints(browser, address, secret, ["/studies", f"/studies/{study_id}"], runs)
-            share, events = live_share(browser, address, secret, study_id, Reports(ledger, study_id, seconds))
+            paint_times = measure_first_paints(browser, address, secret, ["/studies", f"/studies/{study_id}"], runs)
+            share, events = measure_live_page(
+                browser, address, secret, study_id, EventReporter(ledger, study_id, seconds)
+            )
         browser.close()
         ledger.close()
-    painted = [one for values in first.values() for one in values]
+    all_paints = [milliseconds for values in paint_times.values() for milliseconds in values]
     return {
-        "first_paint_ms": max(painted),
-        "first_paint_spread": spread(painted),
+        "first_paint_ms": max(all_paints),
+        "first_paint_spread": spread(all_paints),
         "leaderboard_ms": spread(cold)["median"],
         "leaderboard_spread": spread(cold),
         "leaderboard_again_spread": spread(warm),
@@ -210,18 +221,18 @@ def run(trials: int, runs: int, seconds: float) -> dict[str, Any]:
         "live_events": events,
         "live_seconds": seconds,
         "trials": trials,
-        "evaluations": (trials - OPEN) * 8,
+        "evaluations": (trials - REPORTING_TRIALS) * 8,
         "runs": runs,
     }
 
 
 def main() -> None:
-    options = arguments(__doc__ or "").parse_args()
+    options = make_parser(__doc__ or "").parse_args()
     result = run(2_000, 2, 10.0) if options.quick else run(12_600, 5, 30.0)
     print(f"{result['trials']:,} trials, {result['evaluations']:,} evaluations")
     print(f"first paint at most {result['first_paint_ms']:.0f} ms")
     low, high = result["leaderboard_spread"]["min"], result["leaderboard_spread"]["max"]
-    print(f"leaderboard usable after {result['leaderboard_ms']:.0f} ms [{low:.0f}, {high:.0f}], its table made anew")
+    print(f"leaderboard usable after {result['leaderboard_ms']:.0f} ms [{low:.0f}, {high:.0f}], not cached")
     print(f"live page: {result['live_core_share']:.0%} of a core, {result['live_events']} events")
     finish("pages", result, save=options.save)
 

@@ -1,7 +1,7 @@
 """All 65,536 per-layer configurations of a LeNet in one tree traversal, against evaluating them one by one.
 
 LeNet, CIFAR-10 shapes, mini-batches of 25, two threads. In one process: the traversal of every configuration, and
-between its runs plain forward passes of configurations drawn at random, whose median stands for all of them. Equality
+between its runs plain forward passes of random configurations, whose median represents all configurations. Equality
 is checked in float64 and float32 on LeNet, an MLP and a residual network. Levels: the last layers free, one to four.
 """
 
@@ -17,8 +17,8 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-from bench.enumerate import BATCH, prepared, timed
-from bench.reporting import arguments, finish, spread
+from bench.enumerate import BATCH, prepare_network, time_call
+from bench.reporting import finish, make_parser, spread
 from bln_search.core.enums import Semantics
 from bln_search.core.per_layer import ConfigurationSpace, PerLayerConfiguration
 from bln_search.evaluation.batches import mini_batches
@@ -26,18 +26,18 @@ from bln_search.evaluation.tree.tree_evaluator import TreeEvaluator
 from bln_search.evaluation.tree.verification import configured_layers, plain_pass_losses
 from bln_search.norms.network_layers import evaluation_mode
 
-SINGLES = 240
+SINGLE_EVALUATIONS = 240
 """Configurations measured one by one."""
 
 
-def evaluator(name: str, semantics: Semantics, dtype: torch.dtype, device: str, examples: int) -> TreeEvaluator:
+def make_evaluator(name: str, semantics: Semantics, dtype: torch.dtype, device: str, examples: int) -> TreeEvaluator:
     """Return a network with random weights, random data with the shape of CIFAR-10, and frozen population values."""
-    network, inputs, targets, populations = prepared(name, semantics, dtype, device, examples)
+    network, inputs, targets, populations = prepare_network(name, semantics, dtype, device, examples)
     return TreeEvaluator(network, list(mini_batches(inputs, targets, BATCH)), populations)
 
 
 @torch.inference_mode()
-def single(tree: TreeEvaluator, configuration: PerLayerConfiguration) -> float:
+def measure_loss(tree: TreeEvaluator, configuration: PerLayerConfiguration) -> float:
     """Return the mean loss under one configuration by a plain loop over the mini-batches."""
     total = torch.zeros((), dtype=torch.float64, device=tree.batches[0][0].device)
     with (
@@ -51,73 +51,73 @@ def single(tree: TreeEvaluator, configuration: PerLayerConfiguration) -> float:
 
 def largest_difference(dtype: torch.dtype, device: str, count: int) -> float:
     """Return the largest relative difference of mean losses, traversal against plain passes, over all networks."""
-    worst, draw = 0.0, np.random.default_rng(0)
+    largest, rng = 0.0, np.random.default_rng(0)
     for name in ("lenet", "mlp", "residual"):
         for semantics in Semantics:
-            tree = evaluator(name, semantics, dtype, device, 50)
-            digits = np.stack([draw.integers(radix, size=count) for radix in tree.space.radices], 1).astype(np.uint8)
+            tree = make_evaluator(name, semantics, dtype, device, 50)
+            digits = np.stack([rng.integers(radix, size=count) for radix in tree.space.radices], 1).astype(np.uint8)
             for row, outcome in zip(digits, tree.outcomes(digits), strict=True):
-                alone = float(plain_pass_losses(tree, tree.space.configuration(row), tree.batches).double().mean())
-                worst = max(worst, abs(float(outcome.losses.mean(dtype="float64")) - alone) / abs(alone))
-    return worst
+                expected = float(plain_pass_losses(tree, tree.space.configuration(row), tree.batches).double().mean())
+                largest = max(largest, abs(float(outcome.losses.mean(dtype="float64")) - expected) / abs(expected))
+    return largest
 
 
-def levels(tree: TreeEvaluator, device: str, runs: int) -> dict[str, dict[str, float]]:
+def measure_levels(tree: TreeEvaluator, device: str, runs: int) -> dict[str, dict[str, float]]:
     """Return seconds per configuration with the last layers free and the others at their first option."""
-    choices, found = tree.space.choices, {}
+    choices, seconds = tree.space.choices, {}
     for free in range(1, len(choices) + 1):
         fixed = len(choices) - free
-        part = (*(replace(choice, options=choice.options[:1]) for choice in choices[:fixed]), *choices[fixed:])
-        space = ConfigurationSpace(tree.space.layers, part)
-        fewer = TreeEvaluator(tree.network, tree.batches, tree.populations, space=space)
-        timed(fewer.enumerate, device)
-        found[str(free)] = spread([timed(fewer.enumerate, device) / space.size for _ in range(runs)])
-        print(f"{free} levels, {space.size:6} configurations: {found[str(free)]['median'] * 1e6:9.1f} µs each")
-    return found
+        restricted = (*(replace(choice, options=choice.options[:1]) for choice in choices[:fixed]), *choices[fixed:])
+        space = ConfigurationSpace(tree.space.layers, restricted)
+        evaluator = TreeEvaluator(tree.network, tree.batches, tree.populations, space=space)
+        time_call(evaluator.enumerate, device)
+        seconds[str(free)] = spread([time_call(evaluator.enumerate, device) / space.size for _ in range(runs)])
+        print(f"{free} levels, {space.size:6} configurations: {seconds[str(free)]['median'] * 1e6:9.1f} µs each")
+    return seconds
 
 
-def measured(semantics: Semantics, device: str, examples: int, runs: int) -> dict[str, Any]:
+def measure(semantics: Semantics, device: str, examples: int, runs: int) -> dict[str, Any]:
     """Measure traversals and single evaluations alternately."""
-    tree = evaluator("lenet", semantics, torch.float32, device, examples)
-    draw = np.random.default_rng(1)
-    timed(tree.enumerate, device)
-    timed(partial(single, tree, tree.space.configuration(tree.space.digits_at(0))), device)
-    seconds, alone, speedups = [], [], []
+    tree = make_evaluator("lenet", semantics, torch.float32, device, examples)
+    rng = np.random.default_rng(1)
+    time_call(tree.enumerate, device)
+    time_call(partial(measure_loss, tree, tree.space.configuration(tree.space.digits_at(0))), device)
+    seconds, single_seconds, speedups = [], [], []
     for _ in range(runs):
-        seconds.append(timed(tree.enumerate, device))
-        beside = []
-        for _ in range(SINGLES // runs):
-            configuration = tree.space.configuration(tree.space.digits_at(int(draw.integers(tree.space.size))))
-            beside.append(timed(partial(single, tree, configuration), device))
-        speedups.append(statistics.median(beside) * tree.space.size / seconds[-1])
-        alone += beside
+        seconds.append(time_call(tree.enumerate, device))
+        single_seconds_of_run = []
+        for _ in range(SINGLE_EVALUATIONS // runs):
+            configuration = tree.space.configuration(tree.space.digits_at(int(rng.integers(tree.space.size))))
+            single_seconds_of_run.append(time_call(partial(measure_loss, tree, configuration), device))
+        speedups.append(statistics.median(single_seconds_of_run) * tree.space.size / seconds[-1])
+        single_seconds += single_seconds_of_run
     result = {
         "seconds": spread(seconds),
-        "seconds_of_one": spread(alone),
+        "seconds_of_one": spread(single_seconds),
         "speedup": spread(speedups),
-        "measured_one_by_one": len(alone),
+        "measured_one_by_one": len(single_seconds),
     }
     print(f"{semantics:10} {result}")
     return result
 
 
 def main() -> None:
-    options = arguments(__doc__ or "").parse_args()
+    options = make_parser(__doc__ or "").parse_args()
     torch.set_num_threads(2)
     device = options.device
     examples, runs, count = (250, 3, 40) if options.quick else (1_000, 6, 200)
     examples = 10_000 if device != "cpu" and not options.quick else examples
-    result = {str(semantics): measured(semantics, device, examples, runs) for semantics in Semantics}
+    result = {str(semantics): measure(semantics, device, examples, runs) for semantics in Semantics}
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     differences = {str(dtype): largest_difference(dtype, device, count) for dtype in (torch.float64, torch.float32)}
     print(f"largest relative difference of mean losses: {differences}; peak memory {peak:.0f} MB")
-    by_levels = levels(evaluator("lenet", Semantics.PAPER, torch.float32, device, examples), device, 3)
+    by_levels = measure_levels(make_evaluator("lenet", Semantics.PAPER, torch.float32, device, examples), device, 3)
     finish(
         "per_layer" if device == "cpu" else "per_layer_gpu",
         {
-            "speedup": min(one["speedup"]["median"] for one in result.values()),
+            "speedup": min(timing["speedup"]["median"] for timing in result.values()),
             "configurations": 65_536,
-            "seconds": max(one["seconds"]["median"] for one in result.values()),
+            "seconds": max(timing["seconds"]["median"] for timing in result.values()),
             "peak_memory_mb": peak,
             "max_relative_difference": differences["torch.float32"],
             "max_relative_difference_float64": differences["torch.float64"],

@@ -21,26 +21,26 @@ from bln_search import __version__
 RESULTS = Path(__file__).parent / "results"
 
 
-def arguments(about: str) -> argparse.ArgumentParser:
+def make_parser(description: str) -> argparse.ArgumentParser:
     """Return a parser with --quick, --save and --device."""
-    parser = argparse.ArgumentParser(description=about)
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--quick", action="store_true", help="about a minute")
     parser.add_argument("--save", action="store_true", help="write the result with its provenance to bench/results")
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
     return parser
 
 
-def run_apart(module: str, kind: str, **options: object) -> tuple[float, dict[str, Any]]:
+def run_in_process(module: str, kind: str, **options: object) -> tuple[float, dict[str, Any]]:
     """Run `python -m MODULE --kind KIND` in a separate process tree; return wall time and the JSON of its last line."""
     command = [sys.executable, "-m", module, "--kind", kind]
     for name, value in options.items():
         command += [f"--{name}", str(value)]
     start = time.monotonic()
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
     seconds = time.monotonic() - start
-    if done.returncode:
-        raise RuntimeError(f"{module} {kind} failed:\n{done.stderr[-3000:]}")
-    return seconds, json.loads(done.stdout.splitlines()[-1])
+    if process.returncode:
+        raise RuntimeError(f"{module} {kind} failed:\n{process.stderr[-3000:]}")
+    return seconds, json.loads(process.stdout.splitlines()[-1])
 
 
 def spread(values: list[float]) -> dict[str, float]:
@@ -50,7 +50,7 @@ def spread(values: list[float]) -> dict[str, float]:
 
 def provenance(device: str = "cpu") -> dict[str, Any]:
     """Return date, hardware and versions of a measurement."""
-    hardware = _processor() if device == "cpu" else torch.cuda.get_device_name(device)
+    hardware = _processor_name() if device == "cpu" else torch.cuda.get_device_name(device)
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "device": device,
@@ -58,7 +58,7 @@ def provenance(device: str = "cpu") -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "python": platform.python_version(),
         "versions": {"bln-search": __version__, "torch": torch.__version__, "numpy": np.__version__},
-        "revision": _revision(),
+        "revision": _git_revision(),
     }
 
 
@@ -66,8 +66,8 @@ def finish(name: str, result: dict[str, Any], *, save: bool, device: str = "cpu"
     """Print the result as the last line; with `save` also write it, with provenance, to bench/results."""
     if save:
         RESULTS.mkdir(exist_ok=True)
-        whole = {"benchmark": name, "result": result, "provenance": provenance(device)}
-        (RESULTS / f"{name}.json").write_text(json.dumps(whole, indent=1, allow_nan=False) + "\n")
+        document = {"benchmark": name, "result": result, "provenance": provenance(device)}
+        (RESULTS / f"{name}.json").write_text(json.dumps(document, indent=1, allow_nan=False) + "\n")
     print(json.dumps(result, allow_nan=False))
 
 
@@ -76,11 +76,11 @@ def read_result(name: str) -> dict[str, Any] | None:
     path = RESULTS / f"{name}.json"
     if not path.is_file():
         return None
-    whole: dict[str, Any] = json.loads(path.read_text())
-    return whole
+    document: dict[str, Any] = json.loads(path.read_text())
+    return document
 
 
-def _processor() -> str:
+def _processor_name() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -89,12 +89,12 @@ def _processor() -> str:
     return f"{len(names)} × {names[0]}" if names else platform.machine()
 
 
-def _revision() -> str:
-    done = subprocess.run(
+def _git_revision() -> str:
+    process = subprocess.run(
         ["git", "describe", "--always", "--dirty", "--abbrev=12"],
         capture_output=True,
         text=True,
         check=False,
         cwd=Path(__file__).parent,
     )
-    return done.stdout.strip() or "unknown"
+    return process.stdout.strip() or "unknown"

@@ -1,7 +1,7 @@
 """TPE with successive halving against random search with twice as many trials, on the study `mbn_lambda_tpe_small`.
 
-Ten repetitions with other sampler seeds. Each search is run to its end; its figure is the best validation loss that any
-of its trials reached. N trials of TPE with ASHA train fewer epochs than 2 N whole trials of random search.
+Ten repetitions with other sampler seeds. The figure of a search is the best validation loss of its trials. N trials of
+TPE with ASHA train fewer epochs than 2 N complete trials of random search.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench.reporting import arguments, finish, spread
+from bench.reporting import finish, make_parser, spread
 from bln_search.core.checkpoints import Folder
 from bln_search.core.states import TrialState
 from bln_search.execution.environment import ExecutionEnvironment
@@ -25,25 +25,25 @@ from bln_search.worker import run_study
 STUDY = Path(__file__).parents[1] / "studies" / "mbn_lambda_tpe_small.yaml"
 
 
-class Silent:
+class SilentWatcher:
     """A watcher that does nothing."""
 
     def on_start(self, trials: int) -> None:
-        """Nothing to say."""
+        """Do nothing."""
 
     def on_message(self, trial: TrialSpec, message: Message) -> None:
-        """Nothing to say."""
+        """Do nothing."""
 
 
-def searched(study: StudySpec) -> dict[str, Any]:
+def run_search(study: StudySpec) -> dict[str, Any]:
     """Return the best validation loss of a search, its trials and epochs, and its duration."""
     start = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
-        place = ExecutionEnvironment(home / "data", home / "cache", Folder(home / "checkpoints"))
+        environment = ExecutionEnvironment(home / "data", home / "cache", Folder(home / "checkpoints"))
         ledger = open_ledger(f"sqlite:///{home / 'ledger.sqlite3'}")
         study_id = ledger.studies.accept(study)
-        run_study(ledger, study_id, LocalExecutor(place), Silent())
+        run_study(ledger, study_id, LocalExecutor(environment), SilentWatcher())
         trials = [trial for point in ledger.trials.list_points(study_id) for trial in point]
         ledger.close()
     finished = [min(trial.losses.values()) for trial in trials if trial.state is TrialState.FINISHED]
@@ -56,13 +56,13 @@ def searched(study: StudySpec) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = arguments(__doc__ or "")
+    parser = make_parser(__doc__ or "")
     parser.add_argument("--repetitions", type=int, default=10)
     options = parser.parse_args()
     study = load_study(STUDY)
     assert study.search is not None
     repetitions = 2 if options.quick else options.repetitions
-    found: dict[str, list[dict[str, Any]]] = {"tpe": [], "random": []}
+    runs: dict[str, list[dict[str, Any]]] = {"tpe": [], "random": []}
     for seed in range(repetitions):
         tpe = study.search.model_copy(update={"seed": 1000 * seed})
         random = tpe.model_copy(
@@ -74,18 +74,18 @@ def main() -> None:
             }
         )
         for name, search in (("tpe", tpe), ("random", random)):
-            found[name].append(searched(study.model_copy(update={"search": search})))
-        print(f"seed {seed}: tpe {found['tpe'][-1]['best']:.4f}, random {found['random'][-1]['best']:.4f}", flush=True)
-    best = {name: [one["best"] for one in each] for name, each in found.items()}
+            runs[name].append(run_search(study.model_copy(update={"search": search})))
+        print(f"seed {seed}: tpe {runs['tpe'][-1]['best']:.4f}, random {runs['random'][-1]['best']:.4f}", flush=True)
+    best = {name: [run["best"] for run in runs_of_search] for name, runs_of_search in runs.items()}
     result = {
         "tpe_best": spread(best["tpe"]),
         "random_best": spread(best["random"]),
         "mean_difference": sum(a - b for a, b in zip(best["tpe"], best["random"], strict=True)) / repetitions,
         "tpe_no_worse": sum(a <= b for a, b in zip(best["tpe"], best["random"], strict=True)),
         "repetitions": repetitions,
-        "trials": {name: spread([one["trials"] for one in each]) for name, each in found.items()},
-        "epochs": {name: spread([one["epochs"] for one in each]) for name, each in found.items()},
-        "seconds": {name: spread([one["seconds"] for one in each]) for name, each in found.items()},
+        "trials": {name: spread([run["trials"] for run in runs_of_search]) for name, runs_of_search in runs.items()},
+        "epochs": {name: spread([run["epochs"] for run in runs_of_search]) for name, runs_of_search in runs.items()},
+        "seconds": {name: spread([run["seconds"] for run in runs_of_search]) for name, runs_of_search in runs.items()},
     }
     finish("search", result, save=options.save)
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.reporting import arguments, finish, spread
+from bench.reporting import finish, make_parser, spread
 from bln_search.ranking.paired import OutcomeTable
 from bln_search.ranking.paired.bootstrap_selection_bias import selection_bias
 
@@ -44,22 +44,22 @@ EFFECTS = (Effects(0.0, 0.3, 0.2), Effects(0.05, 0.3, 0.2), Effects(0.05, 0.0, 0
 
 @dataclass(frozen=True)
 class Estimate:
-    """Return a mean with its standard error."""
+    """A mean with its standard error."""
 
     mean: float
     error: float
 
 
-def reported(
+def reported_bias(
     losses: tuple[float, ...], seeds: int, effects: Effects, *, studies: int, draws: int, random: int = 0
 ) -> Estimate:
     """Return the selection bias that a study reports. random: seed of studies and draws."""
     rng = np.random.default_rng([random, seeds])
-    tables = (_study(rng, losses, seeds, effects) for _ in range(studies))
-    return _estimate(np.array([selection_bias(table, draws=draws, random=place) for place, table in enumerate(tables)]))
+    tables = (_simulate_study(rng, losses, seeds, effects) for _ in range(studies))
+    return _estimate(np.array([selection_bias(table, draws=draws, random=index) for index, table in enumerate(tables)]))
 
 
-def true(losses: tuple[float, ...], seeds: int, effects: Effects, *, studies: int, random: int = 1) -> Estimate:
+def true_bias(losses: tuple[float, ...], seeds: int, effects: Effects, *, studies: int, random: int = 1) -> Estimate:
     """Return the true selection bias: expected loss of the row with the lowest mean, minus that mean.
 
     Means are drawn from their own distribution: n exponential values have a gamma distributed sum. The mean error of
@@ -74,50 +74,50 @@ def true(losses: tuple[float, ...], seeds: int, effects: Effects, *, studies: in
     return _estimate(errors.mean(axis=1) - errors[np.arange(studies), winners])
 
 
-def _study(rng: np.random.Generator, losses: tuple[float, ...], seeds: int, effects: Effects) -> OutcomeTable:
+def _simulate_study(rng: np.random.Generator, losses: tuple[float, ...], seeds: int, effects: Effects) -> OutcomeTable:
     rows = len(losses)
-    made = (
+    losses_by_example = (
         rng.exponential(size=EXAMPLES)
         + effects.seed * rng.normal(size=(seeds, rows, 1))
         + effects.example * (rng.exponential(size=(rows, EXAMPLES)) - 1)
         + effects.rest * (rng.exponential(size=(seeds, rows, EXAMPLES)) - 1)
         + np.array(losses)[:, None]
     )
-    return OutcomeTable(made.astype(np.float32), made < 1)
+    return OutcomeTable(losses_by_example.astype(np.float32), losses_by_example < 1)
 
 
 def _estimate(values: NDArray[np.float64]) -> Estimate:
     return Estimate(float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values))))
 
 
-def cases(*, studies: int, draws: int) -> list[dict[str, Any]]:
+def measure_cases(*, studies: int, draws: int) -> list[dict[str, Any]]:
     """Return all cases with reported and true selection bias."""
-    found = []
+    results = []
     for (name, losses), seeds, effects in itertools.product(LOSSES.items(), SEEDS, EFFECTS):
         if seeds == 1 and effects.seed > 0:
             continue  # one network contains no information about seeds
-        said = reported(losses, seeds, effects, studies=studies, draws=draws)
-        is_true = true(losses, seeds, effects, studies=100 * studies)
-        found.append(
-            {"rows": name, "seeds": seeds, "effects": asdict(effects), "said": asdict(said), "true": asdict(is_true)}
+        reported = reported_bias(losses, seeds, effects, studies=studies, draws=draws)
+        true = true_bias(losses, seeds, effects, studies=100 * studies)
+        results.append(
+            {"rows": name, "seeds": seeds, "effects": asdict(effects), "said": asdict(reported), "true": asdict(true)}
         )
         print(
-            f"{name:15} {seeds:2} seeds, {effects}: reported {said.mean:.4f} ± {said.error:.4f}, "
-            f"true {is_true.mean:.4f} ± {is_true.error:.4f}"
+            f"{name:15} {seeds:2} seeds, {effects}: reported {reported.mean:.4f} ± {reported.error:.4f}, "
+            f"true {true.mean:.4f} ± {true.error:.4f}"
         )
-    return found
+    return results
 
 
 def main() -> None:
-    options = arguments(__doc__ or "").parse_args()
+    options = make_parser(__doc__ or "").parse_args()
     studies, draws = (300, 400) if options.quick else (1_000, 2_000)
-    found = cases(studies=studies, draws=draws)
-    equal = [one for one in found if one["rows"] == EQUAL]
-    ahead = [one for one in found if one["rows"] == AHEAD]
-    ratios = [one["said"]["mean"] / one["true"]["mean"] for one in equal]
+    results = measure_cases(studies=studies, draws=draws)
+    equal = [case for case in results if case["rows"] == EQUAL]
+    ahead = [case for case in results if case["rows"] == AHEAD]
+    ratios = [case["said"]["mean"] / case["true"]["mean"] for case in equal]
     excess = [
-        (one["said"]["mean"] - one["true"]["mean"]) / other["true"]["mean"]
-        for one, other in zip(ahead, equal, strict=True)
+        (case["said"]["mean"] - case["true"]["mean"]) / other["true"]["mean"]
+        for case, other in zip(ahead, equal, strict=True)
     ]
     finish(
         "selection_bias",
@@ -129,7 +129,7 @@ def main() -> None:
             "draws": draws,
             "rows": len(LOSSES[EQUAL]),
             "examples": EXAMPLES,
-            "cases": found,
+            "cases": results,
         },
         save=options.save,
     )

@@ -27,7 +27,7 @@ from typing import Any
 
 from sqlalchemy import insert
 
-from bench.reporting import arguments, finish, spread
+from bench.reporting import finish, make_parser, spread
 from bln_search.client import Client
 from bln_search.core.configuration import Method, all_configurations
 from bln_search.core.enums import Scope
@@ -47,16 +47,16 @@ seeds: [{seeds}]
 _PROGRAM = "from bln_search.cli.main import main; main()"
 SEEDS = 16
 CLIENTS = 16
-WORDS = [str(configuration) for configuration in all_configurations(Method.BLN)]
+CONFIGURATIONS = [str(configuration) for configuration in all_configurations(Method.BLN)]
 
 
-def fill(ledger: Ledger, rows: int) -> list[int]:
+def create_studies(ledger: Ledger, rows: int) -> list[int]:
     """Create studies with this total number of evaluations; return their ids."""
     queue = ledger.queue
-    drawn = random.Random(0)
-    each = SEEDS * 2 * len(WORDS) * 2
-    numbers = []
-    for number in range(-(-rows // each)):
+    rng = random.Random(0)
+    evaluations_per_study = SEEDS * 2 * len(CONFIGURATIONS) * 2
+    study_ids = []
+    for number in range(-(-rows // evaluations_per_study)):
         study = parse_study(STUDY.format(number=number, seeds=", ".join(str(seed) for seed in range(SEEDS))))
         study_id = queue.submit(study, "bench").study_id
         ledger.studies.start(study_id, lambda _: True, "bench/1/0")
@@ -76,22 +76,22 @@ def fill(ledger: Ledger, rows: int) -> list[int]:
                 )
                 session.add(row)
                 session.flush()
-                session.execute(insert(EvaluationRow), list(evaluations(row.id, drawn)))
+                session.execute(insert(EvaluationRow), list(evaluation_rows(row.id, rng)))
         for trial in trials:
             ledger.attempts.record_divergence(ledger.attempts.claim_trial(trial.id, "bench/1/0"), "ended")
         ledger.studies.finish(study_id, runner="bench/1/0")
-        numbers.append(study_id)
-    return numbers
+        study_ids.append(study_id)
+    return study_ids
 
 
-def evaluations(checkpoint_id: int, drawn: random.Random) -> Iterator[dict[str, Any]]:
+def evaluation_rows(checkpoint_id: int, rng: random.Random) -> Iterator[dict[str, Any]]:
     """Return the evaluations of a network under every configuration on both splits."""
-    for word in WORDS:
+    for word in CONFIGURATIONS:
         for split in ("validation", "test"):
-            yield evaluation(checkpoint_id, word, split, drawn.random(), drawn.random())
+            yield evaluation_row(checkpoint_id, word, split, rng.random(), rng.random())
 
 
-def evaluation(checkpoint_id: int, word: str, split: str, loss: float, accuracy: float) -> dict[str, Any]:
+def evaluation_row(checkpoint_id: int, word: str, split: str, loss: float, accuracy: float) -> dict[str, Any]:
     """Return the database row of a measured evaluation."""
     return {
         "checkpoint_id": checkpoint_id,
@@ -108,7 +108,7 @@ def evaluation(checkpoint_id: int, word: str, split: str, loss: float, accuracy:
 
 
 @contextmanager
-def served(home: Path, database: str) -> Iterator[tuple[str, int]]:
+def serve(home: Path, database: str) -> Iterator[tuple[str, int]]:
     """Run the service without a worker in a separate process; yield host and port."""
     environment = {"BLN_SEARCH_HOME": str(home), "BLN_SEARCH_DATABASE": database}
     quiet = {"BLN_SEARCH_REQUESTS_A_MINUTE": "100000000", "PYTHONPATH": ":".join(sys.path)}
@@ -122,64 +122,64 @@ def served(home: Path, database: str) -> Iterator[tuple[str, int]]:
         )
     assert process.stdout is not None
     try:
-        found = re.search(r"http://([^/:]+):(\d+)", process.stdout.readline())
-        assert found, (home / "service.log").read_text()
-        yield found[1], int(found[2])
+        match = re.search(r"http://([^/:]+):(\d+)", process.stdout.readline())
+        assert match, (home / "service.log").read_text()
+        yield match[1], int(match[2])
     finally:
         process.terminate()
         process.wait()
         process.stdout.close()
 
 
-def clients(host: str, port: int, secret: str, paths: list[str], seconds: float, ends: Any) -> None:
+def run_clients(host: str, port: int, secret: str, paths: list[str], seconds: float, results: Any) -> None:
     """Send requests from sixteen threads, each with one connection."""
     times: list[float] = []
     errors: list[int] = []
-    until = time.monotonic() + seconds
+    deadline = time.monotonic() + seconds
     threads = [
-        threading.Thread(target=one_client, args=(host, port, secret, paths, until, number, times, errors))
+        threading.Thread(target=run_client, args=(host, port, secret, paths, deadline, number, times, errors))
         for number in range(CLIENTS)
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    ends.put((times, errors))
+    results.put((times, errors))
 
 
-def one_client(
+def run_client(
     host: str,
     port: int,
     secret: str,
     paths: list[str],
-    until: float,
+    deadline: float,
     number: int,
     times: list[float],
     errors: list[int],
 ) -> None:
     """Send requests one after another without pauses."""
-    drawn = random.Random(number)
+    rng = random.Random(number)
     connection = http.client.HTTPConnection(host, port, timeout=30)
-    while time.monotonic() < until:
+    while time.monotonic() < deadline:
         start = time.perf_counter()
-        connection.request("GET", drawn.choice(paths), headers={"Authorization": f"Bearer {secret}"})
-        answer = connection.getresponse()
-        answer.read()
+        connection.request("GET", rng.choice(paths), headers={"Authorization": f"Bearer {secret}"})
+        response = connection.getresponse()
+        response.read()
         times.append(1000 * (time.perf_counter() - start))
-        if answer.status != 200:
-            errors.append(answer.status)
+        if response.status != 200:
+            errors.append(response.status)
     connection.close()
 
 
-def measured(place: tuple[str, int], secret: str, paths: list[str], seconds: float) -> tuple[list[float], list[int]]:
+def measure(address: tuple[str, int], secret: str, paths: list[str], seconds: float) -> tuple[list[float], list[int]]:
     """Return latencies and errors of sixteen clients, which run in a separate process."""
     context = get_context("spawn")
-    ends = context.Queue()
-    process = context.Process(target=clients, args=(*place, secret, paths, seconds, ends))
+    results = context.Queue()
+    process = context.Process(target=run_clients, args=(*address, secret, paths, seconds, results))
     process.start()
-    found: tuple[list[float], list[int]] = ends.get()
+    measurements: tuple[list[float], list[int]] = results.get()
     process.join()
-    return found
+    return measurements
 
 
 def run(database: str | None, rows: int, seconds: float, rounds: int) -> dict[str, Any]:
@@ -188,39 +188,39 @@ def run(database: str | None, rows: int, seconds: float, rounds: int) -> dict[st
         home = Path(folder)
         url = database or Settings(home=home).database_url
         ledger = open_ledger(url)
-        numbers = fill(ledger, rows)
+        study_ids = create_studies(ledger, rows)
         secret, _ = ledger.tokens.create("bench", Scope.READ)
         ledger.close()
         start = time.monotonic()
-        with served(home, url) as place:
-            started = time.monotonic() - start
-            boards = [f"/api/v1/studies/{number}/leaderboard" for number in numbers]
-            asked = {"leaderboard": boards, "studies": ["/api/v1/studies"]}
-            found: dict[str, list[float]] = {name: [] for name in asked}
-            pace: dict[str, list[float]] = {name: [] for name in asked}
+        with serve(home, url) as address:
+            start_seconds = time.monotonic() - start
+            boards = [f"/api/v1/studies/{number}/leaderboard" for number in study_ids]
+            paths_by_list = {"leaderboard": boards, "studies": ["/api/v1/studies"]}
+            latencies: dict[str, list[float]] = {name: [] for name in paths_by_list}
+            rates: dict[str, list[float]] = {name: [] for name in paths_by_list}
             errors = 0
             for _ in range(rounds):
-                for name, paths in asked.items():
-                    times, wrong = measured(place, secret, paths, seconds)
-                    found[name].append(statistics.quantiles(times, n=20)[-1])
-                    pace[name].append(len(times) / seconds)
-                    errors += len(wrong)
+                for name, paths in paths_by_list.items():
+                    times, failures = measure(address, secret, paths, seconds)
+                    latencies[name].append(statistics.quantiles(times, n=20)[-1])
+                    rates[name].append(len(times) / seconds)
+                    errors += len(failures)
     return {
-        "leaderboard_p95_ms": statistics.median(found["leaderboard"]),
-        "leaderboard_p95_spread": spread(found["leaderboard"]),
-        "studies_p95_ms": statistics.median(found["studies"]),
-        "studies_p95_spread": spread(found["studies"]),
-        "requests_a_second": {name: statistics.median(values) for name, values in pace.items()},
-        "rows": len(numbers) * SEEDS * 2 * len(WORDS) * 2,
-        "studies": len(numbers),
+        "leaderboard_p95_ms": statistics.median(latencies["leaderboard"]),
+        "leaderboard_p95_spread": spread(latencies["leaderboard"]),
+        "studies_p95_ms": statistics.median(latencies["studies"]),
+        "studies_p95_spread": spread(latencies["studies"]),
+        "requests_a_second": {name: statistics.median(values) for name, values in rates.items()},
+        "rows": len(study_ids) * SEEDS * 2 * len(CONFIGURATIONS) * 2,
+        "studies": len(study_ids),
         "clients": CLIENTS,
         "rounds": rounds,
         "errors": errors,
-        "start_seconds": started,
+        "start_seconds": start_seconds,
     }
 
 
-STUDY_OF_A_MINUTE = """
+OVERHEAD_STUDY = """
 name: minute
 data: {{name: digits}}
 model: {{name: mlp, widths: [128, 64]}}
@@ -230,37 +230,37 @@ seeds: [0, 1, 2, 3]
 """
 
 
-def overhead(epochs: int, pairs: int) -> dict[str, float]:
-    """Wall time of a study through the service, from submission to completion, over `bln-search run`, minus one.
+def measure_overhead(epochs: int, pairs: int) -> dict[str, float]:
+    """Return the wall time of a study in the service over that of `bln-search run`, minus one.
 
-    From the moment the ledger accepted the study to its end, as the ledger has it: in the queue until the worker looks,
-    data, trials, evaluations. The start of Python and of torch is in neither.
+    The time is that from acceptance to completion in the ledger: waiting in the queue, data, trials and evaluations.
+    It excludes the start of Python and torch.
     """
-    found = []
+    ratios = []
     for _ in range(pairs):
         with tempfile.TemporaryDirectory() as folder:
-            alone = _alone(Path(folder), epochs)
+            run_seconds = _time_run(Path(folder), epochs)
         with tempfile.TemporaryDirectory() as folder:
-            found.append(_through(Path(folder), epochs) / alone - 1)
-    return spread(found)
+            ratios.append(_time_service(Path(folder), epochs) / run_seconds - 1)
+    return spread(ratios)
 
 
 def _environment(home: Path) -> dict[str, str]:
-    own = {"BLN_SEARCH_HOME": str(home), "BLN_SEARCH_CACHE": str(home / "cache")}
-    return {**os.environ, **own, "PYTHONPATH": ":".join(sys.path)}
+    folders = {"BLN_SEARCH_HOME": str(home), "BLN_SEARCH_CACHE": str(home / "cache")}
+    return {**os.environ, **folders, "PYTHONPATH": ":".join(sys.path)}
 
 
-def _alone(folder: Path, epochs: int) -> float:
+def _time_run(folder: Path, epochs: int) -> float:
     """Return the seconds from acceptance to completion with `bln-search run`."""
     file = folder / "minute.yaml"
-    file.write_text(STUDY_OF_A_MINUTE.format(epochs=epochs))
-    words = [sys.executable, "-c", _PROGRAM, "run", str(file), "--format", "csv"]
-    subprocess.run(words, env=_environment(folder), check=True, capture_output=True)
-    return _seconds(folder)
+    file.write_text(OVERHEAD_STUDY.format(epochs=epochs))
+    command = [sys.executable, "-c", _PROGRAM, "run", str(file), "--format", "csv"]
+    subprocess.run(command, env=_environment(folder), check=True, capture_output=True)
+    return _study_seconds(folder)
 
 
-def _through(folder: Path, epochs: int) -> float:
-    """Return the same for a service with an idle worker."""
+def _time_service(folder: Path, epochs: int) -> float:
+    """Return the seconds from acceptance to completion in a service with an idle worker."""
     with (folder / "service.log").open("wb") as log:
         process = subprocess.Popen(
             [sys.executable, "-c", _PROGRAM, "serve", "--port", "0"],
@@ -271,22 +271,22 @@ def _through(folder: Path, epochs: int) -> float:
         )
     assert process.stdout is not None
     try:
-        found = re.search(r"http://[^/]+", process.stdout.readline())
-        assert found
-        while not _ready(found[0]):
+        match = re.search(r"http://[^/]+", process.stdout.readline())
+        assert match
+        while not _is_ready(match[0]):
             time.sleep(0.1)
-        with Client(found[0], (folder / "token").read_text().strip()) as client:
-            study_id = client.submit(parse_study(STUDY_OF_A_MINUTE.format(epochs=epochs)))["id"]
+        with Client(match[0], (folder / "token").read_text().strip()) as client:
+            study_id = client.submit(parse_study(OVERHEAD_STUDY.format(epochs=epochs)))["id"]
             for _ in client.events(study_id):
                 pass
     finally:
         process.terminate()
         process.wait()
         process.stdout.close()
-    return _seconds(folder)
+    return _study_seconds(folder)
 
 
-def _ready(address: str) -> bool:
+def _is_ready(address: str) -> bool:
     connection = http.client.HTTPConnection(address.removeprefix("http://"), timeout=10)
     connection.request("GET", "/readyz")
     status = connection.getresponse().status
@@ -294,7 +294,7 @@ def _ready(address: str) -> bool:
     return status == 200
 
 
-def _seconds(home: Path) -> float:
+def _study_seconds(home: Path) -> float:
     """Return the seconds from acceptance to completion."""
     ledger = open_ledger(Settings(home=home).database_url)
     (study,) = ledger.studies.list_studies()
@@ -304,22 +304,22 @@ def _seconds(home: Path) -> float:
 
 
 def main() -> None:
-    parser = arguments(__doc__ or "")
+    parser = make_parser(__doc__ or "")
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--database", help="an empty Postgres database; by default SQLite")
-    parser.add_argument("--rounds", type=int, default=5, help="how often each is measured")
+    parser.add_argument("--rounds", type=int, default=5, help="number of measurements of each")
     options = parser.parse_args()
     rows, seconds, rounds = (20_000, 3.0, 2) if options.quick else (100_000, 8.0, options.rounds)
     result = run(options.database, rows, seconds, rounds)
     result["pairs"] = 1 if options.quick else 2
-    result["overhead_spread"] = overhead(20 if options.quick else 200, result["pairs"])
+    result["overhead_spread"] = measure_overhead(20 if options.quick else 200, result["pairs"])
     result["overhead"] = result["overhead_spread"]["median"]
     for name in ("leaderboard", "studies"):
         low, high = (result[f"{name}_p95_spread"][part] for part in ("min", "max"))
-        pace = result["requests_a_second"][name]
-        print(f"{name:12} p95 {result[f'{name}_p95_ms']:6.1f} ms [{low:.1f}, {high:.1f}], {pace:.0f} requests a second")
+        rate = result["requests_a_second"][name]
+        print(f"{name:12} p95 {result[f'{name}_p95_ms']:6.1f} ms [{low:.1f}, {high:.1f}], {rate:.0f} requests a second")
     print(f"through the service over run: {result['overhead']:+.1%}")
-    print(f"the service was there after {result['start_seconds']:.2f} s")
+    print(f"the service started after {result['start_seconds']:.2f} s")
     finish("service", json.loads(json.dumps(result)), save=options.save)
 
 

@@ -1,6 +1,6 @@
 """Sixteen rows compared with one another: 120 pairs, ten seeds, 10,000 examples, on one core.
 
-Everything that `compare` does is in it: bootstrap, crossed analysis, McNemar, Wilcoxon, sign flips, Friedman, letters.
+This measures all of `compare`: bootstrap, crossed analysis, McNemar, Wilcoxon, sign flips, Friedman, letters.
 The losses are simulated: an effect of the example that all rows share, plus effects of rows and seeds, plus noise.
 """
 
@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from threadpoolctl import threadpool_limits
 
-from bench.reporting import arguments, finish, spread
+from bench.reporting import finish, make_parser, spread
 from bln_search.core.configuration import Method, all_configurations
 from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.records import RowKey
@@ -24,7 +24,7 @@ ROWS: list[RowKey] = [
 ]
 
 
-def made(seeds: int, examples: int) -> OutcomeTable:
+def simulate_losses(seeds: int, examples: int) -> OutcomeTable:
     """Return losses (S, 16, N) of a network with high accuracy; rows differ little compared with examples."""
     rng = np.random.default_rng(0)
     rows = len(ROWS)
@@ -39,22 +39,22 @@ def made(seeds: int, examples: int) -> OutcomeTable:
 
 
 def main() -> None:
-    options = arguments(__doc__ or "").parse_args()
+    options = make_parser(__doc__ or "").parse_args()
     torch.set_num_threads(1)
     seeds, examples, runs = (3, 2_000, 3) if options.quick else (10, 10_000, 5)
-    table = made(seeds, examples)
+    table = simulate_losses(seeds, examples)
     seconds, processor = [], []
     pairs = letters = 0
     with threadpool_limits(1):
         compare(ROWS, table, Split.VALIDATION)
         for _ in range(runs):
-            wall, busy = time.perf_counter(), time.process_time()
-            found = compare(ROWS, table, Split.VALIDATION)
-            seconds.append(time.perf_counter() - wall)
-            processor.append(time.process_time() - busy)
-            pairs, letters = len(found.pairs), len(set("".join(row.letters or "" for row in found.rows)))
+            start, processor_start = time.perf_counter(), time.process_time()
+            comparison = compare(ROWS, table, Split.VALIDATION)
+            seconds.append(time.perf_counter() - start)
+            processor.append(time.process_time() - processor_start)
+            pairs, letters = len(comparison.pairs), len(set("".join(row.letters or "" for row in comparison.rows)))
     print(f"{pairs} pairs, {seeds} seeds, {examples} examples, {letters} letters")
-    print(f"seconds {spread(seconds)}  of the processor {spread(processor)}")
+    print(f"seconds {spread(seconds)}  processor seconds {spread(processor)}")
     finish(
         "statistics",
         {

@@ -1,7 +1,7 @@
 """Overhead of the training loop over a bare PyTorch loop: LeNet with BLN, mini-batches of 25, one thread.
 
-Both train the same network on the same mini-batches and validate once an epoch; ours also folds the `epoch` population
-estimate, keeps the best weights and records losses. The two run in turn, in pairs.
+Both train the same network on the same mini-batches and validate once per epoch; ours also collects the `epoch`
+population estimate, keeps the best weights and records losses. The two run alternately, in pairs.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from bench.reporting import arguments, finish, spread
+from bench.reporting import finish, make_parser, spread
 from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.data.prepared import PreparedData
 from bln_search.models import build_model
@@ -24,7 +24,7 @@ from bln_search.training import train
 BATCH = 25
 
 
-def network() -> nn.Module:
+def make_network() -> nn.Module:
     """Return a newly initialized LeNet."""
     return build_model("lenet", (3, 32, 32), 10, partial(BLN, batch_size=BATCH), seed=0)
 
@@ -37,48 +37,50 @@ def random_data(examples: int) -> PreparedData:
     return PreparedData(splits, (3, 32, 32), 10)
 
 
-def ours(data: PreparedData, epochs: int, estimates: tuple[PopulationEstimate, ...]) -> float:
+def time_our_loop(data: PreparedData, epochs: int, estimates: tuple[PopulationEstimate, ...]) -> float:
     """Return the seconds of our loop."""
     spec = TrainingSpec(epochs=epochs, batch_size=BATCH)
-    fresh = network()
+    network = make_network()
     start = time.perf_counter()
-    train(fresh, data, spec, ArmSpec(method="bln"), seed=0, estimates=estimates)
+    train(network, data, spec, ArmSpec(method="bln"), seed=0, estimates=estimates)
     return time.perf_counter() - start
 
 
-def bare(data: PreparedData, epochs: int) -> float:
+def time_bare_loop(data: PreparedData, epochs: int) -> float:
     """Return the seconds of a minimal PyTorch loop."""
-    fresh = network()
+    network = make_network()
     (inputs, targets), (validation, labels) = data.splits[Split.TRAIN], data.splits[Split.VALIDATION]
-    optimizer = torch.optim.Adam(fresh.parameters(), lr=0.002, fused=True)
+    optimizer = torch.optim.Adam(network.parameters(), lr=0.002, fused=True)
     start = time.perf_counter()
     for _ in range(epochs):
-        fresh.train()
+        network.train()
         order = torch.randperm(len(inputs))
-        for at in range(0, len(inputs) // BATCH * BATCH, BATCH):
-            chosen = order[at : at + BATCH]
-            loss = F.cross_entropy(fresh(inputs[chosen]), targets[chosen])
+        for start_index in range(0, len(inputs) // BATCH * BATCH, BATCH):
+            indices = order[start_index : start_index + BATCH]
+            loss = F.cross_entropy(network(inputs[indices]), targets[indices])
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
-        fresh.eval()
+        network.eval()
         with torch.no_grad():
-            for at in range(0, len(validation) // BATCH * BATCH, BATCH):
-                F.cross_entropy(fresh(validation[at : at + BATCH]), labels[at : at + BATCH])
+            for start_index in range(0, len(validation) // BATCH * BATCH, BATCH):
+                F.cross_entropy(
+                    network(validation[start_index : start_index + BATCH]), labels[start_index : start_index + BATCH]
+                )
     return time.perf_counter() - start
 
 
 def main() -> None:
-    options = arguments(__doc__ or "").parse_args()
+    options = make_parser(__doc__ or "").parse_args()
     torch.set_num_threads(1)
     examples, epochs, pairs = (1_800, 2, 5) if options.quick else (4_500, 2, 9)
     data = random_data(examples)
     kinds = {"frozen": (), "epoch": (PopulationEstimate.EPOCH,)}
-    bare(data, 1)
+    time_bare_loop(data, 1)
     overheads: dict[str, list[float]] = {kind: [] for kind in kinds}
     for _ in range(pairs):
         for kind, estimates in kinds.items():
-            overheads[kind].append(ours(data, epochs, estimates) / bare(data, epochs) - 1)
+            overheads[kind].append(time_our_loop(data, epochs, estimates) / time_bare_loop(data, epochs) - 1)
     for kind, values in overheads.items():
         print(f"{kind:7} overhead over a bare loop: {spread(values)}")
     result = {

@@ -25,8 +25,8 @@ from typing import Any
 
 import torch
 
-from bench.orchestration import CORES, prepared
-from bench.reporting import arguments, finish, run_apart, spread
+from bench.orchestration import CORES, prepare_data
+from bench.reporting import finish, make_parser, run_in_process, spread
 from bln_search.core.configuration import InferenceConfiguration, Method, all_configurations
 from bln_search.core.enums import Correction, PopulationEstimate, Split
 from bln_search.data.prepared import PreparedData
@@ -46,16 +46,18 @@ arms: [{{method: bln}}]
 training: {{epochs: {epochs}, batch_size: 25}}
 seeds: [0, 1, 2]
 """
-WORDS = [str(configuration) for configuration in all_configurations(Method.BLN)]
+CONFIGURATIONS = [str(configuration) for configuration in all_configurations(Method.BLN)]
 SEEDS = (0, 1, 2)
 
 
-def cell(epochs: int, word: str, seed: int) -> dict[str, float]:
+def evaluate_cell(epochs: int, configuration: str, seed: int) -> dict[str, float]:
     """Compute one cell of the grid: train, estimate the population, evaluate the validation split."""
-    trial = next(one for one in trials_of(parse_study(STUDY.format(epochs=epochs))) if one.seed == seed)
-    data = prepared(trial)
-    network, trained = _trained(trial, data)
-    load_weights(network, trained)
+    trial = next(
+        candidate for candidate in trials_of(parse_study(STUDY.format(epochs=epochs))) if candidate.seed == seed
+    )
+    data = prepare_data(trial)
+    network, weights = _train(trial, data)
+    load_weights(network, weights)
     size = trial.training.batch_size
     layers = find_norms(network)
     inputs, targets = data.splits[Split.TRAIN]
@@ -64,7 +66,7 @@ def cell(epochs: int, word: str, seed: int) -> dict[str, float]:
     gathered = {PopulationEstimate.FROZEN: collect_frozen_moments(network, batches)}
     populations = network_populations(layers, gathered, Correction.BESSEL, per_slot=False)
     for layer, estimates in populations.items():
-        layer.configure(InferenceConfiguration(word), estimates[PopulationEstimate.FROZEN])
+        layer.configure(InferenceConfiguration(configuration), estimates[PopulationEstimate.FROZEN])
     network.eval()
     loss, n = 0.0, 0
     with torch.no_grad():
@@ -75,7 +77,7 @@ def cell(epochs: int, word: str, seed: int) -> dict[str, float]:
     return {"loss": loss / n}
 
 
-def _trained(trial: TrialSpec, data: PreparedData) -> tuple[torch.nn.Module, dict[str, torch.Tensor]]:
+def _train(trial: TrialSpec, data: PreparedData) -> tuple[torch.nn.Module, dict[str, torch.Tensor]]:
     torch.manual_seed(trial.seed)
     network = build_network(trial, data)
     run = TrainingRun(network, data, trial.training, trial.arm, seed=trial.seed)
@@ -90,14 +92,14 @@ def run_ours(epochs: int, folder: Path) -> dict[str, float]:
     path.write_text(STUDY.format(epochs=epochs))
     code = "import sys; from bln_search.cli.main import main; main()"
     environment = {**os.environ, "BLN_SEARCH_HOME": str(folder / "home"), "BLN_SEARCH_CACHE": str(folder / "cache")}
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code, "run", str(path), "--format", "csv", "--device", "cpu"],
         env=environment,
         capture_output=True,
         text=True,
         check=True,
     )
-    rows = csv.DictReader(io.StringIO(done.stdout))
+    rows = csv.DictReader(io.StringIO(process.stdout))
     return {row["configuration"]: float(row["validation_loss_mean"]) for row in rows}
 
 
@@ -107,12 +109,12 @@ def run_tune(epochs: int, folder: Path) -> dict[str, float]:
     from ray import tune
 
     def trainable(config: dict[str, Any]) -> None:
-        tune.report(cell(epochs, config["configuration"], config["seed"]))
+        tune.report(evaluate_cell(epochs, config["configuration"], config["seed"]))
 
     folder.joinpath("token").write_text("bench" * 8)
     os.environ["RAY_AUTH_TOKEN_PATH"] = str(folder / "token")
     ray.init(num_cpus=CORES, logging_level=logging.ERROR, log_to_driver=False)
-    space = {"configuration": tune.grid_search(WORDS), "seed": tune.grid_search(list(SEEDS))}
+    space = {"configuration": tune.grid_search(CONFIGURATIONS), "seed": tune.grid_search(list(SEEDS))}
     run_config = tune.RunConfig(storage_path=str(folder / "tune"), verbose=0)
     results = tune.Tuner(trainable, param_space=space, run_config=run_config).fit()
     losses: dict[str, list[float]] = {}
@@ -124,17 +126,17 @@ def run_tune(epochs: int, folder: Path) -> dict[str, float]:
     return _means(losses)
 
 
-def optuna_share(epochs: int, url: str) -> None:
+def run_optuna_share(epochs: int, url: str) -> None:
     """Run one process of the Optuna study."""
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    grid: dict[str, list[Any]] = {"configuration": WORDS, "seed": list(SEEDS)}
+    grid: dict[str, list[Any]] = {"configuration": CONFIGURATIONS, "seed": list(SEEDS)}
     study = optuna.load_study(study_name="grid", storage=url, sampler=optuna.samplers.GridSampler(grid, seed=0))
 
     def objective(trial: Any) -> float:
-        word = trial.suggest_categorical("configuration", WORDS)
-        return cell(epochs, word, trial.suggest_categorical("seed", list(SEEDS)))["loss"]
+        word = trial.suggest_categorical("configuration", CONFIGURATIONS)
+        return evaluate_cell(epochs, word, trial.suggest_categorical("seed", list(SEEDS)))["loss"]
 
     study.optimize(objective)
 
@@ -146,7 +148,7 @@ def run_optuna(epochs: int, folder: Path) -> dict[str, float]:
     url = f"sqlite:///{folder / 'optuna.sqlite3'}"
     study = optuna.create_study(study_name="grid", storage=url)
     context = get_context("spawn")
-    shares = [context.Process(target=optuna_share, args=(epochs, url)) for _ in range(CORES)]
+    shares = [context.Process(target=run_optuna_share, args=(epochs, url)) for _ in range(CORES)]
     for share in shares:
         share.start()
     for share in shares:
@@ -159,57 +161,61 @@ def run_optuna(epochs: int, folder: Path) -> dict[str, float]:
 
 
 def _means(losses: dict[str, list[float]]) -> dict[str, float]:
-    if {word: len(values) for word, values in losses.items()} != dict.fromkeys(WORDS, len(SEEDS)):
-        raise RuntimeError(f"the grid is not whole: { ({word: len(values) for word, values in losses.items()}) }")
-    return {word: sum(values) / len(values) for word, values in losses.items()}
+    if {configuration: len(values) for configuration, values in losses.items()} != dict.fromkeys(
+        CONFIGURATIONS, len(SEEDS)
+    ):
+        raise RuntimeError(
+            f"the grid is incomplete: { ({configuration: len(values) for configuration, values in losses.items()}) }"
+        )
+    return {configuration: sum(values) / len(values) for configuration, values in losses.items()}
 
 
 KINDS = {"ours": run_ours, "tune": run_tune, "optuna": run_optuna}
 
 
-def calibrated(seconds: float) -> int:
+def calibrate_epochs(seconds: float) -> int:
     """Return the number of epochs that take this long on one core."""
     trial = trials_of(parse_study(STUDY.format(epochs=10)))[0]
-    data = prepared(trial)
-    _trained(trial, data)
+    data = prepare_data(trial)
+    _train(trial, data)
     start = time.perf_counter()
-    _trained(trial, data)
+    _train(trial, data)
     return max(1, round(seconds * 10 / (time.perf_counter() - start)))
 
 
 def main() -> None:
-    parser = arguments(__doc__ or "")
+    parser = make_parser(__doc__ or "")
     parser.add_argument("--kind", choices=list(KINDS), help=argparse.SUPPRESS)
     parser.add_argument("--epochs", type=int, help=argparse.SUPPRESS)
-    parser.add_argument("--seconds", type=float, default=12.0, help="of one training")
-    parser.add_argument("--pairs", type=int, default=1, help="how often the three are run in turn")
+    parser.add_argument("--seconds", type=float, default=12.0, help="seconds of one training")
+    parser.add_argument("--pairs", type=int, default=1, help="number of runs of each")
     options = parser.parse_args()
     if options.kind:
         with tempfile.TemporaryDirectory() as folder:
             print(json.dumps(KINDS[options.kind](options.epochs, Path(folder))))
         return
-    epochs = calibrated(1.5 if options.quick else options.seconds)
+    epochs = calibrate_epochs(1.5 if options.quick else options.seconds)
     seconds: dict[str, list[float]] = {kind: [] for kind in KINDS}
     difference = 0.0
     for _ in range(1 if options.quick else options.pairs):
         tables = {}
         for kind in KINDS:
-            taken, tables[kind] = run_apart("bench.versus_grid", kind, epochs=epochs)
-            seconds[kind].append(taken)
-            print(f"{kind:7} {taken:7.1f} s")
+            wall_seconds, tables[kind] = run_in_process("bench.versus_grid", kind, epochs=epochs)
+            seconds[kind].append(wall_seconds)
+            print(f"{kind:7} {wall_seconds:7.1f} s")
         for kind in ("tune", "optuna"):
-            for word in WORDS:
+            for word in CONFIGURATIONS:
                 ours = tables["ours"][word]
                 difference = max(difference, abs(tables[kind][word] - ours) / ours)
-    versus = {
+    speedups = {
         kind: [theirs / ours for theirs, ours in zip(seconds[kind], seconds["ours"], strict=True)]
         for kind in ("tune", "optuna")
     }
     result = {
-        "versus_ray_tune": spread(versus["tune"])["median"],
-        "versus_ray_tune_spread": spread(versus["tune"]),
-        "versus_optuna": spread(versus["optuna"])["median"],
-        "versus_optuna_spread": spread(versus["optuna"]),
+        "versus_ray_tune": spread(speedups["tune"])["median"],
+        "versus_ray_tune_spread": spread(speedups["tune"]),
+        "versus_optuna": spread(speedups["optuna"])["median"],
+        "versus_optuna_spread": spread(speedups["optuna"]),
         "max_relative_difference": difference,
         "epochs": epochs,
         "pairs": len(seconds["ours"]),

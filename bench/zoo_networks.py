@@ -16,7 +16,7 @@ LENGTH, FEATURES, TOKENS = 12, 8, 50
 """Positions of a sequence, measurements at each, and token ids; 0 is padding."""
 
 
-class Recurrent(nn.Module):
+class RecurrentNetwork(nn.Module):
     """A recurrent layer of torch with LayerNorm over its features, and optionally BatchNorm over its last position."""
 
     def __init__(self, kind: type[nn.GRU] | type[nn.LSTM], *, batch_norm: bool) -> None:
@@ -34,7 +34,7 @@ class Recurrent(nn.Module):
         return logits
 
 
-class Padded(nn.Module):
+class PaddedTransformer(nn.Module):
     """torch's TransformerEncoder over token ids with padding; its outputs are averaged over all positions."""
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class Padded(nn.Module):
 
 
 Examples = tuple[Tensor, Tensor]
-"""Inputs (n, ...) and targets (n,), or (n, height, width) where each pixel has a class."""
+"""Inputs (n, ...) and targets (n,), or (n, height, width) if each pixel has a class."""
 
 
 def images(examples: int, pixels: int) -> Examples:
@@ -81,7 +81,10 @@ def token_ids(examples: int, _: int) -> Examples:
 class Subject:
     """A network to evaluate.
 
-    build: makes it for images of so many pixels a side. draw: makes so many examples of that size.
+    Attributes:
+        library: The library that defines the network.
+        build: Builds the network for images of this side in pixels.
+        draw: Draws this number of random examples of this side in pixels.
     """
 
     library: str
@@ -174,7 +177,7 @@ NETWORKS: Mapping[str, Subject] = {
     "ViT, small": Subject("torchvision", _vit),
     "MaxViT, small": Subject("torchvision", _maxvit),
     "U-Net on ResNet-18, pixels": Subject("segmentation-models-pytorch", _unet, labeled_pixels),
-    "GRU with LN and BN": Subject("torch", lambda _: Recurrent(nn.GRU, batch_norm=True), sequences),
-    "LSTM with LN": Subject("torch", lambda _: Recurrent(nn.LSTM, batch_norm=False), sequences),
-    "TransformerEncoder, padding": Subject("torch", lambda _: Padded(), token_ids),
+    "GRU with LN and BN": Subject("torch", lambda _: RecurrentNetwork(nn.GRU, batch_norm=True), sequences),
+    "LSTM with LN": Subject("torch", lambda _: RecurrentNetwork(nn.LSTM, batch_norm=False), sequences),
+    "TransformerEncoder, padding": Subject("torch", lambda _: PaddedTransformer(), token_ids),
 }

@@ -35,7 +35,7 @@ def settings_file() -> Path:
 
 
 class Settings(BaseSettings):
-    """Read from environment variables that start with BLN_SEARCH_, for example BLN_SEARCH_DATA, or a TOML file."""
+    """Settings from environment variables with the prefix BLN_SEARCH_ (as BLN_SEARCH_DATA), or from a TOML file."""
 
     model_config = SettingsConfigDict(env_prefix="BLN_SEARCH_", frozen=True, extra="forbid")
 
@@ -59,41 +59,51 @@ class Settings(BaseSettings):
         default=1, ge=1, description="threads of one trial on CPU; figures depend on it in the last digits"
     )
 
-    server: str | None = Field(default=None, description="service that list, show and leaderboard ask, too")
+    server: str | None = Field(default=None, description="service that the commands use instead of the database")
     token: SecretStr | None = Field(default=None, description="access token; by default the one in HOME/token")
     studies: Path | None = Field(
         default=None,
-        description="folder of study files that the pages offer; by default ./studies",
+        description="folder of study files that the web pages offer; by default ./studies",
     )
     hosts: tuple[str, ...] = Field(
-        default=("localhost", "127.0.0.1", "[::1]"), description="names the service answers to, as a JSON list"
+        default=("localhost", "127.0.0.1", "[::1]"), description="host names of the service, as a JSON list"
     )
-    largest_body: int = Field(default=1_000_000, ge=1000, description="bytes of a request")
+    largest_body: int = Field(default=1_000_000, ge=1000, description="largest request body in bytes")
     header_seconds: float = Field(
-        default=10.0, gt=0, description="time in which the headers of a request must arrive, from its connection"
+        default=10.0, gt=0, description="seconds until the headers of a request must have arrived, from its connection"
     )
-    body_seconds: float = Field(default=30.0, gt=0, description="time in which the body of a request must arrive")
+    body_seconds: float = Field(default=30.0, gt=0, description="seconds until the body of a request must have arrived")
     most_connections: int | None = Field(
-        default=None, ge=8, description="connections at once; by default what the limit on open files allows"
+        default=None, ge=8, description="largest number of connections; by default derived from the limit on open files"
     )
-    most_trials: int = Field(default=2_000, ge=1, description="trials of a study sent in")
-    most_epochs: int = Field(default=100_000, ge=1, description="epochs of all trials of a study sent in")
-    most_evaluations: int = Field(default=500_000, ge=1, description="evaluations of each split of a study sent in")
-    largest_width: int = Field(default=8_192, ge=1, description="units of a layer of a study sent in")
-    most_studies: int = Field(default=200, ge=1, description="studies of one owner that wait, run or pause")
-    running_studies: int = Field(default=2, ge=1, description="studies of one owner that run side by side")
-    requests_a_minute: int = Field(default=6_000, ge=1, description="requests of one account")
+    most_trials: int = Field(default=2_000, ge=1, description="largest number of trials of a submitted study")
+    most_epochs: int = Field(
+        default=100_000, ge=1, description="largest number of epochs of all trials of a submitted study"
+    )
+    most_evaluations: int = Field(
+        default=500_000, ge=1, description="largest number of evaluations per split of a submitted study"
+    )
+    largest_width: int = Field(
+        default=8_192, ge=1, description="largest number of units per layer of a submitted study"
+    )
+    most_studies: int = Field(default=200, ge=1, description="largest number of active studies per owner")
+    running_studies: int = Field(default=2, ge=1, description="largest number of running studies per owner")
+    requests_a_minute: int = Field(default=6_000, ge=1, description="largest number of requests per account and minute")
     free_bytes: int = Field(
-        default=500_000_000, ge=0, description="room on the disk below which no study is taken and no trial started"
+        default=500_000_000,
+        ge=0,
+        description="free disk space in bytes below which no study is accepted and no trial starts",
     )
-    session_hours: float = Field(default=12.0, gt=0, le=720, description="how long a browser stays signed in")
-    log_format: Literal["plain", "json"] = Field(default="plain", description="lines of the service and its workers")
+    session_hours: float = Field(default=12.0, gt=0, le=720, description="hours until a browser session expires")
+    log_format: Literal["plain", "json"] = Field(
+        default="plain", description="log format of the service and its workers"
+    )
     log_file: Path | None = Field(
-        default=None, description="file for the service's lines, besides standard error; workers write NAME.worker.EXT"
+        default=None, description="log file of the service, besides standard error; workers write NAME.worker.EXT"
     )
-    log_file_bytes: int = Field(default=10_000_000, ge=1000, description="size at which a log file is set aside")
+    log_file_bytes: int = Field(default=10_000_000, ge=1000, description="size in bytes at which a log file is rotated")
     log_file_count: int = Field(
-        default=5, ge=1, le=1000, description="log files set aside that are kept, of each process"
+        default=5, ge=1, le=1000, description="number of rotated log files that are kept, for each process"
     )
 
     @classmethod
@@ -123,7 +133,7 @@ class Settings(BaseSettings):
     def database_url(self) -> str:
         """The database URL. Raises SpecError if the password file cannot be used."""
         url = self.database or f"sqlite:///{self.home / 'ledger.sqlite3'}"
-        return url if self.database_password_file is None else _with_password(url, self.database_password_file)
+        return url if self.database_password_file is None else _insert_password(url, self.database_password_file)
 
     @property
     def token_file(self) -> Path:
@@ -144,7 +154,7 @@ class Settings(BaseSettings):
         return [self.home, *checkpoints, *database]
 
 
-def _with_password(url: str, file: Path) -> str:
+def _insert_password(url: str, file: Path) -> str:
     """Put the password of the file into the URL, unless the URL has a password or no user."""
     try:
         parsed = make_url(url)
@@ -185,14 +195,14 @@ def _invalid_settings(error: ValidationError) -> SpecError:
         key = str(details["loc"][0])
         variable = f"BLN_SEARCH_{key.upper()}"
         in_environment = variable in environment_names
-        problems[in_environment].append(f"{variable if in_environment else key}: {_problem(key, details)}")
+        problems[in_environment].append(f"{variable if in_environment else key}: {_problem_text(key, details)}")
     sources = (("environment", True), (str(settings_file()), False))
     invalid_sources = [source for source, in_environment in sources if problems[in_environment]]
     return SpecError(" and ".join(invalid_sources), problems[True] + problems[False])
 
 
-def _problem(key: str, details: ErrorDetails) -> str:
+def _problem_text(key: str, details: ErrorDetails) -> str:
     if details["type"] == "extra_forbidden":
-        near = get_close_matches(key, Settings.model_fields, n=1)
-        return "there is no such setting" + (f"; did you mean {near[0]}?" if near else "")
+        similar = get_close_matches(key, Settings.model_fields, n=1)
+        return "there is no such setting" + (f"; did you mean {similar[0]}?" if similar else "")
     return details["msg"] if key in SECRETS else f"{details['msg']}, not {details['input']!r}"

@@ -29,7 +29,7 @@ from service.pages.editor import page as editor
 from service.pages.rendering.assets import StaticAssets
 from service.routes import analysis, configurations, events, operations, per_layer, results, studies, tokens
 
-_THREADS = 8
+_REQUEST_THREADS = 8
 """Threads that handle requests; more would only contend for the same cores and database."""
 
 _DESCRIPTION = (
@@ -39,11 +39,15 @@ _DESCRIPTION = (
 
 
 def make_app(context: Context | None) -> FastAPI:
-    """Return the application. context: None for an application that only produces its OpenAPI document."""
+    """Return the application.
+
+    Args:
+        context: Shared objects of the request handlers; None if only its OpenAPI document is needed.
+    """
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        to_thread.current_default_thread_limiter().total_tokens = _THREADS
+        to_thread.current_default_thread_limiter().total_tokens = _REQUEST_THREADS
         yield
         if context is not None:
             context.event_feed.closing = True

@@ -22,7 +22,11 @@ from service.schemas.operations import Readiness
 
 @dataclass
 class Context:
-    """Ledger, settings and caches of one application. streams: open event streams by account."""
+    """Ledger, settings and caches of one application.
+
+    Attributes:
+        streams: Number of open event streams by account.
+    """
 
     settings: Settings
     ledger: Ledger

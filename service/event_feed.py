@@ -19,16 +19,18 @@ from bln_search.storage.ledger import Ledger
 
 _log = logging.getLogger(__name__)
 _POLL_SECONDS = 0.25
+"""Interval between two polls of the database."""
+
 _TOKEN_CHECK_SECONDS = 2.0
 """Interval between two checks whether the tokens of the streams are still valid."""
 
-_THREADS = 2
+_READ_THREADS = 2
 """Threads of all streams together; other requests have their own."""
 
-_BATCH = 200
-"""Events that are read at once."""
+_MAX_EVENTS_PER_READ = 200
+"""Events that one query reads."""
 
-_ENDED = (StudyState.COMPLETE, StudyState.CANCELLED, StudyState.FAILED)
+_ENDED_STATES = (StudyState.COMPLETE, StudyState.CANCELLED, StudyState.FAILED)
 T = TypeVar("T")
 
 
@@ -69,7 +71,7 @@ class StudySubscription:
 
 
 class EventFeed:
-    """All subscriptions of the application. One task polls while there is any.
+    """All subscriptions of the application. One task polls while there are subscriptions.
 
     Attributes:
         closing: The service stops; all streams end.
@@ -78,7 +80,7 @@ class EventFeed:
     def __init__(self, ledger: Ledger) -> None:
         self.closing = False
         self._ledger = ledger
-        self._limiter = CapacityLimiter(_THREADS)
+        self._limiter = CapacityLimiter(_READ_THREADS)
         self._subscriptions: set[StudySubscription] = set()
         self._task: asyncio.Task[None] | None = None
         self._subscribed = asyncio.Event()
@@ -100,7 +102,7 @@ class EventFeed:
 
     async def events(self, study_id: int, after: int) -> Sequence[EventRecord]:
         """Return the next events of a study."""
-        return await self._read(lambda: self._ledger.events.list_events(study_id, after, _BATCH))
+        return await self._read(lambda: self._ledger.events.list_events(study_id, after, _MAX_EVENTS_PER_READ))
 
     async def _poll_while_subscribed(self) -> None:
         try:
@@ -116,19 +118,19 @@ class EventFeed:
 
     async def _poll(self) -> None:
         subscriptions = list(self._subscriptions)
-        newest = await self._read(
-            lambda: self._ledger.events.find_last_numbers({each.study_id for each in subscriptions})
+        last_events = await self._read(
+            lambda: self._ledger.events.find_last_numbers({subscription.study_id for subscription in subscriptions})
         )
         for subscription in subscriptions:
-            last_event, state = newest.get(subscription.study_id, (subscription.last_event, None))
-            subscription.update(last_event, has_ended=state is None or state in _ENDED)
+            last_event, state = last_events.get(subscription.study_id, (subscription.last_event, None))
+            subscription.update(last_event, has_ended=state is None or state in _ENDED_STATES)
         if time.monotonic() - self._tokens_checked_at > _TOKEN_CHECK_SECONDS:
-            valid = await self._read(
-                lambda: self._ledger.tokens.filter_valid({each.token_id for each in subscriptions})
+            valid_tokens = await self._read(
+                lambda: self._ledger.tokens.filter_valid({subscription.token_id for subscription in subscriptions})
             )
             self._tokens_checked_at = time.monotonic()
             for subscription in subscriptions:
-                if subscription.token_id not in valid:
+                if subscription.token_id not in valid_tokens:
                     subscription.close()
 
     async def _sleep(self) -> None:

@@ -33,7 +33,7 @@ from service.pages.rendering.error_page import error_page, wants_page
 _log = logging.getLogger(__name__)
 
 
-_STATUS: tuple[tuple[type[BlnSearchError], int, str], ...] = (
+_PROBLEM_BY_ERROR: tuple[tuple[type[BlnSearchError], int, str], ...] = (
     (UnknownStudyError, 404, "not-found"),
     (AccessError, 404, "not-found"),
     (StudyBusyError, 409, "busy"),
@@ -67,7 +67,9 @@ def add_exception_handlers(app: FastAPI) -> None:
         return problem_response(request, error)
 
     async def handle_bln_search_error(request: Request, error: Exception) -> Response:
-        status, kind = next((status, kind) for known, status, kind in _STATUS if isinstance(error, known))
+        status, kind = next(
+            (status, kind) for error_type, status, kind in _PROBLEM_BY_ERROR if isinstance(error, error_type)
+        )
         if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             _log.error("%s", error, extra={"request_id": request_id(request)})
         detail = _PUBLIC_DETAILS.get(kind, str(error))
@@ -106,23 +108,23 @@ def problem_response(request: Request, problem: ProblemException) -> Response:
     """Return the response: a problem document, or an error page if a browser requests a page."""
     if wants_page(request):
         title = HTTPStatus(problem.status).phrase
-        return error_page(request, problem.status, title, _encodable(problem.detail), problem.headers)
+        return error_page(request, problem.status, title, _replace_surrogates(problem.detail), problem.headers)
     document = ProblemDocument(
         type=f"urn:bln-search:problem:{problem.kind}",
         title=HTTPStatus(problem.status).phrase,
         status=problem.status,
-        detail=_encodable(problem.detail),
-        instance=_encodable(request.url.path),
+        detail=_replace_surrogates(problem.detail),
+        instance=_replace_surrogates(request.url.path),
         request_id=request_id(request),
         errors=[
-            ProblemError(pointer=_encodable(error.pointer), detail=_encodable(error.message))
+            ProblemError(pointer=_replace_surrogates(error.pointer), detail=_replace_surrogates(error.message))
             for error in problem.errors
         ],
     )
     return JSONResponse(document.model_dump(), problem.status, headers=problem.headers, media_type=MEDIA_TYPE)
 
 
-def _encodable(text: str) -> str:
+def _replace_surrogates(text: str) -> str:
     """Replace lone surrogates, which UTF-8 cannot encode."""
     return text.encode(errors="replace").decode()
 

@@ -33,7 +33,7 @@ _UNLIMITED_PATHS = ("/healthz", "/metrics", "/readyz", "/version")
 _UNLIMITED_PER_SECOND = 100
 """Requests to these paths that are answered without delay."""
 
-_HEADERS = {
+_SECURITY_HEADERS = {
     "Content-Security-Policy": "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
@@ -62,21 +62,21 @@ class RequestMiddleware:
         response = _ResponseInterceptor(scope, send)
         start = time.perf_counter()
         try:
-            body = await self._read_checked(request, receive)
-            async with self._admitted(request, response):
+            body = await self._check_and_read(request, receive)
+            async with self._count_pending(request, response):
                 await self.app(scope, _buffered_receive(body, receive), response.send)
-        except ProblemException as problem:  # raised here; the application answers its own
+        except ProblemException as problem:  # the application handles those that it raises itself
             await problem_response(request, problem)(scope, receive, response.send)
         except ClientDisconnect:
             pass  # the request is incomplete: the application did nothing, and no client waits for a response
-        except Exception as error:  # noqa: BLE001 - the client gets a response and the log the reason, whatever it is
-            answer = internal_error_response(request, error)
+        except Exception as error:  # noqa: BLE001 - every error gets a response and a log entry
+            error_response = internal_error_response(request, error)
             if response.status is None:
-                await answer(scope, receive, response.send)
+                await error_response(scope, receive, response.send)
         finally:
             self._record(scope, response.status or 0, time.perf_counter() - start)
 
-    async def _read_checked(self, request: Request, receive: Receive) -> bytes:
+    async def _check_and_read(self, request: Request, receive: Receive) -> bytes:
         """Check the headers and return the body.
 
         Starlette's `TrustedHostMiddleware` splits the host at the first colon, which is wrong for `[::1]`.
@@ -98,7 +98,7 @@ class RequestMiddleware:
         return await _read_body(receive, self.context.settings.largest_body)
 
     @asynccontextmanager
-    async def _admitted(self, request: Request, response: _ResponseInterceptor) -> AsyncIterator[None]:
+    async def _count_pending(self, request: Request, response: _ResponseInterceptor) -> AsyncIterator[None]:
         """Count the request as pending until its response starts.
 
         Raises:
@@ -129,7 +129,7 @@ class RequestMiddleware:
     def _record(self, scope: Scope, status: int, seconds: float) -> None:
         """Write the request to metrics and access log."""
         template = _path_template(scope)
-        self.context.metrics.observe_request(_method(scope), template, status, seconds)
+        self.context.metrics.observe_request(_method_label(scope), template, status, seconds)
         path_params = scope.get("path_params", {})
         _log.info(
             "%s %s %s",
@@ -153,13 +153,18 @@ def _path_template(scope: MutableMapping[str, Any]) -> str:
     return f"{API}{template}" if lacks_prefix else str(template)
 
 
-def _method(scope: MutableMapping[str, Any]) -> str:
-    known = ("GET", "POST", "PATCH", "DELETE", "PUT", "HEAD", "OPTIONS")
-    return scope["method"] if scope["method"] in known else "other"
+def _method_label(scope: MutableMapping[str, Any]) -> str:
+    standard_methods = ("GET", "POST", "PATCH", "DELETE", "PUT", "HEAD", "OPTIONS")
+    return scope["method"] if scope["method"] in standard_methods else "other"
 
 
 class _ResponseInterceptor:
-    """Wraps `send`: adds headers to the response and records its status. on_start: called when it starts."""
+    """Wraps `send`: adds headers to the response and records its status.
+
+    Attributes:
+        status: HTTP status of the response; None before the response starts.
+        on_start: Called when the response starts.
+    """
 
     def __init__(self, scope: Scope, send: Send) -> None:
         self.scope, self._send = scope, send
@@ -172,7 +177,7 @@ class _ResponseInterceptor:
             self.on_start()
             headers = MutableHeaders(scope=message)
             headers["X-Request-Id"] = self.scope["state"]["request_id"]
-            for name, value in _HEADERS.items():
+            for name, value in _SECURITY_HEADERS.items():
                 headers.setdefault(name, value)
             headers.setdefault("Cache-Control", "no-store")
         await self._send(message)

@@ -84,8 +84,8 @@ def _move_defaults(schemas: dict[str, Any]) -> None:
 
 def _problem_schemas() -> dict[str, Any]:
     schema = ProblemDocument.model_json_schema(ref_template="#/components/schemas/{model}")
-    inner = schema.pop("$defs")
-    return {"ProblemDocument": schema, **inner}
+    definitions = schema.pop("$defs")
+    return {"ProblemDocument": schema, **definitions}
 
 
 def _add_problems(operation: dict[str, Any]) -> None:

@@ -18,7 +18,7 @@ _BYTES_PER_EXAMPLE = 4 + 1 / 8
 
 def plan_with_estimates(study: StudySpec, plan: StudyPlan, ledger: Ledger) -> PlanOut:
     """Add estimates to a plan: time from earlier epochs of similar networks, bytes of the per-example outcomes."""
-    pace = ledger.listing.measure_epoch_seconds(
+    epoch_seconds = ledger.listing.measure_epoch_seconds(
         study.model.name,
         study.data.name,
         fraction=study.data.fraction,
@@ -30,8 +30,8 @@ def plan_with_estimates(study: StudySpec, plan: StudyPlan, ledger: Ledger) -> Pl
         evaluations=plan.evaluations,
         epochs=plan.epochs,
         undefined=[UndefinedEvaluation.model_validate(cell) for cell in plan.undefined],
-        seconds=None if pace is None else round(pace[0] * plan.epochs, 1),
-        sample_epochs=0 if pace is None else pace[1],
+        seconds=None if epoch_seconds is None else round(epoch_seconds[0] * plan.epochs, 1),
+        sample_epochs=0 if epoch_seconds is None else epoch_seconds[1],
         bytes=_outcome_bytes(study.data, plan.evaluations),
         digest=study.digest,
         study=json.loads(study.canonical_json()),

@@ -15,19 +15,21 @@ from service.context import Context, ContextDep
 from service.http.problems import ProblemException
 
 COOKIE = "bln_search_session"
-_SAFE = ("GET", "HEAD", "OPTIONS")
+_SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 _FAILED_LOGIN_WEIGHT = 60
 """Number of requests that a wrong token counts as, so that guessing is slow."""
 
-_header = HTTPBearer(auto_error=False, scheme_name="token", description="an access token: `bln-search token create`")
-_cookie = APIKeyCookie(name=COOKIE, auto_error=False, scheme_name="session", description="a browser that signed in")
+_bearer_token = HTTPBearer(
+    auto_error=False, scheme_name="token", description="an access token: `bln-search token create`"
+)
+_session = APIKeyCookie(name=COOKIE, auto_error=False, scheme_name="session", description="a browser that signed in")
 
 
 def get_bearer(
     request: Request,
     context: ContextDep,
-    header: Annotated[HTTPAuthorizationCredentials | None, Depends(_header)],
-    cookie: Annotated[str | None, Depends(_cookie)],
+    header: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer_token)],
+    cookie: Annotated[str | None, Depends(_session)],
 ) -> Bearer:
     """Return the bearer of the request's token or session.
 
@@ -42,7 +44,7 @@ def get_bearer(
         count_failed_login(request, context)
         raise _unauthorized("this token is unknown, revoked or expired")
     context.rate_limiter.count(f"account {bearer.account}")
-    if header is None and request.method not in _SAFE:
+    if header is None and request.method not in _SAFE_METHODS:
         check_same_site(request)
     return bearer
 
@@ -96,14 +98,14 @@ class StudyAccess:
     def __init__(
         self, study_id: Annotated[int, Path(description="`id` of a study")], context: ContextDep, bearer: Reader
     ) -> None:
-        found = context.ledger.studies.find_header(study_id) if 0 < study_id < 2**31 else None
+        header = context.ledger.studies.find_header(study_id) if 0 < study_id < 2**31 else None
         owner = visible_owner(bearer)
-        if found is None or (owner is not None and found.owner != owner):
+        if header is None or (owner is not None and header.owner != owner):
             raise ProblemException(404, "not-found", f"there is no study {study_id}")
         self.id = study_id
         self.bearer = bearer
-        self.owner, self.revision, self.results = found.owner, found.revision, found.results
-        self.state, self.name = found.state, found.name
+        self.owner, self.revision, self.results = header.owner, header.revision, header.results
+        self.state, self.name = header.state, header.name
 
     @property
     def is_active(self) -> bool:

@@ -21,36 +21,36 @@ _STUDY_FIELDS = (
 """Fields that are equal in the record and in the response."""
 
 
-def serialize_study(line: StudyListItem) -> Study:
+def serialize_study(item: StudyListItem) -> Study:
     """Convert a study of a list."""
-    trials = max(line.planned, sum(line.trials.values()))
-    running = line.trials.get(TrialState.RUNNING, 0)
+    trials = max(item.planned, sum(item.trials.values()))
+    running = item.trials.get(TrialState.RUNNING, 0)
     return Study(
-        **{name: getattr(line, name) for name in _STUDY_FIELDS},
+        **{name: getattr(item, name) for name in _STUDY_FIELDS},
         progress=Progress(
             trials=trials,
-            ended=line.ended_trials,
+            ended=item.ended_trials,
             running=running,
-            failed=line.trials.get(TrialState.FAILED, 0),
-            fraction=line.ended_trials / trials if trials else 0.0,
+            failed=item.trials.get(TrialState.FAILED, 0),
+            fraction=item.ended_trials / trials if trials else 0.0,
         ),
-        eta_seconds=_eta(line, trials),
+        eta_seconds=_eta_seconds(item, trials),
     )
 
 
-def _eta(line: StudyListItem, trials: int) -> float | None:
+def _eta_seconds(item: StudyListItem, trials: int) -> float | None:
     """Seconds from the throughput of ended trials; None before the first has ended or while none runs."""
-    if line.state == StudyState.COMPLETE:
+    if item.state == StudyState.COMPLETE:
         return 0.0
-    if line.throughput is None:
+    if item.throughput is None:
         return None
-    begun = line.ended_trials + line.trials.get(TrialState.FAILED, 0) + len(line.throughput.running)
-    return round(line.throughput.remaining_seconds(max(0, trials - begun), datetime.now(UTC)), 1)
+    started = item.ended_trials + item.trials.get(TrialState.FAILED, 0) + len(item.throughput.running)
+    return round(item.throughput.remaining_seconds(max(0, trials - started), datetime.now(UTC)), 1)
 
 
-def serialize_study_detail(line: StudyItemWithSpec) -> StudyDetail:
+def serialize_study_detail(item: StudyItemWithSpec) -> StudyDetail:
     """Convert a study with its specification."""
-    return StudyDetail(**serialize_study(line).model_dump(), spec=json.loads(line.spec_json))
+    return StudyDetail(**serialize_study(item).model_dump(), spec=json.loads(item.spec_json))
 
 
 def serialize_trial(trial: TrialRecord) -> Trial:

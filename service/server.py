@@ -17,7 +17,8 @@ from bln_search.settings import Settings
 from bln_search.storage.ledger import open_ledger
 from service.app import make_app, make_context
 from service.context import Context
-from service.http.connections import ConnectionLimits, default_connections, limited_connection
+from service.http.connection_limits import ConnectionLimits, default_connections
+from service.http.connections import limited_connection
 from service.worker_process import WorkerProcess
 
 _FIRST_ACCOUNT = "admin"
@@ -46,8 +47,8 @@ def serve_forever(settings: Settings, host: str, port: int, *, with_worker: bool
         url = f"http://{_url_host(host)}:{listener.getsockname()[1]}"
         names = (*settings.hosts, _url_host(host), *_LOOPBACK_NAMES)
         connections = settings.most_connections or default_connections()
-        resolved = {"hosts": tuple(name.lower() for name in names), "most_connections": connections}
-        settings = settings.model_copy(update=resolved)
+        updates = {"hosts": tuple(name.lower() for name in names), "most_connections": connections}
+        settings = settings.model_copy(update=updates)
         context = make_context(settings, ledger)
         _print_url(context, url, with_token=_is_loopback(host))
         worker = WorkerProcess(settings) if with_worker else None
@@ -105,7 +106,7 @@ def _print_url(context: Context, url: str, *, with_token: bool) -> None:
     file.write_text(secret + "\n", encoding="utf-8")
     if with_token:
         print(f"bln-search: {url}/#token={secret}", flush=True)
-        print(f"  shown only now; kept for your commands in {file}", flush=True)
+        print(f"  this link is shown only once; the commands of this user read the token from {file}", flush=True)
     else:
         print(f"bln-search: {url}\n  an access token for the first visit is in {file}", flush=True)
 
@@ -151,11 +152,11 @@ def _count_refused(context: Context) -> Callable[[int], None]:
 @contextmanager
 def _ignore_reraised_signals() -> Iterator[None]:
     """Ignore the signal that uvicorn raises again after its shutdown: the worker must be stopped first."""
-    before = {number: signal.signal(number, _ignore_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+    previous_handlers = {number: signal.signal(number, _ignore_signal) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
-        for number, handler in before.items():
+        for number, handler in previous_handlers.items():
             signal.signal(number, handler)
 
 

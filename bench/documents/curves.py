@@ -16,6 +16,7 @@ from typing import Any
 from plotly import graph_objects as go
 
 from bench.documents.experiments import finished_study
+from bench.documents.marked_block import write_block
 from bench.documents.pictures import draw
 from bench.reporting import RESULTS, provenance, read_result
 from bln_search.core.enums import PopulationEstimate, Split
@@ -44,70 +45,82 @@ PAGES = {
 """Pages that show the studies."""
 
 STUDIES = tuple(name for studies in PAGES.values() for name in studies)
-OPEN, CLOSE = "<!-- curves -->\n", "<!-- /curves -->"
+BLOCK = "curves"
 METHODS = {"bn": "#c44e52", "ln": "#4c72b0", "bln": "#55a868"}
-_MOST = 1000
+_MAX_CURVES = 1000
 
 
-def collected(ledger: Ledger, name: str) -> dict[str, Any] | None:
+def collect_study(ledger: Ledger, name: str) -> dict[str, Any] | None:
     """Return errors in % by epoch and test results of every arm; None for an unfinished study."""
     study = finished_study(ledger, name)
     if study is None:
         return None
     by_arm: dict[str, list[list[dict[str, Any]]]] = {}
-    for curve in ledger.listing.list_curves(study.id, Page(_MOST, "position"), {}):
+    for curve in ledger.listing.list_curves(study.id, Page(_MAX_CURVES, "position"), {}):
         by_arm.setdefault(curve.trial.arm, []).append(curve.epochs)
     board = ledger.results.rank_study(study.id, study.spec, on=Split.VALIDATION)
     arms = {}
-    spoken_of: list[RowKey] = []
+    keys: list[RowKey] = []
     for spec in study.spec.arms:
         arm, seeds = spec.label, by_arm[spec.label]
         rows = [row for row in board.rows if row.arm == arm and row.rank]
-        read = PopulationEstimate.MOVING if spec.selection_configuration.uses_population else None
-        usual = next(row for row in rows if (row.configuration, row.estimate) == (spec.selection_configuration, read))
-        spoken_of += [usual.key, rows[0].key]
+        estimate = PopulationEstimate.MOVING if spec.selection_configuration.uses_population else None
+        usual_row = next(
+            row for row in rows if (row.configuration, row.estimate) == (spec.selection_configuration, estimate)
+        )
+        keys += [usual_row.key, rows[0].key]
         arms[arm] = {
-            "validation_error": by_epoch(seeds, "validation_accuracy"),
-            "training_error": by_epoch(seeds, "training_accuracy"),
-            "usual": _row(usual),
-            "best_on_validation": _row(rows[0]),
+            "validation_error": errors_by_epoch(seeds, "validation_accuracy"),
+            "training_error": errors_by_epoch(seeds, "training_accuracy"),
+            "usual": _row_result(usual_row),
+            "best_on_validation": _row_result(rows[0]),
         }
-    pairs = compared(ledger, study, spoken_of)
+    pairs = compare_rows(ledger, study, keys)
     return {"study": name, "spec": study.spec.model_dump(mode="json"), "arms": arms, "compared": pairs}
 
 
-def compared(ledger: Ledger, study: StudyRecord, spoken_of: Sequence[RowKey]) -> dict[str, Any] | None:
+def compare_rows(ledger: Ledger, study: StudyRecord, keys: Sequence[RowKey]) -> dict[str, Any] | None:
     """Return the comparison of every pair of these rows, the better one first; None if the analysis has none."""
-    recorded = ledger.results.list_evaluations(study.id)
-    board = rank((one.scored for one in recorded), study.spec.ranking.split, seeds=len(study.spec.seeds))
-    found, _ = compare_study(ledger.results, recorded, board)
-    if found is None:
+    records = ledger.results.list_evaluations(study.id)
+    board = rank((record.scored for record in records), study.spec.ranking.split, seeds=len(study.spec.seeds))
+    comparison, _ = compare_study(ledger.results, records, board)
+    if comparison is None:
         return None
     pairs = []
-    for pair in found.pairs:
-        first, second = found.rows[pair.first], found.rows[pair.second]
-        if first.key in spoken_of and second.key in spoken_of:
-            less = pair.loss
-            named = {"first": _name(first), "second": _name(second), "apart": pair.is_significant}
-            pairs.append({**named, "mean": less.mean, "low": less.low, "high": less.high, "adjusted": less.adjusted})
-    return {"split": found.split, "examples": found.examples, "rows": len(found.rows), "pairs": pairs}
+    for pair in comparison.pairs:
+        first, second = comparison.rows[pair.first], comparison.rows[pair.second]
+        if first.key in keys and second.key in keys:
+            interval = pair.loss
+            fields = {"first": _row_label(first), "second": _row_label(second), "apart": pair.is_significant}
+            pairs.append(
+                {
+                    **fields,
+                    "mean": interval.mean,
+                    "low": interval.low,
+                    "high": interval.high,
+                    "adjusted": interval.adjusted,
+                }
+            )
+    return {"split": comparison.split, "examples": comparison.examples, "rows": len(comparison.rows), "pairs": pairs}
 
 
-def _name(row: ComparedRow) -> str:
+def _row_label(row: ComparedRow) -> str:
     return " ".join(part for part in (row.arm, row.configuration, row.estimate) if part)
 
 
-def by_epoch(seeds: Sequence[Sequence[Mapping[str, Any]]], key: str) -> list[dict[str, Any]]:
+def errors_by_epoch(seeds: Sequence[Sequence[Mapping[str, Any]]], key: str) -> list[dict[str, Any]]:
     """Return for every epoch the errors in % of all seeds, their mean and its 95 % confidence interval."""
-    found = []
+    summaries = []
     for epochs in zip(*seeds, strict=True):
-        errors = [100 * (1 - one[key]) for one in epochs]
-        kept = t_interval(errors)
-        found.append({"epoch": epochs[0]["epoch"], "seeds": errors, "mean": kept.mean, "band": [kept.low, kept.high]})
-    return found
+        errors = [100 * (1 - record[key]) for record in epochs]
+        interval = t_interval(errors)
+        summaries.append(
+            {"epoch": epochs[0]["epoch"], "seeds": errors, "mean": interval.mean, "band": [interval.low, interval.high]}
+        )
+    return summaries
 
 
-def _row(row: Any) -> dict[str, Any]:
+def _row_result(row: Any) -> dict[str, Any]:
     accuracy, loss = row.figures[Split.TEST].accuracy, row.figures[Split.TEST].loss
     return {
         "configuration": row.configuration.word,
@@ -127,77 +140,82 @@ def block(page: Path) -> str:
 def _section(name: str, saved: dict[str, Any] | None) -> str:
     if saved is None:
         return f"### `{name}`\n\nNot measured yet.\n"
-    arms, made = saved["arms"], saved["provenance"]
-    epochs = [one["epoch"] for one in next(iter(arms.values()))["validation_error"]]
+    arms, provenance = saved["arms"], saved["provenance"]
+    epochs = [epoch["epoch"] for epoch in next(iter(arms.values()))["validation_error"]]
     seeds = len(saved["spec"]["seeds"])
-    shown = epochs if len(epochs) <= 6 else [epoch for epoch in epochs if epoch in (1, 2, 5, 10, 15, epochs[-1])]
+    listed_epochs = (
+        epochs if len(epochs) <= 6 else [epoch for epoch in epochs if epoch in (1, 2, 5, 10, 15, epochs[-1])]
+    )
     lines = [
         f"### `{name}`",
         "",
-        f"{seeds} seeds, on {made['hardware']}, torch {made['versions']['torch']}; "
-        f"`bench/results/{name}_curves.json`. Error on the validation examples in %, mean over seeds and its 95 % "
-        "interval:",
+        f"{seeds} seeds, on {provenance['hardware']}, torch {provenance['versions']['torch']}; "
+        f"`bench/results/{name}_curves.json`. Error on the validation examples in %, mean over seeds with its 95 % "
+        "confidence interval:",
         "",
-        f"| arm | {' | '.join(f'epoch {epoch}' for epoch in shown)} |",
-        f"| --- |{' --- |' * len(shown)}",
+        f"| arm | {' | '.join(f'epoch {epoch}' for epoch in listed_epochs)} |",
+        f"| --- |{' --- |' * len(listed_epochs)}",
     ]
-    for arm, one in arms.items():
+    for arm, arm_result in arms.items():
         cells = [
-            f"{each['mean']:.2f} [{each['band'][0]:.2f}, {each['band'][1]:.2f}]"
-            for each in one["validation_error"]
-            if each["epoch"] in shown
+            f"{errors['mean']:.2f} [{errors['band'][0]:.2f}, {errors['band'][1]:.2f}]"
+            for errors in arm_result["validation_error"]
+            if errors["epoch"] in listed_epochs
         ]
         lines.append(f"| {arm} | {' | '.join(cells)} |")
     lines += [
         "",
         "On test, the network of the epoch of lowest validation loss, mean ± deviation over seeds:",
         "",
-        "| arm | as it is judged in training: row | error % | loss | best row on validation | error % | loss |",
+        "| arm | selection configuration: row | error % | loss | best row on validation | error % | loss |",
         "| --- | --- | --- | --- | --- | --- | --- |",
-        *(f"| {arm} | {_test(one['usual'])} | {_test(one['best_on_validation'])} |" for arm, one in arms.items()),
+        *(
+            f"| {arm} | {_test_cells(arm_result['usual'])} | {_test_cells(arm_result['best_on_validation'])} |"
+            for arm, arm_result in arms.items()
+        ),
         "",
-        *_pairs(saved.get("compared")),
+        *_pair_table(saved.get("compared")),
         f"![Errors by epoch, `{name}`](images/{name}.png)",
         "",
     ]
     return "\n".join(lines)
 
 
-def _pairs(found: dict[str, Any] | None) -> list[str]:
+def _pair_table(comparison: dict[str, Any] | None) -> list[str]:
     """Return a table with pairs of rows and their difference."""
-    if found is None:
+    if comparison is None:
         return []
     return [
-        f"These rows compared with one another by their loss on {found['split']}, over seeds and {found['examples']:,} "
-        f"examples; p after Holm over all pairs of the {found['rows']} best rows of the table:",
+        f"Comparison of these rows by their loss on {comparison['split']}, over seeds and {comparison['examples']:,} "
+        f"examples; p adjusted (Holm) over all pairs of the {comparison['rows']} best rows of the table:",
         "",
-        "| row | less row | loss, mean and 95 % interval | p | told apart |",
+        "| row | minus row | loss, mean and 95 % interval | p | significantly different |",
         "| --- | --- | --- | --- | --- |",
         *(
-            f"| {one['first']} | {one['second']} | {one['mean']:+.4f} [{one['low']:+.4f}, {one['high']:+.4f}] | "
-            f"{one['adjusted']:.2g} | {'yes' if one['apart'] else 'no'} |"
-            for one in found["pairs"]
+            f"| {pair['first']} | {pair['second']} | {pair['mean']:+.4f} [{pair['low']:+.4f}, {pair['high']:+.4f}] | "
+            f"{pair['adjusted']:.2g} | {'yes' if pair['apart'] else 'no'} |"
+            for pair in comparison["pairs"]
         ),
         "",
     ]
 
 
-def _test(row: dict[str, Any]) -> str:
-    word = " ".join(part for part in (row["configuration"], row["population"]) if part)
+def _test_cells(row: dict[str, Any]) -> str:
+    row_label = " ".join(part for part in (row["configuration"], row["population"]) if part)
     return (
-        f"{word} | {row['test_error']:.2f} ± {row['test_error_deviation']:.2f} | "
+        f"{row_label} | {row['test_error']:.2f} ± {row['test_error_deviation']:.2f} | "
         f"{row['test_loss']:.4f} ± {row['test_loss_deviation']:.4f}"
     )
 
 
-def figure(saved: dict[str, Any]) -> go.Figure:
+def error_chart(saved: dict[str, Any]) -> go.Figure:
     """Return a chart of the validation error by epoch: a line for each seed, the mean, and its confidence band."""
-    drawn = go.Figure()
-    for arm, one in saved["arms"].items():
-        epochs = [each["epoch"] for each in one["validation_error"]]
-        low, high = ([each["band"][side] for each in one["validation_error"]] for side in (0, 1))
+    chart = go.Figure()
+    for arm, arm_result in saved["arms"].items():
+        epochs = [errors["epoch"] for errors in arm_result["validation_error"]]
+        low, high = ([errors["band"][side] for errors in arm_result["validation_error"]] for side in (0, 1))
         colour = METHODS[arm]
-        drawn.add_scatter(
+        chart.add_scatter(
             x=epochs + epochs[::-1],
             y=high + low[::-1],
             fill="toself",
@@ -207,38 +225,37 @@ def figure(saved: dict[str, Any]) -> go.Figure:
             mode="lines",
             showlegend=False,
         )
-        for seed in zip(*(each["seeds"] for each in one["validation_error"]), strict=True):
-            drawn.add_scatter(
+        for seed in zip(*(errors["seeds"] for errors in arm_result["validation_error"]), strict=True):
+            chart.add_scatter(
                 x=epochs, y=seed, mode="lines", line={"color": colour, "width": 0.7}, opacity=0.5, showlegend=False
             )
-        means = [each["mean"] for each in one["validation_error"]]
-        drawn.add_scatter(x=epochs, y=means, mode="lines+markers", line={"color": colour, "width": 2.5}, name=arm)
-    drawn.update_xaxes(title="epoch", dtick=1 if len(epochs) <= 10 else 5)
-    drawn.update_yaxes(title="validation error (%)", rangemode="tozero")
-    return drawn
+        means = [errors["mean"] for errors in arm_result["validation_error"]]
+        chart.add_scatter(x=epochs, y=means, mode="lines+markers", line={"color": colour, "width": 2.5}, name=arm)
+    chart.update_xaxes(title="epoch", dtick=1 if len(epochs) <= 10 else 5)
+    chart.update_yaxes(title="validation error (%)", rangemode="tozero")
+    return chart
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--save", action="store_true", help="take the studies out of the ledger")
+    parser.add_argument("--save", action="store_true", help="read the studies from the ledger")
     parser.add_argument("--database", help="database URL")
-    parser.add_argument("--write", action="store_true", help="put tables and pictures into the page")
+    parser.add_argument("--write", action="store_true", help="write tables and pictures into the pages")
     options = parser.parse_args()
     if options.save:
         with closing(open_ledger(options.database or load_settings().database_url)) as ledger:
             for name in STUDIES:
-                found = collected(ledger, name)
-                if found is not None:
-                    saved = {**found, "provenance": provenance()}
+                study_result = collect_study(ledger, name)
+                if study_result is not None:
+                    saved = {**study_result, "provenance": provenance()}
                     (RESULTS / f"{name}_curves.json").write_text(json.dumps(saved, indent=1, allow_nan=False) + "\n")
     if options.write:
         for page in PAGES:
-            before, rest = page.read_text().split(OPEN)
-            page.write_text(before + OPEN + block(page) + CLOSE + rest.split(CLOSE)[1])
+            write_block(page, BLOCK, block(page))
         for name in STUDIES:
             measured = read_result(f"{name}_curves")
             if measured is not None:
-                draw(name, figure(measured))
+                draw(name, error_chart(measured))
     print("\n".join(block(page) for page in PAGES))
 
 

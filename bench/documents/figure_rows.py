@@ -12,20 +12,20 @@ class Row:
     """A row of the table of benchmarks.
 
     Attributes:
-        what: Description of the measured value.
+        description: Description of the measured value.
         figure: The value.
         file: Name of the result file without `.json`; empty if nothing was measured.
-        alone: Description for the README, which lacks the surrounding rows; None if the README lacks the row.
+        standalone: Description for the README, which lacks the surrounding rows; None if the README lacks the row.
     """
 
-    what: str
+    description: str
     figure: str
     file: str
-    alone: str | None = None
+    standalone: str | None = None
 
-    def line(self, what: str) -> str:
+    def line(self, description: str) -> str:
         """Return the row as Markdown."""
-        return f"| {what} | {self.figure} | {f'`bench/results/{self.file}.json` |' if self.file else '|'}"
+        return f"| {description} | {self.figure} | {f'`bench/results/{self.file}.json` |' if self.file else '|'}"
 
 
 def benchmark_rows() -> list[Row]:
@@ -37,30 +37,33 @@ def _one_pass() -> list[Row]:
     saved, gpu = read_result("enumerate"), read_result("enumerate_gpu")
     assert saved is not None
     result, file = saved["result"], "enumerate"
-    by = result["by_semantics"]
+    by_semantics = result["by_semantics"]
     what = (
         "Sixteen configurations in one pass against one after another, LeNet, CIFAR-10 shapes, mini-batches of "
         f"{result['batch_size']}, {result['examples']:,} examples, two threads (pairs: {result['pairs']})"
     )
-    single = _spread(by["reference"]["cost_in_single_evaluations"])
-    exact, close = result["max_relative_difference_float64"], result["max_relative_difference"]
+    cost = _spread(by_semantics["reference"]["cost_in_single_evaluations"])
+    float64_difference, float32_difference = (
+        result["max_relative_difference_float64"],
+        result["max_relative_difference"],
+    )
     precision = "Largest relative difference of the losses, LeNet, MLP and a residual network"
-    speed = {reading: f"{_spread(by[reading]['speedup'])} times faster" for reading in ("reference", "paper")}
+    speed = {reading: f"{_spread(by_semantics[reading]['speedup'])} times faster" for reading in ("reference", "paper")}
     on_gpu = "not measured"
     if gpu is not None:
         spread = _spread(gpu["result"]["by_semantics"]["reference"]["speedup"])
         on_gpu = f"{spread} times faster ({gpu['provenance']['hardware']})"
     return [
         Row(f"{what}, reference reading", speed["reference"], file),
-        Row(f"{what}, paper reading", speed["paper"], file, alone=f"{what}, paper reading"),
-        Row("The same in single evaluations (reference reading)", single, file),
+        Row(f"{what}, paper reading", speed["paper"], file, standalone=f"{what}, paper reading"),
+        Row("The same in single evaluations (reference reading)", cost, file),
         Row(
             precision,
-            f"{exact:.0e} in double, {close:.0e} in single precision",
+            f"{float64_difference:.0e} in double, {float32_difference:.0e} in single precision",
             file,
-            alone=f"{precision}, one pass and one after another",
+            standalone=f"{precision}, one pass and one after another",
         ),
-        Row("The same on a GPU", on_gpu, "" if gpu is None else "enumerate_gpu", alone="One pass on a GPU"),
+        Row("The same on a GPU", on_gpu, "" if gpu is None else "enumerate_gpu", standalone="One pass on a GPU"),
     ]
 
 
@@ -69,7 +72,7 @@ def _training() -> list[Row]:
     assert saved is not None
     spread, what = saved["result"]["spread"], f"Training over a bare PyTorch loop (pairs: {saved['result']['pairs']})"
     return [
-        Row(what, _percent(spread["frozen"]), "training", alone=what),
+        Row(what, _percent(spread["frozen"]), "training", standalone=what),
         Row("with the `epoch` estimate folded along the way", _percent(spread["epoch"]), "training"),
     ]
 
@@ -86,7 +89,7 @@ def _orchestration() -> list[Row]:
                 "the same, every start and stop in it",
                 _percent(result["overhead_whole_spread"]),
                 file,
-                alone=f"{what}: over the bare training, every start and stop in it",
+                standalone=f"{what}: over the bare training, every start and stop in it",
             ),
             Row("against plain Ray Tune", f"{_spread(result['versus_ray_tune_spread'])} times faster", file),
         ]
@@ -98,7 +101,7 @@ def _orchestration() -> list[Row]:
         )
         for other, name in (("Ray Tune `grid_search`", "ray_tune"), ("Optuna `GridSampler`", "optuna")):
             figure = f"{_spread(result[f'versus_{name}_spread'])} times faster"
-            rows.append(Row(f"{what}: {other}", figure, file, alone=f"{what}: {other}"))
+            rows.append(Row(f"{what}: {other}", figure, file, standalone=f"{what}: {other}"))
     if (saved := read_result("search")) is not None:
         result = saved["result"]
         what = (
@@ -106,13 +109,15 @@ def _orchestration() -> list[Row]:
             f"{result['repetitions']} repetitions: no worse in"
         )
         mean = f"mean difference {result['mean_difference']:+.4f}"
-        rows.append(Row(what, f"{result['tpe_no_worse']} of {result['repetitions']}, {mean}", "search", alone=what))
+        rows.append(
+            Row(what, f"{result['tpe_no_worse']} of {result['repetitions']}, {mean}", "search", standalone=what)
+        )
     if (saved := read_result("chaos")) is not None:
         result = saved["result"]
         kills = ", ".join(f"{kind} {count}" for kind, count in sorted(result["killed"].items()))
         what = f"Runs with processes killed at random ({kills}): cells lost, cells twice, other leaderboards"
         figure = f"{result['lost']}, {result['duplicated']}, {result['differing']} in {result['runs']} runs"
-        rows.append(Row(what, figure, "chaos", alone=what))
+        rows.append(Row(what, figure, "chaos", standalone=what))
     return rows
 
 
@@ -122,7 +127,7 @@ def _recurrent() -> list[Row]:
     if saved is None:
         return []
     result, file = saved["result"], "imdb"
-    by, trained = result["by_semantics"]["reference"], result["training"]
+    reference, trained = result["by_semantics"]["reference"], result["training"]
     setting = f"mini-batches of {result['batch_size']}, two threads (pairs: {result['pairs']})"
     what = f"LSTM on reviews of 80 words, {setting}"
     step = (
@@ -132,10 +137,14 @@ def _recurrent() -> list[Row]:
     return [
         Row(
             f"{what}: sixteen configurations on {result['examples']:,} reviews in one pass, in single evaluations",
-            _spread(by["cost_in_single_evaluations"]),
+            _spread(reference["cost_in_single_evaluations"]),
             file,
         ),
-        Row("the same against sixteen of them", f"{_spread(by['sixteen_singles_over_one_pass'])} times faster", file),
+        Row(
+            "the same against sixteen of them",
+            f"{_spread(reference['sixteen_singles_over_one_pass'])} times faster",
+            file,
+        ),
         Row(step, _spread(trained["step"]), file),
         Row("the same as it runs, with Adam over rows", _spread(trained["step_with_row_adam"]), file),
     ]
@@ -146,26 +155,31 @@ def _service() -> list[Row]:
     rows = []
     if (saved := read_result("service")) is not None:
         result, file = saved["result"], "service"
-        many = f"{result['clients']} clients without a pause"
-        what = f"{result['rows']:,} evaluations, {many}, 95th percentile (rounds: {result['rounds']})"
-        over = f"Half a minute of study through the service, over `run` (pairs: {result['pairs']})"
+        load = f"{result['clients']} clients without a pause"
+        what = f"{result['rows']:,} evaluations, {load}, 95th percentile (rounds: {result['rounds']})"
+        overhead = f"Half a minute of study through the service, over `run` (pairs: {result['pairs']})"
         table, listed = "Ranked table over HTTP", f"List of {result['studies']} studies over HTTP"
         rows += [
-            Row(f"{table}, {what}", f"{_spread(result['leaderboard_p95_spread'])} ms", file, alone=f"{table}, {what}"),
+            Row(
+                f"{table}, {what}",
+                f"{_spread(result['leaderboard_p95_spread'])} ms",
+                file,
+                standalone=f"{table}, {what}",
+            ),
             Row(f"{listed}, {what}", f"{_spread(result['studies_p95_spread'])} ms", file),
             Row("Start of the service", f"{result['start_seconds']:.2f} s", file),
-            Row(over, _percent(result["overhead_spread"]), file),
+            Row(overhead, _percent(result["overhead_spread"]), file),
         ]
     if (saved := read_result("service_chaos")) is not None:
-        parts = [saved["result"][kind] for kind in ("sqlite", "postgres")]
-        kills = sum(sum(one["kills"].values()) for one in parts)
-        studies = sum(one["studies"] for one in parts)
-        counts = [sum(one[name] for one in parts) for name in ("lost", "duplicated", "differing", "went_back")]
+        databases = [saved["result"][kind] for kind in ("sqlite", "postgres")]
+        kills = sum(sum(run["kills"].values()) for run in databases)
+        studies = sum(run["studies"] for run in databases)
+        counts = [sum(run[name] for run in databases) for name in ("lost", "duplicated", "differing", "went_back")]
         what = (
             f"Worker, service and Postgres killed {kills} times, {studies} studies: cells lost, cells twice, other "
             "leaderboards, progress gone back"
         )
-        rows.append(Row(what, ", ".join(map(str, counts)), "service_chaos", alone=what))
+        rows.append(Row(what, ", ".join(map(str, counts)), "service_chaos", standalone=what))
     return rows
 
 
@@ -174,8 +188,8 @@ def _pages() -> list[Row]:
     if (saved := read_result("pages")) is None:
         return []
     result, file = saved["result"], "pages"
-    of = f"{result['trials']:,} trials and {result['evaluations']:,} evaluations"
-    what = f"a study of {of}, in Chromium (runs: {result['runs']})"
+    size = f"{result['trials']:,} trials and {result['evaluations']:,} evaluations"
+    what = f"a study of {size}, in Chromium (runs: {result['runs']})"
     seconds = f"{result['live_seconds']:.0f} s with {result['live_events']} events"
     return [
         Row(
@@ -197,20 +211,24 @@ def _pages() -> list[Row]:
 
 
 def _statistics() -> list[Row]:
-    """Those of the comparison of rows."""
+    """Return the rows of the comparison of rows and of the selection bias."""
     rows = []
     if (saved := read_result("statistics")) is not None:
         result, file = saved["result"], "statistics"
-        of = f"{result['seeds']} seeds, {result['examples']:,} examples, one core, {result['runs']} runs"
-        rows.append(Row(f"{result['pairs']} pairs of rows compared, {of}", f"{_spread(result['spread'])} s", file))
+        size = f"{result['seeds']} seeds, {result['examples']:,} examples, one core, {result['runs']} runs"
+        rows.append(Row(f"{result['pairs']} pairs of rows compared, {size}", f"{_spread(result['spread'])} s", file))
     if (saved := read_result("selection_bias")) is not None:
         result, file = saved["result"], "selection_bias"
-        of = f"{result['rows']} equal rows, {result['examples']} examples, 1 to 10 seeds"
-        many = f"{result['studies']:,} simulated studies in each of {result['equal_cases']} cases"
-        ahead = "in shares of that of equal rows, where one row is ahead by about its standard error"
+        size = f"{result['rows']} equal rows, {result['examples']} examples, 1 to 10 seeds"
+        simulations = f"{result['studies']:,} simulated studies in each of {result['equal_cases']} cases"
+        unit = "in shares of that of equal rows, where one row is ahead by about its standard error"
         rows += [
-            Row(f"Reported over true selection bias, {of}, {many}", _spread(result["ratio_of_equal_rows"]), file),
-            Row(f"Reported less true selection bias, {ahead}", _spread(result["excess_of_one_ahead"]), file),
+            Row(
+                f"Reported over true selection bias, {size}, {simulations}",
+                _spread(result["ratio_of_equal_rows"]),
+                file,
+            ),
+            Row(f"Reported less true selection bias, {unit}", _spread(result["excess_of_one_ahead"]), file),
         ]
     return rows
 

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from bench.documents.figure_rows import Row, benchmark_rows
+from bench.documents.marked_block import write_block
 from bench.reporting import read_result
 from bln_search.specs.space import format_point
 
 ROOT = Path(__file__).parents[2]
 README, PAGE = ROOT / "README.md", ROOT / "docs" / "figures.md"
-OPEN, CLOSE = "<!-- figures -->\n", "<!-- /figures -->"
+BLOCK = "figures"
 STUDIES = (
     "bln_cifar10_20pct_b25",
     "bln_cifar10_20pct_b25_reference",
@@ -30,37 +31,37 @@ IN_README = {
 }
 """Studies whose first row of each method the README shows."""
 
-MEMORIZED = (
+MEMORIZED_STUDIES = (
     "mbn_batch_size_cifar10_small",
     "mbn_lambda_cifar10_small",
     "mbn_memory_cifar10_small",
     "mbn_double_forward_small",
 )
-RULES = (("MM--", None), ("TT--", "moving"))
+INFERENCE_RULES = (("MM--", None), ("TT--", "moving"))
 """Inference rule of each paper: the memory for MBN, moving averages for BN and BRN."""
 
 
 def block() -> str:
     """Return the text between the markers of docs/figures.md."""
-    lines = [*_head(), *(row.line(row.what) for row in benchmark_rows()), ""]
+    lines = [*_header(), *(row.line(row.description) for row in benchmark_rows()), ""]
     return "\n".join([*lines, _studies(), _memorized()])
 
 
 def headlines() -> str:
     """Return the text between the markers of the README."""
-    benchmarks = [row.line(row.alone) for row in benchmark_rows() if row.alone is not None]
-    return "\n".join([*_head("; ± is a standard deviation over seeds"), *benchmarks, *_first_rows(), ""])
+    benchmarks = [row.line(row.standalone) for row in benchmark_rows() if row.standalone is not None]
+    return "\n".join([*_header("; ± is a standard deviation over seeds"), *benchmarks, *_first_rows(), ""])
 
 
-BLOCKS = {README: headlines, PAGE: block}
+BLOCK_FUNCTIONS = {README: headlines, PAGE: block}
 
 
-def _head(more: str = "") -> list[str]:
+def _header(note: str = "") -> list[str]:
     enumerated = read_result("enumerate")
     assert enumerated is not None
     hardware = f"{enumerated['provenance']['hardware']}, torch {enumerated['provenance']['versions']['torch']}"
     return [
-        f"On {hardware}; medians, smallest and largest in brackets{more}.",
+        f"On {hardware}; medians, smallest and largest in brackets{note}.",
         "",
         "| what | figure | file |",
         "| --- | --- | --- |",
@@ -70,10 +71,10 @@ def _head(more: str = "") -> list[str]:
 def _first_rows() -> list[str]:
     """Return a line for each study: the first row of each method on validation, with its test accuracy."""
     lines = []
-    for name, part in IN_README.items():
+    for name, subset in IN_README.items():
         if (saved := read_result(name)) is not None:
             assert saved["ranked_on"] == "validation"
-            rows = _first(saved["rows"], "arm")
+            rows = _first_rows_by(saved["rows"], "arm")
             entries = [
                 f"{row['arm'].upper()} `{row['configuration']}` "
                 f"{_mean(row['test_accuracy_mean'], row['test_accuracy_deviation'], 100, 2)}"
@@ -81,8 +82,8 @@ def _first_rows() -> list[str]:
             ]
             (seeds,) = {row["seeds"] for row in rows}
             what = (
-                f"CIFAR-10, {part}, LeNet, mini-batches of 25: test accuracy % of the row of each method that is first "
-                "on validation"
+                f"CIFAR-10, {subset}, LeNet, mini-batches of 25: test accuracy % of the row of each method that is "
+                "first on validation"
             )
             lines.append(Row("", f"{', '.join(entries)}; {seeds} seeds", name).line(what))
     return lines
@@ -96,11 +97,13 @@ def _memorized() -> str:
         "| study | arm | parameters | row | population | test error % | seeds |",
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
-    for name in MEMORIZED:
+    for name in MEMORIZED_STUDIES:
         saved = read_result(name)
         rows = [] if saved is None else saved["rows"]
-        ruled = [row for row in rows if (row["configuration"], row["population"]) in RULES and row["rank"]]
-        for row in sorted(ruled, key=lambda row: (row["arm"], row["parameters"] or "")):
+        rows_of_rule = [
+            row for row in rows if (row["configuration"], row["population"]) in INFERENCE_RULES and row["rank"]
+        ]
+        for row in sorted(rows_of_rule, key=lambda row: (row["arm"], row["parameters"] or "")):
             error = _mean(1 - row["test_accuracy_mean"], row["test_accuracy_deviation"], 100, 2)
             lines.append(
                 f"| `{name}` | {row['arm']} | {format_point(json.loads(row['parameters'] or '{}'))} | "
@@ -121,17 +124,17 @@ def _studies() -> str:
     for name in STUDIES:
         saved = read_result(name)
         if saved is not None:
-            lines += [_line(name, saved["ranked_on"], row) for row in _chosen(saved["rows"])]
+            lines += [_study_line(name, saved["ranked_on"], row) for row in _select_rows(saved["rows"])]
     return "\n".join(lines) + "\n"
 
 
-def _chosen(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _select_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the first row of each arm, and the first under each population estimate."""
-    first = _first(rows, "arm")
-    return [row for row in _first(rows, "arm", "population") if row["population"] or row in first]
+    first = _first_rows_by(rows, "arm")
+    return [row for row in _first_rows_by(rows, "arm", "population") if row["population"] or row in first]
 
 
-def _first(rows: list[dict[str, Any]], *keys: str) -> list[dict[str, Any]]:
+def _first_rows_by(rows: list[dict[str, Any]], *keys: str) -> list[dict[str, Any]]:
     """Return the first ranked row of each combination of these columns."""
     first: dict[tuple[str | None, ...], dict[str, Any]] = {}
     for row in rows:
@@ -140,7 +143,7 @@ def _first(rows: list[dict[str, Any]], *keys: str) -> list[dict[str, Any]]:
     return list(first.values())
 
 
-def _line(name: str, ranked_on: str, row: dict[str, Any]) -> str:
+def _study_line(name: str, ranked_on: str, row: dict[str, Any]) -> str:
     figures = " | ".join(
         _mean(row[f"test_{metric}_mean"], row[f"test_{metric}_deviation"], factor, digits)
         for metric, factor, digits in (("loss", 1, 4), ("accuracy", 100, 2))
@@ -158,13 +161,12 @@ def _mean(mean: float, deviation: float | None, factor: float, digits: int) -> s
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--write", action="store_true", help="put the figures into README.md and docs/figures.md")
+    parser.add_argument("--write", action="store_true", help="write the figures into README.md and docs/figures.md")
     write = parser.parse_args().write
-    for file, made in BLOCKS.items():
-        text = made()
+    for file, make_block in BLOCK_FUNCTIONS.items():
+        text = make_block()
         if write:
-            before, rest = file.read_text(encoding="utf-8").split(OPEN)
-            file.write_text(before + OPEN + text + CLOSE + rest.split(CLOSE)[1], encoding="utf-8")
+            write_block(file, BLOCK, text)
         print(text)
 
 

@@ -10,17 +10,18 @@ import json
 from pathlib import Path
 from typing import Any
 
+from bench.documents.marked_block import write_block
 from bench.reporting import RESULTS
 
 PAGE = Path(__file__).parents[2] / "docs" / "growing.md"
-OPEN, CLOSE = "<!-- growth -->\n", "<!-- /growth -->"
+BLOCK = "growth"
 FILE = RESULTS / "growth.json"
 MINUTE = 60.0
-LOOKS, SIGNS, CLAIMS, WRITES = 2.0, 0.27, 1.0, 2.0
-"""Rates per second: a busy worker checks for a stop request and sends heartbeats; an idle worker asks for a study; a
-running trial stores its epochs, at most."""
+CHECK_RATE, HEARTBEAT_RATE, CLAIM_RATE, WRITE_RATE = 2.0, 0.27, 1.0, 2.0
+"""Rates per second: a busy worker checks for a stop request and sends heartbeats, an idle worker tries to claim a
+study, a running trial stores at most two epochs."""
 
-_SIDE_BY_SIDE = 8
+_PARALLEL_TRIALS = 8
 _NAMES = {"sqlite": "SQLite", "postgres": "Postgres"}
 
 
@@ -30,70 +31,77 @@ def block() -> str:
         return "Not measured yet.\n"
     saved = json.loads(FILE.read_text())
     result = saved["result"]
-    parts = [_where(saved), _trials(result), _rows(result), _results(result), _speaking(result), _reckoned(result)]
+    parts = [
+        _provenance_line(saved),
+        _trial_table(result),
+        _leaderboard_table(result),
+        _result_table(result),
+        _operation_table(result),
+        _capacity_table(result),
+    ]
     return "\n".join(parts)
 
 
-def _where(saved: dict[str, Any]) -> str:
-    made = saved["provenance"]
+def _provenance_line(saved: dict[str, Any]) -> str:
+    provenance = saved["provenance"]
     low, high = saved["result"]["load"]
     return (
-        f"On {made['hardware']}, shared by database, processes and what else ran (load {low:.0f} before, {high:.0f} "
-        "after); medians, smallest and largest in brackets; `bench/results/growth.json`.\n"
+        f"On {provenance['hardware']}, shared by the database, the processes and other programs (load {low:.0f} "
+        f"before, {high:.0f} after); medians, smallest and largest in brackets; `bench/results/growth.json`.\n"
     )
 
 
-def _trials(result: dict[str, Any]) -> str:
+def _trial_table(result: dict[str, Any]) -> str:
     lines = [
-        f"| trials that train for an instant, {result['trials_each']} of them | seconds a trial | of the driver's "
-        "processor, seconds a trial |",
+        f"| {result['trials_each']} trials of negligible duration | seconds per trial | processor seconds of the "
+        "driver per trial |",
         "| --- | --- | --- |",
     ]
-    for name, one in result["trials"].items():
+    for name, measured in result["trials"].items():
         executor, workers = name.split()
         lines.append(
-            f"| `--executor {executor}`, side by side: {workers} | {_spread(one['seconds'], 3)} | "
-            f"{_spread(one['driver_seconds'], 3)} |"
+            f"| `--executor {executor}`, parallel trials: {workers} | {_spread(measured['seconds'], 3)} | "
+            f"{_spread(measured['driver_seconds'], 3)} |"
         )
     return "\n".join([*lines, ""])
 
 
-def _rows(result: dict[str, Any]) -> str:
+def _leaderboard_table(result: dict[str, Any]) -> str:
     lines = [
-        "| evaluations of one study, SQLite | rows ranked | ranked table, seconds | bytes an evaluation |",
+        "| evaluations of one study, SQLite | ranked rows | seconds per leaderboard | bytes per evaluation |",
         "| --- | --- | --- | --- |",
     ]
     lines += [
-        f"| {one['rows']:,} | {one['ranked']:,} | {_spread(one['seconds'], 2)} | {one['bytes_a_row']:,.0f} |"
-        for one in result["rows"]
+        f"| {study['rows']:,} | {study['ranked']:,} | {_spread(study['seconds'], 2)} | {study['bytes_a_row']:,.0f} |"
+        for study in result["rows"]
     ]
     return "\n".join([*lines, ""])
 
 
-def _results(result: dict[str, Any]) -> str:
+def _result_table(result: dict[str, Any]) -> str:
     lines = [
         f"| results of one trial: {result['evaluations']} evaluations with the outcomes of {result['examples']:,} "
-        "examples each | written in seconds | MB in the database |",
+        "examples each | seconds to store | MB in the database |",
         "| --- | --- | --- |",
     ]
-    for kind, one in result["results"].items():
-        lines.append(f"| {_NAMES[kind]} | {_spread(one['seconds'], 2)} | {one['bytes'] / 1e6:.2f} |")
+    for kind, measured in result["results"].items():
+        lines.append(f"| {_NAMES[kind]} | {_spread(measured['seconds'], 2)} | {measured['bytes'] / 1e6:.2f} |")
     return "\n".join([*lines, ""])
 
 
 _OPERATIONS = {
-    "claim": "asks an empty queue for a study",
-    "heartbeat": "says that study and trials live",
-    "look": "looks whether to stop",
-    "append": "writes one epoch down",
-    "append_twenty": "writes twenty epochs down, one transaction",
+    "claim": "claim a study from an empty queue",
+    "heartbeat": "heartbeat of a study and its trials",
+    "look": "check for a stop request",
+    "append": "store one epoch",
+    "append_twenty": "store twenty epochs in one transaction",
 }
 
 
-def _speaking(result: dict[str, Any]) -> str:
-    columns = [(kind, count) for kind, by in result["a_second"].items() for count in by]
+def _operation_table(result: dict[str, Any]) -> str:
+    columns = [(kind, count) for kind, counts in result["a_second"].items() for count in counts]
     lines = [
-        "| how often a second, all processes together | "
+        "| operations per second, all processes together | "
         + " | ".join(f"{_NAMES[kind]}, processes: {count}" for kind, count in columns)
         + " |",
         "| --- |" + " --- |" * len(columns),
@@ -104,37 +112,46 @@ def _speaking(result: dict[str, Any]) -> str:
     return "\n".join([*lines, ""])
 
 
-def _reckoned(result: dict[str, Any]) -> str:
+def _capacity_table(result: dict[str, Any]) -> str:
     """Return the derived capacity of one fully used database or driver."""
-    spoken = [by[max(by, key=int)] for by in result["a_second"].values()]
-    rates = [{operation: one["median"] for operation, one in by.items()} for by in spoken]
-    busy = f"busy workers, each with {_SIDE_BY_SIDE} trials side by side that end an epoch every half second"
-    driver = "trials of a minute that one driver on Ray keeps side by side"
+    by_operation = [by[max(by, key=int)] for by in result["a_second"].values()]
+    rates = [{operation: rate["median"] for operation, rate in by.items()} for by in by_operation]
+    busy_workers = f"busy workers, each with {_PARALLEL_TRIALS} parallel trials that end an epoch every half second"
+    driver = "parallel trials of a minute that one driver on Ray sustains"
     rows = [
-        ("idle workers", [rate["claim"] / CLAIMS for rate in rates], "one question a second"),
-        (busy, [1 / _seconds_a_second(rate) for rate in rates], "two looks, the epochs, signs of life now and then"),
+        ("idle workers", [rate["claim"] / CLAIM_RATE for rate in rates], "one claim per second"),
+        (
+            busy_workers,
+            [1 / _database_share(rate) for rate in rates],
+            "two checks, the epochs and the heartbeats per second",
+        ),
         (
             driver,
-            [_fed(result, kind) for kind in result["a_second"]],
-            "a minute over its seconds a trial, results written",
+            [_trials_per_driver(result, kind) for kind in result["a_second"]],
+            "a minute over the seconds per trial, with its results stored",
         ),
     ]
     lines = [
-        "Reckoned from these, not measured: a database, or a driver, that does nothing else and is used up.",
+        "Computed from these, not measured: a database or a driver at full load that does nothing else.",
         "",
-        f"| how many | {' | '.join(_NAMES[kind] for kind in result['a_second'])} | the sum |",
+        f"| quantity | {' | '.join(_NAMES[kind] for kind in result['a_second'])} | formula |",
         "| --- |" + " --- |" * (len(rates) + 1),
-        *(f"| {name} | {' | '.join(f'{value:,.0f}' for value in values)} | {how} |" for name, values, how in rows),
+        *(
+            f"| {name} | {' | '.join(f'{value:,.0f}' for value in values)} | {formula} |"
+            for name, values, formula in rows
+        ),
     ]
     return "\n".join([*lines, ""])
 
 
-def _seconds_a_second(rate: dict[str, float]) -> float:
+def _database_share(rate: dict[str, float]) -> float:
     """Return the seconds of database time that a busy worker needs per second."""
-    return LOOKS / rate["look"] + SIGNS / rate["heartbeat"] + _SIDE_BY_SIDE * WRITES / rate["append"]
+    return (
+        CHECK_RATE / rate["look"] + HEARTBEAT_RATE / rate["heartbeat"] + _PARALLEL_TRIALS * WRITE_RATE / rate["append"]
+    )
 
 
-def _fed(result: dict[str, Any], kind: str) -> float:
+def _trials_per_driver(result: dict[str, Any], kind: str) -> float:
     driver: float = result["trials"]["ray 2"]["driver_seconds"]["median"]
     storing: float = result["results"][kind]["seconds"]["median"]
     return MINUTE / (driver + storing)
@@ -146,10 +163,9 @@ def _spread(values: dict[str, float], digits: int) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--write", action="store_true", help="put the block into the page")
+    parser.add_argument("--write", action="store_true", help="write the block into the page")
     if parser.parse_args().write:
-        before, rest = PAGE.read_text(encoding="utf-8").split(OPEN)
-        PAGE.write_text(before + OPEN + block() + CLOSE + rest.split(CLOSE)[1], encoding="utf-8")
+        write_block(PAGE, BLOCK, block())
     print(block())
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from plotly import graph_objects as go
 
+from bench.documents.marked_block import write_block
 from bench.documents.pictures import draw
 from bench.reporting import RESULTS, provenance
 from bln_search.ranking.analysis import Analysis
@@ -24,11 +25,11 @@ from bln_search.storage.ledger import open_ledger
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = DOCS / "per_layer.md"
-OPEN, CLOSE = "<!-- per_layer -->\n", "<!-- /per_layer -->"
+BLOCK = "per_layer"
 STUDIES = ("bln_cifar10_20pct_b25",)
 """Its networks are those that `bln_cifar10_20pct_per_layer` trains."""
 
-_ROWS = 5
+_MAX_ROWS = 5
 
 
 def save(names: list[str], database: str | None) -> None:
@@ -36,13 +37,13 @@ def save(names: list[str], database: str | None) -> None:
     with closing(open_ledger(database or load_settings().database_url)) as ledger:
         for name in names:
             study = ledger.studies.find(name)
-            kept = ledger.analyses.find(study.id)
-            analysis = Analysis() if kept is None else kept.analysis
+            stored = ledger.analyses.find(study.id)
+            analysis = Analysis() if stored is None else stored.analysis
             if not analysis.layers:
                 raise SystemExit(
                     f"{name}: its layers are not searched yet; run it, or `bln-search search-layers {name}`"
                 )
-            result = [_short(one).model_dump(mode="json") for one in analysis.layers]
+            result = [_shorten(layers).model_dump(mode="json") for layers in analysis.layers]
             saved = {
                 "study": name,
                 "spec": study.spec.model_dump(mode="json"),
@@ -52,13 +53,15 @@ def save(names: list[str], database: str | None) -> None:
             (RESULTS / f"{name}_layers.json").write_text(json.dumps(saved, indent=1, allow_nan=False) + "\n")
 
 
-def _short(result: PerLayerResult) -> PerLayerResult:
+def _shorten(result: PerLayerResult) -> PerLayerResult:
     return result.model_copy(update={"rows": result.rows[:20]})
 
 
 def block() -> str:
     """Return the text between the markers."""
-    return "\n".join([*_walk(), *_searches(), *(line for name in STUDIES for line in _study(name))])
+    return "\n".join(
+        [*_traversal_section(), *_search_section(), *(line for name in STUDIES for line in _study_section(name))]
+    )
 
 
 def _read(name: str) -> dict[str, Any] | None:
@@ -66,25 +69,27 @@ def _read(name: str) -> dict[str, Any] | None:
     return json.loads(path.read_text()) if path.is_file() else None
 
 
-def _walk() -> list[str]:
+def _traversal_section() -> list[str]:
     saved = _read("per_layer")
     if saved is None:
-        return ["The walk: not measured yet.", ""]
-    result, made = saved["result"], saved["provenance"]
+        return ["The traversal: not measured yet.", ""]
+    result, provenance = saved["result"], saved["provenance"]
     lines = [
-        "### The walk",
+        "### The tree traversal",
         "",
-        f"On {made['hardware']}, {made['threads']} threads, torch {made['versions']['torch']}: "
+        f"On {provenance['hardware']}, {provenance['threads']} threads, torch {provenance['versions']['torch']}: "
         f"{result['configurations']:,} configurations of LeNet over {result['examples']:,} examples of the shape of "
         f"CIFAR-10, mini-batches of {result['batch_size']}; medians, smallest and largest of {result['runs']} runs; "
         "`bench/results/per_layer.json`.",
         "",
-        "| reading | seconds | one by one, seconds for one | times faster |",
+        "| semantics | seconds | one by one, seconds per configuration | speedup |",
         "| --- | --- | --- | --- |",
     ]
-    for reading, one in result["by_semantics"].items():
-        alone = f"{_spread(one['seconds_of_one'], 4)} ({one['measured_one_by_one']} measured)"
-        lines.append(f"| {reading} | {_spread(one['seconds'], 2)} | {alone} | {_spread(one['speedup'], 0)} |")
+    for reading, timing in result["by_semantics"].items():
+        single_seconds = f"{_spread(timing['seconds_of_one'], 4)} ({timing['measured_one_by_one']} measured)"
+        lines.append(
+            f"| {reading} | {_spread(timing['seconds'], 2)} | {single_seconds} | {_spread(timing['speedup'], 0)} |"
+        )
     differences = result["max_relative_difference_float64"], result["max_relative_difference"]
     gpu = _read("per_layer_gpu")
     on_gpu = "On a GPU: not measured."
@@ -104,7 +109,7 @@ def _walk() -> list[str]:
     ]
 
 
-def _searches() -> list[str]:
+def _search_section() -> list[str]:
     saved = _read("layer_search")
     if saved is None:
         return ["The searches: not measured yet.", ""]
@@ -113,47 +118,54 @@ def _searches() -> list[str]:
         "### The searches",
         "",
         f"{result['networks']} networks of `{result['study']}`, the losses of all {result['configurations']:,} "
-        f"configurations of each known; every search {result['seeds']} times on each, at most {result['budget']:,} "
-        "evaluations, two of a hundred. Share of runs that end at the best of all, or in its tie group (not told from "
-        "it over the examples of that network; it "
-        f"has {_spread(result['tie_group'], 0)} of the thousand best); `bench/results/layer_search.json`.",
+        f"configurations of each known; every search runs {result['seeds']} times on each with at most "
+        f"{result['budget']:,} evaluations, 2 % of all. Share of runs that end at the best configuration, "
+        "or in its tie group (not significantly different from it over the examples of that network; "
+        f"{_spread(result['tie_group'], 0)} of the thousand best); `bench/results/layer_search.json`.",
         "",
-        "| search | runs | the best of all | its tie group | evaluations spent | loss above the best of all |",
+        "| search | runs | best configuration | its tie group | evaluations | loss above the best |",
         "| --- | --- | --- | --- | --- | --- |",
     ]
-    for kind, one in result["searches"].items():
-        share = one["share"]
+    for kind, runs in result["searches"].items():
+        share = runs["share"]
         lines.append(
-            f"| `{kind}` | {one['runs']} | {100 * share['best']:.0f} % | {100 * share['tied']:.0f} % | "
-            f"{_spread(one['spent'], 0)} | {_spread(one['regret'], 5)} |"
+            f"| `{kind}` | {runs['runs']} | {100 * share['best']:.0f} % | {100 * share['tied']:.0f} % | "
+            f"{_spread(runs['spent'], 0)} | {_spread(runs['regret'], 5)} |"
         )
     return [*lines, "", "![Share of runs at the best of all, by evaluations spent](images/layer_search.png)", ""]
 
 
-def _study(name: str) -> list[str]:
+def _study_section(name: str) -> list[str]:
     saved = _read(f"{name}_layers")
     if saved is None:
         return [f"`{name}`: not measured yet.", ""]
     lines = [f"### `{name}`", "", f"`bench/results/{name}_layers.json`.", ""]
-    for written in saved["layers"]:
-        result = PerLayerResult.model_validate(written)
-        lines += [f"**{result.arm}.** {' '.join(per_layer_sentences(result))}", "", *_rows(result), *_effects(result)]
+    for layers in saved["layers"]:
+        result = PerLayerResult.model_validate(layers)
+        lines += [
+            f"**{result.arm}.** {' '.join(per_layer_sentences(result))}",
+            "",
+            *_row_table(result),
+            *_effect_table(result),
+        ]
     return lines
 
 
-def _rows(result: PerLayerResult) -> list[str]:
-    rows = [(str(place), row) for place, row in enumerate(result.rows[:_ROWS], start=1)]
+def _row_table(result: PerLayerResult) -> list[str]:
+    rows = [(str(position), row) for position, row in enumerate(result.rows[:_MAX_ROWS], start=1)]
     rows += [("uniform", row) for row in result.uniform[:1]]
-    lines = [f"| {place} | `{row.configuration}` | {_figure(row.loss, row.loss_half)} |" for place, row in rows]
+    lines = [
+        f"| {position} | `{row.configuration}` | {_format_mean(row.loss, row.loss_half)} |" for position, row in rows
+    ]
     return ["| place | configuration | validation loss |", "| --- | --- | --- |", *lines, ""]
 
 
-def _effects(result: PerLayerResult) -> list[str]:
-    statistics = list(dict.fromkeys(one.statistic for one in result.effects))
-    by_place = {(one.choice, one.statistic): one for one in result.effects}
-    about = "averaged over all configurations" if result.marginal else "around the best configuration"
+def _effect_table(result: PerLayerResult) -> list[str]:
+    statistics = list(dict.fromkeys(effect.statistic for effect in result.effects))
+    effects = {(effect.choice, effect.statistic): effect for effect in result.effects}
+    scope = "averaged over all configurations" if result.marginal else "around the best configuration"
     lines = [
-        f"Loss under T less that under F, {about}, 95 % interval over networks; in bold where it excludes zero:",
+        f"Loss under T minus loss under F, {scope}, 95 % confidence interval over networks; bold if it excludes 0:",
         "",
         f"| layer | {' | '.join(statistics)} |",
         f"| --- |{' --- |' * len(statistics)}",
@@ -161,14 +173,18 @@ def _effects(result: PerLayerResult) -> list[str]:
     for choice in result.choices:
         cells = []
         for statistic in statistics:
-            one = by_place.get((choice.name, statistic))
-            text = "" if one is None else f"{one.loss:+.5f}" + ("" if one.half is None else f" ± {one.half:.5f}")
-            cells.append(f"**{text}**" if one is not None and one.excludes_zero else text)
+            effect = effects.get((choice.name, statistic))
+            text = (
+                ""
+                if effect is None
+                else f"{effect.loss:+.5f}" + ("" if effect.half is None else f" ± {effect.half:.5f}")
+            )
+            cells.append(f"**{text}**" if effect is not None and effect.excludes_zero else text)
         lines.append(f"| {choice.name} | {' | '.join(cells)} |")
     return [*lines, ""]
 
 
-def _figure(mean: float, half: float | None) -> str:
+def _format_mean(mean: float, half: float | None) -> str:
     return f"{mean:.4f}" if half is None else f"{mean:.4f} ± {half:.4f}"
 
 
@@ -180,22 +196,24 @@ def _spread(result: dict[str, float], digits: int) -> str:
 def levels_figure(result: dict[str, Any]) -> go.Figure:
     """Return a chart of the time for a configuration by number of free layers."""
     by_levels = result["seconds_a_configuration_by_levels"]
-    levels = [int(free) for free in by_levels]
-    micro = [1e6 * one["median"] for one in by_levels.values()]
+    levels = [int(level) for level in by_levels]
+    microseconds = [1e6 * seconds["median"] for seconds in by_levels.values()]
     figure = go.Figure(
-        go.Scatter(x=levels, y=micro, mode="lines+markers+text", text=[f"{one:,.0f} µs" for one in micro])
+        go.Scatter(
+            x=levels, y=microseconds, mode="lines+markers+text", text=[f"{seconds:,.0f} µs" for seconds in microseconds]
+        )
     )
     figure.update_traces(textposition="top right")
-    figure.update_xaxes(title="layers with a word of their own", tickvals=levels, range=[0.8, 4.6])
-    figure.update_yaxes(title="microseconds a configuration", type="log")
+    figure.update_xaxes(title="layers with several options", tickvals=levels, range=[0.8, 4.6])
+    figure.update_yaxes(title="microseconds per configuration", type="log")
     return figure
 
 
 def searches_figure(result: dict[str, Any]) -> go.Figure:
     """Return a chart of the share of runs that have found the best configuration, by evaluations."""
     figure = go.Figure()
-    for kind, one in result["searches"].items():
-        shares = [100 * share for share in one["reached"]["best"]]
+    for kind, runs in result["searches"].items():
+        shares = [100 * share for share in runs["reached"]["best"]]
         figure.add_scatter(x=result["evaluations"], y=shares, name=kind, mode="lines", line={"shape": "hv"})
     figure.update_xaxes(title="configurations evaluated, of 65,536", type="log")
     figure.update_yaxes(title="% of runs at the best of all", range=[-2, 102])
@@ -204,14 +222,13 @@ def searches_figure(result: dict[str, Any]) -> go.Figure:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--save", nargs="+", default=[], metavar="STUDY", help="studies to take out of the ledger")
+    parser.add_argument("--save", nargs="+", default=[], metavar="STUDY", help="studies to read from the ledger")
     parser.add_argument("--database", help="database URL")
-    parser.add_argument("--write", action="store_true", help="put block and pictures into the page")
+    parser.add_argument("--write", action="store_true", help="write block and pictures into the page")
     options = parser.parse_args()
     save(options.save, options.database)
     if options.write:
-        before, rest = PAGE.read_text().split(OPEN)
-        PAGE.write_text(before + OPEN + block() + CLOSE + rest.split(CLOSE)[1])
+        write_block(PAGE, BLOCK, block())
         for name, source, figure in (
             ("per_layer_levels", "per_layer", levels_figure),
             ("layer_search", "layer_search", searches_figure),

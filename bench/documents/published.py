@@ -20,7 +20,7 @@ import numpy as np
 from scipy import stats
 
 from bench.documents.experiments import EXPERIMENTS, Experiment, finished_study
-from bench.reporting import arguments, finish, provenance, read_result
+from bench.reporting import finish, make_parser, provenance, read_result
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.records import RowKey
@@ -37,23 +37,23 @@ from bln_search.worker.analysis import compare_study
 _BASELINES = {"bn": ("TT--", (PopulationEstimate.MOVING, PopulationEstimate.FROZEN)), "ln": ("--FF", (None,))}
 
 
-def condition(
+def compare_condition(
     ledger: Ledger, study_id: int, estimate: PopulationEstimate, published: Sequence[str] | None
 ) -> dict[str, Any]:
     """Compare the rows with a value under one population estimate with the published order, if there is one."""
     study = ledger.studies.get(study_id)
-    recorded = ledger.results.list_evaluations(study_id)
-    board = rank((one.scored for one in recorded), Split.TEST, seeds=len(study.spec.seeds))
+    records = ledger.results.list_evaluations(study_id)
+    board = rank((record.scored for record in records), Split.TEST, seeds=len(study.spec.seeds))
     rows = [row.key for row in board.rows if row.arm == "bln" and row.estimate in (estimate, None) and row.rank]
-    found, reason = compare_study(ledger.results, recorded, board, rows)
-    if found is None:
+    comparison, reason = compare_study(ledger.results, records, board, rows)
+    if comparison is None:
         raise SystemExit(f"{study.name}, {estimate}: {reason}")
-    losses = losses_by_row((one.scored for one in recorded), Split.TEST)
-    by_word = {row.configuration.word: losses[row] for row in rows}
+    losses = losses_by_row((record.scored for record in records), Split.TEST)
+    by_configuration = {row.configuration.word: losses[row] for row in rows}
     return {
         "population": estimate.value,
-        "seeds": found.seeds,
-        "examples": found.examples,
+        "seeds": comparison.seeds,
+        "examples": comparison.examples,
         "rows": [
             {
                 "configuration": row.configuration,
@@ -65,92 +65,100 @@ def condition(
                 "first_share": row.first_share,
                 "published_rank": published.index(row.configuration) + 1 if published else None,
             }
-            for row in found.rows
+            for row in comparison.rows
         ],
-        "first_group": [row.configuration for row in found.top_group],
-        "pairs_apart": sum(one.is_significant for one in found.pairs),
-        "published_order_contradicted": contradicted(found, published) if published else None,
-        "kendall": kendall(by_word, published) if published else None,
-        "by_seed": by_seed(recorded, rows),
+        "first_group": [row.configuration for row in comparison.top_group],
+        "pairs_apart": sum(pair.is_significant for pair in comparison.pairs),
+        "published_order_contradicted": count_contradictions(comparison, published) if published else None,
+        "kendall": rank_correlations(by_configuration, published) if published else None,
+        "by_seed": by_seed(records, rows),
         "effects": [
-            {"switches": one.name, "loss": one.loss.mean, "low": one.loss.low, "high": one.loss.high}
-            for one in factorial_effects({InferenceConfiguration(word): values for word, values in by_word.items()})
+            {"switches": effect.name, "loss": effect.loss.mean, "low": effect.loss.low, "high": effect.loss.high}
+            for effect in factorial_effects(
+                {InferenceConfiguration(word): values for word, values in by_configuration.items()}
+            )
             or []
         ],
-        "pair_groups": pair_groups(by_word),
-        "friedman": None if found.friedman is None else found.friedman.model_dump(),
+        "pair_groups": pair_groups(by_configuration),
+        "friedman": None if comparison.friedman is None else comparison.friedman.model_dump(),
     }
 
 
-def contradicted(found: Comparison, published: Sequence[str]) -> int:
+def count_contradictions(comparison: Comparison, published: Sequence[str]) -> int:
     """Return pairs that differ significantly in the order opposite to the published one."""
-    words = [row.configuration for row in found.rows]
+    configurations = [row.configuration for row in comparison.rows]
     return sum(
-        one.is_significant and published.index(words[one.first]) > published.index(words[one.second])
-        for one in found.pairs
+        pair.is_significant
+        and published.index(configurations[pair.first]) > published.index(configurations[pair.second])
+        for pair in comparison.pairs
     )
 
 
-def kendall(by_word: dict[str, LossBySeed], published: Sequence[str]) -> dict[str, Any]:
+def rank_correlations(by_configuration: dict[str, LossBySeed], published: Sequence[str]) -> dict[str, Any]:
     """Return rank correlations with the published order, of the means and of every seed, and between seeds."""
-    places = list(range(len(published)))
-    seeds = sorted(next(iter(by_word.values())))
-    means = [statistics.fmean(by_word[word].values()) for word in published]
-    saved = stats.kendalltau(places, means)
-    lines = {seed: [by_word[word][seed] for word in published] for seed in seeds}
-    each = [float(stats.kendalltau(places, lines[seed]).statistic) for seed in seeds]
-    among = [float(stats.kendalltau(lines[a], lines[b]).statistic) for a, b in itertools.combinations(seeds, 2)]
+    ranks = list(range(len(published)))
+    seeds = sorted(next(iter(by_configuration.values())))
+    means = [statistics.fmean(by_configuration[word].values()) for word in published]
+    of_means = stats.kendalltau(ranks, means)
+    losses_by_seed = {seed: [by_configuration[word][seed] for word in published] for seed in seeds}
+    by_seed = [float(stats.kendalltau(ranks, losses_by_seed[seed]).statistic) for seed in seeds]
+    between_seeds = [
+        float(stats.kendalltau(losses_by_seed[a], losses_by_seed[b]).statistic)
+        for a, b in itertools.combinations(seeds, 2)
+    ]
     return {
-        "tau": float(saved.statistic),
-        "p": float(saved.pvalue),
-        "by_seed": each,
-        "seeds_mean": statistics.fmean(each),
-        "between_seeds_mean": statistics.fmean(among) if among else None,
-        "between_seeds_range": [min(among), max(among)] if among else None,
+        "tau": float(of_means.statistic),
+        "p": float(of_means.pvalue),
+        "by_seed": by_seed,
+        "seeds_mean": statistics.fmean(by_seed),
+        "between_seeds_mean": statistics.fmean(between_seeds) if between_seeds else None,
+        "between_seeds_range": [min(between_seeds), max(between_seeds)] if between_seeds else None,
     }
 
 
-def by_seed(recorded: Sequence[EvaluationRecord], rows: Sequence[RowKey]) -> list[dict[str, Any]]:
+def by_seed(records: Sequence[EvaluationRecord], rows: Sequence[RowKey]) -> list[dict[str, Any]]:
     """Return for every seed the row with the lowest test loss, the loss of FFFF, and the highest accuracy."""
-    found: dict[int, list[tuple[float, float, str]]] = {}
-    for one in recorded:
-        scored, key = one.scored, one.scored.evaluation.key
+    results_by_seed: dict[int, list[tuple[float, float, str]]] = {}
+    for record in records:
+        scored, key = record.scored, record.scored.evaluation.key
         loss, accuracy = scored.evaluation.loss, scored.evaluation.accuracy
         row = RowKey.of(scored.arm, scored.point, key)
         if key.split is Split.TEST and row in rows and loss is not None and accuracy is not None:
-            found.setdefault(scored.seed, []).append((loss, accuracy, key.configuration.word))
-    answer = []
-    for seed, each in sorted(found.items()):
-        loss, accuracy, word = min(each)
-        own = next(one for one in each if one[2] == "FFFF")
-        answer.append(
+            results_by_seed.setdefault(scored.seed, []).append((loss, accuracy, key.configuration.word))
+    first_rows = []
+    for seed, results in sorted(results_by_seed.items()):
+        loss, accuracy, configuration = min(results)
+        mini_batch_row = next(record for record in results if record[2] == "FFFF")
+        first_rows.append(
             {
                 "seed": seed,
-                "first": word,
+                "first": configuration,
                 "loss": loss,
                 "accuracy": accuracy,
-                "highest_accuracy": max(one[1] for one in each),
-                "mini_batch_loss": own[0],
-                "mini_batch_accuracy": own[1],
+                "highest_accuracy": max(record[1] for record in results),
+                "mini_batch_loss": mini_batch_row[0],
+                "mini_batch_accuracy": mini_batch_row[1],
             }
         )
-    return answer
+    return first_rows
 
 
-def pair_groups(by_word: dict[str, LossBySeed]) -> dict[str, Any]:
+def pair_groups(by_configuration: dict[str, LossBySeed]) -> dict[str, Any]:
     """Return the mean loss of the four rows with the same mini-batch switches (E_B, Std_B), with its interval."""
-    found = {}
+    groups = {}
     for start in ("TT", "FT", "FF", "TF"):
-        words = [word for word in by_word if word.startswith(start)]
+        words = [word for word in by_configuration if word.startswith(start)]
         if not words:
             continue
-        means = [statistics.fmean(by_word[word][seed] for word in words) for seed in by_word[words[0]]]
-        one = t_interval(means)
-        found[start] = {"loss": one.mean, "low": one.low, "high": one.high}
-    return found
+        means = [
+            statistics.fmean(by_configuration[word][seed] for word in words) for seed in by_configuration[words[0]]
+        ]
+        interval = t_interval(means)
+        groups[start] = {"loss": interval.mean, "low": interval.low, "high": interval.high}
+    return groups
 
 
-def against_baselines(ledger: Ledger, study_id: int) -> dict[str, Any]:
+def compare_with_baselines(ledger: Ledger, study_id: int) -> dict[str, Any]:
     """Return test results of each arm's best row on validation, and BLN's difference to the others, by seed."""
     study = ledger.studies.get(study_id)
     board = ledger.results.rank_study(study_id, study.spec, on=Split.VALIDATION)
@@ -159,17 +167,17 @@ def against_baselines(ledger: Ledger, study_id: int) -> dict[str, Any]:
     best = next(row for row in board.rows if row.arm == "bln" and row.rank)
     usual = {"bln": best}
     for arm, (word, estimates) in _BASELINES.items():
-        found = [
+        matching = [
             row
             for row in board.rows
             if row.arm == arm and row.configuration.word == word and row.estimate in estimates and row.rank
         ]
-        if found:
-            usual[arm] = found[0]
-    answer: dict[str, Any] = {}
+        if matching:
+            usual[arm] = matching[0]
+    results: dict[str, Any] = {}
     for arm, row in usual.items():
         figures = row.metrics[Split.TEST]
-        answer[arm] = {
+        results[arm] = {
             "configuration": row.configuration.word,
             "population": row.estimate.value if row.estimate else None,
             "test_loss": figures.loss.mean,
@@ -179,8 +187,8 @@ def against_baselines(ledger: Ledger, study_id: int) -> dict[str, Any]:
         if arm != "bln":
             ours, theirs = losses[best.key], losses[row.key]
             difference = t_interval([ours[seed] - theirs[seed] for seed in sorted(ours)])
-            answer[arm]["bln_less_this"] = [difference.mean, difference.low, difference.high]
-    return answer
+            results[arm]["bln_less_this"] = [difference.mean, difference.low, difference.high]
+    return results
 
 
 def study_result(ledger: Ledger, name: str, experiment: Experiment) -> dict[str, Any] | None:
@@ -193,40 +201,48 @@ def study_result(ledger: Ledger, name: str, experiment: Experiment) -> dict[str,
     return {
         "published": size and f"{experiment.table}, {'20 %' if size == '20pct' else 'all'} of the training set",
         "seeds": len(study.spec.seeds),
-        "conditions": [condition(ledger, study.id, estimate, order) for estimate in study.spec.evaluation.population],
-        "baselines": against_baselines(ledger, study.id),
+        "conditions": [
+            compare_condition(ledger, study.id, estimate, order) for estimate in study.spec.evaluation.population
+        ],
+        "baselines": compare_with_baselines(ledger, study.id),
     }
 
 
-def with_earlier(found: Mapping[str, Any], experiment: Experiment) -> dict[str, Any]:
+def merge_earlier_results(measured: Mapping[str, Any], experiment: Experiment) -> dict[str, Any]:
     """Keep studies of the result file that are not in this ledger; each has its own provenance."""
     earlier = read_result(experiment.result) or {"result": {}, "provenance": None}
-    kept = {name: {"provenance": earlier["provenance"], **one} for name, one in earlier["result"].items()}
-    fresh = {name: {"provenance": provenance(), **one} for name, one in found.items()}
-    both = {**kept, **fresh}
-    return {name: both[name] for name in experiment.studies if name in both}
+    earlier_studies = {
+        name: {"provenance": earlier["provenance"], **study} for name, study in earlier["result"].items()
+    }
+    new_studies = {name: {"provenance": provenance(), **study} for name, study in measured.items()}
+    merged = {**earlier_studies, **new_studies}
+    return {name: merged[name] for name in experiment.studies if name in merged}
 
 
 def main() -> None:
-    parser = arguments(__doc__ or "")
+    parser = make_parser(__doc__ or "")
     parser.add_argument("--database", help="database URL")
     parser.add_argument("--experiment", choices=EXPERIMENTS, default="cifar10")
     options = parser.parse_args()
     ledger = open_ledger(options.database or load_settings().database_url)
     experiment = EXPERIMENTS[options.experiment]
-    found = {name: study_result(ledger, name, experiment) for name in experiment.studies}
-    result = {name: one for name, one in found.items() if one is not None}
-    for name, one in result.items():
-        for each in one["conditions"]:
-            kept = each["kendall"]
-            tau = f"tau {kept['tau']:.2f}, by seed {np.mean(kept['by_seed']):.2f}" if kept else "no published order"
-            print(f"{name} {each['population']}: {tau}")
-            for row in each["rows"]:
+    results = {name: study_result(ledger, name, experiment) for name in experiment.studies}
+    result = {name: study for name, study in results.items() if study is not None}
+    for name, study in result.items():
+        for condition in study["conditions"]:
+            correlation = condition["kendall"]
+            tau = (
+                f"tau {correlation['tau']:.2f}, by seed {np.mean(correlation['by_seed']):.2f}"
+                if correlation
+                else "no published order"
+            )
+            print(f"{name} {condition['population']}: {tau}")
+            for row in condition["rows"]:
                 print(
                     f"  {row['configuration']} {row['loss']:.4f} {row['accuracy']:.4f} {row['letters']:8s}"
                     f" {row['ranks'][0]}-{row['ranks'][1]} published {row['published_rank']}"
                 )
-    finish(experiment.result, with_earlier(result, experiment), save=options.save)
+    finish(experiment.result, merge_earlier_results(result, experiment), save=options.save)
 
 
 if __name__ == "__main__":

@@ -6,10 +6,11 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from bench.documents.marked_block import write_block
 from bench.reporting import read_result
 
 PAGE = Path(__file__).parents[2] / "docs" / "networks.md"
-OPEN, CLOSE = "<!-- networks -->\n", "<!-- /networks -->"
+BLOCK = "networks"
 HEADER = (
     "network",
     "normalization layers",
@@ -31,10 +32,10 @@ def block() -> str:
     """Return the text between the markers."""
     saved = read_result("zoo")
     assert saved is not None
-    result, made = saved["result"], saved["provenance"]
-    versions = {"torch": made["versions"]["torch"], **result["versions"]}
+    result, provenance = saved["result"], saved["provenance"]
+    versions = {"torch": provenance["versions"]["torch"], **result["versions"]}
     lines = [
-        f"On {made['hardware']}, {', '.join(map(' '.join, versions.items()))}; "
+        f"On {provenance['hardware']}, {', '.join(map(' '.join, versions.items()))}; "
         f"`bench/results/zoo.json`. {result['networks']} networks, "
         f"{result['rows']} rows, {result['ill_conditioned_rows']} of them ill-conditioned; "
         f"{len(result['failed'])} networks failed. The largest differences of the other rows: "
@@ -54,48 +55,49 @@ def block() -> str:
 
 def _cells(entry: dict[str, Any]) -> list[str]:
     size = f"{entry['batch_size']}" + (f", {entry['pixels']} px" if entry["pixels"] else "")
-    start = [f"{entry['network']} ({entry['library']})", entry.get("layers", ""), f"`{entry['method']}`", size]
+    identity = [f"{entry['network']} ({entry['library']})", entry.get("layers", ""), f"`{entry['method']}`", size]
     if "failed" in entry:
-        return [*start, entry["failed"], *[""] * (len(HEADER) - len(start) - 1)]
+        return [*identity, entry["failed"], *[""] * (len(HEADER) - len(identity) - 1)]
     single, double = entry["float32"], entry["float64"]
     return [
-        *start,
+        *identity,
         str(single["rows"]),
-        *map(_figure, (single["mean_loss"], single["losses"], double["losses"])),
-        _rounding(single["ill_conditioned"]),
-        _search(entry["search"]),
-        *_speedups(entry.get("time")),
+        *map(_format_difference, (single["mean_loss"], single["losses"], double["losses"])),
+        _ill_conditioned_cell(single["ill_conditioned"]),
+        _search_cell(entry["search"]),
+        *_speedup_cells(entry.get("time")),
     ]
 
 
-def _rounding(rows: dict[str, float]) -> str:
+def _ill_conditioned_cell(rows: dict[str, float]) -> str:
     """Return the rows that were evaluated in double precision, each with its difference."""
-    return ", ".join(f"`{row}` {_figure(difference)}" for row, difference in rows.items())
+    return ", ".join(f"`{row}` {_format_difference(difference)}" for row, difference in rows.items())
 
 
-def _search(searched: dict[str, Any]) -> str:
-    kind = "traced" if all(one["traced"] for one in searched.values()) else "one by one"
-    return f"{kind}, {', '.join(_figure(one['losses']) for one in searched.values())}"
+def _search_cell(searches: dict[str, Any]) -> str:
+    evaluation = "traced" if all(search["traced"] for search in searches.values()) else "one by one"
+    return f"{evaluation}, {', '.join(_format_difference(search['losses']) for search in searches.values())}"
 
 
-def _figure(difference: float) -> str:
+def _format_difference(difference: float) -> str:
     return f"{difference:.0e}" if difference else "0"
 
 
-def _speedups(times: dict[str, Any] | None) -> list[str]:
+def _speedup_cells(times: dict[str, Any] | None) -> list[str]:
     """Return the speedups for further mini-batches and of the whole call, and the numbers of mini-batches."""
     if times is None:
         return ["", "", ""]
-    spreads = [f"{one['median']:.1f} [{one['min']:.1f}, {one['max']:.1f}]" for one in (times["ratio"], times["whole"])]
+    spreads = [
+        f"{ratio['median']:.1f} [{ratio['min']:.1f}, {ratio['max']:.1f}]" for ratio in (times["ratio"], times["whole"])
+    ]
     return [*spreads, str(times["batches"])]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--write", action="store_true", help="put the table into the page")
+    parser.add_argument("--write", action="store_true", help="write the table into the page")
     if parser.parse_args().write:
-        before, rest = PAGE.read_text(encoding="utf-8").split(OPEN)
-        PAGE.write_text(before + OPEN + block() + CLOSE + rest.split(CLOSE)[1], encoding="utf-8")
+        write_block(PAGE, BLOCK, block())
     print(block())
 
 

@@ -40,7 +40,7 @@ def apply_configuration(network: nn.Module, choice: Choice) -> nn.Module:
         network: A network with normalization layers of bln-search.
         choice: A row of a ranked table, which has its population values; or a configuration, whose population values
             the layers must have already: one for all layers (`"FFFF"`), or one for each layer (`"TTFF.FFFF"`, in the
-            order in which the network reaches them, as in tables of `search_layers`).
+            order in which the network reaches them, as `search_layers` prints them).
 
     Returns:
         The network.
@@ -51,16 +51,18 @@ def apply_configuration(network: nn.Module, choice: Choice) -> nn.Module:
     """
     layers = find_norms(network)
     configurations, populations = _configurations_by_layer(choice, network, list(layers))
-    different = sorted((configurations.keys() | populations.keys()) - layers.keys())
-    if different:
-        raise ModelError(f"this is not the network that was evaluated: the layer {different[0]} is not in this one")
-    before = {layer: layer.layer_state() for layer in layers.values()}
+    unknown_layers = sorted((configurations.keys() | populations.keys()) - layers.keys())
+    if unknown_layers:
+        raise ModelError(
+            f"this is not the network that was evaluated: the layer {unknown_layers[0]} is not in this one"
+        )
+    snapshots = {layer: layer.layer_state() for layer in layers.values()}
     try:
         for name, configuration in configurations.items():
             layers[name].configure(configuration, populations.get(name))
         _check_values(layers.values())
     except BaseException:
-        for layer, snapshot in before.items():
+        for layer, snapshot in snapshots.items():
             layer.restore(snapshot)
         raise
     return network
@@ -80,10 +82,16 @@ def _check_values(layers: Iterable[Normalization]) -> None:
 def _missing_statistics(layer: Normalization) -> list[str] | None:
     """The population values that a layer reads and does not have; None if it reads none."""
     sources = {statistic: layer.configuration.source(statistic) for statistic in layer.method.statistics}
-    read = [statistic for statistic, source in sources.items() if source in (Source.POPULATION, Source.MEMORY)]
+    population_statistics = [
+        statistic for statistic, source in sources.items() if source in (Source.POPULATION, Source.MEMORY)
+    ]
     return (
-        [str(statistic) for statistic in read if not layer.is_configured(statistic, sources[statistic])]
-        if read
+        [
+            str(statistic)
+            for statistic in population_statistics
+            if not layer.is_configured(statistic, sources[statistic])
+        ]
+        if population_statistics
         else None
     )
 
@@ -125,7 +133,7 @@ def _execution_order(network: nn.Module, names: Sequence[str], configuration: Pe
         if configuration.uniform:
             return names
         raise ModelError(
-            f"in which order this {type(network).__name__} reaches its normalization layers is unknown, so "
+            f"the order in which this {type(network).__name__} reaches its normalization layers is unknown, so "
             f"{configuration} cannot be applied: apply the result of search_layers, as in "
             f"apply_configuration(network, layered.best) or layered.of(configuration), which name the layers ({error})"
         ) from error

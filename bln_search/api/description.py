@@ -15,11 +15,11 @@ FORMAT = 1
 """Version of the export format; incremented when an older bln-search could not read it."""
 
 
-class _Part(BaseModel):
+class _Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class ModelDescription(_Part):
+class ModelDescription(_Section):
     """The model: name, options, shape of one example, number and names of the classes."""
 
     name: str
@@ -29,8 +29,12 @@ class ModelDescription(_Part):
     class_names: tuple[str, ...] | None
 
 
-class NormalizationDescription(_Part):
-    """Options of the normalization layers. batch_size: the training mini-batch size m."""
+class NormalizationDescription(_Section):
+    """Options of the normalization layers.
+
+    Attributes:
+        batch_size: The training mini-batch size m.
+    """
 
     method: Method
     semantics: Semantics
@@ -41,7 +45,7 @@ class NormalizationDescription(_Part):
     per_slot: bool
 
 
-class RowDescription(_Part):
+class RowDescription(_Section):
     """The exported row of the ranked table.
 
     Attributes:
@@ -56,7 +60,7 @@ class RowDescription(_Part):
     largest_batch_size: int | None
 
 
-class Figure(_Part):
+class Figure(_Section):
     """Loss (nats) and accuracy (fraction) on a split; deviations over seeds, None for one seed."""
 
     loss: float
@@ -65,15 +69,15 @@ class Figure(_Part):
     accuracy_deviation: float | None = None
 
 
-class Figures(_Part):
-    """Figures by split: over all seeds, and of the exported seed."""
+class Figures(_Section):
+    """Figures by split: means over all seeds, and those of the exported seed."""
 
     seeds: int
     over_seeds: dict[str, Figure]
     this_seed: dict[str, Figure]
 
 
-class Origin(_Part):
+class Origin(_Section):
     """The study, the trial and the checkpoint."""
 
     study: str
@@ -89,13 +93,13 @@ class Origin(_Part):
     trained_with: dict[str, Any]
 
 
-class Description(_Part):
+class Description(_Section):
     """The content of configuration.json.
 
     Attributes:
         folded: The programs have affine steps instead of normalization layers.
-        not_folded_because: Why they have not.
-        files: SHA-256 of each file.
+        not_folded_because: Why the layers are not folded; None if they are.
+        files: SHA-256 of each file, by file name.
     """
 
     format: Literal[1]

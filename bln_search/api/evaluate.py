@@ -35,7 +35,7 @@ from bln_search.norms.row_tensor import Populations, RowSpec
 from bln_search.ranking.leaderboard import TrialEvaluation, rank
 
 Loader = Iterable[Any]
-"""Yields (inputs, targets): tensors whose first axis holds examples; a `DataLoader` for instance."""
+"""Yields (inputs, targets), tensors whose first axis is the examples'; for instance a `DataLoader`."""
 
 
 def evaluate_configurations(
@@ -61,38 +61,39 @@ def evaluate_configurations(
         train_loader: Mini-batches for the population values, usually the training data; the values are means over the
             mini-batches with the present weights. It yields inputs, alone or with targets, which are not read.
         validation_loader: Mini-batches (inputs, targets) of the inference size; their loss ranks the rows. A shorter
-            last mini-batch is filled up with examples that do not count.
-        test_loader: Mini-batches whose figures are reported too.
+            last mini-batch is filled up with examples that are not scored.
+        test_loader: Mini-batches of the test split, whose figures are reported and do not rank the rows.
         batch_sizes: Other inference mini-batch sizes; the splits are then loaded into memory.
         gathered: Further population estimates, as `bln_search.norms.moment_collection` collects them during training.
         correction: Correction of population deviations: `bessel` or `total`.
         per_slot: Feature populations have a value for each slot of the mini-batch.
         score: Maps outputs and targets to per-example losses and correctness; by default softmax cross-entropy.
-        one_pass: False evaluates one configuration after the other, for a network whose other layers mix examples.
-        memory_limit: Bytes of the largest activation of all configurations together.
+        one_pass: False evaluates the configurations one after the other, for a network in which layers other than the
+            normalization layers mix examples.
+        memory_limit: Largest size in bytes of an activation that holds all configurations.
 
     Raises:
         ModelError: The network cannot be evaluated; the message says what to change.
-        DataError: A loader yields something else than mini-batches; the message says what to change.
+        DataError: A loader does not yield mini-batches; the message says what to change.
         ValueError: Another argument is invalid.
     """
     parsed_correction = parse_enum(Correction, correction, "correction")
-    if batch_sizes is not None and not _are_sizes(batch_sizes):
+    if batch_sizes is not None and not _are_batch_sizes(batch_sizes):
         raise ValueError(f"batch_sizes is a list of whole numbers of at least 1, as in [1, 25], not {batch_sizes!r}")
     layers = find_norms(network)
     device = next(network.parameters()).device
-    every = every_estimate(network, layers, train_loader, device, gathered)
-    populations = network_populations(layers, every, parsed_correction, per_slot=per_slot)
-    rows = _rows(layers, every)
+    estimates = collect_estimates(network, layers, train_loader, device, gathered)
+    populations = network_populations(layers, estimates, parsed_correction, per_slot=per_slot)
+    rows = _possible_rows(layers, estimates)
     results: list[Evaluation] = []
     classes = ClassCounts()
     for split, loader in ((Split.VALIDATION, validation_loader), (Split.TEST, test_loader)):
         if loader is None:
             continue
-        checked = scored_pairs(loader, device, f"{split}_loader", score)
+        pairs = scored_pairs(loader, device, f"{split}_loader", score)
         if split is Split.VALIDATION and score is cross_entropy:
-            checked = classes.counted(checked)
-        for batch_size, batches in _batchings(checked, batch_sizes, f"{split}_loader"):
+            pairs = classes.counted(pairs)
+        for batch_size, batches in _batches_by_size(pairs, batch_sizes, f"{split}_loader"):
             results += evaluate_split(
                 network,
                 batches,
@@ -106,39 +107,45 @@ def evaluate_configurations(
             )
     return RankedConfigurations(
         board=rank(TrialEvaluation(arm="network", seed=0, evaluation=result) for result in results),
-        populations=_by_name(layers, every, populations),
+        populations=_populations_by_estimate(layers, estimates, populations),
         outcomes=_outcomes(results),
         class_prior=classes.class_prior,
         per_slot=per_slot and any(layer.batch_size != 1 for layer in layers.values()),
-        deployed=row_before_conversion(layers, every[PopulationEstimate.FROZEN]),
+        deployed=row_before_conversion(layers, estimates[PopulationEstimate.FROZEN]),
     )
 
 
-def _rows(layers: Mapping[str, Normalization], every: MomentsByEstimate) -> list[RowSpec]:
+def _possible_rows(layers: Mapping[str, Normalization], estimates: MomentsByEstimate) -> list[RowSpec]:
     """Every configuration, under each estimate of the statistics that it takes from the population."""
-    statistics = {
+    statistics_by_estimate = {
         estimate: {statistic for name in moments for statistic in layers[name].method.statistics}
-        for estimate, moments in every.items()
+        for estimate, moments in estimates.items()
         if estimate is not PopulationEstimate.MEMORY
     }
     rows = []
     for configuration in network_configurations(layers):
-        if configuration.uses_memory and PopulationEstimate.MEMORY not in every:
+        if configuration.uses_memory and PopulationEstimate.MEMORY not in estimates:
             continue
         if not configuration.uses_population:
             rows.append(RowSpec(configuration, None))
             continue
-        read = {one for one, source in configuration.sources.items() if source is Source.POPULATION}
-        rows += [RowSpec(configuration, estimate) for estimate, known in statistics.items() if read <= known]
+        population_statistics = {
+            statistic for statistic, source in configuration.sources.items() if source is Source.POPULATION
+        }
+        rows += [
+            RowSpec(configuration, estimate)
+            for estimate, estimated in statistics_by_estimate.items()
+            if population_statistics <= estimated
+        ]
     return rows
 
 
-def _are_sizes(sizes: Sequence[int]) -> bool:
-    listed = hasattr(sizes, "__len__") and len(sizes) > 0
-    return listed and all(isinstance(size, Integral) and size >= 1 for size in sizes)
+def _are_batch_sizes(sizes: Sequence[int]) -> bool:
+    is_nonempty_list = hasattr(sizes, "__len__") and len(sizes) > 0
+    return is_nonempty_list and all(isinstance(size, Integral) and size >= 1 for size in sizes)
 
 
-def every_estimate(
+def collect_estimates(
     network: nn.Module,
     layers: Mapping[str, Normalization],
     loader: Loader,
@@ -150,18 +157,18 @@ def every_estimate(
     Raises DataError if `gathered` belongs to other layers.
     """
     estimates = dict(gathered or {})
-    estimates.setdefault(PopulationEstimate.FROZEN, _gather_population(network, layers, loader, device))
+    estimates.setdefault(PopulationEstimate.FROZEN, _collect_frozen_population(network, layers, loader, device))
     _check_names(estimates, layers)
     return {**layer_estimates(layers, estimates[PopulationEstimate.FROZEN]), **estimates}
 
 
-def _gather_population(
+def _collect_frozen_population(
     network: nn.Module, layers: Mapping[str, Normalization], loader: Loader, device: torch.device
 ) -> dict[str, LayerMoments]:
     """The `frozen` population over training mini-batches; layers without a batch_size get the largest mini-batch size.
 
     Without a batch_size a layer uses the weights of the present mini-batch, and smaller mini-batches are excluded.
-    Warns (UserWarning) of layers that no mini-batch reached.
+    Warns (UserWarning) if no mini-batch reaches a layer.
     """
     batches = _inputs(loader, device, "train_loader")
     first = next(batches, None)
@@ -175,8 +182,8 @@ def _gather_population(
     if unreached:
         warnings.warn(
             f"no mini-batch of train_loader reached the layer {unreached[0]} in evaluation mode: its configuration "
-            "makes no difference here. If it should, the network calls another module than this one, "
-            "for example one kept in a list",
+            "does not change the outputs. If it should, the network calls a module other than this one, "
+            "for example one in a Python list",
             stacklevel=4,
         )
     return gathered
@@ -190,11 +197,11 @@ def _check_names(gathered: MomentsByEstimate, layers: Mapping[str, Normalization
     for estimate, moments in gathered.items():
         mismatched = sorted(moments.keys() - layers.keys()) or sorted(reached - moments.keys())
         if mismatched:
-            where = "only there" if mismatched[0] in moments else "not there"
+            difference = "not a layer of the network" if mismatched[0] in moments else "missing"
             raise DataError(
-                f"gathered[{str(estimate)!r}] is not of this network's layers: {mismatched[0]} is {where}; gather from "
-                "the very network that is evaluated, neither from one around it (DataParallel, torch.compile) nor "
-                "from one inside it"
+                f"gathered[{str(estimate)!r}] belongs to other layers than this network's: {mismatched[0]} is "
+                f"{difference}; collect the moments from the network that is evaluated, neither from a wrapper around "
+                "it (DataParallel, torch.compile) nor from a part of it"
             )
 
 
@@ -206,10 +213,10 @@ def split_batches(loader: Loader, device: torch.device, name: str, score: Score)
     return batches
 
 
-def _batchings(
+def _batches_by_size(
     batches: Iterator[MiniBatch], batch_sizes: Sequence[int] | None, name: str
 ) -> Iterator[tuple[int, Iterable[MiniBatch]]]:
-    """Every inference mini-batch size with its mini-batches."""
+    """Each inference mini-batch size with its mini-batches. Raises DataError for a split without a mini-batch."""
     if batch_sizes is not None:
         loaded = list(batches)
         if not loaded:
@@ -250,8 +257,8 @@ def _inputs(loader: Loader, device: torch.device, name: str) -> Iterator[Tensor]
 def _pairs(loader: Loader, device: torch.device, name: str) -> Iterator[MiniBatch]:
     """Copies of a loader's mini-batches, because a loader may reuse its tensors."""
     for batch in loader:
-        whole = isinstance(batch, list | tuple) and len(batch) == 2
-        if not whole or not all(isinstance(part, Tensor) for part in batch):
+        is_pair = isinstance(batch, list | tuple) and len(batch) == 2
+        if not is_pair or not all(isinstance(part, Tensor) for part in batch):
             raise DataError(
                 f"{name} must yield (inputs, targets), two tensors with examples on the first axis, as a "
                 f"torch.utils.data.DataLoader does; it yields {describe_type(batch)}"
@@ -264,13 +271,13 @@ def _pairs(loader: Loader, device: torch.device, name: str) -> Iterator[MiniBatc
         yield inputs.to(device, copy=True), targets.to(device, copy=True)
 
 
-def _by_name(
-    layers: Mapping[str, Normalization], every: MomentsByEstimate, populations: Populations
+def _populations_by_estimate(
+    layers: Mapping[str, Normalization], estimates: MomentsByEstimate, populations: Populations
 ) -> dict[PopulationEstimate, dict[str, Any]]:
     reached = {name: populations[layer] for name, layer in layers.items() if layer in populations}
     return {
-        estimate: {name: of_layer[estimate] for name, of_layer in reached.items() if estimate in of_layer}
-        for estimate in every
+        estimate: {name: by_estimate[estimate] for name, by_estimate in reached.items() if estimate in by_estimate}
+        for estimate in estimates
     }
 
 

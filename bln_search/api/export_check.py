@@ -21,7 +21,14 @@ BATCH_SIZES = (1, 25, 100)
 
 @dataclass(frozen=True)
 class SizeParity:
-    """One mini-batch size: the largest difference from the eager network by form; or why it is undefined."""
+    """The comparison at one mini-batch size.
+
+    Attributes:
+        batch_size: The size.
+        largest_output: Largest absolute output of the eager network; None if it is undefined at this size.
+        differences: Largest absolute difference from the eager network, by form.
+        reason: Why the network is undefined at this size; None if it is defined.
+    """
 
     batch_size: int
     largest_output: float | None
@@ -30,14 +37,19 @@ class SizeParity:
 
     @property
     def failing(self) -> dict[str, float]:
-        """The differences beyond the tolerance; NaN always is."""
+        """The differences above the tolerance, by form; NaN counts as above."""
         allowed = TOLERANCE * max(1.0, self.largest_output or 0.0)
         return {form: value for form, value in self.differences.items() if not value <= allowed}
 
 
 @dataclass(frozen=True)
 class Parity:
-    """The comparison at every mini-batch size. inputs: description of the inputs."""
+    """The comparison at every mini-batch size.
+
+    Attributes:
+        inputs: Description of the inputs.
+        sizes: The results, one for each of BATCH_SIZES.
+    """
 
     inputs: str
     sizes: tuple[SizeParity, ...]
@@ -56,35 +68,41 @@ class Parity:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """For parity.json; a difference that is not a number is null."""
-        whole = asdict(self)
-        for size in whole["sizes"]:
-            size["differences"] = {form: d if isfinite(d) else None for form, d in size["differences"].items()}
-        return {"tolerance": TOLERANCE, "largest_difference": self.largest_difference, **whole}
+        """The content of parity.json; a difference that is infinite or NaN is null."""
+        content = asdict(self)
+        for size in content["sizes"]:
+            size["differences"] = {
+                form: difference if isfinite(difference) else None for form, difference in size["differences"].items()
+            }
+        return {"tolerance": TOLERANCE, "largest_difference": self.largest_difference, **content}
 
 
 @torch.no_grad()
 def compare(
-    eager: nn.Module, forms: Mapping[str, Program], inputs: Tensor, described: str, largest: int | None
+    eager: nn.Module, forms: Mapping[str, Program], inputs: Tensor, inputs_text: str, largest_batch_size: int | None
 ) -> Parity:
-    """Outputs of every form against those of `eager`, at each of BATCH_SIZES.
+    """Compare the outputs of every form with those of `eager`, at each of BATCH_SIZES.
 
-    inputs: (n, ...), float32, repeated where a mini-batch is larger. largest: the largest mini-batch the configuration
-    is defined for.
+    Args:
+        eager: The network as a PyTorch module.
+        forms: The other forms, by name.
+        inputs: (n, ...), float32, repeated if a mini-batch is larger than n.
+        inputs_text: Description of the inputs.
+        largest_batch_size: Largest mini-batch for which the configuration is defined; None without a bound.
     """
     sizes = []
     for batch_size in BATCH_SIZES:
-        if largest is not None and batch_size > largest:
-            sizes.append(SizeParity(batch_size, None, {}, too_few_slots(largest, batch_size)))
+        if largest_batch_size is not None and batch_size > largest_batch_size:
+            sizes.append(SizeParity(batch_size, None, {}, too_few_slots(largest_batch_size, batch_size)))
             continue
         x = inputs[torch.arange(batch_size) % len(inputs)]
         expected = eager(x)
         differences = {form: _difference(run(x), expected) for form, run in forms.items()}
         sizes.append(SizeParity(batch_size, expected.abs().max().item(), differences))
-    return Parity(described, tuple(sizes))
+    return Parity(inputs_text, tuple(sizes))
 
 
-def _difference(found: Tensor, expected: Tensor) -> float:
-    if found.shape != expected.shape:
+def _difference(outputs: Tensor, expected: Tensor) -> float:
+    if outputs.shape != expected.shape:
         return float("inf")
-    return (found.double() - expected.double()).abs().max().item()
+    return (outputs.double() - expected.double()).abs().max().item()

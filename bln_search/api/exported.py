@@ -22,14 +22,17 @@ from bln_search.models import build_model
 from bln_search.norms import make_norm
 from bln_search.norms.network_layers import find_norms
 
-WEIGHTS, CONFIGURATION = "model.safetensors", "configuration.json"
+WEIGHTS_FILE, CONFIGURATION_FILE = "model.safetensors", "configuration.json"
 
 
 class StandardizedInputs(nn.Module):
-    """(x − mean)/deviation, as the study standardized; in double precision, so that no digit differs from training.
+    """(x − mean)/deviation, the standardization of the study, in double precision as in training.
 
-    mean, deviation: float64, (1, ...) of the axes of an input.
-    Input (N, ...), of any numeric type; output the same shape, float32.
+    Input (N, ...) of any numeric type; output of the same shape, float32.
+
+    Attributes:
+        mean: float64, (1, ...), broadcastable to an input.
+        deviation: float64, of the shape of `mean`.
     """
 
     mean: Tensor
@@ -41,14 +44,18 @@ class StandardizedInputs(nn.Module):
         self.register_buffer("deviation", torch.from_numpy(deviation.copy()))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Standardized inputs."""
+        """Return the standardized inputs."""
         return ((x.to(self.mean.dtype) - self.mean) / self.deviation).float()
 
 
 class ExportedNetwork(nn.Module):
-    """Takes inputs as the data set gives them. `network` is the network behind the standardization.
+    """A network that takes raw inputs, as the data set provides them.
 
-    Input (N, *input_shape), float32 (or the bytes themselves); output (N, classes), logits.
+    Input (N, *input_shape), float32 or uint8; output (N, classes), logits.
+
+    Attributes:
+        standardization: Standardizes the inputs.
+        network: Maps standardized inputs to logits.
     """
 
     def __init__(self, standardization: StandardizedInputs, network: nn.Module) -> None:
@@ -57,7 +64,7 @@ class ExportedNetwork(nn.Module):
         self.network = network
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits, (N, classes)."""
+        """Return logits, (N, classes)."""
         logits: Tensor = self.network(self.standardization(x))
         return logits
 
@@ -75,7 +82,7 @@ def load(folder: str | Path) -> ExportedNetwork:
     """
     path = Path(folder)
     description = read_description(path)
-    state = _read_weights(path / WEIGHTS, description.files.get(WEIGHTS, ""))
+    state = _read_weights(path / WEIGHTS_FILE, description.files.get(WEIGHTS_FILE, ""))
     try:
         standardization = StandardizedInputs(
             *(state[f"standardization.{name}"].numpy() for name in ("mean", "deviation"))
@@ -83,11 +90,13 @@ def load(folder: str | Path) -> ExportedNetwork:
         exported = ExportedNetwork(standardization, empty_network(description))
         exported.load_state_dict(state)
     except (KeyError, RuntimeError) as error:
-        raise DataError(f"{path / WEIGHTS} does not belong to the network of {CONFIGURATION}: {error}") from None
+        raise DataError(
+            f"{path / WEIGHTS_FILE} does not belong to the network of {CONFIGURATION_FILE}: {error}"
+        ) from None
     for name, layer in find_norms(exported.network).items():
         if layer.configuration != description.row.configuration:
             raise DataError(
-                f"{path / CONFIGURATION} says {description.row.configuration}, the layer {name} was written under "
+                f"{path / CONFIGURATION_FILE} says {description.row.configuration}, the layer {name} was written under "
                 f"{layer.configuration}: one of the two was changed; export the study again"
             )
     return exported.eval()
@@ -109,20 +118,22 @@ def empty_network(description: Description) -> nn.Module:
 
 def read_description(folder: Path) -> Description:
     """Read configuration.json. Raises DataError if it is missing, damaged, or of another format."""
-    path = folder / CONFIGURATION
+    path = folder / CONFIGURATION_FILE
     try:
         content: Any = json.loads(path.read_bytes())
     except OSError as error:
         reason = error.strerror or str(error)
-        raise DataError(f"{folder} is not an export of bln-search: {CONFIGURATION} cannot be read ({reason})") from None
+        raise DataError(
+            f"{folder} is not an export of bln-search: {CONFIGURATION_FILE} cannot be read ({reason})"
+        ) from None
     except ValueError as error:
         raise DataError(f"{path} is damaged, it is not JSON: {error}; export the study again") from None
-    found = content.get("format") if isinstance(content, dict) else None
-    if found is None:
-        raise DataError(f"{folder} is not an export of bln-search: {CONFIGURATION} names no format")
-    if found != FORMAT:
+    version = content.get("format") if isinstance(content, dict) else None
+    if version is None:
+        raise DataError(f"{folder} is not an export of bln-search: {CONFIGURATION_FILE} has no format")
+    if version != FORMAT:
         raise DataError(
-            f"{path} is of format {found!r}, this version of bln-search reads {FORMAT}: install the version that "
+            f"{path} is of format {version!r}, this version of bln-search reads {FORMAT}: install the version that "
             "wrote it, or export the study again"
         )
     try:
@@ -138,11 +149,11 @@ def _read_weights(path: Path, sha256: str) -> dict[str, Tensor]:
         content = path.read_bytes()
     except OSError as error:
         raise DataError(f"the weights {path} cannot be read: {error.strerror or error}") from None
-    found = hashlib.sha256(content).hexdigest()
-    if found != sha256:
+    actual_sha256 = hashlib.sha256(content).hexdigest()
+    if actual_sha256 != sha256:
         raise DataError(
-            f"the weights {path} are damaged: their SHA-256 is {found}, {CONFIGURATION} says {sha256 or 'none'}; "
-            "export the study again"
+            f"the weights {path} are damaged: their SHA-256 is {actual_sha256}, {CONFIGURATION_FILE} says "
+            f"{sha256 or 'none'}; export the study again"
         )
     try:
         return read_safetensors(content)

@@ -18,13 +18,13 @@ def check_target(folder: Path, *, overwrite: bool) -> None:
     if not folder.exists() and not folder.is_symlink():
         return
     if not folder.is_dir():
-        raise ExportError(f"{folder} is not a folder: give another one")
+        raise ExportError(f"{folder} is not a folder: use another path")
     if not any(folder.iterdir()):
         return
     try:
         read_description(folder)
     except DataError:
-        raise ExportError(f"{folder} has other content than an export: give an empty or a new folder") from None
+        raise ExportError(f"{folder} contains something other than an export: use an empty or a new folder") from None
     if not overwrite:
         raise ExportError(f"{folder} has an export already: give another folder, or --overwrite to replace it")
 
@@ -42,31 +42,31 @@ def atomic_folder(folder: Path, *, overwrite: bool) -> Iterator[Path]:
     try:
         with tempfile.TemporaryDirectory(
             dir=parent_folder, prefix=f".{target.name}-", ignore_cleanup_errors=True
-        ) as holder:
-            part = Path(holder) / "part"
-            part.mkdir()
-            yield part
+        ) as temporary_folder:
+            staging = Path(temporary_folder) / "staging"
+            staging.mkdir()
+            yield staging
             check_target(folder, overwrite=overwrite)  # another process may have written there meanwhile
-            _move_into_place(part, target, Path(holder) / "before")
+            _move_into_place(staging, target, Path(temporary_folder) / "previous")
     except OSError as error:
         if error.errno in DISK_FULL_ERRNOS:
             raise StorageFullError(
-                f"no disk space left to write {folder}: free some and run the same command again; nothing was written"
+                f"no disk space left to write {folder}: free some space and run the command again; nothing was written"
             ) from None
         raise ExportError(
             f"{folder} cannot be written ({error.strerror or error}): give another folder; nothing was written"
         ) from None
 
 
-def _move_into_place(part: Path, target: Path, before: Path) -> None:
-    """Move `part` to the target. An existing target moves to `before`, and back if the move fails."""
+def _move_into_place(staging: Path, target: Path, previous: Path) -> None:
+    """Move `staging` to the target. An existing target moves to `previous`, and back if the move fails."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    replaced = target.exists()
-    if replaced:
-        shutil.move(target, before)
+    target_exists = target.exists()
+    if target_exists:
+        shutil.move(target, previous)
     try:
-        part.rename(target)
+        staging.rename(target)
     except BaseException:
-        if replaced:
-            shutil.move(before, target)
+        if target_exists:
+            shutil.move(previous, target)
         raise

@@ -12,7 +12,7 @@ from rich.console import Console
 from torch import nn
 
 from bln_search.api.apply import LayeredConfiguration
-from bln_search.api.evaluate import Loader, every_estimate, split_batches
+from bln_search.api.evaluate import Loader, collect_estimates, split_batches
 from bln_search.core.enums import Correction, LayerScope, LayerSearch, PopulationEstimate, parse_enum
 from bln_search.core.errors import DataError
 from bln_search.core.layer_search_record import LayerSearchRecord
@@ -55,9 +55,11 @@ class RankedLayers:
         names = self.record.space.layers
         values = {
             name: select_population(
-                of_layer, self.result.estimate if of_layer.uses_population else None, self.populations.get(name, {})
+                layer_configuration,
+                self.result.estimate if layer_configuration.uses_population else None,
+                self.populations.get(name, {}),
             )
-            for name, of_layer in zip(names, configuration.configurations, strict=True)
+            for name, layer_configuration in zip(names, configuration.configurations, strict=True)
         }
         read = {name: population for name, population in values.items() if population is not None}
         return LayeredConfiguration(configuration, names, read)
@@ -70,7 +72,7 @@ class RankedLayers:
         return out.getvalue()
 
 
-_NO_TIME = datetime.min.replace(tzinfo=UTC)
+_UNUSED_TIME = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,7 @@ class _NetworkSearch:
     arm: str = "network"
     point: str = ""
     seed: int = 0
-    made_at: datetime = _NO_TIME
+    made_at: datetime = _UNUSED_TIME
 
 
 def search_layers(
@@ -106,8 +108,8 @@ def search_layers(
 ) -> RankedLayers:
     """Find the best configuration of each normalization layer, confirmed on examples that did not choose it.
 
-    Warns (UserWarning) of a network whose forward pass branches on values: its configurations are evaluated one by one;
-    `exact` then evaluates at most 4,096 and is the default if there are at most `evaluations`.
+    Warns (UserWarning) if the forward pass branches on values. The configurations are then evaluated one by one;
+    `exact` accepts at most 4,096 of them and is the default if there are at most `evaluations`.
 
     Args:
         network: A network with normalization layers of bln-search.
@@ -132,25 +134,25 @@ def search_layers(
 
     Raises:
         ModelError: The network cannot be searched; the message says what to change.
-        DataError: A loader yields something else than mini-batches, or there is no such estimate.
+        DataError: A loader does not yield mini-batches, or the estimate does not exist.
         ValueError: Another argument is invalid.
     """
     parsed_estimate = parse_enum(PopulationEstimate, estimate, "estimate")
     parsed_correction = parse_enum(Correction, correction, "correction")
-    numbers = {"evaluations": evaluations, "folds": folds, "keep": keep}
-    spec = _spec(
-        None if search is None else parse_enum(LayerSearch, search, "search"), parsed_estimate, groups, numbers
+    budget = {"evaluations": evaluations, "folds": folds, "keep": keep}
+    spec = _layers_spec(
+        None if search is None else parse_enum(LayerSearch, search, "search"), parsed_estimate, groups, budget
     )
     layers = find_norms(network)
     device = next(network.parameters()).device
-    every = every_estimate(network, layers, train_loader, device, gathered)
-    if parsed_estimate not in every:
-        raise DataError(f"there is no population estimate {parsed_estimate}: there are {', '.join(every)}")
-    populations = network_populations(layers, every, parsed_correction, per_slot=per_slot)
+    estimates = collect_estimates(network, layers, train_loader, device, gathered)
+    if parsed_estimate not in estimates:
+        raise DataError(f"there is no population estimate {parsed_estimate}: there are {', '.join(estimates)}")
+    populations = network_populations(layers, estimates, parsed_correction, per_slot=per_slot)
     batches = split_batches(validation_loader, device, "validation_loader", score)
     fold_of_batch = assign_folds(len(batches), folds)
-    asked = TreeOptions(parsed_estimate, spec.scope, spec.groups or {}, score, memory_limit)
-    evaluator = make_evaluator(network, batches, populations, asked, folds=fold_of_batch)
+    options = TreeOptions(parsed_estimate, spec.scope, spec.groups or {}, score, memory_limit)
+    evaluator = make_evaluator(network, batches, populations, options, folds=fold_of_batch)
     if search is None:
         spec = spec.model_copy(update={"search": _default_search(evaluator, evaluations)})
     if spec.search is not LayerSearch.EXACT:
@@ -179,11 +181,11 @@ def _default_search(evaluator: Evaluator, evaluations: int) -> LayerSearch:
     return LayerSearch.EXACT if evaluator.space.size <= limit else LayerSearch.COORDINATE
 
 
-def _check_evaluations(evaluations: int, uniform: int) -> None:
+def _check_evaluations(evaluations: int, uniform_count: int) -> None:
     """Raise ValueError for fewer evaluations than uniform configurations."""
-    if evaluations < uniform:
+    if evaluations < uniform_count:
         raise ValueError(
-            f"evaluations: must be at least {uniform}, the number of uniform configurations, which are evaluated "
+            f"evaluations: must be at least {uniform_count}, the number of uniform configurations, which are evaluated "
             f"first, not {evaluations}"
         )
 
@@ -192,11 +194,11 @@ _LEAST_EVALUATIONS = 16
 """Least budget of a study: a layer has at most 16 configurations."""
 
 
-def _spec(
+def _layers_spec(
     search: LayerSearch | None,
     estimate: PopulationEstimate,
     groups: Mapping[str, Sequence[str]] | None,
-    numbers: Mapping[str, int],
+    budget: Mapping[str, int],
 ) -> LayersSpec:
     """The arguments as a section of a study. Raises ValueError for arguments that a study would reject."""
     section = {
@@ -204,9 +206,9 @@ def _spec(
         "groups": None if groups is None else {name: tuple(patterns) for name, patterns in groups.items()},
         "search": search or LayerSearch.EXACT,
         "estimate": estimate,
-        **numbers,
+        **budget,
     }
-    if isinstance(numbers["evaluations"], int) and 1 <= numbers["evaluations"] < _LEAST_EVALUATIONS:
+    if isinstance(budget["evaluations"], int) and 1 <= budget["evaluations"] < _LEAST_EVALUATIONS:
         section["evaluations"] = _LEAST_EVALUATIONS  # _check_evaluations checks it when the layers are known
     try:
         return LayersSpec.model_validate(section)

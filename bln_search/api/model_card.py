@@ -31,10 +31,10 @@ def model_card(export: Description, parity: Parity) -> str:
             *_package(export),
             *_inputs(export),
             "## Where its statistics come from\n",
-            *_switches(export),
+            *_statistic_sources(export),
             "## Figures\n",
             *_figures(export),
-            "## Do all forms answer alike?\n",
+            "## Agreement of the forms\n",
             *_parity(parity),
             "## Limits\n",
             *_limits(export),
@@ -75,9 +75,9 @@ def _inputs(export: Description) -> list[str]:
     ]
 
 
-def _switches(export: Description) -> list[str]:
+def _statistic_sources(export: Description) -> list[str]:
     configuration = export.row.configuration
-    of_batch = {
+    batch_source_texts = {
         Statistic.BATCH_MEAN: "of the mini-batch at hand",
         Statistic.BATCH_DEVIATION: "of the mini-batch at hand",
         Statistic.FEATURE_MEAN: "of the example at hand",
@@ -85,21 +85,21 @@ def _switches(export: Description) -> list[str]:
     }
     lines = [
         f"- {statistic} ({statistic.description}): "
-        f"{_SOURCE_TEXTS.get(configuration.source(statistic), of_batch[statistic])}"
+        f"{_SOURCE_TEXTS.get(configuration.source(statistic), batch_source_texts[statistic])}"
         for statistic in Statistic
     ]
     if export.row.estimate is not None:
         lines.append(f"\nPopulation estimate: `{export.row.estimate}`, correction `{export.normalization.correction}`.")
-    return [*lines, "", *_dependence(export)]
+    return [*lines, "", *_batch_dependence(export)]
 
 
-def _dependence(export: Description) -> list[str]:
+def _batch_dependence(export: Description) -> list[str]:
     size, largest = export.row.batch_size, export.row.largest_batch_size
     if not export.row.deterministic:
         text = (
             "**The answer to an example depends on the other examples of its mini-batch.** The network runs on "
-            f"mini-batches of any size; its figures hold for mini-batches of {size}, filled as a data set is read, and "
-            "not for other sizes or for examples of one kind together."
+            f"mini-batches of any size; its figures hold for mini-batches of {size} in the order of the data set, "
+            "not for other sizes or for mini-batches of similar examples."
         )
     elif largest is None:
         text = (
@@ -109,7 +109,9 @@ def _dependence(export: Description) -> list[str]:
     else:
         text = "The answer to an example depends on its place in the mini-batch."
     if largest is not None:
-        text += f" Feature values are kept one a slot: mini-batches have at most {largest} examples."
+        text += (
+            f" Each slot of the mini-batch has its own feature values: mini-batches have at most {largest} examples."
+        )
     folded = (
         "In `model.pt2` and `model.onnx` each normalization layer is one affine step y = x·scale + shift."
         if export.folded
@@ -120,43 +122,45 @@ def _dependence(export: Description) -> list[str]:
 
 def _figures(export: Description) -> list[str]:
     figures = export.figures
-    head = f"| split | loss, {figures.seeds} seeds | accuracy %, {figures.seeds} seeds | loss, this seed | accuracy % |"
-    lines = [head, "| --- | --- | --- | --- | --- |"]
-    for split, own in figures.this_seed.items():
-        over = figures.over_seeds.get(split)
-        means = _means(over) if over else "– | –"
-        lines.append(f"| {split} | {means} | {own.loss:.4f} | {100 * own.accuracy:.2f} |")
+    header = (
+        f"| split | loss, {figures.seeds} seeds | accuracy %, {figures.seeds} seeds | loss, this seed | accuracy % |"
+    )
+    lines = [header, "| --- | --- | --- | --- | --- |"]
+    for split, seed_figure in figures.this_seed.items():
+        mean_figure = figures.over_seeds.get(split)
+        means = _means(mean_figure) if mean_figure else "– | –"
+        lines.append(f"| {split} | {means} | {seed_figure.loss:.4f} | {100 * seed_figure.accuracy:.2f} |")
     return [*lines, "\nMean ± standard deviation over seeds; loss is cross-entropy in nats, "
             f"mini-batches of {export.row.batch_size}.\n"]  # fmt: skip
 
 
-def _means(over: Figure) -> str:
-    loss, accuracy = f"{over.loss:.4f}", f"{100 * over.accuracy:.2f}"
-    if over.loss_deviation is not None and over.accuracy_deviation is not None:
-        loss += f" ± {over.loss_deviation:.4f}"
-        accuracy += f" ± {100 * over.accuracy_deviation:.2f}"
+def _means(figure: Figure) -> str:
+    loss, accuracy = f"{figure.loss:.4f}", f"{100 * figure.accuracy:.2f}"
+    if figure.loss_deviation is not None and figure.accuracy_deviation is not None:
+        loss += f" ± {figure.loss_deviation:.4f}"
+        accuracy += f" ± {100 * figure.accuracy_deviation:.2f}"
     return f"{loss} | {accuracy}"
 
 
 def _parity(parity: Parity) -> list[str]:
     lines = [
-        f"Largest difference from the network in PyTorch, over {parity.inputs}; let pass were {TOLERANCE:g} (of the "
-        "largest output, where that is above one):\n"
+        f"Largest difference from the network in PyTorch, over {parity.inputs}; the tolerance is {TOLERANCE:g} (of the "
+        "largest output, if that is above 1):\n"
     ]
     for size in parity.sizes:
-        found = ", ".join(f"{form} {difference:.1e}" for form, difference in size.differences.items())
-        lines.append(f"- mini-batches of {size.batch_size}: {found or f'undefined, {size.reason}'}")
+        differences = ", ".join(f"{form} {difference:.1e}" for form, difference in size.differences.items())
+        lines.append(f"- mini-batches of {size.batch_size}: {differences or f'undefined, {size.reason}'}")
     return [*lines, ""]
 
 
 def _limits(export: Description) -> list[str]:
     data = export.origin.data
-    part = "" if data["fraction"] == 1 else f", {100 * data['fraction']:g} % of it"
+    fraction_text = "" if data["fraction"] == 1 else f", {100 * data['fraction']:g} % of it"
     return [
-        f"- Trained on `{data['name']}`{part}; nothing is known of other data. Which row of a table is best depends on "
-        "task, data and mini-batch size.",
-        "- The seed exported is the best of its row on validation unless another was asked for, so its own validation "
-        "figures are optimistic; those over seeds are what to expect of the row.",
+        f"- Trained on `{data['name']}`{fraction_text}; its figures say nothing about other data. "
+        "Which row of a table is best depends on task, data and mini-batch size.",
+        "- The seed exported is the best of its row on validation unless another was requested, so its own validation "
+        "figures are optimistic; those over seeds estimate what the row achieves.",
         f"- Study digest `{export.origin.study_digest}`, checkpoint SHA-256 `{export.origin.checkpoint_sha256}`.",
         "",
     ]

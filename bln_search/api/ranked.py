@@ -33,9 +33,12 @@ LayerPopulationsByName = Mapping[str, LayerPopulation]
 
 @dataclass(frozen=True)
 class RankedConfiguration:
-    """A row of the table and the population values it reads, by the name of the layer.
+    """A row of the ranked table with its population values.
 
-    without_estimate: layers that have no such population, and so take the mini-batch.
+    Attributes:
+        row: The row.
+        populations: The population values that the row reads, by the name of the layer.
+        without_estimate: Layers without a population of this estimate, which use the mini-batch instead.
     """
 
     row: LeaderboardRow
@@ -44,11 +47,11 @@ class RankedConfiguration:
 
     @property
     def configuration(self) -> InferenceConfiguration:
-        """Where each statistic comes from."""
+        """The source of each statistic."""
         return self.row.configuration
 
     def of_layer(self, name: str) -> InferenceConfiguration:
-        """What the layer of that name does."""
+        """The configuration of one layer."""
         return self.configuration.without_population if name in self.without_estimate else self.configuration
 
     def __str__(self) -> str:
@@ -57,19 +60,19 @@ class RankedConfiguration:
 
 @dataclass(frozen=True)
 class RankedConfigurations:
-    """Rows from best to worst, those without a rank last. Printing it prints the table.
+    """Rows from best to worst, rows without a rank last; printing it prints the table.
 
-    Rows that share a letter in the printed table do not differ significantly (`comparison`).
+    Rows that share a letter in the printed table are not significantly different (`comparison`).
 
     Attributes:
-        board: The ranked rows.
-        populations: Population values of each layer, by estimate and name of the layer.
+        board: The rows with their ranks.
+        populations: The population values of each layer, by estimate.
         outcomes: Per-example losses and correctness of every measured row.
-        class_prior: Loss and accuracy of predicting the class frequencies on the split that decides the ranking; None
-            where targets are not classes.
-        per_slot: Whether there is one population value for each slot of the mini-batch.
-        deployed: The row under which a network that `convert(method="same")` made answers as before; None for any other
-            network.
+        class_prior: What a classifier reaches that always predicts the class frequencies, on the split that ranks;
+            None if targets are not classes.
+        per_slot: Each slot of the mini-batch has its own population values.
+        deployed: The row under which a network of `convert(method="same")` computes its original outputs; None for
+            any other network.
     """
 
     board: Leaderboard
@@ -90,7 +93,7 @@ class RankedConfigurations:
 
     @property
     def best(self) -> RankedConfiguration:
-        """The first row. Raises ModelError where nothing was measured."""
+        """The first row. Raises ModelError if no row has a value."""
         if self.board.best is None:
             reason = next((row.reason for row in self.board.rows if row.reason), "there is no row")
             raise ModelError(f"no configuration could be measured: {reason}")
@@ -98,31 +101,31 @@ class RankedConfigurations:
 
     @property
     def as_is(self) -> RankedConfiguration | None:
-        """The row of the network as it was converted by `same`; None where it is another, or has no rank.
+        """The row of the network before conversion by `same`, at its best mini-batch size.
 
-        Of several mini-batch sizes the one at which it is best.
+        None for a network that was not converted by `same`, and if the row has no rank.
         """
         if self.deployed is None:
             return None
         key = self.deployed.configuration, self.deployed.estimate
-        rows = (one for one in self if one.row.rank is not None)
-        return next((one for one in rows if (one.configuration, one.row.estimate) == key), None)
+        rows = (candidate for candidate in self if candidate.row.rank is not None)
+        return next((row for row in rows if (row.configuration, row.row.estimate) == key), None)
 
     @property
     def recommended(self) -> RankedConfiguration:
-        """The row to use: of those near the lowest mean loss the cheapest whose answers do not depend on others.
+        """The row to use: among rows near the lowest mean loss, the cheapest that is independent of the mini-batch.
 
-        A network as it is stays so, unless that row is significantly better. Raises ModelError where nothing was
-        measured.
+        The row of the network before conversion (`as_is`) is recommended unless another is significantly better.
+        Raises ModelError if no row has a value.
         """
         recommendation = self.recommendation
         if recommendation is None:
             return self.as_is or self.best
-        return next(one for one in self if one.row.key == recommendation.key)
+        return next(candidate for candidate in self if candidate.row.key == recommendation.key)
 
     @cached_property
     def recommendation(self) -> Recommendation | None:
-        """Why that row; None where fewer than two rows could be compared."""
+        """The reasons for `recommended`; None if fewer than two rows could be compared."""
         if self.comparison is None:
             return None
         as_is = None if self.as_is is None else self.as_is.row.key
@@ -130,50 +133,51 @@ class RankedConfigurations:
 
     @cached_property
     def comparison(self) -> Comparison | None:
-        """The best ranked rows compared over the examples of the split that decides; None for fewer than two of either.
+        """The best rows, compared over the examples of the split that ranks; None for fewer than two rows or examples.
 
-        It speaks of this network and other examples: one seed tells nothing of another.
+        The comparison generalizes to other examples, not to other seeds, because there is one network.
         """
         ranked = [row.key for row in self.board.rows if row.rank is not None]
         if len(ranked) < 2:
             return None
         split = self.board.ranked_on
-        compared = self._compared(ranked)
-        kept = [
-            self.outcomes[EvaluationKey(row.configuration, row.estimate, row.batch_size, split)] for row in compared
+        compared_keys = self._keys_to_compare(ranked)
+        outcomes = [
+            self.outcomes[EvaluationKey(row.configuration, row.estimate, row.batch_size, split)]
+            for row in compared_keys
         ]
-        if len(kept[0].losses) < 2:
+        if len(outcomes[0].losses) < 2:
             return None
-        losses = np.stack([one.losses for one in kept])[None].astype(np.float32)
-        table = OutcomeTable(losses, np.stack([one.correct for one in kept])[None])
-        return compare(compared, table, split, not_compared=len(ranked) - len(kept))
+        losses = np.stack([outcome.losses for outcome in outcomes])[None].astype(np.float32)
+        table = OutcomeTable(losses, np.stack([outcome.correct for outcome in outcomes])[None])
+        return compare(compared_keys, table, split, not_compared=len(ranked) - len(outcomes))
 
-    def _compared(self, ranked: list[RowKey]) -> list[RowKey]:
-        """The first rows of the table, and that of the network as it is."""
+    def _keys_to_compare(self, ranked: list[RowKey]) -> list[RowKey]:
+        """The first rows of the table, and the row of the network before conversion."""
         first = ranked[:MAX_COMPARED_ROWS]
         as_is = None if self.as_is is None else self.as_is.row.key
         return first if as_is is None or as_is in first else [*first[:-1], as_is]
 
-    def __getitem__(self, place: int) -> RankedConfiguration:
-        row = self.board.rows[place]
+    def __getitem__(self, index: int) -> RankedConfiguration:
+        row = self.board.rows[index]
         names = dict.fromkeys(name for layers in self.populations.values() for name in layers)
         read: dict[str, LayerPopulation] = {}
-        without = set()
+        without_estimate = set()
         for name in names:
-            known = {estimate: layers[name] for estimate, layers in self.populations.items() if name in layers}
-            configuration = layer_configuration(row.configuration, row.estimate, known)
-            population = select_population(configuration, row.estimate, known)
+            by_estimate = {estimate: layers[name] for estimate, layers in self.populations.items() if name in layers}
+            configuration = layer_configuration(row.configuration, row.estimate, by_estimate)
+            population = select_population(configuration, row.estimate, by_estimate)
             if population is not None:
                 read[name] = population
             if configuration != row.configuration:
-                without.add(name)
-        return RankedConfiguration(row, read, frozenset(without))
+                without_estimate.add(name)
+        return RankedConfiguration(row, read, frozenset(without_estimate))
 
     def __len__(self) -> int:
         return len(self.board.rows)
 
     def __iter__(self) -> Iterator[RankedConfiguration]:
-        return (self[place] for place in range(len(self)))
+        return (self[index] for index in range(len(self)))
 
     def __str__(self) -> str:
         out = io.StringIO()

@@ -18,7 +18,7 @@ from bln_search.core.errors import ExportError, MissingPackageError
 TORCH_PROGRAM, ONNX_PROGRAM = "model.pt2", "model.onnx"
 _INPUT, _OUTPUT = "inputs", "logits"
 Program = Callable[[Tensor], Tensor]
-"""From inputs (N, ...), float32, to logits."""
+"""Maps inputs (N, ...), float32, to logits (N, classes)."""
 
 
 def check_packages() -> None:
@@ -28,17 +28,19 @@ def check_packages() -> None:
             raise MissingPackageError(package, "export")
 
 
-def write_programs(network: nn.Module, input_shape: tuple[int, ...], largest: int | None, folder: Path) -> None:
-    """Write model.pt2 and model.onnx, for mini-batches from one example to `largest`.
+def write_programs(
+    network: nn.Module, input_shape: tuple[int, ...], largest_batch_size: int | None, folder: Path
+) -> None:
+    """Write model.pt2 and model.onnx, for mini-batches of one to `largest_batch_size` examples.
 
-    Raises ExportError where torch cannot follow the network.
+    Raises ExportError if torch cannot trace the network.
     """
-    example = torch.zeros(2, *input_shape)  # with one example torch would specialize to it
-    batch = torch.export.Dim("batch", min=1, max=largest)
-    with torch.no_grad(), _quiet():
+    example = torch.zeros(2, *input_shape)  # torch would specialize the program to a mini-batch of one
+    batch = torch.export.Dim("batch", min=1, max=largest_batch_size)
+    with torch.no_grad(), _suppress_warnings():
         try:
             program = torch.export.export(network, (example,), dynamic_shapes=({0: batch},))
-            translated = torch.onnx.export(
+            onnx_program = torch.onnx.export(
                 program,
                 (),
                 dynamo=True,
@@ -50,19 +52,19 @@ def write_programs(network: nn.Module, input_shape: tuple[int, ...], largest: in
         except Exception as error:
             reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
             raise ExportError(
-                f"torch cannot make a program of this network: {reason}; nothing was written. Its layers must compute "
-                "on tensors alone, whatever the mini-batch size"
+                f"torch cannot trace this network: {reason}; nothing was written. Its forward pass must consist "
+                "of tensor operations that are the same for every mini-batch size"
             ) from error
-        assert translated is not None
+        assert onnx_program is not None
         content = io.BytesIO()
         torch.export.save(program, content)
     (folder / TORCH_PROGRAM).write_bytes(content.getvalue())
-    (folder / ONNX_PROGRAM).write_bytes(translated.model_proto.SerializeToString())
+    (folder / ONNX_PROGRAM).write_bytes(onnx_program.model_proto.SerializeToString())
 
 
 def read_torch_program(folder: Path) -> Program:
     """Load model.pt2."""
-    with _quiet():
+    with _suppress_warnings():
         module = torch.export.load(folder / TORCH_PROGRAM).module()
 
     def run(inputs: Tensor) -> Tensor:
@@ -75,7 +77,7 @@ def read_torch_program(folder: Path) -> Program:
 
 def read_onnx_program(folder: Path) -> Program:
     """Load model.onnx into onnxruntime on the CPU."""
-    import onnxruntime  # noqa: PLC0415 - an extra that only exporting needs
+    import onnxruntime  # noqa: PLC0415 - in the extra `export`, which only exporting needs
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
@@ -91,14 +93,14 @@ def read_onnx_program(folder: Path) -> Program:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def _suppress_warnings() -> Iterator[None]:
     """Suppress torch's warnings of its own deprecations and of a missing torchvision."""
     logger = logging.getLogger("torch.onnx")
-    before = logger.level
+    previous_level = logger.level
     logger.setLevel(logging.ERROR)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        logger.setLevel(before)
+        logger.setLevel(previous_level)

@@ -41,7 +41,18 @@ _PACKAGES = ("torch", "numpy", "safetensors", "onnx", "onnxruntime", "onnxscript
 
 @dataclass(frozen=True)
 class TrainedRow:
-    """A checkpoint under a row of its study's ranked table. batch_size: the inference mini-batch size of the row."""
+    """A checkpoint with a row of its study's ranked table.
+
+    Attributes:
+        study: Name of the study.
+        study_digest: Digest of its specification.
+        trial: The trial that trained the checkpoint.
+        checkpoint: The checkpoint.
+        configuration: The configuration of the row.
+        estimate: The population estimate of the row; None if it reads no population.
+        batch_size: The inference mini-batch size of the row.
+        figures: Loss and accuracy of the row by split.
+    """
 
     study: str
     study_digest: str
@@ -54,35 +65,37 @@ class TrainedRow:
 
     @property
     def label(self) -> str:
-        """The row for people."""
+        """The row in words, for messages and titles."""
         estimate = [self.estimate.value] if self.estimate else []
         return " ".join([self.trial.label, str(self.configuration), *estimate, f"at {self.batch_size}"])
 
 
 def build_export(row: TrainedRow, checkpoints: CheckpointStore, data: DataSet) -> tuple[Description, ExportedNetwork]:
-    """The network of the checkpoint under the row's configuration, in evaluation mode, with its description.
+    """Build the network of the checkpoint under the row's configuration, in evaluation mode, with its description.
 
-    Raises DataError for a checkpoint that is absent or damaged, CheckpointStoreError where it cannot be fetched,
-    ExportError where the row is undefined or the data consist of token ids.
+    Raises:
+        DataError: The checkpoint is missing or damaged.
+        CheckpointStoreError: The checkpoint cannot be fetched.
+        ExportError: The row is undefined, or the data consist of token ids.
     """
     if data.vocabulary is not None:
         raise ExportError(
-            f"{row.label} cannot be exported: {data.name} consists of token ids; only networks on "
-            "measurements can be exported"
+            f"{row.label} cannot be exported: {data.name} consists of token ids; only networks with "
+            "numeric inputs can be exported"
         )
     weights, gathered = read_checkpoint(checkpoints, row.checkpoint.file, row.checkpoint.sha256)
     description = _describe(row, data)
     network = empty_network(description).eval()
     load_weights(network, weights)
     slots = _configure(network, row, gathered)
-    fitted = fit_standardization(data, row.trial.data)
-    exported = ExportedNetwork(StandardizedInputs(fitted.mean, fitted.deviation), network).eval()
-    bounded = description.row.model_copy(update={"largest_batch_size": slots if slots > 1 else None})
-    return description.model_copy(update={"row": bounded}), exported
+    standardization = fit_standardization(data, row.trial.data)
+    exported = ExportedNetwork(StandardizedInputs(standardization.mean, standardization.deviation), network).eval()
+    row_description = description.row.model_copy(update={"largest_batch_size": slots if slots > 1 else None})
+    return description.model_copy(update={"row": row_description}), exported
 
 
 def fold_exported(exported: ExportedNetwork) -> tuple[ExportedNetwork | None, str | None]:
-    """The same with affine steps for normalization layers; or None and why not."""
+    """Replace the normalization layers by affine steps. Returns the network, or None and the reason."""
     reasons = [folding_obstacle(layer) for layer in find_norms(exported.network).values()]
     reason = next((reason for reason in reasons if reason is not None), None)
     if reason is not None:
@@ -91,17 +104,17 @@ def fold_exported(exported: ExportedNetwork) -> tuple[ExportedNetwork | None, st
 
 
 def _configure(network: nn.Module, row: TrainedRow, gathered: MomentsByEstimate) -> int:
-    """Put configuration and population values in; returns how many slots the values have that are read."""
+    """Configure the layers with the row and its population values. Returns the number of slots of these values."""
     layers = find_norms(network)
     populations = trial_populations(row.trial, network, gathered)
     reason = undefined_reason(RowSpec(row.configuration, row.estimate), populations, row.batch_size)
     if reason is not None:
-        raise ExportError(f"{row.label} has no value, there is nothing to export: {reason}")
+        raise ExportError(f"{row.label} is undefined, so it cannot be exported: {reason}")
     slots = 1
     for layer in layers.values():
-        known = populations.get(layer)
-        values = None if known is None else select_population(row.configuration, row.estimate, known)
-        layer.configure(row.configuration, values)
+        by_estimate = populations.get(layer)
+        population = None if by_estimate is None else select_population(row.configuration, row.estimate, by_estimate)
+        layer.configure(row.configuration, population)
         layer.drop_unused_populations()
         for statistic in layer.method.statistics:
             value = layer.configured_value(statistic)
@@ -110,7 +123,7 @@ def _configure(network: nn.Module, row: TrainedRow, gathered: MomentsByEstimate)
 
 
 def _describe(row: TrainedRow, data: DataSet) -> Description:
-    """Everything but what the network must be made for."""
+    """Describe the export, without the largest mini-batch size, folding and files."""
     trial, arm = row.trial, row.trial.arm
     return Description(
         format=FORMAT,

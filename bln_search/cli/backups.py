@@ -30,13 +30,13 @@ def backup(
     target: LocationArgument,
     database: DatabaseOption = None,
     keep: Annotated[
-        int | None, typer.Option("--keep", min=1, help="Then remove all backups there but so many, the newest.")
+        int | None, typer.Option("--keep", min=1, help="Keep this many backups, the newest, and remove the others.")
     ] = None,
 ) -> None:
-    """Copy the database and every checkpoint that it names. Service and workers may go on meanwhile.
+    """Copy the database and its checkpoints into a backup. Service and workers may run meanwhile.
 
-    Backups in one place share their checkpoints: only new ones are copied. Ends with exit code 1 where networks are
-    missing that the backup before did not miss; no older backup is removed then.
+    Backups in one folder share their checkpoints: only new ones are copied. If networks are missing that the previous
+    backup has, the exit code is 1 and no older backup is removed.
     """
     settings = load_settings()
     archive = Archive(target)
@@ -46,10 +46,10 @@ def backup(
         )
         if keep is not None and not result.newly_absent:
             archive.remove_oldest(keep, datetime.now(UTC), _print_progress)
-    existing = len(result.manifest.checkpoints) - result.copied
+    already_stored = len(result.manifest.checkpoints) - result.copied
     _print(
-        f"{archive}: backup {result.moment}, {_contents(result.manifest)} ({result.copied} copied, {existing} there "
-        "already)"
+        f"{archive}: backup {result.moment}, {_contents(result.manifest)} ({result.copied} copied, {already_stored} "
+        "stored already)"
     )
     if result.newly_absent:
         _print_progress(
@@ -63,17 +63,17 @@ def restore(
     source: LocationArgument,
     database: DatabaseOption = None,
     moment: Annotated[
-        str | None, typer.Option("--backup", help="Moment of the backup, as its files are named; else the newest.")
+        str | None, typer.Option("--backup", help="Moment in the file name of the backup; by default the newest.")
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="In place of the studies that are there.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the studies of the database.")] = False,
     without_damaged: Annotated[
-        bool, typer.Option("--without-damaged", help="Leave out networks that are damaged or gone, keep the rest.")
+        bool, typer.Option("--without-damaged", help="Restore without networks that are damaged or missing.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only look through every file of the backup.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only verify every file of the backup.")] = False,
 ) -> None:
-    """Put a backup back into this database, of either kind, and these checkpoints. Stop service and workers first.
+    """Restore a backup into a database, SQLite or Postgres, and its checkpoint folder. Stop service and workers first.
 
-    Everything is verified before anything is written. A study that was running waits for a worker.
+    Every file is verified before anything is written. A study that was running goes back into the queue.
     """
     settings = load_settings()
     archive = Archive(source)
@@ -93,10 +93,10 @@ def restore(
             written = ledger.backups.restore(
                 backup_files, settings.checkpoint_store, _print_progress, overwrite=overwrite
             )
-    existing = len(backup_files.manifest.checkpoints) - written
+    already_stored = len(backup_files.manifest.checkpoints) - written
     _print(
-        f"{summary} ({written} written, {existing} there already), restored; {backup_files.running} studies wait to "
-        "resume"
+        f"{summary} ({written} written, {already_stored} stored already), restored; {backup_files.running} "
+        "studies wait to resume"
     )
 
 

@@ -17,7 +17,7 @@ from bln_search.settings import load_settings
 from bln_search.storage.checkpoints.garbage import MIN_AGE, GarbageReport, PrunableNetworks, remove_garbage
 from bln_search.storage.ledger import open_ledger
 
-app = typer.Typer(help="Trained networks on the disk: removing those that nobody needs.", no_args_is_help=True)
+app = typer.Typer(help="Files of trained networks: remove those that no study needs.", no_args_is_help=True)
 _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
 
@@ -36,23 +36,23 @@ def _group() -> None:
 @app.command()
 def clean(
     older_than: Annotated[
-        str, typer.Option("--older-than", help="Only files written so long ago: 90m, 12h, 7d; an hour at least.")
+        str, typer.Option("--older-than", help="Only files older than this: 90m, 12h, 7d; at least 1h.")
     ] = "1d",
     keep: Annotated[
         KeepPolicy,
-        typer.Option("--keep", help="Networks of complete studies that stay: all, or those of recommended rows."),
+        typer.Option("--keep", help="Networks of complete studies to keep: all, or those of recommended rows."),
     ] = KeepPolicy.ALL,
     best: Annotated[
-        int, typer.Option("--best", min=0, help="With --keep recommended: and those of so many first rows.")
+        int, typer.Option("--best", min=0, help="With --keep recommended: also keep those of this many first rows.")
     ] = 1,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be removed.")] = False,
     database: DatabaseOption = None,
 ) -> None:
-    """Remove files of checkpoints that no study needs. Service and workers may go on meanwhile.
+    """Remove checkpoint files that no study needs. Service and workers may run meanwhile.
 
-    These are what writers did not finish, networks of trials that were pruned, diverged or trained again, and those of
-    deleted studies. With --keep recommended, complete studies give up their other networks; figures stay, and the
-    recommended network is never removed.
+    These are partly written files, networks of trials that were pruned, diverged or were trained again, and networks of
+    deleted studies. With --keep recommended, the other networks of complete studies are removed too; their results are
+    kept, and the recommended network is never removed.
     """
     age = _parse_age(older_than)
     settings = load_settings()
@@ -64,12 +64,12 @@ def clean(
             param_hint="--database",
         )
     with translate_os_errors(), closing(open_ledger(settings.database_url)) as ledger:
-        spare = ledger.pruner.list_prunable(best) if keep is KeepPolicy.RECOMMENDED else []
-        left = ledger.garbage.find_garbage(store, age, spare)
+        prunable = ledger.pruner.list_prunable(best) if keep is KeepPolicy.RECOMMENDED else []
+        garbage = ledger.garbage.find_garbage(store, age, prunable)
         if not dry_run:
-            ledger.pruner.mark_freed(spare)
-        removed, size = (len(left.files), left.size) if dry_run else remove_garbage(store, left)
-    for networks in spare:
+            ledger.pruner.mark_freed(prunable)
+        removed, size = (len(garbage.files), garbage.size) if dry_run else remove_garbage(store, garbage)
+    for networks in prunable:
         if networks.reason is not None:
             errors.print(
                 f"study {networks.study_id} ({networks.name}) keeps all networks: {networks.reason}",
@@ -77,7 +77,7 @@ def clean(
                 soft_wrap=True,
             )
     results.print(
-        _summary_line(left, spare, removed, size, dry_run=dry_run), markup=False, highlight=False, soft_wrap=True
+        _summary_line(garbage, prunable, removed, size, dry_run=dry_run), markup=False, highlight=False, soft_wrap=True
     )
 
 
@@ -87,17 +87,21 @@ def _parse_age(text: str) -> timedelta:
         raise typer.BadParameter(f"{text!r} is not a duration: write 90m, 12h or 7d", param_hint="--older-than")
     age = timedelta(**{_UNITS[match[2]]: int(match[1])})
     if age < MIN_AGE:
-        raise typer.BadParameter("newer files may belong to a running trial: 1h at least", param_hint="--older-than")
+        raise typer.BadParameter(
+            "newer files may belong to a running trial: use at least 1h", param_hint="--older-than"
+        )
     return age
 
 
-def _summary_line(left: GarbageReport, spare: list[PrunableNetworks], removed: int, size: int, *, dry_run: bool) -> str:
+def _summary_line(
+    garbage: GarbageReport, prunable: list[PrunableNetworks], removed: int, size: int, *, dry_run: bool
+) -> str:
     parts = [f"{removed} files {'would be ' if dry_run else ''}removed, {size / 1e6:,.1f} MB"]
-    pruned = sum(len(networks.files) for networks in spare)
+    pruned = sum(len(networks.files) for networks in prunable)
     if pruned:
         parts.append(f"{pruned} networks {'would be ' if dry_run else ''}removed from their studies")
-    if left.too_recent:
-        parts.append(f"{left.too_recent} are too recent")
-    if left.unknown:
-        parts.append(f"{left.unknown} are unknown and kept")
+    if garbage.too_recent:
+        parts.append(f"{garbage.too_recent} are too recent")
+    if garbage.unknown:
+        parts.append(f"{garbage.unknown} are unknown and kept")
     return "; ".join(parts)

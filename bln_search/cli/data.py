@@ -18,19 +18,17 @@ if TYPE_CHECKING:
     from bln_search.data import DataSet
     from bln_search.data.catalog import DataSource, Entry
 
-app = typer.Typer(
-    help="Data sets: which there are, whether their files are whole, where to get them.", no_args_is_help=True
-)
+app = typer.Typer(help="Data sets: list them, verify their files, download them.", no_args_is_help=True)
 NameArgument = Annotated[str, typer.Argument(help="Name of a data set.")]
 FetchOption = Annotated[
     Path | None,
-    typer.Option("--data", help="Folder of data sets, made where it is not there. [env: BLN_SEARCH_DATA]"),
+    typer.Option("--data", help="Folder of data sets, created if it does not exist. [env: BLN_SEARCH_DATA]"),
 ]
 
 
 @app.command("list")
 def list_data(data: DataOption = None) -> None:
-    """List the data sets and whether their files are at hand."""
+    """List the data sets and whether their files are present."""
     from bln_search.data.catalog import CATALOG
 
     folder = data or load_settings().data_folder
@@ -38,11 +36,11 @@ def list_data(data: DataOption = None) -> None:
     for column in ("name", "about", "files"):
         table.add_column(column)
     for entry in CATALOG.values():
-        table.add_row(entry.name, entry.about, _state(entry, entry.folders(folder)))
+        table.add_row(entry.name, entry.about, _file_state(entry, entry.folders(folder)))
     results.print(table)
 
 
-def _state(entry: Entry, folders: list[Path]) -> str:
+def _file_state(entry: Entry, folders: list[Path]) -> str:
     from bln_search.data.files import find_file
 
     if entry.find is not None:
@@ -50,15 +48,15 @@ def _state(entry: Entry, folders: list[Path]) -> str:
             entry.find(folders)
         except DataError:
             return "missing"
-        return "at hand"
+        return "present"
     missing = [file.name for file in entry.files if find_file(file, folders) is None]
-    archived = entry.archive is not None and any((each / entry.archive.name).is_file() for each in folders)
-    return "at hand" if not missing or archived else f"{len(missing)} of {len(entry.files)} missing"
+    has_archive = entry.archive is not None and any((folder / entry.archive.name).is_file() for folder in folders)
+    return "present" if not missing or has_archive else f"{len(missing)} of {len(entry.files)} missing"
 
 
 @app.command()
 def verify(name: NameArgument, data: DataOption = None) -> None:
-    """Unpack a data set's files and compare them with the published checksums; of reviews, count them, too."""
+    """Compare a data set's files with the published checksums, and count the examples of reviews."""
     from bln_search.data.catalog import find_entry
 
     verify_entry(find_entry(name), data or load_settings().data_folder)
@@ -102,7 +100,7 @@ def _print(line: str) -> None:
 
 @app.command()
 def fetch(name: NameArgument, data: FetchOption = None) -> None:
-    """Get a data set's files from where they are distributed, and verify them."""
+    """Download a data set's files from their publisher, and verify them."""
     from bln_search.data.catalog import find_entry
 
     fetch_entry(find_entry(name), data or load_settings().data_folder)
@@ -116,5 +114,5 @@ def fetch_entry(entry: Entry, folder: Path) -> None:
         verify_entry(entry, folder)
         return
     for path in fetch_files(entry, folder):
-        errors.print(f"got {path}", soft_wrap=True)
+        errors.print(f"downloaded {path}", soft_wrap=True)
     verify_entry(entry, folder)

@@ -12,21 +12,21 @@ from bln_search.settings import load_settings
 from bln_search.storage.ledger import connect_ledger
 from bln_search.storage.migration import newest_revision
 
-app = typer.Typer(help="The database: its schema revision, and bringing it up to date.", no_args_is_help=True)
+app = typer.Typer(help="The database: its schema revision and its upgrade.", no_args_is_help=True)
 
 
 @app.command()
 def status(database: DatabaseOption = None) -> None:
-    """Print where the database is and its schema revision."""
+    """Print the location of the database and its schema revision."""
     with closing(connect_ledger(database or load_settings().database_url)) as ledger:
-        present = ledger.find_schema_revision() or "none: empty"
+        revision = ledger.find_schema_revision() or "none (empty)"
         results.print(f"database {ledger}", soft_wrap=True, highlight=False)
-    results.print(f"schema revision {present}; this version of bln-search writes {newest_revision()}", highlight=False)
+    results.print(f"schema revision {revision}; this version of bln-search writes {newest_revision()}", highlight=False)
 
 
 @app.command()
 def upgrade(database: DatabaseOption = None) -> None:
-    """Create the tables, or bring them to the schema of this version."""
+    """Create the tables, or upgrade them to the schema of this version."""
     with closing(connect_ledger(database or load_settings().database_url)) as ledger:
         ledger.upgrade_schema()
     results.print(f"schema revision {newest_revision()}", highlight=False)

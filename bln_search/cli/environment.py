@@ -41,14 +41,14 @@ def make_environment(
     )
 
 
-def check_ray_options(name: ExecutorName, ray_address: str | None, gpus_per_trial: float | None) -> None:
+def check_ray_options(executor: ExecutorName, ray_address: str | None, gpus_per_trial: float | None) -> None:
     """Raise BadParameter for an option of Ray with another executor: trials would run on the wrong machine."""
-    if name is not ExecutorName.RAY and (ray_address or gpus_per_trial is not None):
-        raise typer.BadParameter("it belongs to --executor ray", param_hint="--ray-address, --gpus-per-trial")
+    if executor is not ExecutorName.RAY and (ray_address or gpus_per_trial is not None):
+        raise typer.BadParameter("these options need --executor ray", param_hint="--ray-address, --gpus-per-trial")
 
 
 def make_executor(
-    name: ExecutorName,
+    executor: ExecutorName,
     environment: ExecutionEnvironment,
     workers: int | None,
     ray_address: str | None,
@@ -57,13 +57,13 @@ def make_executor(
     """Return the executor; a Ray cluster that does not exist or is too small raises an error on entering.
 
     Args:
-        name: Kind of executor.
+        executor: Kind of executor.
         environment: Folders and device of the trials.
         workers: Number of trials at the same time; by default one for each core or GPU.
         ray_address: Cluster to join, `host:port`; by default a new one is started.
         gpus_per_trial: GPUs, or the fraction of one, for each trial on Ray.
     """
-    if name is ExecutorName.RAY:
+    if executor is ExecutorName.RAY:
         from bln_search.execution.executors.ray.executor import RayExecutor
 
         return RayExecutor(environment, workers, address=ray_address, gpus_per_trial=gpus_per_trial)

@@ -39,7 +39,7 @@ from bln_search.core.errors import (
 
 app = typer.Typer(
     name="bln-search",
-    help="Find the inference configuration of a normalized network's statistics that works best.",
+    help="Find the best inference configuration of a network's normalization layers.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -55,18 +55,18 @@ for module in (
     module.register(app)
 
 
-def _print_version(requested: bool) -> None:  # noqa: FBT001 - typer calls it so
+def _print_version(requested: bool) -> None:  # noqa: FBT001 - the signature of a typer callback
     if requested:
         typer.echo(f"bln-search {__version__}")
         raise typer.Exit
 
 
 @app.callback()
-def _common(
+def _common_options(
     version: Annotated[  # noqa: ARG001 - its callback does the work
         bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version and stop.")
     ] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say more on standard error.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log more on standard error.")] = False,
 ) -> None:
     logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, format="%(levelname)s %(message)s")
 
@@ -109,8 +109,8 @@ def main() -> None:
 
 
 def _exit_with_error(error: BlnSearchError) -> NoReturn:
-    errors.print(f"[bold red]error:[/] {_escaped(str(error))}", soft_wrap=True, highlight=False)
-    code = next(code for kind, code in _EXIT_BY_ERROR if isinstance(error, kind))
+    errors.print(f"[bold red]error:[/] {_escape_markup(str(error))}", soft_wrap=True, highlight=False)
+    code = next(code for error_type, code in _EXIT_BY_ERROR if isinstance(error, error_type))
     code = _EXIT_BY_STATUS.get(getattr(error, "status", 0), code)  # no import: the client may not be installed
     if isinstance(error, ClusterUnresponsiveError):
         _exit_without_cleanup(code)
@@ -126,8 +126,8 @@ def _exit_without_cleanup(code: ExitCode) -> NoReturn:
 
 
 def _print_interrupted() -> None:
-    errors.print("interrupted; finished trials are kept: the same command resumes", soft_wrap=True)
+    errors.print("interrupted; finished trials are kept; run the same command again to resume", soft_wrap=True)
 
 
-def _escaped(text: str) -> str:
+def _escape_markup(text: str) -> str:
     return text.replace("[", "\\[")

@@ -12,7 +12,7 @@ from bln_search.cli.output import Format
 
 
 class ExecutorName(StrEnum):
-    """Executor of trials."""
+    """Where trials run."""
 
     LOCAL = "local"
     RAY = "ray"
@@ -21,13 +21,13 @@ class ExecutorName(StrEnum):
 StudyArgument = Annotated[str, typer.Argument(help="Name or number of a study.", show_default=False)]
 DatabaseOption = Annotated[str | None, typer.Option("--database", help="Database URL. [env: BLN_SEARCH_DATABASE]")]
 ServerOption = Annotated[
-    str | None, typer.Option("--server", help="Service to ask instead of the database here. [env: BLN_SEARCH_SERVER]")
+    str | None, typer.Option("--server", help="Service to use instead of the local database. [env: BLN_SEARCH_SERVER]")
 ]
 TokenOption = Annotated[
     str | None,
     typer.Option("--token", help="Access token of that service. [env: BLN_SEARCH_TOKEN]", show_default=False),
 ]
-FormatOption = Annotated[Format, typer.Option("--format", help="How to print.")]
+FormatOption = Annotated[Format, typer.Option("--format", help="Output format.")]
 ToOption = Annotated[
     Path | None, typer.Option("--to", help="File to write, atomically.", show_default="standard output")
 ]
@@ -37,12 +37,12 @@ DataOption = Annotated[
 ]
 DeviceOption = Annotated[str | None, typer.Option("--device", help="cpu, cuda, cuda:1 or auto.")]
 WorkersOption = Annotated[
-    int | None, typer.Option("--workers", min=1, help="Trials side by side; by default one a core or GPU.")
+    int | None, typer.Option("--workers", min=1, help="Number of parallel trials; by default one per core or GPU.")
 ]
 ExecutorOption = Annotated[ExecutorName, typer.Option("--executor", help="Processes on this machine, or Ray Tune.")]
 RayAddressOption = Annotated[
-    str | None, typer.Option("--ray-address", help="Ray cluster to join, host:port; else one is started.")
+    str | None, typer.Option("--ray-address", help="Ray cluster to join, host:port; by default a new one is started.")
 ]
 GpusOption = Annotated[
-    float | None, typer.Option("--gpus-per-trial", min=0.0, help="With ray: GPUs, or the part of one.")
+    float | None, typer.Option("--gpus-per-trial", min=0.0, help="With ray: number of GPUs, or a fraction of one.")
 ]

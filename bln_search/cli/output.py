@@ -47,9 +47,11 @@ class LeaderboardFormat(StrEnum):
 def check_output_path(path: Path) -> None:
     """Raise OutputError if a file cannot be written to `path`; called before anything is computed for it."""
     if path.exists() and not path.is_file():
-        raise OutputError(f"{path} is not a plain file: give another with --to, or redirect standard output")
+        raise OutputError(f"{path} is not a regular file: choose another with --to, or redirect standard output")
     if not path.parent.is_dir():
-        raise OutputError(f"{path} cannot be written: there is no folder {path.parent}; make it, or give another --to")
+        raise OutputError(
+            f"{path} cannot be written: create the folder {path.parent} first, or choose another file with --to"
+        )
 
 
 def write_file(path: Path, content: bytes) -> None:
@@ -60,7 +62,7 @@ def write_file(path: Path, content: bytes) -> None:
     try:
         write_atomically(path.resolve(), content, mode=0o666 & ~umask)
     except OSError as error:
-        raise OutputError(f"{path} cannot be written ({error.strerror}): give another file with --to") from None
+        raise OutputError(f"{path} cannot be written ({error.strerror}): choose another file with --to") from None
 
 
 @contextmanager

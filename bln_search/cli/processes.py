@@ -49,11 +49,13 @@ def register(app: typer.Typer) -> None:
 
 def serve(
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port; 0 takes a free one.")] = 8000,
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port; 0 for a free one.")] = 8000,
     database: DatabaseOption = None,
-    no_worker: Annotated[bool, typer.Option("--no-worker", help="Studies are run by `bln-search worker`.")] = False,
+    no_worker: Annotated[
+        bool, typer.Option("--no-worker", help="Start no worker; `bln-search worker` runs the studies.")
+    ] = False,
 ) -> None:
-    """Serve the REST API, with a worker beside it. The first start prints a link with its token, once."""
+    """Serve the REST API, and start a worker. The first start prints a link with an access token, once."""
     try:
         from service.server import serve_forever
     except ModuleNotFoundError as error:
@@ -66,7 +68,7 @@ def serve(
 
 
 def _configure_logs(settings: Settings, role: str | None = None) -> None:
-    """Log to standard error, and to a log file for each kind of process: service and worker share their settings."""
+    """Log to standard error and to the log file. Service and worker share their settings, so a worker adds its role."""
     file = None
     if settings.log_file is not None:
         file = LogFile(settings.log_file, settings.log_file_bytes, settings.log_file_count)
@@ -78,7 +80,7 @@ def _training_available() -> bool:
     """Return whether the packages for training are installed; log a warning if they are not."""
     missing = missing_training_package()
     if missing is not None:
-        _log.warning("no worker is started beside the service: %s", missing)
+        _log.warning("the service starts no worker: %s", missing)
     return missing is None
 
 
@@ -90,12 +92,12 @@ def worker(
     executor: ExecutorOption = ExecutorName.LOCAL,
     ray_address: RayAddressOption = None,
     gpus_per_trial: GpusOption = None,
-    once: Annotated[bool, typer.Option("--once", help="End when no study waits.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Exit when the queue is empty.")] = False,
     with_parent: Annotated[bool, typer.Option("--with-parent", hidden=True)] = False,
 ) -> None:
     """Take studies from the queue of a database and run them, one after another.
 
-    SIGTERM releases the running study, with all that is finished; a second one ends at once.
+    On SIGTERM the worker releases the running study and keeps its finished trials; a second SIGTERM ends it at once.
     """
     check_ray_options(executor, ray_address, gpus_per_trial)
     settings = load_settings()
@@ -121,37 +123,37 @@ def worker(
 def workers(
     database: DatabaseOption = None,
     here: Annotated[
-        bool, typer.Option("--here", help="Only those of this machine, or container; exit code 1 where none is there.")
+        bool, typer.Option("--here", help="Only those of this machine or container; exit code 1 if there is none.")
     ] = False,
 ) -> None:
     """List the workers with a heartbeat within 30 s."""
     with closing(connect_ledger(database or load_settings().database_url)) as ledger:
-        seen = ledger.workers.list_live()
+        live_workers = ledger.workers.list_live()
     prefix = f"{socket.gethostname()}/"
-    shown = [each for each in seen if not here or each.name.startswith(prefix)]
-    for each in shown:
-        line = f"{each.name}  {each.device}  {each.version}  {each.heartbeat_at:%Y-%m-%d %H:%M:%S}"
+    selected = [record for record in live_workers if not here or record.name.startswith(prefix)]
+    for record in selected:
+        line = f"{record.name}  {record.device}  {record.version}  {record.heartbeat_at:%Y-%m-%d %H:%M:%S}"
         results.print(line, markup=False, highlight=False)
-    if here and not shown:
+    if here and not selected:
         errors.print("no worker of this machine has sent a heartbeat within 30 s")
         raise typer.Exit(ExitCode.FAILED)
 
 
 def _stop_with_parent() -> None:
-    """Wait for the end of standard input, a pipe that the parent process holds, then stop as on SIGTERM."""
-    while os.read(sys.stdin.fileno(), 1024):  # sys.stdin would hold a lock during the shutdown
+    """Wait for the end of standard input, a pipe whose other end the parent process holds, then stop as on SIGTERM."""
+    while os.read(sys.stdin.fileno(), 1024):  # a read of sys.stdin would block the shutdown with its lock
         pass
     os.kill(os.getpid(), signal.SIGTERM)
 
 
 def show_settings() -> None:
-    """Every setting: its value, the environment variable that sets it, and what it is for."""
+    """Print every setting with its value, its environment variable and its description."""
     settings = load_settings()
-    results.print(f"file: {settings_file()}{'' if settings_file().is_file() else ' (not there)'}", highlight=False)
+    results.print(f"file: {settings_file()}{'' if settings_file().is_file() else ' (missing)'}", highlight=False)
     for name, field in Settings.model_fields.items():
         value = getattr(settings, name)
-        shown = "(secret)" if isinstance(value, SecretStr) else redact_password(str(value))
+        text = "(secret)" if isinstance(value, SecretStr) else redact_password(str(value))
         origin = "" if name in settings.model_fields_set else " (default)"
         results.print(
-            f"BLN_SEARCH_{name.upper()} = {shown}{origin}\n    {field.description}", markup=False, highlight=False
+            f"BLN_SEARCH_{name.upper()} = {text}{origin}\n    {field.description}", markup=False, highlight=False
         )

@@ -42,10 +42,21 @@ class StudySource(Protocol):
         """Return the trials of a study."""
 
     def leaderboard(self, study: StudyRecord, arm: str | None, on: Split | None) -> Leaderboard:
-        """Return the leaderboard. arm: only the rows of this arm, with their ranks in the whole leaderboard."""
+        """Return the leaderboard.
+
+        Args:
+            study: The study.
+            arm: Return only the rows of this arm, with their ranks among all rows.
+            on: Split that ranks; by default the study's.
+        """
 
     def analysis(self, study: StudyRecord, *, allow_incomplete: bool = False) -> Analysis | None:
-        """Return the analysis; None if there is none yet. allow_incomplete: accept a study that is not complete."""
+        """Return the analysis; None if there is none yet.
+
+        Args:
+            study: The study.
+            allow_incomplete: Analyze a study that is not complete.
+        """
 
     def schema_revision(self) -> str | None:
         """Return the revision of the database schema; None if it is unknown."""
@@ -53,7 +64,7 @@ class StudySource(Protocol):
 
 @contextmanager
 def open_source(database: str | None, server: str | None, token: str | None) -> Iterator[StudySource]:
-    """Open the service if its address is given, else the database."""
+    """Open the service if options or settings name one, otherwise the database."""
     settings = load_settings()
     service = service_address(database, server, settings)
     if service is not None:
@@ -76,12 +87,18 @@ def service_address(database: str | None, server: str | None, settings: Settings
         BadParameter: Both are given.
     """
     if server is not None and database is not None:
-        raise typer.BadParameter("give either a database or a service", param_hint="--database, --server")
+        raise typer.BadParameter("use either a database or a service", param_hint="--database, --server")
     return server or (settings.server if database is None else None)
 
 
 def open_client(server: str | None, token: str | None, settings: Settings) -> Client:
-    """Return a client. Its token is `token`, or that of the environment, or that of `serve` in the home folder."""
+    """Return a client of a service.
+
+    Args:
+        server: Address; by default that of the settings, or of a service on this machine.
+        token: Access token; by default that of the settings, or the one that `serve` stored in the home folder.
+        settings: The settings.
+    """
     try:
         from bln_search.client import Client
     except ModuleNotFoundError as error:
@@ -144,7 +161,7 @@ class ServiceSource:
 
     def list_studies(self) -> list[dict[str, object]]:
         """Return the fields of every study, newest first."""
-        return [_study_fields_of_json(each) for each in self.client.studies()]
+        return [_study_fields_of_json(study) for study in self.client.studies()]
 
     def find(self, name_or_id: str) -> StudyRecord:
         """Return the study with this number, or the newest with this name."""
@@ -152,7 +169,7 @@ class ServiceSource:
 
     def trials(self, study_id: int) -> list[TrialRecord]:
         """Return the trials of a study."""
-        return [_trial_of_json(each) for each in self.client.trials(study_id)]
+        return [_trial_of_json(trial) for trial in self.client.trials(study_id)]
 
     def leaderboard(self, study: StudyRecord, arm: str | None, on: Split | None) -> Leaderboard:
         """Return the leaderboard."""

@@ -16,23 +16,23 @@ from bln_search.core.urls import redact_password
 from bln_search.settings import load_settings
 from bln_search.storage.ledger import open_ledger
 
-app = typer.Typer(help="Access to a service: tokens, their scopes and their end.", no_args_is_help=True)
+app = typer.Typer(help="Access tokens of a service: their scopes and expiry.", no_args_is_help=True)
 
 
 @app.command()
 def create(
     account: Annotated[
         str | None,
-        typer.Option(help="Whose studies it is for; at a service your own, else `admin`.", show_default=False),
+        typer.Option(help="Account; by default your own at a service, otherwise `admin`.", show_default=False),
     ] = None,
     scope: Annotated[Scope, typer.Option(help="read, write or admin.")] = Scope.WRITE,
-    label: Annotated[str, typer.Option(help="What it is for.")] = "",
-    days: Annotated[int | None, typer.Option(min=1, max=3650, help="After which it ends.")] = None,
+    label: Annotated[str, typer.Option(help="Purpose of the token.")] = "",
+    days: Annotated[int | None, typer.Option(min=1, max=3650, help="Days until it expires; by default never.")] = None,
     database: DatabaseOption = None,
     server: ServerOption = None,
     token: TokenOption = None,
 ) -> None:
-    """Make a token and print it; it is shown only now."""
+    """Create a token and print its secret, once."""
     settings = load_settings()
     service = service_address(database, server, settings)
     if service is not None:
@@ -44,7 +44,10 @@ def create(
         expires = None if days is None else datetime.now(UTC) + timedelta(days=days)
         with closing(open_ledger(database or settings.database_url)) as ledger:
             secret, _ = ledger.tokens.create(account, scope, label, expires_at=expires)
-    errors.print(f"a token {_at(service)} for {account} with the scope {scope}; it is not shown again", highlight=False)
+    errors.print(
+        f"a token {_location(service)} for {account} with the scope {scope}; its secret is not shown again",
+        highlight=False,
+    )
     typer.echo(secret)
 
 
@@ -60,15 +63,19 @@ def list_tokens(database: DatabaseOption = None, server: ServerOption = None, to
         with closing(open_ledger(database or settings.database_url)) as ledger:
             rows = [
                 {
-                    **vars(each),
-                    "created_at": each.created_at.isoformat(),
-                    "expires_at": each.expires_at and str(each.expires_at),
+                    **vars(record),
+                    "created_at": record.created_at.isoformat(),
+                    "expires_at": record.expires_at and str(record.expires_at),
                 }
-                for each in ledger.tokens.list_tokens(None)
+                for record in ledger.tokens.list_tokens(None)
             ]
     for row in rows:
         expiry = (
-            "revoked" if row["revoked_at"] else f"until {row['expires_at'][:10]}" if row["expires_at"] else "lasting"
+            "revoked"
+            if row["revoked_at"]
+            else f"expires {row['expires_at'][:10]}"
+            if row["expires_at"]
+            else "no expiry"
         )
         line = (
             f"{row['id']:>4}  {row['account']:<16} {row['scope']:<6} {row['created_at'][:10]}  {expiry}  {row['label']}"
@@ -78,12 +85,12 @@ def list_tokens(database: DatabaseOption = None, server: ServerOption = None, to
 
 @app.command()
 def revoke(
-    token_id: Annotated[int, typer.Argument(help="Its number in `token list`.")],
+    token_id: Annotated[int, typer.Argument(help="Number of the token in `token list`.")],
     database: DatabaseOption = None,
     server: ServerOption = None,
     token: TokenOption = None,
 ) -> None:
-    """End a token, and the browser sessions that came from it, at once."""
+    """Revoke a token and its browser sessions at once."""
     settings = load_settings()
     service = service_address(database, server, settings)
     if service is not None:
@@ -92,8 +99,8 @@ def revoke(
     else:
         with closing(open_ledger(database or settings.database_url)) as ledger:
             ledger.tokens.revoke(token_id)
-    errors.print(f"token {token_id} {_at(service)} is revoked", highlight=False)
+    errors.print(f"token {token_id} {_location(service)} is revoked", highlight=False)
 
 
-def _at(service: str | None) -> str:
+def _location(service: str | None) -> str:
     return "of the database" if service is None else f"of {redact_password(service)}"

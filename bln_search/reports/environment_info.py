@@ -18,7 +18,7 @@ _PACKAGES = (
 )  # fmt: skip
 _SOURCE = Path(__file__).parents[2]
 _GIT_TIMEOUT = 10
-"""Seconds."""
+"""Seconds until a git command times out."""
 
 
 def environment_info() -> dict[str, Any]:
@@ -26,7 +26,7 @@ def environment_info() -> dict[str, Any]:
     return {
         "bln_search": VERSION,
         "git_revision": git_revision(),
-        "packages": {name: version for name in _PACKAGES if (version := _version(name)) is not None},
+        "packages": {name: version for name in _PACKAGES if (version := _package_version(name)) is not None},
         "platform": platform.platform(),
         "processor": platform.processor() or platform.machine(),
         "python": platform.python_version(),
@@ -34,9 +34,9 @@ def environment_info() -> dict[str, Any]:
 
 
 def git_revision(source: Path = _SOURCE) -> str | None:
-    """The commit checked out at `source`, with `-dirty` where files differ from it.
+    """The commit checked out at `source`, with `-dirty` if files differ from it.
 
-    None without git, or where `source` is not the top of a checkout, as for a package installed inside another one.
+    None without git, or if `source` is not the root of a checkout, as for a package installed inside another one.
     """
     top = _git(source, "rev-parse", "--show-toplevel")
     if not top or Path(top).resolve() != source.resolve():
@@ -48,20 +48,19 @@ def _git(folder: Path, *arguments: str) -> str | None:
     program = shutil.which("git")
     if program is None:
         return None
-    environment = {
-        name: value for name, value in os.environ.items() if not name.startswith("GIT_")
-    }  # these may name another checkout
+    # GIT_* variables may name another checkout
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     command = [program, "-C", str(folder), *arguments]
     try:
-        done = subprocess.run(  # noqa: S603 - git with fixed arguments
+        process = subprocess.run(  # noqa: S603 - git with fixed arguments
             command, capture_output=True, text=True, check=False, timeout=_GIT_TIMEOUT, env=environment
         )
     except (OSError, subprocess.SubprocessError):
         return None
-    return done.stdout.strip() if done.returncode == 0 else None
+    return process.stdout.strip() if process.returncode == 0 else None
 
 
-def _version(package: str) -> str | None:
+def _package_version(package: str) -> str | None:
     try:
         return version(package)
     except PackageNotFoundError:

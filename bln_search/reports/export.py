@@ -32,17 +32,17 @@ COLUMNS = (
 
 def leaderboard_csv(board: Leaderboard) -> str:
     """CSV with a header and one line per row; missing values are empty."""
-    out = io.StringIO()
-    writer = csv.DictWriter(out, (*COLUMNS, "ranked_on"), lineterminator="\n")
+    buffer = io.StringIO()
+    writer = csv.DictWriter(buffer, (*COLUMNS, "ranked_on"), lineterminator="\n")
     writer.writeheader()
     writer.writerows({**flat_row(row), "ranked_on": board.ranked_on} for row in board.rows)
-    return out.getvalue()
+    return buffer.getvalue()
 
 
-def leaderboard_json(board: Leaderboard, about: dict[str, Any]) -> str:
-    """JSON object of `about`, the split that decides the order, the warning, and the rows."""
+def leaderboard_json(board: Leaderboard, header: dict[str, Any]) -> str:
+    """JSON object of `header`, the split that ranks, the warning, and the rows."""
     content = {
-        **about,
+        **header,
         "ranked_on": board.ranked_on,
         "warning": leaderboard_warning(board),
         "rows": [flat_row(row) for row in board.rows],

@@ -1,4 +1,4 @@
-"""Numbers of results as people read them."""
+"""Formatting of numbers, differences and groups in reports."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def rounded(interval: ConfidenceInterval | None, factor: float = 1.0, digits: in
     Args:
         interval: The interval; None for a missing value.
         factor: Factor by which both are multiplied: 100 for per cent.
-        digits: Decimals of the mean where the half-width is unknown.
+        digits: Decimals of the mean if the half-width is unknown.
     """
     if interval is None:
         return "–"
@@ -50,7 +50,7 @@ def difference_cells(pair: ComparedPair | None) -> tuple[str, str]:
 
 
 def group_mark(row: ComparedRow) -> str:
-    """Letters of the compact letter display; where there are too many groups, `=` for rows of the top group."""
+    """Letters of the compact letter display; with too many groups for letters, `=` for rows of the top group."""
     return row.letters or ("=" if row.in_top_group else "")
 
 

@@ -21,10 +21,10 @@ def identity_columns(rows: Sequence[LeaderboardRow]) -> list[tuple[str, str]]:
 
 def metric_of(row: LeaderboardRow, split: Split, metric: str) -> MeanStd | None:
     """Value of a metric column; None where the row was not measured on that split."""
-    of_split = row.metrics.get(split)
-    if of_split is None:
+    metrics = row.metrics.get(split)
+    if metrics is None:
         return None
-    return of_split.accuracy if metric == "accuracy" else of_split.loss
+    return metrics.accuracy if metric == "accuracy" else metrics.loss
 
 
 def scale_of(metric: str) -> tuple[float, int]:

@@ -17,24 +17,24 @@ _INTEGER_COLUMNS = ("rank", "batch_size", "seeds")
 _FLOAT_SUFFIXES = ("_mean", "_deviation")
 
 
-def leaderboard_parquet(board: Leaderboard, about: Mapping[str, str]) -> bytes:
+def leaderboard_parquet(board: Leaderboard, metadata_fields: Mapping[str, str]) -> bytes:
     """The columns of the CSV export; missing values are null. The same leaderboard gives the same bytes.
 
-    The file's metadata holds `about`, ranked_on, the warning where there is one, and the version of bln-search.
+    The file's metadata holds `metadata_fields`, ranked_on, the warning if there is one, and the version of bln-search.
     """
-    metadata = {**about, "ranked_on": board.ranked_on.value, "bln_search": VERSION}
+    metadata = {**metadata_fields, "ranked_on": board.ranked_on.value, "bln_search": VERSION}
     warning = leaderboard_warning(board)
     if warning is not None:
         metadata["warning"] = warning
-    schema = pyarrow.schema([(name, _type(name)) for name in COLUMNS], metadata=metadata)
+    schema = pyarrow.schema([(name, _column_type(name)) for name in COLUMNS], metadata=metadata)
     rows = [flat_row(row) for row in board.rows]
     table = pyarrow.table({name: [row[name] for row in rows] for name in COLUMNS}, schema=schema)
-    out = io.BytesIO()
-    parquet.write_table(table, out, compression="snappy")
-    return out.getvalue()
+    buffer = io.BytesIO()
+    parquet.write_table(table, buffer, compression="snappy")
+    return buffer.getvalue()
 
 
-def _type(column: str) -> pyarrow.DataType:
+def _column_type(column: str) -> pyarrow.DataType:
     """int32 for counts and ranks, float64 for losses (nats) and accuracies (fractions), else string."""
     if column in _INTEGER_COLUMNS:
         return pyarrow.int32()

@@ -29,32 +29,32 @@ _LATEX_ESCAPES = str.maketrans(
 _PDFLATEX_LETTERS = frozenset("λη×→ÄÖÜäöüßàâçèéêëîïôùûñ")
 
 
-def leaderboard_latex(board: Leaderboard, about: str = "") -> str:
+def leaderboard_latex(board: Leaderboard, comment: str = "") -> str:
     r"""A tabular with one column for each of the four switches, as in Table 1 of the BLN paper.
 
     It needs \usepackage{booktabs}. Values are means ± standard deviations over seeds.
 
     Args:
         board: The leaderboard.
-        about: Comment above the tabular.
+        comment: Comment above the tabular.
     """
     identity = identity_columns(board.rows)
     columns = "r" + "l" * len(identity) + "cccc" + "lr" + "r" * len(SPLIT_METRICS)
     switches = " & ".join(f"$\\mathrm{{{name.split('_')[0]}}}_{name.split('_')[1]}$" for name in Statistic)
-    head = ["Rank", *(label for label, _ in identity), switches, "Population", "Batch"]
-    head += [
+    header = ["Rank", *(label for label, _ in identity), switches, "Population", "Batch"]
+    header += [
         f"{split.value.capitalize()} {metric}" + (r" (\%)" if metric == "accuracy" else "")
         for split, metric in SPLIT_METRICS
     ]
-    lines = [f"\\begin{{tabular}}{{{columns}}}", r"\toprule", " & ".join(head) + r" \\", r"\midrule"]
+    lines = [f"\\begin{{tabular}}{{{columns}}}", r"\toprule", " & ".join(header) + r" \\", r"\midrule"]
     for row in board.rows:
         cells = [str(row.rank) if row.rank else "--"]
-        cells += [_tex(value) for value in _names(row, identity)]
+        cells += [_escape_latex(value) for value in _identity_values(row, identity)]
         cells += [row.configuration.source(statistic).value for statistic in Statistic]
         cells += [row.estimate or "--", str(row.batch_size)]
         cells += [_metric_cell(row, split, metric, " $\\pm$ ", "--") for split, metric in SPLIT_METRICS]
         lines.append(" & ".join(cells) + r" \\")
-    notes = [f"% {_one_line(about)}"] if about else []
+    notes = [f"% {_one_line(comment)}"] if comment else []
     notes += [f"% {line}" for line in (leaderboard_warning(board), *_LATEX_NOTES) if line]
     return "\n".join([*notes, *lines, r"\bottomrule", r"\end{tabular}", ""])
 
@@ -62,22 +62,22 @@ def leaderboard_latex(board: Leaderboard, about: str = "") -> str:
 def leaderboard_markdown(board: Leaderboard) -> str:
     """A table in GitHub Flavored Markdown."""
     identity = identity_columns(board.rows)
-    head = ["rank", *(label for label, _ in identity), *Statistic, "population", "batch"]
-    head += [f"{split} {metric}" + (" %" if metric == "accuracy" else "") for split, metric in SPLIT_METRICS]
-    lines = [_line(head), _line(["---"] * len(head))]
+    header = ["rank", *(label for label, _ in identity), *Statistic, "population", "batch"]
+    header += [f"{split} {metric}" + (" %" if metric == "accuracy" else "") for split, metric in SPLIT_METRICS]
+    lines = [_markdown_line(header), _markdown_line(["---"] * len(header))]
     for row in board.rows:
         cells = [str(row.rank) if row.rank else "–"]
-        cells += [_one_line(value).replace("|", r"\|") for value in _names(row, identity)]
+        cells += [_one_line(value).replace("|", r"\|") for value in _identity_values(row, identity)]
         cells += [row.configuration.source(statistic).value for statistic in Statistic]
         cells += [row.estimate or "–", str(row.batch_size)]
         cells += [_metric_cell(row, split, metric, " ± ", "–") for split, metric in SPLIT_METRICS]
-        lines.append(_line(cells))
+        lines.append(_markdown_line(cells))
     warning = leaderboard_warning(board)
     notes = ["± is the standard deviation over seeds.", *([f"{warning}."] if warning else [])]
     return "\n".join([*lines, "", *notes, ""])
 
 
-def _names(row: LeaderboardRow, identity: Sequence[tuple[str, str]]) -> list[str]:
+def _identity_values(row: LeaderboardRow, identity: Sequence[tuple[str, str]]) -> list[str]:
     return [str(getattr(row, attribute)) for _, attribute in identity]
 
 
@@ -86,12 +86,12 @@ def _metric_cell(row: LeaderboardRow, split: Split, metric: str, plus_minus: str
     return missing if value is None else mean_and_deviation(value, metric, plus_minus)
 
 
-def _tex(text: str) -> str:
+def _escape_latex(text: str) -> str:
     """Text escaped for LaTeX; characters that pdflatex lacks by their code point."""
-    return "".join(_letter(sign).translate(_LATEX_ESCAPES) for sign in _one_line(text))
+    return "".join(_latex_letter(sign).translate(_LATEX_ESCAPES) for sign in _one_line(text))
 
 
-def _letter(sign: str) -> str:
+def _latex_letter(sign: str) -> str:
     return sign if sign.isascii() or sign in _PDFLATEX_LETTERS else f"U+{ord(sign):04X}"
 
 
@@ -99,5 +99,5 @@ def _one_line(text: str) -> str:
     return "".join(sign if sign.isprintable() else " " for sign in text)
 
 
-def _line(cells: Sequence[str]) -> str:
+def _markdown_line(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"

@@ -29,9 +29,9 @@ class AnalysisCache:
             cached = self._entries.get((study_id, made_at.isoformat()))
         if cached is not None:
             return cached
-        found = self._repository.find(study_id)
-        if found is None:
+        stored = self._repository.find(study_id)
+        if stored is None:
             return None
         with self._lock:
-            self._entries[study_id, found.made_at.isoformat()] = found.analysis
-        return found.analysis
+            self._entries[study_id, stored.made_at.isoformat()] = stored.analysis
+        return stored.analysis

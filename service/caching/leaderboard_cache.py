@@ -25,7 +25,7 @@ _MAX_ROWS = 400_000
 """Total rows of all cached leaderboards."""
 
 _MAX_LEADERBOARDS = 256
-_LOCKS = 16
+_LOCK_COUNT = 16
 _STALE_FACTOR = 10.0
 """A page may show a leaderboard that is this many times as old as its computation took."""
 
@@ -60,13 +60,15 @@ class CachedLeaderboard:
 
 
 class LeaderboardCache:
-    """The most recently used leaderboards, by study and by the split that decides the order."""
+    """The most recently used leaderboards, by study and by the split that ranks."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._lock = Lock()
-        self._compute_locks = tuple(Lock() for _ in range(_LOCKS))
-        self._entries: LRUCache[tuple[int, Split | None], CachedLeaderboard] = LRUCache(_MAX_ROWS, getsizeof=_weight)
+        self._compute_locks = tuple(Lock() for _ in range(_LOCK_COUNT))
+        self._entries: LRUCache[tuple[int, Split | None], CachedLeaderboard] = LRUCache(
+            _MAX_ROWS, getsizeof=_count_rows
+        )
 
     def get(
         self, study_id: int, results: int, on: Split | None = None, *, allow_stale: bool = False
@@ -76,7 +78,7 @@ class LeaderboardCache:
         Args:
             study_id: The study.
             results: Number of its trials with a result.
-            on: Split that decides the order; by default the study's.
+            on: Split that ranks; by default the study's.
             allow_stale: Accept a recent leaderboard that lacks the newest results.
         """
         key = study_id, on
@@ -84,7 +86,7 @@ class LeaderboardCache:
             entry = self._entries.get(key)
         if entry is not None and (entry.results == results or (allow_stale and entry.is_recent)):
             return entry
-        with self._compute_locks[study_id % _LOCKS]:  # a second thread waits and uses the result of the first
+        with self._compute_locks[study_id % _LOCK_COUNT]:  # a second thread waits and uses the result of the first
             with self._lock:
                 entry = self._entries.get(key)
             if entry is not None and entry.results >= results:
@@ -106,22 +108,22 @@ class LeaderboardCache:
             return self._entries.get((study_id, None))
 
     def _compute(self, study_id: int, on: Split | None, results: int) -> CachedLeaderboard:
-        found = self._ledger.listing.find_study(study_id)
-        if found is None:
+        study = self._ledger.listing.find_study(study_id)
+        if study is None:
             raise UnknownStudyError(f"there is no study {study_id}")
-        spec = StudySpec.model_validate_json(found.spec_json)
+        spec = StudySpec.model_validate_json(study.spec_json)
         start = time.monotonic()
-        with _gc_paused():
+        with _pause_gc():
             scored = self._ledger.results.list_scored(study_id)
-            table = rank(scored, on or spec.ranking.split, seeds=len(spec.seeds))
+            leaderboard = rank(scored, on or spec.ranking.split, seeds=len(spec.seeds))
             losses = {split: losses_by_row(scored, split) for split in (Split.VALIDATION, Split.TEST)}
             del scored
         now = time.monotonic()
-        return CachedLeaderboard(results, table, spec, losses, now, now - start)
+        return CachedLeaderboard(results, leaderboard, spec, losses, now, now - start)
 
 
-def _weight(entry: CachedLeaderboard) -> int:
-    """Share of `_MAX_ROWS`: the rows; at least so many that `_MAX_LEADERBOARDS` fit, at most all."""
+def _count_rows(entry: CachedLeaderboard) -> int:
+    """Number of rows, at least so that `_MAX_LEADERBOARDS` entries fit, at most so that one fits."""
     return min(max(len(entry.leaderboard.rows), _MAX_ROWS // _MAX_LEADERBOARDS), _MAX_ROWS)
 
 
@@ -129,7 +131,7 @@ _gc_lock = Lock()
 
 
 @contextmanager
-def _gc_paused() -> Iterator[None]:
+def _pause_gc() -> Iterator[None]:
     """Pause garbage collection: it doubles the time to create hundreds of thousands of objects without cycles."""
     with _gc_lock:
         was_enabled = gc.isenabled()

@@ -20,7 +20,7 @@ class TtlCache(Generic[T]):
         compute: The cached function. Its exceptions propagate and nothing is cached.
         ttl: Seconds until the value expires.
         max_stale: Seconds. A value at least this old is not returned as a stale value; callers get None instead,
-            because `compute` then hangs.
+            because `compute` probably hangs.
     """
 
     def __init__(self, compute: Callable[[], T | None], ttl: float, max_stale: float = 120.0) -> None:

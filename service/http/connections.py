@@ -7,18 +7,16 @@ headers are complete.
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum, auto
-from http import HTTPStatus
 from typing import ClassVar
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from service.http.problems import MEDIA_TYPE, ProblemDocument, ProblemException
-from service.http.request_ids import new_request_id
+from service.http.connection_limits import ConnectionLimits
+from service.http.problems import ProblemException
+from service.http.raw_response import raw_response
 
 _SLICE_BYTES = 16_384
 """Bytes handed to the parser at once; sizes are checked after each slice."""
@@ -27,43 +25,10 @@ _MAX_TARGET_BYTES = 8_192
 _MAX_HEADER_BYTES = 32_768
 _MAX_HEADERS = 100
 _WIRE_BYTES = 8
-"""Largest number of bytes on the wire for a byte of the body; a chunk of one byte takes six."""
+"""Limit on the bytes on the wire for each byte of the body; a chunk of one byte takes six."""
 
 _STALLED_SECONDS = 60.0
 """A connection is closed if its client reads nothing of the response for this long."""
-
-_MAX_CONNECTIONS = 1_000
-_RESERVED_FILES = 64
-"""Files that the database, the logs and the process itself need."""
-
-
-def default_connections() -> int:
-    """Return the number of connections for the process's limit on open files: two files each, socket and download."""
-    if sys.platform == "win32":
-        return _MAX_CONNECTIONS
-    import resource  # noqa: PLC0415 - does not exist on Windows
-
-    files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    if files == resource.RLIM_INFINITY:
-        return _MAX_CONNECTIONS
-    return max(8, min(_MAX_CONNECTIONS, (files - _RESERVED_FILES) // 2))
-
-
-@dataclass(frozen=True)
-class ConnectionLimits:
-    """Limits that apply before a request is authenticated.
-
-    Attributes:
-        connections: Number of simultaneous connections.
-        header_seconds: Time from the connection, or the first byte of a later request, until the headers are complete.
-        body_seconds: Time from then until the body is complete.
-        largest_body: Bytes.
-    """
-
-    connections: int
-    header_seconds: float
-    body_seconds: float
-    largest_body: int
 
 
 class _Phase(Enum):
@@ -75,7 +40,12 @@ class _Phase(Enum):
 
 
 class LimitedConnection(HttpToolsProtocol):
-    """A connection with `limits`. `on_refused` is called with the status of every request that is refused here."""
+    """A connection with limits.
+
+    Attributes:
+        limits: Its limits.
+        on_refused: Called with the status of every request that the connection refuses.
+    """
 
     limits: ClassVar[ConnectionLimits]
     on_refused: ClassVar[Callable[[int], None]]
@@ -105,10 +75,10 @@ class LimitedConnection(HttpToolsProtocol):
         for start in range(0, len(data), _SLICE_BYTES):
             if self.transport.is_closing():
                 return
-            part = data[start : start + _SLICE_BYTES]
+            chunk = data[start : start + _SLICE_BYTES]
             if self._phase is not _Phase.NOTHING:
-                self._bytes += len(part)
-            super().data_received(part)
+                self._bytes += len(chunk)
+            super().data_received(chunk)
             self._check_size()
         if self._phase is _Phase.NOTHING and self._deadline_timer is None and not self._is_answering:
             self._set_deadline(self.limits.header_seconds)  # empty lines start no request
@@ -252,10 +222,10 @@ class LimitedConnection(HttpToolsProtocol):
             self._stall_timer.cancel()
             self._stall_timer = None
 
-    def _check_buffer(self, before: int) -> None:
-        if self.transport.get_write_buffer_size() < before:
+    def _check_buffer(self, unsent: int) -> None:
+        if self.transport.get_write_buffer_size() < unsent:
             self._watch_buffer()
-        elif before:
+        elif unsent:
             self.transport.abort()
 
     def _abort_parsing(self, status: int, kind: str, detail: str) -> None:
@@ -266,7 +236,7 @@ class LimitedConnection(HttpToolsProtocol):
     def _refuse(self, problem: ProblemException) -> None:
         """Send the problem, unless another response has begun, and close the connection."""
         if not self._is_answering and not (self._phase is _Phase.BODY and self.cycle.response_started):
-            self.transport.write(_raw_response(problem))
+            self.transport.write(raw_response(problem))
         type(self).on_refused(problem.status)
         self.connections.discard(self)
         self.transport.close()
@@ -280,27 +250,3 @@ def limited_connection(limits: ConnectionLimits, on_refused: Callable[[int], Non
         on_refused: Called with the status of every refused request.
     """
     return type("_Connection", (LimitedConnection,), {"limits": limits, "on_refused": staticmethod(on_refused)})
-
-
-def _raw_response(problem: ProblemException) -> bytes:
-    """Return the problem as HTTP/1.1; the application does not receive the request."""
-    phrase = HTTPStatus(problem.status).phrase
-    request_id = new_request_id(None)
-    document = ProblemDocument(
-        type=f"urn:bln-search:problem:{problem.kind}",
-        title=phrase,
-        status=problem.status,
-        detail=problem.detail,
-        instance="",
-        request_id=request_id,
-    )
-    body = document.model_dump_json().encode()
-    headers = {
-        **problem.headers,
-        "Content-Type": MEDIA_TYPE,
-        "Content-Length": str(len(body)),
-        "X-Request-Id": request_id,
-        "Connection": "close",
-    }
-    lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-    return f"HTTP/1.1 {problem.status} {phrase}\r\n{lines}\r\n".encode() + body

@@ -16,7 +16,7 @@ from bln_search.storage.pagination import Key, Page
 from service.http.problems import ProblemException
 
 LARGEST_PAGE = 200
-_LARGEST = 2**31
+_MAX_INTEGER = 2**31
 _MALFORMED = "this is not a cursor of this service; leave it out to start from the first page"
 
 Limit = Annotated[int, Query(ge=1, le=LARGEST_PAGE, description="rows of a page")]
@@ -26,15 +26,15 @@ Cursor = Annotated[
 
 
 def decode_cursor(
-    cursor: str | None, limit: int, sort: str, about: Mapping[str, Any], types: Sequence[type] = (int,)
+    cursor: str | None, limit: int, sort: str, list_query: Mapping[str, Any], types: Sequence[type] = (int,)
 ) -> Page:
-    """Return the page that a cursor stands for.
+    """Return the page that a cursor points to.
 
     Args:
         cursor: None for the first page.
         limit: Largest number of items.
         sort: Order of the list.
-        about: The list and its filters.
+        list_query: Name of the list and its filters.
         types: Types of the cursor's values.
 
     Raises:
@@ -43,34 +43,36 @@ def decode_cursor(
     if cursor is None:
         return Page(limit, sort)
     try:
-        raw = json.loads(base64.b64decode(cursor.encode(), altchars=b"-_", validate=True))
-        digest, values = raw["m"], raw["k"]
+        content = json.loads(base64.b64decode(cursor.encode(), altchars=b"-_", validate=True))
+        digest, values = content["m"], content["k"]
     except (ValueError, binascii.Error, KeyError, TypeError, RecursionError):
         raise invalid_cursor(_MALFORMED) from None
-    if digest != _digest(sort, about):
+    if digest != _list_digest(sort, list_query):
         raise invalid_cursor(
             "this cursor belongs to another list, filter or order; leave it out to start from the first page"
         )
-    valid = isinstance(values, list) and len(values) == len(types)
-    if not valid or not all(_has_type(value, kind) for value, kind in zip(values, types, strict=True)):
+    has_all_values = isinstance(values, list) and len(values) == len(types)
+    if not has_all_values or not all(
+        _has_type(value, expected_type) for value, expected_type in zip(values, types, strict=True)
+    ):
         raise invalid_cursor(_MALFORMED)
     return Page(limit, sort, tuple(values))
 
 
-def _has_type(value: object, kind: type) -> bool:
-    if kind is int:
-        return isinstance(value, int) and not isinstance(value, bool) and abs(value) < _LARGEST
+def _has_type(value: object, expected_type: type) -> bool:
+    if expected_type is int:
+        return isinstance(value, int) and not isinstance(value, bool) and abs(value) < _MAX_INTEGER
     return isinstance(value, str) and value.isascii() and value.isprintable()
 
 
-def encode_cursor(key: Key, sort: str, about: Mapping[str, Any]) -> str:
+def encode_cursor(key: Key, sort: str, list_query: Mapping[str, Any]) -> str:
     """Return the cursor of the page after an item."""
-    raw = json.dumps({"m": _digest(sort, about), "k": key}, separators=(",", ":"))
-    return base64.urlsafe_b64encode(raw.encode()).decode()
+    content = json.dumps({"m": _list_digest(sort, list_query), "k": key}, separators=(",", ":"))
+    return base64.urlsafe_b64encode(content.encode()).decode()
 
 
-def _digest(sort: str, about: Mapping[str, Any]) -> str:
-    canonical = json.dumps([sort, about], sort_keys=True, default=str)
+def _list_digest(sort: str, list_query: Mapping[str, Any]) -> str:
+    canonical = json.dumps([sort, list_query], sort_keys=True, default=str)
     return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
 

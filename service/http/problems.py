@@ -71,15 +71,15 @@ def invalid_request(error: RequestValidationError) -> ProblemException:
             problems.append(Problem((name,) if name else (), str(details["msg"])))
     if malformed:
         return ProblemException(400, "not-json", "the body is not JSON", problems)
-    return ProblemException(422, "invalid", _summary(problems), problems)
+    return ProblemException(422, "invalid", _summarize_problems(problems), problems)
 
 
 def invalid_body(problems: Sequence[Problem]) -> ProblemException:
     """Return the problem of a body that fails a check after its validation against the schema."""
-    return ProblemException(422, "invalid", _summary(problems), problems)
+    return ProblemException(422, "invalid", _summarize_problems(problems), problems)
 
 
-def _summary(problems: Sequence[Problem]) -> str:
+def _summarize_problems(problems: Sequence[Problem]) -> str:
     if not problems:
         return "this request cannot be used"
     first = problems[0]

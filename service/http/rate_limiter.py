@@ -8,7 +8,7 @@ from threading import Lock
 from service.http.problems import ProblemException
 
 _WINDOW = 60.0
-"""Seconds."""
+"""Length of the window in seconds."""
 
 _MAX_CLIENTS = 10_000
 """The window restarts when it has more clients, so that memory is bounded."""
@@ -40,7 +40,7 @@ class RateLimiter:
                 self._window_start = now
             total = self._counts.get(client, 0) + weight
             self._counts[client] = total
-            wait = max(1, round(self._window_start + _WINDOW - now))
+            seconds_left = max(1, round(self._window_start + _WINDOW - now))
         if total > self.max_per_minute:
-            detail = f"more than {self.max_per_minute} requests in a minute; wait {wait} seconds"
-            raise ProblemException(429, "too-many-requests", detail, headers={"Retry-After": str(wait)})
+            detail = f"more than {self.max_per_minute} requests in a minute; wait {seconds_left} seconds"
+            raise ProblemException(429, "too-many-requests", detail, headers={"Retry-After": str(seconds_left)})

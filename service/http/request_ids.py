@@ -11,13 +11,13 @@ _MAX_LENGTH = 64
 
 def new_request_id(proposed: str | None) -> str:
     """Return the id that the client proposed if it has only ASCII letters, digits and hyphens; else a random one."""
-    usable = (
+    is_usable = (
         proposed is not None
         and len(proposed) <= _MAX_LENGTH
         and proposed.isascii()
         and proposed.replace("-", "").isalnum()
     )
-    return str(proposed) if usable else secrets.token_hex(8)
+    return str(proposed) if is_usable else secrets.token_hex(8)
 
 
 def request_id(request: Request) -> str:

@@ -18,20 +18,20 @@ from bln_search.storage.monitoring import LedgerMetrics, Monitoring
 from service.caching.ttl_cache import T, TtlCache
 
 _log = logging.getLogger(__name__)
-_TTL = 5.0
+_DATABASE_TTL = 5.0
 """Seconds. The endpoint needs no token, so database and disk must not be read for every request."""
 
 _COUNT_TTL = 30.0
-"""Seconds, for counts over all records or files, of which there may be very many."""
+"""Seconds, for counts over all records or files, because they take long."""
 
 
 class LedgerCollector(Collector):
     """Metrics of the database and the disk. A value that cannot be read is omitted, so that none is outdated."""
 
     def __init__(self, monitoring: Monitoring, settings: Settings) -> None:
-        self._ledger = TtlCache(lambda: _read(monitoring.measure), _TTL, max_stale=6 * _TTL)
-        self._records = TtlCache(lambda: _read(monitoring.count_records), _COUNT_TTL)
-        self._disk = TtlCache(lambda: fullest_disk(settings), _TTL)
+        self._ledger = TtlCache(lambda: _read_or_none(monitoring.measure), _DATABASE_TTL, max_stale=6 * _DATABASE_TTL)
+        self._records = TtlCache(lambda: _read_or_none(monitoring.count_records), _COUNT_TTL)
+        self._disk = TtlCache(lambda: fullest_disk(settings), _DATABASE_TTL)
         self._files = TtlCache(lambda: checkpoint_usage(settings), _COUNT_TTL)
 
     def describe(self) -> Iterable[Metric]:
@@ -40,10 +40,10 @@ class LedgerCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield every metric family."""
-        figures, records = self._ledger(), self._records()
-        yield _gauge("database_up", "whether the database can be read", figures is not None)
-        if figures is not None:
-            yield from _ledger_metrics(figures)
+        measured, records = self._ledger(), self._records()
+        yield _gauge("database_up", "whether the database can be read", measured is not None)
+        if measured is not None:
+            yield from _ledger_metrics(measured)
         if records is not None:
             yield _record_metric(records)
         disk = self._disk()
@@ -58,11 +58,11 @@ class LedgerCollector(Collector):
             yield _gauge("checkpoint_bytes", "bytes of these files", usage[1])
 
 
-def _gauge(name: str, text: str, value: float) -> Metric:
-    return GaugeMetricFamily(f"bln_search_{name}", text, value=float(value))
+def _gauge(name: str, description: str, value: float) -> Metric:
+    return GaugeMetricFamily(f"bln_search_{name}", description, value=float(value))
 
 
-def _read(read: Callable[[], T]) -> T | None:
+def _read_or_none(read: Callable[[], T]) -> T | None:
     """Return what `read` returns; None if the database cannot be read."""
     try:
         return read()
@@ -71,14 +71,14 @@ def _read(read: Callable[[], T]) -> T | None:
         return None
 
 
-def _ledger_metrics(figures: LedgerMetrics) -> Iterator[Metric]:
-    since = figures.oldest_waiting
-    waited = 0.0 if since is None else max(0.0, (figures.at - since).total_seconds())
-    yield _gauge("database_bytes", "size of the database", figures.size)
-    yield _gauge("queue_studies", "studies that wait for a worker", figures.waiting)
-    yield _gauge("queue_oldest_seconds", "how long the one that waits longest has waited", waited)
-    yield _gauge("workers", "workers with a heartbeat within 30 s", figures.workers)
-    yield _gauge("workers_busy", "those of them that run a study", figures.busy)
+def _ledger_metrics(measured: LedgerMetrics) -> Iterator[Metric]:
+    oldest = measured.oldest_waiting
+    waiting_seconds = 0.0 if oldest is None else max(0.0, (measured.at - oldest).total_seconds())
+    yield _gauge("database_bytes", "size of the database", measured.size)
+    yield _gauge("queue_studies", "studies that wait for a worker", measured.waiting)
+    yield _gauge("queue_oldest_seconds", "how long the one that waits longest has waited", waiting_seconds)
+    yield _gauge("workers", "workers with a heartbeat within 30 s", measured.workers)
+    yield _gauge("workers_busy", "those of them that run a study", measured.busy)
 
 
 def _record_metric(counts: Mapping[str, Mapping[str, int]]) -> Metric:

@@ -21,11 +21,13 @@ def readiness_cache(ledger: Ledger) -> TtlCache[Readiness]:
 
 def _read_readiness(ledger: Ledger) -> Readiness:
     try:
-        present = ledger.find_schema_revision()
+        revision = ledger.find_schema_revision()
         workers = len(ledger.workers.list_live())
     except BlnSearchError:
-        present, workers = None, 0
-    migrated = present == newest_revision()
-    ready = migrated and workers > 0
-    missing = "no worker has sent a heartbeat within 30 s" if migrated else "the database lacks the current schema"
-    return Readiness(ready=ready, schema_revision=present, workers=workers, detail="ready" if ready else missing)
+        revision, workers = None, 0
+    is_migrated = revision == newest_revision()
+    is_ready = is_migrated and workers > 0
+    obstacle = "no worker has sent a heartbeat within 30 s" if is_migrated else "the database lacks the current schema"
+    return Readiness(
+        ready=is_ready, schema_revision=revision, workers=workers, detail="ready" if is_ready else obstacle
+    )

@@ -44,7 +44,7 @@ def signed_in(
 def token_list(request: Request, context: ContextDep, reader: Reader, cursor: Cursor = None) -> HTMLResponse:
     """A page of your tokens; for an admin, of all accounts. Newest first."""
     now = datetime.now(UTC)
-    tokens, following = token_page(context.ledger, visible_owner(reader), _PAGE_SIZE, cursor)
+    tokens, next_cursor = token_page(context.ledger, visible_owner(reader), _PAGE_SIZE, cursor)
     return page(
         request,
         "tokens.html",
@@ -53,10 +53,11 @@ def token_list(request: Request, context: ContextDep, reader: Reader, cursor: Cu
             (token, token.revoked_at is None and (token.expires_at is None or token.expires_at > now))
             for token in tokens
         ],
-        makes=reader.scope is Scope.ADMIN or (reader.kind is TokenKind.ACCESS and reader.scope.allows(Scope.WRITE)),
+        can_create_tokens=reader.scope is Scope.ADMIN
+        or (reader.kind is TokenKind.ACCESS and reader.scope.allows(Scope.WRITE)),
         scopes=[scope.value for scope in Scope if reader.scope.allows(scope)],
-        first=cursor is None,
-        following=following,
+        is_first_page=cursor is None,
+        next_cursor=next_cursor,
     )
 
 

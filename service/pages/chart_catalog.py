@@ -14,7 +14,7 @@ from bln_search.ranking.probe_results import TrialProbe, batch_dependence
 from bln_search.reports.charts import Chart
 from bln_search.reports.charts.chart import condition_labels
 from bln_search.reports.charts.comparison import critical_difference_chart, differences_chart
-from bln_search.reports.charts.conditions import best_points, point_results, ranks_of_best
+from bln_search.reports.charts.conditions import best_point_rank_chart, best_points, point_results
 from bln_search.reports.charts.configurations import ByConfiguration, effects_chart, heat_map
 from bln_search.reports.charts.curves import ERROR, LOSS, Metric, TrialCurve, curves_chart
 from bln_search.reports.charts.layers import drift_chart
@@ -64,7 +64,7 @@ class ChartQuery:
         """Losses of the selected condition."""
         return list(self.conditions.values())[self.condition_index] if self.conditions else {}
 
-    def probed(self, condition: Condition, *kinds: ProbeKind) -> list[TrialProbe]:
+    def list_probes(self, condition: Condition, *kinds: ProbeKind) -> list[TrialProbe]:
         """Return the probes of these kinds of the condition's arm."""
         return self.context.ledger.probes.list_probes(self.study.id, arm=condition.arm, kinds=kinds)
 
@@ -81,72 +81,80 @@ class ChartQuery:
         """Return every point of the study's space with its best mean loss."""
         losses = self.board.losses[self.split]
         seconds = (
-            self.context.ledger.results.find_inference_seconds(self.study.id) if any(key[1] for key in losses) else {}
+            self.context.ledger.results.find_inference_seconds(self.study.id)
+            if any(key.point for key in losses)
+            else {}
         )
         return point_results(losses, seconds)
 
 
-def _curves(query: ChartQuery, metric: Metric) -> Chart | None:
+def _draw_curves(query: ChartQuery, metric: Metric) -> Chart | None:
     rows = query.context.ledger.listing.list_curves(query.study.id, Page(_MAX_CURVES, "position"), {})
     curves = [
         TrialCurve(curve.trial.arm, curve.trial.point_label, curve.trial.seed, curve.epochs)
         for curve in rows[:_MAX_CURVES]
     ]
-    found = query.context.ledger.listing.find_study(query.study.id)
-    return curves_chart(curves, sum(found.trials.values()) if found else len(curves), metric)
+    study = query.context.ledger.listing.find_study(query.study.id)
+    return curves_chart(curves, sum(study.trials.values()) if study else len(curves), metric)
 
 
-def _layers(query: ChartQuery) -> Chart | None:
+def _draw_drift(query: ChartQuery) -> Chart | None:
     condition = query.condition
     if condition is None:
         return None
     return drift_chart(query.context.ledger.results.list_drifts(query.study.id, condition.arm, condition.point))
 
 
-def _axis(query: ChartQuery, kind: ProbeKind) -> Chart | None:
+def _draw_axis(query: ChartQuery, kind: ProbeKind) -> Chart | None:
     condition = query.condition
     if condition is None:
         return None
-    probed = query.probed(condition, kind)
-    return axis_chart(probed, kind, condition.arm, condition.point, condition.estimate or "")
+    probes = query.list_probes(condition, kind)
+    return axis_chart(probes, kind, condition.arm, condition.point, condition.estimate or "")
 
 
-def _batch_dependence(query: ChartQuery) -> Chart | None:
+def _draw_batch_dependence(query: ChartQuery) -> Chart | None:
     condition = query.condition
     if condition is None:
         return None
-    probed = query.probed(condition, ProbeKind.RESHUFFLED, ProbeKind.SKEWED)
-    return batch_dependence_chart(batch_dependence(probed), condition.arm, condition.point, condition.estimate or "")
+    probes = query.list_probes(condition, ProbeKind.RESHUFFLED, ProbeKind.SKEWED)
+    return batch_dependence_chart(batch_dependence(probes), condition.arm, condition.point, condition.estimate or "")
 
 
-def _comparison(query: ChartQuery, draw: Callable[[Comparison], Chart | None]) -> Chart | None:
+def _draw_comparison(query: ChartQuery, draw: Callable[[Comparison], Chart | None]) -> Chart | None:
     analysis = query.analysis
     return None if analysis is None or analysis.comparison is None else draw(analysis.comparison)
 
 
-def _variance(query: ChartQuery) -> Chart | None:
+def _draw_variance(query: ChartQuery) -> Chart | None:
     analysis, condition = query.analysis, query.condition
     if analysis is None or condition is None:
         return None
     return variance_chart(analysis.shares, condition.arm, condition.point)
 
 
-def _latencies(query: ChartQuery) -> Chart | None:
+def _draw_latencies(query: ChartQuery) -> Chart | None:
     analysis = query.analysis
     return None if analysis is None else latency_chart(analysis.latencies, analysis.device, analysis.threads)
 
 
-def _per_layer(query: ChartQuery) -> Chart | None:
+def _draw_per_layer(query: ChartQuery) -> Chart | None:
     analysis, condition = query.analysis, query.condition
     if analysis is None or condition is None:
         return None
-    matching = (each for each in analysis.layers if (each.arm, each.point) == (condition.arm, condition.point))
+    matching = (layers for layers in analysis.layers if (layers.arm, layers.point) == (condition.arm, condition.point))
     result = next(matching, None)
     return None if result is None else layer_switches_chart(result)
 
 
 class ChartEntry(NamedTuple):
-    """A chart of the catalog. requirement: what the study lacks if `draw` returns None."""
+    """A chart of the catalog.
+
+    Attributes:
+        title: Title.
+        draw: Draws the chart; returns None if the study lacks the data.
+        requirement: What the study then lacks.
+    """
 
     title: str
     draw: Callable[[ChartQuery], Chart | None]
@@ -154,64 +162,64 @@ class ChartEntry(NamedTuple):
 
 
 CHARTS: dict[str, ChartEntry] = {
-    "curves": ChartEntry(LOSS.title, lambda query: _curves(query, LOSS), "nothing is trained yet"),
-    "errors": ChartEntry(ERROR.title, lambda query: _curves(query, ERROR), "nothing is trained yet"),
+    "curves": ChartEntry(LOSS.title, lambda query: _draw_curves(query, LOSS), "nothing is trained yet"),
+    "errors": ChartEntry(ERROR.title, lambda query: _draw_curves(query, ERROR), "nothing is trained yet"),
     "configurations": ChartEntry(
         "Loss of every configuration", lambda query: heat_map(query.losses), "nothing is measured yet"
     ),
     "switches": ChartEntry(
         "Effects of the switches",
         lambda query: effects_chart(query.losses),
-        "this needs every configuration of the method measured under one seed at least",
+        "this needs every configuration of the method measured under at least one seed",
     ),
     "variance": ChartEntry(
         "Variance shares by factor",
-        _variance,
-        "this is worked out when the study is complete",
+        _draw_variance,
+        "this is computed when the study is complete",
     ),
     "differences": ChartEntry(
         "Differences to the best row",
-        lambda query: _comparison(query, differences_chart),
+        lambda query: _draw_comparison(query, differences_chart),
         "rows are compared when the study is complete",
     ),
     "critical-difference": ChartEntry(
         "Critical difference of mean ranks",
-        lambda query: _comparison(query, critical_difference_chart),
+        lambda query: _draw_comparison(query, critical_difference_chart),
         "this needs a complete study with two seeds and three rows",
     ),
     "ranks": ChartEntry(
         "Ranks by condition",
-        lambda query: ranks_of_best(query.conditions, MAX_CONDITIONS),
+        lambda query: best_point_rank_chart(query.conditions, MAX_CONDITIONS),
         "this needs a second population estimate, inference batch size, point or arm of the same method",
     ),
     "batch-sizes": ChartEntry(
         "Loss at other batch sizes",
-        lambda query: _axis(query, ProbeKind.SIZE),
+        lambda query: _draw_axis(query, ProbeKind.SIZE),
         "this needs `probes: {batch_sizes: [1, 2, 4, 8]}` in the study, or `bln-search probe`",
     ),
     "epochs": ChartEntry(
         "Loss after other epochs",
-        lambda query: _axis(query, ProbeKind.EPOCH),
+        lambda query: _draw_axis(query, ProbeKind.EPOCH),
         "this needs `probes: {epochs: 3}` in the study",
     ),
     "company": ChartEntry(
         "Dependence on the mini-batch",
-        _batch_dependence,
+        _draw_batch_dependence,
         "this needs `probes: {reshuffles: 5}` in the study, or `bln-search probe`",
     ),
     "latencies": ChartEntry(
         "Inference time",
-        _latencies,
-        "this is measured when the study is complete, where its networks are",
+        _draw_latencies,
+        "this is measured by a worker when the study is complete",
     ),
     "layers": ChartEntry(
         "Population and mini-batch statistics",
-        _layers,
-        "networks trained from now on record what this needs",
+        _draw_drift,
+        "the networks of this study did not record this; new ones do",
     ),
     "per-layer": ChartEntry(
         "Effects of the switches by layer",
-        _per_layer,
+        _draw_per_layer,
         "this needs a section `layers` in the study, and its networks searched",
     ),
     "importance": ChartEntry(

@@ -20,14 +20,14 @@ SplitChoice = Annotated[Literal["validation", "test"], Query(description="split 
 ConditionChoice = Annotated[int, Query(ge=0, lt=1_000_000, description="index of the condition")]
 
 
-def _existing_chart(name: str) -> str:
+def _check_chart_name(name: str) -> str:
     """Return the name. Raises ProblemException (404) if there is no chart with that name."""
     if name not in CHARTS:
         raise ProblemException(404, "not-found", f"there is no chart {name!r}; there are {', '.join(CHARTS)}")
     return name
 
 
-ChartName = Annotated[str, Depends(_existing_chart)]
+ChartName = Annotated[str, Depends(_check_chart_name)]
 
 
 @router.get("/charts")

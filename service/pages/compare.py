@@ -12,8 +12,8 @@ from bln_search.core.enums import Split
 from bln_search.ranking.grouping import losses_by_condition
 from bln_search.ranking.selection.cross_study import match_rows
 from bln_search.reports.charts import Chart
-from bln_search.reports.charts.chart import condition_label, distinct
-from bln_search.reports.charts.configurations import ranks_under
+from bln_search.reports.charts.chart import condition_label, number_duplicates
+from bln_search.reports.charts.configurations import rank_chart_by_label
 from bln_search.storage.listing.studies import StudyListItem
 from bln_search.storage.pagination import Page
 from bln_search.storage.tokens import Bearer
@@ -32,7 +32,7 @@ _MAX_CONDITIONS = 6
 
 _MAX_ROWS = 100
 _MAX_CHOICES = 50
-_LARGEST = 2**31
+_MAX_ID = 2**31
 Studies = Annotated[list[int] | None, Query(description="two to six studies")]
 SplitChoice = Annotated[Literal["validation", "test"], Query()]
 
@@ -43,17 +43,17 @@ def compare(
 ) -> HTMLResponse:
     """Compare two to six studies; with fewer, offer studies to choose."""
     study_ids = list(dict.fromkeys(study or ()))
-    lines = context.ledger.listing.list_studies(Page(_MAX_CHOICES, "-created"), owner=visible_owner(reader))
+    newest = context.ledger.listing.list_studies(Page(_MAX_CHOICES, "-created"), owner=visible_owner(reader))
     shared: dict[str, Any] = {
         "viewer": viewer_context(reader),
-        "choices": _choices(context, reader, lines[:_MAX_CHOICES], study_ids),
+        "choices": _studies_to_choose(context, reader, newest[:_MAX_CHOICES], study_ids),
         "chosen": study_ids,
         "split": split,
     }
     if not 2 <= len(study_ids) <= _MAX_STUDIES:
         advice = f"Choose two to {_MAX_STUDIES} studies." if study_ids else None
         return page(request, "compare.html", boards=[], rows=[], found=0, advice=advice, **shared)
-    boards = _boards(context, reader, study_ids)
+    boards = _leaderboards(context, reader, study_ids)
     rows, found = match_rows([board.losses[Split(split)] for board in boards], _MAX_ROWS)
     advice = None if rows else "These studies have no configuration in common that is measured in two of them."
     return page(
@@ -73,7 +73,7 @@ def compared_ranks(
     context: ContextDep, reader: Reader, study: Studies = None, split: SplitChoice = "validation"
 ) -> JSONResponse:
     """Which configuration is best in which study and under which condition, as a Plotly figure."""
-    return figure_response(_ranks(context, reader, study, split), _REQUIREMENT)
+    return figure_response(_rank_chart(context, reader, study, split), _REQUIREMENT)
 
 
 @router.get("/compare/ranks.csv")
@@ -81,35 +81,39 @@ def compared_data(
     context: ContextDep, reader: Reader, study: Studies = None, split: SplitChoice = "validation"
 ) -> Response:
     """The same as CSV."""
-    chart = _ranks(context, reader, study, split)
+    chart = _rank_chart(context, reader, study, split)
     return csv_response(chart, "ranks", _REQUIREMENT)
 
 
 _REQUIREMENT = "this needs two conditions with the same configurations"
 
 
-def _ranks(context: Context, reader: Bearer, study: list[int] | None, split: str) -> Chart | None:
+def _rank_chart(context: Context, reader: Bearer, study: list[int] | None, split: str) -> Chart | None:
     study_ids = list(dict.fromkeys(study or ()))[:_MAX_STUDIES]
-    columns = [
+    compared = [
         (f"{study_id}: {board.spec.name}", condition, losses)
-        for study_id, board in zip(study_ids, _boards(context, reader, study_ids), strict=True)
+        for study_id, board in zip(study_ids, _leaderboards(context, reader, study_ids), strict=True)
         for condition, losses in list(losses_by_condition(board.losses[Split(split)]).items())[:_MAX_CONDITIONS]
     ]
-    conditions = [condition for _, condition, _ in columns]
-    labels = distinct(f"{name}, {condition_label(condition, conditions)}" for name, condition, _ in columns)
-    return ranks_under({label: losses for label, (_, _, losses) in zip(labels, columns, strict=True)})
+    conditions = [condition for _, condition, _ in compared]
+    labels = number_duplicates(f"{name}, {condition_label(condition, conditions)}" for name, condition, _ in compared)
+    return rank_chart_by_label({label: losses for label, (_, _, losses) in zip(labels, compared, strict=True)})
 
 
-def _choices(context: Context, reader: Bearer, newest: list[StudyListItem], chosen: list[int]) -> list[StudyListItem]:
+def _studies_to_choose(
+    context: Context, reader: Bearer, newest: list[StudyListItem], chosen_ids: list[int]
+) -> list[StudyListItem]:
     """Return the newest studies and the chosen ones."""
-    listed = {line.id for line in newest}
-    missing = [study_id for study_id in chosen if study_id not in listed and 0 < study_id < _LARGEST]
+    listed_ids = {item.id for item in newest}
+    missing_ids = [study_id for study_id in chosen_ids if study_id not in listed_ids and 0 < study_id < _MAX_ID]
     page = Page(_MAX_CHOICES, "-created")
-    more = context.ledger.listing.list_studies(page, owner=visible_owner(reader), ids=missing) if missing else []
-    return newest + more[:_MAX_CHOICES]
+    others = (
+        context.ledger.listing.list_studies(page, owner=visible_owner(reader), ids=missing_ids) if missing_ids else []
+    )
+    return newest + others[:_MAX_CHOICES]
 
 
-def _boards(context: Context, reader: Bearer, study_ids: list[int]) -> list[CachedLeaderboard]:
+def _leaderboards(context: Context, reader: Bearer, study_ids: list[int]) -> list[CachedLeaderboard]:
     """Return the leaderboards. Raises ProblemException (404) if the reader can see no such study."""
     if not study_ids:
         raise ProblemException(422, "invalid", "name the studies to compare, for example ?study=1&study=2")

@@ -26,7 +26,7 @@ from service.serializers import serialize_configuration
 
 router = APIRouter(include_in_schema=False)
 _MAX_WINS = 20
-_MAX_OTHERS = 50
+_MAX_OTHER_ROWS = 50
 _MAX_CHECKPOINTS = 20
 
 
@@ -47,20 +47,22 @@ def configuration(
     except ValueError as error:
         raise ProblemException(404, "not-found", str(error)) from None
     board = context.leaderboards.get(study.id, study.results, allow_stale=study.is_active)
-    same = [row for row in board.leaderboard.rows if row.configuration == selected]
+    rows = [row for row in board.leaderboard.rows if row.configuration == selected]
     matching = [
         row
-        for row in same
+        for row in rows
         if (arm in (None, "", row.arm))
         and (point in ("", row.point))
         and (not estimate or row.estimate is None or row.estimate == estimate)
         and (batch_size in (None, row.batch_size))
     ]
     if not matching:
-        raise ProblemException(404, "not-found", f"study {study.id} has no row with the configuration {word} like that")
+        raise ProblemException(
+            404, "not-found", f"study {study.id} has no row with the configuration {word} and these values"
+        )
     first = matching[0]
     groups = compared_rows(context.analyses.get(study.id))
-    method = next(each.method for each in board.spec.arms if each.label == first.arm)
+    method = next(spec.method for spec in board.spec.arms if spec.label == first.arm)
     return page(
         request,
         "configuration.html",
@@ -68,22 +70,22 @@ def configuration(
         study={"id": study.id, "name": study.name},
         view=serialize_configuration(selected, method),
         method=method,
-        shown=display_row(first, board, groups),
+        display_row=display_row(first, board, groups),
         parameters=format_point_json(first.point),
-        others=[display_row(row, board, groups) for row in same if row is not first][:_MAX_OTHERS],
+        others=[display_row(row, board, groups) for row in rows if row is not first][:_MAX_OTHER_ROWS],
         ranked_on=board.leaderboard.ranked_on,
-        wins=_conditions_won(board, selected),
+        wins=_find_won_conditions(board, selected),
         checkpoints=context.ledger.checkpoints.list_for_row(study.id, first.arm, first.point)[:_MAX_CHECKPOINTS],
     )
 
 
-def _conditions_won(board: CachedLeaderboard, configuration: InferenceConfiguration) -> list[str]:
+def _find_won_conditions(board: CachedLeaderboard, configuration: InferenceConfiguration) -> list[str]:
     """Return the conditions under which the configuration has the lowest mean loss."""
     conditions = losses_by_condition(board.losses[board.leaderboard.ranked_on])
     labels = condition_labels(conditions)
     won = []
     for condition, losses in conditions.items():
-        means = {each: statistics.fmean(values.values()) for each, values in losses.items()}
+        means = {code: statistics.fmean(values.values()) for code, values in losses.items()}
         if configuration in means and means[configuration] == min(means.values()):
             won.append(labels[condition])
     return won[:_MAX_WINS]
@@ -98,5 +100,5 @@ def configurations(request: Request, reader: Reader, method: Annotated[Method, Q
         viewer=viewer_context(reader),
         method=method,
         methods=list(Method),
-        configurations=[(each, serialize_configuration(each, method)) for each in all_configurations(method)],
+        configurations=[(code, serialize_configuration(code, method)) for code in all_configurations(method)],
     )

@@ -30,43 +30,42 @@ def layers(request: Request, study: ReadableStudy, context: ContextDep, result: 
     """The per-layer search of one arm at one point."""
     results = _layer_results(study, context)
     index = result if result < len(results) else 0
-    shown = results[index]
-    line = context.ledger.listing.find_study(study.id)
-    if line is None:
+    selected = results[index]
+    listed = context.ledger.listing.find_study(study.id)
+    if listed is None:
         raise ProblemException(404, "not-found", f"there is no study {study.id}")
     return page(
         request,
         "layers.html",
         charts=True,
         viewer=viewer_context(study.bearer),
-        study={"id": study.id, "name": line.name, "title": line.title},
-        labels=[result_label(each) for each in results],
-        place=index,
-        shown=shown,
-        words=per_layer_sentences(shown),
-        left_out=excluded_option_sentences(shown),
-        best=rows_table(shown, _TOP_ROWS) if shown.rows or shown.uniform else None,
-        more=rows_table(shown, _MAX_ROWS) if len(shown.rows) > _TOP_ROWS else None,
-        uniform=uniform_table(shown) if shown.uniform else None,
-        networks=networks_table(shown) if shown.networks else None,
-        effects=effects_table(shown) if shown.effects else None,
+        study={"id": study.id, "name": listed.name, "title": listed.title},
+        labels=[result_label(searched) for searched in results],
+        index=index,
+        sentences=per_layer_sentences(selected),
+        exclusions=excluded_option_sentences(selected),
+        best=rows_table(selected, _TOP_ROWS) if selected.rows or selected.uniform else None,
+        more=rows_table(selected, _MAX_ROWS) if len(selected.rows) > _TOP_ROWS else None,
+        uniform=uniform_table(selected) if selected.uniform else None,
+        networks=networks_table(selected) if selected.networks else None,
+        effects=effects_table(selected) if selected.effects else None,
     )
 
 
 @router.get("/layers/switches.json")
 def switches(study: ReadableStudy, context: ContextDep, result: ResultChoice = 0) -> JSONResponse:
     """The effect of each switch in each layer, as a Plotly figure."""
-    return figure_response(_chart(study, context, result), _REQUIREMENT)
+    return figure_response(_switches_chart(study, context, result), _REQUIREMENT)
 
 
 @router.get("/layers/switches.csv")
 def switches_data(study: ReadableStudy, context: ContextDep, result: ResultChoice = 0) -> Response:
     """The same as CSV."""
-    chart = _chart(study, context, result)
+    chart = _switches_chart(study, context, result)
     return csv_response(chart, f"study-{study.id}-layers", _REQUIREMENT)
 
 
-def _chart(study: StudyAccess, context: Context, index: int) -> Chart | None:
+def _switches_chart(study: StudyAccess, context: Context, index: int) -> Chart | None:
     results = _layer_results(study, context)
     return layer_switches_chart(results[index if index < len(results) else 0])
 

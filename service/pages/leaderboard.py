@@ -51,12 +51,18 @@ class DisplayRow:
 
 
 def display_row(row: LeaderboardRow, board: CachedLeaderboard, groups: Mapping[RowKey, ComparedRow]) -> DisplayRow:
-    """Return a row for the template. groups: the compared rows; empty before the study is complete."""
+    """Return a row for the template.
+
+    Args:
+        row: The row.
+        board: The leaderboard.
+        groups: The compared rows; empty before the study is complete.
+    """
     figures: dict[str, ConfidenceInterval | None] = {}
     for split in (Split.VALIDATION, Split.TEST):
-        measured = row.metrics.get(split)
+        metrics = row.metrics.get(split)
         for metric in ("loss", "accuracy"):
-            summary = None if measured is None else getattr(measured, metric)
+            summary = None if metrics is None else getattr(metrics, metric)
             figures[f"{split.value}_{metric}"] = over_seeds(summary, row.seeds)
     if groups:
         compared = groups.get(row.key)
@@ -87,35 +93,35 @@ def leaderboard(
         "estimate": estimate or None,
         "state": state or None,
     }
-    about = {"page": "leaderboard", "study": study.id, "on": on, **filters}
-    page_query = decode_cursor(cursor, _PAGE_SIZE, sort, about)
+    list_query = {"page": "leaderboard", "study": study.id, "on": on, **filters}
+    page_query = decode_cursor(cursor, _PAGE_SIZE, sort, list_query)
     board = context.leaderboards.get(study.id, study.results, Split(on) if on else None, allow_stale=study.is_active)
     rows = filter_rows(board, filters, sort)
     start = 0 if page_query.after is None else int(page_query.after[0])
     all_rows = board.leaderboard.rows
-    stored = context.analyses.get(study.id)
-    analysis = stored if on in ("", board.spec.ranking.split.value) else None
+    cached = context.analyses.get(study.id)
+    analysis = cached if on in ("", board.spec.ranking.split.value) else None
     groups = compared_rows(analysis)
     return page(
         request,
         "leaderboard.html",
         viewer=viewer_context(study.bearer),
         study={"id": study.id, "name": study.name, "title": board.spec.title, "state": study.state},
-        per_layer=stored is not None and bool(stored.layers),
+        per_layer=cached is not None and bool(cached.layers),
         board=board.leaderboard,
         seeds=len(board.spec.seeds),
-        shared=sum(each.in_top_group for each in groups.values()) or len(board.top_group_by_seeds or ()),
+        top_group_size=sum(row.in_top_group for row in groups.values()) or len(board.top_group_by_seeds or ()),
         rows=[display_row(row, board, groups) for row in rows[start : start + _PAGE_SIZE]],
         comparison=None if analysis is None else analysis.comparison,
-        words=[] if analysis is None else analysis_sentences(analysis),
+        sentences=[] if analysis is None else analysis_sentences(analysis),
         start=start,
         found=len(rows),
         total=len(all_rows),
-        following=encode_cursor((start + _PAGE_SIZE,), sort, about) if start + _PAGE_SIZE < len(rows) else None,
+        next_cursor=encode_cursor((start + _PAGE_SIZE,), sort, list_query) if start + _PAGE_SIZE < len(rows) else None,
         filters={name: value for name, value in {**filters, "on": on}.items() if value},
         sort=sort,
         choices={
-            "method": sorted({each.method.value for each in board.spec.arms}),
+            "method": sorted({spec.method.value for spec in board.spec.arms}),
             "arm": sorted({row.arm for row in all_rows}),
             "batch_size": sorted({row.batch_size for row in all_rows}),
             "estimate": sorted({row.estimate.value for row in all_rows if row.estimate}),

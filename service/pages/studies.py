@@ -19,7 +19,7 @@ from service.serializers import serialize_study
 
 router = APIRouter(include_in_schema=False)
 _PAGE_SIZE = 25
-_LARGEST = 2**31
+_MAX_ID = 2**31
 
 
 @router.get("/studies")
@@ -33,30 +33,30 @@ def studies(
     cursor: Cursor = None,
 ) -> HTMLResponse:
     """A page of your studies; for an admin, of all accounts."""
-    states = sorted(each.value for each in state or () if each)
+    states = sorted(selected.value for selected in state or () if selected)
     owner = visible_owner(reader)
     pattern = name.strip().lower().replace("\0", "?")  # Postgres rejects NUL; no name contains either character
-    about: dict[str, Any] = {"page": "studies", "owner": owner, "state": states, "name": pattern}
-    key = SORT_KEYS[sort.removeprefix("-")]
-    page_query = decode_cursor(cursor, _PAGE_SIZE, sort, about, key)
-    lines = context.ledger.listing.list_studies(page_query, owner=owner, states=states, name=pattern or None)
-    following = None
-    if len(lines) > _PAGE_SIZE:
-        last = lines[_PAGE_SIZE - 1]
-        value = (last.id,) if len(key) == 1 else (getattr(last, sort.removeprefix("-")), last.id)
-        following = encode_cursor(value, sort, about)
+    list_query: dict[str, Any] = {"page": "studies", "owner": owner, "state": states, "name": pattern}
+    key_types = SORT_KEYS[sort.removeprefix("-")]
+    page_query = decode_cursor(cursor, _PAGE_SIZE, sort, list_query, key_types)
+    items = context.ledger.listing.list_studies(page_query, owner=owner, states=states, name=pattern or None)
+    next_cursor = None
+    if len(items) > _PAGE_SIZE:
+        last = items[_PAGE_SIZE - 1]
+        value = (last.id,) if len(key_types) == 1 else (getattr(last, sort.removeprefix("-")), last.id)
+        next_cursor = encode_cursor(value, sort, list_query)
     return page(
         request,
         "studies.html",
         viewer=viewer_context(reader),
-        studies=[serialize_study(line) for line in lines[:_PAGE_SIZE]],
-        any=bool(lines) or context.ledger.listing.count_studies(owner) > 0,
+        studies=[serialize_study(item) for item in items[:_PAGE_SIZE]],
+        any=bool(items) or context.ledger.listing.count_studies(owner) > 0,
         states=list(StudyState),
         chosen=states,
         name=pattern,
         sort=sort,
         first=cursor is None,
-        following=following,
+        next_cursor=next_cursor,
     )
 
 
@@ -65,17 +65,19 @@ def best(
     context: ContextDep, reader: Reader, study: Annotated[list[int], Query(max_length=_PAGE_SIZE)]
 ) -> HTMLResponse:
     """The best configuration of each of these studies; a script requests it after the list is shown."""
-    study_ids = [study_id for study_id in study if 0 < study_id < _LARGEST]
+    study_ids = [study_id for study_id in study if 0 < study_id < _MAX_ID]
     page_query = decode_cursor(None, _PAGE_SIZE, "-created", {})
-    lines = context.ledger.listing.list_studies(page_query, owner=visible_owner(reader), ids=study_ids)
+    items = context.ledger.listing.list_studies(page_query, owner=visible_owner(reader), ids=study_ids)
     rows = []
-    for line in lines:
-        is_running = line.state == StudyState.RUNNING
-        board = context.leaderboards.get(line.id, line.results, allow_stale=is_running) if line.results else None
+    for item in items:
+        is_running = item.state == StudyState.RUNNING
+        board = context.leaderboards.get(item.id, item.results, allow_stale=is_running) if item.results else None
         row = board.leaderboard.best if board else None
         figures = row.metrics.get(board.leaderboard.ranked_on) if row and board else None
         loss = None if figures is None or row is None else over_seeds(figures.loss, row.seeds)
-        compared = compared_rows(context.analyses.get(line.id)) if board else {}
-        tied = sum(each.in_top_group for each in compared.values()) or len((board and board.top_group_by_seeds) or ())
-        rows.append((line.id, row, loss, tied))
+        compared = compared_rows(context.analyses.get(item.id)) if board else {}
+        top_group_size = sum(compared_row.in_top_group for compared_row in compared.values()) or len(
+            (board and board.top_group_by_seeds) or ()
+        )
+        rows.append((item.id, row, loss, top_group_size))
     return fragment("parts/best.html", rows=rows)

@@ -24,33 +24,33 @@ from service.serializers import serialize_event, serialize_study
 
 router = APIRouter(prefix="/studies/{study_id:number}", include_in_schema=False)
 _MAX_GRID_CELLS = 600
-_SHOWN_EVENTS = 50
+_MAX_EVENTS = 50
 _LEADING_ROWS = 8
-_MAX_RESULTS_AT_ONCE = 200
-"""Up to so many trials with a result, the leaderboard is computed before the page is sent."""
+_MAX_RESULTS_BEFORE_PAGE = 200
+"""Number of trials with a result up to which the leaderboard is computed before the page is sent."""
 
 
 @router.get("")
 def study_page(request: Request, study: ReadableStudy, context: ContextDep) -> HTMLResponse:
     """A study at a glance; a script keeps the page up to date."""
-    found = context.ledger.listing.find_study(study.id)
-    if found is None:
+    listed = context.ledger.listing.find_study(study.id)
+    if listed is None:
         raise ProblemException(404, "not-found", f"there is no study {study.id}")
     analysis = context.analyses.get(study.id)
-    events = [serialize_event(row) for row in context.ledger.events.list_last(study.id, _SHOWN_EVENTS)]
+    events = [serialize_event(row) for row in context.ledger.events.list_last(study.id, _MAX_EVENTS)]
     return page(
         request,
         "study.html",
         charts=True,
         viewer=viewer_context(study.bearer),
-        study=serialize_study(found),
+        study=serialize_study(listed),
         per_layer=analysis is not None and bool(analysis.layers),
-        spec=json.dumps(json.loads(found.spec_json), indent=1, ensure_ascii=False),
-        last=found.last_event,
+        spec=json.dumps(json.loads(listed.spec_json), indent=1, ensure_ascii=False),
+        last=listed.last_event,
         events=events,
         names=context.ledger.listing.find_trial_labels(sorted({event.trial_id for event in events if event.trial_id})),
         **_trial_grid(context.ledger, study.id),
-        **leading_rows(context, study, found.results, analysis, only_cached=found.results > _MAX_RESULTS_AT_ONCE),
+        **leading_rows(context, study, listed.results, analysis, only_cached=listed.results > _MAX_RESULTS_BEFORE_PAGE),
     )
 
 
@@ -101,12 +101,12 @@ def leading_rows(
 
 def _trial_grid(ledger: Ledger, study_id: int) -> dict[str, Any]:
     """Return the trials by arm and point, a column for each seed; for a large study their number by state."""
-    found = ledger.listing.list_trial_statuses(study_id, _MAX_GRID_CELLS)
-    if found is None:
+    statuses = ledger.listing.list_trial_statuses(study_id, _MAX_GRID_CELLS)
+    if statuses is None:
         return {"grid": None, "seeds": [], "counts": ledger.listing.count_trials_by_arm(study_id)}
-    seeds = sorted({cell.seed for cell in found})
+    seeds = sorted({status.seed for status in statuses})
     grid: dict[tuple[str, str], dict[int, TrialStatus]] = {}
-    for cell in found:
-        grid.setdefault((cell.arm, cell.point), {})[cell.seed] = cell
+    for status in statuses:
+        grid.setdefault((status.arm, status.point), {})[status.seed] = status
     rows = [(arm, format_point_json(point), row) for (arm, point), row in grid.items()]
     return {"grid": rows, "seeds": seeds, "counts": {}}

@@ -58,12 +58,12 @@ def analysis(request: Request, study: ReadableStudy, context: ContextDep) -> Res
     etag = f"{study.id}-{made_at and made_at.timestamp()}-{VERSION}"
     if made_at is not None and etag_matches(request, etag):
         return etag_response(request, b"", etag)
-    found = context.analyses.get(study.id)
-    if made_at is None or found is None:
+    cached = context.analyses.get(study.id)
+    if made_at is None or cached is None:
         detail = "a worker computes the analysis when the study is complete: try again in a second"
         raise ProblemException(404, "not-analysed", detail, headers={"Retry-After": "1"})
     response = AnalysisOut(
-        study_id=study.id, made_at=made_at, sentences=analysis_sentences(found, standalone=True), analysis=found
+        study_id=study.id, made_at=made_at, sentences=analysis_sentences(cached, standalone=True), analysis=cached
     )
     return etag_response(request, response.model_dump_json().encode(), etag)
 
@@ -78,29 +78,29 @@ def probes(
     cursor: Cursor = None,
 ) -> ListPage[ProbeOut]:
     """Results with other inference batch sizes, after other epochs, and with other batch compositions."""
-    about = {"list": "probes", "study": study.id, "kind": kind, "arm": arm}
-    page = decode_cursor(cursor, limit, "id", about)
+    list_query = {"list": "probes", "study": study.id, "kind": kind, "arm": arm}
+    page = decode_cursor(cursor, limit, "id", list_query)
     rows = context.ledger.probes.list_page(
         study.id, 0 if page.after is None else int(page.after[0]), limit + 1, kind, arm
     )
     items = [
         ProbeOut(
             id=number,
-            arm=recorded.arm,
-            seed=recorded.seed,
-            kind=recorded.probe.kind,
-            epoch=recorded.probe.epoch,
-            configuration=str(recorded.probe.key.configuration),
-            estimate=recorded.probe.key.estimate,
-            batch_size=recorded.probe.key.batch_size,
-            split=recorded.probe.key.split,
-            n=recorded.probe.n,
-            loss=recorded.probe.loss,
-            accuracy=recorded.probe.accuracy,
-            deviation=recorded.probe.deviation,
-            flips=recorded.probe.flips,
+            arm=record.arm,
+            seed=record.seed,
+            kind=record.probe.kind,
+            epoch=record.probe.epoch,
+            configuration=str(record.probe.key.configuration),
+            estimate=record.probe.key.estimate,
+            batch_size=record.probe.key.batch_size,
+            split=record.probe.key.split,
+            n=record.probe.n,
+            loss=record.probe.loss,
+            accuracy=record.probe.accuracy,
+            deviation=record.probe.deviation,
+            flips=record.probe.flips,
         )
-        for number, recorded in rows[:limit]
+        for number, record in rows[:limit]
     ]
-    following = encode_cursor((items[-1].id,), "id", about) if len(rows) > limit else None
-    return ListPage(items=items, next_cursor=following)
+    next_cursor = encode_cursor((items[-1].id,), "id", list_query) if len(rows) > limit else None
+    return ListPage(items=items, next_cursor=next_cursor)

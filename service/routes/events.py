@@ -25,7 +25,7 @@ _KEEP_ALIVE_SECONDS = 10.0
 _MAX_STREAMS = 64
 """Streams of one account."""
 
-_LARGEST = 2**31 - 1
+_MAX_EVENT_NUMBER = 2**31 - 1
 
 
 @router.get(
@@ -37,7 +37,7 @@ _LARGEST = 2**31 - 1
 async def events(
     study: ReadableStudy,
     context: ContextDep,
-    after: Annotated[int, Query(ge=0, le=_LARGEST, description="only events with higher numbers")] = 0,
+    after: Annotated[int, Query(ge=0, le=_MAX_EVENT_NUMBER, description="only events with higher numbers")] = 0,
     limit: Annotated[int, Query(ge=1, le=1000, description="of the JSON list")] = 500,
     accept: Annotated[str | None, Header(max_length=500, include_in_schema=False)] = None,
     last_event_id: Annotated[str | None, Header(max_length=20, include_in_schema=False)] = None,
@@ -49,11 +49,13 @@ async def events(
     """
     if accept is not None and "text/event-stream" in accept:
         last_id = last_event_id if last_event_id and last_event_id.isascii() and last_event_id.isdigit() else None
-        start = after if last_id is None else min(int(last_id), _LARGEST)
+        start = after if last_id is None else min(int(last_id), _MAX_EVENT_NUMBER)
         _count_stream(context, study.bearer.account)
         return _EventStream(context, study.bearer.account, _stream_events(context, study, start))
-    rows = await run_in_threadpool(context.ledger.events.list_events, study.id, after, limit)
-    event_list = EventList(events=[serialize_event(row) for row in rows], last=rows[-1].number if rows else after)
+    records = await run_in_threadpool(context.ledger.events.list_events, study.id, after, limit)
+    event_list = EventList(
+        events=[serialize_event(record) for record in records], last=records[-1].number if records else after
+    )
     return JSONResponse(event_list.model_dump(mode="json"), headers={"Cache-Control": "no-store"})
 
 
@@ -93,11 +95,11 @@ async def _stream_events(context: Context, study: StudyAccess, last: int) -> Asy
             await subscription.wait(last, _KEEP_ALIVE_SECONDS)
             if subscription.is_closed:
                 return
-            rows = await context.event_feed.events(study.id, last) if subscription.last_event > last else ()
-            for row in rows:
-                yield _event_text(row)
-                last = row.number
-            if rows:
+            records = await context.event_feed.events(study.id, last) if subscription.last_event > last else ()
+            for record in records:
+                yield _event_text(record)
+                last = record.number
+            if records:
                 continue
             if subscription.has_ended:
                 yield "event: end\ndata: {}\n\n"
@@ -105,6 +107,6 @@ async def _stream_events(context: Context, study: StudyAccess, last: int) -> Asy
             yield ": still here\n\n"
 
 
-def _event_text(row: EventRecord) -> str:
-    data = json.dumps(serialize_event(row).model_dump(mode="json"), separators=(",", ":"))
-    return f"id: {row.number}\nevent: {row.kind}\ndata: {data}\n\n"
+def _event_text(record: EventRecord) -> str:
+    data = json.dumps(serialize_event(record).model_dump(mode="json"), separators=(",", ":"))
+    return f"id: {record.number}\nevent: {record.kind}\ndata: {data}\n\n"

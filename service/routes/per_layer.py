@@ -38,22 +38,24 @@ class PerLayerOut(BaseModel):
 def layers(request: Request, study: ReadableStudy, context: ContextDep) -> Response:
     """The best per-layer configurations, confirmed differences, and the effect of each switch in each layer."""
     made_at = context.ledger.analyses.find_timestamp(study.id)
-    found = context.analyses.get(study.id)
-    if made_at is None or found is None:
+    analysis = context.analyses.get(study.id)
+    if made_at is None or analysis is None:
         raise ProblemException(404, "not-analysed", "a worker computes the analysis when the study is complete")
-    if not found.layers:
-        reason = "" if found.layers_reason is None else f": {found.layers_reason}"
+    if not analysis.layers:
+        reason = "" if analysis.layers_reason is None else f": {analysis.layers_reason}"
         raise ProblemException(404, "no-layers", f"no per-layer configuration of this study was searched{reason}")
-    answer = PerLayerOut(
+    response = PerLayerOut(
         study_id=study.id,
         made_at=made_at,
         layers=[
             LayerSearchOut(
-                sentences=per_layer_sentences(each), excluded_options=excluded_option_sentences(each), result=each
+                sentences=per_layer_sentences(result),
+                excluded_options=excluded_option_sentences(result),
+                result=result,
             )
-            for each in found.layers
+            for result in analysis.layers
         ],
     )
     return etag_response(
-        request, answer.model_dump_json().encode(), f"{study.id}-{made_at.timestamp()}-{VERSION}-layers"
+        request, response.model_dump_json().encode(), f"{study.id}-{made_at.timestamp()}-{VERSION}-layers"
     )

@@ -61,13 +61,13 @@ def trials(
     cursor: Cursor = None,
 ) -> ListPage[Trial]:
     """The training runs of a study."""
-    equal = {"state": state, "arm": arm, "method": method, "seed": seed}
-    about = {"list": "trials", "study": study.id, **equal}
-    page = decode_cursor(cursor, limit, sort, about, (int, int))
-    rows = context.ledger.listing.list_trials(study.id, page, equal)
-    last = rows[limit - 1] if len(rows) > limit else None
-    following = None if last is None else encode_cursor((last.position, last.id), sort, about)
-    return ListPage(items=[serialize_trial(row) for row in rows[:limit]], next_cursor=following)
+    filters = {"state": state, "arm": arm, "method": method, "seed": seed}
+    list_query = {"list": "trials", "study": study.id, **filters}
+    page = decode_cursor(cursor, limit, sort, list_query, (int, int))
+    records = context.ledger.listing.list_trials(study.id, page, filters)
+    last = records[limit - 1] if len(records) > limit else None
+    following_cursor = None if last is None else encode_cursor((last.position, last.id), sort, list_query)
+    return ListPage(items=[serialize_trial(record) for record in records[:limit]], next_cursor=following_cursor)
 
 
 @router.get("/evaluations", operation_id="list_evaluations")
@@ -85,19 +85,19 @@ def evaluations(
     cursor: Cursor = None,
 ) -> ListPage[EvaluationOut]:
     """Every trained network under every configuration, in the order they were stored."""
-    equal = {
+    filters = {
         "configuration": configuration,
         "estimate": estimate,
         "batch_size": batch_size,
         "split": split,
         "state": state,
     }
-    trial = {"arm": arm, "seed": seed}
-    about = {"list": "evaluations", "study": study.id, **equal, **trial}
-    page = decode_cursor(cursor, limit, "id", about)
-    rows = context.ledger.listing.list_evaluations(study.id, page, equal, trial)
-    following = encode_cursor((rows[limit - 1].id,), "id", about) if len(rows) > limit else None
-    return ListPage(items=[serialize_evaluation(row) for row in rows[:limit]], next_cursor=following)
+    trial_filters = {"arm": arm, "seed": seed}
+    list_query = {"list": "evaluations", "study": study.id, **filters, **trial_filters}
+    page = decode_cursor(cursor, limit, "id", list_query)
+    records = context.ledger.listing.list_evaluations(study.id, page, filters, trial_filters)
+    following_cursor = encode_cursor((records[limit - 1].id,), "id", list_query) if len(records) > limit else None
+    return ListPage(items=[serialize_evaluation(record) for record in records[:limit]], next_cursor=following_cursor)
 
 
 @router.get("/curves", operation_id="list_curves")
@@ -111,10 +111,10 @@ def curves(
     cursor: Cursor = None,
 ) -> ListPage[Curve]:
     """Loss and accuracy of training and validation by epoch, a curve for each trial."""
-    equal = {"arm": arm, "seed": seed}
-    about = {"list": "curves", "study": study.id, **equal}
-    page = decode_cursor(cursor, limit, sort, about, (int, int))
-    rows = context.ledger.listing.list_curves(study.id, page, equal)
+    filters = {"arm": arm, "seed": seed}
+    list_query = {"list": "curves", "study": study.id, **filters}
+    page = decode_cursor(cursor, limit, sort, list_query, (int, int))
+    curve_records = context.ledger.listing.list_curves(study.id, page, filters)
     items = [
         Curve(
             trial_id=curve.trial.id,
@@ -123,11 +123,11 @@ def curves(
             parameters=curve.trial.parameters,
             epochs=[Epoch.model_validate(epoch) for epoch in curve.epochs],
         )
-        for curve in rows[:limit]
+        for curve in curve_records[:limit]
     ]
-    last = rows[limit - 1].trial if len(rows) > limit else None
-    following = None if last is None else encode_cursor((last.position, last.id), sort, about)
-    return ListPage(items=items, next_cursor=following)
+    last = curve_records[limit - 1].trial if len(curve_records) > limit else None
+    following_cursor = None if last is None else encode_cursor((last.position, last.id), sort, list_query)
+    return ListPage(items=items, next_cursor=following_cursor)
 
 
 @router.get(
@@ -164,20 +164,20 @@ def leaderboard(
 ) -> Response:
     """The leaderboard of configurations. Ranks refer to the whole leaderboard, whatever the filter."""
     filters = {"method": method, "arm": arm, "batch_size": batch_size, "estimate": estimate, "state": state}
-    about = {"list": "leaderboard", "study": study.id, "on": on, **filters}
-    page = decode_cursor(cursor, limit, sort, about, (int, int))
+    list_query = {"list": "leaderboard", "study": study.id, "on": on, **filters}
+    page = decode_cursor(cursor, limit, sort, list_query, (int, int))
     start, results = (0, study.results) if page.after is None else (max(0, int(page.after[0])), int(page.after[1]))
-    query = [about, sort, output, (page.limit, start) if output == "json" else None]
+    query = [list_query, sort, output, (page.limit, start) if output == "json" else None]
     etag = leaderboard_etag(study.id, study.revision, results, query)
     body = b"" if etag_matches(request, etag) else context.responses.get(etag)
     if body is None:
         board = _find_leaderboard(context, study, on, results, is_first=page.after is None)
         rows = filter_rows(board, filters, sort)
         if output == "json":
-            following = None
+            following_cursor = None
             if start + limit < len(rows):
-                following = encode_cursor((start + limit, board.results), sort, about)
-            body = _json_page(study, board.leaderboard, rows[start : start + limit], following)
+                following_cursor = encode_cursor((start + limit, board.results), sort, list_query)
+            body = _json_page(study, board.leaderboard, rows[start : start + limit], following_cursor)
         else:
             body = text_body(board.leaderboard, rows, output)
         context.responses.put(etag, body)
@@ -235,19 +235,19 @@ def checkpoint(
     context: ContextDep,
 ) -> Response:
     """The checkpoint as a safetensors file, with the population statistics."""
-    found = context.ledger.checkpoints.find(study.id, checkpoint_id) if 0 < checkpoint_id < 2**31 else None
-    if found is None:
+    record = context.ledger.checkpoints.find(study.id, checkpoint_id) if 0 < checkpoint_id < 2**31 else None
+    if record is None:
         raise ProblemException(404, "not-found", f"study {study.id} has no checkpoint {checkpoint_id}")
     try:
-        file = verified_file(context.settings.checkpoint_store, context.ledger, study.id, found)
+        file = verified_file(context.settings.checkpoint_store, context.ledger, study.id, record)
     except FileNotFoundError:
-        freed = context.ledger.checkpoints.find_freed_at(study.id, found.file)
+        freed_at = context.ledger.checkpoints.find_freed_at(study.id, record.file)
         reason = "is missing in the checkpoint store"
-        if freed is not None:
-            reason = f"was removed on {freed:%Y-%m-%d} to free disk space; its results are kept"
-        raise ProblemException(404, "file-gone", f"the file {found.file} {reason}") from None
-    headers = {"ETag": f'"{found.sha256}"'}
+        if freed_at is not None:
+            reason = f"was removed on {freed_at:%Y-%m-%d} to free disk space; its results are kept"
+        raise ProblemException(404, "file-gone", f"the file {record.file} {reason}") from None
+    headers = {"ETag": f'"{record.sha256}"'}
     if isinstance(file, pathlib.Path):
-        return FileResponse(file, filename=found.file, media_type="application/octet-stream", headers=headers)
-    headers["Content-Disposition"] = f'attachment; filename="{found.file}"'
+        return FileResponse(file, filename=record.file, media_type="application/octet-stream", headers=headers)
+    headers["Content-Disposition"] = f'attachment; filename="{record.file}"'
     return Response(file, media_type="application/octet-stream", headers=headers)

@@ -51,11 +51,11 @@ def submit(
     admit_study(study, context.settings)
     if not context.ledger.queue.is_known(study, writer.account, idempotency_key):
         check_free_space(context.settings)
-    most = context.settings.most_studies
-    submission = context.ledger.queue.submit(study, writer.account, idempotency_key, most)
+    max_studies = context.settings.most_studies
+    submission = context.ledger.queue.submit(study, writer.account, idempotency_key, max_studies)
     response.status_code = 201 if submission.new else 200
     response.headers["Location"] = f"/api/v1/studies/{submission.study_id}"
-    return SubmittedStudy(**_detail(context.ledger, submission.study_id).model_dump(), new=submission.new)
+    return SubmittedStudy(**_read_detail(context.ledger, submission.study_id).model_dump(), new=submission.new)
 
 
 @router.post("/validate", operation_id="validate_study")
@@ -76,22 +76,25 @@ def listed(
     cursor: Cursor = None,
 ) -> Response:
     """Your studies; for an admin, those of all accounts."""
-    states = sorted(each.value for each in state or ())
-    about: dict[str, Any] = {"list": "studies", "owner": visible_owner(reader), "state": states, "name": name}
-    key = SORT_KEYS[sort.removeprefix("-")]
-    page = decode_cursor(cursor, limit, sort, about, key)
+    states = sorted(selected.value for selected in state or ())
+    list_query: dict[str, Any] = {"list": "studies", "owner": visible_owner(reader), "state": states, "name": name}
+    key_types = SORT_KEYS[sort.removeprefix("-")]
+    page = decode_cursor(cursor, limit, sort, list_query, key_types)
     version = context.ledger.listing.read_version(visible_owner(reader))
-    etag = "list-" + hashlib.sha256(repr((about, sort, limit, page.after, version, VERSION)).encode()).hexdigest()[:24]
+    etag = (
+        "list-"
+        + hashlib.sha256(repr((list_query, sort, limit, page.after, version, VERSION)).encode()).hexdigest()[:24]
+    )
     body = b"" if etag_matches(request, etag) else context.responses.get(etag)
     if body is not None:
         return etag_response(request, body, etag)
-    lines = context.ledger.listing.list_studies(page, owner=visible_owner(reader), states=states, name=name)
-    following = None
-    if len(lines) > limit:
-        last = lines[limit - 1]
-        value = (last.id,) if len(key) == 1 else (getattr(last, sort.removeprefix("-")), last.id)
-        following = encode_cursor(value, sort, about)
-    page_out = ListPage[Study](items=[serialize_study(line) for line in lines[:limit]], next_cursor=following)
+    items = context.ledger.listing.list_studies(page, owner=visible_owner(reader), states=states, name=name)
+    following_cursor = None
+    if len(items) > limit:
+        last = items[limit - 1]
+        value = (last.id,) if len(key_types) == 1 else (getattr(last, sort.removeprefix("-")), last.id)
+        following_cursor = encode_cursor(value, sort, list_query)
+    page_out = ListPage[Study](items=[serialize_study(item) for item in items[:limit]], next_cursor=following_cursor)
     body = page_out.model_dump_json().encode()
     context.responses.put(etag, body)
     return etag_response(request, body, etag)
@@ -100,7 +103,7 @@ def listed(
 @router.get("/{study_id:number}", operation_id="get_study", response_model=StudyDetail)
 def get(request: Request, study: ReadableStudy, context: ContextDep) -> Response:
     """A study: state, progress, estimated time, specification."""
-    return etag_response(request, *study_etag(study.revision, _detail(context.ledger, study.id)))
+    return etag_response(request, *study_etag(study.revision, _read_detail(context.ledger, study.id)))
 
 
 @router.patch("/{study_id:number}", operation_id="change_study")
@@ -113,9 +116,9 @@ def change(
     """Change name, notes or priority. With If-Match only if nobody has changed the study since you read it."""
     if (changes.priority or 0) > 0 and study.bearer.scope != "admin":
         raise ProblemException(403, "scope", "priorities above 0 are for admins")
-    given = changes.model_dump(exclude_none=True)
-    context.ledger.queue.update(study.id, given, if_match_revision(if_match))
-    return _detail(context.ledger, study.id)
+    changed_fields = changes.model_dump(exclude_none=True)
+    context.ledger.queue.update(study.id, changed_fields, if_match_revision(if_match))
+    return _read_detail(context.ledger, study.id)
 
 
 @router.delete("/{study_id:number}", status_code=204, operation_id="delete_study")
@@ -124,10 +127,8 @@ def delete(study: WritableStudy, context: ContextDep) -> None:
     store = context.settings.checkpoint_store
     try:
         context.ledger.garbage.remove_unreferenced(store, context.ledger.studies.delete(study.id))
-    except (
-        OSError,
-        CheckpointStoreError,
-    ) as error:  # the study is deleted; `checkpoints clean` removes the files later
+    except (OSError, CheckpointStoreError) as error:
+        # the study is deleted; `checkpoints clean` removes the files later
         _log.warning("study %d is deleted, but some of its checkpoints are not: %s", study.id, error)
 
 
@@ -135,21 +136,21 @@ def delete(study: WritableStudy, context: ContextDep) -> None:
 def cancel(study: WritableStudy, context: ContextDep) -> StudyDetail:
     """Cancel a study. Finished trials are kept; running trials stop within seconds."""
     context.ledger.queue.cancel(study.id)
-    return _detail(context.ledger, study.id)
+    return _read_detail(context.ledger, study.id)
 
 
 @router.post("/{study_id:number}/pause", operation_id="pause_study")
 def pause(study: WritableStudy, context: ContextDep) -> StudyDetail:
     """Pause a study until it is resumed. Finished trials are kept."""
     context.ledger.queue.pause(study.id)
-    return _detail(context.ledger, study.id)
+    return _read_detail(context.ledger, study.id)
 
 
 @router.post("/{study_id:number}/resume", operation_id="resume_study")
 def resume(study: WritableStudy, context: ContextDep) -> StudyDetail:
     """Put a study back into the queue; it continues with its unfinished trials."""
     context.ledger.queue.resume(study.id, context.settings.most_studies)
-    return _detail(context.ledger, study.id)
+    return _read_detail(context.ledger, study.id)
 
 
 @router.post("/{study_id:number}/retry-failed", operation_id="retry_failed")
@@ -158,11 +159,11 @@ def retry_failed(study: WritableStudy, context: ContextDep) -> StudyDetail:
     if study.state != StudyState.FAILED:
         raise ProblemException(409, "not-now", f"the study is {study.state}: only a failed study can be retried")
     context.ledger.queue.resume(study.id, context.settings.most_studies)
-    return _detail(context.ledger, study.id)
+    return _read_detail(context.ledger, study.id)
 
 
-def _detail(ledger: Ledger, study_id: int) -> StudyDetail:
-    found = ledger.listing.find_study(study_id)
-    if found is None:
+def _read_detail(ledger: Ledger, study_id: int) -> StudyDetail:
+    study = ledger.listing.find_study(study_id)
+    if study is None:
         raise ProblemException(404, "not-found", f"there is no study {study_id}")
-    return serialize_study_detail(found)
+    return serialize_study_detail(study)

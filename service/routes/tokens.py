@@ -30,10 +30,10 @@ def listed(context: ContextDep, reader: Reader, limit: Limit = 50, cursor: Curso
 
 def token_page(ledger: Ledger, owner: str | None, limit: int, cursor: str | None) -> tuple[list[TokenInfo], str | None]:
     """Return a page of tokens and the cursor of the next page; None on the last page."""
-    about = {"list": "tokens", "owner": owner}
-    page = ledger.tokens.list_tokens(owner, decode_cursor(cursor, limit, _SORT, about))
+    list_query = {"list": "tokens", "owner": owner}
+    page = ledger.tokens.list_tokens(owner, decode_cursor(cursor, limit, _SORT, list_query))
     has_more = len(page) > limit
-    return page[:limit], encode_cursor((page[limit - 1].id,), _SORT, about) if has_more else None
+    return page[:limit], encode_cursor((page[limit - 1].id,), _SORT, list_query) if has_more else None
 
 
 @router.post("/tokens", status_code=201, operation_id="create_token")
@@ -46,10 +46,12 @@ def create(body: TokenCreate, context: ContextDep, writer: Writer) -> TokenCreat
     account = body.account or writer.account
     if account != writer.account and writer.scope is not Scope.ADMIN:
         raise ProblemException(403, "scope", "only an admin can create tokens for other accounts")
-    requested = None if body.days is None else datetime.now(UTC) + timedelta(days=body.days)
-    creator = context.ledger.tokens.find_expiry(writer.token_id)  # a token does not outlive the one that created it
-    expires = min((each for each in (requested, creator) if each is not None), default=None)
-    secret, info = context.ledger.tokens.create(account, body.scope, body.label, expires_at=expires)
+    requested_expiry = None if body.days is None else datetime.now(UTC) + timedelta(days=body.days)
+    creator_expiry = context.ledger.tokens.find_expiry(
+        writer.token_id
+    )  # a token does not outlive the one that created it
+    expiry = min((limit for limit in (requested_expiry, creator_expiry) if limit is not None), default=None)
+    secret, info = context.ledger.tokens.create(account, body.scope, body.label, expires_at=expiry)
     return TokenCreated(**TokenOut.model_validate(info).model_dump(), secret=secret)
 
 

@@ -113,7 +113,7 @@ def test_it_is_kept_where_no_row_is_significantly_better():
     assert ranked.as_is.row.rank > 1  # or the rule had nothing to do
 
 
-def test_another_is_recommended_under_a_shift_that_it_does_not_stand():
+def test_another_row_is_recommended_under_a_harmful_shift():
     network = bln_search.convert(trained("batch norm"), method="same")
     ranked = evaluated(network, batches(1), batches(2, count=30, shift=3.0))
     current = ranked.recommendation.current

@@ -23,7 +23,7 @@ def row_of(ranked, word):
     return next(one for one in ranked if str(one.configuration) == word)
 
 
-def test_a_trained_network_is_not_changed_into_another_method_in_silence():
+def test_conversion_of_a_trained_network_to_another_method_warns():
     with pytest.warns(UserWarning, match='trained with BatchNorm, and bln scales otherwise.*method="same"'):
         convert(trained(), batch_size=16)
 
@@ -46,7 +46,7 @@ def test_one_that_was_not_trained_or_stays_the_same_is_no_news():
     ],
 )
 @pytest.mark.parametrize("one_pass", [True, False])
-def test_the_running_statistics_that_were_kept_are_rows_of_the_table(norm, inputs, one_pass):
+def test_copied_running_statistics_are_rows_of_the_table(norm, inputs, one_pass):
     network = nn.Sequential(copy.deepcopy(norm), nn.Flatten(), nn.Linear(inputs[0].numel(), 2))
     for _ in range(3):
         network(2 * inputs + 1)
@@ -65,7 +65,7 @@ def test_running_statistics_of_other_weights_are_no_row():
     network = convert(trained(), method="same").train()
     network(torch.randn(16, 4))
     data = [(torch.randn(10, 4), torch.arange(10) % 2)]
-    assert {one.row.estimate for one in evaluate_configurations(network, data, data)} == {None, "frozen"}
+    assert {row.row.estimate for row in evaluate_configurations(network, data, data)} == {None, "frozen"}
 
 
 def test_layers_that_stay_what_they_are_are_named():
@@ -86,7 +86,7 @@ def test_a_network_without_any_names_those_it_has():
         ({"batch_size": 0}, "batch_size is a whole number of at least 1, not 0"),
     ],
 )
-def test_what_it_cannot_be_asked_for_is_said_and_the_network_untouched(options, message):
+def test_invalid_arguments_are_named_and_change_nothing(options, message):
     network = nn.Sequential(nn.BatchNorm1d(8))
     with pytest.raises(ValueError, match=message):
         convert(network, **options)
@@ -111,7 +111,7 @@ class ChannelsFirst(nn.LayerNorm):
 
 @pytest.mark.parametrize("method", ["bln", "same"])
 @pytest.mark.parametrize("norm", [BatchNormAct, ChannelsFirst])
-def test_a_layer_that_does_more_than_normalize_is_not_replaced_in_silence(norm, method):
+def test_subclass_with_another_forward_pass_is_rejected(norm, method):
     network = nn.Sequential(nn.BatchNorm1d(8), norm(8))
     with pytest.raises(
         ModelError,
@@ -121,14 +121,14 @@ def test_a_layer_that_does_more_than_normalize_is_not_replaced_in_silence(norm, 
     assert isinstance(network[0], nn.BatchNorm1d), "untouched"
 
 
-def test_forward_hooks_that_are_lost_are_said():
+def test_lost_forward_hooks_are_warned_of():
     network = nn.Sequential(nn.BatchNorm1d(8))
     network[0].register_forward_hook(lambda *_: None)
     with pytest.warns(UserWarning, match="forward hooks of layer 0 are lost with it"):
         convert(network, batch_size=16)
 
 
-def test_population_values_from_before_more_training_are_not_read_in_silence():
+def test_outdated_population_values_are_warned_of():
     network = convert(trained(), method="same")
     inputs = torch.randn(16, 4)
     network(inputs)
@@ -148,7 +148,7 @@ def test_a_state_that_is_loaded_is_not_from_before():
     network.eval()(torch.randn(3, 4))
 
 
-def test_a_layer_that_was_replaced_in_name_only_is_said():
+def test_layer_replaced_in_name_only_is_warned_of():
     class Held(nn.Module):
         def __init__(self):
             super().__init__()
@@ -172,7 +172,7 @@ def test_a_layer_that_was_replaced_in_name_only_is_said():
     "norm",
     [nn.LayerNorm(8, elementwise_affine=False), nn.BatchNorm1d(8, affine=False, track_running_stats=False)],
 )
-def test_a_layer_without_parameters_is_of_the_type_of_the_network_around_it(norm, dtype):
+def test_layer_without_parameters_gets_the_dtype_of_the_network(norm, dtype):
     torch.manual_seed(0)
     network = nn.Sequential(nn.Linear(4, 8), copy.deepcopy(norm), nn.Linear(8, 2)).to(dtype)
     x = torch.randn(6, 4).to(dtype)
@@ -190,7 +190,7 @@ def test_and_on_its_device(place):
     assert ours[place].weight.device.type == "meta"
 
 
-def test_a_layer_that_does_not_know_its_features_yet_is_said_to_stay():
+def test_lazy_layer_is_reported_as_not_replaced():
     network = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.LazyLinear(3), nn.LazyBatchNorm1d())
     with pytest.warns(UserWarning, match="LazyBatchNorm1d layers of this network are not replaced"):
         convert(network)
@@ -218,7 +218,7 @@ def test_layers_that_are_named_norms_are_named_where_they_stay():
         convert(nn.Sequential(network, nn.LayerNorm(2)), batch_size=4)
 
 
-def test_timms_layer_norm_has_a_way_out_of_its_own():
+def test_message_for_timms_layer_norm_names_the_remedy():
     class LayerNorm(nn.LayerNorm):
         def forward(self, x):
             return super().forward(x)
@@ -231,7 +231,7 @@ def test_timms_layer_norm_has_a_way_out_of_its_own():
 
 @pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
 @pytest.mark.parametrize("compiled", [torch.jit.script, lambda network: torch.jit.trace(network, torch.randn(3, 4))])
-def test_a_compiled_network_is_said_to_be_one(compiled):
+def test_compiled_network_is_named_in_the_message(compiled):
     network = compiled(nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4)).eval())
     said = (
         "this Sequential has no layer .* not compiled by torch.jit; it has LayerNorm, .*before it is scripted or traced"

@@ -41,7 +41,7 @@ def assert_called(network):
 
 
 @pytest.mark.parametrize("layers", [0, 2])
-def test_converted_norms_of_an_encoder_are_evaluated_under_all_sixteen(layers):
+def test_converted_encoder_has_all_sixteen_rows(layers):
     data = loader()
     network = convert(Classifier(layers), batch_size=10)
     ranked = evaluate_configurations(network, data, data)
@@ -181,7 +181,7 @@ def test_zeros_are_put_in_one_pass_and_layer_by_layer_too(aligned):
     network = both(Pooling(norm=True))[1]
     data = [(tokens(place >= aligned, place), torch.arange(10) % 2) for place in range(4)]
     rows = evaluate_configurations(network, data, data)
-    losses = {str(one.configuration): one.row.metrics["validation"].loss.mean for one in rows}
+    losses = {str(row.configuration): row.row.metrics["validation"].loss.mean for row in rows}
     searched = search_layers(network, data, data)
     assert {row.configuration: row.loss for row in searched.result.uniform} == pytest.approx(losses, rel=1e-8)
     with torch.no_grad():

@@ -95,7 +95,7 @@ def forms_of(target):
 
 
 @pytest.mark.parametrize(("name", "word"), ROWS)
-def test_every_form_answers_like_the_loaded_network_at_every_mini_batch_size(name, word, exported):
+def test_every_form_equals_the_loaded_network_at_every_size(name, word, exported):
     target, _, data = exported(name, word)
     loaded, forms = bln_search.load(target), forms_of(target)
     reported = json.loads((target / "parity.json").read_text())
@@ -126,15 +126,15 @@ def test_the_loaded_network_has_the_losses_of_the_study(name, word, exported):
 @pytest.mark.parametrize(("name", "word"), ROWS)
 def test_what_reads_population_values_only_is_folded_and_says_so(name, word, exported):
     target, _, _ = exported(name, word)
-    said = json.loads((target / "configuration.json").read_text())
-    assert said["folded"] == (word in FOLDED)
+    document = json.loads((target / "configuration.json").read_text())
+    assert document["folded"] == (word in FOLDED)
     operations = {str(node.target) for node in torch.export.load(target / "model.pt2").graph.nodes}
     assert any("sqrt" in operation for operation in operations) != (word in FOLDED)
     compared = json.loads((target / "parity.json").read_text())["sizes"][0]["differences"]
     assert ("folded" in compared) == (word in FOLDED)
     text = (target / "README.md").read_text()
     assert ("one affine step y = x·scale + shift" in text) == (word in FOLDED)
-    assert ("depends on the other examples" in text) == said["row"]["configuration"].startswith("F")
+    assert ("depends on the other examples" in text) == document["row"]["configuration"].startswith("F")
 
 
 def test_population_values_that_are_not_read_are_not_carried(exported):
@@ -157,14 +157,14 @@ def test_the_same_row_has_the_same_weights_byte_for_byte(exported, networks, tmp
 def test_values_kept_one_a_slot_bound_the_mini_batch(tmp_path):
     trained = train(tmp_path, "{name: mlp, widths: [8]}", "{method: bln}", "{per_slot: true, batch_sizes: [25, 40]}")
     export_network(row_of(trained, "TTTT")[0], Folder(tmp_path), DIGITS, tmp_path / "out")
-    said = json.loads((tmp_path / "out" / "configuration.json").read_text())
-    assert (said["row"]["largest_batch_size"], said["folded"]) == (25, False)
-    assert "25 slots" in said["not_folded_because"]
+    document = json.loads((tmp_path / "out" / "configuration.json").read_text())
+    assert (document["row"]["largest_batch_size"], document["folded"]) == (25, False)
+    assert "25 slots" in document["not_folded_because"]
     sizes = json.loads((tmp_path / "out" / "parity.json").read_text())["sizes"]
     assert [bool(size["differences"]) for size in sizes] == [True, True, False]
     assert "a mini-batch of 100 has more" in sizes[2]["reason"]
     assert "at most 25 examples" in (tmp_path / "out" / "README.md").read_text()
-    with pytest.raises(ExportError, match="has no value, there is nothing to export: the feature population"):
+    with pytest.raises(ExportError, match="is undefined, so it cannot be exported: the feature population"):
         export_network(row_of(trained, "TTTT", 40)[0], Folder(tmp_path), DIGITS, tmp_path / "none")
     assert not (tmp_path / "none").exists()
 
@@ -173,11 +173,11 @@ def changed(target, tmp_path, **changes):
     """A copy of an export with other entries in its configuration.json."""
     copied = tmp_path / "copied"
     shutil.copytree(target, copied)
-    said = json.loads((copied / "configuration.json").read_text())
+    document = json.loads((copied / "configuration.json").read_text())
     for key, value in changes.items():
-        part, name = (said[key.split("__")[0]], key.split("__")[1]) if "__" in key else (said, key)
+        part, name = (document[key.split("__")[0]], key.split("__")[1]) if "__" in key else (document, key)
         part[name] = value
-    (copied / "configuration.json").write_text(json.dumps(said))
+    (copied / "configuration.json").write_text(json.dumps(document))
     return copied
 
 
@@ -197,7 +197,7 @@ def test_damaged_weights_are_refused(exported, tmp_path):
     ("changes", "message"),
     [
         ({"format": 2}, "of format 2, this version of bln-search reads 1"),
-        ({"format": None}, "names no format"),
+        ({"format": None}, "has no format"),
         ({"standardization": "soap"}, "is damaged: standardization"),
         ({"row__configuration": "FFFF"}, "says FFFF, the layer layers.3 was written under TTTT"),
         ({"model__options": {"widths": [4]}}, "does not belong to the network"),
@@ -261,9 +261,7 @@ def test_an_export_that_fails_leaves_everything_as_it_was(
     assert [path.name for path in tmp_path.iterdir()] == ([] if before == "absent" else ["out"])
 
 
-def test_a_folder_with_something_in_it_is_only_replaced_when_it_is_an_export_and_that_was_asked(
-    exported, networks, tmp_path
-):
+def test_only_an_export_is_replaced_and_only_with_overwrite(exported, networks, tmp_path):
     checkpoints, trained, data = networks("mlp paper")
     row, target = row_of(trained, "FFFF")[0], tmp_path / "out"
     shutil.copytree(exported("mlp paper", "TTTT")[0], target)
@@ -274,7 +272,7 @@ def test_a_folder_with_something_in_it_is_only_replaced_when_it_is_an_export_and
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "notes.txt").write_text("mine")
     for other in (tmp_path / "own", tmp_path / "own" / "notes.txt"):
-        with pytest.raises(ExportError, match=r"other content than an export|is not a folder"):
+        with pytest.raises(ExportError, match=r"something other than an export|is not a folder"):
             folder.check_target(other, overwrite=True)
 
 
@@ -287,7 +285,7 @@ def test_a_damaged_checkpoint_is_not_exported(tmp_path, networks):
     assert not (tmp_path / "out").exists()
 
 
-def test_a_missing_package_names_its_extra_before_anything_is_written(networks, tmp_path, monkeypatch):
+def test_missing_package_names_its_extra_before_writing(networks, tmp_path, monkeypatch):
     checkpoints, trained, data = networks("mlp paper")
     monkeypatch.setattr(runtimes, "find_spec", lambda name: None if name == "onnxscript" else object())
     with pytest.raises(MissingPackageError, match=r"onnxscript is not installed.*bln-search\[export\]"):

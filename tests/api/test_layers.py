@@ -66,12 +66,12 @@ def test_what_was_found_prints_as_a_table_with_what_is_confirmed():
 
 
 @pytest.mark.parametrize("search", ["beam", "coordinate", "tpe", "racing", "random"])
-def test_searches_find_what_the_enumeration_finds_in_a_small_space(search):
+def test_searches_find_the_optimum_of_a_small_space(search):
     exact = bln_search.search_layers(network(), loader(60, 0), loader(60, 1))
-    found = bln_search.search_layers(network(), loader(60, 0), loader(60, 1), search=search, evaluations=200)
+    layered = bln_search.search_layers(network(), loader(60, 0), loader(60, 1), search=search, evaluations=200)
     order = np.sort(exact.record.sums.mean_loss)
-    assert found.result.rows[0].loss <= order[12] + 1e-9
-    assert not found.result.marginal
+    assert layered.result.rows[0].loss <= order[12] + 1e-9
+    assert not layered.result.marginal
 
 
 def test_layers_can_be_tied_and_words_written():
@@ -94,7 +94,7 @@ def test_layers_can_be_tied_and_words_written():
         bln_search.apply_configuration(network(), chosen)
 
 
-def test_what_cannot_be_done_is_said():
+def test_impossible_arguments_are_rejected():
     with pytest.raises(DataError, match="validation_loader yields no mini-batch"):
         bln_search.search_layers(network(), loader(60, 0), [])
     with pytest.raises(DataError, match=r"2 folds of 1 mini-batches.*; make the .*with evaluate_configurations"):
@@ -117,7 +117,7 @@ def centred_first(network, x):
 
 @pytest.mark.parametrize("search", ["exact", "coordinate"])
 @pytest.mark.parametrize(("norm", "forward"), [(BLN, by_the_largest), (BN, by_the_largest), (BN, centred_first)])
-def test_layers_that_mix_examples_are_refused_however_it_is_searched(norm, forward, search):
+def test_every_search_rejects_layers_that_mix_examples(norm, forward, search):
     class Mixing(torch.nn.Module):
         def __init__(self):
             super().__init__()
@@ -195,7 +195,7 @@ def test_norms_inside_torchs_own_encoder_have_their_words(alone):
         assert uniform[str(row.configuration)] == pytest.approx(row.metrics[Split.VALIDATION].loss.mean, rel=1e-5)
 
 
-def test_a_configuration_without_a_value_on_test_has_no_figure_there():
+def test_configuration_undefined_on_test_has_no_test_figure():
     reference = MLP((6,), 4, partial(BLN, batch_size=30, semantics="reference"), widths=(9, 8))
     found = 0
     for seed in range(4):
@@ -229,8 +229,8 @@ def test_a_network_in_bfloat16_is_searched():
 
 def test_evaluations_are_at_least_the_words_there_are():
     four = bln_search.convert(torch.nn.Sequential(*normed(3)), method="same")
-    found = bln_search.search_layers(four, loader(60, 0), loader(40, 1), search="coordinate", evaluations=4)
-    assert found.record.evaluations == pytest.approx(4)
+    layered = bln_search.search_layers(four, loader(60, 0), loader(40, 1), search="coordinate", evaluations=4)
+    assert layered.record.evaluations == pytest.approx(4)
     with pytest.raises(ValueError, match="evaluations: must be at least 4,"):
         bln_search.search_layers(four, loader(60, 0), loader(40, 1), search="beam", evaluations=3)
     with pytest.raises(ValueError, match="at least 16,"):
@@ -264,8 +264,8 @@ def test_all_are_tried_where_they_can_be_by_default(kind, layers, method, evalua
     model = bln_search.convert(kind(*normed(layers)), method=method, batch_size=SIZE)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        found = bln_search.search_layers(model, loader(60, 0), loader(40, 1), evaluations=evaluations)
-    assert found.result.search == expected
+        layered = bln_search.search_layers(model, loader(60, 0), loader(40, 1), evaluations=evaluations)
+    assert layered.result.search == expected
     assert [str(one.message).endswith("takes longer") for one in said] == [True] * (kind is Branching)
 
 
@@ -277,11 +277,11 @@ def test_a_network_that_branches_is_searched_as_any_other(search):
     how = {"search": search, "evaluations": 16, "test_loader": loader(30, 2)}
     expected = bln_search.search_layers(walked, loader(60, 0), loader(45, 1), **how)
     with pytest.warns(UserWarning, match="evaluated one by one"):
-        found = bln_search.search_layers(branching, loader(60, 0), loader(45, 1), **how)
-    assert [row.configuration for row in found.result.rows] == [row.configuration for row in expected.result.rows]
-    np.testing.assert_allclose(found.record.confirmed.losses, expected.record.confirmed.losses, rtol=1e-5)
-    np.testing.assert_allclose(found.record.test, expected.record.test, rtol=1e-5)
-    bln_search.apply_configuration(branching, found.best)
+        layered = bln_search.search_layers(branching, loader(60, 0), loader(45, 1), **how)
+    assert [row.configuration for row in layered.result.rows] == [row.configuration for row in expected.result.rows]
+    np.testing.assert_allclose(layered.record.confirmed.losses, expected.record.confirmed.losses, rtol=1e-5)
+    np.testing.assert_allclose(layered.record.test, expected.record.test, rtol=1e-5)
+    bln_search.apply_configuration(branching, layered.best)
     bln_search.apply_configuration(branching, "FF--.FF--")
     with pytest.raises(ModelError, match=r"FF--\.TF-- cannot be applied: apply the result of search_layers"):
         bln_search.apply_configuration(branching, "FF--.TF--")

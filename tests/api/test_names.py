@@ -35,8 +35,8 @@ def network():
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda name: f"module.{name}", r"gathered\['epoch'\] is not of this network's layers: module.1 is only there"),
-        (lambda name: name if name == "1" else None, "3 is not there"),
+        (lambda name: f"module.{name}", r"gathered\['epoch'\] .*: module.1 is not a layer of the network"),
+        (lambda name: name if name == "1" else None, "3 is missing"),
     ],
 )
 def test_values_under_other_names_are_refused(evaluate, change, said):
@@ -47,7 +47,7 @@ def test_values_under_other_names_are_refused(evaluate, change, said):
         evaluate(ours, batches(), batches(), gathered={PopulationEstimate.EPOCH: given})
 
 
-def test_values_of_layers_that_only_training_reaches_are_no_mistake():
+def test_moments_of_layers_reached_only_in_training_are_accepted():
     ours = network()
     ours.spare = BLN(8)
     ours.forward = lambda x: nn.Sequential.forward(ours[:5], x)
@@ -83,7 +83,7 @@ def test_a_printed_row_says_what_its_object_says():
     assert by_row[3] == {"n1": "TTFT", "n2": "FTTT"}
 
 
-def test_different_words_of_a_network_that_cannot_be_followed_come_with_the_names_of_their_layers():
+def test_untraceable_network_needs_layer_names():
     class Branching(Backwards):
         def forward(self, x):
             return super().forward(x if x.sum() > 0 else -x)
@@ -93,7 +93,7 @@ def test_different_words_of_a_network_that_cannot_be_followed_come_with_the_name
     for name in ("n1", "n2"):
         layer = getattr(ours, name)
         layer.configure(InferenceConfiguration("TTTT"), layer.population(moments[name], Correction.BESSEL))
-    with pytest.raises(ModelError, match=r"in which order this Branching .* FFFT\.FFTF cannot be applied"):
+    with pytest.raises(ModelError, match=r"order in which this Branching .* FFFT\.FFTF cannot be applied"):
         apply_configuration(ours, "FFFT.FFTF")
     apply_configuration(ours, "FFTF.FFTF")
     assert [str(layer.configuration) for layer in (ours.n2, ours.n1)] == ["FFTF", "FFTF"]
@@ -110,5 +110,5 @@ def test_one_size_asked_for_twice_is_one_row():
 def test_a_population_of_few_of_many_mini_batches_is_told():
     sizes = [6, 7, 8, 9, 10]
     mixed = [batch for size in sizes for batch in batches(1, size)]
-    with pytest.warns(UserWarning, match="from 1 of 5 training mini-batches, those of 10 examples"):
+    with pytest.warns(UserWarning, match="estimated from 1 of 5 training mini-batches, those of 10 examples"):
         collect_frozen_moments(network(), (x for x, _ in mixed))

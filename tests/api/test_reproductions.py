@@ -96,19 +96,19 @@ class Refilled:
 def test_a_loader_may_refill_its_buffer(options):
     train, validation = cut(0, 20), cut(20, 60)
     expected = bln_search.evaluate_configurations(converted(), train, validation, **options)
-    found = bln_search.evaluate_configurations(converted(), Refilled(train), Refilled(validation), **options)
-    assert losses(found) == losses(expected)
+    ranked = bln_search.evaluate_configurations(converted(), Refilled(train), Refilled(validation), **options)
+    assert losses(ranked) == losses(expected)
 
 
 def test_a_loader_may_refill_its_buffer_for_per_layer_searches():
     train, validation = cut(0, 20), cut(20, 60)
     expected = bln_search.search_layers(converted(), train, validation)
-    found = bln_search.search_layers(converted(), Refilled(train), Refilled(validation))
-    assert found.result.rows == expected.result.rows
+    layered = bln_search.search_layers(converted(), Refilled(train), Refilled(validation))
+    assert layered.result.rows == expected.result.rows
 
 
 @pytest.mark.parametrize("value", [1e8, 1e9, float("inf"), float("nan")])
-def test_an_extreme_value_moves_no_neighbour_under_population_rows(value):
+def test_population_rows_are_independent_of_an_extreme_example(value):
     torch.manual_seed(0)
     network = converted(
         nn.Sequential(nn.BatchNorm1d(7), nn.Linear(7, 8), nn.Tanh(), nn.BatchNorm1d(8), nn.Linear(8, 4))
@@ -278,7 +278,7 @@ class Deep(nn.Module):
 
 
 @pytest.mark.parametrize("one_pass", [True, False])
-def test_rows_that_are_rounding_are_evaluated_in_double_precision(one_pass):
+def test_ill_conditioned_rows_are_evaluated_in_double_precision(one_pass):
     """Mini-batches of almost one example."""
     torch.manual_seed(3)
     network = bln_search.convert(Deep().eval(), method="same")
@@ -340,7 +340,7 @@ class Autocast(nn.Sequential):
 
 
 @pytest.mark.parametrize(("network", "one_pass"), [(Dropout, False), (Autocast, True), (Autocast, False)])
-def test_what_is_no_rounding_of_single_precision_is_not_called_so(network, one_pass):
+def test_well_conditioned_rows_are_not_called_ill_conditioned(network, one_pass):
     layers = nn.Linear(7, 8), nn.BatchNorm1d(8), nn.Tanh(), nn.Linear(8, 4)
     ranked = bln_search.evaluate_configurations(converted(network(*layers)), cut(0, 20), cut(20, 60), one_pass=one_pass)
     assert len(ranked) == 16

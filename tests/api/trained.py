@@ -60,7 +60,11 @@ def train(folder, model, arm, evaluation="{}", data=DIGITS):
 def row_of(trained, word, batch_size=25):
     """The row of `word`, and the evaluation of it on test."""
     study, trial, checkpoint, evaluations = trained
-    own = [one for one in evaluations if str(one.key.configuration) == word and one.key.batch_size == batch_size]
+    own = [
+        evaluation
+        for evaluation in evaluations
+        if str(evaluation.key.configuration) == word and evaluation.key.batch_size == batch_size
+    ]
     figures = {one.key.split.value: Figure(loss=one.loss or 0.0, accuracy=one.accuracy or 0.0) for one in own}
     row = TrainedRow(
         study=study.name,

@@ -26,8 +26,8 @@ class Chaotic(nn.Module):
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 @pytest.mark.parametrize("method", ["same", "bln"])
 @pytest.mark.parametrize("name", OF_TORCH)
-def test_every_row_and_the_best_per_layer_configuration_equal_the_plain_loop(name, method):
-    subject = zoo.prepared(zoo.Setting(name, method, 4, 32), torch.float64)
+def test_rows_and_best_layer_configuration_equal_the_plain_loop(name, method):
+    subject = zoo.prepare(zoo.Setting(name, method, 4, 32), torch.float64)
     rows, searched = zoo.compare_rows(subject), zoo.compare_search(subject)
     assert rows["rows"] >= 4
     assert max(rows["mean_loss"], rows["losses"], searched["losses"]) < 1e-10
@@ -36,14 +36,14 @@ def test_every_row_and_the_best_per_layer_configuration_equal_the_plain_loop(nam
     assert method == "bln" or subject.changed < 1e-10
 
 
-def test_a_row_that_is_off_shows(monkeypatch):
-    subject = zoo.prepared(zoo.Setting(OF_TORCH[0], "same", 4, 32), torch.float64)
+def test_wrong_losses_are_reported(monkeypatch):
+    subject = zoo.prepare(zoo.Setting(OF_TORCH[0], "same", 4, 32), torch.float64)
     right = zoo.losses_in
     monkeypatch.setattr(zoo, "losses_in", lambda ranked, choice: right(ranked, choice) + 0.01)
     assert zoo.compare_rows(subject)["losses"] > 1e-3
 
 
-def test_ill_conditioned_rows_are_told_apart_and_compared_in_double_precision():
+def test_ill_conditioned_rows_are_compared_in_double_precision():
     torch.manual_seed(0)
     parts = nn.Flatten(), nn.Linear(12, 8), nn.BatchNorm1d(8), nn.Linear(8, 8), Chaotic(), nn.Linear(8, 10)
     network = convert(nn.Sequential(*parts).eval(), method="same")
@@ -53,9 +53,9 @@ def test_ill_conditioned_rows_are_told_apart_and_compared_in_double_precision():
     assert max(rows["ill_conditioned"].values()) < 1e-6
 
 
-def test_a_network_that_is_refused_is_a_result(monkeypatch):
+def test_rejected_network_is_a_result(monkeypatch):
     layers = nn.Flatten(), nn.Linear(3 * 32 * 32, 10)
     monkeypatch.setitem(zoo.NETWORKS, "plain", Subject("torch", lambda _: nn.Sequential(*layers), images))
-    entry = zoo.attempted(zoo.Setting("plain", "same", 4, 32))
+    entry = zoo.try_setting(zoo.Setting("plain", "same", 4, 32))
     assert "has no BatchNorm1d" in entry["failed"]
-    assert zoo.summary([entry, *[zoo.attempted(zoo.Setting(OF_TORCH[1], "same", 4, 32))]])["failed"] == ["plain"]
+    assert zoo.summarize([entry, *[zoo.try_setting(zoo.Setting(OF_TORCH[1], "same", 4, 32))]])["failed"] == ["plain"]

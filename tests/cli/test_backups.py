@@ -18,16 +18,16 @@ def test_a_place_that_cannot_be_one_is_one_clear_error(verb, home, tmp_path):
     call("db", "upgrade", check=0)
     file = tmp_path / "file"
     file.write_text("not a folder")
-    done = call(verb, file / "backups", check=1)
-    assert len(done.stderr.strip().splitlines()) == 1
-    assert done.stderr.startswith("error: ")
+    process = call(verb, file / "backups", check=1)
+    assert len(process.stderr.strip().splitlines()) == 1
+    assert process.stderr.startswith("error: ")
     assert [one for one in home.iterdir() if one.name.startswith(".")] == []
 
 
 def test_a_database_that_is_not_there_is_one_clear_error(tmp_path):
-    done = call("backup", tmp_path / "backups", check=1)
-    assert len(done.stderr.strip().splitlines()) == 1
-    assert "has no tables of bln-search" in done.stderr
+    process = call("backup", tmp_path / "backups", check=1)
+    assert len(process.stderr.strip().splitlines()) == 1
+    assert "has no tables of bln-search" in process.stderr
     assert not (tmp_path / "backups").exists()
 
 
@@ -38,7 +38,7 @@ def test_an_empty_database_is_backed_up_and_put_back(home, tmp_path):
     assert "restored; 0 studies wait" in call("restore", tmp_path / "backups", check=0).stdout
 
 
-def test_networks_that_went_away_overnight_are_no_success_and_cost_no_older_backup(home, tmp_path):
+def test_backup_with_missing_networks_fails_and_keeps_backups(home, tmp_path):
     """As where the folder of checkpoints was not mounted; once known, they are no news."""
     content = b"a network"
     sha256 = hashlib.sha256(content).hexdigest()
@@ -60,6 +60,6 @@ def test_networks_that_went_away_overnight_are_no_success_and_cost_no_older_back
     refused = call("restore", place, "--overwrite", check=1).stderr
     assert "a.safetensors is damaged" in refused
     assert "--without-damaged" in refused
-    said = call("restore", place, "--overwrite", "--without-damaged", "--dry-run", check=0).stdout
-    assert "1 MISSING" in said
-    assert "1 MISSING" in said
+    output = call("restore", place, "--overwrite", "--without-damaged", "--dry-run", check=0).stdout
+    assert "1 MISSING" in output
+    assert "1 MISSING" in output

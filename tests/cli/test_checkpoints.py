@@ -59,7 +59,7 @@ def test_looking_removes_nothing(kept):
     assert said == "0 files would be removed, 0.0 MB; 1 are too recent\n"
 
 
-def test_what_was_given_up_is_said_by_whoever_is_asked_for_it(kept):
+def test_commands_name_the_networks_that_were_removed(kept):
     assert clean().stdout == "1 files removed, 0.5 MB\n"
     assert clean("--keep", "recommended").stdout == "1 files removed, 0.5 MB; 1 networks removed from their studies\n"
     assert [file.name for file in kept.iterdir()] == [f"{1:032x}.safetensors"]
@@ -77,8 +77,8 @@ def test_an_age_that_is_none_or_too_short_is_one_clear_error(kept, age):
     assert sorted(kept.iterdir()) == before
 
 
-def test_another_database_than_that_of_the_settings_needs_a_place_of_its_own(kept, tmp_path):
+def test_another_database_needs_its_checkpoint_folder(kept, tmp_path):
     before = sorted(kept.iterdir())
-    said = clean("--database", f"sqlite:///{tmp_path / 'other.sqlite3'}", check=2).stderr
-    assert "BLN_SEARCH_CHECKPOINTS" in said
+    error_output = clean("--database", f"sqlite:///{tmp_path / 'other.sqlite3'}", check=2).stderr
+    assert "BLN_SEARCH_CHECKPOINTS" in error_output
     assert sorted(kept.iterdir()) == before

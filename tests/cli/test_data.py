@@ -31,7 +31,7 @@ def state(folder):
 def test_the_list_says_whether_it_is_at_hand(tmp_path):
     assert state(tmp_path) == "missing"
     write_lines(tmp_path / "imdb", make_reviews())
-    assert state(tmp_path) == "at hand"
+    assert state(tmp_path) == "present"
 
 
 def test_verify_says_what_was_used_and_what_is_in_it(tmp_path):
@@ -99,7 +99,7 @@ def test_fetch_gets_the_archive_once_and_verifies_it(tmp_path, capsys):
     assert capsys.readouterr().out.splitlines() == verified
 
 
-def test_an_archive_that_is_not_the_published_one_is_fetched_anew(tmp_path):
+def test_archive_with_a_wrong_checksum_is_downloaded_again(tmp_path):
     published = write_archive(tmp_path / "served" / ARCHIVE, make_reviews())
     path = tmp_path / "data" / "imdb" / ARCHIVE
     write_archive(path, make_reviews(30))
@@ -137,16 +137,16 @@ def test_a_study_of_words_says_once_what_one_should_know_of_them(tmp_path):
     validated = call("validate", tmp_path / "study.yaml", check=0)
     assert validated.stderr.splitlines() == [f"imdb: {remark}" for remark in REMARKS]
     write_lines(tmp_path / "imdb", make_reviews())
-    done = call("run", tmp_path / "study.yaml", "--data", tmp_path, home=tmp_path / "home", check=0)
-    assert [line for line in done.stderr.splitlines() if line.startswith("imdb")] == FEW
+    process = call("run", tmp_path / "study.yaml", "--data", tmp_path, home=tmp_path / "home", check=0)
+    assert [line for line in process.stderr.splitlines() if line.startswith("imdb")] == FEW
     exported = call("export", "words", "--to", tmp_path / "to", "--data", tmp_path, home=tmp_path / "home", check=1)
     assert "imdb consists of token ids" in exported.stderr
     assert "Traceback" not in exported.stderr
 
 
 @pytest.mark.parametrize("words", [("run", STUDY), ("data", "verify", "mnist"), ("data", "list")], ids=lambda w: w[0])
-def test_a_folder_of_data_that_is_none_is_said_to_be(words, tmp_path):
+def test_data_folder_that_is_no_folder_is_rejected(words, tmp_path):
     (tmp_path / "file").write_text("no folder")
     for given, what in (("nowhere", "does not exist"), ("file", "is a file")):
-        told = call(*words, "--data", tmp_path / given, check=2).stderr
-        assert what in re.sub(r"[\s│]+", " ", told)  # a long path breaks the line
+        error_output = call(*words, "--data", tmp_path / given, check=2).stderr
+        assert what in re.sub(r"[\s│]+", " ", error_output)  # a long path breaks the line

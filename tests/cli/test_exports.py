@@ -72,7 +72,7 @@ def test_a_word_and_what_tells_its_rows_apart_name_one_row():
         ({"config": "FFFF", "arm": "foo"}, ["the study has no arm 'foo'; choose one of bln, bn"]),
         (
             {"config": "TTTT", "batch_size": 1},
-            ["this row is undefined, there is nothing to export: m/(m-1) has no value"],
+            ["this row is undefined, so it cannot be exported: m/(m-1) has no value"],
         ),
     ],
 )
@@ -82,7 +82,7 @@ def test_no_row_or_several_is_one_error_that_lists_what_there_is(asked, lines):
     assert str(refused.value).splitlines() == lines
 
 
-def test_a_word_that_is_none_and_a_study_without_results_are_said_so():
+def test_unknown_code_and_study_without_results_are_rejected():
     with pytest.raises(typer.BadParameter, match=r"'TTX' is not an inference configuration.*or write best"):
         choose_row(BOARD, "TTX")
     with pytest.raises(ExportError, match="no result yet"):

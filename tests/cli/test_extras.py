@@ -37,9 +37,9 @@ main()
 )
 def test_it_says_what_to_install(package, words, extra):
     program = PROGRAM.format(package=package, words=words)
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.returncode == 1
-    assert done.stderr.splitlines() == [
+    process = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert process.returncode == 1
+    assert process.stderr.splitlines() == [
         f"error: {package} is not installed, which this needs: pip install 'bln-search[{extra}]'"
     ]
 
@@ -58,7 +58,7 @@ def test_a_package_of_nobody_is_no_error_of_ours():
     assert "bln-search[train]" in str(missing_package(ModuleNotFoundError("No module", name="torch.fx")))
 
 
-def test_what_is_missing_training_package_is_found_without_importing_anything(monkeypatch):
+def test_missing_training_package_is_found_without_imports(monkeypatch):
     assert missing_training_package() is None
     monkeypatch.setattr("bln_search.cli.extras.find_spec", lambda name: None if name == "torch" else object())
     assert "torch is not installed" in str(missing_training_package())

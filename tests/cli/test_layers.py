@@ -36,8 +36,8 @@ def call(world):
 
 
 def test_tables_and_sentences(call):
-    done = call("--top", "3", found=(per_layer_result(excluded={"TTTT": REASON}),))
-    assert done.exit_code == 0
+    process = call("--top", "3", found=(per_layer_result(excluded={"TTTT": REASON}),))
+    assert process.exit_code == 0
     for told in (
         "done: bln",
         "FFFF.FFFF.FFFF.FFTF",
@@ -47,29 +47,29 @@ def test_tables_and_sentences(call):
         f"Excluded in all 4 choices: TTTT ({REASON}).",
         "-0.030 ± 0.015 •",
     ):
-        assert told in done.stdout
-    assert "FFFF.FFFF.FFFF.FFTT" not in done.stdout  # the fourth
+        assert told in process.stdout
+    assert "FFFF.FFFF.FFFF.FFTT" not in process.stdout  # the fourth
 
 
 def test_a_deep_network_is_wrapped_and_one_not_searched_says_so(call):
-    done = call(found=(per_layer_result(56, marginal=False), per_layer_result(networks=0, pending_seeds=(0,))))
-    assert done.exit_code == 0
-    assert "around the best configuration" in done.stdout
-    assert "No network is searched yet." in done.stdout
-    assert "Seed 0 is not searched yet" in done.stdout
+    process = call(found=(per_layer_result(56, marginal=False), per_layer_result(networks=0, pending_seeds=(0,))))
+    assert process.exit_code == 0
+    assert "around the best configuration" in process.stdout
+    assert "No network is searched yet." in process.stdout
+    assert "Seed 0 is not searched yet" in process.stdout
 
 
 def test_json_is_what_was_kept(call):
     found = (per_layer_result(), per_layer_result(networks=0))
-    done = call("--format", "json", found=found)
-    assert TypeAdapter(tuple[PerLayerResult, ...]).validate_python(json.loads(done.stdout)) == found
+    process = call("--format", "json", found=found)
+    assert TypeAdapter(tuple[PerLayerResult, ...]).validate_python(json.loads(process.stdout)) == found
 
 
 def test_nothing_to_show_is_one_sentence_and_a_failure(call):
-    done = call()
-    assert done.exit_code == 1
-    assert "search-layers 1" in done.stderr
-    assert done.stdout == ""
+    process = call()
+    assert process.exit_code == 1
+    assert "search-layers 1" in process.stderr
+    assert process.stdout == ""
     asked = call(name="asked", arms="[{method: bln}]\nlayers: {}")
     assert asked.exit_code == 1
     assert "search-layers 2" in asked.stderr

@@ -24,20 +24,20 @@ def world(home):
 
 def test_an_arm_keeps_its_ranks_in_the_whole_table(world):
     whole = list(csv.DictReader(io.StringIO(call("leaderboard", "two", "--format", "csv", check=0).stdout)))
-    shown = call("leaderboard", "two", "--arm", "other", "--format", "json", check=0).stdout
+    output = call("leaderboard", "two", "--arm", "other", "--format", "json", check=0).stdout
     ranks = {row["configuration"]: int(row["rank"]) for row in whole if row["arm"] == "other" and row["rank"]}
     assert sorted(ranks.values()) == list(range(1, 30, 2))  # two arms of equal figures: every rank is shared by two
-    rows = [row for row in json.loads(shown)["rows"] if row["rank"]]
+    rows = [row for row in json.loads(output)["rows"] if row["rank"]]
     assert {row["configuration"]: row["rank"] for row in rows} == ranks
     address = f"/api/v1/studies/{world.study_id}/leaderboard"
     served = world.client().get(address, params={"arm": "other"}).json()["rows"]
     assert {row["configuration"]: row["rank"] for row in served if row["rank"]} == ranks
 
 
-def test_nothing_is_said_of_rows_that_are_not_shown(world):
-    whole = call("leaderboard", "two", check=0).stdout
-    assert "Use " in whole or "significantly different" in whole
+def test_sentences_about_hidden_rows_are_not_printed(world):
+    output = call("leaderboard", "two", check=0).stdout
+    assert "Use " in output or "significantly different" in output
     of_one = call("leaderboard", "two", "--arm", "other", check=0).stdout
-    assert "Only rows of other; ranks and groups are those of the whole table." in of_one
+    assert "Only rows of other; ranks and groups are those among all rows." in of_one
     assert "Use " not in of_one
     assert "significantly different" not in of_one

@@ -13,13 +13,13 @@ from tests.end_to_end.service import Service, until
 def test_a_log_file_that_cannot_be_is_one_clear_error(verb, tmp_path, home, monkeypatch):
     (tmp_path / "in_the_way").write_text("")
     monkeypatch.setenv("BLN_SEARCH_LOG_FILE", str(tmp_path / "in_the_way" / "service.log"))
-    done = call(*verb, check=1)
-    assert len(done.stderr.splitlines()) == 1
-    assert done.stderr.startswith(f"error: the log file {tmp_path / 'in_the_way'}")
-    assert "BLN_SEARCH_LOG_FILE" in done.stderr
+    process = call(*verb, check=1)
+    assert len(process.stderr.splitlines()) == 1
+    assert process.stderr.startswith(f"error: the log file {tmp_path / 'in_the_way'}")
+    assert "BLN_SEARCH_LOG_FILE" in process.stderr
 
 
-def test_service_and_worker_write_files_of_their_own_within_bounds(tmp_path, home):
+def test_service_and_worker_rotate_separate_log_files(tmp_path, home):
     logs = tmp_path / "logs"
     how = {"LOG_FILE": str(logs / "bln-search.log"), "LOG_FILE_BYTES": "2000", "LOG_FILE_COUNT": "2"}
     service = Service(home, **{f"BLN_SEARCH_{name}": value for name, value in how.items()}).start()

@@ -94,7 +94,7 @@ def test_what_is_searched_is_not_searched_again(ran, call):
     before = analysis_of(ran).layers
     code, out, said = call(ran, "layered")
     assert (code, out) == (0, "")
-    assert said.splitlines() == ["0 networks searched; `bln-search layers 1` shows what was found"]
+    assert said.splitlines() == ["0 networks searched; `bln-search layers 1` shows the result"]
     assert analysis_of(ran).layers == before
 
 
@@ -108,7 +108,7 @@ def test_options_stand_in_for_what_the_study_says(home, call):
     assert [line.split(": ")[0] for line in said.splitlines()[:-1]] == ["ln seed 0", "bln seed 0"]
     assert said.splitlines()[-1].startswith("2 networks searched")
     kept = analysis_of(home)
-    assert [(one.arm, one.size, one.search, one.folds) for one in kept.layers] == [
+    assert [(layer.arm, layer.size, layer.search, layer.folds) for layer in kept.layers] == [
         ("ln", "4", LayerSearch.EXACT, 3),
         ("bln", "16", LayerSearch.EXACT, 3),
     ]
@@ -134,7 +134,7 @@ def test_options_stand_in_for_what_the_study_says(home, call):
         (("layered", "--group", "a=encoder.*"), 3, "the pattern 'encoder.*' of the group 'a'"),
     ],
 )
-def test_a_mistake_is_one_sentence_and_costs_nothing_of_what_is_known(ran, call, words, code, sentence):
+def test_search_error_is_one_sentence_and_keeps_results(ran, call, words, code, sentence):
     before = analysis_of(ran).layers
     ended, out, said = call(ran, *words)
     assert (ended, out) == (code, "")
@@ -151,7 +151,7 @@ def test_a_study_that_was_not_run_is_told_to_run_first(tmp_path, call):
     assert said == "error: the study has no trained network yet: run it first\n"
 
 
-def test_a_study_that_is_not_complete_has_the_networks_it_has_searched(home, call):
+def test_incomplete_study_shows_its_searched_networks(home, call):
     ledger = opened(home)
     with ledger.database.engine.begin() as connection:
         connection.exec_driver_sql("UPDATE trial SET state = 'waiting' WHERE arm = 'bln'")
@@ -164,7 +164,7 @@ def test_a_study_that_is_not_complete_has_the_networks_it_has_searched(home, cal
     assert kept == [("ln", LayerSearch.RANDOM), ("bln", LayerSearch.COORDINATE)]
 
 
-def test_one_network_that_cannot_be_searched_leaves_the_results_of_the_others(home, call):
+def test_failed_search_of_one_network_keeps_the_others(home, call):
     ledger = opened(home)
     (trial,) = ledger.trials.list_trained(1, arm="ln")
     ledger.close()
@@ -172,7 +172,7 @@ def test_one_network_that_cannot_be_searched_leaves_the_results_of_the_others(ho
     code, _, said = call(home, "layered", "--search", "beam")
     assert code == 3
     assert "1 of 2 networks were not searched: ln seed 0" in sentences(said)
-    assert {one.arm: one.search for one in analysis_of(home).layers}["bln"] is LayerSearch.BEAM
+    assert {layer.arm: layer.search for layer in analysis_of(home).layers}["bln"] is LayerSearch.BEAM
 
 
 def test_no_line_is_broken_where_the_output_is_a_pipe(home, call):

@@ -108,10 +108,10 @@ EVENTS = st.lists(
 
 
 @given(EVENTS, st.integers(0, 10_000))
-def test_a_stream_that_breaks_anywhere_gives_whole_events_only(events, cut):
+def test_broken_stream_yields_only_complete_events(events, cut):
     """Every event that is given is one that was sent, in order, whole."""
     text = "retry: 1000\n\n" + "".join(
-        f"id: 1\nevent: epoch\ndata: {json.dumps(one)}\n\n: still here\n\n" for one in events
+        f"id: 1\nevent: epoch\ndata: {json.dumps(event)}\n\n: still here\n\n" for event in events
     )
     read = list(read_stream(text[: min(cut, len(text))].split("\n")))
     assert read == events[: len(read)]
@@ -119,7 +119,7 @@ def test_a_stream_that_breaks_anywhere_gives_whole_events_only(events, cut):
         assert read == events
 
 
-def test_the_end_is_told():
+def test_stream_yields_none_at_its_end():
     lines = ["id: 1", "event: epoch", "data: {}", "", "event: end", "data: {}", ""]
     assert list(read_stream(lines)) == [{}, None]
 
@@ -140,7 +140,7 @@ class Changing(Other):
         self.wfile.write(json.dumps(page if first else problem).encode())
 
 
-def test_a_table_that_changes_all_the_time_is_given_up(monkeypatch):
+def test_leaderboard_that_keeps_changing_raises_an_error(monkeypatch):
     pauses = []
     monkeypatch.setattr("bln_search.client.client.time.sleep", pauses.append)
     told = pytest.raises(ServiceError, match="study 1 changed 5 times")
@@ -156,17 +156,17 @@ class Numbers(Other):
     def do_GET(self):
         named = [{"id": 1, "name": "5"}, {"id": 2, "name": "7"}]
         path = self.path.removeprefix("/api/v1").split("?")[0]
-        found = {"/studies/5": {"id": 5, "name": "mine"}, "/studies/2": named[1], "/studies": {"items": named}}.get(
+        content = {"/studies/5": {"id": 5, "name": "mine"}, "/studies/2": named[1], "/studies": {"items": named}}.get(
             path
         )
-        answer = {"detail": "no such", "errors": []} if found is None else {"next_cursor": None, **found}
-        self.send_response(404 if found is None else 200)
-        self.send_header("Content-Type", "application/json" if found else "application/problem+json")
+        answer = {"detail": "no such", "errors": []} if content is None else {"next_cursor": None, **content}
+        self.send_response(404 if content is None else 200)
+        self.send_header("Content-Type", "application/json" if content else "application/problem+json")
         self.end_headers()
         self.wfile.write(json.dumps(answer).encode())
 
 
-def test_what_is_a_number_and_a_name_is_the_number():
+def test_study_of_digits_is_first_taken_as_a_number():
     with serving(Numbers) as address, Client(address, "bln_x") as client:
         assert client.study("5")["name"] == client.study(5)["name"] == "mine"
         assert client.study("7")["id"] == 2

@@ -45,9 +45,9 @@ class Stack:
 
     def compose(self, *words: str) -> str:
         """What a call of `docker compose` prints."""
-        done = subprocess.run(["docker", "compose", *self.words, *words], capture_output=True, text=True)
-        assert done.returncode == 0, f"docker compose {' '.join(words)}: {done.stderr}"
-        return done.stdout
+        process = subprocess.run(["docker", "compose", *self.words, *words], capture_output=True, text=True)
+        assert process.returncode == 0, f"docker compose {' '.join(words)}: {process.stderr}"
+        return process.stdout
 
     def asked(self, method: str, path: str, body: Any = None) -> Any:
         """The answer as JSON; None while the service, or the database behind it, is away."""
@@ -87,8 +87,8 @@ class Stack:
         """SIGKILL to the main process of a service in its container; back when the container was started again."""
         name = self.compose("ps", "--quiet", service).split()[0]
         before = inspect(name)
-        done = subprocess.run(["docker", "exec", *command[:2], name, *command[2:]], capture_output=True, text=True)
-        assert done.returncode in (0, 137), done.stderr
+        process = subprocess.run(["docker", "exec", *command[:2], name, *command[2:]], capture_output=True, text=True)
+        assert process.returncode in (0, 137), process.stderr
         until(lambda: inspect(name)["StartedAt"] != before["StartedAt"], f"{service} started again")
         until(lambda: inspect(name)["Health"]["Status"] == "healthy", f"{service} healthy")
         until(self.ready, "ready")
@@ -97,8 +97,8 @@ class Stack:
 
 def inspect(container: str) -> dict[str, Any]:
     """The state of a container."""
-    done = subprocess.run(["docker", "inspect", container], capture_output=True, text=True, check=True)
-    return json.loads(done.stdout)[0]["State"]
+    process = subprocess.run(["docker", "inspect", container], capture_output=True, text=True, check=True)
+    return json.loads(process.stdout)[0]["State"]
 
 
 def until(happens: Callable[[], Any], what: str) -> Any:

@@ -29,7 +29,7 @@ def test_every_container_is_fenced_in(key):
     assert "restart" in service
 
 
-def test_only_the_web_port_is_published_and_only_here_unless_asked():
+def test_only_the_web_port_is_published_on_loopback():
     ports = {key: service["ports"] for key, service in SERVICES.items() if "ports" in service}
     assert ports == {("docker-compose.yml", "web"): ["${LISTEN:-127.0.0.1}:${PORT:-8000}:8000"]}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -18,6 +19,7 @@ from tests.conftest import ROOT
 DOCS = ROOT / "docs"
 PAGES = {page.name: page for page in sorted(DOCS.glob("*.md"))}
 README = ROOT / "README.md"
+OPENAPI_PATHS = json.loads((ROOT / "openapi.json").read_text(encoding="utf-8"))["paths"]
 TEXTS = {**PAGES, README.name: README}
 COMMAND = get_command(app)
 
@@ -111,7 +113,7 @@ def check_options(words):
 def check_call(words):
     """A call that could be made as it stands: verb, options, their values and arguments are taken.
 
-    Folders of data sets are there for whoever makes it; here is another.
+    A documented data folder is replaced by one that exists here.
     """
     words = [str(ROOT) if before == "--data" else word for before, word in zip(["", *words], words, strict=False)]
     verb, rest = find_verb(words)
@@ -159,7 +161,7 @@ def check_ray(words):
 
 def run_python(code, *, where, **environment):
     """Run code in a process of its own in the folder `where`, warnings being errors; what it prints."""
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-W", "error", "-c", code],
         capture_output=True,
         text=True,
@@ -167,8 +169,8 @@ def run_python(code, *, where, **environment):
         cwd=where,
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(where)]), **environment},
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    assert process.returncode == 0, process.stderr
+    return process.stdout
 
 
 _CALLS = """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import tomllib
 
@@ -15,6 +14,7 @@ from bln_search.specs import parse_study
 from bln_search.specs.study import StudySpec
 from tests.conftest import ROOT
 from tests.docs.pages import (
+    OPENAPI_PATHS,
     TEXTS,
     blocks,
     check_call,
@@ -43,7 +43,6 @@ PLAIN = {"export", "cat", "pip", "sqlite3", "rsync", "install", "openssl", "chmo
 """Commands of the system, about which nothing here can be wrong but their names."""
 
 LANGUAGES = {"python", "yaml", "bash", "toml", "sql", "text"}
-PATHS = json.loads((ROOT / "openapi.json").read_text())["paths"]
 MAKE = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 PLUGINS = tomllib.loads(blocks(TEXTS["plugins.md"], "toml")[0].text)["project"]["entry-points"]
 BASE = {"name": "base", "data": {"name": "digits"}, "model": {"name": "mlp"}, "arms": [{"method": "bln"}]}
@@ -152,7 +151,7 @@ def request_of(words):
 def check_request(method, address):
     """Path, method and query parameters are in `openapi.json`; pages may leave the prefix out."""
     path, _, query = address.partition("?")
-    for template, methods in PATHS.items():
+    for template, methods in OPENAPI_PATHS.items():
         pattern = re.sub(r"\{\w+\}", r"[^/]+", template)
         if re.fullmatch(pattern, path) or re.fullmatch(pattern, f"/api/v1{path}"):
             assert method.lower() in methods, f"{method} {address}"

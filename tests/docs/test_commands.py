@@ -31,7 +31,7 @@ def rows(first):
     return [cells for cells in lines if re.fullmatch(first, cells[0])]
 
 
-def test_every_verb_stands_there_with_its_sentence_and_its_options():
+def test_every_verb_is_listed_with_its_sentence_and_options():
     told = {}
     for name, sentence, options in rows(r"`[a-z].*`"):
         words = [word for word in name.strip("`").split() if word.islower()]
@@ -39,7 +39,7 @@ def test_every_verb_stands_there_with_its_sentence_and_its_options():
     expected = {}
     for name, verb in verbs().items():
         sentence = " ".join(inspect.cleandoc(verb.help).split("\n\n")[0].split())
-        options = [one for one in verb.params if one.param_type_name == "option" and not one.hidden]
+        options = [param for param in verb.params if param.param_type_name == "option" and not param.hidden]
         expected[name] = (sentence, {option.opts[0] for option in options})
     assert told == expected
 
@@ -51,7 +51,7 @@ def test_every_verb_is_called_in_an_example():
     assert called == verbs().keys()
 
 
-def test_every_exit_code_stands_there():
+def test_every_exit_code_is_listed():
     assert [int(cells[0]) for cells in rows(r"\d+")] == sorted(ExitCode)
 
 

@@ -14,10 +14,19 @@ PAGE = written(PAGES["configurations.md"])
 def test_the_table_of_all_sixteen():
     rows = re.findall(r"^\| `([TF]{4})` \| (.*?) \| (\d) \| (yes|no) \|$", PAGE, re.MULTILINE)
     expected = []
-    for one in all_configurations(Method.BLN):
-        computed = [str(statistic) for statistic, source in one.sources.items() if source is Source.MINI_BATCH]
-        deterministic = "yes" if one.deterministic else "no"
-        expected.append((str(one), " ".join(computed) or "nothing", str(count_computed_statistics(one)), deterministic))
+    for configuration in all_configurations(Method.BLN):
+        computed = [
+            str(statistic) for statistic, source in configuration.sources.items() if source is Source.MINI_BATCH
+        ]
+        deterministic = "yes" if configuration.deterministic else "no"
+        expected.append(
+            (
+                str(configuration),
+                " ".join(computed) or "nothing",
+                str(count_computed_statistics(configuration)),
+                deterministic,
+            )
+        )
     assert rows == expected
 
 
@@ -30,7 +39,7 @@ def test_the_words_of_each_method():
     }
     assert set(told) == {method.value.upper() for method in Method}
     for method in Method:
-        words = [str(one) for one in all_configurations(method)]
+        words = [str(configuration) for configuration in all_configurations(method)]
         count, named = told[method.value.upper()]
         assert count == len(words)
         assert named == set(words) if len(named) > 2 else named == {words[0], words[-1]}

@@ -69,14 +69,14 @@ def test_the_doors_lead_to_every_page(text, folder):
     assert led_to | {"index.md"} >= set(PAGES)
 
 
-def test_the_pages_build_and_a_reader_fetches_nothing_from_elsewhere(tmp_path):
+def test_pages_build_and_load_nothing_from_other_hosts(tmp_path):
     if importlib.util.find_spec("material") is None:
         pytest.skip("mkdocs-material is not here: make installs it")
     call = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
-    done = subprocess.run(
+    process = subprocess.run(
         call, capture_output=True, text=True, timeout=240, cwd=ROOT, env={**os.environ, "NO_COLOR": "1"}
     )
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert process.returncode == 0, process.stdout + process.stderr
     built = sorted((tmp_path / "site").glob("*.html"))
     assert {page.name for page in built} >= {f"{name.removesuffix('.md')}.html" for name in PAGES}
     for page in built:

@@ -55,7 +55,7 @@ def table():
     return {name: set(re.findall(r"`(\w+)`", labels)) for name, labels in rows}
 
 
-def test_the_page_lists_every_metric_with_its_labels_and_no_other(samples):
+def test_page_lists_exactly_the_metrics_with_their_labels(samples):
     seen = {}
     for name, found in samples.items():
         family = re.sub(r"_(bucket|sum|count)$", "", name)
@@ -90,8 +90,8 @@ class TestDashboard:
         assert board["schemaVersion"] >= 36
         first, *others = board["templating"]["list"]
         assert (first["name"], first["type"], first["query"]) == ("datasource", "datasource", "prometheus")
-        assert {one["name"] for one in others} == OWN_LABELS
-        assert all(one["datasource"]["uid"] == "${datasource}" for one in others)
+        assert {other["name"] for other in others} == OWN_LABELS
+        assert all(other["datasource"]["uid"] == "${datasource}" for other in others)
         assert "id" not in board
 
     def test_a_panel_has_a_title_a_place_of_its_own_and_that_data_source(self):

@@ -9,7 +9,7 @@ from tests.docs.pages import PAGES, blocks, run_python
 PAGE = PAGES["own_network.md"]
 
 
-def test_the_blocks_go_on_from_one_another_to_per_layer_configurations(tmp_path):
+def test_blocks_run_in_order_to_per_layer_configurations(tmp_path):
     printed = run_python("\n".join(block.text for block in blocks(PAGE, "python")), where=tmp_path)
     assert len(re.findall(r"^│ +\d+ │", printed, re.MULTILINE)) > 16
     assert "-fold cross-validation" in printed

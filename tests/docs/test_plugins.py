@@ -27,7 +27,7 @@ def install(folder):
     (facts / "entry_points.txt").write_text("\n".join(groups))
 
 
-def test_the_study_runs_with_the_model_and_the_data_of_the_package(tmp_path):
+def test_study_runs_with_model_and_data_of_the_plugin(tmp_path):
     install(tmp_path)
     rng = np.random.default_rng(0)
     arrays = {}

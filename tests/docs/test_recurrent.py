@@ -17,11 +17,11 @@ def blocks(language):
     return re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
 
 
-def test_the_python_block_runs_and_prints_a_table_of_sixteen_rows():
+def test_python_block_prints_a_table_of_sixteen_rows():
     (code,) = blocks("python")
-    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=240)
-    assert done.returncode == 0, done.stderr
-    assert len(re.findall(r"^│ +\d+ │", done.stdout, re.MULTILINE)) == 16
+    process = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=240)
+    assert process.returncode == 0, process.stderr
+    assert len(re.findall(r"^│ +\d+ │", process.stdout, re.MULTILINE)) == 16
 
 
 def test_the_study_is_valid():

@@ -8,8 +8,7 @@ import subprocess
 
 import pytest
 
-from tests.docs.pages import PAGES, blocks, run_python, written
-from tests.docs.test_blocks import PATHS
+from tests.docs.pages import OPENAPI_PATHS, PAGES, blocks, run_python, written
 from tests.end_to_end.service import Service
 
 PAGE = PAGES["rest.md"]
@@ -27,7 +26,7 @@ def service(tmp_path_factory):
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not here")
 def test_with_curl(service, tmp_path):
     script = "\n".join(block.text for block in blocks(PAGE, "bash") if "bln-search serve" not in block.text)
-    done = subprocess.run(
+    process = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", script.replace(ADDRESS, service.address)],
         capture_output=True,
         text=True,
@@ -35,12 +34,12 @@ def test_with_curl(service, tmp_path):
         cwd=tmp_path,
         env={**os.environ, "BLN_SEARCH_HOME": str(service.home)},
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert '"trials":2' in done.stdout
-    assert "event: end" in done.stdout
-    assert '"state":"complete"' in done.stdout
-    assert '"notes":"two epochs, to see the API"' in done.stdout
-    assert '"pointer":"/arms/0/method"' in done.stdout
+    assert process.returncode == 0, process.stdout + process.stderr
+    assert '"trials":2' in process.stdout
+    assert "event: end" in process.stdout
+    assert '"state":"complete"' in process.stdout
+    assert '"notes":"two epochs, to see the API"' in process.stdout
+    assert '"pointer":"/arms/0/method"' in process.stdout
 
 
 def test_with_the_client(service, tmp_path):
@@ -55,4 +54,4 @@ def test_with_the_client(service, tmp_path):
 def test_every_path_is_in_the_table():
     rows = [line.split("|") for line in written(PAGE).splitlines() if line.startswith("| `/")]
     told = {row[1].strip(" `"): set(row[2].replace(",", " ").lower().split()) for row in rows}
-    assert told == {path: set(methods) for path, methods in PATHS.items()}
+    assert told == {path: set(methods) for path, methods in OPENAPI_PATHS.items()}

@@ -113,7 +113,7 @@ def test_every_part_of_a_study_has_a_table():
 
 
 @pytest.mark.parametrize("place", TABLES, ids=lambda place: f"{place[0]} {place[1]}".replace("`", ""))
-def test_every_key_stands_there_with_its_default(place):
+def test_every_key_is_listed_with_its_default(place):
     model = TABLES[place]
     expected = {f"`{field.alias or name}`": shown(field) for name, field in model.model_fields.items()}
     assert {row[0]: row[1] for row in tables()[place]} == expected
@@ -121,16 +121,16 @@ def test_every_key_stands_there_with_its_default(place):
 
 
 @pytest.mark.parametrize("place", TABLES, ids=lambda place: f"{place[0]} {place[1]}".replace("`", ""))
-def test_every_word_a_key_takes_stands_there(place):
+def test_every_value_of_a_key_is_listed(place):
     meanings = {row[0].strip("`"): row[1] + row[2] for row in tables()[place]}
     for name, field in TABLES[place].model_fields.items():
-        if any(isinstance(one, type) and issubclass(one, BaseModel) for one in parts(field.annotation)):
+        if any(isinstance(part, type) and issubclass(part, BaseModel) for part in parts(field.annotation)):
             continue
         for word in words_of(field.annotation):
             assert f"`{word}`" in meanings[field.alias or name], f"{name}: {word}"
 
 
-def test_every_network_stands_there_with_its_options():
+def test_every_network_is_listed_with_its_options():
     rows = tables()["`model`", "network"]
     told = {name: set(re.findall(r"`(\w+)`", row[1])) for row in rows for name in re.findall(r"`(\w+)`", row[0])}
     assert told == {name: set(options) for name, options in MODELS.items()}
@@ -152,6 +152,6 @@ def test_what_is_set_by_default_where_nothing_is_set():
     assert arm["memory_decay"].endswith(f"by default {norm['memory_decay']}")
 
 
-def test_every_data_set_stands_there():
+def test_every_data_set_is_listed():
     (row,) = [row for row in tables()["`data`", "key"] if row[0] == "`name`"]
     assert set(re.findall(r"`(\w+)`", row[2])) == set(DATA_SETS)

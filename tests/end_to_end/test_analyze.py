@@ -38,17 +38,19 @@ def test_analyze_says_it_again_with_every_difference_and_as_json(finished):
     home, printed = finished
     table = call("analyze", "small", home=home, check=0).stdout
     assert next(line for line in printed.splitlines() if line.startswith("Use bln")) in table
-    said = json.loads(call("analyze", "small", "--format", "json", home=home, check=0).stdout)
-    assert len(said["comparison"]["pairs"]) == 120
-    assert said["recommendation"]["configuration"] in [row["configuration"] for row in said["comparison"]["rows"]]
-    assert {one["metric"] for one in said["effects"]} == {"loss", "accuracy"}
-    assert {one["batch_size"] for one in said["latencies"]} == {1, 25}
+    document = json.loads(call("analyze", "small", "--format", "json", home=home, check=0).stdout)
+    assert len(document["comparison"]["pairs"]) == 120
+    assert document["recommendation"]["configuration"] in [
+        row["configuration"] for row in document["comparison"]["rows"]
+    ]
+    assert {effect["metric"] for effect in document["effects"]} == {"loss", "accuracy"}
+    assert {latency["batch_size"] for latency in document["latencies"]} == {1, 25}
 
 
-def test_probe_measures_without_training_again_and_keeps_what_was_there(finished):
+def test_probe_does_not_train_and_keeps_earlier_results(finished):
     home, _ = finished
-    told = call("probe", "small", "--batch-sizes", "1,8", "--reshuffles", "2", home=home, check=0).stderr
-    assert "bln seed 1: 64 figures (2/2)" in told  # sixteen rows at two sizes, reshuffled and of one class
+    error_output = call("probe", "small", "--batch-sizes", "1,8", "--reshuffles", "2", home=home, check=0).stderr
+    assert "bln seed 1: 64 figures (2/2)" in error_output  # sixteen rows at two sizes, reshuffled and of one class
     report = home / "report.html"
     call("report", "small", "--to", report, home=home, check=0)
     page = report.read_text(encoding="utf-8")
@@ -59,7 +61,7 @@ def test_probe_measures_without_training_again_and_keeps_what_was_there(finished
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("probe", "small"), "say what to measure"),
+        (("probe", "small"), "choose what to measure"),
         (("probe", "small", "--batch-sizes", "1,x"), "not a list of sizes"),
         (("probe", "small", "--batch-sizes", "0"), "not a list of sizes"),
         (("probe", "small", "--batch-sizes", "100000"), "larger than the data"),
@@ -70,16 +72,18 @@ def test_probe_measures_without_training_again_and_keeps_what_was_there(finished
 )
 def test_a_mistake_is_one_sentence(finished, words, sentence):
     home, _ = finished
-    done = call(*words, home=home)
-    assert done.returncode in (2, 3, 4)
-    assert sentence in " ".join(done.stderr.replace("│", " ").split())
-    assert "Traceback" not in done.stderr
+    process = call(*words, home=home)
+    assert process.returncode in (2, 3, 4)
+    assert sentence in " ".join(process.stderr.replace("│", " ").split())
+    assert "Traceback" not in process.stderr
 
 
 def test_the_recommended_row_is_exported(finished, tmp_path):
     pytest.importorskip("onnxruntime")
     home, _ = finished
-    said = json.loads(call("analyze", "small", "--format", "json", home=home, check=0).stdout)["recommendation"]
+    recommendation = json.loads(call("analyze", "small", "--format", "json", home=home, check=0).stdout)[
+        "recommendation"
+    ]
     call("export", "small", "--config", "recommended", "--to", tmp_path / "out", home=home, check=0)
     described = json.loads((tmp_path / "out" / "configuration.json").read_text())
-    assert described["row"]["configuration"] == said["configuration"]
+    assert described["row"]["configuration"] == recommendation["configuration"]

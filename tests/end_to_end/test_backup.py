@@ -12,7 +12,7 @@ from sqlalchemy.engine import make_url
 from tests.contracts.conftest import execute
 from tests.end_to_end.commands import call
 from tests.end_to_end.service import OneByOne, Service, until
-from tests.end_to_end.test_service import STUDY, finish, spec, table
+from tests.end_to_end.small_study import STUDY, make_spec, run_alone, wait_until_complete
 
 pytestmark = pytest.mark.xdist_group("backup")
 
@@ -52,8 +52,8 @@ def answers(service, study):
 
 def test_the_leaderboard_is_the_same_to_the_byte(service, url, tmp_path):
     with service.client() as client:
-        study = client.submit(spec(3))["id"]
-        finish(client, study)
+        study = client.submit(make_spec(3))["id"]
+        wait_until_complete(client, study)
         assert client.analysis(study, wait=60) is not None
     before = answers(service, study)
     said = call("backup", tmp_path / "backups", home=service.home, check=0)
@@ -62,7 +62,7 @@ def test_the_leaderboard_is_the_same_to_the_byte(service, url, tmp_path):
     destroy(service, url)
     assert "Traceback" not in call("restore", tmp_path / "backups", "--dry-run", home=service.home, check=0).stderr
     said = call("restore", tmp_path / "backups", home=service.home, check=0)
-    assert "(2 written, 0 there already), restored; 0 studies wait" in said.stdout
+    assert "(2 written, 0 stored already), restored; 0 studies wait to resume" in said.stdout
     service.start()
     assert answers(service, study) == before
     assert call("reevaluate", study, home=service.home, check=0).stdout.endswith(" 0 different\n")
@@ -72,27 +72,27 @@ def test_the_leaderboard_is_the_same_to_the_byte(service, url, tmp_path):
     assert len(again.stderr.strip().splitlines()) == 1
 
 
-def test_a_study_that_ran_meanwhile_is_completed_as_if_nothing_had_happened(url, tmp_path, monkeypatch):
+def test_backup_of_a_running_study_can_be_completed(url, tmp_path, monkeypatch):
     monkeypatch.setenv("BLN_SEARCH_DATABASE", url)
     service = OneByOne(tmp_path / "home").start()
     file = tmp_path / "study.yaml"
     file.write_text(STUDY.replace("EPOCHS", "100").replace("[0, 1]", "[0, 1, 2]"))
     with service.client() as client:
-        study = client.submit({**spec(100), "seeds": [0, 1, 2]})["id"]
+        study = client.submit({**make_spec(100), "seeds": [0, 1, 2]})["id"]
         until(lambda: client.study(study)["progress"]["ended"] >= 1, 120)
         until(lambda: client.study(study)["progress"]["running"] == 1, 60)
         call("backup", tmp_path / "backups", home=service.home, check=0)
         assert client.study(study)["state"] == "running"
     service.kill()
     destroy(service, url)
-    said = call("restore", tmp_path / "backups", home=service.home, check=0)
-    assert "1 studies wait" in said.stdout
+    process = call("restore", tmp_path / "backups", home=service.home, check=0)
+    assert "1 studies wait to resume" in process.stdout
     shown = call("list", "--format", "csv", home=service.home, check=0).stdout.splitlines()[1]
     assert shown.startswith("1,small,accepted,3,")
     service.start()
     with service.client() as client:
         assert client.study(study)["progress"]["ended"] >= 1
-        finish(client, study, 240)
+        wait_until_complete(client, study, 240)
     service.stop()
     csv = call("leaderboard", study, "--format", "csv", home=service.home, check=0).stdout
     assert csv == table_alone(file, tmp_path)
@@ -102,4 +102,4 @@ def table_alone(file, tmp_path):
     """Of a run that nobody disturbs, in a database of its own."""
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("BLN_SEARCH_DATABASE")
-        return table(file, tmp_path)
+        return run_alone(file, tmp_path)

@@ -11,7 +11,7 @@ from bln_search.storage.checkpoints.ownership import is_ownership_marker
 from tests.contracts.buckets import bucket_server
 from tests.end_to_end.commands import call, start
 from tests.end_to_end.service import Service
-from tests.end_to_end.test_taking_along import STUDY
+from tests.end_to_end.small_study import EXPORT_STUDY
 
 pytestmark = pytest.mark.xdist_group("bucket")
 PLACE = "s3://kept/networks"
@@ -32,7 +32,7 @@ def place(monkeypatch):
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory, bucket):
     home = tmp_path_factory.mktemp("home")
-    (home / "small.yaml").write_text(STUDY)
+    (home / "small.yaml").write_text(EXPORT_STUDY)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("BLN_SEARCH_CHECKPOINTS", PLACE)
         call("run", home / "small.yaml", "--workers", "2", home=home, check=0, process=True)
@@ -69,28 +69,28 @@ def test_the_service_hands_them_out_and_deletes_them(finished):
         with httpx.Client(base_url=f"{service.address}/api/v1", headers=headers) as client:
             (trial, other) = client.get("/studies/1/trials").json()["items"]
             path = f"/studies/1/checkpoints/{trial['checkpoint']['id']}"
-            answer = client.get(path)
-            assert hashlib.sha256(answer.content).hexdigest() == trial["checkpoint"]["sha256"]
-            assert trial["checkpoint"]["file"] in answer.headers["Content-Disposition"]
+            response = client.get(path)
+            assert hashlib.sha256(response.content).hexdigest() == trial["checkpoint"]["sha256"]
+            assert trial["checkpoint"]["file"] in response.headers["Content-Disposition"]
             assert client.delete("/studies/1").status_code == 204
             assert kept() == set(), other
     finally:
         service.stop()
 
 
-def test_a_bucket_that_is_not_there_stops_before_anything_is_trained(tmp_path, bucket, monkeypatch):
+def test_missing_bucket_stops_the_study_before_training(tmp_path, bucket, monkeypatch):
     monkeypatch.setenv("BLN_SEARCH_CHECKPOINTS", "s3://absent/networks")
-    (tmp_path / "small.yaml").write_text(STUDY)
-    done = call("run", tmp_path / "small.yaml", "--workers", "1", home=tmp_path, process=True)
-    assert done.returncode != 0
-    assert "s3://absent/networks" in done.stderr
-    assert "Traceback" not in done.stderr
-    assert "trained" not in done.stdout
+    (tmp_path / "small.yaml").write_text(EXPORT_STUDY)
+    process = call("run", tmp_path / "small.yaml", "--workers", "1", home=tmp_path, process=True)
+    assert process.returncode != 0
+    assert "s3://absent/networks" in process.stderr
+    assert "Traceback" not in process.stderr
+    assert "trained" not in process.stdout
 
 
 def test_one_that_goes_away_meanwhile_spoils_nothing(tmp_path):
     """The study is handed back as it is, and the same command goes on when the bucket is there again."""
-    (tmp_path / "long.yaml").write_text(STUDY.replace("small", "long").replace("epochs: 1", "epochs: 100"))
+    (tmp_path / "long.yaml").write_text(EXPORT_STUDY.replace("small", "long").replace("epochs: 1", "epochs: 100"))
     with pytest.MonkeyPatch.context() as patch, bucket_server(patch) as server:
         patch.setenv("AWS_MAX_ATTEMPTS", "1")
         process = start("run", tmp_path / "long.yaml", "--workers", "1", home=tmp_path)
@@ -101,7 +101,7 @@ def test_one_that_goes_away_meanwhile_spoils_nothing(tmp_path):
         _, said = process.communicate(timeout=240)
     assert process.returncode == 1, said
     assert "error: s3://kept/networks cannot be written to" in said
-    shown = call("show", "long", home=tmp_path, check=0).stdout
-    assert "failed" not in shown
+    output = call("show", "long", home=tmp_path, check=0).stdout
+    assert "failed" not in output
     with pytest.MonkeyPatch.context() as patch, bucket_server(patch):
         call("run", tmp_path / "long.yaml", "--workers", "2", home=tmp_path, check=0, process=True)

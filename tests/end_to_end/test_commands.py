@@ -32,31 +32,31 @@ def finished(tmp_path_factory):
     """A home with one finished study."""
     home = tmp_path_factory.mktemp("home")
     (home / "small.yaml").write_text(SMALL)
-    done = call("run", home / "small.yaml", home=home, check=0)
-    assert "small" in done.stdout
+    process = call("run", home / "small.yaml", home=home, check=0)
+    assert "small" in process.stdout
     return home
 
 
 def test_the_table_has_sixteen_ranked_rows_in_every_format(finished):
     lines = list(csv.DictReader(io.StringIO(call("leaderboard", "small", "--format", "csv", home=finished).stdout)))
     assert [line["rank"] for line in lines] == [str(n) for n in range(1, 17)]
-    whole = json.loads(call("leaderboard", "small", "--format", "json", home=finished, check=0).stdout)
-    assert (whole["study"], whole["state"], len(whole["rows"])) == ("small", "complete", 16)
+    document = json.loads(call("leaderboard", "small", "--format", "json", home=finished, check=0).stdout)
+    assert (document["study"], document["state"], len(document["rows"])) == ("small", "complete", 16)
     table = call("leaderboard", "1", "--limit", "3", home=finished, check=0).stdout
     assert len(re.findall(r"^│ +\d+ │", table, re.MULTILINE)) == 3
 
 
 def test_list_and_show(finished):
     assert "complete" in call("list", home=finished, check=0).stdout
-    shown = json.loads(call("show", "small", "--format", "json", home=finished, check=0).stdout)
-    assert shown["trial_list"][0]["state"] == "finished"
-    assert shown["trial_list"][0]["checkpoint"]["judged_under"] == "FFFF"
-    assert shown["spec"]["training"]["epochs"] == 1
+    document = json.loads(call("show", "small", "--format", "json", home=finished, check=0).stdout)
+    assert document["trial_list"][0]["state"] == "finished"
+    assert document["trial_list"][0]["checkpoint"]["judged_under"] == "FFFF"
+    assert document["spec"]["training"]["epochs"] == 1
 
 
 def test_running_it_again_only_prints_the_table(finished):
     again = call("run", finished / "small.yaml", home=finished, check=0)
-    assert "0 trials to do" in again.stderr
+    assert "0 trials to run" in again.stderr
 
 
 def test_a_study_without_a_table_names_an_older_one_that_has_one(finished, tmp_path):
@@ -66,9 +66,9 @@ def test_a_study_without_a_table_names_an_older_one_that_has_one(finished, tmp_p
         newer = ledger.studies.accept(parse_study(SMALL.replace("seeds: [0]", "seeds: [1]")))
         ledger.studies.start(newer, lambda _: False, "somebody")
         ledger.studies.fail(newer, "somebody", "nothing could be done")
-    said = call("leaderboard", "small", home=home, check=0).stderr
-    assert "study small is failed and has no result yet; an older one of that name is complete" in said
-    assert "`bln-search leaderboard 1`" in said
+    error_output = call("leaderboard", "small", home=home, check=0).stderr
+    assert "study small is failed and has no result yet; an older study of this name is complete" in error_output
+    assert "`bln-search leaderboard 1`" in error_output
     (home / "again.yaml").write_text(SMALL.replace("seeds: [0]", "seeds: [2]"))
     call("run", home / "again.yaml", home=home, check=0)
     assert "leaderboard 1`" in call("leaderboard", str(newer), home=home, check=0).stderr, "none of the newer ones"
@@ -174,16 +174,16 @@ EXTRA = {
 def test_bad_input_is_one_clear_error_and_nothing_is_written(name, tmp_path):
     text, code, message = BAD[name]
     (tmp_path / "study.yaml").write_text(text)
-    done = call("run", tmp_path / "study.yaml", *EXTRA.get(name, []), home=tmp_path / "home")
-    assert done.returncode == code, done.stderr
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr
-    assert done.stderr.count("error:") == 1
-    assert done.stdout == ""
+    process = call("run", tmp_path / "study.yaml", *EXTRA.get(name, []), home=tmp_path / "home")
+    assert process.returncode == code, process.stderr
+    assert message in process.stderr
+    assert "Traceback" not in process.stderr
+    assert process.stderr.count("error:") == 1
+    assert process.stdout == ""
     assert not (tmp_path / "home").exists()
 
 
-def test_a_searched_study_is_shown_before_and_after_it_has_points(tmp_path):
+def test_sampled_study_is_shown_before_and_after_its_points(tmp_path):
     space = "space: {training.learning_rate: {kind: float, low: 1e-4, high: 0.1, log: true}}\n"
     text = SMALL + space + "search: {sampler: random, trials: 2}\n"
     (tmp_path / "study.yaml").write_text(text)
@@ -199,9 +199,9 @@ def test_a_searched_study_is_shown_before_and_after_it_has_points(tmp_path):
     points = {row["parameters"] for row in csv.DictReader(io.StringIO(board))}
     assert len(points) == 2
     assert all(json.loads(point).keys() == {"training.learning_rate"} for point in points)
-    shown = json.loads(call("show", "small", "--format", "json", home=home, check=0).stdout)
-    assert {trial["point"] for trial in shown["trial_list"]} == points
-    assert all(trial["parameters"].startswith("learning_rate=") for trial in shown["trial_list"])
+    document = json.loads(call("show", "small", "--format", "json", home=home, check=0).stdout)
+    assert {trial["point"] for trial in document["trial_list"]} == points
+    assert all(trial["parameters"].startswith("learning_rate=") for trial in document["trial_list"])
 
 
 @pytest.mark.parametrize(
@@ -225,12 +225,12 @@ def test_validate_finds_it_too(name, tmp_path):
 def test_a_corrupt_data_file_names_its_checksum(tmp_path):
     (tmp_path / "study.yaml").write_text(edited(("name: digits", "name: mnist")))
     (tmp_path / "train-images-idx3-ubyte").write_bytes(b"\0\0\x08\x03corrupt")
-    done = call("run", tmp_path / "study.yaml", "--data", tmp_path, home=tmp_path / "home", check=3)
-    assert "6bbc9ace898e44ae57da46a324031adb" in done.stderr
+    process = call("run", tmp_path / "study.yaml", "--data", tmp_path, home=tmp_path / "home", check=3)
+    assert "6bbc9ace898e44ae57da46a324031adb" in process.stderr
     assert not (tmp_path / "home").exists()
 
 
-def test_an_unknown_study_and_a_missing_file_have_exit_codes_of_their_own(finished, tmp_path):
+def test_unknown_study_and_missing_file_differ_in_exit_code(finished, tmp_path):
     assert call("leaderboard", "nothing", home=finished).returncode == 4
     assert call("run", tmp_path / "none.yaml", home=finished).returncode == 3
     assert call("leaderboard", home=finished).returncode == 2
@@ -260,10 +260,10 @@ def test_a_database_of_a_newer_version_is_refused(tmp_path):
     assert "written by a newer version" in refused.stderr
 
 
-def test_training_that_diverges_shows_as_diverged_and_the_study_is_complete(tmp_path):
+def test_study_with_a_diverged_trial_is_complete(tmp_path):
     text = edited(("{epochs: 1}", "{epochs: 2, optimizer: sgd, learning_rate: 1.0e+30}"))
     (tmp_path / "study.yaml").write_text(text)
-    done = call("run", tmp_path / "study.yaml", home=tmp_path, check=0)
-    assert "diverged" in done.stdout
-    assert "is not a finite number" in done.stdout
+    process = call("run", tmp_path / "study.yaml", home=tmp_path, check=0)
+    assert "diverged" in process.stdout
+    assert "is not a finite number" in process.stdout
     assert "complete" in call("list", home=tmp_path, check=0).stdout

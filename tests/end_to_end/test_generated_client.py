@@ -29,13 +29,13 @@ def generated(tmp_path_factory):
     folder = tmp_path_factory.mktemp("generated")
     (folder / "settings.yaml").write_text("post_hooks: []\n")
     words = ("--path", DESCRIPTION, "--output-path", folder / "generated_client", "--config", folder / "settings.yaml")
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "openapi_python_client", "generate", *words, "--meta", "none", "--fail-on-warning"],
         capture_output=True,
         text=True,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "arning" not in done.stdout + done.stderr
+    assert process.returncode == 0, process.stdout + process.stderr
+    assert "arning" not in process.stdout + process.stderr
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(folder)
         yield lambda name: importlib.import_module(f"generated_client.{name}")
@@ -48,7 +48,7 @@ def service(tmp_path):
     made.stop()
 
 
-def test_it_submits_a_study_waits_for_it_and_reads_its_ranked_table(generated, service):
+def test_generated_client_submits_and_reads_the_leaderboard(generated, service):
     models = generated("models")
     with generated("client").AuthenticatedClient(service.address, service.token) as client:
 

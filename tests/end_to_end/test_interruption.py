@@ -93,8 +93,8 @@ def test_stopped_by_a_signal(number, study, uninterrupted, tmp_path):
     _, said = running.communicate(timeout=240)
     assert running.returncode == 130
     assert "finished trials are kept" in said
-    shown = call("list", "--format", "csv", home=tmp_path, check=0).stdout
-    assert shown.splitlines()[1].startswith("1,interrupted,interrupted,4,")
+    output = call("list", "--format", "csv", home=tmp_path, check=0).stdout
+    assert output.splitlines()[1].startswith("1,interrupted,interrupted,4,")
     assert_whole(tmp_path, table, study)
 
 

@@ -17,7 +17,7 @@ from bln_search.storage.migration import VERSION_TABLE, alembic_config, newest_r
 from tests.conftest import ROOT
 from tests.end_to_end.commands import call, command
 from tests.end_to_end.service import OneByOne, Service, until
-from tests.end_to_end.test_service import STUDY, finish, recent, table
+from tests.end_to_end.small_study import STUDY, list_events, run_alone, wait_until_complete
 from tests.support.database_rows import read_all_rows
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("old versions")]
@@ -57,7 +57,7 @@ def file(tmp_path):
 def table_alone(file, tmp_path):
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("BLN_SEARCH_DATABASE")
-        return table(file, tmp_path)
+        return run_alone(file, tmp_path)
 
 
 def begin(service):
@@ -77,7 +77,7 @@ def go_on(service, study):
     service.start()
     with service.client() as client:
         assert client.study(study)["progress"]["ended"] >= 1
-        finish(client, study, 240)
+        wait_until_complete(client, study, 240)
     assert service.stop() == 0
     return call("leaderboard", study, "--format", "csv", home=service.home, check=0).stdout
 
@@ -97,7 +97,7 @@ def assert_close(csv_text, other):
             assert cell == wanted or float(cell) == pytest.approx(float(wanted), rel=1e-6), (line, expected)
 
 
-def test_what_older_code_began_is_finished_as_if_it_had_never_been(old_code, url, file, tmp_path, monkeypatch):
+def test_study_begun_by_an_older_version_is_completed(old_code, url, file, tmp_path, monkeypatch):
     monkeypatch.setenv("BLN_SEARCH_DATABASE", url)
     study = begin(OneByOne(tmp_path / "home", code=old_code))
     engine = make_engine(url)
@@ -119,9 +119,7 @@ def test_what_older_code_began_is_finished_as_if_it_had_never_been(old_code, url
     engine.dispose()
 
 
-def test_a_database_with_the_tables_of_before_is_brought_up_by_the_start_of_the_service(
-    url, file, tmp_path, monkeypatch
-):
+def test_service_start_upgrades_an_older_database(url, file, tmp_path, monkeypatch):
     """Where the history is not at hand: a study of this version, its database taken back to the earlier tables."""
     monkeypatch.setenv("BLN_SEARCH_DATABASE", url)
     study = begin(OneByOne(tmp_path / "home"))
@@ -136,7 +134,7 @@ def test_a_database_with_the_tables_of_before_is_brought_up_by_the_start_of_the_
     engine.dispose()
 
 
-def test_a_worker_stops_when_the_database_is_upgraded_under_it_and_writes_nothing_more(url, tmp_path, monkeypatch):
+def test_worker_stops_when_its_database_is_upgraded(url, tmp_path, monkeypatch):
     monkeypatch.setenv("BLN_SEARCH_DATABASE", url)
     service = Service(tmp_path / "home", "--no-worker").start()
     engine = make_engine(url)
@@ -146,7 +144,7 @@ def test_a_worker_stops_when_the_database_is_upgraded_under_it_and_writes_nothin
     try:
         with service.client() as client:
             study = client.submit({**SPEC, "training": {"epochs": 3000, "batch_size": 25}})["id"]
-            until(lambda: any(one["kind"] == "epoch" for one in recent(service, study)), 120)
+            until(lambda: any(event["kind"] == "epoch" for event in list_events(service, study)), 120)
         service.stop()
         with write_session(engine) as session:
             session.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '9999'"))
@@ -156,7 +154,7 @@ def test_a_worker_stops_when_the_database_is_upgraded_under_it_and_writes_nothin
         assert last.startswith("error: the database has the schema revision 9999 now, and this process knows ")
         assert "Traceback" not in said
         rows = read_all_rows(engine)
-        assert [row[4] for row in rows["study"]] == ["running"]  # its lease runs out; whoever is next takes it
+        assert [row[4] for row in rows["study"]] == ["running"]  # its lease expires and another worker reclaims it
         assert len(rows["worker"]) == 1
     finally:
         if worker.poll() is None:

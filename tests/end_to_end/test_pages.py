@@ -78,12 +78,12 @@ def spec(name, epochs):
     return yaml.safe_load(QUICK.format(name=name, epochs=epochs))
 
 
-def test_the_printed_link_signs_in_and_leaves_no_token_in_the_address(browser, service):
+def test_printed_link_signs_in_and_hides_the_token(browser, service):
     visit = Visit(browser, service)
     visit.sign_in()
     assert "token" not in visit.page.url
     cookies = visit.context.cookies()
-    assert [(one["httpOnly"], one["sameSite"]) for one in cookies] == [(True, "Strict")]
+    assert [(cookie["httpOnly"], cookie["sameSite"]) for cookie in cookies] == [(True, "Strict")]
     assert visit.page.evaluate("document.cookie") == ""
     visit.page.get_by_role("button", name="Sign out").click()
     visit.page.wait_for_selector("#sign-in:visible")
@@ -101,11 +101,13 @@ def test_a_wrong_token_is_told_and_nothing_else_happens(browser, service):
     visit.page.goto(f"{service.address}/#token=wrong")
     visit.page.wait_for_selector("#sign-in:visible")
     assert "unknown, revoked or expired" in visit.text("#state")
-    visit.complaints = [one for one in visit.complaints if "401" not in one]  # the browser's own line about the answer
+    visit.complaints = [
+        complaint for complaint in visit.complaints if "401" not in complaint
+    ]  # the browser's own line about the answer
     visit.close()
 
 
-def test_a_study_goes_from_the_form_to_its_table_without_a_reload(visit):
+def test_study_is_submitted_and_followed_without_a_reload(visit):
     page = visit.page
     page.get_by_role("link", name="New study").first.click()
     page.wait_for_selector("#send:enabled")
@@ -132,7 +134,7 @@ def test_a_study_goes_from_the_form_to_its_table_without_a_reload(visit):
     page.wait_for_selector(".js-plotly-plot .scatterlayer path.js-line")
 
 
-def test_an_entry_changed_while_an_earlier_one_is_checked_stays_and_nothing_is_sent_without_it(visit):
+def test_form_change_during_a_check_is_kept_and_submitted(visit):
     held, page = [], visit.page
     visit.go("/studies/new")
     page.wait_for_selector("#send:enabled")
@@ -168,7 +170,9 @@ def test_the_table_is_sorted_filtered_and_kept_by_its_address(visit, done, servi
     assert page.locator(".board tbody td").first.inner_text().startswith("1")
     page.get_by_role("link", name="Test loss").click()
     assert page.locator("th[aria-sort]").inner_text().startswith("Test loss")
-    means = [float(one.split(" ")[0]) for one in page.locator(".board tbody td.test-loss").all_inner_texts()]
+    means = [
+        float(inner_text.split(" ")[0]) for inner_text in page.locator(".board tbody td.test-loss").all_inner_texts()
+    ]
     assert means == sorted(means)
     page.select_option("select[name=method]", "ln")
     page.get_by_role("button", name="Show").click()
@@ -203,7 +207,7 @@ def test_a_row_leads_to_its_configuration_and_its_network(visit, done):
     assert download.value.path().stat().st_size > 1000
 
 
-def test_every_chart_is_drawn_or_says_why_not_and_goes_along_as_picture_and_data(visit, done):
+def test_every_chart_is_drawn_or_explained_and_can_be_downloaded(visit, done):
     page = visit.page
     visit.go(f"/studies/{done[0]}/charts")
     for chart in page.locator(".chart").all():
@@ -296,12 +300,14 @@ def test_a_lost_connection_is_told_and_caught_up_with(browser, tmp_path):
     page.wait_for_selector("#state .state-cancelled", timeout=240_000)
     seen = page.evaluate("[...document.querySelectorAll('#log li')].map((one) => one.value)")
     assert seen == list(range(seen[0], seen[0] + len(seen))), "no event is missing, none is there twice"
-    visit.complaints = [one for one in visit.complaints if "ERR_CONNECTION" not in one and "ERR_" not in one]
+    visit.complaints = [
+        complaint for complaint in visit.complaints if "ERR_CONNECTION" not in complaint and "ERR_" not in complaint
+    ]
     visit.close()
     own.stop()
 
 
-def test_a_mistake_in_the_yaml_stands_beside_its_line(visit):
+def test_yaml_error_is_shown_beside_its_line(visit):
     page = visit.page
     visit.go("/studies/new")
     page.wait_for_selector("#send:enabled")
@@ -329,7 +335,9 @@ def test_a_study_of_somebody_else_is_not_there(browser, service, done):
     assert visit.go("/settings").status == 403
     assert visit.go("/studies/new").status == 403
     assert visit.go(f"/compare?study={done[0]}&study={done[1]}").status == 404
-    visit.complaints = [one for one in visit.complaints if "404" not in one and "403" not in one]
+    visit.complaints = [
+        complaint for complaint in visit.complaints if "404" not in complaint and "403" not in complaint
+    ]
     visit.close()
 
 
@@ -373,12 +381,12 @@ def test_axe_finds_nothing_serious_on_any_page(browser, service, done, scheme):
         visit.page.wait_for_load_state("networkidle")
         report = Axe().run(visit.page).response
         found += [
-            (path, one["id"], one["nodes"][0]["html"][:120], one["nodes"][0]["failureSummary"][:200])
-            for one in report["violations"]
-            if one["impact"] in ("serious", "critical")
+            (path, violation["id"], violation["nodes"][0]["html"][:120], violation["nodes"][0]["failureSummary"][:200])
+            for violation in report["violations"]
+            if violation["impact"] in ("serious", "critical")
         ]
     assert found == []
-    visit.complaints = [one for one in visit.complaints if "404" not in one]
+    visit.complaints = [complaint for complaint in visit.complaints if "404" not in complaint]
     visit.close()
 
 
@@ -393,7 +401,7 @@ def test_no_page_is_wider_than_the_window(browser, service, done, width):
         if visit.page.evaluate("document.documentElement.scrollWidth") > width:
             wide.append(path)
     assert wide == []
-    visit.complaints = [one for one in visit.complaints if "404" not in one]
+    visit.complaints = [complaint for complaint in visit.complaints if "404" not in complaint]
     visit.close()
 
 

@@ -95,29 +95,29 @@ def test_parquet_has_the_figures_of_the_csv(write):
 def test_parquet_is_not_poured_into_a_terminal(finished):
     ours, theirs = os.openpty()
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             command("leaderboard", "published", "--format", "parquet"), stdout=theirs, stderr=subprocess.PIPE, text=True
         )
     finally:
         os.close(ours)
         os.close(theirs)
-    assert done.returncode == 2
-    assert "it is not text" in done.stderr
+    assert process.returncode == 2
+    assert "Parquet is binary" in process.stderr
 
 
 def test_the_errors_of_a_target_have_their_exit_code(finished, tmp_path):
-    done = call("report", "published", "--to", tmp_path / "none" / "file", home=finished, check=1)
-    assert done.stderr.splitlines()[0].startswith("error: ")
-    assert f"there is no folder {tmp_path / 'none'}" in done.stderr
+    process = call("report", "published", "--to", tmp_path / "none" / "file", home=finished, check=1)
+    assert process.stderr.splitlines()[0].startswith("error: ")
+    assert f"create the folder {tmp_path / 'none'}" in process.stderr
 
 
 @pytest.mark.parametrize("verb", ["leaderboard", "manifest", "report"])
-def test_what_cannot_be_written_is_one_error_and_what_was_there_stays(write, verb, tmp_path):
+def test_failed_write_is_one_error_and_keeps_the_old_file(write, verb, tmp_path):
     folder = tmp_path / "target"
     folder.mkdir()
-    with pytest.raises(OutputError, match="there is no folder"):
+    with pytest.raises(OutputError, match="create the folder"):
         write(verb, to=folder / "none" / "file")
-    with pytest.raises(OutputError, match="is not a plain file"):
+    with pytest.raises(OutputError, match="is not a regular file"):
         write(verb, to=folder)
     (folder / "file").write_text("before")
     with pytest.raises(UnknownStudyError):
@@ -136,19 +136,19 @@ def test_what_is_written_may_be_read_as_other_files_may(write, tmp_path):
 
 
 def test_the_manifest_names_files_and_data_by_what_is_in_them(finished, write, tmp_path):
-    whole = json.loads(write("manifest"))
-    assert len(whole["trials"]) == 8
-    for trial in whole["trials"]:
+    document = json.loads(write("manifest"))
+    assert len(document["trials"]) == 8
+    for trial in document["trials"]:
         content = (finished / "checkpoints" / trial["checkpoint"]["file"]).read_bytes()
         assert hashlib.sha256(content).hexdigest() == trial["checkpoint"]["sha256"]
         assert trial["checkpoint"]["provenance"]["seed"] == trial["seed"]
-    assert whole["data"]["sha256"] == load_data("digits", tmp_path).sha256
-    assert whole["schema"] == newest_revision()
+    assert document["data"]["sha256"] == load_data("digits", tmp_path).sha256
+    assert document["schema"] == newest_revision()
     if (ROOT / ".git").exists():
-        assert whole["written_by"]["git_revision"]
+        assert document["written_by"]["git_revision"]
     second = json.loads(printed(finished, "manifest", "published"))
     same = {"written_at": None, "written_by": None}
-    assert second | same == whole | same
+    assert second | same == document | same
 
 
 def test_a_service_gives_the_same_table_and_manifest(finished, write):
@@ -208,7 +208,7 @@ def test_a_browser_draws_the_page_and_asks_nobody(report, scheme):
         browser.close()
 
 
-def test_the_page_is_readable_without_javascript_and_by_everybody(report):
+def test_page_is_accessible_and_readable_without_javascript(report):
     from axe_playwright_python.sync_playwright import Axe
 
     with chromium() as browser:

@@ -11,6 +11,7 @@ import yaml
 
 from bench.documents import conclusions, curves, figures, growing, layer_page, zoo_page
 from bench.documents.experiments import EXPERIMENTS
+from bench.documents.marked_block import read_block
 from tests.conftest import ROOT
 from tests.end_to_end.commands import call
 
@@ -21,11 +22,11 @@ def blocks(language):
     return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
 
 
-def test_the_python_block_runs_and_prints_a_table_of_sixteen_rows():
+def test_python_block_prints_a_table_of_sixteen_rows():
     (code,) = blocks("python")
-    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=240)
-    assert done.returncode == 0, done.stderr
-    assert len(re.findall(r"^│ +\d+ │", done.stdout, re.MULTILINE)) == 16
+    process = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=240)
+    assert process.returncode == 0, process.stderr
+    assert len(re.findall(r"^│ +\d+ │", process.stdout, re.MULTILINE)) == 16
 
 
 def test_the_study_is_the_one_of_the_commands_below_it():
@@ -56,10 +57,10 @@ def test_the_quickstart_prints_the_table_shown(tmp_path):
         assert abs(losses(printed)[word] - loss) < 0.05 * loss
 
 
-@pytest.mark.parametrize("text", figures.BLOCKS, ids=lambda text: text.name)
+@pytest.mark.parametrize("text", figures.BLOCK_FUNCTIONS, ids=lambda text: text.name)
 def test_every_figure_comes_from_its_file(text):
-    shown = text.read_text(encoding="utf-8").split(figures.OPEN)[1].split(figures.CLOSE)[0]
-    assert shown == figures.BLOCKS[text](), "run python -m bench.documents.figures --write"
+    shown = read_block(text, figures.BLOCK)
+    assert shown == figures.BLOCK_FUNCTIONS[text](), "run python -m bench.documents.figures --write"
     for file in re.findall(r"`(bench/results/[^`]+)`", shown):
         assert (ROOT / file).is_file(), file
 
@@ -72,31 +73,27 @@ def test_every_figure_of_the_readme_is_on_the_page():
 
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS.values(), ids=EXPERIMENTS)
-def test_every_table_about_the_published_order_comes_from_its_file(experiment):
-    page = experiment.page.read_text(encoding="utf-8")
-    shown = page.split(conclusions.OPEN)[1].split(conclusions.CLOSE)[0]
+def test_tables_of_the_published_order_come_from_their_file(experiment):
+    shown = read_block(experiment.page, conclusions.BLOCK)
     assert shown == conclusions.block(experiment), "run python -m bench.documents.conclusions --write"
 
 
 @pytest.mark.parametrize("page", curves.PAGES, ids=lambda page: page.name)
 def test_every_figure_about_curves_comes_from_its_file(page):
-    shown = page.read_text(encoding="utf-8").split(curves.OPEN)[1].split(curves.CLOSE)[0]
+    shown = read_block(page, curves.BLOCK)
     assert shown == curves.block(page), "run python -m bench.documents.curves --write"
 
 
 def test_every_figure_about_layers_comes_from_its_file():
-    page = layer_page.PAGE.read_text(encoding="utf-8")
-    shown = page.split(layer_page.OPEN)[1].split(layer_page.CLOSE)[0]
+    shown = read_block(layer_page.PAGE, layer_page.BLOCK)
     assert shown == layer_page.block(), "run python -m bench.documents.layer_page --write"
 
 
 def test_every_figure_about_growth_comes_from_its_file():
-    page = growing.PAGE.read_text(encoding="utf-8")
-    shown = page.split(growing.OPEN)[1].split(growing.CLOSE)[0]
+    shown = read_block(growing.PAGE, growing.BLOCK)
     assert shown == growing.block(), "run python -m bench.documents.growing --write"
 
 
-def test_every_figure_about_networks_of_libraries_comes_from_its_file():
-    page = zoo_page.PAGE.read_text(encoding="utf-8")
-    shown = page.split(zoo_page.OPEN)[1].split(zoo_page.CLOSE)[0]
+def test_figures_of_library_networks_come_from_their_file():
+    shown = read_block(zoo_page.PAGE, zoo_page.BLOCK)
     assert shown == zoo_page.block(), "run python -m bench.documents.zoo_page --write"

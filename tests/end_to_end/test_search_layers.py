@@ -41,8 +41,8 @@ def ran(tmp_path_factory):
     home = tmp_path_factory.mktemp("ran") / "home"
     home.mkdir()
     (home / "layered.yaml").write_text(STUDY)
-    done = call("run", home / "layered.yaml", "--workers", "1", home=home, check=0)
-    return home, done
+    process = call("run", home / "layered.yaml", "--workers", "1", home=home, check=0)
+    return home, process
 
 
 def opened(home):
@@ -75,17 +75,20 @@ def forget(home):
     ledger.close()
 
 
-def test_run_searches_what_the_study_asks_for_prints_its_table_and_keeps_all_of_it(ran):
+def test_run_searches_layers_prints_the_table_and_stores_results(ran):
     home, done = ran
     assert "\nln seed 0: layers searched in " in done.stderr
     assert "\nbln seed 0: layers searched in " in done.stderr
     assert "rank" in done.stdout
     searches, layers, _ = found(home)
-    assert [(one.arm, one.spec.search) for one in searches] == [("ln", LayerSearch.EXACT), ("bln", LayerSearch.EXACT)]
-    assert [(one.arm, one.size, len(one.networks)) for one in layers] == [("ln", "64", 1), ("bln", "4096", 1)]
+    assert [(search.arm, search.spec.search) for search in searches] == [
+        ("ln", LayerSearch.EXACT),
+        ("bln", LayerSearch.EXACT),
+    ]
+    assert [(layer.arm, layer.size, len(layer.networks)) for layer in layers] == [("ln", "64", 1), ("bln", "4096", 1)]
 
 
-def test_killed_in_mid_enumeration_the_same_command_goes_on_and_finds_the_same(ran, tmp_path, monkeypatch):
+def test_killed_enumeration_resumes_with_the_same_result(ran, tmp_path, monkeypatch):
     """4,096 configurations of the second network; no chance to tidy up; the result is the same to the last bit."""
     killed, whole = (shutil.copytree(ran[0], tmp_path / name) for name in ("killed", "whole"))
     forget(killed)
@@ -98,7 +101,7 @@ def test_killed_in_mid_enumeration_the_same_command_goes_on_and_finds_the_same(r
     running.communicate(timeout=240)
     assert running.returncode == -signal.SIGKILL
     searches, _, done = found(killed)
-    assert [one.arm for one in searches] == ["ln"]
+    assert [search.arm for search in searches] == ["ln"]
     assert 3 <= done < 8
     again = begin(killed)
     said = again.communicate(timeout=120)[1]

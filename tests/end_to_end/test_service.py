@@ -21,16 +21,9 @@ from bln_search.storage.ledger import open_ledger
 from tests.docs.pages import PAGES, blocks
 from tests.end_to_end.commands import call
 from tests.end_to_end.service import Service, until
+from tests.end_to_end.small_study import STUDY, list_events, make_spec, run_alone, wait_until_complete
 
 pytestmark = pytest.mark.xdist_group("service")
-STUDY = """
-name: small
-data: {name: digits, fraction: 0.2}
-model: {name: mlp, widths: [8]}
-arms: [{method: bln}]
-seeds: [0, 1]
-training: {epochs: EPOCHS, batch_size: 25}
-"""
 
 
 @pytest.fixture(scope="module")
@@ -50,34 +43,17 @@ def file(tmp_path):
     return path
 
 
-def spec(epochs, name="small"):
-    import yaml
-
-    return {**yaml.safe_load(STUDY.replace("EPOCHS", str(epochs))), "name": name}
-
-
-_TABLES = {}
-
-
-def table(file, tmp_path):
-    """What the study comes to without a service; run once for each study."""
-    text = file.read_text()
-    if text not in _TABLES:
-        _TABLES[text] = call("run", file, "--format", "csv", home=tmp_path / "alone", check=0).stdout
-    return _TABLES[text]
-
-
 def test_submit_and_wait_prints_what_run_prints(service, file, tmp_path):
     asked = ("--server", service.address)
-    sent = call("submit", file, "--wait", "--format", "csv", *asked, home=service.home, check=0)
-    assert sent.stdout == table(file, tmp_path)
-    assert "study complete" in sent.stderr
+    process = call("submit", file, "--wait", "--format", "csv", *asked, home=service.home, check=0)
+    assert process.stdout == run_alone(file, tmp_path)
+    assert "study complete" in process.stderr
     for verb in (("list", "--format", "json"), ("show", "small", "--format", "json"), ("leaderboard", "small")):
         here = call(*verb, home=service.home, check=0).stdout
         there = call(*verb, *asked, home=service.home, check=0).stdout
         assert there == here, verb
     again = call("submit", file, "--wait", *asked, home=service.home, check=0)
-    assert "there already, complete" in again.stderr
+    assert "already submitted, complete" in again.stderr
     assert "Use bln " in again.stdout
     refused = call("submit", file, *asked, "--token", "none", home=service.home, check=1).stderr
     assert f"{service.address}/: this token is unknown, revoked or expired" in refused
@@ -87,7 +63,7 @@ def test_a_study_is_there_after_a_kill_right_after_its_201(tmp_path):
     service = Service(tmp_path / "home", "--no-worker").start()
     for number in range(5):
         with service.client() as client:
-            accepted = client.submit(spec(1, f"s{number}"))
+            accepted = client.submit(make_spec(1, f"s{number}"))
         service.kill()
         service.start()
         with service.client() as client:
@@ -99,45 +75,36 @@ def test_a_stopped_service_hands_its_study_back_and_goes_on(file, tmp_path):
     file.write_text(STUDY.replace("EPOCHS", "200"))
     service = Service(tmp_path / "home").start()
     with service.client() as client:
-        study = client.submit(spec(200))["id"]
-        until(lambda: any(one["kind"] == "epoch" for one in recent(service, study)), 60)
+        study = client.submit(make_spec(200))["id"]
+        until(lambda: any(event["kind"] == "epoch" for event in list_events(service, study)), 60)
         below = service.descendants()
         assert service.stop() == 0
         assert not psutil.wait_procs(below, 5)[1]
         assert json.loads(call("show", study, "--format", "json", home=service.home).stdout)["state"] == "accepted"
     service.start()
     with service.client() as client:
-        finish(client, study)
+        wait_until_complete(client, study)
         csv = call("leaderboard", study, "--format", "csv", home=service.home).stdout
-    assert csv == table(file, tmp_path)
+    assert csv == run_alone(file, tmp_path)
     service.stop()
 
 
-def recent(service, study):
-    address = f"{service.address}/api/v1/studies/{study}/events"
-    return httpx.get(address, headers={"Authorization": f"Bearer {service.token}"}).json()["events"]
-
-
-def finish(client, study, seconds=120):
-    until(lambda: client.study(study)["state"] == "complete", seconds)
-
-
-def test_a_worker_that_is_killed_is_started_again_and_nothing_is_lost(service, file, tmp_path):
+def test_killed_worker_is_restarted_and_no_result_is_lost(service, file, tmp_path):
     file.write_text(STUDY.replace("EPOCHS", "200"))
     with service.client() as client:
-        study = client.submit(spec(200))["id"]
-        until(lambda: any(one["kind"] == "epoch" for one in recent(service, study)), 60)
-        for one in service.descendants():
-            one.kill()
-        finish(client, study)
+        study = client.submit(make_spec(200))["id"]
+        until(lambda: any(event["kind"] == "epoch" for event in list_events(service, study)), 60)
+        for descendant in service.descendants():
+            descendant.kill()
+        wait_until_complete(client, study)
     csv = call("leaderboard", study, "--format", "csv", home=service.home).stdout
-    assert csv == table(file, tmp_path)
+    assert csv == run_alone(file, tmp_path)
 
 
-def test_pause_and_cancel_take_effect_within_seconds_and_resume_goes_on(service):
+def test_pause_cancel_and_resume_take_effect_within_seconds(service):
     with service.client() as client:
-        study = client.submit(spec(2000))["id"]
-        until(lambda: any(one["kind"] == "epoch" for one in recent(service, study)), 60)
+        study = client.submit(make_spec(2000))["id"]
+        until(lambda: any(event["kind"] == "epoch" for event in list_events(service, study)), 60)
         start = time.monotonic()
         assert client.pause(study)["request"] == "pause"
         until(lambda: client.study(study)["state"] == "paused", 5)
@@ -148,13 +115,13 @@ def test_pause_and_cancel_take_effect_within_seconds_and_resume_goes_on(service)
         client.cancel(study)
         until(lambda: client.study(study)["state"] == "cancelled", 5)
         client.delete(study)
-        assert study not in [one["id"] for one in client.studies()]
+        assert study not in [study["id"] for study in client.studies()]
 
 
-def test_a_client_that_drops_twenty_times_misses_no_event_and_gets_none_twice(service):
+def test_client_with_lost_connections_gets_every_event_once(service):
     headers = {"Authorization": f"Bearer {service.token}", "Accept": "text/event-stream"}
     with service.client() as client:
-        study = client.submit(spec(150))["id"]
+        study = client.submit(make_spec(150))["id"]
         heard, drops = [], 0
         over = False
         while not over:
@@ -180,7 +147,7 @@ def test_a_client_that_drops_twenty_times_misses_no_event_and_gets_none_twice(se
 def test_a_stream_ends_with_the_service(tmp_path):
     service = Service(tmp_path / "home").start()
     with service.client() as client:
-        study = client.submit(spec(5000))["id"]
+        study = client.submit(make_spec(5000))["id"]
     headers = {"Authorization": f"Bearer {service.token}", "Accept": "text/event-stream"}
     address = f"{service.address}/api/v1/studies/{study}/events"
     with httpx.stream("GET", address, headers=headers, timeout=30) as stream:
@@ -201,8 +168,8 @@ def test_the_service_starts_without_what_trains(tmp_path):
         "bad = {'torch', 'ray', 'optuna', 'sklearn', 'pandas', 'scipy'} & set(sys.modules);"
         "sys.exit(f'loaded: {bad}' if bad else 0)"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    process = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr
 
 
 def test_the_service_answers_before_it_has_worked_two_seconds(tmp_path):
@@ -220,16 +187,16 @@ def test_the_service_answers_before_it_has_worked_two_seconds(tmp_path):
 
 def test_a_port_that_is_taken_is_one_clear_error(service, tmp_path):
     port = service.address.rsplit(":", 1)[1]
-    done = call("serve", "--port", port, "--no-worker", home=tmp_path / "other", process=True)
-    assert done.returncode == 1
-    assert done.stderr.strip().splitlines()[-1].startswith("error: cannot listen on 127.0.0.1 port")
+    process = call("serve", "--port", port, "--no-worker", home=tmp_path / "other", process=True)
+    assert process.returncode == 1
+    assert process.stderr.strip().splitlines()[-1].startswith("error: cannot listen on 127.0.0.1 port")
 
 
 def test_a_service_that_is_not_there_is_one_clear_error(tmp_path, file):
-    done = call("submit", file, "--server", "http://127.0.0.1:9", home=tmp_path / "home")
-    assert done.returncode == 1
-    assert "cannot be reached" in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
+    process = call("submit", file, "--server", "http://127.0.0.1:9", home=tmp_path / "home")
+    assert process.returncode == 1
+    assert "cannot be reached" in process.stderr
+    assert len(process.stderr.strip().splitlines()) == 1
 
 
 @pytest.fixture
@@ -245,12 +212,12 @@ def test_tokens_are_those_of_the_service_that_the_settings_name(quiet, tmp_path,
     here = tmp_path / "here"
     monkeypatch.setenv("BLN_SEARCH_SERVER", quiet.address)
     monkeypatch.setenv("BLN_SEARCH_TOKEN", quiet.token)
-    made = call("token", "create", "--scope", "read", "--label", "leaked", home=here, check=0)
-    assert f"a token of {quiet.address} for admin" in made.stderr
-    (line,) = [one for one in call("token", "list", home=here, check=0).stdout.splitlines() if "leaked" in one]
+    process = call("token", "create", "--scope", "read", "--label", "leaked", home=here, check=0)
+    assert f"a token of {quiet.address} for admin" in process.stderr
+    (line,) = [row for row in call("token", "list", home=here, check=0).stdout.splitlines() if "leaked" in row]
     revoked = call("token", "revoke", line.split()[0], home=here, check=0)
     assert f"of {quiet.address} is revoked" in revoked.stderr
-    asked = ("--server", quiet.address, "--token", made.stdout.strip())
+    asked = ("--server", quiet.address, "--token", process.stdout.strip())
     assert "unknown, revoked or expired" in call("list", *asked, home=here, check=1).stderr
     assert not (here / "ledger.sqlite3").exists()
     both = call("token", "list", "--server", quiet.address, "--database", "sqlite:///x", home=here, check=2)
@@ -270,7 +237,7 @@ def test_watching_ends_where_a_study_waits_for_a_person(quiet, file):
 def test_the_client_of_the_page_prints_what_happens(service):
     (block,) = blocks(PAGES["service.md"], "python")
     code = block.text.replace("http://127.0.0.1:8000", service.address).replace("bln_...", service.token)
-    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=240)
-    assert done.returncode == 0, done.stderr
-    assert "study_complete" in done.stdout
-    assert "LeaderboardRow(rank=1" in done.stdout
+    process = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=240)
+    assert process.returncode == 0, process.stderr
+    assert "study_complete" in process.stdout
+    assert "LeaderboardRow(rank=1" in process.stdout

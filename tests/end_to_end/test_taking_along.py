@@ -12,23 +12,14 @@ import pytest
 from bln_search.storage.results.outcome_codec import decode_outcomes, encode_outcomes
 from tests.docs.pages import PAGES, blocks
 from tests.end_to_end.commands import call
-
-STUDY = """
-name: small
-data: {name: digits, fraction: 0.2, validation: 200}
-model: {name: mlp, widths: [8]}
-arms: [{method: bln}]
-training: {epochs: 1}
-seeds: [0, 1]
-evaluation: {population: [frozen, epoch], batch_sizes: [25, 40]}
-"""
+from tests.end_to_end.small_study import EXPORT_STUDY
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     """A home with one finished study of two trials."""
     home = tmp_path_factory.mktemp("home")
-    (home / "small.yaml").write_text(STUDY)
+    (home / "small.yaml").write_text(EXPORT_STUDY)
     call("run", home / "small.yaml", "--workers", "1", home=home, check=0)
     return home
 
@@ -56,19 +47,19 @@ SEEDS = """
 """
 
 
-def test_the_best_row_is_exported_with_the_seed_that_is_best_in_that_row(finished, tmp_path):
+def test_best_row_is_exported_with_its_best_seed(finished, tmp_path):
     board = json.loads(call("leaderboard", "small", "--format", "json", home=finished, check=0).stdout)
     best = board["rows"][0]
-    done = call("export", "small", "--to", tmp_path / "out", "--format", "json", home=finished, check=0)
-    assert json.loads(done.stdout)["parity"]["largest_difference"] <= 1e-5
-    said = json.loads((tmp_path / "out" / "configuration.json").read_text())
-    word, estimate, size = (said["row"][name] for name in ("configuration", "estimate", "batch_size"))
+    process = call("export", "small", "--to", tmp_path / "out", "--format", "json", home=finished, check=0)
+    assert json.loads(process.stdout)["parity"]["largest_difference"] <= 1e-5
+    document = json.loads((tmp_path / "out" / "configuration.json").read_text())
+    word, estimate, size = (document["row"][name] for name in ("configuration", "estimate", "batch_size"))
     assert (word, estimate, size) == (best["configuration"], best["population"], best["batch_size"])
     losses = dict(ask(finished, SEEDS, word, estimate or "", size))
-    assert said["origin"]["seed"] == min(losses, key=losses.get)
-    assert said["figures"]["this_seed"]["validation"]["loss"] == min(losses.values())
+    assert document["origin"]["seed"] == min(losses, key=losses.get)
+    assert document["figures"]["this_seed"]["validation"]["loss"] == min(losses.values())
     mean = sum(losses.values()) / 2
-    assert said["figures"]["over_seeds"]["validation"]["loss"] == pytest.approx(mean, abs=1e-12)
+    assert document["figures"]["over_seeds"]["validation"]["loss"] == pytest.approx(mean, abs=1e-12)
     (shown,) = blocks(PAGES["start.md"], "python")
     names = {}
     exec(shown.text.replace('"best"', repr(str(tmp_path / "out"))), names)
@@ -77,27 +68,29 @@ def test_the_best_row_is_exported_with_the_seed_that_is_best_in_that_row(finishe
 
 def test_a_row_and_a_seed_can_be_named(finished, tmp_path):
     words = ("--config", "TTTT", "--estimate", "epoch", "--batch-size", "40", "--arm", "bln", "--seed", "1")
-    told = call("export", "small", *words, "--to", tmp_path / "deep" / "out", home=finished, check=0).stdout
-    assert "bln seed 1 TTTT epoch at 40, folded into affine steps" in told
-    said = json.loads((tmp_path / "deep" / "out" / "configuration.json").read_text())
-    assert (said["origin"]["seed"], said["folded"]) == (1, True)
+    output = call("export", "small", *words, "--to", tmp_path / "deep" / "out", home=finished, check=0).stdout
+    assert "bln seed 1 TTTT epoch at 40, folded into affine steps" in output
+    document = json.loads((tmp_path / "deep" / "out" / "configuration.json").read_text())
+    assert (document["origin"]["seed"], document["folded"]) == (1, True)
 
 
 def test_every_stored_evaluation_is_made_again_bit_for_bit(finished):
     before = ask(finished, "SELECT count(*), max(id) FROM event")
-    done = call("reevaluate", "small", "--format", "json", home=finished, check=0)
-    told = json.loads(done.stdout)
+    process = call("reevaluate", "small", "--format", "json", home=finished, check=0)
+    document = json.loads(process.stdout)
     rows = ask(finished, "SELECT count(*) FROM evaluation")[0][0]
-    assert (told["compared"], told["identical"], told["different"]) == (rows, rows, 0)
-    assert [trial["problem"] for trial in told["trials"]] == [None, None]
+    assert (document["compared"], document["identical"], document["different"]) == (rows, rows, 0)
+    assert [trial["problem"] for trial in document["trials"]] == [None, None]
     assert ask(finished, "SELECT count(*), max(id) FROM event") == before
 
 
 def test_a_stored_loss_that_was_changed_is_found(own):
     ask(own, "UPDATE evaluation SET loss = loss + 1e-9 WHERE id = 3")
-    told = call("reevaluate", "small", home=own, check=1).stdout
-    assert re.search(r"bln seed 0: .* 1 different, by \S+e-10 at most; first T... \w+ at 25 on \w+: loss$", told, re.M)
-    assert re.search(r"bln seed 1: .* all identical$", told, re.M)
+    output = call("reevaluate", "small", home=own, check=1).stdout
+    assert re.search(
+        r"bln seed 0: .* 1 different, by at most \S+e-10; first T... \w+ at 25 on \w+: loss$", output, re.M
+    )
+    assert re.search(r"bln seed 1: .* all identical$", output, re.M)
 
 
 def test_one_changed_example_and_a_row_that_is_gone_are_found(own):
@@ -108,32 +101,32 @@ def test_one_changed_example_and_a_row_that_is_gone_are_found(own):
     outcomes.losses[5] += 0.5
     ask(own, "UPDATE outcomes SET losses = ? WHERE evaluation_id = ?", encode_outcomes(outcomes)[0], number)
     ask(own, "DELETE FROM evaluation WHERE id = (SELECT max(id) FROM evaluation)")
-    told = json.loads(call("reevaluate", "small", "--format", "json", home=own, check=1).stdout)
-    assert told["different"] == 2
-    assert told["largest_difference"] == pytest.approx(0.5, rel=0.9)
-    assert "losses of examples" in told["trials"][0]["first"]
-    assert "not stored" in told["trials"][1]["first"]
+    document = json.loads(call("reevaluate", "small", "--format", "json", home=own, check=1).stdout)
+    assert document["different"] == 2
+    assert document["largest_difference"] == pytest.approx(0.5, rel=0.9)
+    assert "losses of examples" in document["trials"][0]["first"]
+    assert "not stored" in document["trials"][1]["first"]
 
 
-def test_a_checkpoint_that_is_damaged_or_missing_is_reported_with_its_trial(own):
+def test_damaged_or_missing_checkpoint_names_its_trial(own):
     files = dict(ask(own, "SELECT trial.seed, file FROM checkpoint JOIN trial ON trial.id = trial_id"))
     damaged, lost = (own / "checkpoints" / files[seed] for seed in (0, 1))
     content = bytearray(damaged.read_bytes())
     content[-1] ^= 1
     damaged.write_bytes(content)
     lost.unlink()
-    told = call("reevaluate", "small", home=own, check=1).stdout
-    assert "bln seed 0: not reproduced: the checkpoint" in told
-    assert "is damaged: its SHA-256 is" in told
-    assert "bln seed 1: not reproduced: the checkpoint" in told
-    assert "2 trials not reproduced" in told
+    output = call("reevaluate", "small", home=own, check=1).stdout
+    assert "bln seed 0: not reproduced: the checkpoint" in output
+    assert "is damaged: its SHA-256 is" in output
+    assert "bln seed 1: not reproduced: the checkpoint" in output
+    assert "2 trials not reproduced" in output
 
 
-def test_on_another_device_or_version_losses_may_be_close_but_not_identical(own):
+def test_losses_on_another_device_or_version_may_be_close(own):
     ask(own, "UPDATE checkpoint SET provenance = json_set(provenance, '$.torch', '1.0')")
     ask(own, "UPDATE evaluation SET loss = loss + 1e-6 WHERE id = 3")
     ask(own, "UPDATE evaluation SET loss = loss + 1e-2 WHERE id = 4")
-    told = call("reevaluate", "small", home=own, check=1).stdout
-    assert "1 close, 1 different" in told
-    assert "torch 1.0 then," in told
-    assert "1 within 0.0001 on another device, hardware or version of torch" in told
+    output = call("reevaluate", "small", home=own, check=1).stdout
+    assert "1 close, 1 different" in output
+    assert "torch 1.0 then," in output
+    assert "1 within 0.0001 on another device, hardware or version of torch" in output

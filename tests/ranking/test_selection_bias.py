@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from scipy import stats
 
-from bench.selection_bias import AHEAD, EFFECTS, EQUAL, LOSSES, SEEDS, reported, true
+from bench.selection_bias import AHEAD, EFFECTS, EQUAL, LOSSES, SEEDS, reported_bias, true_bias
 from bln_search.ranking.paired import OutcomeTable
 from bln_search.ranking.paired.bootstrap_selection_bias import selection_bias
 from tests.ranking.tables import draw
@@ -25,8 +25,8 @@ SIMULATED = part(CASES, lambda *case: CASES.index(case) % 4 == 0)
 
 @cache
 def said_and_true(rows, seeds, effects):
-    estimate = reported(LOSSES[rows], seeds, effects, studies=300, draws=200)
-    return estimate.mean, true(LOSSES[rows], seeds, effects, studies=20_000).mean
+    estimate = reported_bias(LOSSES[rows], seeds, effects, studies=300, draws=200)
+    return estimate.mean, true_bias(LOSSES[rows], seeds, effects, studies=20_000).mean
 
 
 def table_of(losses):

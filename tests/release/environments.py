@@ -118,9 +118,9 @@ def plain(**more: str) -> dict[str, str]:
 
 
 def _run(words: list[str], where: Path, *, check: bool = True, **more: str) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(words, capture_output=True, text=True, timeout=240, cwd=where, env=plain(**more))
-    assert not check or done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    return done
+    process = subprocess.run(words, capture_output=True, text=True, timeout=240, cwd=where, env=plain(**more))
+    assert not check or process.returncode == 0, process.stdout[-3000:] + process.stderr[-3000:]
+    return process
 
 
 def _last_line(done: subprocess.CompletedProcess[str]) -> str:

@@ -130,9 +130,9 @@ class TestLight:
                 for page in ("/", "/studies/new", "/configurations"):
                     assert_page(client, page)
             assert client.get("/static/plotly.js").text.startswith("/**")
-        said = (light.folder / "said").read_text()
-        assert said.count("no worker is started beside the service: ") == 1
-        assert "Traceback" not in said
+        text = (light.folder / "said").read_text()
+        assert text.count("the service starts no worker: ") == 1
+        assert "Traceback" not in text
 
 
 def watched():
@@ -143,10 +143,10 @@ def watched():
 
 def assert_page(client, path):
     """It is there, and so is every file it names."""
-    answer = client.get(path, headers={"Accept": "text/html"})
-    assert answer.headers["content-type"].startswith("text/html")
-    assert answer.status_code in (200, 401)
-    named = set(re.findall(r'(?:href|src)="(/static/[^"]+)"', answer.text))
+    response = client.get(path, headers={"Accept": "text/html"})
+    assert response.headers["content-type"].startswith("text/html")
+    assert response.status_code in (200, 401)
+    named = set(re.findall(r'(?:href|src)="(/static/[^"]+)"', response.text))
     assert len(named) >= 3
     for file in named:
         assert client.get(file).status_code == 200, file

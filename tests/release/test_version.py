@@ -50,7 +50,7 @@ def test_the_committed_description_of_the_api_says_it():
     assert json.loads(openapi_json())["info"]["version"] == VERSION
 
 
-def test_the_changelog_has_a_heading_for_it_or_for_what_is_not_released():
+def test_changelog_has_a_heading_for_the_version():
     """The newest heading: that version with its day, or what comes after the newest version that has one."""
     headings = re.findall(r"^## \[([^\]]+)\](.*)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert headings[0][0] in (VERSION, "Unreleased")

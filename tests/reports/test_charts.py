@@ -18,14 +18,20 @@ from bln_search.reports.charts.conditions import best_points, point_results
 from bln_search.reports.charts.configurations import effects_chart, heat_map, rank_chart
 from bln_search.reports.charts.curves import ERROR, TrialCurve, curves_chart
 from bln_search.reports.charts.layers import drift_chart
-from bln_search.reports.charts.search import PointResult, flat, importance_chart, parallel_chart, pareto_chart
+from bln_search.reports.charts.search import (
+    PointResult,
+    flatten_parameters,
+    importance_chart,
+    parallel_chart,
+    pareto_chart,
+)
 
 WORDS = all_configurations(Method.BLN)
 RNG = np.random.default_rng(0)
 
 
 def losses(seeds=3, words=WORDS):
-    return {one: {seed: float(RNG.random()) for seed in range(seeds)} for one in words}
+    return {word: {seed: float(RNG.random()) for seed in range(seeds)} for word in words}
 
 
 def points(count=20, seconds=None):
@@ -75,7 +81,7 @@ def test_plotly_takes_the_figure_and_the_rows_are_a_table(name, chart):
     rows = list(csv.DictReader(io.StringIO(chart.csv)))
     assert len(rows) == len(chart.rows) > 0
     assert chart.title
-    assert chart.about.endswith(".")
+    assert chart.caption.endswith(".")
 
 
 def test_the_heat_map_has_each_configuration_in_its_cell():
@@ -87,7 +93,7 @@ def test_the_heat_map_has_each_configuration_in_its_cell():
             assert figure["z"][row][column] == pytest.approx(np.mean(list(values)))
 
 
-def test_ranks_are_those_of_the_means_and_only_alike_conditions_are_compared():
+def test_ranks_compare_conditions_with_equal_configurations():
     table = losses()
     chart = rank_chart(
         {
@@ -131,10 +137,10 @@ def test_one_trial_that_went_wrong_does_not_flatten_the_others():
     wrong = TrialCurve("bln", "x", 9, curve(0, 1, loss=1e18).epochs)
     chart = curves_chart([*(curve(seed) for seed in range(9)), wrong], 10)
     assert chart.figure["layout"]["yaxis"]["range"][1] < 10
-    assert "are not shown" in chart.about
+    assert "are not shown" in chart.caption
 
 
-def test_a_curve_with_a_loss_that_is_not_a_number_is_drawn_as_far_as_it_goes():
+def test_curve_is_drawn_up_to_a_nan_loss():
     broken = TrialCurve("bln", "", 0, [{"epoch": 1, "training_loss": None, "validation_loss": None}])
     assert curves_chart([broken, curve(1)], 2) is not None
 
@@ -150,9 +156,9 @@ def test_a_point_that_diverged_under_some_seeds_is_not_the_best():
     word = WORDS[0]
     by_point = {json.dumps(good): {0: 0.30, 1: 0.31, 2: 0.32}, json.dumps(lucky): {0: 0.2}}
     losses = {RowKey("bn", point, word, None, 25): values for point, values in by_point.items()}
-    assert [one.loss for one in point_results(losses, {})] == [pytest.approx(0.31)]
+    assert [point_result.loss for point_result in point_results(losses, {})] == [pytest.approx(0.31)]
     conditions = {Condition("bn", point, None, 25): {word: values} for point, values in by_point.items()}
-    assert [one.point for one in best_points(conditions)] == [json.dumps(good)]
+    assert [best_point.point for best_point in best_points(conditions)] == [json.dumps(good)]
     assert best_points({}) == {}
 
 
@@ -182,4 +188,4 @@ def test_importance_finds_the_parameter_that_matters():
 
 def test_schedules_are_laid_out():
     parameters = {"arm.lambda": {"kind": "steps", "steps": {"0": 0.1, "0.4": 0.5}}, "rate": 0.1}
-    assert flat(parameters) == {"arm.lambda 0": 0.1, "arm.lambda 0.4": 0.5, "rate": 0.1}
+    assert flatten_parameters(parameters) == {"arm.lambda 0": 0.1, "arm.lambda 0.4": 0.5, "rate": 0.1}

@@ -20,7 +20,7 @@ def made(trials, now=START):
     return manifest(study(), trials, machine=MACHINE, schema="0003", now=now)
 
 
-def test_every_trial_is_there_with_its_checkpoint_and_where_that_comes_from():
+def test_manifest_has_every_trial_with_checkpoint_and_provenance():
     whole = made([trial(7, 1, device="cpu", drift=[1, 2]), trial(8, 2, state=TrialState.FAILED, reason="no memory")])
     first, second = whole["trials"]
     assert first["checkpoint"]["sha256"] == f"{7:064x}"
@@ -44,9 +44,9 @@ def test_only_the_time_of_writing_changes_and_keys_are_sorted():
     first, second = (manifest_json(made([trial(1)], START + timedelta(hours=n))) for n in (0, 1))
     lines = zip(first.splitlines(), second.splitlines(), strict=True)
     assert [one for one, other in lines if one != other] == [' "written_at": "2026-05-01T12:00:00+00:00",']
-    whole = json.loads(first)
-    assert list(whole) == sorted(whole)
-    assert list(whole["study"]["spec"]) == sorted(whole["study"]["spec"])
+    document = json.loads(first)
+    assert list(document) == sorted(document)
+    assert list(document["study"]["spec"]) == sorted(document["study"]["spec"])
 
 
 def git(folder, *words):

@@ -5,92 +5,22 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from html.parser import HTMLParser
 
-import numpy as np
 import pytest
 
-from bln_search.core.configuration import Method, all_configurations
-from bln_search.core.enums import PopulationEstimate, Split
-from bln_search.core.records import Drift, Evaluation, EvaluationKey
-from bln_search.core.states import EvaluationState, TrialState
-from bln_search.ranking.leaderboard import TrialEvaluation
+from bln_search.core.records import Drift
+from bln_search.core.states import TrialState
 from bln_search.reports.charts.chart import Chart
 from bln_search.reports.charts.curves import TrialCurve
-from bln_search.reports.manifest import manifest
 from bln_search.reports.page import SECTIONS, ReportContext, Section
 from bln_search.reports.page.blocks import MAX_TABLE_ROWS, Paragraph, Picture
 from bln_search.reports.page.html import study_page
 from bln_search.reports.page.specification import spec_yaml
 from bln_search.specs import parse_study
-from tests.reports.studies import START, study, trial
+from tests.reports.pages import ParsedPage, make_report_context, random_evaluations
+from tests.reports.studies import study, trial
 
 HOSTILE = """</script><script>alert(1)</script><img src=x onerror=alert(2)>"'&{{7*7}}<!--"""
-VOID = {"meta", "img", "br", "link", "input"}
-RNG = np.random.default_rng(0)
-
-
-class Read(HTMLParser):
-    """The page taken apart; a tag that is not closed where it should be is an error."""
-
-    def __init__(self, text):
-        super().__init__(convert_charrefs=True)
-        self.open, self.tags, self.ids, self.addresses, self.text = [], Counter(), [], [], ""
-        self.scripts, self.styles = [], []
-        self.feed(text)
-        self.close()
-        assert self.open == []
-
-    def handle_starttag(self, tag, attributes):
-        self.tags[tag] += 1
-        for name, value in attributes:
-            assert not name.startswith("on")
-            if name in ("src", "href", "action", "srcset", "data", "poster", "xlink:href"):
-                self.addresses.append(value)
-            if name == "id":
-                self.ids.append(value)
-            if name == "style":
-                self.styles.append(value)
-        if tag == "th":
-            assert dict(attributes)["scope"] in ("col", "row")
-        if tag not in VOID:
-            self.open.append(tag)
-            if tag == "script":
-                self.scripts.append((dict(attributes).get("type"), ""))
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        if self.open[-1:] == ["script"]:
-            kind, before = self.scripts[-1]
-            self.scripts[-1] = kind, before + data
-        elif self.open[-1:] == ["style"]:
-            self.styles.append(data)
-        else:
-            self.text += data
-
-    def figures(self):
-        return [json.loads(text) for kind, text in self.scripts if kind == "application/json"]
-
-
-def scored(seeds=2, points=("",)):
-    for seed in range(seeds):
-        for place, point in enumerate(points):
-            for word in all_configurations(Method.BLN):
-                for split in (Split.VALIDATION, Split.TEST):
-                    estimate = PopulationEstimate.FROZEN if word.uses_population else None
-                    key = EvaluationKey(word, estimate, 25, split)
-                    loss = float(RNG.random()) + place
-                    yield TrialEvaluation("bln", seed, Evaluation(key, EvaluationState.MEASURED, 10, loss, 0.5), point)
-
-
-def report_context(trials=None, found=None, notes="", **more):
-    found = found or study()
-    trials = [trial(n, n) for n in (0, 1)] if trials is None else trials
-    written = manifest(found, trials, machine={"bln_search": "1"}, schema=None, now=START)
-    results = more.pop("evaluations", None)
-    return ReportContext(found, list(scored()) if results is None else results, trials, written, notes=notes, **more)
 
 
 def rich():
@@ -99,12 +29,12 @@ def rich():
     epochs = [{"epoch": n, **dict.fromkeys(names, 1 / n)} for n in (1, 2)]
     drifts = {"bln": {0: [Drift("0", "E_B", "frozen", 0.1, 0.0)]}}
     curves = [TrialCurve("bln", "", seed, epochs) for seed in (0, 1)]
-    return report_context(curves=curves, drifts=drifts)
+    return make_report_context(curves=curves, drifts=drifts)
 
 
 @pytest.fixture(scope="module")
 def page():
-    return Read(study_page(rich()))
+    return ParsedPage(study_page(rich()))
 
 
 def test_every_part_is_there_once(page):
@@ -136,10 +66,12 @@ def test_the_table_has_intervals_ranks_and_ties(page):
 def test_hostile_texts_are_text():
     wrong = [trial(1, state=TrialState.FAILED, reason=HOSTILE), trial(2)]
     points = tuple(json.dumps({"training.note": f"{HOSTILE}{n}"}) for n in range(2))
-    given = report_context(wrong, study(title=HOSTILE), notes=HOSTILE, evaluations=list(scored(points=points)))
+    given = make_report_context(
+        wrong, study(title=HOSTILE), notes=HOSTILE, evaluations=list(random_evaluations(points=points))
+    )
     text = study_page(given)
-    plain = Read(study_page(report_context(wrong, evaluations=list(scored(points=points)))))
-    read = Read(text)
+    plain = ParsedPage(study_page(make_report_context(wrong, evaluations=list(random_evaluations(points=points)))))
+    read = ParsedPage(text)
     assert read.text.count(HOSTILE) >= 4  # title, notes, reason, points
     assert read.tags["img"] == 0
     assert read.tags["script"] == plain.tags["script"]
@@ -149,12 +81,12 @@ def test_hostile_texts_are_text():
 
 def test_the_order_on_test_wears_its_warning(page):
     on_test = study(more="ranking: {split: test}")
-    assert "optimistic" in Read(study_page(report_context(found=on_test))).text
+    assert "optimistic" in ParsedPage(study_page(make_report_context(record=on_test))).text
     assert "optimistic" not in page.text
 
 
 def test_a_study_without_results_has_a_page():
-    read = Read(study_page(report_context([], evaluations=[])))
+    read = ParsedPage(study_page(make_report_context([], evaluations=[])))
     assert "There are no results yet." in read.text
     assert read.figures() == []
     assert sum(len(text) for _, text in read.scripts) < 10_000, "no charts, no Plotly"
@@ -174,8 +106,8 @@ def test_the_study_file_on_the_page_is_the_same_study(more):
 def test_a_large_study_is_cut_and_says_so():
     trials = [trial(n, n) for n in range(12_600)]
     points = tuple(json.dumps({"training.learning_rate": n}) for n in range(200))
-    text = study_page(report_context(trials, evaluations=list(scored(1, points))))
-    read = Read(text)
+    text = study_page(make_report_context(trials, evaluations=list(random_evaluations(1, points))))
+    read = ParsedPage(text)
     assert f"The first {MAX_TABLE_ROWS:,} of {16 * 200:,} rows are shown." in read.text
     assert f"The first {MAX_TABLE_ROWS:,} of 12,600 rows are shown." in read.text
     assert f"The first {MAX_TABLE_ROWS:,} of 12,600 trials are shown." in read.text
@@ -190,7 +122,7 @@ def test_another_section_is_a_function():
     def mine(given: ReportContext) -> Section:
         return Section("mine", "My <section>", [Paragraph(f"{len(given.trials)} trials & more"), Picture(drawn)])
 
-    read = Read(study_page(rich(), (*SECTIONS, mine, lambda _: None)))
+    read = ParsedPage(study_page(rich(), (*SECTIONS, mine, lambda _: None)))
     assert "mine" in read.ids
     assert "My <section>" in read.text
     assert "2 trials & more" in read.text
@@ -203,5 +135,5 @@ def test_the_page_starts_without_plotly_being_imported():
 
     code = "import sys, bln_search.reports.page.html as h; h.plotly_script()\n"
     code += "print([n for n in ('plotly', 'pyarrow', 'torch') if n in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert process.stdout.strip() == "[]"

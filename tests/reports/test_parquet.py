@@ -12,7 +12,7 @@ from pyarrow import parquet
 from bln_search.core.enums import Split
 from bln_search.reports.export import COLUMNS, leaderboard_csv
 from bln_search.reports.parquet import leaderboard_parquet
-from tests.reports.test_reports import board
+from tests.reports.leaderboards import make_board
 
 ABOUT = {"study": "small", "id": "1", "state": "complete"}
 
@@ -22,16 +22,16 @@ def read(content):
 
 
 def test_what_is_read_back_is_the_csv():
-    lines = list(csv.DictReader(io.StringIO(leaderboard_csv(board()))))
+    lines = list(csv.DictReader(io.StringIO(leaderboard_csv(make_board()))))
     assert {line.pop("ranked_on") for line in lines} == {"validation"}
-    rows = read(leaderboard_parquet(board(), ABOUT)).to_pylist()
+    rows = read(leaderboard_parquet(make_board(), ABOUT)).to_pylist()
     assert tuple(rows[0]) == COLUMNS
     assert [{name: "" if value is None else str(value) for name, value in row.items()} for row in rows] == lines
     assert rows[-1]["validation_loss_mean"] is None
 
 
 def test_figures_are_numbers_and_the_rest_is_text():
-    schema = read(leaderboard_parquet(board(), ABOUT)).schema
+    schema = read(leaderboard_parquet(make_board(), ABOUT)).schema
     assert schema.field("test_accuracy_deviation").type == pyarrow.float64()
     assert schema.field("rank").type == schema.field("seeds").type == pyarrow.int32()
     assert schema.field("reason").type == schema.field("population").type == pyarrow.string()
@@ -39,14 +39,14 @@ def test_figures_are_numbers_and_the_rest_is_text():
 
 @pytest.mark.parametrize("on", [Split.VALIDATION, Split.TEST])
 def test_the_file_says_what_it_rests_on(on):
-    metadata = read(leaderboard_parquet(board(on), ABOUT)).schema.metadata
+    metadata = read(leaderboard_parquet(make_board(on), ABOUT)).schema.metadata
     assert metadata[b"study"] == b"small"
     assert metadata[b"ranked_on"] == on.value.encode()
     assert (b"warning" in metadata) is (on is Split.TEST)
 
 
 def test_the_same_table_is_the_same_bytes():
-    assert leaderboard_parquet(board(), ABOUT) == leaderboard_parquet(board(), ABOUT)
+    assert leaderboard_parquet(make_board(), ABOUT) == leaderboard_parquet(make_board(), ABOUT)
 
 
 def test_a_table_without_rows_keeps_its_columns():

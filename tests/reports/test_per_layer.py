@@ -23,7 +23,7 @@ from bln_search.reports.sentences.per_layer import (
     result_label,
 )
 from tests.ranking.layers import EQUAL, REASON, WORSE, network, per_layer_result
-from tests.reports.test_page import Read, report_context
+from tests.reports.pages import ParsedPage, make_report_context
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_sentences(result, snapshot):
 
 
 @pytest.mark.parametrize("from_json", [False, True])
-def test_a_network_without_a_finite_loss_is_counted_and_not_part_of_means(from_json, snapshot):
+def test_network_without_a_finite_loss_is_not_averaged(from_json, snapshot):
     infinite = network(0, loss=math.inf, test_loss=math.inf)
     result = per_layer_result().model_copy(update={"networks": (infinite, network(1)), "difference": None})
     if from_json:
@@ -104,7 +104,7 @@ def test_a_column_a_layer_and_the_uniform_one_below(layers):
     assert len(uniform_table(per_layer_result(layers)).rows) == 16
 
 
-def test_a_layer_follows_only_the_part_of_a_uniform_word_that_it_has():
+def test_uniform_configuration_omits_statistics_a_layer_lacks():
     given = per_layer_result(2)
     row = given.rows[0].model_copy(update={"configuration": "TT--.FFFF"})
     mixed = given.model_copy(update={"rows": (row,)})
@@ -145,29 +145,31 @@ def test_the_chart_is_centred_on_zero_and_tells_what_it_draws(layers):
     assert trace["customdata"][0][0] == "-0.030 ± 0.015"
     assert len(trace["z"]) == layers
     assert chart.figure["layout"]["height"] >= 22 * layers
-    assert ("averaged over all" if layers < 56 else "around the best configuration") in chart.about
+    assert ("averaged over all" if layers < 56 else "around the best configuration") in chart.caption
     assert len(list(csv.DictReader(io.StringIO(chart.csv)))) == 4 * layers
 
 
-def test_a_layer_without_a_statistic_has_an_empty_cell_and_one_network_no_mark():
+def test_missing_statistic_is_empty_and_one_network_has_no_mark():
     given = per_layer_result(2)
     kept = tuple(
-        one.model_copy(update={"half": None, "loss": 0.0})
-        for one in given.effects
-        if one.choice == "norm0" or one.statistic in ("E_B", "Std_B")
+        effect.model_copy(update={"half": None, "loss": 0.0})
+        for effect in given.effects
+        if effect.choice == "norm0" or effect.statistic in ("E_B", "Std_B")
     )
     chart = layer_switches_chart(given.model_copy(update={"effects": kept}))
     assert chart.figure["data"][0]["z"][1] == [0.0, 0.0, None, None]
     assert chart.figure["data"][0]["zmax"] == 1.0
-    assert chart.about.endswith("no confidence intervals.")
+    assert chart.caption.endswith("no confidence intervals.")
     assert effects_table(given.model_copy(update={"effects": kept})).rows[1].cells[3:] == ["–", "–"]
     assert layer_switches_chart(per_layer_result(networks=0)) is None
 
 
 def test_the_report_has_a_section_where_something_was_searched():
-    assert per_layer(report_context()) is None
-    assert per_layer(report_context(analysis=Analysis())) is None
-    read = Read(study_page(report_context(analysis=Analysis(layers=(per_layer_result(excluded={"TTTT": REASON}),)))))
+    assert per_layer(make_report_context()) is None
+    assert per_layer(make_report_context(analysis=Analysis())) is None
+    read = ParsedPage(
+        study_page(make_report_context(analysis=Analysis(layers=(per_layer_result(excluded={"TTTT": REASON}),))))
+    )
     assert read.ids.count("per-layer") == 1
     for told in (
         "Per-layer configurations are significantly better by",
@@ -181,8 +183,8 @@ def test_the_report_has_a_section_where_something_was_searched():
 
 def test_the_report_of_many_points_is_cut_and_says_so():
     found = tuple(per_layer_result(1, 1, point=json.dumps({"arm.lambda": n / 10})) for n in range(8))
-    made = per_layer(report_context(analysis=Analysis(layers=found)))
+    made = per_layer(make_report_context(analysis=Analysis(layers=found)))
     assert made.blocks[0].text.startswith("bln, lambda=0: ")
     assert made.blocks[-1].text.startswith("The first 6 of 8 arms and points are shown.")
-    empty = per_layer(report_context(analysis=Analysis(layers=(per_layer_result(networks=0),))))
+    empty = per_layer(make_report_context(analysis=Analysis(layers=(per_layer_result(networks=0),))))
     assert [block.template for block in empty.blocks] == ["paragraph"]

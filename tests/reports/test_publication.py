@@ -14,7 +14,7 @@ from bln_search.core.records import Evaluation, EvaluationKey
 from bln_search.core.states import EvaluationState
 from bln_search.ranking.leaderboard import Leaderboard, TrialEvaluation, rank
 from bln_search.reports.publication import leaderboard_latex, leaderboard_markdown
-from tests.reports.test_reports import board as make_board
+from tests.reports.leaderboards import make_board
 
 
 def cells(line):
@@ -30,10 +30,10 @@ def test_every_line_of_the_tabular_has_as_many_cells_as_columns():
     assert text.count(r"\toprule") == text.count(r"\midrule") == text.count(r"\bottomrule") == 1
 
 
-def test_names_with_signs_of_latex_are_written_out():
-    from bln_search.reports.publication import _tex
+def test_latex_special_characters_are_escaped():
+    from bln_search.reports.publication import _escape_latex
 
-    assert _tex(r"a_b & 50% $x^2~{y}#\z <|>") == (
+    assert _escape_latex(r"a_b & 50% $x^2~{y}#\z <|>") == (
         r"a\_b \& 50\% \$x\textasciicircum{}2\textasciitilde{}\{y\}\#\textbackslash{}z "
         r"\textless{}\textbar{}\textgreater{}"
     )
@@ -83,12 +83,12 @@ def test_pdflatex_takes_it(board, tmp_path):
     text = leaderboard_latex(board, f"a study\r\n\\undefined \u2028 {SPECIAL}")
     (tmp_path / "table.tex").write_text(DOCUMENT % text, encoding="utf-8")
     words = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "table.tex"]
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, timeout=120)
-    assert done.returncode == 0, done.stdout.decode(errors="replace")[-2000:]
+    process = subprocess.run(words, cwd=tmp_path, capture_output=True, timeout=120)
+    assert process.returncode == 0, process.stdout.decode(errors="replace")[-2000:]
     assert (tmp_path / "table.pdf").stat().st_size > 1000
 
 
-def test_letters_that_latex_does_not_know_are_written_by_their_number():
+def test_letters_unknown_to_latex_are_written_as_code_points():
     text = leaderboard_latex(wild_board())
     assert "U+6E2C" in text
     assert r"$\lambda$=0.5 é ß" in text

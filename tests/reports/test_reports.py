@@ -8,30 +8,11 @@ import json
 
 from rich.console import Console
 
-from bln_search.core.configuration import InferenceConfiguration
-from bln_search.core.enums import PopulationEstimate, Split
-from bln_search.core.records import Evaluation, EvaluationKey
-from bln_search.core.states import EvaluationState
-from bln_search.ranking.leaderboard import TrialEvaluation, rank
+from bln_search.core.enums import Split
 from bln_search.reports import leaderboard_csv, leaderboard_json, leaderboard_table
 from bln_search.reports.export import COLUMNS
 from bln_search.reports.terminal.leaderboard import compact_table, unranked_reasons
-
-
-def board(on=Split.VALIDATION):
-    scored = []
-    for word, loss in (("TTFF", 0.5), ("FFFF", 0.25), ("FTFF", None)):
-        estimate = None if word == "FFFF" else PopulationEstimate.FROZEN
-        for split in (Split.VALIDATION, Split.TEST):
-            for seed in (0, 1):
-                key = EvaluationKey(InferenceConfiguration(word), estimate, 25, split)
-                result = (
-                    Evaluation.undefined(key, "no value, as m = 1")
-                    if loss is None
-                    else Evaluation(key, EvaluationState.MEASURED, 10, loss + seed / 8, 0.5)
-                )
-                scored.append(TrialEvaluation("bln", seed, result))
-    return rank(scored, on)
+from tests.reports.leaderboards import make_board
 
 
 def text(renderable):
@@ -41,32 +22,32 @@ def text(renderable):
 
 
 def test_the_table_shows_figures_spread_and_reasons():
-    shown = text(leaderboard_table(board(), "title"))
+    shown = text(leaderboard_table(make_board(), "title"))
     assert "0.3125 ± 0.0884" in shown
     assert "50.00" in shown
     assert "undefined" in shown
-    assert unranked_reasons(board()) == ["no rank for FTFF: undefined: no value, as m = 1"]
+    assert unranked_reasons(make_board()) == ["no rank for FTFF: undefined: no value, as m = 1"]
 
 
 def test_a_narrow_terminal_gets_a_table_it_can_hold():
     out = io.StringIO()
-    Console(file=out, width=80).print(compact_table(board(), "title"))
+    Console(file=out, width=80).print(compact_table(make_board(), "title"))
     assert "0.3125" in out.getvalue()
     assert "…" not in out.getvalue()
 
 
 def test_ranking_on_test_wears_its_warning():
-    assert "optimistic" in text(leaderboard_table(board(Split.TEST)))
-    assert "optimistic" not in text(leaderboard_table(board()))
+    assert "optimistic" in text(leaderboard_table(make_board(Split.TEST)))
+    assert "optimistic" not in text(leaderboard_table(make_board()))
 
 
 def test_csv_and_json_hold_the_same_rows():
-    lines = list(csv.DictReader(io.StringIO(leaderboard_csv(board()))))
-    whole = json.loads(leaderboard_json(board(), {"study": "s"}))
+    lines = list(csv.DictReader(io.StringIO(leaderboard_csv(make_board()))))
+    document = json.loads(leaderboard_json(make_board(), {"study": "s"}))
     assert [line["configuration"] for line in lines] == ["FFFF", "TTFF", "FTFF"]
     assert tuple(lines[0]) == (*COLUMNS, "ranked_on")
-    for line, row in zip(lines, whole["rows"], strict=True):
-        assert line.pop("ranked_on") == whole["ranked_on"] == "validation"
+    for line, row in zip(lines, document["rows"], strict=True):
+        assert line.pop("ranked_on") == document["ranked_on"] == "validation"
         assert {key: "" if value is None else str(value) for key, value in row.items()} == line
-    assert whole["rows"][2]["validation_loss_mean"] is None
-    assert whole["study"] == "s"
+    assert document["rows"][2]["validation_loss_mean"] is None
+    assert document["study"] == "s"

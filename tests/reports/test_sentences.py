@@ -128,4 +128,4 @@ def test_friedman_test_is_limited_to_these_examples():
     comparison = drawn()
     (text,) = [text for text in analysis_sentences(Analysis(comparison=comparison)) if text.startswith("Friedman")]
     assert "5 seeds, for these 60 examples only" in text
-    assert "5 seeds, for these 60 examples only" in critical_difference_chart(comparison).about
+    assert "5 seeds, for these 60 examples only" in critical_difference_chart(comparison).caption

@@ -19,6 +19,10 @@ from bln_search.storage.ledger import open_ledger
 from service.app import make_app, make_context
 from service.middleware import RequestMiddleware
 
+STUDIES = "/api/v1/studies"
+HTML_HEADERS = {"Accept": "text/html"}
+"""Headers of a browser that requests a page."""
+
 
 def study(name="study", seeds=(0, 1), arms="[{method: bln}]", epochs=2):
     return parse_study(

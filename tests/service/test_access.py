@@ -90,17 +90,17 @@ def test_a_token_that_has_ended_opens_nothing(world, how):
     secret, info = world.ledger.tokens.create("ada", Scope.WRITE, expires_at=expires)
     if how == "revoked":
         assert world.client("ada").delete(f"/api/v1/tokens/{info.id}").status_code == 204
-    answer = world.client(None).get("/api/v1/studies", headers={"Authorization": f"Bearer {secret}"})
-    assert answer.status_code == 401
+    response = world.client(None).get("/api/v1/studies", headers={"Authorization": f"Bearer {secret}"})
+    assert response.status_code == 401
 
 
 @pytest.mark.parametrize("account", ["ada", "bob", "root"])
 @pytest.mark.parametrize("scope", list(Scope))
-def test_a_scope_opens_what_it_names_and_others_studies_are_not_there(world, account, scope):
+def test_scope_limits_operations_and_hides_other_accounts(world, account, scope):
     if (account == "root") != (scope is Scope.ADMIN):
         pytest.skip("only root is an admin")
     study_id = world.complete()
-    every = [one for one in operations(world.app) if one[0] not in OPEN]
+    every = [operation for operation in operations(world.app) if operation[0] not in OPEN]
     for operation, method, path in sorted(every, key=lambda one: one[0] == "delete_study"):
         answer = ask(world.client(account, scope), operation, method, path, study_id)
         foreign = "{study_id}" in path and account == "bob"
@@ -121,7 +121,7 @@ def test_lists_show_own_studies_only_and_an_admin_everybodys(world):
     mine, theirs = world.complete("a", "ada"), world.complete("b", "bob")
 
     def listed(client):
-        return {one["id"] for one in client.get("/api/v1/studies").json()["items"]}
+        return {item["id"] for item in client.get("/api/v1/studies").json()["items"]}
 
     assert listed(world.client("ada", Scope.READ)) == {mine}
     assert listed(world.client("bob", Scope.READ)) == {theirs}
@@ -132,12 +132,12 @@ def test_a_token_gives_no_wider_scope_and_none_for_others(world):
     writer = world.client()
     assert writer.post("/api/v1/tokens", json={"scope": "admin"}).status_code == 403
     assert writer.post("/api/v1/tokens", json={"account": "bob"}).status_code == 403
-    made = writer.post("/api/v1/tokens", json={"scope": "read", "label": "x", "days": 1}).json()
-    assert made["account"] == "ada"
-    assert made["expires_at"] is not None
-    reader = world.client(None, Authorization=f"Bearer {made['secret']}")
+    document = writer.post("/api/v1/tokens", json={"scope": "read", "label": "x", "days": 1}).json()
+    assert document["account"] == "ada"
+    assert document["expires_at"] is not None
+    reader = world.client(None, Authorization=f"Bearer {document['secret']}")
     assert reader.get("/api/v1/studies").status_code == 200
-    assert made["secret"] not in writer.get("/api/v1/tokens").text
+    assert document["secret"] not in writer.get("/api/v1/tokens").text
     admin = world.client("root", Scope.ADMIN)
     assert admin.post("/api/v1/tokens", json={"account": "cyd", "scope": "write"}).status_code == 201
 
@@ -147,7 +147,7 @@ def test_tokens_come_in_pages_newest_first(world):
     for number in range(4):
         writer.post("/api/v1/tokens", json={"scope": "read", "label": f"number {number}"})
     first = writer.get("/api/v1/tokens", params={"limit": 3}).json()
-    assert [one["label"] for one in first["items"]] == ["number 3", "number 2", "number 1"]
+    assert [item["label"] for item in first["items"]] == ["number 3", "number 2", "number 1"]
     rest = writer.get("/api/v1/tokens", params={"limit": 3, "cursor": first["next_cursor"]}).json()
     assert rest["items"][0]["label"] == "number 0"
     assert rest["next_cursor"] is None
@@ -181,9 +181,9 @@ def test_a_priority_above_others_is_for_admins(world):
 class TestBrowser:
     def signed_in(self, world):
         browser = world.client(None)
-        answer = browser.post("/api/v1/session", json={"token": world.secrets["ada", Scope.WRITE]})
-        assert answer.json() == {"account": "ada", "scope": "write"}
-        cookie = answer.headers["set-cookie"].lower()
+        response = browser.post("/api/v1/session", json={"token": world.secrets["ada", Scope.WRITE]})
+        assert response.json() == {"account": "ada", "scope": "write"}
+        cookie = response.headers["set-cookie"].lower()
         assert all(word in cookie for word in ("httponly", "samesite=strict", "path=/"))
         assert world.secrets["ada", Scope.WRITE] not in cookie
         return browser
@@ -191,9 +191,9 @@ class TestBrowser:
     def test_behind_a_proxy_that_speaks_tls_the_cookie_goes_over_nothing_else(self, world):
         token = {"token": world.secrets["ada", Scope.WRITE]}
         for origin, secure in (("http://testserver", False), ("https://testserver", True)):
-            answer = world.client(None).post("/api/v1/session", json=token, headers={"Origin": origin})
-            assert answer.status_code == 200
-            assert ("secure" in answer.headers["set-cookie"].lower()) == secure
+            response = world.client(None).post("/api/v1/session", json=token, headers={"Origin": origin})
+            assert response.status_code == 200
+            assert ("secure" in response.headers["set-cookie"].lower()) == secure
 
     def test_a_signed_in_browser_reads_and_changes(self, world):
         study_id = world.complete()
@@ -211,8 +211,8 @@ class TestBrowser:
     def test_a_page_of_another_site_changes_nothing(self, world, headers):
         study_id = world.complete()
         browser = self.signed_in(world)
-        answer = browser.patch(f"/api/v1/studies/{study_id}", json={"notes": "evil"}, headers=headers)
-        assert answer.status_code == 403
+        response = browser.patch(f"/api/v1/studies/{study_id}", json={"notes": "evil"}, headers=headers)
+        assert response.status_code == 403
         assert world.client().get(f"/api/v1/studies/{study_id}").json()["notes"] == ""
 
     def test_a_session_is_no_access_token_and_an_access_token_no_session(self, world):
@@ -223,17 +223,17 @@ class TestBrowser:
         assert world.client(None, **cookie).get("/api/v1/studies").status_code == 401
 
     def test_a_session_makes_no_tokens(self, world):
-        answer = self.signed_in(world).post("/api/v1/tokens", json={}, headers={"Origin": "http://testserver"})
-        assert answer.status_code == 403
+        response = self.signed_in(world).post("/api/v1/tokens", json={}, headers={"Origin": "http://testserver"})
+        assert response.status_code == 403
 
     def test_a_page_of_another_site_signs_nobody_in(self, world):
-        answer = world.client(None).post(
+        response = world.client(None).post(
             "/api/v1/session",
             json={"token": world.secrets["ada", Scope.WRITE]},
             headers={"Origin": "http://evil.example"},
         )
-        assert answer.status_code == 403
-        assert "set-cookie" not in answer.headers
+        assert response.status_code == 403
+        assert "set-cookie" not in response.headers
 
 
 def test_neither_logs_nor_answers_hold_a_secret(world, caplog):
@@ -248,8 +248,8 @@ def test_neither_logs_nor_answers_hold_a_secret(world, caplog):
             f"/api/v1/studies/{secret}",
             f"/nowhere/{secret}x",
         ):
-            answer = client.get(path)
-            texts.append(answer.text.replace(f"/{secret}", ""))  # an address is told back
+            response = client.get(path)
+            texts.append(response.text.replace(f"/{secret}", ""))  # an address is told back
     assert not any(secret in text for text in texts)
     assert not any(secret in record.getMessage() for record in caplog.records if record.name.startswith("service"))
     assert "sha256" not in world.client().get("/api/v1/tokens").text
@@ -263,11 +263,11 @@ def test_only_known_host_names_are_answered(world):
 
 
 def test_headers_keep_browsers_safe_and_other_sites_out(world):
-    answer = world.client().get("/api/v1/tokens", headers={"Origin": "http://evil.example"})
-    assert "access-control-allow-origin" not in answer.headers
-    assert "default-src 'self'" in answer.headers["content-security-policy"]
-    assert answer.headers["x-content-type-options"] == "nosniff"
-    assert answer.headers["cache-control"] == "no-store"
+    response = world.client().get("/api/v1/tokens", headers={"Origin": "http://evil.example"})
+    assert "access-control-allow-origin" not in response.headers
+    assert "default-src 'self'" in response.headers["content-security-policy"]
+    assert response.headers["x-content-type-options"] == "nosniff"
+    assert response.headers["cache-control"] == "no-store"
 
 
 def test_guessing_tokens_is_slow(world):
@@ -281,28 +281,28 @@ def test_guessing_tokens_is_slow(world):
     assert world.client().get("/api/v1/studies").status_code == 200  # who has a token is not held up
 
 
-def test_a_token_ends_no_wider_one_and_makes_none_that_outlives_it(world):
+def test_token_cannot_revoke_wider_or_create_longer_tokens(world):
     wide, info = world.ledger.tokens.create("ada", Scope.ADMIN)
     assert world.client().delete(f"/api/v1/tokens/{info.id}").status_code == 404
     soon = datetime.now(UTC) + timedelta(days=1)
     short, _ = world.ledger.tokens.create("ada", Scope.WRITE, expires_at=soon)
-    made = world.client(None, Authorization=f"Bearer {short}").post("/api/v1/tokens", json={"days": 30}).json()
-    assert datetime.fromisoformat(made["expires_at"]) == soon
+    document = world.client(None, Authorization=f"Bearer {short}").post("/api/v1/tokens", json={"days": 30}).json()
+    assert datetime.fromisoformat(document["expires_at"]) == soon
     assert world.client(None, Authorization=f"Bearer {wide}").get("/api/v1/studies").status_code == 200
 
 
 def test_what_one_deleted_is_not_shown_to_the_next(world):
     mine = world.complete("mine")
     ada, bob = world.client("ada"), world.client("bob")
-    shown = ada.get(f"/api/v1/studies/{mine}/leaderboard").json()
-    assert shown["study"] == "mine"
+    document = ada.get(f"/api/v1/studies/{mine}/leaderboard").json()
+    assert document["study"] == "mine"
     ada.delete(f"/api/v1/studies/{mine}")
     theirs = world.complete("theirs", "bob")
     assert bob.get(f"/api/v1/studies/{theirs}/leaderboard").json()["study"] == "theirs"
     assert theirs != mine
 
 
-def test_the_link_of_the_first_start_leads_to_a_page_that_works_from_here_alone(world):
+def test_sign_in_page_loads_nothing_from_other_hosts(world):
     nobody = world.client(None)
     page = nobody.get("/")
     assert page.headers["content-type"].startswith("text/html")
@@ -314,7 +314,7 @@ def test_the_link_of_the_first_start_leads_to_a_page_that_works_from_here_alone(
     assert nobody.get("/static/%2e%2e/app.py").status_code == 404
 
 
-def test_a_token_made_in_a_browser_lasts_as_that_behind_the_session(world):
+def test_token_of_a_session_expires_with_the_token_behind_it(world):
     for behind, longest in ((None, None), (datetime.now(UTC) + timedelta(days=30), 30)):
         secret = world.ledger.tokens.create("root", Scope.ADMIN, expires_at=behind)[0]
         browser = world.client(None, Origin="http://testserver")

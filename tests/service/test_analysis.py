@@ -21,10 +21,10 @@ def analysed(world):
 
 def test_until_a_worker_has_worked_it_out_there_is_none(world, client):
     study_id = world.complete()
-    answer = client.get(f"/api/v1/studies/{study_id}/analysis")
-    assert answer.status_code == 404
-    assert answer.json()["type"] == "urn:bln-search:problem:not-analysed"
-    assert answer.headers["retry-after"] == "1"
+    response = client.get(f"/api/v1/studies/{study_id}/analysis")
+    assert response.status_code == 404
+    assert response.json()["type"] == "urn:bln-search:problem:not-analysed"
+    assert response.headers["retry-after"] == "1"
     assert (
         "Group"
         not in world.client("root", Scope.ADMIN, Accept="text/html").get(f"/studies/{study_id}/leaderboard").text
@@ -33,10 +33,10 @@ def test_until_a_worker_has_worked_it_out_there_is_none(world, client):
 
 def test_the_analysis_is_what_was_kept_with_its_sentences(client, analysed):
     study_id, made = analysed
-    answer = client.get(f"/api/v1/studies/{study_id}/analysis")
-    assert answer.json()["analysis"] == made.model_dump(mode="json")
-    assert answer.json()["sentences"][0].startswith("Use bln ")
-    again = client.get(f"/api/v1/studies/{study_id}/analysis", headers={"If-None-Match": answer.headers["etag"]})
+    response = client.get(f"/api/v1/studies/{study_id}/analysis")
+    assert response.json()["analysis"] == made.model_dump(mode="json")
+    assert response.json()["sentences"][0].startswith("Use bln ")
+    again = client.get(f"/api/v1/studies/{study_id}/analysis", headers={"If-None-Match": response.headers["etag"]})
     assert (again.status_code, again.content) == (304, b"")
 
 
@@ -47,12 +47,12 @@ def test_a_new_analysis_of_the_same_results_is_seen_at_once(world, client, analy
     other = made.model_copy(update={"reason": "anew"})
     results = world.ledger.analyses.count_results(study_id)
     world.ledger.analyses.save(study_id, results, other)
-    answer = client.get(address, headers={"If-None-Match": before})
-    assert answer.status_code == 200
-    assert answer.json()["analysis"]["reason"] == "anew"
+    response = client.get(address, headers={"If-None-Match": before})
+    assert response.status_code == 200
+    assert response.json()["analysis"]["reason"] == "anew"
 
 
-def test_the_leaderboard_shows_groups_ranks_and_the_recommendation(world, analysed):
+def test_leaderboard_shows_groups_ranks_and_recommendation(world, analysed):
     study_id, made = analysed
     page = world.client("root", Scope.ADMIN, Accept="text/html").get(f"/studies/{study_id}/leaderboard").text
     assert recommendation_text(made.recommendation).split(". ")[0] in page
@@ -82,7 +82,7 @@ def test_charts_are_drawn_from_what_was_worked_out_and_probed(world, analysed):
         assert root.get(f"/studies/{study_id}/charts/{name}.csv").text.count("\n") > 1
 
 
-def test_probes_are_listed_page_by_page_and_only_for_who_may_see_the_study(world, client, analysed):
+def test_probes_are_paginated_and_hidden_from_other_accounts(world, client, analysed):
     study_id, _ = analysed
     trial = world.ledger.trials.list_trained(study_id)[0]
     store_probes(world.ledger, trial, *(probe(batch_size=size) for size in range(1, 6)))
@@ -90,7 +90,7 @@ def test_probes_are_listed_page_by_page_and_only_for_who_may_see_the_study(world
     seen, cursor = [], None
     while True:
         page = client.get(address, params={"limit": 2, "kind": "size", **({"cursor": cursor} if cursor else {})}).json()
-        seen += [one["batch_size"] for one in page["items"]]
+        seen += [item["batch_size"] for item in page["items"]]
         cursor = page["next_cursor"]
         if cursor is None:
             break

@@ -13,7 +13,7 @@ from contextlib import ExitStack, closing
 import httpx
 import pytest
 
-from service.http.connections import default_connections
+from service.http.connection_limits import default_connections
 from tests.end_to_end.service import Service, until
 
 pytestmark = pytest.mark.xdist_group("service")
@@ -158,7 +158,7 @@ def test_half_open_connections_make_room(connect, service):
     assert answer(half[0])[0] == 408
 
 
-def test_connections_beyond_those_that_are_busy_are_told_to_come_back(connect, service):
+def test_connections_above_the_limit_get_503_with_retry_after(connect, service):
     """Writers wait for a lock that this test holds."""
     post = BODY.replace(b"/session", b"/tokens") + b"Authorization: Bearer %s\r\n" % service.token.encode()
     with closing(sqlite3.connect(service.home / "ledger.sqlite3", isolation_level=None)) as ledger:

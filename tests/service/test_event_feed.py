@@ -45,7 +45,7 @@ def test_many_streams_ask_the_database_no_more_often_than_one(world, following):
         del asked[:]
         while len([one for one in asked if "last_event" in one]) < 5:
             await asyncio.sleep(0.01)
-        assert all(each.last_event for each in subscriptions)
+        assert all(subscription.last_event for subscription in subscriptions)
         return len(asked)
 
     assert following(100, some_looks) <= following(1, some_looks) + 2
@@ -79,9 +79,9 @@ def test_streams_end_with_token_database_and_service(world, following, kind):
         else:
             with world.ledger.database.engine.begin() as connection:
                 connection.execute(text("ALTER TABLE study RENAME TO elsewhere"))
-        for one in subscriptions:
-            await one.wait(newest, 20)
-        return [each.is_closed for each in subscriptions]
+        for subscription in subscriptions:
+            await subscription.wait(newest, 20)
+        return [subscription.is_closed for subscription in subscriptions]
 
     assert following(3, ended) == [True] * 3
 

@@ -10,7 +10,7 @@ from bln_search.core.enums import LayerSearch, Scope
 from bln_search.ranking.analysis import Analysis
 from bln_search.reports.sentences.per_layer import per_layer_sentences
 from tests.ranking.layers import REASON, per_layer_result
-from tests.service.test_pages import HTML
+from tests.service.conftest import HTML_HEADERS
 
 
 @pytest.fixture
@@ -27,10 +27,10 @@ def searched(world):
 
 @pytest.fixture
 def root(world):
-    return world.client("root", Scope.ADMIN, **HTML)
+    return world.client("root", Scope.ADMIN, **HTML_HEADERS)
 
 
-def test_there_are_none_before_the_analysis_nor_where_nothing_was_searched(world, client, searched):
+def test_layers_are_404_before_analysis_and_without_search(world, client, searched):
     answer = client.get(f"/api/v1/studies/{world.complete('new')}/layers")
     assert (answer.status_code, answer.json()["type"]) == (404, "urn:bln-search:problem:not-analysed")
     answer = client.get(f"/api/v1/studies/{searched()}/layers", headers={"If-None-Match": "*"})
@@ -42,12 +42,12 @@ def test_there_are_none_before_the_analysis_nor_where_nothing_was_searched(world
 def test_the_answer_is_what_was_kept_with_its_sentences(world, client, searched):
     kept = per_layer_result(excluded={"TTTT": REASON})
     address = f"/api/v1/studies/{searched(kept)}/layers"
-    answer = client.get(address)
-    (found,) = answer.json()["layers"]
+    response = client.get(address)
+    (found,) = response.json()["layers"]
     assert found["result"] == kept.model_dump(mode="json")
     assert found["sentences"] == per_layer_sentences(kept)
     assert found["excluded_options"] == [f"Excluded in all 4 choices: TTTT ({REASON})."]
-    again = client.get(address, headers={"If-None-Match": answer.headers["etag"]})
+    again = client.get(address, headers={"If-None-Match": response.headers["etag"]})
     assert (again.status_code, again.content) == (304, b"")
     assert world.client("bob").get(address).status_code == 404
     assert world.client(None).get(address).status_code == 401
@@ -59,9 +59,9 @@ def test_another_result_has_another_tag(world, client, searched):
     before = client.get(address).headers["etag"]
     other = Analysis(layers=(per_layer_result(marginal=False),))
     world.ledger.analyses.save(study_id, world.ledger.analyses.count_results(study_id), other)
-    answer = client.get(address, headers={"If-None-Match": before})
-    assert answer.status_code == 200
-    assert answer.json()["layers"][0]["result"]["marginal"] is False
+    response = client.get(address, headers={"If-None-Match": before})
+    assert response.status_code == 200
+    assert response.json()["layers"][0]["result"]["marginal"] is False
 
 
 def test_the_page_is_linked_only_where_there_is_something(searched, root):
@@ -71,16 +71,16 @@ def test_the_page_is_linked_only_where_there_is_something(searched, root):
             text = root.get(f"/studies/{number}{part}").text
             assert text.count(f'href="/studies/{number}/layers"') == there, part
     for path in ("/layers", "/layers/switches.json", "/layers/switches.csv"):
-        answer = root.get(f"/studies/{without}{path}")
-        assert answer.status_code == 404
-        assert "per-layer search" in answer.text
+        response = root.get(f"/studies/{without}{path}")
+        assert response.status_code == 404
+        assert "per-layer search" in response.text
 
 
 def test_the_page_shows_everything_of_one_search(searched, root):
     study_id = searched(per_layer_result(excluded={"TTTT": REASON}))
-    answer = root.get(f"/studies/{study_id}/layers")
-    text = answer.text
-    assert answer.status_code == 200
+    response = root.get(f"/studies/{study_id}/layers")
+    text = response.text
+    assert response.status_code == 200
     assert f'<a href="/studies/{study_id}/layers" aria-current="page">Per layer</a>' in text
     assert "significantly better by 0.0120 [0.0040, 0.0200] nats" in text
     assert '<th scope="col" class="word">norm3</th>' in text

@@ -44,10 +44,10 @@ def test_requests_beyond_a_bound_are_told_to_come_back(service, client):
         refused = threading.Semaphore(0)
 
         def post(_number):
-            answer = client.post("/api/v1/tokens", json={})
-            if answer.status_code == 503:
+            response = client.post("/api/v1/tokens", json={})
+            if response.status_code == 503:
                 refused.release()
-            return answer
+            return response
 
         answers = [pool.submit(post, number) for number in range(MAX_PENDING_REQUESTS + 10)]
         for _ in range(10):
@@ -63,7 +63,7 @@ def test_requests_beyond_a_bound_are_told_to_come_back(service, client):
     assert client.get("/api/v1/studies").status_code == 200
 
 
-def test_an_account_has_no_more_streams_than_it_may_however_fast_it_opens_them(service, client):
+def test_stream_limit_of_an_account_holds_under_concurrency(service, client):
     study = {"name": "s", "data": {"name": "digits"}, "model": {"name": "mlp"}, "arms": [{"method": "bln"}]}
     with closing(open_ledger(f"sqlite:///{service.home / 'ledger.sqlite3'}")) as ledger:
         secret, _ = ledger.tokens.create("ada", Scope.WRITE)
@@ -88,5 +88,5 @@ def test_an_account_has_no_more_streams_than_it_may_however_fast_it_opens_them(s
         for _ in statuses:
             assert answered.acquire(timeout=60)
         ended.set()
-        assert Counter(one.result() for one in statuses) == {200: 64, 429: 86}
+        assert Counter(status.result() for status in statuses) == {200: 64, 429: 86}
     until(lambda: client.get(f"/api/v1/studies/{number}/events", headers=headers).status_code == 200, 10)

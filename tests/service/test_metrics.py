@@ -21,16 +21,16 @@ from tests.service.conftest import study
 
 def read(client):
     """Every sample by name and labels."""
-    answer = client.get("/metrics")
-    assert answer.status_code == 200
+    response = client.get("/metrics")
+    assert response.status_code == 200
     return {
         (sample.name, *sorted(sample.labels.items())): sample.value
-        for family in text_string_to_metric_families(answer.text)
+        for family in text_string_to_metric_families(response.text)
         for sample in family.samples
     }
 
 
-def test_every_family_is_described_and_named_as_prometheus_wants_it(client):
+def test_metric_families_follow_the_naming_rules_of_prometheus(client):
     client.get("/healthz")
     for family in text_string_to_metric_families(client.get("/metrics").text):
         assert family.documentation
@@ -73,7 +73,7 @@ def test_nothing_of_anybody_is_in_them(world, client):
         assert word not in text
 
 
-def test_numbers_paths_and_methods_that_people_make_up_are_no_labels(client):
+def test_unknown_paths_and_methods_are_not_metric_labels(client):
     for number in range(20):
         client.get(f"/api/v1/studies/{number}")
         client.get(f"/studies/{number}")
@@ -81,8 +81,8 @@ def test_numbers_paths_and_methods_that_people_make_up_are_no_labels(client):
         client.get(f"/static/{number}.js")
         client.request(f"METHOD{number}", "/healthz")
     labels = {key[1:] for key in read(client) if key[0] == "bln_search_requests_total"}
-    assert {dict(one)["method"] for one in labels} == {"GET", "other"}
-    assert {(dict(one)["route"], dict(one)["status"]) for one in labels} == {
+    assert {dict(label)["method"] for label in labels} == {"GET", "other"}
+    assert {(dict(label)["route"], dict(label)["status"]) for label in labels} == {
         ("/api/v1/studies/{study_id:number}", "404"),
         ("/studies/{study_id:number}", "404"),
         ("/static", "404"),

@@ -32,7 +32,7 @@ def test_every_operation_has_a_name_and_says_how_it_fails(world):
 
 def test_every_operation_says_what_it_is_and_who_may(world):
     told = openapi_document(world.app)
-    tags = {one["name"]: one["description"] for one in told["tags"]}
+    tags = {tag["name"]: tag["description"] for tag in told["tags"]}
     assert told["components"]["securitySchemes"]["token"]["scheme"] == "bearer"
     assert {"token": []} in told["security"]
     assert told["servers"]
@@ -58,7 +58,7 @@ def test_schemas_are_as_generators_of_code_want_them(world):
             assert ("oneOf" in field) <= ("discriminator" in field), name
 
 
-def test_a_default_that_is_an_object_stands_in_the_text(world):
+def test_object_defaults_are_moved_to_the_description(world):
     training = openapi_document(world.app)["components"]["schemas"]["TrainingSpec"]["properties"]
     assert training["schedule"]["description"] == 'by default {"kind": "constant"}'
     assert training["epochs"]["default"] == 15

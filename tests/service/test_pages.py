@@ -6,30 +6,22 @@ import json
 import re
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from pydantic import SecretStr
 from sqlalchemy import update
 
-from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Scope
-from bln_search.ranking.statistics.intervals import ConfidenceInterval
-from bln_search.reports.formatting import rounded
 from bln_search.specs import parse_study
 from bln_search.storage.engine import write_session
 from bln_search.storage.tables import StudyRow
 from bln_search.worker.analysis import compute_analysis
-from service.pages.editor.form import FIELDS, read_fields, set_field
-from service.pages.rendering import labels
-from tests.service.conftest import finish_trial, study
+from tests.service.conftest import HTML_HEADERS, finish_trial, study
 
-HTML = {"Accept": "text/html"}
 PAGES = ("/studies", "/studies/new", "/compare", "/configurations", "/tokens", "/settings")
 
 
 @pytest.fixture
 def root(world):
-    return world.client("root", Scope.ADMIN, **HTML)
+    return world.client("root", Scope.ADMIN, **HTML_HEADERS)
 
 
 def test_every_page_is_there_for_an_admin(world, root):
@@ -38,9 +30,9 @@ def test_every_page_is_there_for_an_admin(world, root):
     of_study = ("", "/leaderboard", "/charts", "/configurations/TTFF", "/parts/leading", "/parts/cells")
     compared = (f"/compare?study={number}&study={other}", f"/studies/best?study={number}&study={other}")
     for path in (*PAGES, *compared, *(f"/studies/{number}{part}" for part in of_study)):
-        answer = root.get(path)
-        assert answer.status_code == 200, path
-        assert answer.headers["content-type"].startswith("text/html")
+        response = root.get(path)
+        assert response.status_code == 200, path
+        assert response.headers["content-type"].startswith("text/html")
     for name in ("curves", "configurations", "switches", "layers", "ranks", "importance", "points", "front"):
         drawn = root.get(f"/studies/{number}/charts/{name}.json")
         assert drawn.status_code == 200
@@ -51,12 +43,12 @@ def test_every_page_is_there_for_an_admin(world, root):
 
 
 def test_who_has_not_signed_in_is_led_to_the_door_and_back(world):
-    nobody = world.client(None, **HTML)
-    answer = nobody.get("/studies/3/leaderboard?sort=test_loss", follow_redirects=False)
-    assert answer.status_code == 303
-    assert answer.headers["location"] == "/?next=%2Fstudies%2F3%2Fleaderboard%3Fsort%3Dtest_loss"
+    nobody = world.client(None, **HTML_HEADERS)
+    response = nobody.get("/studies/3/leaderboard?sort=test_loss", follow_redirects=False)
+    assert response.status_code == 303
+    assert response.headers["location"] == "/?next=%2Fstudies%2F3%2Fleaderboard%3Fsort%3Dtest_loss"
     assert nobody.get("/signed-in").json() is False
-    assert nobody.get("/api/v1/studies", headers=HTML).status_code == 401
+    assert nobody.get("/api/v1/studies", headers=HTML_HEADERS).status_code == 401
 
 
 def test_a_mistake_in_an_address_is_a_page_that_says_what_to_do(world, root):
@@ -75,10 +67,10 @@ def test_a_mistake_in_an_address_is_a_page_that_says_what_to_do(world, root):
         (f"/compare?study={number}&study={2**40}", 404),
         (f"/studies/{number}/leaderboard?batch_size=99999999", 422),
     ):
-        answer = root.get(path)
-        assert answer.status_code == status, path
-        assert answer.headers["content-type"].startswith("text/html"), path
-        assert "List of studies" in answer.text
+        response = root.get(path)
+        assert response.status_code == status, path
+        assert response.headers["content-type"].startswith("text/html"), path
+        assert "List of studies" in response.text
 
 
 def test_odd_parameters_find_nothing(world, root):
@@ -90,8 +82,8 @@ def test_odd_parameters_find_nothing(world, root):
 
 
 def test_programs_get_documents_where_browsers_get_pages(world):
-    answer = world.client().get("/studies/77")
-    assert answer.headers["content-type"] == "application/problem+json"
+    response = world.client().get("/studies/77")
+    assert response.headers["content-type"] == "application/problem+json"
 
 
 @pytest.mark.parametrize("text", ["<script>alert(1)</script>", "\"'><img src=x onerror=alert(1)>", "{{ 7 * 7 }}"])
@@ -100,17 +92,17 @@ def test_what_people_write_stays_text(world, root, text):
     with write_session(world.ledger.database.engine) as session:
         session.execute(update(StudyRow).where(StudyRow.id == number).values(notes=text, title=text, reason=text))
     for path in ("/studies", f"/studies/{number}", f"/studies?name={text}"):
-        answer = root.get(path)
-        assert "<script>alert" not in answer.text
-        assert "<img src=x" not in answer.text
-        assert ">49<" not in answer.text
+        response = root.get(path)
+        assert "<script>alert" not in response.text
+        assert "<img src=x" not in response.text
+        assert ">49<" not in response.text
     rest = "frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
     assert root.get("/studies").headers["content-security-policy"] == f"default-src 'self'; {rest}"
     drawn = f"default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; {rest}"
     assert root.get(f"/studies/{number}").headers["content-security-policy"] == drawn
 
 
-def test_undefined_rows_stand_with_their_reason_and_measured_ones_with_intervals(world, root):
+def test_undefined_rows_show_reasons_and_measured_rows_intervals(world, root):
     number = world.complete()
     text = root.get(f"/studies/{number}/leaderboard").text
     assert "undefined: Std_B: it has no value" in text
@@ -132,14 +124,14 @@ def test_filters_of_the_leaderboard_stay_in_its_links(world, root):
 
 
 def test_an_empty_house_says_what_to_do(world):
-    text = world.client(**HTML).get("/studies").text
+    text = world.client(**HTML_HEADERS).get("/studies").text
     assert "There is no study yet" in text
     assert 'href="/studies/new"' in text
-    reader = world.client("ada", Scope.READ, **HTML).get("/studies").text
+    reader = world.client("ada", Scope.READ, **HTML_HEADERS).get("/studies").text
     assert 'href="/studies/new"' not in reader
 
 
-def test_a_study_that_waits_has_a_page_and_says_that_nothing_is_measured(world, root):
+def test_page_of_a_waiting_study_says_that_nothing_is_measured(world, root):
     number = world.ledger.queue.submit(study("waiting"), "ada").study_id
     assert "Nothing is measured yet" in root.get(f"/studies/{number}").text
     assert "Nothing is measured yet" in root.get(f"/studies/{number}/leaderboard").text
@@ -195,7 +187,7 @@ def test_points_stand_as_people_read_them_and_none_hides_another(world, root):
     assert len(drawn) == len(set(drawn)) == 4
 
 
-def test_the_list_of_studies_counts_the_first_place_as_the_leaderboard_does(world, root):
+def test_study_list_counts_the_top_group_like_the_leaderboard(world, root):
     number = world.complete("compared", seeds=(0, 1, 2))
     analysis = compute_analysis(world.ledger, number, None)
     sharing = sum(row.in_top_group for row in analysis.comparison.rows)
@@ -227,7 +219,7 @@ def test_arms_that_lack_different_seeds_have_their_pages(world, root):
 def test_a_large_study_that_ended_shows_its_last_table(world, root, monkeypatch):
     from service.pages import study as page
 
-    monkeypatch.setattr(page, "_MAX_RESULTS_AT_ONCE", 1)
+    monkeypatch.setattr(page, "_MAX_RESULTS_BEFORE_PAGE", 1)
     number = world.ledger.queue.submit(study("large", seeds=(0, 1, 2)), "ada").study_id
     world.ledger.studies.start(number, lambda _: True, "host/1/0")
     first, *others = world.ledger.trials.list_open(number)
@@ -248,7 +240,7 @@ def test_guessing_a_session_is_slow(world):
     assert set(codes[100:]) == {429}
 
 
-def test_a_page_asks_the_database_the_same_number_of_times_whatever_there_is(world, root):
+def test_number_of_queries_per_page_is_constant(world, root):
     from sqlalchemy import event
 
     numbers = [world.complete("few", seeds=(0,)), world.complete("many", seeds=range(8))]
@@ -279,175 +271,3 @@ def test_static_files_are_kept_only_under_their_version(world, root):
     assert root.get("/static/plotly.js", headers={"Accept-Encoding": "identity"}).text.startswith("/**")
     assert root.get("/static/../app.py").status_code == 404
     assert "immutable" not in root.get("/static/none.js?v=1").headers["cache-control"]
-
-
-def check(client, **draft):
-    return client.post("/studies/new/check", json=draft)
-
-
-TEXT = "name: s\ndata: {name: digits}\nmodel: {name: mlp}\narms:\n- {method: bn, momentum: 0.9}\nseeds: [0]\n"
-
-
-def test_a_draft_is_planned_or_its_mistakes_are_told_by_line(client):
-    good = check(client, text=TEXT).json()
-    assert good["mistakes"] == []
-    assert good["plan"]["trials"] == 1
-    assert good["fields"]["methods"] == ["bn"]
-    bad = check(client, text=TEXT.replace("seeds: [0]", "seeds: [-1]")).json()
-    assert bad["plan"] is None
-    assert [one["line"] for one in bad["mistakes"]] == [6]
-    unknown = check(client, text=TEXT.replace("digits", "digit")).json()
-    assert [(one["line"], "no data set" in one["message"]) for one in unknown["mistakes"]] == [(2, True)]
-    assert check(client, text="x" * 60_000).status_code == 422
-
-
-def test_an_entry_of_the_form_changes_its_place_in_the_text_alone(client):
-    changed = check(client, text=TEXT, field="methods", value=["bn", "ln"]).json()
-    assert "{method: bn, momentum: 0.9}" in changed["text"], "what an arm had it keeps"
-    assert changed["fields"]["methods"] == ["bn", "ln"]
-    assert changed["plan"]["trials"] == 2
-    seeds = check(client, text=changed["text"], field="seeds", value="0, 1 2").json()
-    assert seeds["plan"]["trials"] == 6
-    rate = check(client, text=TEXT, field="learning_rate", value="1e-3").json()
-    assert rate["plan"]["study"]["training"]["learning_rate"] == 0.001
-    gone = check(client, text=rate["text"], field="learning_rate", value="").json()
-    assert "learning_rate" not in gone["text"]
-    wrong = check(client, text=TEXT, field="epochs", value="many").json()
-    assert "epochs" in wrong["mistakes"][0]["message"]
-
-
-COMMENTED = """# why
-name: s   # its name
-data: {name: digits}  # small
-model:
-  name: mlp
-  widths: [8]   # narrow
-# the arms
-arms:
-  - {method: bn, momentum: 0.9}
-seeds: [0]
-training:
-  # how long
-  epochs: 3
-"""
-ARM = "arms:\n  - {method: bn, momentum: 0.9}\n"
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "before", "after"),
-    [
-        ("name", "other", "name: s   # its", "name: other   # its"),
-        ("data", "mnist", "data: {name: digits}  #", "data: {name: mnist}  #"),
-        ("fraction", "0.2", "data: {name: digits}  #", "data: {name: digits, fraction: 0.2}  #"),
-        ("model", "lenet", "  name: mlp\n", "  name: lenet\n"),
-        ("seeds", "1 2", "seeds: [0]", "seeds: [1, 2]"),
-        ("epochs", "7", "  epochs: 3\n", "  epochs: 7\n"),
-        ("batch_size", "25", "  epochs: 3\n", "  epochs: 3\n  batch_size: 25\n"),
-        ("title", "A: title", "  epochs: 3\n", "  epochs: 3\ntitle: 'A: title'\n"),
-        ("population", ["frozen"], "  epochs: 3\n", "  epochs: 3\nevaluation: {population: [frozen]}\n"),
-        ("methods", ["bn", "ln"], ARM, f"{ARM}  - {{method: ln}}\n"),
-        ("methods", [], ARM, "arms: []\n"),
-        ("epochs", "", "training:\n  # how long\n  epochs: 3\n", "training: {}\n"),
-    ],
-)
-def test_an_entry_of_the_form_leaves_the_rest_of_the_text_as_it_was(name, value, before, after):
-    assert COMMENTED.count(before) == 1
-    assert set_field(COMMENTED, name, value) == COMMENTED.replace(before, after)
-
-
-ARMS = """\
-# of the paper
-arms:  # three
-  - method: bln  # theirs
-    semantics: reference
-  # a comment of the second
-  - {method: bn}  # as usual
-  - method: ln
-    name: layers
-# the end
-seeds: [0]
-"""
-
-
-def test_members_of_a_list_keep_their_lines_and_comments():
-    fewer = set_field(ARMS, "methods", ["bln", "ln"])
-    assert fewer == ARMS.replace("  - {method: bn}  # as usual\n", "")
-    other = set_field(ARMS, "methods", ["bln", "bn", "mbn"])
-    assert other == ARMS.replace("  - method: ln\n    name: layers\n", "  - {method: mbn}\n")
-
-
-def test_half_a_character_is_a_mistake_in_a_line(client):
-    answer = client.post("/studies/new/check", json={"text": 'name: "\\ud800"\ndata: {name: digits}\n'})
-    assert answer.status_code == 200
-    assert answer.json()["fields"]["name"] == "?"
-    assert answer.json()["mistakes"]
-
-
-@given(st.sampled_from([one.name for one in FIELDS]), st.text(max_size=30))
-def test_an_entry_changes_no_other(name, value):
-    changed = read_fields(set_field(COMMENTED, name, value))
-    assert {**changed, name: ""} == {**read_fields(COMMENTED), name: ""}
-
-
-def test_a_text_with_a_mistake_is_not_touched_by_the_form():
-    twice = COMMENTED + "seeds: [1]\n"
-    assert set_field(twice, "epochs", "5") == twice
-
-
-@given(st.text(max_size=80), st.sampled_from([one.name for one in FIELDS]), st.text(max_size=20))
-def test_no_text_and_no_entry_breaks_the_form(text, name, value):
-    json.dumps(read_fields(set_field(text, name, value)))
-    json.dumps(read_fields(set_field(TEXT, name, value)))
-
-
-BOMB = "a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(
-    f"{letter}: &{letter} [{', '.join(['*' + chr(ord(letter) - 1)] * 9)}]\n" for letter in "bcdefgh"
-)
-HOSTILE = {
-    "itself": "a: &x [*x]",
-    "aliases": "a: &a [1]\nb: [*a, *a]",
-    "a bomb": BOMB + "seeds: [*h]\n",
-    "brackets": "[" * 2000,
-    "nested": "a: " + "{b: " * 400 + "}" * 400,
-    "a key": "? {a: 1}\n: 2",
-    "an object": "a: !!python/object:x {}",
-    "a time": "title: !!timestamp x",
-    "a number": "seeds: [0x" + "f" * 4000 + "]",
-}
-
-
-@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
-@pytest.mark.parametrize("entry", [{}, {"field": "name", "value": "x"}, {"field": "seeds", "value": "1"}])
-def test_hostile_yaml_is_a_mistake_and_no_more(client, text, entry):
-    answer = check(client, text=text, **entry)
-    assert answer.status_code == 200
-    assert answer.json()["plan"] is None
-    assert len(answer.content) < 100_000
-
-
-@pytest.mark.parametrize(
-    ("interval", "factor", "expected"),
-    [
-        (ConfidenceInterval(1.234567, 0.0123, 3), 1, "1.235 ± 0.012"),
-        (ConfidenceInterval(0.45678, 0.0049, 3), 100, "45.68 ± 0.49"),
-        (ConfidenceInterval(0.45678, None, 1), 1, "0.4568"),
-        (ConfidenceInterval(123.4, 55.0, 3), 1, "123 ± 55"),
-        (ConfidenceInterval(1.0, 0.0, 3), 1, "1.0000 ± 0"),
-        (None, 1, "–"),
-    ],
-)
-def test_numbers_are_rounded_to_their_uncertainty(interval, factor, expected):
-    assert rounded(interval, factor) == expected
-
-
-@pytest.mark.parametrize(
-    ("seconds", "expected"),
-    [(None, "unknown"), (0.4, "0 s"), (59.6, "1 min"), (61, "1 min 1 s"), (3600, "1 h"), (90_000, "1 d 1 h")],
-)
-def test_lengths_of_time_have_two_units(seconds, expected):
-    assert labels.duration(seconds) == expected
-
-
-def test_switches():
-    assert [letter for letter, _, _ in labels.switches(InferenceConfiguration("TF--"))] == ["T", "F", "-", "-"]
-    assert labels.batch_statistics(InferenceConfiguration("TFFF")) == 3

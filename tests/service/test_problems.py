@@ -21,11 +21,11 @@ FIELDS = {"type", "title", "status", "detail", "instance", "request_id", "errors
 
 def is_problem(answer):
     assert answer.headers["content-type"] == MEDIA_TYPE
-    told = answer.json()
-    assert set(told) == FIELDS
-    assert told["status"] == answer.status_code
-    assert told["request_id"] == answer.headers["x-request-id"]
-    return told
+    document = answer.json()
+    assert set(document) == FIELDS
+    assert document["status"] == answer.status_code
+    assert document["request_id"] == answer.headers["x-request-id"]
+    return document
 
 
 @pytest.fixture(scope="module")
@@ -65,8 +65,8 @@ def test_numbers_that_are_none(client, number):
 )
 def test_a_body_that_is_no_study(client, sent):
     for path in ("/api/v1/studies", "/api/v1/studies/validate", "/api/v1/tokens", "/api/v1/session"):
-        answer = client.post(path, content=sent, headers={"Content-Type": "application/json"})
-        assert is_problem(answer)["status"] in (400, 422), answer.text
+        response = client.post(path, content=sent, headers={"Content-Type": "application/json"})
+        assert is_problem(response)["status"] in (400, 422), response.text
 
 
 def test_a_body_that_is_too_large_is_refused_before_it_is_read(world, client):
@@ -103,7 +103,7 @@ def test_an_error_nobody_foresaw_says_nothing_of_the_inside(world, caplog):
     told = is_problem(world.client().get("/broken"))
     assert told["status"] == 500
     assert "1234" not in json.dumps(told)
-    (record,) = [one for one in caplog.records if one.exc_info]
+    (record,) = [record for record in caplog.records if record.exc_info]
     assert record.request_id == told["request_id"]
 
 
@@ -122,7 +122,7 @@ def test_a_database_that_is_gone_is_a_problem_too(world, client):
     assert "sqlite" not in json.dumps(told).lower()
 
 
-def test_once_the_database_was_upgraded_nothing_is_written_any_more(world, client):
+def test_nothing_is_written_after_a_database_upgrade(world, client):
     path = f"/api/v1/studies/{client.post('/api/v1/studies', json=body()).json()['id']}"
     with world.ledger.database.engine.begin() as connection:
         before = connection.exec_driver_sql("SELECT version_num FROM bln_search_version").scalar_one()
@@ -139,7 +139,7 @@ def test_once_the_database_was_upgraded_nothing_is_written_any_more(world, clien
         assert (told["status"], told["type"]) == (503, "urn:bln-search:problem:upgraded")
         assert "restarted" in told["detail"]
         assert answer.headers["retry-after"]
-    assert [one["name"] for one in client.get("/api/v1/studies").json()["items"]] == ["study"]
+    assert [item["name"] for item in client.get("/api/v1/studies").json()["items"]] == ["study"]
     with world.ledger.database.engine.begin() as connection:
         connection.exec_driver_sql(f"UPDATE bln_search_version SET version_num = '{before}'")
     assert client.post("/api/v1/studies", json=body("other")).status_code == 201
@@ -167,8 +167,8 @@ KEYS = ("name", "title", "data", "model", "arms", "training", "seeds", "evaluati
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(ANYTHING)
 def test_any_json_gets_a_plan_or_a_problem(shared, sent):
-    answer = shared.client().post("/api/v1/studies/validate", content=json.dumps(sent))
-    assert is_problem(answer)["status"] in (400, 422)
+    response = shared.client().post("/api/v1/studies/validate", content=json.dumps(sent))
+    assert is_problem(response)["status"] in (400, 422)
 
 
 @settings(max_examples=250, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -179,9 +179,9 @@ def test_any_change_of_a_study_gets_a_plan_or_a_problem(shared, changes, key, in
     sent = {**body(), **changes}
     if isinstance(sent.get(key), dict):
         sent[key] = {**sent[key], name: inner}
-    answer = shared.client().post("/api/v1/studies/validate", content=json.dumps(sent))
-    if answer.status_code != 200:
-        assert is_problem(answer)["status"] in (400, 422)
+    response = shared.client().post("/api/v1/studies/validate", content=json.dumps(sent))
+    if response.status_code != 200:
+        assert is_problem(response)["status"] in (400, 422)
 
 
 def test_thousands_of_mistakes_are_answered_at_once_and_in_short(client):
@@ -201,8 +201,8 @@ def test_a_space_of_any_size_gets_an_answer(client):
     ):
         key = "model.widths" if dimension["kind"] == "choice" else "training.epochs"
         sent = body(space={key: dimension}, search={"sampler": "random", "trials": 2})
-        answer = client.post("/api/v1/studies/validate", content=json.dumps(sent))
-        assert is_problem(answer)["status"] == 422
+        response = client.post("/api/v1/studies/validate", content=json.dumps(sent))
+        assert is_problem(response)["status"] == 422
 
 
 def test_the_largest_network_of_a_space_counts(client):

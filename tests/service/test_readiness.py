@@ -19,6 +19,6 @@ def test_the_database_is_asked_once_however_many_ask(world):
 def test_a_database_that_is_gone_is_told(world):
     with world.ledger.database.engine.begin() as connection:
         connection.execute(text("ALTER TABLE worker RENAME TO elsewhere"))
-    answer = world.client(None).get("/readyz")
-    assert (answer.status_code, answer.json()["ready"]) == (503, False)
-    assert (answer.json()["schema_revision"], answer.json()["workers"]) == (None, 0)
+    response = world.client(None).get("/readyz")
+    assert (response.status_code, response.json()["ready"]) == (503, False)
+    assert (response.json()["schema_revision"], response.json()["workers"]) == (None, 0)

@@ -22,9 +22,9 @@ def pages(client, path, **asked):
     """Every item of a list, page by page."""
     cursor, found = None, []
     while True:
-        answer = client.get(path, params={**asked, **({"cursor": cursor} if cursor else {})})
-        assert answer.status_code == 200, answer.text
-        page = answer.json()
+        response = client.get(path, params={**asked, **({"cursor": cursor} if cursor else {})})
+        assert response.status_code == 200, response.text
+        page = response.json()
         found += page["items"] if "items" in page else page["rows"]
         cursor = page["next_cursor"]
         if cursor is None:
@@ -43,9 +43,9 @@ def test_the_table_is_the_one_of_the_library(world, client, path):
     assert tuple(row_from_flat(row) for row in rows) == board.rows
     assert client.get(f"{path}/leaderboard", params={"format": "csv"}).text == leaderboard_csv(board)
     on_test = world.ledger.results.rank_study(world.study_id, study(), on=Split.TEST)
-    answer = client.get(f"{path}/leaderboard", params={"on": "test", "limit": 200}).json()
-    assert tuple(row_from_flat(row) for row in answer["rows"]) == on_test.rows
-    assert "optimistic" in answer["warning"]
+    document = client.get(f"{path}/leaderboard", params={"on": "test", "limit": 200}).json()
+    assert tuple(row_from_flat(row) for row in document["rows"]) == on_test.rows
+    assert "optimistic" in document["warning"]
 
 
 def test_the_table_is_filtered_and_ranks_stay_those_of_the_whole(client, path):
@@ -63,11 +63,11 @@ def test_the_table_is_filtered_and_ranks_stay_those_of_the_whole(client, path):
 
 
 @pytest.mark.parametrize("figure", ["validation_loss", "test_accuracy"])
-def test_the_table_is_sorted_by_any_figure_and_what_has_none_comes_last(client, path, figure):
+def test_table_sorts_by_any_metric_with_missing_values_last(client, path, figure):
     for sort in (figure, f"-{figure}"):
         rows = pages(client, f"{path}/leaderboard", sort=sort, limit=5)
         values = [row[f"{figure}_mean"] for row in rows]
-        measured = [one for one in values if one is not None]
+        measured = [value for value in values if value is not None]
         assert measured == sorted(measured, reverse=sort.startswith("-"))
         assert values[len(measured) :] == [None] * (len(values) - len(measured))
         assert len(values) > len(measured)
@@ -89,37 +89,37 @@ def test_the_table_is_not_sent_again_until_there_is_a_new_result(world, client):
     assert all(row["seeds"] == 2 for row in fresh.json()["rows"])
 
 
-def test_trials_evaluations_and_curves_are_complete_whatever_the_page(world, client, path):
+def test_lists_are_complete_for_every_page_size(world, client, path):
     trials = pages(client, f"{path}/trials", limit=1)
-    assert [(one["arm"], one["seed"]) for one in trials] == [("bln", 0), ("other", 0), ("bln", 1), ("other", 1)]
+    assert [(trial["arm"], trial["seed"]) for trial in trials] == [("bln", 0), ("other", 0), ("bln", 1), ("other", 1)]
     assert pages(client, f"{path}/trials", sort="-position") == trials[::-1]
-    assert [one["seed"] for one in pages(client, f"{path}/trials", arm="other", seed=1)] == [1]
+    assert [page["seed"] for page in pages(client, f"{path}/trials", arm="other", seed=1)] == [1]
     evaluations = pages(client, f"{path}/evaluations", limit=9)
-    assert len(evaluations) == len({one["id"] for one in evaluations}) == 4 * 32
+    assert len(evaluations) == len({evaluation["id"] for evaluation in evaluations}) == 4 * 32
     some = pages(client, f"{path}/evaluations", configuration="TTFF", split="test", arm="bln")
     assert {(one["configuration"], one["split"], one["arm"]) for one in some} == {("TTFF", "test", "bln")}
     assert len(some) == 2
-    assert {one["reason"] for one in pages(client, f"{path}/evaluations", state="undefined")} == {
+    assert {page["reason"] for page in pages(client, f"{path}/evaluations", state="undefined")} == {
         "Std_B: it has no value"
     }
     curves = pages(client, f"{path}/curves", limit=3)
-    assert [[epoch["epoch"] for epoch in one["epochs"]] for one in curves] == [[1, 2]] * 4
+    assert [[epoch["epoch"] for epoch in curve["epochs"]] for curve in curves] == [[1, 2]] * 4
     assert curves[0]["epochs"][1]["validation_loss"] == pytest.approx(0.5)
 
 
 def test_a_checkpoint_that_is_not_here_says_so(client, path):
     (trial, *_) = client.get(f"{path}/trials").json()["items"]
-    answer = client.get(f"{path}/checkpoints/{trial['checkpoint']['id']}")
-    assert answer.status_code == 404
-    assert answer.json()["type"].endswith(":file-gone")
+    response = client.get(f"{path}/checkpoints/{trial['checkpoint']['id']}")
+    assert response.status_code == 404
+    assert response.json()["type"].endswith(":file-gone")
     for number in (0, -1, 10**9, 10**30):
         assert client.get(f"{path}/checkpoints/{number}").status_code in (404, 422)
 
 
 def test_the_configurations_are_explained(client):
-    told = client.get("/api/v1/configurations").json()
-    assert len(told) == 16
-    by_word = {one["word"]: one for one in told}
+    document = client.get("/api/v1/configurations").json()
+    assert len(document) == 16
+    by_word = {one["word"]: one for one in document}
     assert by_word["FFTT"]["sources"] == {"E_B": "F", "Std_B": "F", "E_F": "T", "Std_F": "T"}
     assert by_word["TTFF"]["deterministic"]
     assert not by_word["FTTT"]["deterministic"]
@@ -127,7 +127,7 @@ def test_the_configurations_are_explained(client):
     assert len(client.get("/api/v1/configurations", params={"method": "mbn"}).json()) == 9
 
 
-def test_a_request_takes_the_same_number_of_queries_whatever_there_is(world, client):
+def test_number_of_queries_per_request_is_constant(world, client):
     counted = []
     event.listen(world.ledger.database.engine, "before_cursor_execute", lambda *a: counted.append(a[2]))
 
@@ -175,10 +175,10 @@ def test_the_download_of_a_network_that_was_given_up_says_so(world, client):
     date = r"\d{4}-\d\d-\d\d"
     assert not re.search(date, client.get(address).json()["detail"])
     world.ledger.checkpoints.mark_freed(study_id, [trial["checkpoint"]["file"]])
-    answer = client.get(address)
-    assert answer.status_code == 404
-    assert answer.json()["type"].endswith(":file-gone")
-    assert re.search(date, answer.json()["detail"])
+    response = client.get(address)
+    assert response.status_code == 404
+    assert response.json()["type"].endswith(":file-gone")
+    assert re.search(date, response.json()["detail"])
 
 
 class TestTheDownloadOfANetwork:
@@ -202,10 +202,10 @@ class TestTheDownloadOfANetwork:
 
     def test_is_the_file_under_its_digest(self, client, address):
         for _ in range(2):
-            answer = client.get(address)
-            assert (answer.status_code, answer.content) == (200, self.CONTENT)
-            assert answer.headers["etag"] == f'"{self.digest}"'
-            assert self.name in answer.headers["content-disposition"]
+            response = client.get(address)
+            assert (response.status_code, response.content) == (200, self.CONTENT)
+            assert response.headers["etag"] == f'"{self.digest}"'
+            assert self.name in response.headers["content-disposition"]
 
     @pytest.mark.parametrize("looked_at_before", [False, True])
     def test_that_is_damaged_is_refused_logged_and_an_event(self, world, client, address, caplog, looked_at_before):
@@ -215,10 +215,10 @@ class TestTheDownloadOfANetwork:
         damaged[1000] ^= 1
         self.store.write(self.name, bytes(damaged))
         for _ in range(2):
-            answer = client.get(address)
-            assert answer.status_code == 502
-            assert answer.json()["type"] == "urn:bln-search:problem:damaged"
-            assert "etag" not in answer.headers
+            response = client.get(address)
+            assert response.status_code == 502
+            assert response.json()["type"] == "urn:bln-search:problem:damaged"
+            assert "etag" not in response.headers
         assert f"checkpoint {self.name} is damaged" in caplog.text
         kinds = [one.kind for one in world.ledger.events.list_events(int(self.study.rpartition("/")[2]))]
         assert kinds.count("checkpoint_damaged") == 1
@@ -226,7 +226,7 @@ class TestTheDownloadOfANetwork:
         assert client.get(address).status_code == 200
 
 
-def test_the_pages_of_a_table_are_of_one_state_while_the_study_goes_on(world, client):
+def test_pages_of_a_leaderboard_show_one_version(world, client):
     study_id = world.ledger.queue.submit(study(seeds=(0, 1, 2)), "ada").study_id
     world.ledger.queue.claim("host/1/0", lambda _: True, 9)
     path = f"/api/v1/studies/{study_id}/leaderboard"

@@ -95,7 +95,7 @@ def test_the_service_does_what_its_description_says(running, tmp_path, study, se
     (tmp_path / "schemathesis.toml").write_text(fixed + CONFIGURATION)
     (tmp_path / "own_token.py").write_text(HOOKS)
     program = "import sys; from schemathesis.cli import schemathesis; sys.exit(schemathesis())"
-    done = subprocess.run(
+    process = subprocess.run(
         [
             *(sys.executable, "-c", program, "--config-file", str(tmp_path / "schemathesis.toml")),
             *("run", f"{service.address}/api/v1/openapi.json"),
@@ -107,6 +107,6 @@ def test_the_service_does_what_its_description_says(running, tmp_path, study, se
         cwd=tmp_path,
         env={**os.environ, "SCHEMATHESIS_HOOKS": "own_token", "PYTHONPATH": str(tmp_path)},
     )
-    report = done.stdout + done.stderr
-    assert done.returncode == 0, report[-8000:]
+    report = process.stdout + process.stderr
+    assert process.returncode == 0, report[-8000:]
     assert "Authentication failed" not in report, report[-3000:]

@@ -20,7 +20,7 @@ def context(home):
 
 
 @pytest.mark.parametrize("with_token", [True, False])
-def test_the_first_token_is_printed_only_for_this_machine_and_only_once(context, home, capsys, with_token):
+def test_first_token_is_printed_once_and_only_on_loopback(context, home, capsys, with_token):
     _print_url(context, "http://here:1", with_token=with_token)
     token = (home / "token").read_text().strip()
     assert (home / "token").stat().st_mode & 0o777 == 0o600
@@ -39,7 +39,7 @@ def test_what_is_only_this_machine(host, loopback):
     assert _is_loopback(host) is loopback
 
 
-def test_the_password_in_a_file_is_in_no_environment_of_the_worker_beside(tmp_path, monkeypatch):
+def test_password_of_a_file_is_not_in_the_workers_environment(tmp_path, monkeypatch):
     (tmp_path / "password").write_text("hidden")
     monkeypatch.setenv("BLN_SEARCH_DATABASE", "postgresql+psycopg://ada@db/x")
     monkeypatch.setenv("BLN_SEARCH_DATABASE_PASSWORD_FILE", str(tmp_path / "password"))

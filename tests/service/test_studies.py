@@ -11,30 +11,28 @@ from sqlalchemy import update
 
 from bln_search.core.records import CheckpointRecord
 from bln_search.core.registry import DATA_SETS
-from bln_search.core.states import FailureClass, StudyState
+from bln_search.core.states import StudyState
 from bln_search.storage.engine import write_session
 from bln_search.storage.tables import AttemptRow, StudyRow
-from tests.service.conftest import body, finish_trial, study
-
-STUDIES = "/api/v1/studies"
+from tests.service.conftest import STUDIES, body, finish_trial, study
 
 
 def test_a_study_is_accepted_with_its_address(client):
-    answer = client.post(STUDIES, json=body())
-    assert answer.status_code == 201
-    told = answer.json()
-    assert answer.headers["location"] == f"{STUDIES}/{told['id']}"
-    assert (told["state"], told["owner"], told["new"]) == ("accepted", "ada", True)
-    assert told["progress"] == {"trials": 2, "ended": 0, "running": 0, "failed": 0, "fraction": 0.0}
-    assert told["spec"]["evaluation"]["correction"] == "bessel"  # every default is written out
-    read = client.get(answer.headers["location"]).json()
-    assert {**read, "new": True} == told
+    response = client.post(STUDIES, json=body())
+    assert response.status_code == 201
+    document = response.json()
+    assert response.headers["location"] == f"{STUDIES}/{document['id']}"
+    assert (document["state"], document["owner"], document["new"]) == ("accepted", "ada", True)
+    assert document["progress"] == {"trials": 2, "ended": 0, "running": 0, "failed": 0, "fraction": 0.0}
+    assert document["spec"]["evaluation"]["correction"] == "bessel"  # every default is written out
+    read = client.get(response.headers["location"]).json()
+    assert {**read, "new": True} == document
     again = client.post(STUDIES, json=body())
     assert again.status_code == 200
-    assert (again.json()["id"], again.json()["new"]) == (told["id"], False)
+    assert (again.json()["id"], again.json()["new"]) == (document["id"], False)
 
 
-def test_an_idempotency_key_gives_the_same_study_and_refuses_another(client):
+def test_idempotency_key_returns_its_study_and_rejects_another(client):
     key = {"Idempotency-Key": "k1"}
     first = client.post(STUDIES, json=body(), headers=key)
     again = client.post(STUDIES, json=body(), headers=key)
@@ -68,32 +66,32 @@ HUGE = (10**19, 10**30, 10**400, -(10**400))
     ],
 )
 def test_a_number_beyond_all_bounds_is_a_mistake_like_others(client, place, number, address):
-    answer = client.post(address, json=body(**place(number)))
-    assert answer.status_code in (201, 200, 422), answer.text
+    response = client.post(address, json=body(**place(number)))
+    assert response.status_code in (201, 200, 422), response.text
     if number > 10**20 and address == STUDIES and "learning_rate" not in str(place(number)):
-        assert answer.status_code == 422, answer.text
+        assert response.status_code == 422, response.text
 
 
 def test_of_a_body_full_of_mistakes_one_is_told(client):
     """Each of half a million would have cost an error of its own."""
     for full in ({"arms": [0] * 300_000}, {"population": [0] * 300_000}, {"seeds": [[0]] * 150_000}):
-        answer = client.post(f"{STUDIES}/validate", json={**body(), **full})
-        assert answer.status_code == 422
-        (only,) = answer.json()["errors"]
+        response = client.post(f"{STUDIES}/validate", json={**body(), **full})
+        assert response.status_code == 422
+        (only,) = response.json()["errors"]
         assert only["detail"] == "there are more than 50,000 keys and values in it: a study needs far fewer"
 
 
 def test_every_mistake_of_a_study_has_its_pointer(client):
     wrong = body(arms=[{"method": "bln", "epsilom": 1}, {"method": "xyz"}], seeds=[0, -1])
     wrong["training"] = {"epochs": 0, "learning_rate": "fast"}
-    answer = client.post(STUDIES, json=wrong)
-    assert answer.status_code == 422
-    assert answer.headers["content-type"] == "application/problem+json"
-    problem = answer.json()
-    pointers = {one["pointer"]: one["detail"] for one in problem["errors"]}
+    response = client.post(STUDIES, json=wrong)
+    assert response.status_code == 422
+    assert response.headers["content-type"] == "application/problem+json"
+    problem = response.json()
+    pointers = {error["pointer"]: error["detail"] for error in problem["errors"]}
     assert {"/arms/0/epsilom", "/arms/1/method", "/seeds/1", "/training/epochs"} <= set(pointers)
     assert "did you mean `epsilon`" in pointers["/arms/0/epsilom"]
-    assert problem["request_id"] == answer.headers["x-request-id"]
+    assert problem["request_id"] == response.headers["x-request-id"]
     assert client.get(STUDIES).json()["items"] == []
 
 
@@ -117,20 +115,20 @@ def test_every_mistake_of_a_study_has_its_pointer(client):
 )
 def test_what_this_service_does_not_take_says_so(client, change, pointer, says):
     for path in (STUDIES, f"{STUDIES}/validate"):
-        answer = client.post(path, json={**body(), **change})
-        assert answer.status_code == 422, answer.text
-        (error, *_) = answer.json()["errors"]
+        response = client.post(path, json={**body(), **change})
+        assert response.status_code == 422, response.text
+        (error, *_) = response.json()["errors"]
         assert error["pointer"].startswith(pointer)
         assert says in error["detail"]
 
 
 @pytest.mark.parametrize("name", DATA_SETS)
 def test_the_room_is_known_for_every_built_in_data_set(client, name):
-    told = client.post(f"{STUDIES}/validate", json=body(data={"name": name}, model={"name": "lstm"})).json()
-    assert told["bytes"] > 0
+    document = client.post(f"{STUDIES}/validate", json=body(data={"name": name}, model={"name": "lstm"})).json()
+    assert document["bytes"] > 0
 
 
-def test_a_plan_says_what_a_study_stands_for(world, client):
+def test_plan_counts_trials_and_evaluations(world, client):
     told = client.post(f"{STUDIES}/validate", json=body(training={"epochs": 3, "batch_size": 1})).json()
     assert (told["trials"], told["evaluations"], told["epochs"]) == (2, 32, 6)
     assert len(told["undefined"]) == 12
@@ -145,93 +143,14 @@ def test_a_plan_says_what_a_study_stands_for(world, client):
     assert client.post(f"{STUDIES}/validate", json=other).json()["seconds"] is None, "no such mini-batches ran here"
 
 
-def test_a_list_is_filtered_sorted_and_paged_without_gaps(world, client):
-    for number in range(7):
-        client.post(STUDIES, json=body(f"s{number}"))
-    client.post(f"{STUDIES}/3/pause")
-
-    def pages(**asked):
-        cursor, found = None, []
-        while True:
-            page = client.get(STUDIES, params={**asked, **({"cursor": cursor} if cursor else {})}).json()
-            found += [one["name"] for one in page["items"]]
-            cursor = page["next_cursor"]
-            if cursor is None:
-                return found
-
-    names = [f"s{number}" for number in range(7)]
-    assert pages(limit=3) == names[::-1]
-    assert pages(limit=2, sort="name") == names
-    assert pages(limit=1, sort="-priority") == names[::-1]
-    assert pages(state="paused") == ["s2"]
-    assert pages(state=["paused", "accepted"], limit=4, sort="created") == names
-    assert pages(name="s4") == ["s4"]
-
-
-def test_a_page_token_belongs_to_its_list(client):
-    for number in range(3):
-        client.post(STUDIES, json=body(f"s{number}"))
-    cursor = client.get(STUDIES, params={"limit": 1}).json()["next_cursor"]
-    for asked in ({"sort": "name"}, {"state": "paused"}, {"name": "s"}):
-        answer = client.get(STUDIES, params={"cursor": cursor, **asked})
-        assert answer.status_code == 404
-        assert "another list" in answer.json()["detail"]
-    for nonsense in ("x", "eyJtIjoxfQ==", "=", "e30=", "W10=", "\u00e9"):
-        answer = client.get(STUDIES, params={"cursor": nonsense})
-        assert answer.status_code == 404
-    assert client.get(STUDIES, params={"limit": 201}).status_code == 422
-
-
-def test_nothing_new_is_not_sent_again(world, client):
-    study_id = world.ledger.queue.submit(study(), "ada").study_id
-    path = f"{STUDIES}/{study_id}"
-    first = client.get(path)
-    tag = first.headers["etag"]
-    unchanged = client.get(path, headers={"If-None-Match": tag})
-    assert (unchanged.status_code, unchanged.content) == (304, b"")
-    changed = client.patch(path, json={"notes": "n"}, headers={"If-Match": tag})
-    assert changed.json()["notes"] == "n"
-    assert client.get(path, headers={"If-None-Match": tag}).status_code == 200
-    late = client.patch(path, json={"notes": "late"}, headers={"If-Match": tag})
-    assert late.status_code == 412
-    assert client.patch(path, json={"notes": "x"}, headers={"If-Match": "nonsense"}).status_code == 412
-    assert client.get(path).json()["notes"] == "n"
-
-
-def test_the_list_is_kept_until_anything_happens(world, client):
-    study_id = client.post(STUDIES, json=body()).json()["id"]
-    world.ledger.studies.start(study_id, lambda _: True, "host/1/0")
-
-    def listed():
-        answer = client.get(STUDIES)
-        assert client.get(STUDIES, headers={"If-None-Match": answer.headers["etag"]}).status_code == 304
-        return answer.json()["items"]
-
-    (first, second) = world.ledger.trials.list_open(study_id)
-    assert listed()[0]["progress"]["running"] == 0
-    token = world.ledger.attempts.claim_trial(first.id, "host/1/0")
-    assert listed()[0]["progress"]["running"] == 1
-    world.ledger.attempts.record_failure(token, FailureClass.USER_ERROR, "why", again=False)
-    assert listed()[0]["progress"]["failed"] == 1
-    finish_trial(world.ledger, second)
-    assert listed()[0]["progress"]["ended"] == 1
-    client.patch(f"{STUDIES}/{study_id}", json={"notes": "n"})
-    assert listed()[0]["notes"] == "n"
-    other = client.post(STUDIES, json=body("other")).json()["id"]
-    assert len(listed()) == 2
-    client.delete(f"{STUDIES}/{other}")
-    assert len(listed()) == 1
-    assert world.client("bob").get(STUDIES).json()["items"] == []
-
-
 def test_states_follow_what_is_asked(world, client):
     study_id = client.post(STUDIES, json=body()).json()["id"]
     path = f"{STUDIES}/{study_id}"
     assert client.post(f"{path}/pause").json()["state"] == "paused"
     assert client.post(f"{path}/resume").json()["state"] == "accepted"
     world.ledger.queue.claim("host/1/0", lambda _: True, 9)
-    told = client.post(f"{path}/cancel").json()
-    assert (told["state"], told["request"]) == ("running", "cancel")
+    document = client.post(f"{path}/cancel").json()
+    assert (document["state"], document["request"]) == ("running", "cancel")
     assert client.delete(path).status_code == 409
     world.ledger.studies.finish(study_id, exhausted=False, runner="host/1/0")
     assert client.get(path).json()["state"] == "cancelled"
@@ -258,15 +177,15 @@ def test_progress_and_time_left_follow_the_trials(world, client):
     world.ledger.queue.claim("host/1/0", lambda _: True, 9)
     for done, trial in enumerate(world.ledger.trials.list_open(study_id), start=1):
         finish_trial(world.ledger, trial)
-        told = client.get(path).json()
-        assert told["progress"]["fraction"] == done / 4
-        assert told["eta_seconds"] >= 0
+        document = client.get(path).json()
+        assert document["progress"]["fraction"] == done / 4
+        assert document["eta_seconds"] >= 0
     world.ledger.studies.finish(study_id, runner="host/1/0")
     assert client.get(path).json()["eta_seconds"] == 0
     assert world.ledger.listing.find_study(study_id).state == StudyState.COMPLETE
 
 
-def test_time_left_is_that_of_trials_whatever_else_the_study_waited_for(world, client):
+def test_eta_depends_on_trials_and_not_on_waiting_time(world, client):
     """Paused for days, it says what its trials take, two side by side."""
     study_id = world.ledger.queue.submit(study(seeds=range(8)), "ada").study_id
     world.ledger.queue.claim("host/1/0", lambda _: True, 9)
@@ -284,9 +203,9 @@ def test_time_left_is_that_of_trials_whatever_else_the_study_waited_for(world, c
             session.execute(update(AttemptRow).where(AttemptRow.trial_id == number).values(times))
         since = datetime.now(UTC) - timedelta(seconds=40)
         session.execute(update(AttemptRow).where(AttemptRow.ended_at.is_(None)).values(started_at=since))
-    told = client.get(f"{STUDIES}/{study_id}").json()["eta_seconds"]
-    assert told == pytest.approx((4 * 70 + 2 * (70 - 40)) / 2, abs=10)  # four wait, two are half done
-    assert client.get(STUDIES).json()["items"][0]["eta_seconds"] == pytest.approx(told, abs=10)
+    eta_seconds = client.get(f"{STUDIES}/{study_id}").json()["eta_seconds"]
+    assert eta_seconds == pytest.approx((4 * 70 + 2 * (70 - 40)) / 2, abs=10)  # four wait, two are half done
+    assert client.get(STUDIES).json()["items"][0]["eta_seconds"] == pytest.approx(eta_seconds, abs=10)
 
 
 def test_deleting_leaves_what_a_trial_under_way_may_have_written(world, client):
@@ -294,7 +213,7 @@ def test_deleting_leaves_what_a_trial_under_way_may_have_written(world, client):
     study_id = world.complete()
     trials = client.get(f"{STUDIES}/{study_id}/trials").json()["items"]
     store = world.settings.checkpoint_store
-    old, young = (one["checkpoint"]["file"] for one in trials[:2])
+    old, young = (trial["checkpoint"]["file"] for trial in trials[:2])
     store.write(old, b"old")
     os.utime(store.path / old, (1e9, 1e9))
     other = world.ledger.queue.submit(study("alike"), "bob").study_id
@@ -302,15 +221,15 @@ def test_deleting_leaves_what_a_trial_under_way_may_have_written(world, client):
     world.ledger.attempts.claim_trial(world.ledger.trials.list_open(other)[0].id, "host/2/0")
     store.write(young, b"young")
     assert client.delete(f"{STUDIES}/{study_id}").status_code == 204
-    assert [one.name for one in store.files()] == [young]
+    assert [file.name for file in store.files()] == [young]
 
 
-def test_deleting_leaves_what_another_study_has_got_while_files_are_removed(world, client, monkeypatch):
+def test_delete_keeps_checkpoints_that_another_study_reuses(world, client, monkeypatch):
     """Removing many files from a bucket takes long; the same study sent in again writes the same names."""
     study_id = world.complete()
     store = world.settings.checkpoint_store
     first, second = sorted(
-        one["checkpoint"]["file"] for one in client.get(f"{STUDIES}/{study_id}/trials").json()["items"]
+        item["checkpoint"]["file"] for item in client.get(f"{STUDIES}/{study_id}/trials").json()["items"]
     )
     for name in (first, second):
         store.write(name, b"weights")
@@ -328,7 +247,7 @@ def test_deleting_leaves_what_another_study_has_got_while_files_are_removed(worl
 
     monkeypatch.setattr(type(store), "delete", slow)
     assert client.delete(f"{STUDIES}/{study_id}").status_code == 204
-    assert [one.name for one in store.files()] == [second]
+    assert [file.name for file in store.files()] == [second]
 
 
 def test_deleting_removes_files_nobody_else_has(world, client):
@@ -340,8 +259,8 @@ def test_deleting_removes_files_nobody_else_has(world, client):
     with world.ledger.database.engine.begin() as connection:
         digest = hashlib.sha256(b"weights").hexdigest()
         connection.exec_driver_sql(f"UPDATE checkpoint SET sha256 = '{digest}' WHERE file = '{file.name}'")
-    answer = client.get(f"{STUDIES}/{study_id}/checkpoints/{trial['checkpoint']['id']}")
-    assert answer.content == b"weights"
+    response = client.get(f"{STUDIES}/{study_id}/checkpoints/{trial['checkpoint']['id']}")
+    assert response.content == b"weights"
     assert client.delete(f"{STUDIES}/{study_id}").status_code == 204
     assert not file.exists()
 
@@ -354,12 +273,12 @@ def test_deleting_removes_files_nobody_else_has(world, client):
         ({"probes": {"batch_sizes": [200]}}, "/probes/batch_sizes/0"),
     ],
 )
-def test_a_mini_batch_that_no_split_holds_is_refused_when_it_is_sent_in(client, given, pointer):
+def test_mini_batch_larger_than_every_split_is_rejected(client, given, pointer):
     for path in (STUDIES, f"{STUDIES}/validate"):
-        answer = client.post(path, json=body("large", **given))
-        assert answer.status_code == 422
-        assert [one["pointer"] for one in answer.json()["errors"]] == [pointer]
-        assert "larger than the validation split, which has 144" in answer.json()["errors"][0]["detail"]
+        response = client.post(path, json=body("large", **given))
+        assert response.status_code == 422
+        assert [error["pointer"] for error in response.json()["errors"]] == [pointer]
+        assert "larger than the validation split, which has 144" in response.json()["errors"][0]["detail"]
 
 
 def test_limits_hold_per_owner_and_for_the_disk(world, client):
@@ -367,9 +286,9 @@ def test_limits_hold_per_owner_and_for_the_disk(world, client):
     assert [client.post(STUDIES, json=body(f"s{n}")).status_code for n in range(3)] == [201, 201, 409]
     assert client.post(STUDIES, json=body("s0")).status_code == 200  # what is there already is answered
     world.context.settings = world.settings.model_copy(update={"free_bytes": 10**18})
-    answer = client.post(STUDIES, json=body("big"))
-    assert answer.status_code == 507
-    assert answer.json()["type"] == "urn:bln-search:problem:storage-full"
+    response = client.post(STUDIES, json=body("big"))
+    assert response.status_code == 507
+    assert response.json()["type"] == "urn:bln-search:problem:storage-full"
     assert client.get(STUDIES).status_code == 200
 
 

@@ -47,9 +47,9 @@ def test_every_point_is_in_ledger_and_optuna(ledger, environment):
     assert watcher.trials == 8
     trials = optuna_trials(ledger)
     assert [trial.state.name for trial in trials] == ["COMPLETE"] * 8
-    recorded = {one.key: one for (one,) in ledger.trials.list_points(study_id)}
+    recorded = {sampled.key: sampled for (sampled,) in ledger.trials.list_points(study_id)}
     assert {trial.user_attrs["cell"]: trial.value for trial in trials} == {
-        key: one.checkpoint.validation_loss for key, one in recorded.items()
+        key: sampled.trial.checkpoint.validation_loss for key, sampled in recorded.items()
     }
     again = RecordingWatcher()
     assert run_study(ledger, study_id, LocalExecutor(environment, 2), again) is StudyState.COMPLETE

@@ -42,14 +42,19 @@ def analyze(
     token: TokenOption = None,
     output: FormatOption = Format.TABLE,
 ) -> None:
-    """Say which rows differ significantly, which one to use, and its selection bias."""
+    """Print which rows differ significantly, which row is recommended, and its selection bias."""
     if output is Format.CSV:
-        raise typer.BadParameter("an analysis is a table and sentences: choose table or json", param_hint="--format")
-    found, analysis = load_analysis(study, database, server, token)
+        raise typer.BadParameter("an analysis cannot be written as CSV: choose table or json", param_hint="--format")
+    study_record, analysis = load_analysis(study, database, server, token)
     if output is Format.JSON:
         typer.echo(analysis.model_dump_json(indent=1))
         return
-    _print(analysis, f"{found.name} ({found.state}): {found.spec.title}" if found.spec.title else found.name)
+    _print(
+        analysis,
+        f"{study_record.name} ({study_record.state}): {study_record.spec.title}"
+        if study_record.spec.title
+        else study_record.name,
+    )
 
 
 def load_analysis(
@@ -57,12 +62,12 @@ def load_analysis(
 ) -> tuple[StudyRecord, Analysis]:
     """Return a study and its analysis. Exits with code 1 if there is no analysis yet."""
     with open_source(database, server, token) as source:
-        found = source.find(study)
-        analysis = source.analysis(found, allow_incomplete=True)
+        study_record = source.find(study)
+        analysis = source.analysis(study_record, allow_incomplete=True)
     if analysis is None:
-        errors.print(f"study {found.name} is not analysed yet: the service does that once it is complete")
+        errors.print(f"study {study_record.name} is not analyzed yet: the service analyzes it when it is complete")
         raise typer.Exit(ExitCode.FAILED)
-    return found, analysis
+    return study_record, analysis
 
 
 def _print(analysis: Analysis, title: str) -> None:
@@ -78,30 +83,32 @@ def probe(
         str | None, typer.Option("--batch-sizes", help="Inference mini-batch sizes, as in 1,2,4,8.")
     ] = None,
     reshuffles: Annotated[
-        int, typer.Option("--reshuffles", min=0, max=1000, help="Other mini-batches of the same examples.")
+        int, typer.Option("--reshuffles", min=0, max=1000, help="Number of other orders of the examples.")
     ] = 0,
     database: DatabaseOption = None,
     data: DataOption = None,
     device: DeviceOption = None,
 ) -> None:
-    """Measure the trained networks of a study beside its leaderboard, without training again.
+    """Measure the trained networks of a study in other mini-batches, without training again.
 
-    Sizes give loss and accuracy in mini-batches of other sizes, reshuffles the dependence on batch composition.
+    Sizes measure loss and accuracy at other mini-batch sizes; reshuffles measure the dependence on batch composition.
     """
     from bln_search.worker.analysis import compute_analysis
     from bln_search.worker.probe_study import probe_study
 
     sizes = _parse_sizes(batch_sizes)
     if sizes is None and not reshuffles:
-        raise typer.BadParameter("say what to measure: --batch-sizes 1,25,100 or --reshuffles 5", param_hint="probe")
+        raise typer.BadParameter("choose what to measure: --batch-sizes 1,25,100 or --reshuffles 5", param_hint="probe")
     settings = load_settings()
     probes = ProbesSpec(batch_sizes=sizes, reshuffles=reshuffles)
     with closing(open_ledger(database or settings.database_url)) as ledger:
-        found = ledger.studies.find(study)
+        study_record = ledger.studies.find(study)
         environment = make_environment(settings, data, device)
-        measured = probe_study(ledger, found.id, environment, probes, lambda line: errors.print(line, markup=False))
-        compute_analysis(ledger, found.id, None)
-    errors.print(f"{measured} figures written down; `bln-search analyze {found.id}` shows them")
+        result_count = probe_study(
+            ledger, study_record.id, environment, probes, lambda line: errors.print(line, markup=False)
+        )
+        compute_analysis(ledger, study_record.id, None)
+    errors.print(f"{result_count} results stored; `bln-search analyze {study_record.id}` shows them")
 
 
 def _parse_sizes(text: str | None) -> tuple[int, ...] | None:

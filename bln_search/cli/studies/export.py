@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from bln_search.api.description import Figures
 
 BEST, RECOMMENDED = "best", "recommended"
-_MOST_LISTED = 20
+_MAX_LISTED_ROWS = 20
 
 
 def register(app: typer.Typer) -> None:
@@ -40,15 +40,17 @@ def register(app: typer.Typer) -> None:
 
 def export(
     study: StudyArgument,
-    to: Annotated[Path, typer.Option("--to", help="Folder to write; new, empty, or with --overwrite an export.")],
+    to: Annotated[
+        Path, typer.Option("--to", help="Folder to write: new, empty, or an earlier export with --overwrite.")
+    ],
     config: Annotated[
         str, typer.Option("--config", help="`best`, `recommended`, or four letters such as TTFF.")
     ] = BEST,
     estimate: Annotated[PopulationEstimate | None, typer.Option(help="Population estimate of the row.")] = None,
     arm: Annotated[str | None, typer.Option(help="Arm of the row.")] = None,
     batch_size: Annotated[int | None, typer.Option(min=1, help="Inference mini-batch size of the row.")] = None,
-    parameters: Annotated[str | None, typer.Option(help="Parameters of the row, as the table writes them.")] = None,
-    seed: Annotated[int | None, typer.Option(help="By default the best of the row on validation.")] = None,
+    parameters: Annotated[str | None, typer.Option(help="Parameters of the row, as the table prints them.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed; by default the one with the lowest validation loss.")] = None,
     data: DataOption = None,
     database: DatabaseOption = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier export.")] = False,
@@ -57,27 +59,30 @@ def export(
     """Write a trained network with its configuration into a folder: weights, PyTorch and ONNX programs, model card."""
     settings = load_settings()
     with report_nothing_written(), closing(open_ledger(database or settings.database_url)) as ledger:
-        found = ledger.studies.find(study)
-        board = ledger.results.rank_study(found.id, found.spec)
+        study_record = ledger.studies.find(study)
+        board = ledger.results.rank_study(study_record.id, study_record.spec)
         if config == RECOMMENDED:
             if (estimate, arm, batch_size, parameters) != (None, None, None, None):
-                raise typer.BadParameter("which row is recommended is known: name no part of it", param_hint="--config")
-            row = _recommended(ledger, found, board)
+                raise typer.BadParameter(
+                    "--config recommended determines the row: leave out the options that describe it",
+                    param_hint="--config",
+                )
+            row = _find_recommended_row(ledger, study_record, board)
         else:
             row = choose_row(board, config, estimate, arm, batch_size, parameters)
-        trained = _trained_row(ledger, found, row, seed)
+        trained = _load_trained_row(ledger, study_record, row, seed)
     from bln_search.api import export_network
     from bln_search.data import load_data
 
-    loaded = load_data(trained.trial.data.name, data or settings.data_folder, settings.cache)
+    data_set = load_data(trained.trial.data.name, data or settings.data_folder, settings.cache)
     errors.print(f"exporting {trained.label}", markup=False, highlight=False, soft_wrap=True)
     with report_nothing_written():
-        description, parity = export_network(trained, settings.checkpoint_store, loaded, to, overwrite=overwrite)
+        description, parity = export_network(trained, settings.checkpoint_store, data_set, to, overwrite=overwrite)
     if output is Format.TABLE:
-        folded = "folded into affine steps" if description.folded else "normalization layers as they are"
+        layers_text = "folded into affine steps" if description.folded else "normalization layers not folded"
         results.print(
-            f"{to}: {trained.label}, {folded}; PyTorch and ONNX programs differ by {parity.largest_difference:.1e} "
-            "at most",
+            f"{to}: {trained.label}, {layers_text}; PyTorch and ONNX programs differ by at most "
+            f"{parity.largest_difference:.1e}",
             markup=False,
             highlight=False,
             soft_wrap=True,
@@ -127,11 +132,11 @@ def choose_row(
         arms = sorted({row.arm for row in board.rows})
         if arm is not None and arm not in arms:
             raise ExportError(f"the study has no arm {arm!r}; choose one of {', '.join(arms)}")
-        wider = [row for row in board.rows if configuration in (None, row.configuration)] or list(board.rows)
-        raise ExportError(f"the leaderboard has no such row; there are:\n{_list_rows(wider)}")
+        alternatives = [row for row in board.rows if configuration in (None, row.configuration)] or list(board.rows)
+        raise ExportError(f"the leaderboard has no such row; there are:\n{_list_rows(alternatives)}")
     measured = [row for row in matching if row.state is EvaluationState.MEASURED]
     if not measured:
-        raise ExportError(f"this row is {matching[0].state}, there is nothing to export: {matching[0].reason}")
+        raise ExportError(f"this row is {matching[0].state}, so it cannot be exported: {matching[0].reason}")
     if configuration is not None and len(measured) > 1:
         raise ExportError(
             f"{len(measured)} rows are {configuration}; choose with --estimate, --arm, --batch-size or --parameters:\n"
@@ -140,17 +145,17 @@ def choose_row(
     return measured[0]
 
 
-def _recommended(ledger: Ledger, study: StudyRecord, board: Leaderboard) -> LeaderboardRow:
+def _find_recommended_row(ledger: Ledger, study: StudyRecord, board: Leaderboard) -> LeaderboardRow:
     """Return the row that the study's analysis recommends. Raises ExportError without a recommendation."""
     analysis = LedgerSource(ledger).analysis(study, allow_incomplete=True)
     if analysis is None or analysis.recommendation is None:
         reason = "it has no result yet" if analysis is None else analysis.reason
-        raise ExportError(f"nothing can be recommended: {reason}; write --config best, or a configuration")
+        raise ExportError(f"nothing can be recommended: {reason}; use --config best, or a configuration")
     return next(row for row in board.rows if row.key == analysis.recommendation.key)
 
 
 def _list_rows(rows: Sequence[LeaderboardRow]) -> str:
-    lines = [f"  {_row_label(row)}" for row in rows[:_MOST_LISTED]]
+    lines = [f"  {_row_label(row)}" for row in rows[:_MAX_LISTED_ROWS]]
     return "\n".join([*lines, *([f"  and {len(rows) - len(lines)} more"] if len(rows) > len(lines) else [])])
 
 
@@ -160,27 +165,27 @@ def _row_label(row: LeaderboardRow) -> str:
     return f"--config {row.configuration}{estimate} --arm {row.arm} --batch-size {row.batch_size}{parameters}"
 
 
-def _trained_row(ledger: Ledger, study: StudyRecord, row: LeaderboardRow, seed: int | None) -> TrainedRow:
+def _load_trained_row(ledger: Ledger, study: StudyRecord, row: LeaderboardRow, seed: int | None) -> TrainedRow:
     """Return the row with the checkpoint of `seed`; by default the seed with the lowest validation loss."""
     from bln_search.api import TrainedRow
 
-    recorded = [each for each in ledger.results.list_evaluations(study.id) if _is_result_of(each, row)]
+    evaluations = [record for record in ledger.results.list_evaluations(study.id) if _is_result_of(record, row)]
     losses = {
-        each.seed: each.evaluation.loss
-        for each in recorded
-        if each.evaluation.key.split is Split.VALIDATION and each.evaluation.loss is not None
+        record.seed: record.evaluation.loss
+        for record in evaluations
+        if record.evaluation.key.split is Split.VALIDATION and record.evaluation.loss is not None
     }
     if seed is None:
         seed = min(losses, key=lambda candidate: (losses[candidate], candidate))
     if seed not in losses:
         seeds = ", ".join(str(available) for available in sorted(losses))
         raise ExportError(f"this row has no result of seed {seed}; it has seeds {seeds}")
-    trial = next(each for each in ledger.trials.list_trials(study.id) if _is_trial_of(each, row, seed))
+    trial = next(record for record in ledger.trials.list_trials(study.id) if _is_trial_of(record, row, seed))
     assert trial.checkpoint is not None
     if trial.freed_at is not None:
         raise ExportError(
-            f"the network of seed {seed} was removed on {trial.freed_at:%Y-%m-%d} to free space, only its results are "
-            "kept: `bln-search run` in another home trains it again, or write --config recommended"
+            f"the network of seed {seed} was removed on {trial.freed_at:%Y-%m-%d} to free disk space: "
+            "train it again with `bln-search run` in another home, or export --config recommended"
         )
     return TrainedRow(
         study=study.name,
@@ -190,19 +195,19 @@ def _trained_row(ledger: Ledger, study: StudyRecord, row: LeaderboardRow, seed: 
         configuration=row.configuration,
         estimate=row.estimate,
         batch_size=row.batch_size,
-        figures=_figures(row, [each.evaluation for each in recorded if each.seed == seed]),
+        figures=_figures(row, [record.evaluation for record in evaluations if record.seed == seed]),
     )
 
 
-def _is_result_of(recorded: EvaluationRecord, row: LeaderboardRow) -> bool:
-    return RowKey.of(recorded.arm, recorded.point, recorded.evaluation.key) == row.key
+def _is_result_of(record: EvaluationRecord, row: LeaderboardRow) -> bool:
+    return RowKey.of(record.arm, record.point, record.evaluation.key) == row.key
 
 
 def _is_trial_of(trial: TrialRecord, row: LeaderboardRow, seed: int) -> bool:
     return (trial.spec.arm.label, trial.point, trial.spec.seed) == (row.arm, row.point, seed)
 
 
-def _figures(row: LeaderboardRow, recorded: Sequence[Evaluation]) -> Figures:
+def _figures(row: LeaderboardRow, evaluations: Sequence[Evaluation]) -> Figures:
     from bln_search.api.description import Figure, Figures
 
     return Figures(
@@ -217,8 +222,8 @@ def _figures(row: LeaderboardRow, recorded: Sequence[Evaluation]) -> Figures:
             for split, figures in row.metrics.items()
         },
         this_seed={
-            each.key.split.value: Figure(loss=each.loss, accuracy=each.accuracy)
-            for each in recorded
-            if each.loss is not None and each.accuracy is not None
+            evaluation.key.split.value: Figure(loss=evaluation.loss, accuracy=evaluation.accuracy)
+            for evaluation in evaluations
+            if evaluation.loss is not None and evaluation.accuracy is not None
         },
     )

@@ -27,17 +27,15 @@ def register(app: typer.Typer) -> None:
 def search_layers(
     study: StudyArgument,
     search: Annotated[
-        LayerSearch | None, typer.Option("--search", help="How; by default as the study says, or exact.")
+        LayerSearch | None, typer.Option("--search", help="Search method; by default the study's, or exact.")
     ] = None,
     group: Annotated[
         list[str] | None,
         typer.Option("--group", help="Layers that share a configuration, as in early=features.*; repeatable."),
     ] = None,
-    estimate: Annotated[
-        PopulationEstimate | None, typer.Option("--estimate", help="Where population values come from.")
-    ] = None,
+    estimate: Annotated[PopulationEstimate | None, typer.Option("--estimate", help="Population estimate.")] = None,
     evaluations: Annotated[
-        int | None, typer.Option("--evaluations", min=16, max=1_000_000, help="At most so many, where not exact.")
+        int | None, typer.Option("--evaluations", min=16, max=1_000_000, help="Budget of searches other than exact.")
     ] = None,
     folds: Annotated[int | None, typer.Option("--folds", min=2, max=20, help="Parts of the validation split.")] = None,
     workers: WorkersOption = None,
@@ -47,42 +45,45 @@ def search_layers(
 ) -> None:
     """Search the per-layer configurations of a study's trained networks, without training again.
 
-    Interrupted at any moment, the same command resumes: what is finished is kept. `bln-search layers` shows the result.
+    After an interruption the same command resumes and keeps finished networks. `bln-search layers` shows the result.
     """
     from bln_search.worker.analysis import LayerSearchOutcome, compute_analysis
     from bln_search.worker.layer_search import search_layers as search_networks
 
     settings = load_settings()
     with closing(open_ledger(database or settings.database_url)) as ledger:
-        found = ledger.studies.find(study)
-        given = {
+        study_record = ledger.studies.find(study)
+        options = {
             "search": search,
             "estimate": estimate,
             "evaluations": evaluations,
             "folds": folds,
             **({} if group is None else {"scope": LayerScope.GROUPS, "groups": _parse_groups(group)}),
         }
-        layers = _layers_spec(found.spec, {name: value for name, value in given.items() if value})
+        layers = _layers_spec(study_record.spec, {name: value for name, value in options.items() if value})
         environment = make_environment(settings, data, device)
         try:
-            searched = search_networks(
+            network_count = search_networks(
                 ledger,
-                found.id,
+                study_record.id,
                 environment,
                 layers,
                 lambda line: errors.print(line, markup=False, soft_wrap=True),
                 max_workers=workers,
             )
-        except (DataError, ModelError) as error:  # of some of the networks
-            compute_analysis(ledger, found.id, None, layer_search=LayerSearchOutcome(str(error)))
+        except (DataError, ModelError) as error:  # some networks could not be searched
+            compute_analysis(ledger, study_record.id, None, layer_search=LayerSearchOutcome(str(error)))
             raise
-        compute_analysis(ledger, found.id, None, layer_search=LayerSearchOutcome())
-    errors.print(f"{searched} networks searched; `bln-search layers {found.id}` shows what was found", markup=False)
+        compute_analysis(ledger, study_record.id, None, layer_search=LayerSearchOutcome())
+    errors.print(
+        f"{network_count} networks searched; `bln-search layers {study_record.id}` shows the result",
+        markup=False,
+    )
 
 
-def _layers_spec(study: StudySpec, given: dict[str, object]) -> LayersSpec:
-    """Return the study's section `layers`, overridden by the given options."""
-    layers = {**(study.layers or LayersSpec()).model_dump(), **given}
+def _layers_spec(study: StudySpec, options: dict[str, object]) -> LayersSpec:
+    """Return the study's section `layers`, overridden by the options."""
+    layers = {**(study.layers or LayersSpec()).model_dump(), **options}
     try:
         StudySpec.model_validate({**study.model_dump(), "layers": layers})
         return LayersSpec.model_validate(layers)

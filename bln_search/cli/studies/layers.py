@@ -35,25 +35,25 @@ def layers(
     output: FormatOption = Format.TABLE,
     top: Annotated[int, typer.Option("--top", min=1, max=100, help="Rows of the table, best first.")] = 10,
 ) -> None:
-    """Show the per-layer configurations that were found, what of them is confirmed, and what each switch does where."""
+    """Show the best per-layer configurations, their confirmation, and the effect of each switch in each layer."""
     if output is Format.CSV:
-        raise typer.BadParameter("this is tables and sentences: choose table or json", param_hint="--format")
-    found, analysis = load_analysis(study, database, server, token)
+        raise typer.BadParameter("the result cannot be written as CSV: choose table or json", param_hint="--format")
+    study_record, analysis = load_analysis(study, database, server, token)
     if not analysis.layers:
-        errors.print(_absence_reason(found, analysis), soft_wrap=True, markup=False, highlight=False)
+        errors.print(_absence_reason(study_record, analysis), soft_wrap=True, markup=False, highlight=False)
         raise typer.Exit(ExitCode.FAILED)
     if output is Format.JSON:
         typer.echo(TypeAdapter(tuple[PerLayerResult, ...]).dump_json(analysis.layers, indent=1).decode())
         return
     for result in analysis.layers:
-        _print(result, top, f"{found.name}: {result_label(result)}")
+        _print(result, top, f"{study_record.name}: {result_label(result)}")
 
 
 def _absence_reason(study: StudyRecord, analysis: Analysis) -> str:
     """Return why there is no result and what to do."""
-    hint = f"`bln-search search-layers {study.id}` does it"
+    hint = f"`bln-search search-layers {study.id}` searches them"
     if study.spec.layers is None:
-        return f"study {study.name} has no section `layers`: no per-layer configurations were searched; {hint}"
+        return f"study {study.name} has no section `layers`: its per-layer configurations were not searched; {hint}"
     if analysis.layers_reason is not None:
         return f"the networks of study {study.name} could not be searched layer by layer: {analysis.layers_reason}"
     return f"the per-layer configurations of study {study.name} are not searched yet; {hint}"
@@ -67,9 +67,9 @@ def _print(result: PerLayerResult, top: int, title: str) -> None:
     for line in (*per_layer_sentences(result), *excluded_option_sentences(result)):
         results.print(line, markup=False, highlight=False, soft_wrap=True)
     if result.effects:
-        switches = effects_table(result)
-        results.print(switches.caption, markup=False, highlight=False, soft_wrap=True)
-        results.print(_terminal_table(switches))
+        effects = effects_table(result)
+        results.print(effects.caption, markup=False, highlight=False, soft_wrap=True)
+        results.print(_terminal_table(effects))
 
 
 def _terminal_table(page_table: blocks.Table) -> Table:

@@ -43,19 +43,19 @@ def leaderboard(
     database: DatabaseOption = None,
     server: ServerOption = None,
     token: TokenOption = None,
-    output: Annotated[
-        LeaderboardFormat, typer.Option("--format", help="How to print or write.")
-    ] = LeaderboardFormat.TABLE,
+    output: Annotated[LeaderboardFormat, typer.Option("--format", help="Output format.")] = LeaderboardFormat.TABLE,
     to: ToOption = None,
-    arm: Annotated[str | None, typer.Option(help="Only rows of this arm, with their ranks in the whole table.")] = None,
-    on: Annotated[Split | None, typer.Option(help="Split that decides the order; by default the study's.")] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="At most so many rows, in every format.")] = None,
+    arm: Annotated[str | None, typer.Option(help="Only rows of this arm, with their ranks among all rows.")] = None,
+    on: Annotated[Split | None, typer.Option(help="Split that ranks the rows; by default the study's.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Largest number of rows, in every format.")] = None,
 ) -> None:
     """Print the ranked table of a study, or write it to a file."""
     if to is not None:
         check_output_path(to)
     elif output is LeaderboardFormat.PARQUET and sys.stdout.isatty():
-        raise typer.BadParameter("it is not text: name a file with --to, or use a pipe", param_hint="--format parquet")
+        raise typer.BadParameter(
+            "Parquet is binary: choose a file with --to, or use a pipe", param_hint="--format parquet"
+        )
     if output is LeaderboardFormat.PARQUET:
         _parquet_writer()
     with open_source(database, server, token) as source:
@@ -80,23 +80,20 @@ def print_leaderboard(
         output: Format.
         to: File; by default standard output.
         arm: Only the rows of this arm.
-        on: Split that decides the order; by default the study's.
+        on: Split that ranks the rows; by default the study's.
         limit: Largest number of rows.
     """
     if on is Split.TRAIN:
         raise typer.BadParameter("nothing is evaluated on train; choose validation or test", param_hint="--on")
-    labels = [each.label for each in study.spec.arms]
+    labels = [spec.label for spec in study.spec.arms]
     if arm is not None and arm not in labels:
         raise typer.BadParameter(f"the study has no arm {arm!r}; choose one of {', '.join(labels)}", param_hint="--arm")
     board = source.leaderboard(study, arm, on)
-    analysis = (
-        source.analysis(study)
-        if LeaderboardFormat(output) is LeaderboardFormat.TABLE and _is_study_split(study, on)
-        else None
-    )
-    chosen = LeaderboardFormat(output)
-    if chosen is not LeaderboardFormat.TABLE:
-        write_output(_FORMATTERS[chosen](Leaderboard(board.ranked_on, board.rows[:limit]), study), to)
+    leaderboard_format = LeaderboardFormat(output)
+    is_table = leaderboard_format is LeaderboardFormat.TABLE
+    analysis = source.analysis(study) if is_table and _is_study_split(study, on) else None
+    if not is_table:
+        write_output(_FORMATTERS[leaderboard_format](Leaderboard(board.ranked_on, board.rows[:limit]), study), to)
     elif to is not None:
         text = io.StringIO()
         _print_table(Console(file=text, width=_FILE_WIDTH), board, study, limit, analysis, arm)
@@ -116,11 +113,13 @@ def _is_study_split(study: StudyRecord, on: Split | None) -> bool:
 
 def _older_hint(source: StudySource, study: StudyRecord) -> str:
     """Return a hint if an older study of the same name is complete; a name refers to the newest study."""
-    same = (
-        line for line in source.list_studies() if line["name"] == study.name and line["state"] == StudyState.COMPLETE
+    candidates = (
+        listed
+        for listed in source.list_studies()
+        if listed["name"] == study.name and listed["state"] == StudyState.COMPLETE
     )
-    complete = next((number for line in same if (number := int(str(line["id"]))) < study.id), None)
-    return "" if complete is None else f"; an older one of that name is complete: `bln-search leaderboard {complete}`"
+    complete = next((number for listed in candidates if (number := int(str(listed["id"]))) < study.id), None)
+    return "" if complete is None else f"; an older study of this name is complete: `bln-search leaderboard {complete}`"
 
 
 def _print_table(
@@ -131,11 +130,11 @@ def _print_table(
     analysis: Analysis | None,
     arm: str | None,
 ) -> None:
-    fits = console.width >= _FULL_WIDTH
+    is_wide = console.width >= _FULL_WIDTH
     groups = compared_rows(analysis)
-    console.print((leaderboard_table if fits else compact_table)(board, _title(study), limit, groups))
-    if arm is not None:  # conclusions about the whole study do not fit a part of its rows
-        lines = [f"Only rows of {arm}; ranks and groups are those of the whole table."]
+    console.print((leaderboard_table if is_wide else compact_table)(board, _title(study), limit, groups))
+    if arm is not None:  # the analysis is about all rows
+        lines = [f"Only rows of {arm}; ranks and groups are those among all rows."]
     else:
         lines = [] if analysis is None else analysis_sentences(analysis)
     for line in [*unranked_reasons(board), *lines]:
@@ -151,8 +150,8 @@ def _csv(board: Leaderboard, _study: StudyRecord) -> bytes:
 
 
 def _json(board: Leaderboard, study: StudyRecord) -> bytes:
-    about = {"study": study.name, "id": study.id, "state": study.state}
-    return (leaderboard_json(board, about) + "\n").encode()
+    header = {"study": study.name, "id": study.id, "state": study.state}
+    return (leaderboard_json(board, header) + "\n").encode()
 
 
 def _latex(board: Leaderboard, study: StudyRecord) -> bytes:

@@ -53,22 +53,20 @@ def show(
 ) -> None:
     """Show a study: its trials, their states and checkpoints."""
     with open_source(database, server, token) as source:
-        summary = source.find(study)
-        listed = source.trials(summary.id)
+        record = source.find(study)
+        trials = source.trials(record.id)
     if output is Format.JSON:
         document = {
-            **study_fields(summary),
-            "spec": summary.spec.model_dump(mode="json"),
-            "trial_list": [_trial_fields(trial) for trial in listed],
+            **study_fields(record),
+            "spec": record.spec.model_dump(mode="json"),
+            "trial_list": [_trial_fields(trial) for trial in trials],
         }
         results.print_json(json.dumps(document))
         return
     if output is Format.TABLE:
-        results.print(
-            f"{summary.name} (study {summary.id}, {summary.state}) {summary.spec.title}".strip(), markup=False
-        )
-        if summary.reason:
-            results.print(f"reason: {summary.reason}", markup=False, soft_wrap=True)
+        results.print(f"{record.name} (study {record.id}, {record.state}) {record.spec.title}".strip(), markup=False)
+        if record.reason:
+            results.print(f"reason: {record.reason}", markup=False, soft_wrap=True)
     rows = [
         {
             "arm": trial.arm,
@@ -81,7 +79,7 @@ def show(
             "checkpoint": trial.checkpoint.file if trial.checkpoint else None,
             "reason": trial.reason,
         }
-        for trial in listed
+        for trial in trials
     ]
     print_rows(rows, _TRIAL_COLUMNS, output)
 

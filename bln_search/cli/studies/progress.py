@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class TerminalProgress:
-    """A bar for the study and one for each running trial, with the remaining time."""
+    """Bars in a terminal: one for the study and one for each running trial, with the remaining time."""
 
     def __init__(self) -> None:
         self.progress = Progress(
@@ -40,7 +40,7 @@ class TerminalProgress:
         )
         self.study_bar: TaskID | None = None
         self.bars: dict[str, tuple[str, TaskID]] = {}
-        self.ended: set[str] = set()
+        self.ended_trials: set[str] = set()
 
     def __enter__(self) -> Self:
         """Show the bars."""
@@ -54,7 +54,7 @@ class TerminalProgress:
         self.progress.stop()
 
     def on_start(self, trials: int) -> None:
-        """So many trials are left to do."""
+        """Start with the number of trials to run."""
         self.study_bar = self.progress.add_task("[bold]trials", total=trials, note="")
 
     def on_message(self, trial: TrialSpec, message: Message) -> None:
@@ -67,17 +67,17 @@ class TerminalProgress:
             bar = self.bars.pop(trial.label, None)
             if bar is not None:
                 self.progress.remove_task(bar[1])
-            self.ended.add(trial.key)
+            self.ended_trials.add(trial.key)
             if self.study_bar is not None:
-                self.progress.update(self.study_bar, completed=len(self.ended))
+                self.progress.update(self.study_bar, completed=len(self.ended_trials))
             if isinstance(message, TaskFailed):
                 self.progress.console.print(f"{trial.label}: {message.reason}", markup=False)
 
     def _move(self, label: str, phase: str, done: int, total: int) -> None:
-        present = self.bars.get(label)
-        if present is None or present[0] != phase:
-            if present is not None:
-                self.progress.remove_task(present[1])
+        bar = self.bars.get(label)
+        if bar is None or bar[0] != phase:
+            if bar is not None:
+                self.progress.remove_task(bar[1])
             self.bars[label] = phase, self.progress.add_task(f"{label} {phase}", total=total, note="")
         self.progress.update(self.bars[label][1], completed=done)
 
@@ -88,22 +88,22 @@ class PlainProgress:
     def __init__(self) -> None:
         self.start = time.monotonic()
         self.total = 0
-        self.ended: set[str] = set()
+        self.ended_trials: set[str] = set()
         self.phases: dict[str, str] = {}
 
     def __enter__(self) -> Self:
-        """Nothing to prepare."""
+        """Return the progress; nothing is prepared."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Nothing to remove."""
+        """Do nothing."""
 
     def on_start(self, trials: int) -> None:
-        """So many trials are left to do."""
+        """Start with the number of trials to run."""
         self.total = trials
-        self._say(f"{trials} trials to do")
+        self._print(f"{trials} trials to run")
 
     def on_message(self, trial: TrialSpec, message: Message) -> None:
         """Print a new phase or the end of a trial."""
@@ -111,22 +111,24 @@ class PlainProgress:
 
         if isinstance(message, Progressed) and self.phases.get(trial.label) != message.phase:
             self.phases[trial.label] = message.phase
-            self._say(f"{trial.label}: {message.phase}")
+            self._print(f"{trial.label}: {message.phase}")
         elif isinstance(message, TERMINAL_MESSAGES):
-            self.ended.add(trial.key)
+            self.ended_trials.add(trial.key)
             self.phases.pop(trial.label, None)
-            outcome = _outcome(message)
-            self._say(f"{trial.label}: {outcome} ({len(self.ended)}/{self.total}{self._eta()})")
+            outcome = _outcome_text(message)
+            self._print(f"{trial.label}: {outcome} ({len(self.ended_trials)}/{self.total}{self._eta()})")
 
     def _eta(self) -> str:
-        left = (time.monotonic() - self.start) / max(len(self.ended), 1) * (self.total - len(self.ended))
-        return f", about {left:.0f} s left" if left else ""
+        seconds = (
+            (time.monotonic() - self.start) / max(len(self.ended_trials), 1) * (self.total - len(self.ended_trials))
+        )
+        return f", about {seconds:.0f} s left" if seconds else ""
 
-    def _say(self, line: str) -> None:
+    def _print(self, line: str) -> None:
         errors.print(f"[{time.monotonic() - self.start:7.1f} s] {line}", markup=False, highlight=False, soft_wrap=True)
 
 
-def _outcome(message: Message) -> str:
+def _outcome_text(message: Message) -> str:
     from bln_search.execution.messages import TaskFailed, TrainingDiverged, TrainingPruned
 
     if isinstance(message, TrainingPruned):

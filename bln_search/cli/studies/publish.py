@@ -1,4 +1,4 @@
-"""Commands that document a whole study: manifest, report."""
+"""Commands that document a study: manifest, report."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from bln_search.specs.records import StudyRecord, TrialRecord
 from bln_search.storage.ledger import open_ledger
 from bln_search.storage.pagination import Page
 
-_MOST_CURVES = 60
-_MOST_ARMS = 4
-"""Arms whose layers the report shows."""
+_MAX_CURVES = 60
+_MAX_ARMS = 4
+"""Largest number of arms whose layers the report shows."""
 
 
 def register(app: typer.Typer) -> None:
@@ -41,12 +41,12 @@ def write_manifest(
     token: TokenOption = None,
     to: ToOption = None,
 ) -> None:
-    """Write down what a study's results rest on: seeds, versions, hardware, hashes of data and checkpoints."""
+    """Write the provenance of a study's results: seeds, versions, hardware, hashes of data and checkpoints."""
     if to is not None:
         check_output_path(to)
     with open_source(database, server, token) as source:
-        found = source.find(study)
-        content = _manifest(source, found, source.trials(found.id))
+        study_record = source.find(study)
+        content = _make_manifest(source, study_record, source.trials(study_record.id))
     write_output(manifest_json(content).encode(), to)
 
 
@@ -55,7 +55,7 @@ def report(
     to: Annotated[Path, typer.Option("--to", help="HTML file to write, atomically.", show_default=False)],
     database: DatabaseOption = None,
 ) -> None:
-    """Write a whole study into one HTML file that needs nothing from elsewhere."""
+    """Write a self-contained HTML report of a study."""
     try:
         from bln_search.reports.page.html import plotly_script, study_page
     except ModuleNotFoundError as error:
@@ -75,24 +75,26 @@ def report_context(source: LedgerSource, study: StudyRecord) -> ReportContext:
     trials = source.trials(study.id)
     evaluations = ledger.results.list_scored(study.id)
     board = rank(evaluations, study.spec.ranking.split, seeds=len(study.spec.seeds))
-    best = {row.arm: row.point for row in reversed(board.rows)}
-    line = ledger.listing.find_study(study.id)
+    best_points = {row.arm: row.point for row in reversed(board.rows)}
+    listed_study = ledger.listing.find_study(study.id)
     return ReportContext(
         study=study,
         evaluations=evaluations,
         trials=trials,
-        manifest=_manifest(source, study, trials),
+        manifest=_make_manifest(source, study, trials),
         curves=[
             TrialCurve(curve.trial.arm, curve.trial.point_label, curve.trial.seed, curve.epochs)
-            for curve in ledger.listing.list_curves(study.id, Page(_MOST_CURVES, "position"), {})[:_MOST_CURVES]
+            for curve in ledger.listing.list_curves(study.id, Page(_MAX_CURVES, "position"), {})[:_MAX_CURVES]
         ],
         seconds=ledger.results.find_inference_seconds(study.id) if study.spec.space else {},
-        drifts={arm: ledger.results.list_drifts(study.id, arm, best[arm]) for arm in sorted(best)[:_MOST_ARMS]},
-        notes=line.notes if line else "",
+        drifts={
+            arm: ledger.results.list_drifts(study.id, arm, best_points[arm]) for arm in sorted(best_points)[:_MAX_ARMS]
+        },
+        notes=listed_study.notes if listed_study else "",
         analysis=source.analysis(study),
         probes=ledger.probes.list_probes(study.id),
     )
 
 
-def _manifest(source: StudySource, study: StudyRecord, trials: list[TrialRecord]) -> dict[str, Any]:
+def _make_manifest(source: StudySource, study: StudyRecord, trials: list[TrialRecord]) -> dict[str, Any]:
     return manifest(study, trials, machine=environment_info(), schema=source.schema_revision(), now=datetime.now(UTC))

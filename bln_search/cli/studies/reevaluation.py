@@ -30,12 +30,12 @@ class TrialReproduction:
 
     Attributes:
         trial: Label of the trial.
-        compared: Number of evaluations.
-        identical: Number of bitwise equal ones.
-        close: Number within the tolerance.
-        different: Number of the others.
+        compared: Number of compared evaluations.
+        identical: Number of evaluations that are bitwise equal.
+        close: Number of evaluations that differ within the tolerance.
+        different: Number of evaluations that differ more.
         largest_difference: Largest difference of a loss.
-        first: The first difference.
+        first: Description of the first difference.
         changed: How the environment differs from that of the training.
         problem: Why the trial could not be evaluated.
     """
@@ -67,9 +67,9 @@ def reevaluate(
     database: DatabaseOption = None,
     output: FormatOption = Format.TABLE,
 ) -> None:
-    """Evaluate every network of a study again from its checkpoint and compare with what is stored, bit for bit.
+    """Evaluate every network of a study again from its checkpoint and compare the results with the stored ones bitwise.
 
-    Nothing is written. Exit code 0 only where everything is identical.
+    Nothing is written. The exit code is 0 only if all results are identical.
     """
     settings = load_settings()
     from bln_search.execution.environment import ExecutionEnvironment
@@ -78,34 +78,43 @@ def reevaluate(
         data=data or settings.data_folder, cache=settings.cache, checkpoints=settings.checkpoint_store
     )
     with report_nothing_written(), closing(open_ledger(database or settings.database_url)) as ledger:
-        found = ledger.studies.find(study)
-        listed = ledger.trials.list_trials(found.id)
-        trained = [trial for trial in listed if trial.checkpoint is not None and trial.freed_at is None]
-        if trained:
-            _check_data(trained[0], environment)
-        lines = []
-        for trial in trained:
-            line = _reevaluate_trial(ledger, trial, environment)
-            lines.append(line)
+        study_record = ledger.studies.find(study)
+        trials = ledger.trials.list_trials(study_record.id)
+        trials_with_network = [trial for trial in trials if trial.checkpoint is not None and trial.freed_at is None]
+        if trials_with_network:
+            _check_data(trials_with_network[0], environment)
+        reproductions = []
+        for trial in trials_with_network:
+            reproduction = _reevaluate_trial(ledger, trial, environment)
+            reproductions.append(reproduction)
             if output is Format.TABLE:
-                results.print(_summary_line(line), markup=False, highlight=False, soft_wrap=True)
-    summary = _totals(lines, without_checkpoint=len(listed) - len(trained))
+                results.print(_summary_line(reproduction), markup=False, highlight=False, soft_wrap=True)
+    summary = _totals(reproductions, without_checkpoint=len(trials) - len(trials_with_network))
     if output is Format.JSON:
-        document = {"study": found.name, "id": found.id, **summary, "trials": [asdict(line) for line in lines]}
+        document = {
+            "study": study_record.name,
+            "id": study_record.id,
+            **summary,
+            "trials": [asdict(reproduction) for reproduction in reproductions],
+        }
         typer.echo(json.dumps(document, indent=1))
     elif output is Format.CSV:
-        print_rows([asdict(line) for line in lines], tuple(TrialReproduction.__dataclass_fields__), output)
+        print_rows(
+            [asdict(reproduction) for reproduction in reproductions],
+            tuple(TrialReproduction.__dataclass_fields__),
+            output,
+        )
     else:
         results.print(_total_line(summary), markup=False, highlight=False, soft_wrap=True)
-    if not any(line.compared or line.problem for line in lines):
-        errors.print(f"study {found.name} has no evaluation yet; run it with `bln-search run`", soft_wrap=True)
+    if not any(reproduction.compared or reproduction.problem for reproduction in reproductions):
+        errors.print(f"study {study_record.name} has no evaluation yet; run it with `bln-search run`", soft_wrap=True)
         raise typer.Exit(ExitCode.FAILED)
-    if not all(line.reproduced for line in lines):
+    if not all(reproduction.reproduced for reproduction in reproductions):
         raise typer.Exit(ExitCode.FAILED)
 
 
 def _check_data(trial: TrialRecord, environment: ExecutionEnvironment) -> None:
-    """Raise DataError if the study's data are missing here: that is one error, not one for each trial."""
+    """Raise DataError if the data set is missing, once instead of for each trial."""
     from bln_search.execution.environment import prepared_data
     from bln_search.execution.reevaluation import replay_conditions
 
@@ -114,7 +123,7 @@ def _check_data(trial: TrialRecord, environment: ExecutionEnvironment) -> None:
 
 
 def _reevaluate_trial(ledger: Ledger, trial: TrialRecord, environment: ExecutionEnvironment) -> TrialReproduction:
-    """Evaluate a trial again. Its stored evaluations are read now, so that memory holds one trial at a time."""
+    """Evaluate a trial again. Reads the stored evaluations of this trial only, to bound memory."""
     from bln_search.execution.reevaluation import compare_evaluations, reevaluate_trial, replay_conditions
 
     assert trial.checkpoint is not None
@@ -123,18 +132,20 @@ def _reevaluate_trial(ledger: Ledger, trial: TrialRecord, environment: Execution
         stored = ledger.results.list_trial_evaluations(trial.id)
         if not stored and trial.state is not TrialState.FINISHED:
             return TrialReproduction(trial.spec.label, changed=training_environment.changed)
-        again = reevaluate_trial(trial.spec, trial.checkpoint, environment, training_environment)
+        repeated = reevaluate_trial(trial.spec, trial.checkpoint, environment, training_environment)
     except (DataError, ModelError, LedgerError) as error:
         return TrialReproduction(trial.spec.label, changed=training_environment.changed, problem=str(error))
-    compared = compare_evaluations(stored, again, same_conditions=training_environment.changed is None)
-    return _trial_reproduction(trial.spec.label, compared, training_environment.changed)
+    comparisons = compare_evaluations(stored, repeated, same_conditions=training_environment.changed is None)
+    return _trial_reproduction(trial.spec.label, comparisons, training_environment.changed)
 
 
-def _trial_reproduction(label: str, compared: Sequence[EvaluationComparison], changed: str | None) -> TrialReproduction:
+def _trial_reproduction(
+    label: str, comparisons: Sequence[EvaluationComparison], changed: str | None
+) -> TrialReproduction:
     from bln_search.execution.reevaluation import ReplayVerdict, largest_loss_difference
 
-    counts = {verdict: sum(each.verdict is verdict for each in compared) for verdict in ReplayVerdict}
-    differing = [each for each in compared if each.verdict is not ReplayVerdict.IDENTICAL]
+    counts = {verdict: sum(comparison.verdict is verdict for comparison in comparisons) for verdict in ReplayVerdict}
+    differing = [comparison for comparison in comparisons if comparison.verdict is not ReplayVerdict.IDENTICAL]
     first = None
     if differing:
         key = differing[0].key
@@ -142,39 +153,43 @@ def _trial_reproduction(label: str, compared: Sequence[EvaluationComparison], ch
         first = f"{key.configuration}{estimate} at {key.batch_size} on {key.split}: {differing[0].differing_fields}"
     return TrialReproduction(
         label,
-        len(compared),
+        len(comparisons),
         counts[ReplayVerdict.IDENTICAL],
         counts[ReplayVerdict.CLOSE],
         counts[ReplayVerdict.DIFFERENT],
-        largest_loss_difference(compared),
+        largest_loss_difference(comparisons),
         first,
         changed,
     )
 
 
-def _summary_line(line: TrialReproduction) -> str:
-    changed = f" ({line.changed})" if line.changed else ""
-    if line.problem is not None:
-        return f"{line.trial}: not reproduced: {line.problem}{changed}"
-    if line.reproduced:
-        return f"{line.trial}: {line.compared} evaluations, all identical{changed}"
-    by = "" if line.largest_difference is None else f", by {line.largest_difference:.3g} at most"
-    close = f", {line.close} close" if line.close else ""
+def _summary_line(reproduction: TrialReproduction) -> str:
+    changed_text = f" ({reproduction.changed})" if reproduction.changed else ""
+    if reproduction.problem is not None:
+        return f"{reproduction.trial}: not reproduced: {reproduction.problem}{changed_text}"
+    if reproduction.reproduced:
+        return f"{reproduction.trial}: {reproduction.compared} evaluations, all identical{changed_text}"
+    difference = (
+        "" if reproduction.largest_difference is None else f", by at most {reproduction.largest_difference:.3g}"
+    )
+    close_text = f", {reproduction.close} close" if reproduction.close else ""
     return (
-        f"{line.trial}: {line.compared} evaluations, {line.identical} identical{close}, {line.different} different{by}"
-        f"; first {line.first}{changed}"
+        f"{reproduction.trial}: {reproduction.compared} evaluations, {reproduction.identical} identical{close_text}, "
+        f"{reproduction.different} different{difference}; first {reproduction.first}{changed_text}"
     )
 
 
-def _totals(lines: Sequence[TrialReproduction], without_checkpoint: int) -> dict[str, int | float | None]:
-    differences = [line.largest_difference for line in lines if line.largest_difference is not None]
+def _totals(reproductions: Sequence[TrialReproduction], without_checkpoint: int) -> dict[str, int | float | None]:
+    differences = [
+        reproduction.largest_difference for reproduction in reproductions if reproduction.largest_difference is not None
+    ]
     return {
-        "compared": sum(line.compared for line in lines),
-        "identical": sum(line.identical for line in lines),
-        "close": sum(line.close for line in lines),
-        "different": sum(line.different for line in lines),
+        "compared": sum(reproduction.compared for reproduction in reproductions),
+        "identical": sum(reproduction.identical for reproduction in reproductions),
+        "close": sum(reproduction.close for reproduction in reproductions),
+        "different": sum(reproduction.different for reproduction in reproductions),
         "largest_difference": max(differences, default=None),
-        "not_reproduced": sum(line.problem is not None for line in lines),
+        "not_reproduced": sum(reproduction.problem is not None for reproduction in reproductions),
         "without_checkpoint": without_checkpoint,
     }
 

@@ -37,15 +37,17 @@ def submit(
     file: Annotated[Path, typer.Argument(help="Study file.", show_default=False)],
     server: ServerOption = None,
     token: TokenOption = None,
-    wait: Annotated[bool, typer.Option("--wait", help="Follow it to its end and print its ranked table.")] = False,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Follow the study to its end and print its ranked table.")
+    ] = False,
     output: FormatOption = Format.TABLE,
 ) -> None:
-    """Send a study to a service. The same study again is the same study."""
+    """Submit a study to a service. A study that it has already is not created again."""
     study = load_study(file)
     with open_client(server, token, load_settings()) as client:
         accepted = client.submit(study)
-        how = "accepted" if accepted["new"] else "there already"
-        errors.print(f"study {accepted['id']} ({accepted['name']}): {how}, {accepted['state']}", highlight=False)
+        status = "accepted" if accepted["new"] else "already submitted"
+        errors.print(f"study {accepted['id']} ({accepted['name']}): {status}, {accepted['state']}", highlight=False)
         if wait:
             _follow(client, accepted, output)
         else:
@@ -69,7 +71,7 @@ def _follow(client: Client, study: dict[str, Any], output: Format) -> None:
     for event in client.events(study["id"]):
         line = _event_line(event, labels, client, study["id"])
         if line:
-            errors.print(f"[{_local(event['at'])}] {line}", markup=False, highlight=False, soft_wrap=True)
+            errors.print(f"[{_local_time(event['at'])}] {line}", markup=False, highlight=False, soft_wrap=True)
         waiting_state = _WAITING_STATES.get(event["kind"])
         if waiting_state is not None and client.study(study["id"])["state"] == waiting_state:
             break
@@ -77,39 +79,39 @@ def _follow(client: Client, study: dict[str, Any], output: Format) -> None:
     if output is Format.TABLE and client.study(study["id"])["state"] == StudyState.COMPLETE:
         client.analysis(study["id"], wait=_ANALYSIS_TIMEOUT)  # the leaderboard shows its recommendation
     print_leaderboard(source, source.find(str(study["id"])), output)
-    ended = client.study(study["id"])
-    if ended["state"] != StudyState.COMPLETE:
+    final = client.study(study["id"])
+    if final["state"] != StudyState.COMPLETE:
         errors.print(
-            f"study {study['id']} is {ended['state']}: {ended['reason'] or 'some trials are left'}", markup=False
+            f"study {study['id']} is {final['state']}: {final['reason'] or 'some trials did not finish'}", markup=False
         )
         raise typer.Exit(ExitCode.INCOMPLETE)
 
 
-def _local(at: str) -> str:
+def _local_time(at: str) -> str:
     """Return a time in the local time zone."""
     return f"{datetime.fromisoformat(at).astimezone():%Y-%m-%d %H:%M:%S %Z}"
 
 
 def _event_line(event: dict[str, Any], labels: dict[int, str], client: Client, study_id: int) -> str | None:
-    """Return an event as text; None for an epoch, of which there are too many."""
+    """Return an event as text; None for an epoch, because epochs are too frequent."""
     kind, trial = event["kind"], event["trial_id"]
     if kind == "epoch":
         return None
     if trial is None:
         return " ".join([kind.replace("_", " "), event["data"].get("reason", "")]).strip()
     if trial not in labels:
-        labels |= {each["id"]: f"{each['arm']} seed {each['seed']}" for each in client.trials(study_id)}
+        labels |= {record["id"]: f"{record['arm']} seed {record['seed']}" for record in client.trials(study_id)}
     detail = event["data"].get("reason") or ""
     return f"{labels.get(trial, trial)}: {kind.replace('_', ' ')} {detail}".strip()
 
 
 def cancel(study: StudyArgument, server: ServerOption = None, token: TokenOption = None) -> None:
-    """Stop a study for good; what is finished is kept."""
+    """Cancel a study; its finished trials are kept."""
     _control_study("cancel", study, server, token)
 
 
 def pause(study: StudyArgument, server: ServerOption = None, token: TokenOption = None) -> None:
-    """Stop a study until it is resumed."""
+    """Pause a study until it is resumed."""
     _control_study("pause", study, server, token)
 
 
@@ -119,7 +121,7 @@ def resume(study: StudyArgument, server: ServerOption = None, token: TokenOption
 
 
 def retry(study: StudyArgument, server: ServerOption = None, token: TokenOption = None) -> None:
-    """Try the failed trials of a study again."""
+    """Run the failed trials of a study again."""
     _control_study("retry_failed", study, server, token)
 
 
@@ -127,20 +129,22 @@ def delete(
     study: StudyArgument,
     server: ServerOption = None,
     token: TokenOption = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Delete without confirmation.")] = False,
 ) -> None:
-    """Remove a study with all its results."""
+    """Delete a study with all its results."""
     with open_client(server, token, load_settings()) as client:
-        found = client.study(study)
+        study_resource = client.study(study)
         if not yes:
-            typer.confirm(f"remove study {found['id']} ({found['name']}) with all its results?", abort=True)
-        client.delete(found["id"])
-    errors.print(f"study {found['id']} ({found['name']}) is removed", highlight=False)
+            typer.confirm(
+                f"delete study {study_resource['id']} ({study_resource['name']}) with all its results?", abort=True
+            )
+        client.delete(study_resource["id"])
+    errors.print(f"study {study_resource['id']} ({study_resource['name']}) is deleted", highlight=False)
 
 
 def _control_study(method: str, study: str, server: str | None, token: str | None) -> None:
     """Call a method of the client that controls a study."""
     with open_client(server, token, load_settings()) as client:
-        answer = getattr(client, method)(client.study(study)["id"])
-    pending = f", to {answer['request']}" if answer["request"] else ""
-    errors.print(f"study {answer['id']} ({answer['name']}): {answer['state']}{pending}", highlight=False)
+        changed = getattr(client, method)(client.study(study)["id"])
+    pending = f", to {changed['request']}" if changed["request"] else ""
+    errors.print(f"study {changed['id']} ({changed['name']}): {changed['state']}{pending}", highlight=False)

@@ -53,9 +53,9 @@ def run(
     gpus_per_trial: GpusOption = None,
     output: FormatOption = Format.TABLE,
 ) -> None:
-    """Train and evaluate what is left of a study, then print its ranked table.
+    """Train and evaluate the remaining trials of a study, then print its ranked table.
 
-    Interrupted at any moment, the same command resumes: what is finished is kept.
+    After an interruption the same command resumes, and finished trials are kept.
     """
     check_ray_options(executor, ray_address, gpus_per_trial)
     study = load_study(file)
@@ -89,12 +89,12 @@ def _print_remarks(remarks: Iterable[str]) -> None:
 
 
 def validate(file: Annotated[Path, typer.Argument(help="Study file.", show_default=False)]) -> None:
-    """Check a study file and print what it stands for, without training anything."""
+    """Check a study file and print its arms and trials, without training."""
     study = load_study(file)
     from bln_search.data.catalog import find_entry
 
     if study.model.name in plugin_models():
-        from bln_search.search.preflight import check_names  # loads torch, as the package will
+        from bln_search.search.preflight import check_names  # imports torch, as the plugin does
 
         check_names(study)
     _print_remarks(f"{study.data.name}: {remark}" for remark in find_entry(study.data.name).remarks)
@@ -111,12 +111,14 @@ def validate(file: Annotated[Path, typer.Argument(help="Study file.", show_defau
     if study.search is not None and study.sampled:
         count = study.sampled_points * len(study.seeds)
         results.print(
-            f"{count} trials at most, at points that {study.search.sampler} suggests, pruner {study.search.pruner}; "
+            f"at most {count} trials, at points that {study.search.sampler} suggests, pruner {study.search.pruner}; "
             "the file is valid"
         )
         return
-    cells = sum(len(planned_rows(trial)) * len(trial.batch_sizes) for trial in planned)
-    results.print(f"{len(planned)} trials, {cells} evaluations on each of validation and test; the file is valid")
+    evaluation_count = sum(len(planned_rows(trial)) * len(trial.batch_sizes) for trial in planned)
+    results.print(
+        f"{len(planned)} trials, {evaluation_count} evaluations on each of validation and test; the file is valid"
+    )
 
 
 def _print_failures(ledger: Ledger, study_id: int) -> None:

@@ -1,4 +1,4 @@
-"""A figure with its data, and how figures look."""
+"""A figure with its data, and the style of figures."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bln_search.ranking.grouping import Condition
 from bln_search.specs.space import format_point_json
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C6D1F", "#999999")
-"""Told apart by the colour-blind, too (Okabe & Ito 2008); yellow and black, which vanish on light or dark, replaced."""
+"""Palette for colour-blind readers (Okabe & Ito 2008) without yellow and black, which vanish on some backgrounds."""
 
 DASHES = ("solid", "dash", "dot", "dashdot")
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "triangle-down")
@@ -22,16 +22,23 @@ SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "
 
 @dataclass(frozen=True)
 class Chart:
-    """title: what it shows. about: how to read it. figure: data and layout for Plotly. rows: what is drawn."""
+    """A figure with its data.
+
+    Attributes:
+        title: What the chart shows.
+        caption: How to read it.
+        figure: Data and layout for Plotly.
+        rows: The drawn data.
+    """
 
     title: str
-    about: str
+    caption: str
     figure: dict[str, Any]
     rows: list[dict[str, Any]]
 
     @property
     def csv(self) -> str:
-        """The rows as CSV, empty where there is no value."""
+        """The rows as CSV; missing values are empty."""
         out = io.StringIO()
         columns = list(dict.fromkeys(name for row in self.rows for name in row))
         writer = csv.DictWriter(out, columns, lineterminator="\n")
@@ -40,58 +47,58 @@ class Chart:
         return out.getvalue()
 
 
-def layout(x: str = "", y: str = "", **more: Any) -> dict[str, Any]:
-    """Axes with their titles; colours of text and lines come from the page."""
+def layout(x: str = "", y: str = "", **options: Any) -> dict[str, Any]:
+    """Layout for Plotly with titled axes. Colours of text and lines come from the page."""
     return {
-        "xaxis": {"title": {"text": x}, "automargin": True, **more.pop("xaxis", {})},
-        "yaxis": {"title": {"text": y}, "automargin": True, **more.pop("yaxis", {})},
+        "xaxis": {"title": {"text": x}, "automargin": True, **options.pop("xaxis", {})},
+        "yaxis": {"title": {"text": y}, "automargin": True, **options.pop("yaxis", {})},
         "margin": {"l": 60, "r": 20, "t": 20, "b": 50},
         "legend": {"orientation": "h", "y": -0.25},
-        **more,
+        **options,
     }
 
 
-def colour(position: int) -> str:
-    """Of the n-th of several things."""
+def series_colour(position: int) -> str:
+    """Colour of the series at a position."""
     return COLOURS[position % len(COLOURS)]
 
 
-def clear(colour_code: str, share: float) -> str:
-    """The colour, let through to a share."""
+def with_opacity(colour_code: str, opacity: float) -> str:
+    """A colour of COLOURS with an opacity between 0 and 1."""
     red, green, blue = (int(colour_code[start : start + 2], 16) for start in (1, 3, 5))
-    return f"rgba({red},{green},{blue},{share})"
+    return f"rgba({red},{green},{blue},{opacity})"
 
 
-def condition_label(condition: Condition, among: Sequence[Condition]) -> str:
-    """What sets a condition apart from the others."""
+def condition_label(condition: Condition, conditions: Sequence[Condition]) -> str:
+    """The attributes of a condition in which the conditions differ."""
     parts = []
-    if len({one.arm for one in among}) > 1:
+    if len({other.arm for other in conditions}) > 1:
         parts.append(condition.arm)
-    if len({one.point for one in among}) > 1:
+    if len({other.point for other in conditions}) > 1:
         parts.append(format_point_json(condition.point))
-    if len({one.batch_size for one in among}) > 1:
+    if len({other.batch_size for other in conditions}) > 1:
         parts.append(f"batch {condition.batch_size}")
-    if len({one.estimate for one in among}) > 1 or not parts:
+    if len({other.estimate for other in conditions}) > 1 or not parts:
         parts.append(condition.estimate or "no population")
     return ", ".join(parts)
 
 
 def condition_labels(conditions: Iterable[Condition]) -> dict[Condition, str]:
-    """Of each of these conditions its own label."""
-    among = list(conditions)
-    return dict(zip(among, distinct(condition_label(one, among) for one in among), strict=True))
+    """A unique label for each condition."""
+    listed = list(conditions)
+    return dict(zip(listed, number_duplicates(condition_label(condition, listed) for condition in listed), strict=True))
 
 
-def distinct(labels: Iterable[str]) -> list[str]:
-    """The same labels, later ones of several alike with a number: rounded points may read the same."""
-    seen: Counter[str] = Counter()
-    found = []
+def number_duplicates(labels: Iterable[str]) -> list[str]:
+    """The labels, with a number after each repeated one: rounded points may have equal labels."""
+    counts: Counter[str] = Counter()
+    numbered = []
     for label in labels:
-        seen[label] += 1
-        found.append(label if seen[label] == 1 else f"{label} ({seen[label]})")
-    return found
+        counts[label] += 1
+        numbered.append(label if counts[label] == 1 else f"{label} ({counts[label]})")
+    return numbered
 
 
-def configuration_order(word: InferenceConfiguration | str) -> str:
-    """T before M before F, as tables list them; of a word or a part of one."""
-    return str(word).translate(str.maketrans("TMF-", "0123"))
+def configuration_order(configuration: InferenceConfiguration | str) -> str:
+    """Sort key of a configuration or of some of its letters: T before M before F, as in tables."""
+    return str(configuration).translate(str.maketrans("TMF-", "0123"))

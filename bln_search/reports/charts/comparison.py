@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from bln_search.ranking.comparison import ComparedRow, Comparison
-from bln_search.reports.charts.chart import COLOURS, Chart, distinct, layout
+from bln_search.reports.charts.chart import COLOURS, Chart, layout, number_duplicates
 from bln_search.specs.space import format_point_json
 
 
@@ -14,27 +14,27 @@ def row_labels(rows: Sequence[ComparedRow]) -> list[str]:
     """Configurations with the other attributes in which rows differ."""
     labels = []
     for row in rows:
-        parts = [row.arm] if len({one.arm for one in rows}) > 1 else []
-        if len({one.point for one in rows}) > 1:
+        parts = [row.arm] if len({other.arm for other in rows}) > 1 else []
+        if len({other.point for other in rows}) > 1:
             parts.append(format_point_json(row.point))
         parts.append(row.configuration)
-        if len({one.estimate for one in rows if one.estimate}) > 1 and row.estimate:
+        if len({other.estimate for other in rows if other.estimate}) > 1 and row.estimate:
             parts.append(row.estimate)
-        if len({one.batch_size for one in rows}) > 1:
+        if len({other.batch_size for other in rows}) > 1:
             parts.append(str(row.batch_size))
         labels.append(" ".join(part for part in parts if part))
-    return distinct(labels)
+    return number_duplicates(labels)
 
 
 def differences_chart(comparison: Comparison) -> Chart:
     """Mean loss of every row minus that of the best row."""
     labels = row_labels(comparison.rows)
     rows: list[dict[str, Any]] = []
-    for place, row in enumerate(comparison.rows):
-        pair = comparison.pair(0, place)
+    for index, row in enumerate(comparison.rows):
+        pair = comparison.pair(0, index)
         rows.append(
             {
-                "row": labels[place],
+                "row": labels[index],
                 "group": row.letters or "",
                 "difference": 0.0 if pair is None else -pair.loss.mean,
                 "low": 0.0 if pair is None else -pair.loss.high,
@@ -75,17 +75,17 @@ def differences_chart(comparison: Comparison) -> Chart:
             height=_height(len(rows)),
         ),
     }
-    about = (
+    caption = (
         "Bars are 95 % confidence intervals over seeds and examples. Filled marks: rows up to the first that is "
         "significantly different from the best row (5 %, Holm over all pairs)."
     )
-    return Chart("Differences to the best row", about, figure, rows)
+    return Chart("Differences to the best row", caption, figure, rows)
 
 
 def critical_difference_chart(comparison: Comparison) -> Chart | None:
     """Critical-difference diagram: mean ranks over seeds, with lines joining rows that do not differ (Nemenyi).
 
-    None without mean ranks.
+    Returns None if the comparison has no Friedman test.
     """
     test = comparison.friedman
     if test is None:
@@ -93,7 +93,7 @@ def critical_difference_chart(comparison: Comparison) -> Chart | None:
     labels = row_labels(comparison.rows)
     ranked = sorted(
         ((row.mean_rank or 0.0, label) for row, label in zip(comparison.rows, labels, strict=True)),
-        key=lambda one: one[0],
+        key=lambda ranked_row: ranked_row[0],
     )
     ranks = [rank for rank, _ in ranked]
     groups = _groups_within(ranks, test.critical_difference)
@@ -114,12 +114,12 @@ def critical_difference_chart(comparison: Comparison) -> Chart | None:
             "type": "scatter",
             "mode": "lines",
             "x": [ranks[first], ranks[last]],
-            "y": [-1 - 0.6 * place] * 2,
+            "y": [-1 - 0.6 * index] * 2,
             "line": {"width": 5, "color": COLOURS[1]},
             "hoverinfo": "skip",
             "showlegend": False,
         }
-        for place, (first, last) in enumerate(groups)
+        for index, (first, last) in enumerate(groups)
     ]
     bottom = -1.6 - 0.6 * len(groups)
     figure = {
@@ -139,19 +139,19 @@ def critical_difference_chart(comparison: Comparison) -> Chart | None:
     rows = [
         {"row": label, "mean_rank": rank, "critical_difference": test.critical_difference} for rank, label in ranked
     ]
-    about = (
+    caption = (
         f"Friedman test over {comparison.seeds} seeds, for these {comparison.examples} examples only: "
         f"p = {test.p:.2g}. Orange lines join rows whose mean ranks differ by less than the critical difference of "
         f"{test.critical_difference:.2f} (Nemenyi, 5 %)."
     )
-    return Chart("Critical difference of mean ranks", about, figure, rows)
+    return Chart("Critical difference of mean ranks", caption, figure, rows)
 
 
 def _groups_within(ranks: Sequence[float], difference: float) -> list[tuple[int, int]]:
     """First and last row of the maximal runs, ordered by rank, whose ranks lie within the critical difference."""
     runs: list[tuple[int, int]] = []
     for first in range(len(ranks)):
-        last = max(place for place in range(first, len(ranks)) if ranks[place] - ranks[first] <= difference)
+        last = max(index for index in range(first, len(ranks)) if ranks[index] - ranks[first] <= difference)
         if last > first and (not runs or last > runs[-1][1]):
             runs.append((first, last))
     return runs

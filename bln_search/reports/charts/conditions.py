@@ -1,4 +1,4 @@
-"""Which conditions and points of a study are drawn, and what they are called."""
+"""Selection of the conditions and points of a study that charts show."""
 
 from __future__ import annotations
 
@@ -10,47 +10,52 @@ from bln_search.core.records import RowKey
 from bln_search.ranking.grouping import Condition, LossBySeed
 from bln_search.reports.charts.chart import Chart
 from bln_search.reports.charts.configurations import ByConfiguration, rank_chart
-from bln_search.reports.charts.search import PointResult, flat
+from bln_search.reports.charts.search import PointResult, flatten_parameters
 
-_MOST_POINTS = 8
+_MAX_POINTS = 8
 
 
 def best_points(conditions: Mapping[Condition, ByConfiguration]) -> dict[Condition, ByConfiguration]:
-    """Where a study has a space: the conditions of its best points, best first; else all of them.
+    """The conditions of the best points of a search space, best first; all conditions of a study without a space.
 
-    Points are judged by rows that have as many seeds as any: what diverged under some is not best for the others.
+    Only rows with the largest number of seeds count, because a row that diverged under some seeds is not the best.
     """
-    if not any(one.point for one in conditions):
+    if not any(condition.point for condition in conditions):
         return dict(conditions)
     best: dict[tuple[str, str], float] = {}
     seeds = max((len(values) for losses in conditions.values() for values in losses.values()), default=0)
-    for one, losses in conditions.items():
+    for condition, losses in conditions.items():
         complete = {name: values for name, values in losses.items() if len(values) == seeds}
         if not complete:
             continue
-        low = lowest(complete)
-        best[one.arm, one.point] = min(low, best.get((one.arm, one.point), low))
-    kept = {key: place for place, key in enumerate(sorted(best, key=best.__getitem__)[:_MOST_POINTS])}
-    chosen = [one for one in conditions if (one.arm, one.point) in kept]
-    return {one: conditions[one] for one in sorted(chosen, key=lambda one: kept[one.arm, one.point])}
+        lowest_loss = lowest_mean_loss(complete)
+        best[condition.arm, condition.point] = min(lowest_loss, best.get((condition.arm, condition.point), lowest_loss))
+    places = {key: place for place, key in enumerate(sorted(best, key=best.__getitem__)[:_MAX_POINTS])}
+    drawn = [condition for condition in conditions if (condition.arm, condition.point) in places]
+    return {
+        condition: conditions[condition]
+        for condition in sorted(drawn, key=lambda condition: places[condition.arm, condition.point])
+    }
 
 
-def lowest(losses: ByConfiguration) -> float:
+def lowest_mean_loss(losses: ByConfiguration) -> float:
     """The lowest mean loss (nats) of a condition."""
     return min(statistics.fmean(values.values()) for values in losses.values())
 
 
-def ranks_of_best(conditions: Mapping[Condition, ByConfiguration], most: int) -> Chart | None:
-    """Ranks over estimates and batch sizes; of a search only at its best point, where points would be too many."""
-    best = next(((one.arm, one.point) for one in conditions if one.point), None)
-    of_best = [one for one in conditions if best in (None, (one.arm, one.point))][:most]
-    return rank_chart({one: conditions[one] for one in of_best})
+def best_point_rank_chart(conditions: Mapping[Condition, ByConfiguration], limit: int) -> Chart | None:
+    """Ranks over estimates and batch sizes; for a search only those of its best point, because points are many."""
+    best = next(((condition.arm, condition.point) for condition in conditions if condition.point), None)
+    drawn = [condition for condition in conditions if best in (None, (condition.arm, condition.point))][:limit]
+    return rank_chart({condition: conditions[condition] for condition in drawn})
 
 
 def point_results(losses: Mapping[RowKey, LossBySeed], seconds: Mapping[tuple[str, str], float]) -> list[PointResult]:
-    """Every point with its best mean loss, of rows that have as many seeds as any.
+    """Every point with its lowest mean loss over rows with the largest number of seeds.
 
-    seconds: for a thousand examples by arm and point, where measured.
+    Args:
+        losses: Losses by seed of every row.
+        seconds: Inference time of 1,000 examples by arm and point, as far as it was measured.
     """
     best: dict[tuple[str, str], float] = {}
     seeds = max((len(values) for values in losses.values()), default=0)
@@ -59,6 +64,6 @@ def point_results(losses: Mapping[RowKey, LossBySeed], seconds: Mapping[tuple[st
             mean = statistics.fmean(values.values())
             best[key.arm, key.point] = min(mean, best.get((key.arm, key.point), mean))
     return [
-        PointResult(arm, flat(json.loads(point)), loss, seconds.get((arm, point)))
+        PointResult(arm, flatten_parameters(json.loads(point)), loss, seconds.get((arm, point)))
         for (arm, point), loss in best.items()
     ]

@@ -15,31 +15,31 @@ from bln_search.reports.charts.chart import (
     DASHES,
     SYMBOLS,
     Chart,
-    colour,
     condition_labels,
     configuration_order,
     layout,
+    series_colour,
 )
 
 ByConfiguration = Mapping[InferenceConfiguration, LossBySeed]
 
 
 def heat_map(losses: ByConfiguration) -> Chart | None:
-    """Mean loss of every configuration: mini-batch pair downwards, feature pair across; None without any."""
-    means = {one: statistics.fmean(values.values()) for one, values in losses.items()}
+    """Mean loss of every configuration: mini-batch pairs as rows, feature pairs as columns; None without losses."""
+    means = {configuration: statistics.fmean(values.values()) for configuration, values in losses.items()}
     if not means:
         return None
-    batch = sorted({str(one)[:2] for one in means}, key=configuration_order)
-    feature = sorted({str(one)[2:] for one in means}, key=configuration_order)
-    cells = {str(one): value for one, value in means.items()}
-    z = [[cells.get(row + column) for column in feature] for row in batch]
+    batch_letters = sorted({str(configuration)[:2] for configuration in means}, key=configuration_order)
+    feature_letters = sorted({str(configuration)[2:] for configuration in means}, key=configuration_order)
+    cells = {str(configuration): value for configuration, value in means.items()}
+    z = [[cells.get(row + column) for column in feature_letters] for row in batch_letters]
     text = [["" if value is None else f"{value:.4f}" for value in row] for row in z]
     figure = {
         "data": [
             {
                 "type": "heatmap",
-                "x": feature,
-                "y": batch,
+                "x": feature_letters,
+                "y": batch_letters,
                 "z": z,
                 "text": text,
                 "texttemplate": "%{text}",
@@ -56,39 +56,45 @@ def heat_map(losses: ByConfiguration) -> Chart | None:
         ),
     }
     rows = [
-        {"configuration": str(one), "loss": means[one], "seeds": len(losses[one])}
-        for one in sorted(means, key=configuration_order)
+        {"configuration": str(configuration), "loss": means[configuration], "seeds": len(losses[configuration])}
+        for configuration in sorted(means, key=configuration_order)
     ]
-    about = "Mean loss over seeds; darker is lower. T: from the population, F: from the mini-batch."
-    return Chart("Loss of every configuration", about, figure, rows)
+    caption = "Mean loss over seeds; darker is lower. T: from the population, F: from the mini-batch."
+    return Chart("Loss of every configuration", caption, figure, rows)
 
 
 def effects_chart(losses: ByConfiguration) -> Chart | None:
     """Main effects and interactions of pairs of switches on the loss; None unless every configuration has a loss."""
-    found = factorial_effects(losses)
-    if found is None:
+    effects = factorial_effects(losses)
+    if effects is None:
         return None
     rows = [
-        {"effect": one.name, "loss": one.loss.mean, "low": one.loss.low, "high": one.loss.high, "seeds": one.loss.n}
-        for one in found
+        {
+            "effect": effect.name,
+            "loss": effect.loss.mean,
+            "low": effect.loss.low,
+            "high": effect.loss.high,
+            "seeds": effect.loss.n,
+        }
+        for effect in effects
     ]
-    known = found[0].loss.half is not None
+    has_intervals = effects[0].loss.half is not None
     trace: dict[str, Any] = {
         "type": "scatter",
         "mode": "markers",
-        "x": [one.loss.mean for one in found],
-        "y": [one.name for one in found],
+        "x": [effect.loss.mean for effect in effects],
+        "y": [effect.name for effect in effects],
         "marker": {
             "size": 10,
-            "color": [COLOURS[0] if one.loss.excludes_zero else COLOURS[7] for one in found],
-            "symbol": ["circle" if one.loss.excludes_zero else "circle-open" for one in found],
+            "color": [COLOURS[0] if effect.loss.excludes_zero else COLOURS[7] for effect in effects],
+            "symbol": ["circle" if effect.loss.excludes_zero else "circle-open" for effect in effects],
         },
         "hovertemplate": "%{y}: %{x:+.5f}<extra></extra>",
     }
-    if known:
+    if has_intervals:
         trace["error_x"] = {
             "type": "data",
-            "array": [one.loss.half for one in found],
+            "array": [effect.loss.half for effect in effects],
             "thickness": 1.5,
             "color": COLOURS[7],
         }
@@ -102,24 +108,24 @@ def effects_chart(losses: ByConfiguration) -> Chart | None:
             showlegend=False,
         ),
     }
-    about = "Left of zero: taking the statistic from the population (T) lowers the mean loss. " + (
+    caption = "Left of zero: taking the statistic from the population (T) lowers the mean loss. " + (
         "Bars are 95 % confidence intervals over seeds; hollow marks are not significantly different from 0."
-        if known
+        if has_intervals
         else "With one seed there are no confidence intervals."
     )
-    return Chart("Effects of the switches", about, figure, rows)
+    return Chart("Effects of the switches", caption, figure, rows)
 
 
 def rank_chart(conditions: Mapping[Condition, ByConfiguration]) -> Chart | None:
-    """The rank of every configuration under several conditions; None for fewer than two that can be compared."""
+    """The rank of every configuration under several conditions; None if fewer than two can be compared."""
     labels = condition_labels(conditions)
-    return ranks_under({labels[one]: losses for one, losses in conditions.items()})
+    return rank_chart_by_label({labels[condition]: losses for condition, losses in conditions.items()})
 
 
-def ranks_under(conditions: Mapping[str, ByConfiguration]) -> Chart | None:
+def rank_chart_by_label(conditions: Mapping[str, ByConfiguration]) -> Chart | None:
     """The rank of every configuration under each of several conditions, in their order.
 
-    Only conditions with the same configurations are compared: those of the most frequent set. None for fewer than two.
+    Only conditions with the most frequent set of configurations are compared. Returns None for fewer than two.
     """
     counts = Counter(frozenset(losses) for losses in conditions.values())
     most_frequent = max(
@@ -137,7 +143,11 @@ def ranks_under(conditions: Mapping[str, ByConfiguration]) -> Chart | None:
             "name": str(configuration),
             "x": [label.replace(", ", "<br>") for label in conditions],
             "y": [by_key.get(configuration) for by_key in ranks.values()],
-            "line": {"color": colour(position), "dash": DASHES[(position // len(COLOURS)) % len(DASHES)], "width": 2},
+            "line": {
+                "color": series_colour(position),
+                "dash": DASHES[(position // len(COLOURS)) % len(DASHES)],
+                "width": 2,
+            },
             "marker": {"symbol": SYMBOLS[position % len(SYMBOLS)], "size": 9},
             "hovertemplate": f"{configuration}, %{{x}}: rank %{{y}}<extra></extra>",
         }
@@ -162,13 +172,13 @@ def ranks_under(conditions: Mapping[str, ByConfiguration]) -> Chart | None:
         for label, by_key in ranks.items()
         for configuration, rank in by_key.items()
     ]
-    about = (
+    caption = (
         "Rank 1 is the lowest mean loss under that condition. Lines cross where the order of configurations changes."
     )
-    return Chart("Ranks by condition", about, figure, rows)
+    return Chart("Ranks by condition", caption, figure, rows)
 
 
 def _ranks(losses: ByConfiguration) -> dict[InferenceConfiguration, int]:
-    means = {one: statistics.fmean(values.values()) for one, values in losses.items()}
-    ordered = sorted(means, key=lambda one: (means[one], configuration_order(one)))
-    return {one: place for place, one in enumerate(ordered, start=1)}
+    means = {configuration: statistics.fmean(values.values()) for configuration, values in losses.items()}
+    ordered = sorted(means, key=lambda configuration: (means[configuration], configuration_order(configuration)))
+    return {configuration: rank for rank, configuration in enumerate(ordered, start=1)}

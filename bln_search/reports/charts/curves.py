@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bln_search.ranking.statistics.intervals import t_interval
-from bln_search.reports.charts.chart import Chart, clear, colour, layout
+from bln_search.reports.charts.chart import Chart, layout, series_colour, with_opacity
 
 _AXIS_QUANTILE, _AXIS_FACTOR = 0.9, 2.0
 """The axis ends at this multiple of this quantile of all values, if any value is larger."""
@@ -20,7 +20,13 @@ _KINDS = {"training": "dot", "validation": "solid"}
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric of an epoch: its key after `training_` and `validation_`, its name with unit, and the chart's title."""
+    """A metric of an epoch.
+
+    Attributes:
+        key: Its key in an epoch, after `training_` or `validation_`.
+        name: Its name with its unit.
+        title: Title of its chart.
+    """
 
     key: str
     name: str
@@ -48,91 +54,105 @@ class TrialCurve:
     epochs: Sequence[Mapping[str, Any]]
 
 
-def curves_chart(curves: Sequence[TrialCurve], of: int, metric: Metric = LOSS) -> Chart | None:
-    """Training (dotted) and validation (solid) by epoch, one colour per arm. of: number of all trials."""
-    curves = [one for one in curves if one.epochs]
+def curves_chart(curves: Sequence[TrialCurve], trial_count: int, metric: Metric = LOSS) -> Chart | None:
+    """Training (dotted) and validation (solid) by epoch, one colour per arm; None without epochs.
+
+    Args:
+        curves: Curves of the drawn trials.
+        trial_count: Number of all trials.
+        metric: The metric.
+    """
+    curves = [curve for curve in curves if curve.epochs]
     if not curves:
         return None
     groups: dict[str, list[TrialCurve]] = {}
-    for one in curves:
-        groups.setdefault(one.arm, []).append(one)
+    for curve in curves:
+        groups.setdefault(curve.arm, []).append(curve)
     traces: list[dict[str, Any]] = []
     for position, members in enumerate(groups.values()):
-        alike = len({one.point for one in members}) == 1 and len(members) > 1
+        has_band = len({curve.point for curve in members}) == 1 and len(members) > 1
         for kind, dash in _KINDS.items():
-            traces += _band(members, metric, kind, colour(position)) if alike else []
+            traces += _band(members, metric, kind, series_colour(position)) if has_band else []
             traces += [
-                _line(one, metric, kind, colour(position), dash, shown=index == 0) for index, one in enumerate(members)
+                _line(curve, metric, kind, series_colour(position), dash, in_legend=index == 0)
+                for index, curve in enumerate(members)
             ]
-    top = _top(curves, metric)
-    axis: dict[str, Any] = {} if top is None else {"range": [0, top]}
+    axis_end = _axis_end(curves, metric)
+    axis: dict[str, Any] = {} if axis_end is None else {"range": [0, axis_end]}
     epochs: dict[str, Any] = {"rangemode": "tozero"}
-    if max(len(one.epochs) for one in curves) <= _MAX_TICKED_EPOCHS:
-        epochs["dtick"] = 1  # only whole epochs
+    if max(len(curve.epochs) for curve in curves) <= _MAX_TICKED_EPOCHS:
+        epochs["dtick"] = 1  # ticks at whole epochs
     figure = {
         "data": traces,
         "layout": layout("epoch", metric.name, hovermode="closest", xaxis=epochs, yaxis=axis),
     }
     rows = [
-        {"arm": one.arm, "parameters": one.point, "seed": one.seed, **epoch} for one in curves for epoch in one.epochs
+        {"arm": curve.arm, "parameters": curve.point, "seed": curve.seed, **epoch}
+        for curve in curves
+        for epoch in curve.epochs
     ]
-    about = (
+    caption = (
         "One line per trial, dotted on the training data, solid on the validation data; bands are 95 % confidence "
         "intervals of the mean over seeds."
     )
-    if top is not None:
-        about += f" Values above {top:.3g} are not shown."
-    if len(curves) < of:
-        about += f" {len(curves)} of {of:,} trials are drawn."
-    return Chart(metric.title, about, figure, rows)
+    if axis_end is not None:
+        caption += f" Values above {axis_end:.3g} are not shown."
+    if len(curves) < trial_count:
+        caption += f" {len(curves)} of {trial_count:,} trials are drawn."
+    return Chart(metric.title, caption, figure, rows)
 
 
-def _top(curves: Sequence[TrialCurve], metric: Metric) -> float | None:
-    """Upper end of the axis where a few large values would flatten all curves; None where it is not needed."""
-    found = [metric.of(epoch, kind) for one in curves for epoch in one.epochs for kind in _KINDS]
-    values = sorted(value for value in found if value is not None)
+def _axis_end(curves: Sequence[TrialCurve], metric: Metric) -> float | None:
+    """Upper end of the axis if a few large values would flatten all curves, else None."""
+    all_values = [metric.of(epoch, kind) for curve in curves for epoch in curve.epochs for kind in _KINDS]
+    values = sorted(value for value in all_values if value is not None)
     if not values:
         return None
-    usual = _AXIS_FACTOR * values[int(len(values) * _AXIS_QUANTILE)]
-    return usual if values[-1] > usual else None
+    limit = _AXIS_FACTOR * values[int(len(values) * _AXIS_QUANTILE)]
+    return limit if values[-1] > limit else None
 
 
-def _line(one: TrialCurve, metric: Metric, kind: str, code: str, dash: str, *, shown: bool) -> dict[str, Any]:
-    name = f"{one.arm}, {kind}"
+def _line(
+    curve: TrialCurve, metric: Metric, kind: str, colour_code: str, dash: str, *, in_legend: bool
+) -> dict[str, Any]:
+    name = f"{curve.arm}, {kind}"
     return {
         "type": "scatter",
         "mode": "lines",
-        "x": [epoch["epoch"] for epoch in one.epochs],
-        "y": [metric.of(epoch, kind) for epoch in one.epochs],
+        "x": [epoch["epoch"] for epoch in curve.epochs],
+        "y": [metric.of(epoch, kind) for epoch in curve.epochs],
         "name": name,
         "legendgroup": name,
-        "showlegend": shown,
-        "line": {"color": code, "dash": dash, "width": 1.3},
+        "showlegend": in_legend,
+        "line": {"color": colour_code, "dash": dash, "width": 1.3},
         "opacity": 0.8,
-        "hovertemplate": f"{name}, {one.point} seed {one.seed}, epoch %{{x}}: %{{y:.4f}}<extra></extra>",
+        "hovertemplate": f"{name}, {curve.point} seed {curve.seed}, epoch %{{x}}: %{{y:.4f}}<extra></extra>",
     }
 
 
-def _band(members: Sequence[TrialCurve], metric: Metric, kind: str, code: str) -> list[dict[str, Any]]:
+def _band(members: Sequence[TrialCurve], metric: Metric, kind: str, colour_code: str) -> list[dict[str, Any]]:
     """Confidence band of the mean over seeds, up to the last epoch that all seeds have."""
     values: dict[int, list[float]] = {}
-    for one in members:
-        for epoch in one.epochs:
+    for curve in members:
+        for epoch in curve.epochs:
             value = metric.of(epoch, kind)
             if value is not None:
                 values.setdefault(epoch["epoch"], []).append(value)
-    whole = {epoch: t_interval(found) for epoch, found in sorted(values.items()) if len(found) == len(members)}
-    if not whole:
+    intervals = {
+        epoch: t_interval(by_seed) for epoch, by_seed in sorted(values.items()) if len(by_seed) == len(members)
+    }
+    if not intervals:
         return []
-    epochs = list(whole)
+    epochs = list(intervals)
     return [
         {
             "type": "scatter",
             "mode": "lines",
             "x": epochs + epochs[::-1],
-            "y": [one.high for one in whole.values()] + [one.low for one in reversed(list(whole.values()))],
+            "y": [interval.high for interval in intervals.values()]
+            + [interval.low for interval in reversed(list(intervals.values()))],
             "fill": "toself",
-            "fillcolor": clear(code, 0.15),
+            "fillcolor": with_opacity(colour_code, 0.15),
             "line": {"width": 0},
             "hoverinfo": "skip",
             "showlegend": False,

@@ -9,43 +9,45 @@ from typing import Any
 from bln_search.core.configuration import Statistic
 from bln_search.core.records import Drift
 from bln_search.ranking.statistics.intervals import ConfidenceInterval, t_interval
-from bln_search.reports.charts.chart import SYMBOLS, Chart, colour, layout
+from bln_search.reports.charts.chart import SYMBOLS, Chart, layout, series_colour
 
 _REFERENCE_ESTIMATE = "frozen"
 
 
 def drift_chart(by_seed: Mapping[int, Sequence[Drift]]) -> Chart | None:
-    """Spread of mini-batches in every layer, and the shift of each estimate; None where nothing was recorded."""
-    gathered: dict[tuple[str, str, str], dict[str, list[float]]] = {}
+    """Spread of mini-batches in every layer, and the shift of each estimate; None if nothing was recorded."""
+    drift_values: dict[tuple[str, str, str], dict[str, list[float]]] = {}
     for drifts in by_seed.values():
-        for one in drifts:
-            kept = gathered.setdefault((one.layer, one.statistic, one.estimate), {"spread": [], "shift": []})
-            for measure in kept:
-                value = getattr(one, measure)
+        for drift in drifts:
+            measures = drift_values.setdefault(
+                (drift.layer, drift.statistic, drift.estimate), {"spread": [], "shift": []}
+            )
+            for measure in measures:
+                value = getattr(drift, measure)
                 if value is not None:
-                    kept[measure].append(value)
-    if not gathered:
+                    measures[measure].append(value)
+    if not drift_values:
         return None
-    layers = list(dict.fromkeys(layer for layer, _, _ in gathered))
-    estimates = list(dict.fromkeys(estimate for _, _, estimate in gathered))
-    first = _REFERENCE_ESTIMATE if _REFERENCE_ESTIMATE in estimates else estimates[0]
+    layers = list(dict.fromkeys(layer for layer, _, _ in drift_values))
+    estimates = list(dict.fromkeys(estimate for _, _, estimate in drift_values))
+    reference = _REFERENCE_ESTIMATE if _REFERENCE_ESTIMATE in estimates else estimates[0]
     traces = []
     for position, statistic in enumerate(Statistic):
         spreads = {
-            layer: t_interval(kept["spread"])
-            for (layer, name, estimate), kept in gathered.items()
-            if name == statistic and estimate == first and kept["spread"]
+            layer: t_interval(measures["spread"])
+            for (layer, name, estimate), measures in drift_values.items()
+            if name == statistic and estimate == reference and measures["spread"]
         }
         if spreads:
-            traces.append(_bars(statistic, spreads, colour(position)))
-        for place, estimate in enumerate(one for one in estimates if one != first):
+            traces.append(_bars(statistic, spreads, series_colour(position)))
+        for index, estimate in enumerate(other for other in estimates if other != reference):
             shifts = {
-                layer: statistics.fmean(kept["shift"])
-                for (layer, name, other), kept in gathered.items()
-                if name == statistic and other == estimate and kept["shift"]
+                layer: statistics.fmean(measures["shift"])
+                for (layer, name, measured), measures in drift_values.items()
+                if name == statistic and measured == estimate and measures["shift"]
             }
             if shifts:
-                traces.append(_marks(statistic, estimate, shifts, colour(position), SYMBOLS[place + 1]))
+                traces.append(_marks(statistic, estimate, shifts, series_colour(position), SYMBOLS[index + 1]))
     figure = {
         "data": traces,
         "layout": layout("layer", "in standard deviations of the layer", barmode="group", xaxis={"type": "category"}),
@@ -55,42 +57,42 @@ def drift_chart(by_seed: Mapping[int, Sequence[Drift]]) -> Chart | None:
             "layer": layer,
             "statistic": statistic,
             "estimate": estimate,
-            "spread": statistics.fmean(kept["spread"]) if kept["spread"] else None,
-            "shift": statistics.fmean(kept["shift"]) if kept["shift"] else None,
-            "seeds": len(kept["spread"]),
+            "spread": statistics.fmean(measures["spread"]) if measures["spread"] else None,
+            "shift": statistics.fmean(measures["shift"]) if measures["shift"] else None,
+            "seeds": len(measures["spread"]),
         }
-        for (layer, statistic, estimate), kept in gathered.items()
+        for (layer, statistic, estimate), measures in drift_values.items()
     ]
-    order = {layer: place for place, layer in enumerate(layers)}
+    order = {layer: index for index, layer in enumerate(layers)}
     rows.sort(key=lambda row: order[str(row["layer"])])
-    about = (
-        f"Bars: spread of the statistic of training mini-batches around the {first} population, with 95 % confidence "
-        "intervals over seeds. Marks: distance of another population estimate from it."
+    caption = (
+        f"Bars: spread of the statistic of training mini-batches around the {reference} population, with 95 % "
+        "confidence intervals over seeds. Marks: distance of another population estimate from it."
     )
-    return Chart("Population and mini-batch statistics", about, figure, rows)
+    return Chart("Population and mini-batch statistics", caption, figure, rows)
 
 
-def _bars(statistic: str, spreads: Mapping[str, ConfidenceInterval], code: str) -> dict[str, Any]:
+def _bars(statistic: str, spreads: Mapping[str, ConfidenceInterval], colour_code: str) -> dict[str, Any]:
     trace: dict[str, Any] = {
         "type": "bar",
         "name": f"{statistic} spread",
         "x": list(spreads),
-        "y": [one.mean for one in spreads.values()],
-        "marker": {"color": code},
+        "y": [interval.mean for interval in spreads.values()],
+        "marker": {"color": colour_code},
         "hovertemplate": f"%{{x}}: {statistic} spread %{{y:.4f}}<extra></extra>",
     }
-    if all(one.half is not None for one in spreads.values()):
-        trace["error_y"] = {"type": "data", "array": [one.half for one in spreads.values()], "thickness": 1}
+    if all(interval.half is not None for interval in spreads.values()):
+        trace["error_y"] = {"type": "data", "array": [interval.half for interval in spreads.values()], "thickness": 1}
     return trace
 
 
-def _marks(statistic: str, estimate: str, shifts: Mapping[str, float], code: str, symbol: str) -> dict[str, Any]:
+def _marks(statistic: str, estimate: str, shifts: Mapping[str, float], colour_code: str, symbol: str) -> dict[str, Any]:
     return {
         "type": "scatter",
         "mode": "markers",
         "name": f"{statistic} {estimate}",
         "x": list(shifts),
         "y": list(shifts.values()),
-        "marker": {"color": code, "symbol": symbol, "size": 9, "line": {"width": 1, "color": "#808080"}},
+        "marker": {"color": colour_code, "symbol": symbol, "size": 9, "line": {"width": 1, "color": "#808080"}},
         "hovertemplate": f"%{{x}}: {statistic} of {estimate} differs by %{{y:.4f}}<extra></extra>",
     }

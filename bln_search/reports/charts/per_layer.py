@@ -1,4 +1,4 @@
-"""The chart of per-layer configurations: what each switch does in each layer."""
+"""Chart of per-layer configurations: the effect of each switch in each layer."""
 
 from __future__ import annotations
 
@@ -19,44 +19,44 @@ _MIN_HEIGHT, _ROW_HEIGHT, _MARGIN_HEIGHT = 300, 22, 110
 """Pixels."""
 
 
-def switches_of(result: PerLayerResult) -> list[str]:
-    """The statistics that some choice can switch, in their usual order."""
-    found = {one.statistic for one in result.effects}
-    return [one.value for one in Statistic if one.value in found]
+def switchable_statistics(result: PerLayerResult) -> list[str]:
+    """The statistics that at least one choice can switch, in the order of `Statistic`."""
+    switchable = {effect.statistic for effect in result.effects}
+    return [statistic.value for statistic in Statistic if statistic.value in switchable]
 
 
 def effect_grid(result: PerLayerResult) -> dict[str, dict[str, LayerSwitchEffect]]:
-    """Effects by choice, then by statistic; a choice without any is left out."""
+    """Effects by choice, then by statistic; choices without effects are omitted."""
     grid: dict[str, dict[str, LayerSwitchEffect]] = {choice.name: {} for choice in result.choices}
-    for one in result.effects:
-        grid.setdefault(one.choice, {})[one.statistic] = one
+    for effect in result.effects:
+        grid.setdefault(effect.choice, {})[effect.statistic] = effect
     return {choice: effects for choice, effects in grid.items() if effects}
 
 
-def format_effect(one: LayerSwitchEffect) -> str:
+def format_effect(effect: LayerSwitchEffect) -> str:
     """An effect with its interval."""
-    return signed(ConfidenceInterval(one.loss, one.half, one.networks))
+    return signed(ConfidenceInterval(effect.loss, effect.half, effect.networks))
 
 
 def layer_switches_chart(result: PerLayerResult) -> Chart | None:
-    """Choices downwards, switches across, around zero; None where no effect is known."""
-    grid, switches = effect_grid(result), switches_of(result)
+    """Heat map of the effects: choices as rows, switches as columns; None without effects."""
+    grid, switches = effect_grid(result), switchable_statistics(result)
     if not grid:
         return None
-    most = max(abs(one.loss) for one in result.effects) or 1.0
+    largest = max(abs(effect.loss) for effect in result.effects) or 1.0
     cells = [[effects.get(name) for name in switches] for effects in grid.values()]
     trace: dict[str, Any] = {
         "type": "heatmap",
         "x": switches,
         "y": list(grid),
-        "z": [[None if one is None else one.loss for one in row] for row in cells],
-        "text": [[MARK if one and one.excludes_zero else "" for one in row] for row in cells],
-        "customdata": [[format_effect(one) if one else "" for one in row] for row in cells],
+        "z": [[None if effect is None else effect.loss for effect in row] for row in cells],
+        "text": [[MARK if effect and effect.excludes_zero else "" for effect in row] for row in cells],
+        "customdata": [[format_effect(effect) if effect else "" for effect in row] for row in cells],
         "texttemplate": "%{text}",
         "textfont": {"size": 24},
         "colorscale": _SCALE,
-        "zmin": -most,
-        "zmax": most,
+        "zmin": -largest,
+        "zmax": largest,
         "xgap": 1,
         "ygap": 1,
         "hoverongaps": False,
@@ -72,27 +72,27 @@ def layer_switches_chart(result: PerLayerResult) -> Chart | None:
             height=max(_MIN_HEIGHT, _ROW_HEIGHT * len(grid) + _MARGIN_HEIGHT),
         ),
     }
-    rows = [_row(one) for effects in grid.values() for one in effects.values()]
-    return Chart("Effects of the switches by layer", _about(result), figure, rows)
+    rows = [_data_row(effect) for effects in grid.values() for effect in effects.values()]
+    return Chart("Effects of the switches by layer", _caption(result), figure, rows)
 
 
-def _about(result: PerLayerResult) -> str:
-    known = any(one.half is not None for one in result.effects)
+def _caption(result: PerLayerResult) -> str:
+    has_intervals = any(effect.half is not None for effect in result.effects)
     return f"In nats: {effects_heading(result)}. Blue: taking the statistic from the population (T) lowers it. " + (
         f"{MARK}: the 95 % confidence interval over networks excludes 0."
-        if known
+        if has_intervals
         else "With one network there are no confidence intervals."
     )
 
 
-def _row(one: LayerSwitchEffect) -> dict[str, Any]:
-    interval = ConfidenceInterval(one.loss, one.half, one.networks)
+def _data_row(effect: LayerSwitchEffect) -> dict[str, Any]:
+    interval = ConfidenceInterval(effect.loss, effect.half, effect.networks)
     return {
-        "choice": one.choice,
-        "statistic": one.statistic,
-        "loss": one.loss,
+        "choice": effect.choice,
+        "statistic": effect.statistic,
+        "loss": effect.loss,
         "low": interval.low,
         "high": interval.high,
-        "excludes zero": one.excludes_zero,
-        "networks": one.networks,
+        "excludes zero": effect.excludes_zero,
+        "networks": effect.networks,
     }

@@ -16,7 +16,7 @@ from bln_search.ranking.probe_results import (
     best_row_changes,
     probe_curves,
 )
-from bln_search.reports.charts.chart import COLOURS, DASHES, SYMBOLS, Chart, colour, configuration_order, layout
+from bln_search.reports.charts.chart import COLOURS, DASHES, SYMBOLS, Chart, configuration_order, layout, series_colour
 
 _AXES = {
     ProbeKind.SIZE: ("Loss at other batch sizes", "inference mini-batch size", "log"),
@@ -25,7 +25,7 @@ _AXES = {
 
 
 def axis_chart(probes: Iterable[TrialProbe], kind: ProbeKind, arm: str, point: str, estimate: str) -> Chart | None:
-    """Mean validation loss of every configuration along batch sizes or epochs; None where it was not probed."""
+    """Mean validation loss of every configuration along batch sizes or epochs; None if it was not probed."""
     curves = {
         key: points
         for key, points in probe_curves(probes, kind).items()
@@ -35,7 +35,7 @@ def axis_chart(probes: Iterable[TrialProbe], kind: ProbeKind, arm: str, point: s
         return None
     title, axis, scale = _AXES[kind]
     ordered = sorted(curves, key=lambda key: configuration_order(key.configuration))
-    traces = [_trace(key, curves[key], position) for position, key in enumerate(ordered)]
+    traces = [_line(key, curves[key], position) for position, key in enumerate(ordered)]
     ticks = sorted({point.at for points in curves.values() for point in points})
     figure = {
         "data": traces,
@@ -62,23 +62,27 @@ def axis_chart(probes: Iterable[TrialProbe], kind: ProbeKind, arm: str, point: s
         for key in ordered
         for point in curves[key]
     ]
-    return Chart(title, _description(curves), figure, rows)
+    return Chart(title, _caption(curves), figure, rows)
 
 
-def _trace(key: CurveKey, points: Sequence[AxisPoint], position: int) -> dict[str, Any]:
+def _line(key: CurveKey, points: Sequence[AxisPoint], position: int) -> dict[str, Any]:
     return {
         "type": "scatter",
         "mode": "lines+markers",
         "name": key.configuration,
         "x": [point.at for point in points],
         "y": [point.loss.mean for point in points],
-        "line": {"color": colour(position), "dash": DASHES[(position // len(COLOURS)) % len(DASHES)], "width": 1.6},
+        "line": {
+            "color": series_colour(position),
+            "dash": DASHES[(position // len(COLOURS)) % len(DASHES)],
+            "width": 1.6,
+        },
         "marker": {"symbol": SYMBOLS[position % len(SYMBOLS)], "size": 7},
         "hovertemplate": f"{key.configuration} at %{{x}}: %{{y:.5f}}<extra></extra>",
     }
 
 
-def _description(curves: Mapping[CurveKey, Sequence[AxisPoint]]) -> str:
+def _caption(curves: Mapping[CurveKey, Sequence[AxisPoint]]) -> str:
     changes = best_row_changes({key: list(points) for key, points in curves.items()})
     if not changes:
         return "Means over seeds. The same configuration has the lowest loss everywhere."
@@ -93,7 +97,7 @@ def _description(curves: Mapping[CurveKey, Sequence[AxisPoint]]) -> str:
 def batch_dependence_chart(
     dependence: Mapping[RowKey, BatchDependence], arm: str, point: str, estimate: str
 ) -> Chart | None:
-    """Share of predictions that change with the batch composition; None where it was not probed."""
+    """Share of predictions that change with the batch composition; None if it was not probed."""
     by_configuration = {
         key.configuration.word: row
         for key, row in dependence.items()
@@ -120,11 +124,11 @@ def batch_dependence_chart(
         }
         for name in names
     ]
-    about = (
+    caption = (
         "Share of examples whose predicted class changes with the other examples of their mini-batch. A configuration "
         "that takes both mini-batch statistics from the population is independent of the mini-batch."
     )
-    return Chart("Dependence on the mini-batch", about, figure, rows)
+    return Chart("Dependence on the mini-batch", caption, figure, rows)
 
 
 def _bars(position: int, name: str, configurations: Sequence[str], values: Sequence[float | None]) -> dict[str, Any]:
@@ -133,36 +137,37 @@ def _bars(position: int, name: str, configurations: Sequence[str], values: Seque
         "name": name,
         "x": list(configurations),
         "y": [None if value is None else 100 * value for value in values],
-        "marker": {"color": colour(position)},
+        "marker": {"color": series_colour(position)},
         "hovertemplate": f"%{{x}}, {name}: %{{y:.2f}} %<extra></extra>",
     }
 
 
 def latency_chart(latencies: Sequence[MeasuredLatency], device: str | None, threads: int | None) -> Chart | None:
-    """Time of a mini-batch under every configuration; None where it was not measured."""
+    """Time of a mini-batch under every configuration; None if it was not measured."""
     if not latencies:
         return None
-    sizes = sorted({one.batch_size for one in latencies})
+    sizes = sorted({latency.batch_size for latency in latencies})
     traces = []
     for position, size in enumerate(sizes):
-        same = sorted(
-            (one for one in latencies if one.batch_size == size), key=lambda one: configuration_order(one.configuration)
+        of_size = sorted(
+            (latency for latency in latencies if latency.batch_size == size),
+            key=lambda latency: configuration_order(latency.configuration),
         )
         traces.append(
             {
                 "type": "scatter",
                 "mode": "markers",
                 "name": f"mini-batch of {size}",
-                "x": [one.configuration for one in same],
-                "y": [1000 * one.seconds for one in same],
+                "x": [latency.configuration for latency in of_size],
+                "y": [1000 * latency.seconds for latency in of_size],
                 "error_y": {
                     "type": "data",
                     "symmetric": False,
-                    "array": [1000 * (one.upper - one.seconds) for one in same],
-                    "arrayminus": [1000 * (one.seconds - one.lower) for one in same],
+                    "array": [1000 * (latency.upper - latency.seconds) for latency in of_size],
+                    "arrayminus": [1000 * (latency.seconds - latency.lower) for latency in of_size],
                     "thickness": 1.2,
                 },
-                "marker": {"color": colour(position), "symbol": SYMBOLS[position], "size": 9},
+                "marker": {"color": series_colour(position), "symbol": SYMBOLS[position], "size": 9},
                 "hovertemplate": "%{x}: %{y:.3f} ms<extra></extra>",
             }
         )
@@ -172,16 +177,18 @@ def latency_chart(latencies: Sequence[MeasuredLatency], device: str | None, thre
     }
     rows = [
         {
-            "configuration": one.configuration,
-            "batch_size": one.batch_size,
-            "seconds": one.seconds,
-            "lower_quartile": one.lower,
-            "upper_quartile": one.upper,
-            "examples_a_second": one.throughput,
-            "passes": one.passes,
+            "configuration": latency.configuration,
+            "batch_size": latency.batch_size,
+            "seconds": latency.seconds,
+            "lower_quartile": latency.lower,
+            "upper_quartile": latency.upper,
+            "examples_a_second": latency.throughput,
+            "passes": latency.passes,
         }
-        for one in latencies
+        for latency in latencies
     ]
-    where = f"on {device} with {threads} threads" if device else ""
-    about = f"Median time of a forward pass {where} with quartiles; passes of the configurations were interleaved."
-    return Chart("Inference time", about, figure, rows)
+    device_text = f"on {device} with {threads} threads" if device else ""
+    caption = (
+        f"Median time of a forward pass {device_text} with quartiles; passes of the configurations were interleaved."
+    )
+    return Chart("Inference time", caption, figure, rows)

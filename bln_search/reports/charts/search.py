@@ -15,7 +15,14 @@ _MAX_LINES = 150
 
 @dataclass(frozen=True)
 class PointResult:
-    """A point of the space with its best mean loss; seconds: for a thousand examples, where that was measured."""
+    """A point of the search space.
+
+    Attributes:
+        arm: The arm.
+        parameters: The parameters, flattened.
+        loss: Lowest mean loss of its rows (nats).
+        seconds: Inference time of 1,000 examples; None if it was not measured.
+    """
 
     arm: str
     parameters: Mapping[str, Any]
@@ -23,30 +30,30 @@ class PointResult:
     seconds: float | None = None
 
 
-def flat(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters one by one: those of a schedule, which have several values, under a name for each."""
-    found: dict[str, Any] = {}
+def flatten_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Flatten the parameters: each value of a schedule gets a name of its own."""
+    flattened: dict[str, Any] = {}
     for name, value in parameters.items():
         if isinstance(value, Mapping):
-            inner = {key: one for key, one in flat(value).items() if key != "kind"}
-            found |= {f"{name} {key.removeprefix('steps ')}": one for key, one in inner.items()}
+            inner = {key: inner_value for key, inner_value in flatten_parameters(value).items() if key != "kind"}
+            flattened |= {f"{name} {key.removeprefix('steps ')}": inner_value for key, inner_value in inner.items()}
         else:
-            found[name] = value
-    return found
+            flattened[name] = value
+    return flattened
 
 
 def importance_chart(points: Sequence[PointResult]) -> Chart | None:
-    """How much of the variation each parameter explains; None for too few points."""
-    found = parameter_importance([one.parameters for one in points], [one.loss for one in points])
-    if not found:
+    """Share of the variance that each parameter explains; None for too few points."""
+    importance = parameter_importance([point.parameters for point in points], [point.loss for point in points])
+    if not importance:
         return None
     figure = {
         "data": [
             {
                 "type": "bar",
                 "orientation": "h",
-                "x": list(found.values()),
-                "y": list(found),
+                "x": list(importance.values()),
+                "y": list(importance),
                 "marker": {"color": COLOURS[0]},
                 "hovertemplate": "%{y}: %{x:.1%}<extra></extra>",
             }
@@ -58,47 +65,47 @@ def importance_chart(points: Sequence[PointResult]) -> Chart | None:
             yaxis={"type": "category", "autorange": "reversed"},
         ),
     }
-    about = (
+    caption = (
         f"Share of the variance that each parameter explains by itself over {len(points)} points (epsilon squared; "
         "numbers are grouped by quartiles)."
     )
-    rows = [{"parameter": name, "share": share} for name, share in found.items()]
-    return Chart("Parameter importance", about, figure, rows)
+    rows = [{"parameter": name, "share": share} for name, share in importance.items()]
+    return Chart("Parameter importance", caption, figure, rows)
 
 
 def parallel_chart(points: Sequence[PointResult]) -> Chart | None:
-    """A line a point over all parameters, coloured by loss; the best so many points. None for fewer than two."""
-    ordered = sorted(points, key=lambda one: one.loss)
-    shown = ordered[:_MAX_LINES]
-    names = sorted({name for one in shown for name in one.parameters})
-    if len(shown) < 2 or not names:
+    """Parallel coordinates: a line for each of the best points, coloured by loss; None for fewer than two points."""
+    ordered = sorted(points, key=lambda point: point.loss)
+    drawn = ordered[:_MAX_LINES]
+    names = sorted({name for point in drawn for name in point.parameters})
+    if len(drawn) < 2 or not names:
         return None
-    scales = {name: _Scale([one.parameters.get(name) for one in shown]) for name in names}
-    losses = [one.loss for one in shown]
+    scales = {name: _Scale([point.parameters.get(name) for point in drawn]) for name in names}
+    losses = [point.loss for point in drawn]
     scales["loss"] = _Scale(losses)
     axes = [*names, "loss"]
     low, high = losses[0], losses[-1]
     traces = []
-    for one in reversed(shown):
-        values = {**one.parameters, "loss": one.loss}
-        share = 0.0 if high == low else (one.loss - low) / (high - low)
+    for point in reversed(drawn):
+        values = {**point.parameters, "loss": point.loss}
+        share = 0.0 if high == low else (point.loss - low) / (high - low)
         traces.append(
             {
                 "type": "scatter",
                 "mode": "lines",
                 "x": axes,
                 "y": [scales[name](values.get(name)) for name in axes],
-                "line": {"color": _between(share), "width": 2.5 if one is shown[0] else 1},
-                "opacity": 1 if one is shown[0] else 0.55,
-                "text": [f"{name} {_written(values.get(name))}" for name in axes],
+                "line": {"color": _blend_colours(share), "width": 2.5 if point is drawn[0] else 1},
+                "opacity": 1 if point is drawn[0] else 0.55,
+                "text": [f"{name} {_format_value(values.get(name))}" for name in axes],
                 "hovertemplate": "%{text}<extra></extra>",
                 "showlegend": False,
             }
         )
-    notes = [
+    annotations = [
         {"x": name, "y": y, "text": text, "showarrow": False, "xanchor": "left", "xshift": 4, "font": {"size": 11}}
         for name in axes
-        for y, text in scales[name].ends
+        for y, text in scales[name].end_labels
     ]
     figure = {
         "data": traces,
@@ -107,68 +114,81 @@ def parallel_chart(points: Sequence[PointResult]) -> Chart | None:
             "",
             xaxis={"type": "category", "range": [-0.4, len(axes) - 0.3]},
             yaxis={"visible": False, "range": [-0.08, 1.08]},
-            annotations=notes,
+            annotations=annotations,
         ),
     }
-    rows = [{"arm": one.arm, **one.parameters, "loss": one.loss} for one in ordered]
-    about = "Every line is a point of the space; blue is the lowest loss, the thick line the best point."
-    if len(shown) < len(points):
-        about += f" The best {len(shown)} of {len(points):,} points are drawn."
+    rows = [{"arm": point.arm, **point.parameters, "loss": point.loss} for point in ordered]
+    caption = "Every line is a point of the space; blue is the lowest loss, the thick line the best point."
+    if len(drawn) < len(points):
+        caption += f" The best {len(drawn)} of {len(points):,} points are drawn."
     columns = sorted({name for row in rows for name in row})
-    return Chart("Points of the search", about, figure, [{name: row.get(name) for name in columns} for row in rows])
+    return Chart("Points of the search", caption, figure, [{name: row.get(name) for name in columns} for row in rows])
 
 
 class _Scale:
-    """Where a value lies between the lowest and the highest; numbers far apart by their logarithm."""
+    """Position of a value between the lowest (0) and the highest (1); logarithmic for numbers that are far apart."""
 
     def __init__(self, values: Sequence[Any]) -> None:
-        known = [value for value in values if value is not None]
-        self.numbers = bool(known) and all(isinstance(one, int | float) and not isinstance(one, bool) for one in known)
-        if not self.numbers:
-            self.names = sorted({str(one) for one in known})
-            self.ends = [(self(name), name) for name in self.names]
+        present = [value for value in values if value is not None]
+        self.is_numeric = bool(present) and all(
+            isinstance(value, int | float) and not isinstance(value, bool) for value in present
+        )
+        if not self.is_numeric:
+            self.names = sorted({str(value) for value in present})
+            self.end_labels = [(self(name), name) for name in self.names]
             return
-        low, high = min(known), max(known)
-        self.log = low > 0 and high / low > 20
+        low, high = min(present), max(present)
+        self.is_logarithmic = low > 0 and high / low > 20
         self.low, self.high = self._number(low), self._number(high)
-        self.ends = [(self(low), _written(low))] + ([(self(high), _written(high))] if high > low else [])
+        self.end_labels = [(self(low), _format_value(low))] + (
+            [(self(high), _format_value(high))] if high > low else []
+        )
 
     def __call__(self, value: Any) -> float | None:
         if value is None:
             return None
-        if not self.numbers:
+        if not self.is_numeric:
             return self.names.index(str(value)) / max(1, len(self.names) - 1)
         return 0.5 if self.high == self.low else (self._number(value) - self.low) / (self.high - self.low)
 
     def _number(self, value: float) -> float:
-        return math.log(value) if self.log else float(value)
+        return math.log(value) if self.is_logarithmic else float(value)
 
 
-def _between(share: float) -> str:
-    """Blue for 0, orange for 1."""
+def _blend_colours(share: float) -> str:
+    """Colour between blue (0) and orange (1)."""
     ends = [tuple(int(code[start : start + 2], 16) for start in (1, 3, 5)) for code in COLOURS[:2]]
     return "rgb(" + ",".join(str(round(a + (b - a) * share)) for a, b in zip(*ends, strict=True)) + ")"
 
 
-def _written(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def pareto_chart(points: Sequence[PointResult]) -> Chart | None:
-    """Loss against inference time, with the points that nothing beats in both; None where no time was measured."""
-    timed = sorted((one for one in points if one.seconds is not None), key=lambda one: (one.seconds or 0.0, one.loss))
-    if len(timed) < 2:
+    """Loss against inference time, with the Pareto front; None for fewer than two points with a time."""
+    timed_points = sorted(
+        (point for point in points if point.seconds is not None), key=lambda point: (point.seconds or 0.0, point.loss)
+    )
+    if len(timed_points) < 2:
         return None
-    front = [one for place, one in enumerate(timed) if all(one.loss < other.loss for other in timed[:place])]
-    labels = [", ".join(f"{name} {_written(value)}" for name, value in one.parameters.items()) for one in timed]
+    front = [
+        point
+        for index, point in enumerate(timed_points)
+        if all(point.loss < other.loss for other in timed_points[:index])
+    ]
+    labels = [
+        ", ".join(f"{name} {_format_value(value)}" for name, value in point.parameters.items())
+        for point in timed_points
+    ]
     figure = {
         "data": [
             {
                 "type": "scatter",
                 "mode": "markers",
                 "name": "points",
-                "x": [one.seconds for one in timed],
-                "y": [one.loss for one in timed],
+                "x": [point.seconds for point in timed_points],
+                "y": [point.loss for point in timed_points],
                 "text": labels,
                 "marker": {"color": COLOURS[7], "size": 8, "symbol": "circle-open"},
                 "hovertemplate": "%{text}<br>%{x:.4g} s, loss %{y:.5f}<extra></extra>",
@@ -177,8 +197,8 @@ def pareto_chart(points: Sequence[PointResult]) -> Chart | None:
                 "type": "scatter",
                 "mode": "lines+markers",
                 "name": "front",
-                "x": [one.seconds for one in front],
-                "y": [one.loss for one in front],
+                "x": [point.seconds for point in front],
+                "y": [point.loss for point in front],
                 "line": {"shape": "hv", "color": COLOURS[0]},
                 "marker": {"size": 9},
                 "hoverinfo": "skip",
@@ -187,8 +207,8 @@ def pareto_chart(points: Sequence[PointResult]) -> Chart | None:
         "layout": layout("seconds per 1,000 examples", "loss"),
     }
     rows = [
-        {"arm": one.arm, **one.parameters, "seconds": one.seconds, "loss": one.loss, "front": one in front}
-        for one in timed
+        {"arm": point.arm, **point.parameters, "seconds": point.seconds, "loss": point.loss, "front": point in front}
+        for point in timed_points
     ]
-    about = "Pareto front: no measured point is both faster and better than the points on the line."
-    return Chart("Loss and inference time", about, figure, rows)
+    caption = "Pareto front: no measured point is both faster and better than the points on the line."
+    return Chart("Loss and inference time", caption, figure, rows)

@@ -1,28 +1,30 @@
-"""How much of the variance of each metric every factor explains."""
+"""Chart of the share of the variance of each metric that every factor explains."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from bln_search.ranking.study_effects import VarianceShares
-from bln_search.reports.charts.chart import Chart, colour, layout
+from bln_search.reports.charts.chart import Chart, layout, series_colour
 
 
-def variance_chart(found: Sequence[VarianceShares], arm: str, point: str) -> Chart | None:
-    """A bar for each metric, cut by factor; None where the arm has no balanced design."""
-    chosen = [one for one in found if (one.arm, one.point) == (arm, point)]
-    if not chosen:
+def variance_chart(variance_shares: Sequence[VarianceShares], arm: str, point: str) -> Chart | None:
+    """A stacked bar of factors for each metric; None if the arm has no balanced design."""
+    of_arm = [
+        metric_shares for metric_shares in variance_shares if (metric_shares.arm, metric_shares.point) == (arm, point)
+    ]
+    if not of_arm:
         return None
-    metrics = [f"{one.split} {one.metric}" for one in chosen]
-    names = list(dict.fromkeys(name for one in chosen for name, _ in one.shares))
-    shares = [dict(one.shares) for one in chosen]
+    metrics = [f"{metric_shares.split} {metric_shares.metric}" for metric_shares in of_arm]
+    names = list(dict.fromkeys(name for metric_shares in of_arm for name, _ in metric_shares.shares))
+    shares = [dict(metric_shares.shares) for metric_shares in of_arm]
     traces = [
         {
             "type": "bar",
             "name": name,
             "x": metrics,
-            "y": [100 * one.get(name, 0.0) for one in shares],
-            "marker": {"color": colour(position)},
+            "y": [100 * metric_shares.get(name, 0.0) for metric_shares in shares],
+            "marker": {"color": series_colour(position)},
             "hovertemplate": f"%{{x}}, {name}: %{{y:.1f}} %<extra></extra>",
         }
         for position, name in enumerate(names)
@@ -32,12 +34,12 @@ def variance_chart(found: Sequence[VarianceShares], arm: str, point: str) -> Cha
         "layout": layout("", "share of the variance (%)", barmode="stack", xaxis={"type": "category"}),
     }
     rows = [
-        {"split": one.split.value, "metric": one.metric, "factor": name, "share": share}
-        for one in chosen
-        for name, share in one.shares
+        {"split": metric_shares.split.value, "metric": metric_shares.metric, "factor": name, "share": share}
+        for metric_shares in of_arm
+        for name, share in metric_shares.shares
     ]
-    about = (
+    caption = (
         "Share of the total sum of squares that each factor explains by itself (eta squared), then of the interactions "
         "of the switches, then the residual."
     )
-    return Chart("Variance shares by factor", about, figure, rows)
+    return Chart("Variance shares by factor", caption, figure, rows)

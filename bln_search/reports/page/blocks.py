@@ -45,7 +45,12 @@ def switch_cells(configuration: InferenceConfiguration) -> list[str]:
 
 @dataclass(frozen=True)
 class Row:
-    """One cell for every column. style: `first` for a row of the top group, `unranked` for a row without a rank."""
+    """A row of a table.
+
+    Attributes:
+        cells: One cell for every column.
+        style: `first` for a row of the top group, `unranked` for a row without a rank.
+    """
 
     cells: Sequence[str]
     style: str = ""
@@ -53,7 +58,12 @@ class Row:
 
 @dataclass(frozen=True)
 class Paragraph:
-    """Text. warning: whether it is highlighted."""
+    """Text.
+
+    Attributes:
+        text: The text.
+        warning: Whether it is highlighted.
+    """
 
     template: ClassVar[str] = "paragraph"
     text: str
@@ -102,7 +112,12 @@ class Table:
 
 @dataclass(frozen=True)
 class Code:
-    """Preformatted text: commands, YAML, JSON. folded: title under which it is folded; empty for unfolded text."""
+    """Preformatted text: commands, YAML, JSON.
+
+    Attributes:
+        text: The text.
+        folded: Title under which it is folded; empty for unfolded text.
+    """
 
     template: ClassVar[str] = "code"
     text: str
@@ -111,22 +126,27 @@ class Code:
 
 @dataclass(frozen=True)
 class Picture:
-    """A chart drawn by the script, with its data as a table. about: distinguishes charts of the same title."""
+    """A chart drawn by the script, with its data as a table.
+
+    Attributes:
+        chart: The chart.
+        label: Distinguishes charts of the same title.
+    """
 
     template: ClassVar[str] = "picture"
     chart: Chart
-    about: str = ""
+    label: str = ""
 
     @property
     def title(self) -> str:
-        """Title with `about`."""
-        return f"{self.chart.title}: {self.about}" if self.about else self.chart.title
+        """Title with the label."""
+        return f"{self.chart.title}: {self.label}" if self.label else self.chart.title
 
     @property
     def data(self) -> Table:
         """Data of the chart."""
         names = list(dict.fromkeys(name for row in self.chart.rows for name in row))
-        columns = [Column(name, _kind(self.chart.rows, name)) for name in names]
+        columns = [Column(name, _column_kind(self.chart.rows, name)) for name in names]
         rows = [Row([_format_cell(row.get(name)) for name in names]) for row in self.chart.rows]
         return Table(f"Data of: {self.title}", columns, rows, folded=True)
 
@@ -143,10 +163,10 @@ class Section:
     blocks: Sequence[Block]
 
 
-def _kind(rows: Sequence[Mapping[str, Any]], name: str) -> Kind:
+def _column_kind(rows: Sequence[Mapping[str, Any]], name: str) -> Kind:
     values = [row[name] for row in rows if row.get(name) is not None]
-    number = all(isinstance(one, int | float) and not isinstance(one, bool) for one in values)
-    return Kind.NUMBER if values and number else Kind.TEXT
+    is_number = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+    return Kind.NUMBER if values and is_number else Kind.TEXT
 
 
 def _format_cell(value: Any) -> str:

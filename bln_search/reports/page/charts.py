@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from bln_search.reports.charts import Chart
 from bln_search.reports.charts.chart import condition_labels
-from bln_search.reports.charts.conditions import lowest, point_results, ranks_of_best
+from bln_search.reports.charts.conditions import best_point_rank_chart, lowest_mean_loss, point_results
 from bln_search.reports.charts.configurations import effects_chart, heat_map
 from bln_search.reports.charts.curves import ERROR, LOSS, curves_chart
 from bln_search.reports.charts.layers import drift_chart
@@ -28,7 +28,7 @@ def charts(context: ReportContext) -> Section | None:
         *_pictures(*(curves_chart(context.curves, len(context.trials), metric) for metric in (LOSS, ERROR))),
         *_condition_pictures(context),
         *_pictures(
-            ranks_of_best(context.conditions, _MAX_RANKED_CONDITIONS),
+            best_point_rank_chart(context.conditions, _MAX_RANKED_CONDITIONS),
             importance_chart(points),
             parallel_chart(points),
             pareto_chart(points),
@@ -43,7 +43,7 @@ def charts(context: ReportContext) -> Section | None:
 def drift(context: ReportContext) -> Section | None:
     """Variation of the batch statistics in each layer by arm; None where no network recorded it."""
     blocks = [
-        picture for arm, by_seed in context.drifts.items() for picture in _pictures(drift_chart(by_seed), about=arm)
+        picture for arm, by_seed in context.drifts.items() for picture in _pictures(drift_chart(by_seed), label=arm)
     ]
     return Section("drift", "Drift of the batch statistics by layer", blocks) if blocks else None
 
@@ -53,13 +53,13 @@ def _condition_pictures(context: ReportContext) -> Iterable[Picture]:
     labels = condition_labels(context.conditions)
     count_by_arm: Counter[str] = Counter()
     position_in_arm = {}
-    for condition in sorted(context.conditions, key=lambda condition: lowest(context.conditions[condition])):
+    for condition in sorted(context.conditions, key=lambda condition: lowest_mean_loss(context.conditions[condition])):
         position_in_arm[condition] = count_by_arm[condition.arm]
         count_by_arm[condition.arm] += 1
     for condition in sorted(position_in_arm, key=position_in_arm.__getitem__)[:_MAX_CONDITIONS]:
         losses = context.conditions[condition]
-        yield from _pictures(heat_map(losses), effects_chart(losses), about=labels[condition])
+        yield from _pictures(heat_map(losses), effects_chart(losses), label=labels[condition])
 
 
-def _pictures(*charts: Chart | None, about: str = "") -> list[Picture]:
-    return [Picture(chart, about) for chart in charts if chart is not None]
+def _pictures(*charts: Chart | None, label: str = "") -> list[Picture]:
+    return [Picture(chart, label) for chart in charts if chart is not None]

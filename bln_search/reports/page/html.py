@@ -34,7 +34,7 @@ def study_page(context: ReportContext, sections: Sequence[Callable[[ReportContex
         MissingPackageError: Plotly, whose script is embedded, is not installed.
     """
     page_sections = [section for make in sections if (section := make(context)) is not None]
-    scripts = [_template_text("report.js")]
+    scripts = [_read_template("report.js")]
     if any(isinstance(block, Picture) for section in page_sections for block in section.blocks):
         scripts.insert(0, plotly_script())
     return (
@@ -44,9 +44,9 @@ def study_page(context: ReportContext, sections: Sequence[Callable[[ReportContex
             study=context.study,
             title=context.study.spec.title,
             sections=page_sections,
-            scripts=[Markup(script) for script in scripts],  # noqa: S704 - ours and Plotly's, see _as_script
-            styles=Markup(_template_text("report.css")),  # noqa: S704 - ours
-            policy=_policy(scripts),
+            scripts=[Markup(script) for script in scripts],  # noqa: S704 - trusted scripts, see _as_script
+            styles=Markup(_read_template("report.css")),  # noqa: S704 - a trusted file
+            policy=_content_security_policy(scripts),
             written_at=context.manifest["written_at"],
             version=VERSION,
         )
@@ -56,18 +56,18 @@ def study_page(context: ReportContext, sections: Sequence[Callable[[ReportContex
 @lru_cache(maxsize=1)
 def plotly_script() -> str:
     """Script of the installed Plotly, which is not imported. Raises MissingPackageError without it."""
-    found = find_spec("plotly")
-    if found is None or not found.submodule_search_locations:
+    package = find_spec("plotly")
+    if package is None or not package.submodule_search_locations:
         raise MissingPackageError("plotly", "web")
-    folder = Path(found.submodule_search_locations[0])
+    folder = Path(package.submodule_search_locations[0])
     return _as_script((folder / "package_data" / "plotly.min.js").read_text(encoding="utf-8"))
 
 
 def figure_json(figure: dict[str, Any]) -> Markup:
     """JSON of a figure for a <script> element, in which no character can end the element or start another."""
     text = json.dumps(figure, allow_nan=False, separators=(",", ":"))
-    for sign in "<>&":
-        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
     return Markup(text)  # noqa: S704 - characters with a meaning in HTML are escaped above
 
 
@@ -86,7 +86,7 @@ def _environment() -> Environment:
     return environment
 
 
-def _template_text(name: str) -> str:
+def _read_template(name: str) -> str:
     return _as_script((_TEMPLATES / name).read_text(encoding="utf-8"))
 
 
@@ -96,7 +96,7 @@ def _as_script(script: str) -> str:
     return script.replace("\r\n", "\n")
 
 
-def _policy(scripts: Sequence[str]) -> str:
+def _content_security_policy(scripts: Sequence[str]) -> str:
     """Content security policy: these scripts only, and no requests."""
     digests = (hashlib.sha256(script.encode()).digest() for script in scripts)
     hashes = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)

@@ -28,15 +28,15 @@ def interpretation(context: ReportContext) -> Section | None:
         return None
     blocks: list[Block] = [Paragraph(text) for text in analysis_sentences(analysis)]
     if analysis.comparison is not None:
-        blocks.append(_table(analysis.comparison))
+        blocks.append(_comparison_table(analysis.comparison))
         blocks += _pictures(differences_chart(analysis.comparison), critical_difference_chart(analysis.comparison))
     for arm, point in dict.fromkeys((shares.arm, shares.point) for shares in analysis.shares):
-        blocks += _pictures(variance_chart(analysis.shares, arm, point), about=arm)
+        blocks += _pictures(variance_chart(analysis.shares, arm, point), label=arm)
     blocks += _pictures(latency_chart(analysis.latencies, analysis.device, analysis.threads))
     return Section("interpretation", "Interpretation", blocks) if blocks else None
 
 
-def _table(comparison: Comparison) -> Table:
+def _comparison_table(comparison: Comparison) -> Table:
     columns = [Column("Row"), Column("Group"), Column(f"{comparison.split.value.capitalize()} loss", Kind.NUMBER)]
     columns += [Column("Less the best (95 %)", Kind.NUMBER), Column("p (Holm)", Kind.NUMBER)]
     columns += [Column("Accuracy %", Kind.NUMBER), Column("Ranks", Kind.NUMBER), Column("First", Kind.NUMBER)]
@@ -59,14 +59,14 @@ def probes(context: ReportContext) -> Section | None:
             axis_chart(context.probes, ProbeKind.SIZE, arm, point, estimate),
             axis_chart(context.probes, ProbeKind.EPOCH, arm, point, estimate),
             batch_dependence_chart(dependence, arm, point, estimate),
-            about=_label(condition),
+            label=_condition_label(condition),
         )
     return Section("probes", "Other batch sizes, epochs and batch compositions", blocks) if blocks else None
 
 
-def _label(condition: Condition) -> str:
+def _condition_label(condition: Condition) -> str:
     return " ".join(part for part in (condition.arm, condition.estimate) if part)
 
 
-def _pictures(*charts: Chart | None, about: str = "") -> Iterable[Picture]:
-    return [Picture(chart, about) for chart in charts if chart is not None]
+def _pictures(*charts: Chart | None, label: str = "") -> Iterable[Picture]:
+    return [Picture(chart, label) for chart in charts if chart is not None]

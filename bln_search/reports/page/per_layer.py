@@ -13,7 +13,7 @@ from bln_search.reports.charts.per_layer import (
     effect_grid,
     format_effect,
     layer_switches_chart,
-    switches_of,
+    switchable_statistics,
 )
 from bln_search.reports.formatting import rounded, signed
 from bln_search.reports.page.blocks import Block, Column, Kind, Paragraph, Picture, Row, Section, Table
@@ -41,7 +41,7 @@ _METRIC_COLUMNS = (Column("Validation loss", Kind.NUMBER), Column("Accuracy %", 
 
 
 def per_layer(context: ReportContext) -> Section | None:
-    """One part for each searched arm and point; None where no per-layer search was made."""
+    """One part for each searched arm and point; None without a per-layer search."""
     results = () if context.analysis is None else context.analysis.layers
     if not results:
         return None
@@ -70,36 +70,42 @@ def rows_table(result: PerLayerResult, limit: int, label: str = "") -> Table:
     """The best configurations with one column per layer, and the best uniform one below them."""
     columns = [Column("Place"), *_METRIC_COLUMNS, *(Column(name, Kind.CONFIGURATION) for name in result.layers)]
     rows = [
-        Row([str(place), *_metric_cells(row), *layer_configurations(row, result)])
-        for place, row in enumerate(result.rows[:limit], start=1)
+        Row([str(position), *_metric_cells(row), *layer_configurations(row, result)])
+        for position, row in enumerate(result.rows[:limit], start=1)
     ]
     rows += [
         Row(["best uniform", *_metric_cells(row), *layer_configurations(row, result)], "first")
         for row in result.uniform[:1]
     ]
     caption = f"The best {min(limit, len(result.rows))} by mean loss, on the examples used for the selection"
-    return Table(_about(caption, label), columns, rows)
+    return Table(_append_label(caption, label), columns, rows)
 
 
 def uniform_table(result: PerLayerResult, label: str = "") -> Table:
     """All uniform configurations."""
     columns = [Column("Configuration", Kind.CONFIGURATION), *_METRIC_COLUMNS]
     rows = [Row([row.configuration, *_metric_cells(row)]) for row in result.uniform]
-    return Table(_about("Uniform configurations: the same in all layers", label), columns, rows, folded=True)
+    return Table(_append_label("Uniform configurations: the same in all layers", label), columns, rows, folded=True)
 
 
 def layer_configurations(row: PerLayerRow, result: PerLayerResult) -> list[str]:
-    """Configuration of each layer; of a uniform one without the letters of statistics that a layer lacks."""
+    """Configuration of each layer; a uniform one has no letters for statistics that a layer lacks."""
     configurations = row.configuration.split(SEPARATOR)
     if len(configurations) == len(result.layers):
         return configurations
-    of_best = result.best.configuration.split(SEPARATOR) if result.best else configurations * len(result.layers)
-    return [_restricted(configurations[0], of_layer) for of_layer in of_best]
+    best_configurations = (
+        result.best.configuration.split(SEPARATOR) if result.best else configurations * len(result.layers)
+    )
+    return [
+        _mask_absent_statistics(configurations[0], layer_configuration) for layer_configuration in best_configurations
+    ]
 
 
-def _restricted(configuration: str, of_layer: str) -> str:
-    """The configuration with `-` where that of the layer has it."""
-    return "".join("-" if other == "-" else letter for letter, other in zip(configuration, of_layer, strict=True))
+def _mask_absent_statistics(configuration: str, layer_configuration: str) -> str:
+    """Replace the letters of statistics that the layer does not have by `-`."""
+    return "".join(
+        "-" if other == "-" else letter for letter, other in zip(configuration, layer_configuration, strict=True)
+    )
 
 
 def networks_table(result: PerLayerResult, label: str = "") -> Table:
@@ -107,34 +113,34 @@ def networks_table(result: PerLayerResult, label: str = "") -> Table:
     columns = [*(Column(name, Kind.NUMBER) for name in _NETWORK_HEADINGS), *_CONFIGURATION_COLUMNS]
     rows = [Row(_network_cells(network)) for network in result.networks]
     return Table(
-        _about("Networks: selected configurations with their apparent and held-out losses", label), columns, rows
+        _append_label("Networks: selected configurations with their apparent and held-out losses", label), columns, rows
     )
 
 
 def _network_cells(network: NetworkChoice) -> list[str]:
     losses = (network.apparent, network.loss, network.selection_bias, network.uniform_loss)
-    cells = [str(network.seed), *(f"{loss:.4f}" for loss in losses), _signed(network.difference)]
+    cells = [str(network.seed), *(f"{loss:.4f}" for loss in losses), _difference_cell(network.difference)]
     cells += ["–" if loss is None else f"{loss:.4f}" for loss in (network.test_loss, network.test_uniform_loss)]
     return [*cells, f"{network.evaluations:,.0f}", network.uniform, network.best]
 
 
-def _signed(difference: float) -> str:
+def _difference_cell(difference: float) -> str:
     return "–" if math.isnan(difference) else signed(ConfidenceInterval(difference, None, 1))
 
 
 def effects_table(result: PerLayerResult, label: str = "") -> Table:
-    """Effects of the switches by choice, with confidence intervals; marked where these exclude 0."""
-    switches = switches_of(result)
+    """Effects of the switches by choice, with confidence intervals; marked if these exclude 0."""
+    switches = switchable_statistics(result)
     columns = [Column("Choice"), *(Column(name, Kind.NUMBER) for name in switches)]
     rows = [
-        Row([choice, *(_effect(effects[name]) if name in effects else "–" for name in switches)])
+        Row([choice, *(_effect_cell(effects[name]) if name in effects else "–" for name in switches)])
         for choice, effects in effect_grid(result).items()
     ]
     caption = f"Nats: {effects_heading(result)}; {MARK} where the 95 % confidence interval over networks excludes 0"
-    return Table(_about(caption, label), columns, rows)
+    return Table(_append_label(caption, label), columns, rows)
 
 
-def _effect(effect: LayerSwitchEffect) -> str:
+def _effect_cell(effect: LayerSwitchEffect) -> str:
     return f"{format_effect(effect)} {MARK}" if effect.excludes_zero else format_effect(effect)
 
 
@@ -142,5 +148,5 @@ def _metric_cells(row: PerLayerRow) -> Sequence[str]:
     return rounded(loss_of(row)), rounded(accuracy_of(row), 100, 2)
 
 
-def _about(caption: str, label: str) -> str:
+def _append_label(caption: str, label: str) -> str:
     return f"{caption}: {label}" if label else caption

@@ -43,7 +43,7 @@ def trials(context: ReportContext) -> Section:
 
 
 def manifest(context: ReportContext) -> Section:
-    """Seeds, versions, hardware and hashes; of a large study those of its first trials."""
+    """Seeds, versions, hardware and hashes; for a large study those of its first trials."""
     content = context.manifest
     data = content["data"]["sha256"] or "unknown"
     blocks: list[Block] = [
@@ -52,16 +52,16 @@ def manifest(context: ReportContext) -> Section:
             f"{content['written_by'].get('git_revision') or 'unknown'}. SHA-256 of the data: {data}."
         )
     ]
-    shown = dict(content)
+    shortened = dict(content)
     if len(content["trials"]) > MAX_TABLE_ROWS:
-        shown["trials"] = content["trials"][:MAX_TABLE_ROWS]
+        shortened["trials"] = content["trials"][:MAX_TABLE_ROWS]
         blocks.append(
             Paragraph(
                 f"The first {MAX_TABLE_ROWS:,} of {len(content['trials']):,} trials are shown. "
                 f"All of them: bln-search manifest {context.study.name}"
             )
         )
-    blocks.append(Code(manifest_json(shown), folded="The manifest"))
+    blocks.append(Code(manifest_json(shortened), folded="The manifest"))
     return Section("manifest", "Manifest", blocks)
 
 

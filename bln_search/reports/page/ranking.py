@@ -26,7 +26,7 @@ def ranking(context: ReportContext) -> Section:
     if not board.rows:
         blocks.append(Paragraph("There are no results yet."))
         return Section("leaderboard", "Leaderboard", blocks)
-    blocks += [Paragraph(_significance(context)), _table(context), Paragraph(_LEGEND)]
+    blocks += [Paragraph(_significance(context)), _leaderboard_block(context), Paragraph(_LEGEND)]
     return Section("leaderboard", "Leaderboard", blocks)
 
 
@@ -47,7 +47,7 @@ def _significance(context: ReportContext) -> str:
     return text + "± is half the 95 % confidence interval of the mean over seeds."
 
 
-def _table(context: ReportContext) -> Table:
+def _leaderboard_block(context: ReportContext) -> Table:
     board, top_group = context.board, context.top_group
     identity = identity_columns(board.rows)
     columns = [Column("Rank", Kind.NUMBER), *SWITCHES, *(Column(label) for label, _ in identity), Column("Population")]
@@ -55,7 +55,7 @@ def _table(context: ReportContext) -> Table:
     columns += [Column(_heading(split, metric), Kind.NUMBER) for split, metric in SPLIT_METRICS]
     columns += [Column("Seeds", Kind.NUMBER), Column("State")]
     attributes = [attribute for _, attribute in identity]
-    rows = [_row(row, attributes, in_top_group=row.key in top_group) for row in board.rows]
+    rows = [_table_row(row, attributes, in_top_group=row.key in top_group) for row in board.rows]
     more = f"All of them: bln-search leaderboard {context.study.name} --format csv"
     return Table("Configurations, best first", columns, rows, more=more)
 
@@ -64,7 +64,7 @@ def _heading(split: Split, metric: str) -> str:
     return f"{split.value.capitalize()} {metric}" + (" %" if metric == "accuracy" else "")
 
 
-def _row(row: LeaderboardRow, attributes: list[str], *, in_top_group: bool) -> Row:
+def _table_row(row: LeaderboardRow, attributes: list[str], *, in_top_group: bool) -> Row:
     rank = "–" if row.rank is None else f"{row.rank}{' =' if in_top_group else ''}"
     reason = row_reason(row)
     cells = [rank, *switch_cells(row.configuration), *(str(getattr(row, attribute)) for attribute in attributes)]

@@ -23,48 +23,51 @@ def specification(context: ReportContext) -> Section:
 
 def spec_yaml(spec: StudySpec) -> str:
     """The study as a study file."""
-    plain = spec.model_dump(mode="json", exclude_none=True)
-    return str(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=100))
+    fields = spec.model_dump(mode="json", exclude_none=True)
+    return str(yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, width=100))
 
 
 def _facts(spec: StudySpec) -> list[tuple[str, str]]:
     training, evaluation = spec.training, spec.evaluation
     sizes = evaluation.batch_sizes or (training.batch_size,)
     facts = [
-        ("Data", f"{spec.data.name}, {_fraction(spec.data.fraction)}; held out for validation: {spec.data.validation}"),
-        ("Network", _network(spec)),
-        ("Arms", "; ".join(_arm(arm) for arm in spec.arms)),
+        (
+            "Data",
+            f"{spec.data.name}, {_fraction_text(spec.data.fraction)}; held out for validation: {spec.data.validation}",
+        ),
+        ("Network", _network_text(spec)),
+        ("Arms", "; ".join(_arm_text(arm) for arm in spec.arms)),
         (
             "Training",
             f"{training.epochs} epochs in mini-batches of {training.batch_size}, {training.optimizer} with learning "
             f"rate {training.learning_rate:g}; weights kept: {training.checkpoint.value.replace('_', ' ')}",
         ),
-        ("Seeds", _list(spec.seeds)),
+        ("Seeds", _number_list(spec.seeds)),
         (
             "Evaluation",
-            f"population {', '.join(evaluation.population)}; mini-batches of {_list(sizes)}; correction "
+            f"population {', '.join(evaluation.population)}; mini-batches of {_number_list(sizes)}; correction "
             f"{evaluation.correction.value}",
         ),
         ("Ranked on", f"mean {spec.ranking.split} loss over seeds"),
     ]
-    return facts + _search(spec)
+    return facts + _search_facts(spec)
 
 
-def _fraction(fraction: float) -> str:
+def _fraction_text(fraction: float) -> str:
     return "all of it" if fraction == 1 else f"{fraction * 100:g} % of it"
 
 
-def _network(spec: StudySpec) -> str:
+def _network_text(spec: StudySpec) -> str:
     widths = spec.model.widths
     return spec.model.name if widths is None else f"{spec.model.name}, {' and '.join(map(str, widths))} wide"
 
 
-def _arm(arm: ArmSpec) -> str:
+def _arm_text(arm: ArmSpec) -> str:
     name = arm.label if arm.label == arm.method.value else f"{arm.label} ({arm.method.value})"
     return f"{name}, {arm.semantics.value} semantics, checkpoint selected under {arm.selection_configuration}"
 
 
-def _search(spec: StudySpec) -> list[tuple[str, str]]:
+def _search_facts(spec: StudySpec) -> list[tuple[str, str]]:
     facts = [("Varied", ", ".join(spec.space))] if spec.space else []
     if spec.search is not None:
         search = spec.search
@@ -73,6 +76,6 @@ def _search(spec: StudySpec) -> list[tuple[str, str]]:
     return facts
 
 
-def _list(numbers: tuple[int, ...]) -> str:
-    shown = ", ".join(map(str, numbers[:_MAX_LISTED_NUMBERS]))
-    return shown if len(numbers) <= _MAX_LISTED_NUMBERS else f"{shown} … ({len(numbers)} in all)"
+def _number_list(numbers: tuple[int, ...]) -> str:
+    text = ", ".join(map(str, numbers[:_MAX_LISTED_NUMBERS]))
+    return text if len(numbers) <= _MAX_LISTED_NUMBERS else f"{text} … ({len(numbers)} in all)"

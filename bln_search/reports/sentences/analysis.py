@@ -60,20 +60,20 @@ def _recommendation(analysis: Analysis) -> list[str]:
 
 def _significance(comparison: Comparison) -> str:
     size = len(comparison.top_group)
-    top = (
+    group_text = (
         "The first row is significantly better than the next"
         if size == 1
         else f"No significant difference among the first {size} rows"
     )
     if comparison.inconclusive_below:
-        top += (
+        group_text += (
             f" ({comparison.inconclusive_below} further down vary too much for a significant difference from the first)"
         )
     scope = "over examples of one network" if comparison.seeds == 1 else f"over {comparison.seeds} seeds and examples"
-    rest = f"; {comparison.not_compared} further rows were not compared" if comparison.not_compared else ""
+    not_compared = f"; {comparison.not_compared} further rows were not compared" if comparison.not_compared else ""
     text = (
-        f"{top}: rows that share a letter are not significantly different in {comparison.split} loss {scope} "
-        f"({comparison.examples} examples, 5 %, Holm over {len(comparison.pairs)} pairs){rest}."
+        f"{group_text}: rows that share a letter are not significantly different in {comparison.split} loss {scope} "
+        f"({comparison.examples} examples, 5 %, Holm over {len(comparison.pairs)} pairs){not_compared}."
     )
     if any(pair.is_significant for pair in comparison.pairs):
         return text
@@ -89,7 +89,7 @@ def _variance_shares(shares: VarianceShares) -> str:
     return f"Shares of the variance of the {shares.split} loss of {shares.arm}{point}: {parts}."
 
 
-def selection_sentence(selected: SelectedRowPerformance, comparison: Comparison) -> str:
+def selection_sentence(performance: SelectedRowPerformance, comparison: Comparison) -> str:
     """Loss of the selected row, its selection bias, and its loss on the other split."""
     qualifier = "at least" if comparison.not_compared else "about"
     bias = (
@@ -98,7 +98,7 @@ def selection_sentence(selected: SelectedRowPerformance, comparison: Comparison)
         else ""
     )
     return (
-        f"The row of lowest {selected.chosen_on} loss, {comparison.rows[0].key.label}, has {selected.loss:.4f} there"
-        f"{bias} and {selected.other_loss:.4f} on {selected.reported_on}: rank {selected.other_rank} of "
-        f"{selected.ranked_rows}, {selected.regret:.4f} above the best."
+        f"The row of lowest {performance.chosen_on} loss, {comparison.rows[0].key.label}, has {performance.loss:.4f} "
+        f"there{bias} and {performance.other_loss:.4f} on {performance.reported_on}: rank {performance.other_rank} of "
+        f"{performance.ranked_rows}, {performance.regret:.4f} above the best."
     )

@@ -46,7 +46,7 @@ def per_layer_sentences(result: PerLayerResult) -> list[str]:
         _significance(result),
         *_selection_bias(result.networks),
         *_test_loss(result.networks),
-        _extent(result),
+        _search_extent(result),
     ]
     if result.pending_seeds:
         seeds = ", ".join(map(str, result.pending_seeds))
@@ -81,7 +81,7 @@ def accuracy_of(row: PerLayerRow) -> ConfidenceInterval:
 
 
 def format_count(digits: str) -> str:
-    """A count of any length, in scientific notation where it is long. digits: its decimal digits."""
+    """Format a count from its decimal digits; long counts in scientific notation."""
     if len(digits) <= _MAX_WRITTEN_DIGITS:
         return f"{int(digits):,}"
     return f"{digits[0]}.{digits[1]} × 10{str(len(digits) - 1).translate(_SUPERSCRIPT)}"
@@ -92,57 +92,56 @@ def _significance(result: PerLayerResult) -> str:
     if not result.networks:
         return "No network is searched yet."
     if difference is None:
-        return (
-            f"Significance of the difference between per-layer and uniform configurations is unknown: {_why(result)}."
-        )
+        reason = _missing_interval_reason(result)
+        return f"Significance of the difference between per-layer and uniform configurations is unknown: {reason}."
     if difference.is_better or difference.is_worse:
-        return f"Per-layer configurations are significantly {_size(difference)} (p = {difference.p:.2g})."
+        return f"Per-layer configurations are significantly {_difference_text(difference)} (p = {difference.p:.2g})."
     return (
         "Per-layer and uniform configurations are not significantly different: the difference is "
-        f"{difference.mean:+.4f} [{difference.low:+.4f}, {difference.high:+.4f}] nats {_scope(difference)} "
+        f"{difference.mean:+.4f} [{difference.low:+.4f}, {difference.high:+.4f}] nats {_difference_scope(difference)} "
         f"(p = {difference.p:.2g})."
     )
 
 
-def _why(result: PerLayerResult) -> str:
+def _missing_interval_reason(result: PerLayerResult) -> str:
     """Why no confidence interval is known."""
-    known = _finite(network.difference for network in result.networks)
-    if len(known) < len(result.networks):
-        return f"{_no_finite_loss(len(result.networks) - len(known))} on held-out folds"
-    mean = statistics.fmean(known)
-    return f"the difference on held-out folds is {mean:+.4f} nats over {_networks(len(known))}, without an interval"
+    differences = _finite_values(network.difference for network in result.networks)
+    if len(differences) < len(result.networks):
+        return f"{_no_finite_loss_text(len(result.networks) - len(differences))} on held-out folds"
+    mean, networks = statistics.fmean(differences), _network_count_text(len(differences))
+    return f"the difference on held-out folds is {mean:+.4f} nats over {networks}, without an interval"
 
 
-def _size(difference: ConfirmedDifference) -> str:
+def _difference_text(difference: ConfirmedDifference) -> str:
     direction, mean, low, high = (
         ("better", -difference.mean, -difference.high, -difference.low)
         if difference.is_better
         else ("worse", difference.mean, difference.low, difference.high)
     )
-    return f"{direction} by {mean:.4f} [{low:.4f}, {high:.4f}] nats {_scope(difference)}"
+    return f"{direction} by {mean:.4f} [{low:.4f}, {high:.4f}] nats {_difference_scope(difference)}"
 
 
-def _scope(difference: ConfirmedDifference) -> str:
-    return f"on held-out folds, over {_networks(difference.networks)}"
+def _difference_scope(difference: ConfirmedDifference) -> str:
+    return f"on held-out folds, over {_network_count_text(difference.networks)}"
 
 
-def _networks(count: int) -> str:
+def _network_count_text(count: int) -> str:
     return "one network" if count == 1 else f"{count} networks"
 
 
-def _finite(values: Iterable[float]) -> list[float]:
+def _finite_values(values: Iterable[float]) -> list[float]:
     return [value for value in values if math.isfinite(value)]
 
 
-def _no_finite_loss(count: int) -> str:
-    return f"{_networks(count)} {'has' if count == 1 else 'have'} no finite loss"
+def _no_finite_loss_text(count: int) -> str:
+    return f"{_network_count_text(count)} {'has' if count == 1 else 'have'} no finite loss"
 
 
 def _selection_bias(networks: Sequence[NetworkChoice]) -> list[str]:
-    known = _finite(network.selection_bias for network in networks)
-    if not known:
+    biases = _finite_values(network.selection_bias for network in networks)
+    if not biases:
         return []
-    bias = t_interval(known)
+    bias = t_interval(biases)
     if bias.mean <= 0:
         return [f"The loss on the examples used for the selection is not optimistic ({signed(bias)} nats)."]
     return [f"The loss on the examples used for the selection is optimistic by {rounded(bias)} nats (selection bias)."]
@@ -158,20 +157,20 @@ def _test_loss(networks: Sequence[NetworkChoice]) -> list[str]:
     ]
     omitted = len(tested) - len(pairs)
     if not pairs:
-        return [f"On test {_no_finite_loss(omitted)}."] if omitted else []
-    note = f"; {_no_finite_loss(omitted)} there" if omitted else ""
+        return [f"On test {_no_finite_loss_text(omitted)}."] if omitted else []
+    note = f"; {_no_finite_loss_text(omitted)} there" if omitted else ""
     per_layer, uniform = (statistics.fmean(losses) for losses in zip(*pairs, strict=True))
     difference = t_interval([first - second for first, second in pairs])
     return [
         f"On test, which was not used for any selection, the selected per-layer configurations have {per_layer:.4f}, "
-        f"the best uniform ones {uniform:.4f}: {signed(difference)} nats over {_networks(len(pairs))}{note}."
+        f"the best uniform ones {uniform:.4f}: {signed(difference)} nats over {_network_count_text(len(pairs))}{note}."
     ]
 
 
-def _extent(result: PerLayerResult) -> str:
+def _search_extent(result: PerLayerResult) -> str:
     """Size of the space, number of evaluated configurations, and data."""
     return (
-        f"{_scope_of_choices(result)}: {format_count(result.size)} configurations{_evaluated(result)}. "
+        f"{_scope_of_choices(result)}: {format_count(result.size)} configurations{_evaluated_text(result)}. "
         f"{result.examples:,} validation examples in mini-batches of {result.batch_size}, population "
         f"{result.estimate or 'not read'}; {result.folds}-fold cross-validation."
     )
@@ -186,7 +185,7 @@ def _scope_of_choices(result: PerLayerResult) -> str:
     return f"One configuration for each of {layers}"
 
 
-def _evaluated(result: PerLayerResult) -> str:
+def _evaluated_text(result: PerLayerResult) -> str:
     if not result.networks:
         return ""
     counts = [network.evaluations for network in result.networks]

@@ -14,12 +14,12 @@ def recommendation_text(recommendation: Recommendation) -> str:
     """The recommended row, why it is recommended, and its limits; a few sentences."""
     parts = (
         f"Use {_label(recommendation)}.",
-        _reason(recommendation),
+        _recommendation_reason(recommendation),
         _improvement(recommendation.current),
         _batch_sizes(recommendation),
-        _excess(recommendation),
+        _loss_above_best(recommendation),
         "One seed: this applies to that network only." if recommendation.confidence is Confidence.ONE_SEED else "",
-        _alternative(recommendation),
+        _deterministic_alternative(recommendation),
     )
     return " ".join(part for part in parts if part)
 
@@ -28,7 +28,7 @@ def _label(row: Recommendation | DeterministicAlternative) -> str:
     return " ".join(part for part in (row.arm, row.configuration, row.estimate) if part)
 
 
-def _reason(recommendation: Recommendation) -> str:
+def _recommendation_reason(recommendation: Recommendation) -> str:
     current = recommendation.current
     if current is not None and current.is_recommended:
         if current.significantly_better:
@@ -36,8 +36,8 @@ def _reason(recommendation: Recommendation) -> str:
         return "This is the current configuration of the network: no other is significantly better (5 %, Holm)."
     if recommendation.is_best and recommendation.confidence is Confidence.SIGNIFICANT:
         others = recommendation.compared_rows - 1
-        than = "the other row" if others == 1 else f"all {others} other rows"
-        return f"It has the lowest mean loss and is significantly better than {than} (5 %, Holm)."
+        other_rows = "the other row" if others == 1 else f"all {others} other rows"
+        return f"It has the lowest mean loss and is significantly better than {other_rows} (5 %, Holm)."
     if recommendation.is_best:
         return (
             f"It has the lowest mean loss, and the lowest in {recommendation.first_share:.0%} of the bootstrap draws "
@@ -66,7 +66,7 @@ def _batch_sizes(recommendation: Recommendation) -> str:
     return f"It depends on the mini-batch: measured to be best, or near the best row, with mini-batches of {sizes}."
 
 
-def _excess(recommendation: Recommendation) -> str:
+def _loss_above_best(recommendation: Recommendation) -> str:
     if recommendation.is_best:
         return ""
     return (
@@ -75,13 +75,13 @@ def _excess(recommendation: Recommendation) -> str:
     )
 
 
-def _alternative(recommendation: Recommendation) -> str:
-    other = recommendation.alternative
-    if other is None:
+def _deterministic_alternative(recommendation: Recommendation) -> str:
+    alternative = recommendation.alternative
+    if alternative is None:
         return ""
-    difference = other.loss - recommendation.loss
+    difference = alternative.loss - recommendation.loss
     return (
-        f"The best row that is independent of the mini-batch is {_label(other)}: its mean loss is "
-        f"{abs(difference):.4f} {'higher' if difference >= 0 else 'lower'}, its accuracy {other.accuracy:.1%} "
+        f"The best row that is independent of the mini-batch is {_label(alternative)}: its mean loss is "
+        f"{abs(difference):.4f} {'higher' if difference >= 0 else 'lower'}, its accuracy {alternative.accuracy:.1%} "
         f"instead of {recommendation.accuracy:.1%}."
     )

@@ -40,7 +40,7 @@ def leaderboard_table(
         caption=leaderboard_warning(board),
     )
     identity = identity_columns(board.rows)
-    sizes = len({row.batch_size for row in board.rows}) > 1
+    has_batch_sizes = len({row.batch_size for row in board.rows}) > 1
     table.add_column("rank", justify="right")
     if compared:
         table.add_column("group")
@@ -49,7 +49,7 @@ def leaderboard_table(
     for statistic in Statistic:
         table.add_column(statistic.value, justify="center")
     table.add_column("population")
-    if sizes:
+    if has_batch_sizes:
         table.add_column("batch", justify="right")
     for split in SPLITS:
         mark = " ▲" if split is board.ranked_on else ""
@@ -58,11 +58,11 @@ def leaderboard_table(
     table.add_column("seeds", justify="right")
     for row in board.rows[:limit]:
         cells: list[Text | str] = [str(row.rank) if row.rank else "–"]
-        cells += [_group(row, compared)] if compared else []
+        cells += [_group_text(row, compared)] if compared else []
         cells += [str(getattr(row, attribute)) for _, attribute in identity]
-        cells += [_switch(row.configuration.source(statistic)) for statistic in Statistic]
+        cells += [_switch_cell(row.configuration.source(statistic)) for statistic in Statistic]
         cells.append(row.estimate or "–")
-        cells += [str(row.batch_size)] if sizes else []
+        cells += [str(row.batch_size)] if has_batch_sizes else []
         cells += _metric_cells(row)
         table.add_row(*cells, str(row.seeds), style=None if row.rank else "dim")
     return table
@@ -83,10 +83,14 @@ def compact_table(
         box=box.SIMPLE,
         padding=(0, 1, 0, 0),
     )
-    points = any(row.parameters for row in board.rows)
-    left = ("arm", "parameters", "config", "population")
-    for column in ("rank", *(left if points else (left[0], *left[2:])), *_COMPACT_METRIC_COLUMNS):
-        table.add_column(column, justify="left" if column in left else "right", no_wrap=column != "parameters")
+    has_points = any(row.parameters for row in board.rows)
+    left_aligned = ("arm", "parameters", "config", "population")
+    for column in (
+        "rank",
+        *(left_aligned if has_points else (left_aligned[0], *left_aligned[2:])),
+        *_COMPACT_METRIC_COLUMNS,
+    ):
+        table.add_column(column, justify="left" if column in left_aligned else "right", no_wrap=column != "parameters")
     for row in board.rows[:limit]:
         validation, test = row.metrics.get(Split.VALIDATION), row.metrics.get(Split.TEST)
         metrics = [
@@ -95,8 +99,8 @@ def compact_table(
             f"{test.accuracy.mean:.2%}".removesuffix("%") if test else "–",
         ]
         configuration, population = str(row.configuration), row.estimate or "–"
-        rank = " ".join(part for part in (str(row.rank) if row.rank else "–", _group(row, compared)) if part)
-        identity = [row.arm, row.parameters, configuration] if points else [row.arm, configuration]
+        rank = " ".join(part for part in (str(row.rank) if row.rank else "–", _group_text(row, compared)) if part)
+        identity = [row.arm, row.parameters, configuration] if has_points else [row.arm, configuration]
         table.add_row(rank, *identity, population, str(row.batch_size), *metrics, str(row.seeds))
     return table
 
@@ -108,23 +112,23 @@ def unranked_reasons(board: Leaderboard) -> list[str]:
         reason = row_reason(row)
         if row.rank is None and reason:
             rows_by_reason.setdefault(f"{row.state}: {reason}", []).append(row)
-    return [f"no rank for {_configurations(rows)}: {reason}" for reason, rows in rows_by_reason.items()]
+    return [f"no rank for {_configuration_list(rows)}: {reason}" for reason, rows in rows_by_reason.items()]
 
 
-def _configurations(rows: list[LeaderboardRow]) -> str:
+def _configuration_list(rows: list[LeaderboardRow]) -> str:
     return ", ".join(dict.fromkeys(str(row.configuration) for row in rows))
 
 
 _STYLES = {Source.POPULATION: "bold green", Source.MEMORY: "bold cyan", Source.MINI_BATCH: "yellow"}
 
 
-def _switch(source: Source) -> Text:
+def _switch_cell(source: Source) -> Text:
     if source is Source.ABSENT:
         return Text("-", style="dim")
     return Text(source.value, style=_STYLES[source])
 
 
-def _group(row: LeaderboardRow, compared: ComparedRows) -> str:
+def _group_text(row: LeaderboardRow, compared: ComparedRows) -> str:
     compared_row = compared.get(row.key)
     return "" if compared_row is None else group_mark(compared_row)
 

@@ -27,18 +27,18 @@ def layer_table(result: PerLayerResult, top: int = 10, title: str = "") -> Table
     table.add_column("configuration", overflow="fold")
     for name in ("validation loss", "accuracy %"):
         table.add_column(name, justify="right")
-    for place, row in enumerate(result.rows[:top], start=1):
-        table.add_row(str(place), _wrapped(row), *_metric_cells(row))
+    for position, row in enumerate(result.rows[:top], start=1):
+        table.add_row(str(position), _wrap_configuration(row), *_metric_cells(row))
     for row in result.uniform[:1]:
         table.add_row("uniform", f"{row.configuration} in all layers", *_metric_cells(row), style="bold")
     return table
 
 
-def _wrapped(row: PerLayerRow) -> str:
+def _wrap_configuration(row: PerLayerRow) -> str:
     """Configurations of the layers, several per line."""
-    parts = row.configuration.split(SEPARATOR)
-    starts = range(0, len(parts), _LAYERS_PER_LINE)
-    return f"{SEPARATOR}\n".join(SEPARATOR.join(parts[start : start + _LAYERS_PER_LINE]) for start in starts)
+    configurations = row.configuration.split(SEPARATOR)
+    starts = range(0, len(configurations), _LAYERS_PER_LINE)
+    return f"{SEPARATOR}\n".join(SEPARATOR.join(configurations[start : start + _LAYERS_PER_LINE]) for start in starts)
 
 
 def _metric_cells(row: PerLayerRow) -> tuple[str, str]:

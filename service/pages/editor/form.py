@@ -31,25 +31,25 @@ class Field:
 
 
 FIELDS = (
-    Field("name", "Name", ("name",), "text", "small letters, digits, - and _"),
+    Field("name", "Name", ("name",), "text", "lower-case letters, digits, - and _"),
     Field("title", "Title", ("title",), "text"),
     Field("data", "Data set", ("data", "name"), "choice"),
     Field("fraction", "Part of the training set", ("data", "fraction"), "number", "0.2 for a fifth, 1 for all"),
     Field("model", "Network", ("model", "name"), "choice"),
     Field("methods", "Normalization", ("arms",), "methods", "one arm each"),
     Field("population", "Population estimates", ("evaluation", "population"), "choices"),
-    Field("seeds", "Seeds", ("seeds",), "list", "three or more tell chance from difference"),
+    Field("seeds", "Seeds", ("seeds",), "list", "with three or more, differences can be tested"),
     Field("epochs", "Epochs", ("training", "epochs"), "number"),
     Field("batch_size", "Mini-batch size", ("training", "batch_size"), "number"),
     Field("learning_rate", "Learning rate", ("training", "learning_rate"), "number"),
 )
-_BY_NAME = {field.name: field for field in FIELDS}
+_FIELD_BY_NAME = {field.name: field for field in FIELDS}
 _MAX_LENGTH = 200
 """Characters of a value in the form; users edit longer ones in the YAML text."""
 
 
 def read_fields(text: str) -> dict[str, str | list[str]]:
-    """Return the fields of a study's YAML text; empty ones that it lacks, no fields if it cannot be parsed."""
+    """Return the fields of a study's YAML text: empty for missing values, no fields if it cannot be parsed."""
     try:
         _, study = read_plain(text)
         return {field.name: _form_value(field, value_at(study, field.path)) for field in FIELDS}
@@ -62,7 +62,7 @@ def set_field(text: str, name: str, value: str | list[str] | None) -> str:
 
     The text is returned unchanged if it cannot be parsed or if there is no such field.
     """
-    field = _BY_NAME.get(name)
+    field = _FIELD_BY_NAME.get(name)
     if field is None:
         return text
     try:
@@ -75,24 +75,30 @@ def set_field(text: str, name: str, value: str | list[str] | None) -> str:
 def _form_value(field: Field, value: Any) -> str | list[str]:
     if field.kind == "methods":
         arms = value if isinstance(value, list) else []
-        return [_truncated(arm["method"]) for arm in arms if isinstance(arm, dict) and "method" in arm]
+        return [_truncate(arm["method"]) for arm in arms if isinstance(arm, dict) and "method" in arm]
     if field.kind == "choices":
-        return [_truncated(item) for item in value] if isinstance(value, list) else []
+        return [_truncate(item) for item in value] if isinstance(value, list) else []
     if field.kind == "list":
-        return ", ".join(_truncated(item) for item in value) if isinstance(value, list) else ""
-    return "" if value is None else _truncated(value)
+        return ", ".join(_truncate(item) for item in value) if isinstance(value, list) else ""
+    return "" if value is None else _truncate(value)
 
 
-def _truncated(value: Any) -> str:
+def _truncate(value: Any) -> str:
     """Return a value as text; a lone surrogate, which UTF-8 cannot encode, becomes a question mark."""
     return "" if isinstance(value, dict | list) else str(value)[:_MAX_LENGTH].encode(errors="replace").decode()
 
 
-def _yaml_value(field: Field, value: str | list[str] | None, before: Any) -> Any:
-    """Return the value for the study; None to remove it. before: its present value."""
+def _yaml_value(field: Field, value: str | list[str] | None, present: Any) -> Any:
+    """Return the value for the study; None to remove it.
+
+    Args:
+        field: The field.
+        value: Value of the form.
+        present: Present value in the study.
+    """
     if field.kind in ("methods", "choices"):
         selected = [value] if isinstance(value, str) else list(value or ())
-        return _arms(selected, before) if field.kind == "methods" else selected
+        return _update_arms(selected, present) if field.kind == "methods" else selected
     text = "" if value is None else " ".join(value) if isinstance(value, list) else value.strip()
     if field.kind == "list":
         return [_parse_number(item) for item in text.replace(",", " ").split()]
@@ -101,19 +107,19 @@ def _yaml_value(field: Field, value: str | list[str] | None, before: Any) -> Any
     return _parse_number(text) if field.kind == "number" else text
 
 
-def _arms(methods: Sequence[str], before: Any) -> list[Any]:
+def _update_arms(methods: Sequence[str], present_arms: Any) -> list[Any]:
     """Return arms with these methods; arms that exist keep their settings."""
-    existing = before if isinstance(before, list) else []
-    kept = [arm for arm in existing if isinstance(arm, dict) and arm.get("method") in methods]
-    known = {arm["method"] for arm in kept}
-    return kept + [{"method": method} for method in methods if method not in known]
+    existing = present_arms if isinstance(present_arms, list) else []
+    kept_arms = [arm for arm in existing if isinstance(arm, dict) and arm.get("method") in methods]
+    kept_methods = {arm["method"] for arm in kept_arms}
+    return kept_arms + [{"method": method} for method in methods if method not in kept_methods]
 
 
 def _parse_number(text: str) -> Any:
     """Return an int or a float; the text itself if it is neither."""
-    for kind in (int, float):
+    for number_type in (int, float):
         try:
-            return kind(text)
+            return number_type(text)
         except ValueError:
             continue
     return text

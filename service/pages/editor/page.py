@@ -27,12 +27,18 @@ from service.schemas.studies import PlanOut
 from service.security import Reader, Writer
 
 router = APIRouter(prefix="/studies", include_in_schema=False)
-_LINE = re.compile(r"line (\d+): (.*)", re.DOTALL)
+_LINE_PATTERN = re.compile(r"line (\d+): (.*)", re.DOTALL)
 _DEFAULT_FILE = "quickstart"
 
 
 class Draft(BaseModel):
-    """A study in the editor. field, value: the form field that the user has just changed."""
+    """A study in the editor.
+
+    Attributes:
+        text: YAML text.
+        field: The form field that the user has just changed; None for a change of the text.
+        value: Its new value.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
@@ -42,7 +48,12 @@ class Draft(BaseModel):
 
 
 class DraftError(BaseModel):
-    """An error of a draft. line: 0 if it concerns the whole draft."""
+    """An error of a draft.
+
+    Attributes:
+        line: Line of the text; 0 if the error concerns the whole draft.
+        message: What is wrong.
+    """
 
     line: int
     message: str
@@ -96,18 +107,18 @@ def check(draft: Draft, context: ContextDep, _reader: Reader) -> CheckedDraft:
         errors = [_parse_error(problem) for problem in error.problems]
         return CheckedDraft(text=text, fields=fields, mistakes=errors, plan=None)
     except ProblemException as problem:
-        errors = [DraftError(line=_line_of(text, each.pointer), message=each.message) for each in problem.errors]
+        errors = [DraftError(line=_find_line(text, error.pointer), message=error.message) for error in problem.errors]
         errors = errors or [DraftError(line=0, message=problem.detail)]
         return CheckedDraft(text=text, fields=fields, mistakes=errors, plan=None)
     return CheckedDraft(text=text, fields=fields, mistakes=[], plan=plan)
 
 
 def _parse_error(problem: str) -> DraftError:
-    match = _LINE.match(problem)
+    match = _LINE_PATTERN.match(problem)
     return DraftError(line=int(match[1]), message=match[2]) if match else DraftError(line=0, message=problem)
 
 
-def _line_of(text: str, pointer: str) -> int:
+def _find_line(text: str, pointer: str) -> int:
     """Return the line of the top-level key that a JSON pointer starts with; 0 if there is none."""
     key = pointer.strip("/").split("/")[0]
     lines = text.splitlines()

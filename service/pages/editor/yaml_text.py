@@ -24,11 +24,11 @@ def set_value(text: str, path: Sequence[str], value: Any) -> str:
     Raises:
         SpecError: The text cannot be parsed.
     """
-    root, before = read_plain(text)
-    expected = _with_value(before, path, value)
-    if expected == before:
+    root, present = read_plain(text)
+    expected = _replace_value(present, path, value)
+    if expected == present:
         return text
-    edited = _edit(text, root, path, value, value_at(before, path))
+    edited = _edit(text, root, path, value, value_at(present, path))
     try:
         if read_plain(edited)[1] == expected:
             return edited
@@ -44,13 +44,13 @@ def value_at(data: Any, path: Sequence[str]) -> Any:
     return data
 
 
-def _with_value(data: dict[Any, Any], path: Sequence[str], value: Any) -> dict[Any, Any]:
+def _replace_value(data: dict[Any, Any], path: Sequence[str], value: Any) -> dict[Any, Any]:
     """Return a copy of the data with one value changed."""
     key, *rest = path
     changed = dict(data)
     if rest:
         inner = data.get(key)
-        changed[key] = _with_value(inner if isinstance(inner, dict) else {}, rest, value)
+        changed[key] = _replace_value(inner if isinstance(inner, dict) else {}, rest, value)
     elif value is None:
         changed.pop(key, None)
     else:
@@ -58,8 +58,16 @@ def _with_value(data: dict[Any, Any], path: Sequence[str], value: Any) -> dict[A
     return changed
 
 
-def _edit(text: str, mapping: yaml.MappingNode, path: Sequence[str], value: Any, before: Any) -> str:
-    """Return the text with one value changed. mapping: the node of the first key. before: the present value."""
+def _edit(text: str, mapping: yaml.MappingNode, path: Sequence[str], value: Any, present: Any) -> str:
+    """Return the text with one value changed.
+
+    Args:
+        text: The text.
+        mapping: Node that contains the first key of the path.
+        path: Keys of the value.
+        value: The new value; None to remove the entry.
+        present: The present value.
+    """
     key, *rest = path
     entry = next(((name, node) for name, node in mapping.value if name.value == key), None)
     if entry is None:
@@ -71,33 +79,33 @@ def _edit(text: str, mapping: yaml.MappingNode, path: Sequence[str], value: Any,
     if rest and isinstance(node, yaml.MappingNode) and not node.flow_style:
         if value is None and len(rest) == 1 and [name.value for name, _ in node.value] == rest:
             return _replace_entry(text, name, node, {})  # the mapping loses its last entry
-        return _edit(text, node, rest, value, before)
+        return _edit(text, node, rest, value, present)
     if rest:
         data = read_plain(text[node.start_mark.index : node.end_mark.index])[1] if _is_flow_mapping(node) else {}
-        return _replace_entry(text, name, node, _with_value(data, rest, value))
-    return _change_entry(text, name, node, value, before)
+        return _replace_entry(text, name, node, _replace_value(data, rest, value))
+    return _change_entry(text, name, node, value, present)
 
 
-def _change_entry(text: str, name: yaml.Node, node: yaml.Node, value: Any, before: Any) -> str:
+def _change_entry(text: str, name: yaml.Node, node: yaml.Node, value: Any, present: Any) -> str:
     """Replace the value of an entry, or remove the entry if the value is None."""
     if value is None:
         return _remove_entry(text, name, node)
     if isinstance(node, yaml.SequenceNode) and not node.flow_style and isinstance(value, list):
-        return _change_sequence(text, name, node, value, before)
+        return _change_sequence(text, name, node, value, present)
     return _replace_entry(text, name, node, value)
 
 
-def _change_sequence(text: str, name: yaml.Node, node: yaml.SequenceNode, value: list[Any], before: list[Any]) -> str:
+def _change_sequence(text: str, name: yaml.Node, node: yaml.SequenceNode, value: list[Any], present: list[Any]) -> str:
     """Remove and append items of a block sequence; the other items keep their lines."""
-    kept = [index for index, item in enumerate(before) if item in value]
-    added = [item for item in value if item not in before]
-    if not kept or [before[index] for index in kept] + added != value:
+    kept_indices = [index for index, item in enumerate(present) if item in value]
+    added_items = [item for item in value if item not in present]
+    if not kept_indices or [present[index] for index in kept_indices] + added_items != value:
         return _replace_entry(text, name, node, value)
     prefix = f"\n{' ' * node.start_mark.column}- "
-    last = _line_end(text, _end_index(node))
-    changed = text[:last] + "".join(f"{prefix}{_flow_yaml(item)}" for item in added) + text[last:]
-    for index in reversed(range(len(before))):
-        if index not in kept:
+    sequence_end = _line_end(text, _end_index(node))
+    changed = text[:sequence_end] + "".join(f"{prefix}{_flow_yaml(item)}" for item in added_items) + text[sequence_end:]
+    for index in reversed(range(len(present))):
+        if index not in kept_indices:
             start = text.rfind("\n", 0, node.value[index].start_mark.index) + 1
             changed = changed[:start] + changed[_line_end(text, _end_index(node.value[index])) + 1 :]
     return changed

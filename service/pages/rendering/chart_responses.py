@@ -9,10 +9,10 @@ from service.http.problems import ProblemException
 
 
 def figure_response(chart: Chart | None, requirement: str) -> JSONResponse:
-    """Return the Plotly figure of a chart. requirement: what is missing if there is no chart."""
+    """Return the Plotly figure of a chart, or what is missing if there is no chart."""
     if chart is None:
         return JSONResponse({"figure": None, "about": f"Nothing to show yet: {requirement}."})
-    return JSONResponse({"figure": chart.figure, "about": chart.about, "title": chart.title})
+    return JSONResponse({"figure": chart.figure, "about": chart.caption, "title": chart.title})
 
 
 def csv_response(chart: Chart | None, filename: str, requirement: str) -> Response:

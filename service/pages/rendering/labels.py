@@ -23,24 +23,24 @@ STATE_SYMBOLS = {
 """A symbol for each state, so that states differ without color."""
 
 
-def duration(seconds: float | None) -> str:
+def format_duration(seconds: float | None) -> str:
     """Format a duration with its two largest units."""
     if seconds is None:
         return "unknown"
     total = round(seconds)
     for size, unit, smaller, name in ((86_400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):
         if total >= size:
-            rest = total % size // smaller
-            return f"{total // size} {unit}" + (f" {rest} {name}" if rest else "")
+            remainder = total % size // smaller
+            return f"{total // size} {unit}" + (f" {remainder} {name}" if remainder else "")
     return f"{total} s"
 
 
-def moment(at: datetime) -> str:
+def format_time(at: datetime) -> str:
     """Format a time in UTC; a script on the page converts it to local time."""
     return f"{at:%Y-%m-%d %H:%M:%S} UTC"
 
 
-def switches(configuration: InferenceConfiguration) -> list[tuple[str, str, str]]:
+def switch_labels(configuration: InferenceConfiguration) -> list[tuple[str, str, str]]:
     """Return code, style and description of each of the four statistics."""
     return [
         (source.value, source.label, f"{statistic.label}: {source.label}")
@@ -48,6 +48,6 @@ def switches(configuration: InferenceConfiguration) -> list[tuple[str, str, str]
     ]
 
 
-def batch_statistics(configuration: InferenceConfiguration) -> int:
+def count_batch_statistics(configuration: InferenceConfiguration) -> int:
     """Return the number of statistics that are computed from the mini-batch at inference."""
     return sum(source is Source.MINI_BATCH for source in configuration.sources.values())

@@ -43,14 +43,14 @@ def environment() -> Environment:
     templates.filters |= {
         "rounded": rounded,
         "signed": signed,
-        "duration": labels.duration,
-        "switches": labels.switches,
-        "computed": labels.batch_statistics,
+        "duration": labels.format_duration,
+        "switches": labels.switch_labels,
+        "computed": labels.count_batch_statistics,
         "parameters": format_point_json,
         "group_mark": group_mark,
         "leaderboard_warning": leaderboard_warning,
         "row_reason": row_reason,
-        "time": _time,
+        "time": _time_element,
     }
     templates.globals |= {
         "version": VERSION,
@@ -63,7 +63,15 @@ def environment() -> Environment:
 
 
 def page(request: Request, template: str, *, status: int = 200, charts: bool = False, **values: Any) -> HTMLResponse:
-    """Render a page. charts: it contains charts."""
+    """Render a page.
+
+    Args:
+        request: The request.
+        template: Name of the template.
+        status: HTTP status.
+        charts: The page contains charts.
+        values: Variables of the template.
+    """
     text = environment().get_template(template).render(path=request.url.path, charts=charts, **values)
     return HTMLResponse(text, status, headers=CHART_HEADERS if charts else None)
 
@@ -79,9 +87,9 @@ def url_with_query(path: str, **parameters: Any) -> str:
     return f"{path}?{urlencode(query, doseq=True)}" if query else path
 
 
-def _time(at: datetime | None) -> Markup:
+def _time_element(at: datetime | None) -> Markup:
     """Return a time element that a script converts to the browser's time zone."""
     if at is None:
         return Markup("–")
     utc = at.astimezone(UTC)
-    return Markup('<time datetime="{}">{}</time>').format(utc.isoformat(), labels.moment(utc))
+    return Markup('<time datetime="{}">{}</time>').format(utc.isoformat(), labels.format_time(utc))

@@ -32,7 +32,7 @@ def counting():
 
 
 def test_losses_equal_the_evaluators_in_any_order(counting):
-    source, digits = NetworkLossSource(counting), drawn(counting.space, 5).astype(np.uint8)
+    source, digits = NetworkLossSource(counting), draw_digits(counting.space, 5).astype(np.uint8)
     expected, _ = counting.tree.sums(digits, range(4))
     for batches in ([2, 0], [3, 1, 2], [0]):
         np.testing.assert_allclose(source.losses(digits, batches), expected[:, batches], rtol=1e-12)
@@ -48,7 +48,7 @@ def test_padded_mini_batch_counts_its_own_examples(counting):
 
 
 def test_losses_are_cached(counting):
-    source, digits = NetworkLossSource(counting), drawn(counting.space, 6).astype(np.uint8)
+    source, digits = NetworkLossSource(counting), draw_digits(counting.space, 6).astype(np.uint8)
     source.losses(digits[:3], [0, 1])
     source.losses(digits, [1, 2])
     source.losses(np.concatenate([digits, digits]), [0, 1, 2])
@@ -66,7 +66,7 @@ def test_evaluations_count_examples(counting):
 
 
 def test_complete_sums_cover_all_mini_batches(counting):
-    source, digits = NetworkLossSource(counting), drawn(counting.space, 4).astype(np.uint8)
+    source, digits = NetworkLossSource(counting), draw_digits(counting.space, 4).astype(np.uint8)
     source.losses(digits[:1], [0, 1])
     source.losses(digits[1:], [0, 1])
     source.losses(digits[1:], [2, 3])
@@ -80,7 +80,7 @@ def test_complete_sums_cover_all_mini_batches(counting):
 
 @pytest.mark.parametrize("weight", [float("nan"), float("inf")])
 def test_nan_losses_are_infinite(weight):
-    tree = evaluator("mlp")
+    tree = make_evaluator("mlp")
     with torch.no_grad():
         tree.network.layers[-1].weight[:, 0] = weight
     source, digits = NetworkLossSource(tree), np.zeros((2, 2), np.uint8)
@@ -89,7 +89,7 @@ def test_nan_losses_are_infinite(weight):
 
 
 def test_loss_table_equals_the_network():
-    tree = evaluator("mlp", n=20)
+    tree = make_evaluator("mlp", n=20)
     every = all_digits(tree.space)
     table = TableLossSource(tree.space, tree.sums(every, range(4))[0].T, np.array(tree.examples_per_batch))
     digits = draw_digits(tree.space, 20).astype(np.uint8)

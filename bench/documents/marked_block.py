@@ -1,0 +1,24 @@
+"""Text between two markers of a page, which a program writes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def write_block(page: Path, name: str, text: str) -> None:
+    """Replace the text between the comments `<!-- NAME -->` and `<!-- /NAME -->` of a page."""
+    before, _, after = _split(page, name)
+    page.write_text(before + text + after, encoding="utf-8")
+
+
+def read_block(page: Path, name: str) -> str:
+    """Return the text between the comments `<!-- NAME -->` and `<!-- /NAME -->` of a page."""
+    return _split(page, name)[1]
+
+
+def _split(page: Path, name: str) -> tuple[str, str, str]:
+    """Return the text before the block with its marker, the block, and the end marker with the text after it."""
+    opening, closing = f"<!-- {name} -->\n", f"<!-- /{name} -->"
+    before, rest = page.read_text(encoding="utf-8").split(opening)
+    block, after = rest.split(closing)
+    return before + opening, block, closing + after

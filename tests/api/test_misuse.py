@@ -1,0 +1,187 @@
+"""Networks and arguments that are rejected with one clear error."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+import bln_search
+from bln_search.core.errors import DataError, ModelError
+from tests.api.own_network import make_loader, make_network
+
+
+@pytest.mark.parametrize(
+    "forward",
+    [
+        lambda self, x: self.main(x.view(25, -1) if len(x) == 25 else x[torch.randperm(len(x))]),
+        lambda self, x: (self.main(x), x),
+        lambda self, x: self.head(self.main(x).view(x.shape[0], -1)[:, :2].repeat(1, 3)),
+    ],
+)
+def test_a_network_that_cannot_be_followed_says_what_to_do(forward):
+    class Strange(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.main, self.head = make_network(), nn.Linear(6, 2)
+
+    Strange.forward = forward
+    with pytest.raises(ModelError, match=r"one_pass=False|returns tuple"):
+        bln_search.evaluate_configurations(Strange(), make_loader(), make_loader(seed=1))
+
+
+@pytest.mark.parametrize(
+    ("network", "message"),
+    [
+        (nn.Linear(2, 2), "no BatchNorm1d, BatchNorm2d or LayerNorm layer to convert"),
+        (nn.Sequential(nn.BatchNorm2d(3), nn.LayerNorm([3, 8, 8])), "layer 1 normalizes over 3 axes"),
+    ],
+)
+def test_failed_conversion_names_the_layer_and_changes_nothing(network, message):
+    before = [type(module) for module in network.modules()]
+    with pytest.raises(ModelError, match=message):
+        bln_search.convert(network)
+    assert [type(module) for module in network.modules()] == before
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (
+            lambda n: bln_search.evaluate_configurations(nn.Linear(6, 2), make_loader(), make_loader()),
+            ModelError,
+            "convert",
+        ),
+        (lambda n: bln_search.evaluate_configurations(n, [], make_loader()), DataError, "train_loader yields no"),
+        (lambda n: bln_search.evaluate_configurations(n, make_loader(), []), DataError, "validation_loader yields no"),
+        (lambda n: bln_search.evaluate_configurations(n, [1], make_loader()), DataError, "must yield inputs"),
+        (
+            lambda n: bln_search.evaluate_configurations(n, make_loader(), make_loader().dataset),
+            DataError,
+            "validation_loader yields single examples: put the data set into a torch.utils.data.DataLoader",
+        ),
+        (
+            lambda n: bln_search.evaluate_configurations(n, make_loader(), make_loader(), batch_sizes=10),
+            ValueError,
+            "batch_sizes is a list .* not 10",
+        ),
+        (
+            lambda n: bln_search.evaluate_configurations(n, make_loader(), make_loader(), correction="besel"),
+            ValueError,
+            "there is no correction 'besel': choose one of bessel, total",
+        ),
+        (
+            lambda n: bln_search.evaluate_configurations(n, make_loader(), make_loader(), score=lambda a, _: a.sum()),
+            ModelError,
+            "score must return two tensors, .*, not Tensor",
+        ),
+        (
+            lambda n: bln_search.evaluate_configurations(
+                n, make_loader(), make_loader(), score=lambda a, _: (a[:, 0], None)
+            ),
+            ModelError,
+            r"not \(Tensor, NoneType\)",
+        ),
+        (
+            lambda n: bln_search.evaluate_configurations(
+                n, make_loader(), make_loader(), score=lambda a, _: (a[:, 0], a[:, 0])
+            ),
+            ModelError,
+            "as bools",
+        ),
+        (
+            lambda n: bln_search.search_layers(n, make_loader(), make_loader(), score=lambda a, _: (a[:, 0], None)),
+            ModelError,
+            r"not \(Tensor, NoneType\)",
+        ),
+        (
+            lambda n: bln_search.search_layers(
+                n, make_loader(), make_loader(), score=lambda a, _: (a[:, :1], a[:, :1] > 0)
+            ),
+            ModelError,
+            "one loss and one correctness for each",
+        ),
+        (
+            lambda n: bln_search.search_layers(n, make_loader(), make_loader(), folds=1),
+            ValueError,
+            "folds: must be at least 2",
+        ),
+        (
+            lambda n: bln_search.search_layers(n, make_loader(), make_loader(), search="x"),
+            ValueError,
+            "no search 'x': choose one",
+        ),
+        (
+            lambda n: bln_search.evaluate_configurations(n, make_loader(), [(torch.zeros(6), 1)]),
+            DataError,
+            r"as a torch.utils.data.DataLoader does; it yields \(Tensor, int\)",
+        ),
+        *(
+            (
+                lambda n, sizes=sizes: bln_search.evaluate_configurations(
+                    n, make_loader(), make_loader(), batch_sizes=sizes
+                ),
+                ValueError,
+                "batch_sizes is a list",
+            )
+            for sizes in ([], [2.5], ["25"], "25")
+        ),
+        (
+            lambda n: bln_search.apply_configuration(
+                n, bln_search.evaluate_configurations(n, make_loader(), make_loader())
+            ),
+            ModelError,
+            "a RankedConfigurations is not a configuration: give a row of a table",
+        ),
+        (
+            lambda n: bln_search.evaluate_configurations(
+                n, make_loader(), make_loader(), score=lambda a, _: (a.sum(), a.sum())
+            ),
+            ModelError,
+            r"each of the \d+ outputs",
+        ),
+        (
+            lambda n: bln_search.evaluate_configurations(n, make_loader(), make_loader(), batch_sizes=[500]),
+            DataError,
+            "larger than the data",
+        ),
+        (
+            lambda n: bln_search.apply_configuration(n, "TFTF"),
+            ModelError,
+            "TFTF reads E_B, E_F from the population, and no layer of this network was given",
+        ),
+        (
+            lambda n: bln_search.evaluate_configurations(n, make_loader(), [(torch.zeros(2, 6), torch.zeros(2))]),
+            DataError,
+            r"validation_loader yields targets of type torch.float32 and shape \(2,\): classes are int64",
+        ),
+        (
+            lambda n: bln_search.evaluate_configurations(n, make_loader(), [(torch.zeros(1, 6), torch.tensor([-1]))]),
+            DataError,
+            "validation_loader yields the class -1",
+        ),
+        (
+            lambda n: bln_search.evaluate_configurations(n, make_loader(), [(torch.zeros(1, 6), torch.tensor([9]))]),
+            DataError,
+            "a target is class 9, the network has 2 outputs: classes are numbered from 0 to 1",
+        ),
+        (
+            lambda n: bln_search.search_layers(n, make_loader(), [(torch.zeros(2, 6), torch.zeros(2))]),
+            DataError,
+            "validation_loader yields targets of type",
+        ),
+        (lambda n: bln_search.apply_configuration(n, "TT--"), ModelError, "does not name"),
+        (lambda n: bln_search.apply_configuration(n, "XYZW"), ModelError, "four letters"),
+    ],
+)
+def test_wrong_use_is_one_clear_error(call, error, message):
+    with pytest.raises(error, match=message):
+        call(make_network().eval())
+
+
+def test_configuration_of_another_network_is_rejected():
+    ranked = bln_search.evaluate_configurations(make_network(), make_loader(), make_loader(seed=1))
+    other = nn.Sequential(bln_search.BLN(6))
+    with pytest.raises(ModelError, match="not the network that was evaluated"):
+        bln_search.apply_configuration(other, next(c for c in ranked if c.configuration.uses_population))
+    assert str(other[0].configuration) == "FFFF"

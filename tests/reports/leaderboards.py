@@ -1,0 +1,25 @@
+"""A leaderboard of three rows; one of them is undefined."""
+
+from __future__ import annotations
+
+from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.enums import PopulationEstimate, Split
+from bln_search.core.records import Evaluation, EvaluationKey
+from bln_search.core.states import EvaluationState
+from bln_search.ranking.leaderboard import TrialEvaluation, rank
+
+
+def make_board(on=Split.VALIDATION):
+    evaluations = []
+    for code, loss in (("TTFF", 0.5), ("FFFF", 0.25), ("FTFF", None)):
+        estimate = None if code == "FFFF" else PopulationEstimate.FROZEN
+        for split in (Split.VALIDATION, Split.TEST):
+            for seed in (0, 1):
+                key = EvaluationKey(InferenceConfiguration(code), estimate, 25, split)
+                result = (
+                    Evaluation.undefined(key, "no value, as m = 1")
+                    if loss is None
+                    else Evaluation(key, EvaluationState.MEASURED, 10, loss + seed / 8, 0.5)
+                )
+                evaluations.append(TrialEvaluation("bln", seed, result))
+    return rank(evaluations, on)
