@@ -91,7 +91,7 @@ def test_what_is_no_number_is_known_to_be_infinite(weight):
 def test_a_table_of_all_configurations_gives_what_the_network_gives():
     tree = make_evaluator("mlp", n=20)
     every = all_digits(tree.space)
-    table = TableLossSource(tree.space, tree.sums(every, range(4))[0].T, np.array(tree.sizes))
+    table = TableLossSource(tree.space, tree.sums(every, range(4))[0].T, np.array(tree.examples_per_batch))
     digits = draw_digits(tree.space, 20).astype(np.uint8)
     for batches in ([0, 1, 2, 3], [3, 1]):
         expected = NetworkLossSource(tree).losses(digits, batches)
