@@ -93,7 +93,7 @@ def test_remarks_report_missing_and_duplicate_reviews(tmp_path):
 
 @pytest.mark.parametrize(("present", "missing"), [(slice(0), "negative and no positive"), (slice(25), "positive")])
 def test_a_split_without_both_classes_is_an_error(present, missing, tmp_path):
-    with pytest.raises(DataError, match=rf"{tmp_path}/train\.jsonl, .*.* {missing} review for test:"):
+    with pytest.raises(DataError, match=rf"{tmp_path}/train\.jsonl, .* {missing} review for test:"):
         decode_reviews(tmp_path, {**REVIEWS, "test": REVIEWS["test"][present]})
 
 

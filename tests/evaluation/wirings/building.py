@@ -1,4 +1,4 @@
-"""What wirings are made of: a network with any kind of normalization layer, and how it is evaluated."""
+"""The building blocks of wirings: a network with any kind of normalization layer, and its evaluation settings."""
 
 from __future__ import annotations
 
@@ -31,13 +31,23 @@ class Wired(nn.Module):
 class Wiring:
     """A network and how it is evaluated.
 
-    inputs: the kind of the data. train, validation: sizes of the mini-batches. prepare: changes inputs before they are
-    cut. loader: what the mini-batches are handed over in. sizes: inference sizes in place of the validation loader's.
-    steps: training steps before. unreached: does a layer stay without training mini-batches? spoil: changes inputs of
-    the validation split alone.
-    one_pass, per_layer: the reason (a pattern) for which this evaluation is refused, None where it is not. may_refuse:
-    the reason for which both may be refused; otherwise they give the losses.
-    tolerance: relative and absolute, of a loss.
+    Attributes:
+        build: builds the network, given a function that makes normalization layers.
+        inputs: kind of the data: vectors, sequences, images or tokens.
+        train: sizes of the training mini-batches.
+        validation: sizes of the validation mini-batches.
+        prepare: changes all inputs before they are split into mini-batches.
+        spoil: changes inputs of the validation split only.
+        loader: makes a loader from a list of mini-batches.
+        sizes: inference mini-batch sizes; None for those of the validation loader.
+        correction: of the population variance.
+        per_slot: keep one feature value for each slot.
+        steps: number of training steps before the evaluation.
+        unreached: whether no training mini-batch reaches some layer.
+        one_pass: pattern of the error of the one pass; None where it must succeed.
+        per_layer: pattern of the error of the per-layer evaluation; None where it must succeed.
+        may_refuse: pattern of an error that both evaluations may raise instead of returning losses.
+        tolerance: relative and absolute, of a loss.
     """
 
     build: Callable[[Callable[..., nn.Module]], nn.Module]

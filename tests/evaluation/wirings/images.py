@@ -51,21 +51,21 @@ def residual_images(norm):
 
 
 def dense_images(norm):
-    """What a block makes is put beside what it got, twice."""
+    """Concatenates the input and the output of a block, twice."""
     return Wired(
-        lambda net, x: net.head(_grown(net, _grown(net, x, "one"), "two").mean((2, 3))),
-        one=nn.Sequential(norm(3), nn.ReLU(), nn.Conv2d(3, 2, 3, padding=1)),
-        two=nn.Sequential(norm(5), nn.ReLU(), nn.Conv2d(5, 2, 3, padding=1)),
+        lambda net, x: net.head(_with_block_output(net, _with_block_output(net, x, "first"), "second").mean((2, 3))),
+        first=nn.Sequential(norm(3), nn.ReLU(), nn.Conv2d(3, 2, 3, padding=1)),
+        second=nn.Sequential(norm(5), nn.ReLU(), nn.Conv2d(5, 2, 3, padding=1)),
         head=nn.Linear(7, CLASSES),
     )
 
 
-def _grown(net, x, name):
+def _with_block_output(net, x, name):
     return torch.cat([x, getattr(net, name)(x)], 1)
 
 
 def u_shaped(norm):
-    """Down, up again, and a skip beside."""
+    """Downsampling, upsampling, and a skip connection."""
     return Wired(
         lambda net, x: net.head(torch.cat([net.up(torch.relu(net.norm(net.down(x)))), x], 1).amax((2, 3))),
         down=nn.Conv2d(3, 4, 2, stride=2),

@@ -1,4 +1,4 @@
-"""Parameters, buffers and sizes from in front of a norm that are used behind it, and what changes in place."""
+"""Parameters, buffers and sizes from before a norm that are used after it, and in-place operations."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def positions_behind(norm):
 
 
 def size_read_before(norm):
-    """The number of examples is read in front of the norm and used behind it."""
+    """Reads the number of examples before the norm and uses it after the norm."""
     return Wired(
         lambda net, x: net.head(_reshaped(net.norm(net.first(x)), x.shape[0])),
         first=nn.Linear(7, 6),
@@ -50,7 +50,7 @@ def _reshaped(y, examples):
 
 
 def input_changed_in_place(norm):
-    """What the norm has read is changed behind it."""
+    """Changes the input of the norm in place after the norm."""
     return Wired(_input_changed, first=nn.Linear(7, 6), norm=norm(6), head=nn.Linear(12, CLASSES))
 
 
@@ -62,7 +62,7 @@ def _input_changed(net, x):
 
 
 def masked_mixing(norm):
-    """Examples that know of each other behind a logit that hides all others."""
+    """Mixes examples, with a masked logit whose size would hide the effect."""
     return Wired(
         lambda net, x: _masked_mixing(net, net.norm(net.first(x))),
         first=nn.Linear(7, 6),

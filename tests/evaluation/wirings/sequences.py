@@ -43,7 +43,7 @@ def _attended(net, x):
 
 
 def post_norm(norm):
-    """The norm behind the sum, as in the first transformer."""
+    """Norm after the sum, as in the first transformer."""
     return Wired(
         lambda net, x: net.head(net.norm(x + torch.softmax(net.q(x) @ x.transpose(1, 2), 2) @ x)[:, -1]),
         q=nn.Linear(6, 6),
@@ -72,21 +72,21 @@ def tokens(layer):
 
 
 def masked_mean(norm):
-    """The mean over the tokens that are no padding."""
+    """Mean over the tokens without padding."""
     return Wired(
-        lambda net, x: net.head(_mean_of(net.norm(net.embed(x)), (x > 3).unsqueeze(2))),
+        lambda net, x: net.head(_masked_mean(net.norm(net.embed(x)), (x > 3).unsqueeze(2))),
         embed=nn.Embedding(11, 6),
         norm=norm(6),
         head=nn.Linear(6, CLASSES),
     )
 
 
-def _mean_of(y, kept):
-    return (y * kept).sum(1) / kept.sum(1).clamp_min(1)
+def _masked_mean(y, mask):
+    return (y * mask).sum(1) / mask.sum(1).clamp_min(1)
 
 
 def class_token(norm):
-    """A learned token in front of a normalized sequence."""
+    """A learned token before a normalized sequence."""
     return Wired(
         lambda net, x: net.head(torch.cat([net.token.expand(x.shape[0], 1, 6), net.norm(x)], 1).amax(1)),
         token=nn.Parameter(torch.randn(1, 1, 6)),

@@ -44,7 +44,7 @@ SETTINGS = {
     "incomplete training mini-batch": Wiring(lambda norm: mlp(norm, "bln", "bln"), train=(5, 5, 5, 2)),
     "one training mini-batch": Wiring(lambda norm: mlp(norm, "bln", "bln"), train=(5,)),
     "one validation example": Wiring(lambda norm: mlp(norm, "bln", "bln"), validation=(1,)),
-    "generators": Wiring(lambda norm: mlp(norm, "bln", "bln"), loader=lambda batches: (one for one in batches)),
+    "generators": Wiring(lambda norm: mlp(norm, "bln", "bln"), loader=lambda batches: (batch for batch in batches)),
     "constant inputs": Wiring(lambda norm: mlp(norm, "bln", "bln"), prepare=torch.ones_like),
     "inputs far from zero": Wiring(stack(normal(7), linear(7, CLASSES)), prepare=lambda x: 3 * x + 20),
     "images in memory channels last": Wiring(

@@ -1,4 +1,4 @@
-"""Data that is hard to compute with, and loaders that hand it out in unusual ways."""
+"""Data that causes numerical problems, and loaders with unusual behaviour."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tests.evaluation.wirings.building import (
 )
 
 
-class Refilled:
-    """A loader that hands out one buffer again and again."""
+class BufferReusingLoader:
+    """A loader that yields the same buffers with new content."""
 
     def __init__(self, batches):
         self.batches = batches
@@ -36,7 +36,7 @@ class Refilled:
 
 
 def spoiled(value):
-    """One value of the last validation mini-batch."""
+    """Return a function that replaces one value of the last validation mini-batch."""
 
     def spoil(x):
         x = x.clone()
@@ -49,8 +49,8 @@ def spoiled(value):
 FIRST_NORM = stack(normal(7), linear(7, 6), module(nn.Tanh), normal(6), linear(6, CLASSES))
 
 SPOILED = {
-    "one buffer refilled": Wiring(lambda norm: mlp(norm, "bln", "bln"), loader=Refilled),
-    # beside 1e9 float64 holds ones to 1e-7, and the mean of the mini-batch is beside it
+    "one buffer refilled": Wiring(lambda norm: mlp(norm, "bln", "bln"), loader=BufferReusingLoader),
+    # near 1e9, the resolution of float64 is 1e-7, and the mean of the mini-batch is of that order
     "a value of 1e9": Wiring(FIRST_NORM, spoil=spoiled(1e9), tolerance=1e-9),
     "an infinite value": Wiring(FIRST_NORM, spoil=spoiled(float("inf"))),
     "a value that is not a number": Wiring(FIRST_NORM, spoil=spoiled(float("nan"))),

@@ -1,4 +1,4 @@
-"""Networks of vectors: where the norm stands, which method, what stands behind it, branches."""
+"""Networks of vectors: positions of the norm, methods, operations after it, branches."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.evaluation.wirings.building import (
 
 
 def training_only(norm):
-    """A second norm that evaluation passes by."""
+    """A second norm that only training calls."""
     return Wired(
         lambda net, x: net.head(net.side(net.norm(net.a(x))) if net.training else net.norm(net.a(x))),
         a=nn.Linear(7, 6),
