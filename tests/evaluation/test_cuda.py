@@ -71,7 +71,7 @@ def test_per_layer_losses_equal_those_on_cpu(name):
 
 
 @pytest.mark.usefixtures("tf32")
-@pytest.mark.parametrize("share", [0.03, 1e-4])
+@pytest.mark.parametrize("mixed_share", [0.03, 1e-4])
 def test_mixing_hidden_by_tf32_is_an_error(mixed_share):
     class Mixing(nn.Module):
         def __init__(self):
