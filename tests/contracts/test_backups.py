@@ -347,7 +347,7 @@ def test_damaged_backup_changes_nothing(world, other):
     for store, name in ((files, backup.manifest.checkpoints[3].name), (top, backup.manifest.database.name)):
         content = store.read(name)
         store.write(name, content[:-1] + b"?")
-        for problem in ("damaged", "gone"):
+        for problem in ("damaged", "missing"):
             with pytest.raises(BackupError, match="cannot be restored") as caught:
                 world.restore(other, elsewhere)
             assert f"{name}{', its database,' if store is top else ''} is {problem}" in f"{world.said} {caught.value}"

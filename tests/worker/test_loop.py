@@ -18,7 +18,7 @@ from tests.worker.worker_study import STUDY, worker_study
 
 
 def accepted_earlier():
-    """A worker_study of an earlier version, which took mini-batches that are larger than a split."""
+    """A study of an earlier version, which took mini-batches that are larger than a split."""
     study = worker_study("bad")
     return study.model_copy(update={"training": study.training.model_copy(update={"batch_size": 1000})})
 
@@ -178,12 +178,12 @@ def test_study_of_another_worker_is_left_to_it(worker):
     study_id = worker.ledger.queue.submit(worker_study("a"), "ada").study_id
 
     class Overtaken:
-        """Another worker takes the worker_study while this one stands still."""
+        """Another worker takes the study while this one stands still."""
 
         def run(self, next_task, _report, pulse, _trials=1):
             next_task()
             with worker.ledger.database.engine.begin() as connection:
-                connection.exec_driver_sql("UPDATE worker_study SET runner = 'far/1/0'")
+                connection.exec_driver_sql("UPDATE study SET runner = 'far/1/0'")
             while True:
                 pulse([])
 

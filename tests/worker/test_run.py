@@ -99,7 +99,7 @@ def test_first_error_is_raised_and_trials_are_released(ledger, environment):
 
 
 def test_late_sigterm_reaches_the_previous_handler(ledger, environment):
-    """The small_study is complete all the same; a worker must not take the next one."""
+    """The study is complete all the same; a worker must not take the next one."""
 
     class StoppedLate(LocalExecutor):
         def run(self, *arguments):
