@@ -102,8 +102,8 @@ def measure_trial_results(kind: str, trials: int) -> dict[str, Any]:
             token = ledger.attempts.claim_trial(trial.id, RUNNER)
             ledger.attempts.record_checkpoint(token, CheckpointRecord("x.safetensors", "0" * 64, 1, "FFFF", 0.5, {}))
             evaluations_of_trial = tuple(
-                _make_evaluation(word, split, rng)
-                for word in CONFIGURATIONS
+                _make_evaluation(code, split, rng)
+                for code in CONFIGURATIONS
                 for split in (Split.VALIDATION, Split.TEST)
             )
             seconds.append(_time_call(lambda: ledger.attempts.finish_trial(token, evaluations_of_trial)))  # noqa: B023 - called at once
@@ -112,11 +112,11 @@ def measure_trial_results(kind: str, trials: int) -> dict[str, Any]:
     return {"seconds": spread(seconds), "bytes": bytes_per_trial, "trials": trials}
 
 
-def _make_evaluation(word: str, split: Split, rng: np.random.Generator) -> Evaluation:
-    estimate = PopulationEstimate.FROZEN if "T" in word else None
+def _make_evaluation(code: str, split: Split, rng: np.random.Generator) -> Evaluation:
+    estimate = PopulationEstimate.FROZEN if "T" in code else None
     losses = rng.exponential(0.5, EXAMPLES).astype(np.float32)
     outcomes = Outcomes(losses, losses < 0.7)
-    key = EvaluationKey(InferenceConfiguration(word), estimate, 25, split)
+    key = EvaluationKey(InferenceConfiguration(code), estimate, 25, split)
     return Evaluation(key, EvaluationState.MEASURED, EXAMPLES, 0.5, 0.75, outcomes=outcomes)
 
 

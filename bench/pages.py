@@ -87,8 +87,8 @@ def _checkpoint(trial_id: int, now: Any) -> dict[str, Any]:
 def _evaluations(checkpoint_id: int, rng: random.Random) -> list[dict[str, Any]]:
     base = rng.random()
     return [
-        evaluation_row(checkpoint_id, word, split, base + rng.random() / 10, rng.random())
-        for word in ("TT--", "TF--", "FT--", "FF--")
+        evaluation_row(checkpoint_id, code, split, base + rng.random() / 10, rng.random())
+        for code in ("TT--", "TF--", "FT--", "FF--")
         for split in ("validation", "test")
     ]
 

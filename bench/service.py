@@ -86,17 +86,17 @@ def create_studies(ledger: Ledger, rows: int) -> list[int]:
 
 def evaluation_rows(checkpoint_id: int, rng: random.Random) -> Iterator[dict[str, Any]]:
     """Return the evaluations of a network under every configuration on both splits."""
-    for word in CONFIGURATIONS:
+    for code in CONFIGURATIONS:
         for split in ("validation", "test"):
-            yield evaluation_row(checkpoint_id, word, split, rng.random(), rng.random())
+            yield evaluation_row(checkpoint_id, code, split, rng.random(), rng.random())
 
 
-def evaluation_row(checkpoint_id: int, word: str, split: str, loss: float, accuracy: float) -> dict[str, Any]:
+def evaluation_row(checkpoint_id: int, code: str, split: str, loss: float, accuracy: float) -> dict[str, Any]:
     """Return the database row of a measured evaluation."""
     return {
         "checkpoint_id": checkpoint_id,
-        "configuration": word,
-        "estimate": "frozen" if "T" in word else "",
+        "configuration": code,
+        "estimate": "frozen" if "T" in code else "",
         "batch_size": 25,
         "split": split,
         "state": "measured",

@@ -135,8 +135,8 @@ def run_optuna_share(epochs: int, url: str) -> None:
     study = optuna.load_study(study_name="grid", storage=url, sampler=optuna.samplers.GridSampler(grid, seed=0))
 
     def objective(trial: Any) -> float:
-        word = trial.suggest_categorical("configuration", CONFIGURATIONS)
-        return evaluate_cell(epochs, word, trial.suggest_categorical("seed", list(SEEDS)))["loss"]
+        code = trial.suggest_categorical("configuration", CONFIGURATIONS)
+        return evaluate_cell(epochs, code, trial.suggest_categorical("seed", list(SEEDS)))["loss"]
 
     study.optimize(objective)
 
@@ -157,7 +157,7 @@ def run_optuna(epochs: int, folder: Path) -> dict[str, float]:
     for trial in study.get_trials():
         if trial.value is not None:
             losses.setdefault(trial.params["configuration"], {})[trial.params["seed"]] = trial.value
-    return _means({word: list(by_seed.values()) for word, by_seed in losses.items()})
+    return _means({code: list(by_seed.values()) for code, by_seed in losses.items()})
 
 
 def _means(losses: dict[str, list[float]]) -> dict[str, float]:
@@ -204,9 +204,9 @@ def main() -> None:
             seconds[kind].append(wall_seconds)
             print(f"{kind:7} {wall_seconds:7.1f} s")
         for kind in ("tune", "optuna"):
-            for word in CONFIGURATIONS:
-                ours = tables["ours"][word]
-                difference = max(difference, abs(tables[kind][word] - ours) / ours)
+            for code in CONFIGURATIONS:
+                ours = tables["ours"][code]
+                difference = max(difference, abs(tables[kind][code] - ours) / ours)
     speedups = {
         kind: [theirs / ours for theirs, ours in zip(seconds[kind], seconds["ours"], strict=True)]
         for kind in ("tune", "optuna")

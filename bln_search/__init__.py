@@ -7,7 +7,7 @@
     print(ranked)
     bln_search.apply_configuration(model, ranked.recommended)
 
-    layered = bln_search.search_layers(model, train_loader, validation_loader)  # a word for each layer of its own
+    layered = bln_search.search_layers(model, train_loader, validation_loader)  # per-layer configurations
 
     model = bln_search.load("folder")                      # what `bln-search export` wrote
 

@@ -99,7 +99,7 @@ def serialize_configuration(configuration: InferenceConfiguration, method: Metho
     sources = {statistic.value: source.value for statistic, source in configuration.sources.items()}
     meaning = "; ".join(f"{Statistic(name).label} {_SOURCES[code]}" for name, code in sources.items() if code != "-")
     return ConfigurationOut(
-        word=str(configuration),
+        code=str(configuration),
         method=method.value,
         sources=sources,
         deterministic=configuration.deterministic,

@@ -123,7 +123,7 @@ def errors_by_epoch(seeds: Sequence[Sequence[Mapping[str, Any]]], key: str) -> l
 def _row_result(row: Any) -> dict[str, Any]:
     accuracy, loss = row.figures[Split.TEST].accuracy, row.figures[Split.TEST].loss
     return {
-        "configuration": row.configuration.word,
+        "configuration": row.configuration.code,
         "population": row.estimate.value if row.estimate else None,
         "test_error": 100 * (1 - accuracy.mean),
         "test_error_deviation": 100 * accuracy.deviation,

@@ -49,7 +49,7 @@ def compare_condition(
     if comparison is None:
         raise SystemExit(f"{study.name}, {estimate}: {reason}")
     losses = losses_by_row((record.scored for record in records), Split.TEST)
-    by_configuration = {row.configuration.word: losses[row] for row in rows}
+    by_configuration = {row.configuration.code: losses[row] for row in rows}
     return {
         "population": estimate.value,
         "seeds": comparison.seeds,
@@ -75,7 +75,7 @@ def compare_condition(
         "effects": [
             {"switches": effect.name, "loss": effect.loss.mean, "low": effect.loss.low, "high": effect.loss.high}
             for effect in factorial_effects(
-                {InferenceConfiguration(word): values for word, values in by_configuration.items()}
+                {InferenceConfiguration(code): values for code, values in by_configuration.items()}
             )
             or []
         ],
@@ -98,9 +98,9 @@ def rank_correlations(by_configuration: dict[str, LossBySeed], published: Sequen
     """Return rank correlations with the published order, of the means and of every seed, and between seeds."""
     ranks = list(range(len(published)))
     seeds = sorted(next(iter(by_configuration.values())))
-    means = [statistics.fmean(by_configuration[word].values()) for word in published]
+    means = [statistics.fmean(by_configuration[code].values()) for code in published]
     of_means = stats.kendalltau(ranks, means)
-    losses_by_seed = {seed: [by_configuration[word][seed] for word in published] for seed in seeds}
+    losses_by_seed = {seed: [by_configuration[code][seed] for code in published] for seed in seeds}
     by_seed = [float(stats.kendalltau(ranks, losses_by_seed[seed]).statistic) for seed in seeds]
     between_seeds = [
         float(stats.kendalltau(losses_by_seed[a], losses_by_seed[b]).statistic)
@@ -124,7 +124,7 @@ def by_seed(records: Sequence[EvaluationRecord], rows: Sequence[RowKey]) -> list
         loss, accuracy = scored.evaluation.loss, scored.evaluation.accuracy
         row = RowKey.of(scored.arm, scored.point, key)
         if key.split is Split.TEST and row in rows and loss is not None and accuracy is not None:
-            results_by_seed.setdefault(scored.seed, []).append((loss, accuracy, key.configuration.word))
+            results_by_seed.setdefault(scored.seed, []).append((loss, accuracy, key.configuration.code))
     first_rows = []
     for seed, results in sorted(results_by_seed.items()):
         loss, accuracy, configuration = min(results)
@@ -147,11 +147,11 @@ def pair_groups(by_configuration: dict[str, LossBySeed]) -> dict[str, Any]:
     """Return the mean loss of the four rows with the same mini-batch switches (E_B, Std_B), with its interval."""
     groups = {}
     for start in ("TT", "FT", "FF", "TF"):
-        words = [word for word in by_configuration if word.startswith(start)]
+        words = [code for code in by_configuration if code.startswith(start)]
         if not words:
             continue
         means = [
-            statistics.fmean(by_configuration[word][seed] for word in words) for seed in by_configuration[words[0]]
+            statistics.fmean(by_configuration[code][seed] for code in words) for seed in by_configuration[words[0]]
         ]
         interval = t_interval(means)
         groups[start] = {"loss": interval.mean, "low": interval.low, "high": interval.high}
@@ -166,11 +166,11 @@ def compare_with_baselines(ledger: Ledger, study_id: int) -> dict[str, Any]:
     losses = losses_by_row(scored, Split.TEST)
     best = next(row for row in board.rows if row.arm == "bln" and row.rank)
     usual = {"bln": best}
-    for arm, (word, estimates) in _BASELINES.items():
+    for arm, (code, estimates) in _BASELINES.items():
         matching = [
             row
             for row in board.rows
-            if row.arm == arm and row.configuration.word == word and row.estimate in estimates and row.rank
+            if row.arm == arm and row.configuration.code == code and row.estimate in estimates and row.rank
         ]
         if matching:
             usual[arm] = matching[0]
@@ -178,7 +178,7 @@ def compare_with_baselines(ledger: Ledger, study_id: int) -> dict[str, Any]:
     for arm, row in usual.items():
         figures = row.metrics[Split.TEST]
         results[arm] = {
-            "configuration": row.configuration.word,
+            "configuration": row.configuration.code,
             "population": row.estimate.value if row.estimate else None,
             "test_loss": figures.loss.mean,
             "test_accuracy": figures.accuracy.mean,

@@ -104,37 +104,37 @@ _SOURCES = {str(source): source for source in Source}
 class InferenceConfiguration:
     """One source for each of the four statistics."""
 
-    word: str
+    code: str
 
     def __post_init__(self) -> None:
-        """Raise ValueError unless `word` is the code of a configuration of some method."""
-        letters = set(self.word)
-        is_well_formed = len(self.word) == len(Statistic) and letters <= set("MTF-")
+        """Raise ValueError unless `code` is the code of a configuration of some method."""
+        letters = set(self.code)
+        is_well_formed = len(self.code) == len(Statistic) and letters <= set("MTF-")
         if not is_well_formed or not any(self.fits(method) for method in Method):
             raise ValueError(
-                f"{self.word!r} is not an inference configuration: write four letters for E_B Std_B E_F Std_F, "
+                f"{self.code!r} is not an inference configuration: write four letters for E_B Std_B E_F Std_F, "
                 "T (population) or F (mini-batch), `--` for a pair the method does not have, for example TTFF or TT--; "
                 "MBN also has M (memory), for example MM--"
             )
 
     def __str__(self) -> str:
-        return self.word
+        return self.code
 
     def source(self, statistic: Statistic) -> Source:
-        """The source of `statistic`. Read from `word`: torch.compile guards configurations by its value."""
-        return _SOURCES[self.word[_POSITIONS[statistic]]]
+        """The source of `statistic`. Read from `code`: torch.compile guards configurations by its value."""
+        return _SOURCES[self.code[_POSITIONS[statistic]]]
 
     @cached_property
     def sources(self) -> dict[Statistic, Source]:
         """The source of every statistic."""
-        return {statistic: Source(letter) for statistic, letter in zip(Statistic, self.word, strict=True)}
+        return {statistic: Source(letter) for statistic, letter in zip(Statistic, self.code, strict=True)}
 
     def fits(self, method: Method) -> bool:
         """Does this configuration have exactly the statistics of `method`, with sources that the method has?"""
         statistics = method.statistics
         return all(
             letter in (method.sources if statistic in statistics else Source.ABSENT)
-            for statistic, letter in zip(Statistic, self.word, strict=True)
+            for statistic, letter in zip(Statistic, self.code, strict=True)
         )
 
     @property
@@ -158,7 +158,7 @@ class InferenceConfiguration:
     @property
     def without_population(self) -> InferenceConfiguration:
         """The same configuration with the mini-batch instead of the population."""
-        return InferenceConfiguration(self.word.replace(Source.POPULATION, Source.MINI_BATCH))
+        return InferenceConfiguration(self.code.replace(Source.POPULATION, Source.MINI_BATCH))
 
     def restricted_to(self, method: Method) -> InferenceConfiguration:
         """The part of this configuration that a layer of `method` reads."""

@@ -73,7 +73,7 @@ class RowKey(NamedTuple):
     @property
     def label(self) -> str:
         """Arm, configuration and estimate, separated by spaces."""
-        return " ".join(part for part in (self.arm, self.configuration.word, self.estimate) if part)
+        return " ".join(part for part in (self.arm, self.configuration.code, self.estimate) if part)
 
     @property
     def is_deterministic(self) -> bool:

@@ -124,7 +124,7 @@ def row_before_conversion(layers: Mapping[str, Normalization], reached: Containe
     if not any(layer.configuration.uses_population for layer in used):
         return RowSpec(from_batch, None)
     batch = Source.POPULATION * len(BATCH_STATISTICS)
-    return RowSpec(InferenceConfiguration(batch + from_batch.word[len(batch) :]), PopulationEstimate.MOVING)
+    return RowSpec(InferenceConfiguration(batch + from_batch.code[len(batch) :]), PopulationEstimate.MOVING)
 
 
 @contextmanager

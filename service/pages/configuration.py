@@ -30,11 +30,11 @@ _MAX_OTHER_ROWS = 50
 _MAX_CHECKPOINTS = 20
 
 
-@router.get("/studies/{study_id:number}/configurations/{word}")
+@router.get("/studies/{study_id:number}/configurations/{code}")
 def configuration(
     request: Request,
     study: ReadableStudy,
-    word: str,
+    code: str,
     context: ContextDep,
     arm: ArmFilter = None,
     point: Annotated[str, Query(max_length=5000)] = "",
@@ -43,7 +43,7 @@ def configuration(
 ) -> HTMLResponse:
     """A configuration's rank in a study, its explanation, formula and code."""
     try:
-        selected = InferenceConfiguration(word)
+        selected = InferenceConfiguration(code)
     except ValueError as error:
         raise ProblemException(404, "not-found", str(error)) from None
     board = context.leaderboards.get(study.id, study.results, allow_stale=study.is_active)
@@ -58,7 +58,7 @@ def configuration(
     ]
     if not matching:
         raise ProblemException(
-            404, "not-found", f"study {study.id} has no row with the configuration {word} and these values"
+            404, "not-found", f"study {study.id} has no row with the configuration {code} and these values"
         )
     first = matching[0]
     groups = compared_rows(context.analyses.get(study.id))

@@ -109,7 +109,7 @@ class EventList(BaseModel):
 class ConfigurationOut(BaseModel):
     """An inference configuration, explained."""
 
-    word: str
+    code: str
     method: str
     sources: dict[str, str]
     deterministic: bool = Field(description="whether the output for an example is independent of the mini-batch")

@@ -44,7 +44,7 @@ def test_recommended_row_of_the_first_group_is_deterministic():
     network = make_network()
     ranked = bln_search.evaluate_configurations(network, make_loader(), make_loader(seed=1))
     shared = [row.configuration for row in ranked.comparison.top_group]
-    free = [word for word in shared if InferenceConfiguration(word).deterministic]
+    free = [code for code in shared if InferenceConfiguration(code).deterministic]
     chosen = ranked.recommended
     assert str(chosen.configuration) in (free or shared)
     assert chosen.row.key == ranked.recommendation.key

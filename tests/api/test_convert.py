@@ -19,8 +19,8 @@ def trained():
     return network.eval()
 
 
-def row_of(ranked, word):
-    return next(one for one in ranked if str(one.configuration) == word)
+def row_of(ranked, code):
+    return next(one for one in ranked if str(one.configuration) == code)
 
 
 def test_conversion_of_a_trained_network_to_another_method_warns():

@@ -52,8 +52,8 @@ def test_converted_encoder_has_all_sixteen_rows(layers):
     for one in ranked:
         assert one.row.metrics["validation"].loss.mean == pytest.approx(figures[one.configuration], rel=1e-4)
         assert len(one.populations) == 2 * max(layers, 1) * one.configuration.uses_population
-    for word in ("FFFF", "TTTT"):
-        assert_called(apply_configuration(network, next(one for one in ranked if str(one.configuration) == word)))
+    for code in ("FFFF", "TTTT"):
+        assert_called(apply_configuration(network, next(one for one in ranked if str(one.configuration) == code)))
 
 
 def test_one_put_in_by_hand_is_called_too():

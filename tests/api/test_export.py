@@ -63,14 +63,14 @@ def exported(networks, tmp_path_factory):
     """The export of a row, written when it is first asked for."""
     place, kept = tmp_path_factory.mktemp("exports"), {}
 
-    def written(name, word):
-        if (name, word) not in kept:
+    def written(name, code):
+        if (name, code) not in kept:
             checkpoints, trained, data = networks(name)
-            row, test = row_of(trained, word)
-            target = place / f"{name}-{word}"
+            row, test = row_of(trained, code)
+            target = place / f"{name}-{code}"
             export_network(row, checkpoints, data, target)
-            kept[name, word] = target, test, data
-        return kept[name, word]
+            kept[name, code] = target, test, data
+        return kept[name, code]
 
     return written
 
@@ -94,9 +94,9 @@ def forms_of(target):
     return program, lambda x: torch.from_numpy(session.run(None, {"inputs": x.numpy()})[0])
 
 
-@pytest.mark.parametrize(("name", "word"), ROWS)
-def test_every_form_equals_the_loaded_network_at_every_size(name, word, exported):
-    target, _, data = exported(name, word)
+@pytest.mark.parametrize(("name", "code"), ROWS)
+def test_every_form_equals_the_loaded_network_at_every_size(name, code, exported):
+    target, _, data = exported(name, code)
     loaded, forms = bln_search.load(target), forms_of(target)
     reported = json.loads((target / "parity.json").read_text())
     assert [size["batch_size"] for size in reported["sizes"]] == [1, 25, 100]
@@ -110,9 +110,9 @@ def test_every_form_equals_the_loaded_network_at_every_size(name, word, exported
                 torch.testing.assert_close(run(x), expected, rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize(("name", "word"), ROWS)
-def test_the_loaded_network_has_the_losses_of_the_study(name, word, exported):
-    target, test, data = exported(name, word)
+@pytest.mark.parametrize(("name", "code"), ROWS)
+def test_the_loaded_network_has_the_losses_of_the_study(name, code, exported):
+    target, test, data = exported(name, code)
     loaded = bln_search.load(target)
     assert not loaded.training
     inputs, targets = torch.from_numpy(data.test_inputs), torch.from_numpy(data.test_labels)
@@ -123,17 +123,17 @@ def test_the_loaded_network_has_the_losses_of_the_study(name, word, exported):
     np.testing.assert_allclose(torch.cat(losses).double().mean().item(), test.loss, rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize(("name", "word"), ROWS)
-def test_what_reads_population_values_only_is_folded_and_says_so(name, word, exported):
-    target, _, _ = exported(name, word)
+@pytest.mark.parametrize(("name", "code"), ROWS)
+def test_what_reads_population_values_only_is_folded_and_says_so(name, code, exported):
+    target, _, _ = exported(name, code)
     document = json.loads((target / "configuration.json").read_text())
-    assert document["folded"] == (word in FOLDED)
+    assert document["folded"] == (code in FOLDED)
     operations = {str(node.target) for node in torch.export.load(target / "model.pt2").graph.nodes}
-    assert any("sqrt" in operation for operation in operations) != (word in FOLDED)
+    assert any("sqrt" in operation for operation in operations) != (code in FOLDED)
     compared = json.loads((target / "parity.json").read_text())["sizes"][0]["differences"]
-    assert ("folded" in compared) == (word in FOLDED)
+    assert ("folded" in compared) == (code in FOLDED)
     text = (target / "README.md").read_text()
-    assert ("one affine step y = x·scale + shift" in text) == (word in FOLDED)
+    assert ("one affine step y = x·scale + shift" in text) == (code in FOLDED)
     assert ("depends on the other examples" in text) == document["row"]["configuration"].startswith("F")
 
 

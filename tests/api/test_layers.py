@@ -1,4 +1,4 @@
-"""A researcher's own network gets a word for each of its layers."""
+"""A researcher's own network gets a code for each of its layers."""
 
 from __future__ import annotations
 

@@ -57,13 +57,13 @@ def train(folder, model, arm, evaluation="{}", data=DIGITS):
     return study, trial, checkpoint, evaluations
 
 
-def row_of(trained, word, batch_size=25):
-    """The row of `word`, and the evaluation of it on test."""
+def row_of(trained, code, batch_size=25):
+    """The row of `code`, and the evaluation of it on test."""
     study, trial, checkpoint, evaluations = trained
     own = [
         evaluation
         for evaluation in evaluations
-        if str(evaluation.key.configuration) == word and evaluation.key.batch_size == batch_size
+        if str(evaluation.key.configuration) == code and evaluation.key.batch_size == batch_size
     ]
     figures = {one.key.split.value: Figure(loss=one.loss or 0.0, accuracy=one.accuracy or 0.0) for one in own}
     row = TrainedRow(
@@ -71,7 +71,7 @@ def row_of(trained, word, batch_size=25):
         study_digest=study.digest,
         trial=trial,
         checkpoint=checkpoint,
-        configuration=InferenceConfiguration(word),
+        configuration=InferenceConfiguration(code),
         estimate=own[0].key.estimate,
         batch_size=batch_size,
         figures=Figures(seeds=1, over_seeds=figures, this_seed=figures),

@@ -20,8 +20,8 @@ from bln_search.ranking.leaderboard import TrialEvaluation, rank
 FROZEN, EPOCH = PopulationEstimate.FROZEN, PopulationEstimate.EPOCH
 
 
-def scored(word, estimate, loss, *, arm="bln", batch_size=25, point="", undefined=None):
-    key = EvaluationKey(InferenceConfiguration(word), estimate, batch_size, Split.VALIDATION)
+def scored(code, estimate, loss, *, arm="bln", batch_size=25, point="", undefined=None):
+    key = EvaluationKey(InferenceConfiguration(code), estimate, batch_size, Split.VALIDATION)
     if undefined:
         return TrialEvaluation(arm, 0, Evaluation.undefined(key, undefined), point)
     outcomes = Outcomes(np.full(4, loss, np.float32), np.ones(4, np.bool_))

@@ -125,7 +125,7 @@ def test_only_complete_owned_studies_wait_for_analysis(ledger):
 def test_probes_are_stored_and_replaced_by_kind(ledger):
     study_id = complete(ledger)
     first, second = ledger.trials.list_trained(study_id)
-    skewed = probe(ProbeKind.SKEWED, word="FFFF", flips=0.125)
+    skewed = probe(ProbeKind.SKEWED, code="FFFF", flips=0.125)
     store_probes(ledger, first, probe(), probe(batch_size=8), skewed)
     store_probes(ledger, second, probe(ProbeKind.EPOCH, epoch=3, deviation=0.5))
     assert [(one.seed, one.probe) for one in ledger.probes.list_probes(study_id)] == [

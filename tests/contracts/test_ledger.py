@@ -35,10 +35,10 @@ CHECKPOINT = CheckpointRecord("file", "0" * 64, 3, "FFFF", 0.5, {"torch": "2"})
 def evaluations(n=7):
     rng = np.random.default_rng(0)
     listed = []
-    for word in ("FFFF", "TTFF"):
+    for code in ("FFFF", "TTFF"):
         for split in (Split.VALIDATION, Split.TEST):
-            estimate = None if word == "FFFF" else PopulationEstimate.FROZEN
-            key = EvaluationKey(InferenceConfiguration(word), estimate, 25, split)
+            estimate = None if code == "FFFF" else PopulationEstimate.FROZEN
+            key = EvaluationKey(InferenceConfiguration(code), estimate, 25, split)
             outcomes = Outcomes(rng.random(n).astype(np.float32), rng.random(n) < 0.5)
             listed.append(Evaluation.from_outcomes(key, outcomes))
     key = EvaluationKey(InferenceConfiguration("FTFF"), PopulationEstimate.FROZEN, 25, Split.TEST)

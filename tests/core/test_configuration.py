@@ -32,17 +32,17 @@ def test_letters_have_the_order_of_the_paper():
 
 
 @given(st.text(alphabet="TFM-tf X", max_size=6))
-def test_any_other_code_is_rejected(word):
+def test_any_other_code_is_rejected(code):
     allowed = {str(c) for method in Method for c in all_configurations(method)}
-    if word in allowed:
-        assert str(InferenceConfiguration(word)) == word
+    if code in allowed:
+        assert str(InferenceConfiguration(code)) == code
     else:
         with pytest.raises(ValueError, match="four letters"):
-            InferenceConfiguration(word)
+            InferenceConfiguration(code)
 
 
 def test_deterministic_without_mini_batch_statistics():
-    assert {c.word for c in all_configurations(Method.BLN) if c.deterministic} == {"TTTT", "TTTF", "TTFT", "TTFF"}
+    assert {c.code for c in all_configurations(Method.BLN) if c.deterministic} == {"TTTT", "TTTF", "TTFT", "TTFF"}
     assert all(c.deterministic for c in all_configurations(Method.LN))
 
 
@@ -60,10 +60,10 @@ def test_memory_comes_first_for_mbn_and_is_no_population():
     assert [str(paper_configuration(method)) for method in (Method.MBN, Method.BN)] == ["MM--", "FF--"]
 
 
-@pytest.mark.parametrize("word", ["MMFF", "--MM", "MMMM", "MFTT"])
-def test_only_mbn_has_a_memory(word):
+@pytest.mark.parametrize("code", ["MMFF", "--MM", "MMMM", "MFTT"])
+def test_only_mbn_has_a_memory(code):
     with pytest.raises(ValueError, match="MBN also has M"):
-        InferenceConfiguration(word)
+        InferenceConfiguration(code)
 
 
 def test_training_configuration_uses_the_mini_batch():

@@ -40,31 +40,31 @@ def test_labels_of_a_choice_are_unique(space):
 def test_uniform_configurations_share_one_code(space):
     """The configuration with every statistic from the mini-batch is always one of them."""
     uniform = space.uniform()
-    assert {"FFFF", "FF--", "--FF"} & {str(word) for word in uniform}
-    for word, digits in uniform.items():
+    assert {"FFFF", "FF--", "--FF"} & {str(code) for code in uniform}
+    for code, digits in uniform.items():
         for own in space.configuration(digits).configurations:
-            assert all(letter in ("-", wanted) for letter, wanted in zip(str(own), str(word), strict=True))
+            assert all(letter in ("-", wanted) for letter, wanted in zip(str(own), str(code), strict=True))
     assert len(set(uniform.values())) == len(uniform)
 
 
 @given(spaces(), st.data())
 def test_every_configuration_with_one_code_is_uniform(space, data):
-    """The other way round: a word that every choice has an option for is not forgotten."""
-    kept = {place for words in space.choices for option in words.options for word in option for place in places(word)}
-    word = data.draw(st.sampled_from(all_configurations(Method.BLN)))
-    asked = "".join(letter if place in kept else "-" for place, letter in enumerate(str(word)))
+    """The other way round: a code that every choice has an option for is not forgotten."""
+    kept = {place for words in space.choices for option in words.options for code in option for place in places(code)}
+    code = data.draw(st.sampled_from(all_configurations(Method.BLN)))
+    asked = "".join(letter if place in kept else "-" for place, letter in enumerate(str(code)))
     wanted = [follow(choice, asked) for choice in space.choices]
     found = {str(one): digits for one, digits in space.uniform().items()}
     assert found.get(asked) == (None if None in wanted else tuple(wanted))
 
 
-def places(word):
-    return [place for place, letter in enumerate(str(word)) if letter != "-"]
+def places(code):
+    return [place for place, letter in enumerate(str(code)) if letter != "-"]
 
 
 def follow(choice, asked):
     for digit, words in enumerate(choice.options):
-        if all(str(word)[place] == asked[place] for word in words for place in places(word)):
+        if all(str(code)[place] == asked[place] for code in words for place in places(code)):
             return digit
     return None
 
@@ -77,7 +77,7 @@ def test_layers_without_a_shared_statistic_have_uniform_codes():
 
 
 def options(method):
-    return tuple((word,) for word in all_configurations(Method(method)))
+    return tuple((code,) for code in all_configurations(Method(method)))
 
 
 def test_uniform_and_deterministic_follow_from_the_codes():

@@ -7,14 +7,14 @@ from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.records import EvaluationKey, RowKey
 
 
-def row_key(word, estimate):
-    key = EvaluationKey(InferenceConfiguration(word), estimate, 25, Split.TEST)
+def row_key(code, estimate):
+    key = EvaluationKey(InferenceConfiguration(code), estimate, 25, Split.TEST)
     return RowKey.of("bln", '{"x": 1}', key)
 
 
 def test_key_omits_the_split():
-    word = InferenceConfiguration("TTFF")
-    assert row_key("TTFF", PopulationEstimate.FROZEN) == RowKey("bln", '{"x": 1}', word, PopulationEstimate.FROZEN, 25)
+    code = InferenceConfiguration("TTFF")
+    assert row_key("TTFF", PopulationEstimate.FROZEN) == RowKey("bln", '{"x": 1}', code, PopulationEstimate.FROZEN, 25)
 
 
 def test_label_names_arm_configuration_and_estimate():

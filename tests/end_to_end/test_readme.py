@@ -53,8 +53,8 @@ def test_the_quickstart_prints_the_table_shown(tmp_path):
 
     assert len(losses(shown)) == 16
     assert losses(printed).keys() == losses(shown).keys()
-    for word, loss in losses(shown).items():
-        assert abs(losses(printed)[word] - loss) < 0.05 * loss
+    for code, loss in losses(shown).items():
+        assert abs(losses(printed)[code] - loss) < 0.05 * loss
 
 
 @pytest.mark.parametrize("text", figures.BLOCK_FUNCTIONS, ids=lambda text: text.name)

@@ -53,9 +53,9 @@ def test_best_row_is_exported_with_its_best_seed(finished, tmp_path):
     process = call("export", "small", "--to", tmp_path / "out", "--format", "json", home=finished, check=0)
     assert json.loads(process.stdout)["parity"]["largest_difference"] <= 1e-5
     document = json.loads((tmp_path / "out" / "configuration.json").read_text())
-    word, estimate, size = (document["row"][name] for name in ("configuration", "estimate", "batch_size"))
-    assert (word, estimate, size) == (best["configuration"], best["population"], best["batch_size"])
-    losses = dict(ask(finished, SEEDS, word, estimate or "", size))
+    code, estimate, size = (document["row"][name] for name in ("configuration", "estimate", "batch_size"))
+    assert (code, estimate, size) == (best["configuration"], best["population"], best["batch_size"])
+    losses = dict(ask(finished, SEEDS, code, estimate or "", size))
     assert document["origin"]["seed"] == min(losses, key=losses.get)
     assert document["figures"]["this_seed"]["validation"]["loss"] == min(losses.values())
     mean = sum(losses.values()) / 2

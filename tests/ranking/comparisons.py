@@ -14,19 +14,19 @@ def compared(*words, apart=(), seeds=3, not_compared=0, batch_size=25, step=0.01
         ComparedRow(
             arm="bln",
             point="",
-            configuration=word,
-            estimate=FROZEN if "T" in word else None,
+            configuration=code,
+            estimate=FROZEN if "T" in code else None,
             batch_size=batch_size,
             loss=1 + step * place,
             accuracy=0.9 - 0.1 * place,
             letters="a",
-            in_top_group=word not in apart,
+            in_top_group=code not in apart,
             lowest_rank=1,
             highest_rank=len(words),
             mean_rank=None,
             first_share=0.25,
         )
-        for place, word in enumerate(words)
+        for place, code in enumerate(words)
     )
     none = {"mcnemar": (), "wilcoxon": (), "permutation": ()}
     pairs = []

@@ -59,25 +59,25 @@ def per_layer_result(layers=4, networks=10, rows=30, difference=BETTER, excluded
         "networks": tuple(network(seed, layers) for seed in range(networks)),
         "rows": tuple(
             PerLayerRow(
-                configuration=word,
+                configuration=code,
                 loss=0.4 + place / 1000,
                 loss_half=half,
                 accuracy=0.9,
                 accuracy_half=half,
                 networks=networks,
             )
-            for place, word in enumerate(islice(words, rows if networks else 0))
+            for place, code in enumerate(islice(words, rows if networks else 0))
         ),
         "uniform": tuple(
             PerLayerRow(
-                configuration=word,
+                configuration=code,
                 loss=0.5 + place / 100,
                 loss_half=half,
                 accuracy=0.8,
                 accuracy_half=half,
                 networks=networks,
             )
-            for place, word in enumerate(WORDS if networks else ())
+            for place, code in enumerate(WORDS if networks else ())
         ),
         "effects": tuple(
             effect(name, statistic.value, place) for name in names for place, statistic in enumerate(Statistic)

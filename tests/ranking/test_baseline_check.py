@@ -19,9 +19,9 @@ def board(losses, ranked_on=Split.VALIDATION):
     """Of loss by (arm, seed, configuration) on the split that decides; the other one is better than the baseline."""
     other = Split.TEST if ranked_on is Split.VALIDATION else Split.VALIDATION
     scored = []
-    for (arm, seed, word), loss in losses.items():
+    for (arm, seed, code), loss in losses.items():
         for split, value in ((ranked_on, loss), (other, 0.1)):
-            key = EvaluationKey(InferenceConfiguration(word), PopulationEstimate.FROZEN, 1, split)
+            key = EvaluationKey(InferenceConfiguration(code), PopulationEstimate.FROZEN, 1, split)
             state = EvaluationState.MEASURED if value is not None else EvaluationState.UNDEFINED
             accuracy = None if value is None else 0.25
             scored.append(TrialEvaluation(arm, seed, Evaluation(key, state, 9, value, accuracy, None)))

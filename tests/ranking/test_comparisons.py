@@ -22,12 +22,12 @@ FROZEN = PopulationEstimate.FROZEN
 BLN = all_configurations(Method.BLN)
 
 
-def row_key(word, estimate=FROZEN):
-    return RowKey("bln", "", InferenceConfiguration(word), estimate, 25)
+def row_key(code, estimate=FROZEN):
+    return RowKey("bln", "", InferenceConfiguration(code), estimate, 25)
 
 
-def scored(word, seed, loss, split=Split.VALIDATION, estimate=FROZEN):
-    key = EvaluationKey(InferenceConfiguration(word), estimate, 25, split)
+def scored(code, seed, loss, split=Split.VALIDATION, estimate=FROZEN):
+    key = EvaluationKey(InferenceConfiguration(code), estimate, 25, split)
     state = EvaluationState.UNDEFINED if loss is None else EvaluationState.MEASURED
     return TrialEvaluation("bln", seed, Evaluation(key, state, 9, loss, None if loss is None else 0.5, None))
 

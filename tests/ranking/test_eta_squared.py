@@ -34,11 +34,11 @@ def statsmodels_shares(table):
         for (one, estimate, size, seed), value in table.items()
         for at in (ESTIMATES if estimate is None else [estimate])
     ]
-    names = ["a", "b", "c", "d", "estimate", "size", "seed", "word", "y"]
+    names = ["a", "b", "c", "d", "estimate", "size", "seed", "code", "y"]
     frame = pd.DataFrame(lines, columns=names)
     factors = [name for name in names[:7] if frame[name].nunique() > 1]
     alone = anova_lm(ols("y ~ " + " + ".join(f"C({name})" for name in factors), frame).fit())["sum_sq"]
-    between = anova_lm(ols("y ~ C(word)", frame).fit())["sum_sq"]["C(word)"]
+    between = anova_lm(ols("y ~ C(code)", frame).fit())["sum_sq"]["C(code)"]
     total = alone.sum()
     renamed = dict(zip("abcd", Statistic, strict=True)) | {"size": "batch size", "estimate": "population estimate"}
     computed = {str(renamed.get(name, name)): alone[f"C({name})"] / total for name in factors}

@@ -19,13 +19,13 @@ from bln_search.ranking.leaderboard import MissingSeeds, TrialEvaluation, rank
 WORDS = [str(c) for c in all_configurations(Method.BLN)]
 
 
-def measured(word, loss, accuracy=0.5, *, seed=0, split=Split.VALIDATION, arm="bln"):
-    key = EvaluationKey(InferenceConfiguration(word), None, 25, split)
+def measured(code, loss, accuracy=0.5, *, seed=0, split=Split.VALIDATION, arm="bln"):
+    key = EvaluationKey(InferenceConfiguration(code), None, 25, split)
     return TrialEvaluation(arm, seed, Evaluation(key, EvaluationState.MEASURED, 10, loss, accuracy))
 
 
-def without(word, state, *, seed=0, split=Split.VALIDATION):
-    key = EvaluationKey(InferenceConfiguration(word), None, 25, split)
+def without(code, state, *, seed=0, split=Split.VALIDATION):
+    key = EvaluationKey(InferenceConfiguration(code), None, 25, split)
     return TrialEvaluation("bln", seed, Evaluation(key, state, 0, reason="because"))
 
 
@@ -122,7 +122,7 @@ def test_no_evaluations_give_an_empty_leaderboard():
 )
 def test_order_does_not_depend_on_the_input_order(figures, random):
     scored = [
-        measured(word, *pair) if pair else without(word, EvaluationState.UNDEFINED) for word, pair in figures.items()
+        measured(code, *pair) if pair else without(code, EvaluationState.UNDEFINED) for code, pair in figures.items()
     ]
     board = rank(scored)
     random.shuffle(scored)

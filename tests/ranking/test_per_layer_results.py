@@ -112,7 +112,7 @@ def test_uniform_rows_are_ordered_by_loss():
     result = result_of(stored(records))
     assert len(result.uniform) == 16
     means = {
-        str(word): np.mean([record.sums.mean_loss[SPACE.index(at)] for record in records]) for word, at in uniform()
+        str(code): np.mean([record.sums.mean_loss[SPACE.index(at)] for record in records]) for code, at in uniform()
     }
     assert {row.configuration: row.loss for row in result.uniform} == pytest.approx(means)
     assert [row.loss for row in result.uniform] == sorted(row.loss for row in result.uniform)

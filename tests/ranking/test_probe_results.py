@@ -14,14 +14,14 @@ FROZEN = PopulationEstimate.FROZEN
 T, F = ("bln", "", "TTTT", "frozen"), ("bln", "", "FFFF", "")
 
 
-def probed(word, kind, loss, *, seed=0, size=25, epoch=0, **more):
-    estimate = FROZEN if "T" in word else None
-    key = EvaluationKey(InferenceConfiguration(word), estimate, size, Split.VALIDATION)
+def probed(code, kind, loss, *, seed=0, size=25, epoch=0, **more):
+    estimate = FROZEN if "T" in code else None
+    key = EvaluationKey(InferenceConfiguration(code), estimate, size, Split.VALIDATION)
     return TrialProbe("bln", "", seed, Probe(kind, epoch, key, 9, loss, 1 - loss, **more))
 
 
-def at_sizes(word, losses):
-    return [probed(word, ProbeKind.SIZE, loss, size=size) for size, loss in losses.items()]
+def at_sizes(code, losses):
+    return [probed(code, ProbeKind.SIZE, loss, size=size) for size, loss in losses.items()]
 
 
 def test_curve_has_a_point_with_interval_at_every_size():

@@ -19,10 +19,10 @@ from tests.ranking.comparisons import FROZEN, compared
 def board(figures, ranked_on=Split.VALIDATION):
     """Of (validation loss, test loss, test accuracy) by configuration; the last two None where test is missing."""
     scored = []
-    for word, (here, there, accuracy) in figures.items():
+    for code, (here, there, accuracy) in figures.items():
         for split, loss, right in ((Split.VALIDATION, here, 0.5), (Split.TEST, there, accuracy)):
             if loss is not None:
-                key = EvaluationKey(InferenceConfiguration(word), FROZEN, 25, split)
+                key = EvaluationKey(InferenceConfiguration(code), FROZEN, 25, split)
                 scored.append(
                     TrialEvaluation("bln", 0, Evaluation(key, EvaluationState.MEASURED, 9, loss, right, None))
                 )

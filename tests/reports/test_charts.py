@@ -31,7 +31,7 @@ RNG = np.random.default_rng(0)
 
 
 def losses(seeds=3, words=WORDS):
-    return {word: {seed: float(RNG.random()) for seed in range(seeds)} for word in words}
+    return {code: {seed: float(RNG.random()) for seed in range(seeds)} for code in words}
 
 
 def points(count=20, seconds=None):
@@ -105,7 +105,7 @@ def test_ranks_compare_conditions_with_equal_configurations():
     first = [row for row in chart.rows if row["condition"] == chart.rows[0]["condition"]]
     ordered = sorted(first, key=lambda row: row["rank"])
     assert [row["loss"] for row in ordered] == sorted(row["loss"] for row in first)
-    assert {row["configuration"] for row in chart.rows} == {str(word) for word in WORDS}
+    assert {row["configuration"] for row in chart.rows} == {str(code) for code in WORDS}
 
 
 def test_nothing_is_drawn_where_there_is_nothing():
@@ -153,11 +153,11 @@ def test_the_front_holds_what_nothing_beats():
 
 def test_a_point_that_diverged_under_some_seeds_is_not_the_best():
     good, lucky = ({"training.learning_rate": rate} for rate in (0.01, 1.0))
-    word = WORDS[0]
+    code = WORDS[0]
     by_point = {json.dumps(good): {0: 0.30, 1: 0.31, 2: 0.32}, json.dumps(lucky): {0: 0.2}}
-    losses = {RowKey("bn", point, word, None, 25): values for point, values in by_point.items()}
+    losses = {RowKey("bn", point, code, None, 25): values for point, values in by_point.items()}
     assert [point_result.loss for point_result in point_results(losses, {})] == [pytest.approx(0.31)]
-    conditions = {Condition("bn", point, None, 25): {word: values} for point, values in by_point.items()}
+    conditions = {Condition("bn", point, None, 25): {code: values} for point, values in by_point.items()}
     assert [best_point.point for best_point in best_points(conditions)] == [json.dumps(good)]
     assert best_points({}) == {}
 

@@ -73,7 +73,7 @@ def test_charts_are_drawn_from_what_was_worked_out_and_probed(world, analysed):
     }  # the design lacks TTTT
     assert "bln-search probe" in chart_response["batch-sizes"]["about"]
     for trial in world.ledger.trials.list_trained(study_id):
-        sizes = [probe(batch_size=size, word=word) for size in (1, 4) for word in ("TTFF", "FFFF")]
+        sizes = [probe(batch_size=size, code=code) for size in (1, 4) for code in ("TTFF", "FFFF")]
         epochs = [probe(ProbeKind.EPOCH, batch_size=25, epoch=epoch) for epoch in (1, 2)]
         company = [probe(ProbeKind.RESHUFFLED, batch_size=25, flips=0.5, deviation=0.1)]
         store_probes(world.ledger, trial, *sizes, *epochs, *company)

@@ -83,8 +83,8 @@ def test_the_page_shows_everything_of_one_search(searched, root):
     assert response.status_code == 200
     assert f'<a href="/studies/{study_id}/layers" aria-current="page">Per layer</a>' in text
     assert "significantly better by 0.0120 [0.0040, 0.0200] nats" in text
-    assert '<th scope="col" class="word">norm3</th>' in text
-    assert text.count('<td class="word">FFFF</td>') >= 30
+    assert '<th scope="col" class="code">norm3</th>' in text
+    assert text.count('<td class="code">FFFF</td>') >= 30
     assert "best uniform" in text
     assert "-0.030 ± 0.015 •" in text
     assert f"<li>Excluded in all 4 choices: TTTT ({REASON}).</li>" in text
@@ -100,7 +100,7 @@ def test_a_deep_network_and_one_without_networks_have_a_page(searched, root):
     deep = per_layer_result(56, search=LayerSearch.BEAM, marginal=False, rows=100)
     text = root.get(f"/studies/{searched(deep, name='deep')}/layers").text
     assert "around the best configuration" in text
-    assert '<th scope="col" class="word">norm55</th>' in text
+    assert '<th scope="col" class="code">norm55</th>' in text
     empty = searched(per_layer_result(networks=0, pending_seeds=(0, 1)), name="empty")
     text = root.get(f"/studies/{empty}/layers").text
     assert "No network is searched yet." in text

@@ -181,7 +181,7 @@ def test_points_stand_as_people_read_them_and_none_hides_another(world, root):
     ranks = root.get(f"/compare/ranks.json?study={first}&study={second}").text
     assert "learning_rate=0.01234" in ranks
     assert "training.learning_rate" not in ranks
-    configurations = [root.get(f"/studies/{first}/configurations/{word}").text for word in ("FFFF", "TTFF", "TFTF")]
+    configurations = [root.get(f"/studies/{first}/configurations/{code}").text for code in ("FFFF", "TTFF", "TFTF")]
     assert all("{&#34;training" not in text for text in configurations)
     drawn = json.loads(ranks)["figure"]["data"][0]["x"]
     assert len(drawn) == len(set(drawn)) == 4

@@ -119,7 +119,7 @@ def test_a_checkpoint_that_is_not_here_says_so(client, path):
 def test_the_configurations_are_explained(client):
     document = client.get("/api/v1/configurations").json()
     assert len(document) == 16
-    by_word = {one["word"]: one for one in document}
+    by_word = {one["code"]: one for one in document}
     assert by_word["FFTT"]["sources"] == {"E_B": "F", "Std_B": "F", "E_F": "T", "Std_F": "T"}
     assert by_word["TTFF"]["deterministic"]
     assert not by_word["FTTT"]["deterministic"]

@@ -7,9 +7,9 @@ from bln_search.core.enums import PopulationEstimate, ProbeKind, Split
 from bln_search.core.records import EvaluationKey, Probe
 
 
-def probe(kind=ProbeKind.SIZE, batch_size=4, word="TTFF", epoch=0, **more):
-    estimate = PopulationEstimate.FROZEN if "T" in word else None
-    key = EvaluationKey(InferenceConfiguration(word), estimate, batch_size, Split.VALIDATION)
+def probe(kind=ProbeKind.SIZE, batch_size=4, code="TTFF", epoch=0, **more):
+    estimate = PopulationEstimate.FROZEN if "T" in code else None
+    key = EvaluationKey(InferenceConfiguration(code), estimate, batch_size, Split.VALIDATION)
     return Probe(kind, epoch, key, 9, 0.5, 0.25, **more)
 
 

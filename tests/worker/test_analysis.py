@@ -62,7 +62,7 @@ def test_worker_analyses_its_completed_study(done):
     assert analysis.selection.ranked_rows == 16
     measured = {(latency.configuration, latency.batch_size) for latency in analysis.latencies}
     assert {size for _, size in measured} == {1, 10}
-    assert {word for word, size in measured if size == 10} == {row.configuration for row in analysis.comparison.rows}
+    assert {code for code, size in measured if size == 10} == {row.configuration for row in analysis.comparison.rows}
 
 
 def test_networks_no_better_than_the_baseline_are_reported(done, tmp_path):

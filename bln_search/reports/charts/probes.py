@@ -99,7 +99,7 @@ def batch_dependence_chart(
 ) -> Chart | None:
     """Share of predictions that change with the batch composition; None if it was not probed."""
     by_configuration = {
-        key.configuration.word: row
+        key.configuration.code: row
         for key, row in dependence.items()
         if key.arm == arm and key.point == point and (key.estimate or "") in (estimate, "")
     }

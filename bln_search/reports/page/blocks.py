@@ -20,7 +20,7 @@ class Kind(StrEnum):
     TEXT = "text"
     NUMBER = "number"
     SWITCH = "switch"
-    CONFIGURATION = "word"
+    CONFIGURATION = "code"
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ def choice(name, layers, method="bln", keep=None):
     """A choice of layers of one method. keep: only so many of its words, the last ones."""
     words = all_configurations(Method(method))
     kept = words if keep is None else words[-keep:]
-    return Choice(name, tuple(layers), tuple((word,) * len(layers) for word in kept))
+    return Choice(name, tuple(layers), tuple((code,) * len(layers) for code in kept))
 
 
 def space_of(*choices):
