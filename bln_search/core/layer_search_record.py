@@ -43,7 +43,7 @@ class LayerSums:
         accuracy: NDArray[np.float64] = self.correct.sum(0) / self.examples.sum()
         return accuracy
 
-    def without(self, fold: int) -> NDArray[np.float64]:
+    def mean_loss_without_fold(self, fold: int) -> NDArray[np.float64]:
         """Mean losses (nats) over the other folds, infinite if they are not a number, (configurations,)."""
         others = [other for other in range(len(self.examples)) if other != fold]
         means = self.losses[others].sum(0) / self.examples[others].sum()

@@ -34,7 +34,7 @@ def is_alive(worker: str) -> bool:
         return True
     try:
         # names of earlier versions have no namespace, and the start time by the clock
-        present = _start_time(int(pid)) if namespace else _start_by_clock(int(pid))
+        present = _start_time(int(pid)) if namespace else _start_time_by_clock(int(pid))
     except (FileNotFoundError, ProcessLookupError, psutil.NoSuchProcess):
         return False
     except (PermissionError, psutil.AccessDenied):
@@ -46,11 +46,11 @@ def _start_time(pid: int) -> str:
     """Ticks from the start of the machine to that of the process; by the clock where the system counts no ticks."""
     status = Path(f"/proc/{pid}/stat")
     if not _OWN_STATUS.exists():
-        return _start_by_clock(pid)
+        return _start_time_by_clock(pid)
     return status.read_text().rpartition(")")[2].split()[_START_FIELD]
 
 
-def _start_by_clock(pid: int) -> str:
+def _start_time_by_clock(pid: int) -> str:
     """Start of the process in seconds since 1970."""
     return f"{psutil.Process(pid).create_time():.2f}"
 

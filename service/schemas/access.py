@@ -9,9 +9,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstr
 
 from bln_search.core.enums import Scope
 from bln_search.specs.base import require_storable_text
-from service.schemas.base import NO_NUL, Name, integral
+from service.schemas.base import NO_NUL, Name, accept_whole_float
 
-Days = Annotated[int, Field(ge=1, le=3650, strict=True), BeforeValidator(integral)] | None
+Days = Annotated[int, Field(ge=1, le=3650, strict=True), BeforeValidator(accept_whole_float)] | None
 
 
 class TokenCreate(BaseModel):

@@ -9,7 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstr
 
 from bln_search.core.states import Request, StudyState
 from bln_search.specs.base import require_storable_text
-from service.schemas.base import NO_NUL, Name, integral
+from service.schemas.base import NO_NUL, Name, accept_whole_float
 
 
 class Progress(BaseModel):
@@ -62,7 +62,7 @@ class StudyUpdate(BaseModel):
 
     name: Name | None = None
     notes: Annotated[str, StringConstraints(max_length=10_000), NO_NUL] | None = None
-    priority: Annotated[int, Field(ge=-10, le=10, strict=True), BeforeValidator(integral)] | None = None
+    priority: Annotated[int, Field(ge=-10, le=10, strict=True), BeforeValidator(accept_whole_float)] | None = None
 
     @field_validator("notes")
     @classmethod

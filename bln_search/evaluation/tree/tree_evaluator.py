@@ -178,14 +178,14 @@ class TreeEvaluator:
         for group in self._groups(range(len(self.batches))):
             self._run(trie, group, scores)
             scores.start += sum(len(self.batches[position][1]) for position in group)
-        order = self._data_order()
+        order = self._positions_in_data_order()
         return [Outcomes(scores.losses[row, order], scores.correct[row, order]) for row in inverse]
 
     def with_network(self, network: nn.Module, batches: Sequence[MiniBatch], populations: Populations) -> Self:
         """Return an evaluator of another network, mini-batches and populations with the same options."""
         return type(self)(network, batches, populations, self.options)
 
-    def _data_order(self) -> NDArray[np.int64]:
+    def _positions_in_data_order(self) -> NDArray[np.int64]:
         """Return for each example in the order of the data its position in the order of evaluation."""
         sizes = np.array([len(targets) for _, targets in self.batches])
         starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])

@@ -91,7 +91,10 @@ def search_network(
     if plan.kind is LayerSearch.EXACT:
         enumerated = evaluator.enumerate(sums=resume_from, keep=on_progress)
         sums = enumerated.record
-        chosen = [space.digits_at(int(np.argmin(sums.without(fold)))) for fold in range(len(enumerated.examples))]
+        chosen = [
+            space.digits_at(int(np.argmin(sums.mean_loss_without_fold(fold))))
+            for fold in range(len(enumerated.examples))
+        ]
         evaluations = float(space.size)
     else:
         evaluator.check()

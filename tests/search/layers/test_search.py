@@ -91,7 +91,9 @@ def test_sums_cover_every_configuration_and_fold():
         where = expected_record.fold == fold
         np.testing.assert_allclose(record.sums.losses[fold], expected_record.losses[:, where].sum(1), rtol=1e-12)
         np.testing.assert_array_equal(record.sums.correct[fold], expected_record.correct[:, where].sum(1))
-        np.testing.assert_allclose(record.sums.without(fold), expected_record.losses[:, ~where].mean(1), rtol=1e-12)
+        np.testing.assert_allclose(
+            record.sums.mean_loss_without_fold(fold), expected_record.losses[:, ~where].mean(1), rtol=1e-12
+        )
     assert record.sums.examples.tolist() == [12, 12, 10]
     np.testing.assert_allclose(record.sums.mean_loss, expected_record.losses.mean(1), rtol=1e-12)
     np.testing.assert_allclose(record.sums.accuracy, expected_record.correct.mean(1), rtol=1e-12)
