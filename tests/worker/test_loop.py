@@ -36,7 +36,7 @@ def test_waiting_studies_run_until_the_queue_is_empty(worker):
 
 @pytest.mark.parametrize(
     ("wrong", "reason"),
-    [(worker_study("bad", data="cifar10"), "give the folder that holds it"), (accepted_earlier(), "mini-batch")],
+    [(worker_study("bad", data="cifar10"), "--data or BLN_SEARCH_DATA"), (accepted_earlier(), "mini-batch")],
 )
 def test_invalid_study_fails_and_the_next_one_runs(worker, wrong, reason):
     bad = worker.ledger.queue.submit(wrong, "ada").study_id

@@ -124,7 +124,7 @@ def test_user_error_is_tried_once(executor, ledger):
 def test_missing_data_on_a_node_fails_no_trial(executor, ledger):
     spec = parse_study(SMALL_STUDY.replace("LR", "0.002").replace("name: digits", "name: cifar10"))
     study_id = ledger.studies.accept(spec)
-    said = rf"on {re.escape(socket.gethostname())}: data_batch_1\.bin .* give the folder that holds it with --data"
+    said = rf"on {re.escape(socket.gethostname())}: data_batch_1\.bin .* --data"
     with pytest.raises(DataUnavailableError, match=said):
         run_study(ledger, study_id, executor, RecordingWatcher())
     assert ledger.studies.get(study_id).state is StudyState.INTERRUPTED
