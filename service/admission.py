@@ -5,7 +5,7 @@ from __future__ import annotations
 from bln_search.core.disk import disk_space_problem
 from bln_search.settings import Settings
 from bln_search.specs.plan import StudyPlan, plan_study
-from bln_search.specs.problems import Problem, name_problems, size_problems, space_problems
+from bln_search.specs.problems import Problem, name_problems, oversized_batch_problems, space_problems
 from bln_search.specs.study import StudySpec
 from bln_search.specs.trial import grid_trials
 from service.http.problems import ProblemException, invalid_body
@@ -21,7 +21,7 @@ def admit_study(study: StudySpec, settings: Settings) -> StudyPlan:
     """
     problems = name_problems(study)
     if not problems and grid_trials(study) <= settings.most_trials:
-        problems = space_problems(study) or size_problems(study)
+        problems = space_problems(study) or oversized_batch_problems(study)
     elif not problems:
         problems = [_limit_problem("seeds", _TRIALS, grid_trials(study), settings.most_trials)]
     if problems:

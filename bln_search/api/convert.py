@@ -183,7 +183,7 @@ def _make_replacement(
         raise ModelError(_subclass_message(name, type(module), kind))
     same_method = _SAME_METHOD[kind]
     keeps_method = method == "same"
-    features, axis = _features(name, module)
+    features, axis = _count_features(name, module)
     norm = make_norm(
         same_method if keeps_method else method,
         features,
@@ -260,7 +260,7 @@ def _keep_running_statistics(norm: BN, module: nn.BatchNorm1d | nn.BatchNorm2d) 
     norm.configure(InferenceConfiguration("TT--"), LayerPopulation(pair, None))
 
 
-def _features(name: str, module: nn.BatchNorm1d | nn.BatchNorm2d | nn.LayerNorm) -> tuple[int, int]:
+def _count_features(name: str, module: nn.BatchNorm1d | nn.BatchNorm2d | nn.LayerNorm) -> tuple[int, int]:
     """The number of features of a layer, and their axis."""
     if not isinstance(module, nn.LayerNorm):
         return module.num_features, 1

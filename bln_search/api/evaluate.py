@@ -108,7 +108,7 @@ def evaluate_configurations(
     return RankedConfigurations(
         board=rank(TrialEvaluation(arm="network", seed=0, evaluation=result) for result in results),
         populations=_populations_by_estimate(layers, estimates, populations),
-        outcomes=_outcomes(results),
+        outcomes=_outcomes_by_key(results),
         class_prior=classes.class_prior,
         per_slot=per_slot and any(layer.batch_size != 1 for layer in layers.values()),
         deployed=row_before_conversion(layers, estimates[PopulationEstimate.FROZEN]),
@@ -170,7 +170,7 @@ def _collect_frozen_population(
     Without a batch_size a layer uses the weights of the present mini-batch, and smaller mini-batches are excluded.
     Warns (UserWarning) if no mini-batch reaches a layer.
     """
-    batches = _inputs(loader, device, "train_loader")
+    batches = _loader_inputs(loader, device, "train_loader")
     first = next(batches, None)
     if first is None:
         raise DataError("train_loader yields no mini-batch: population values need at least one")
@@ -232,13 +232,13 @@ def _batches_by_size(
 
 def scored_pairs(loader: Loader, device: torch.device, name: str, score: Score) -> Iterator[MiniBatch]:
     """Mini-batches (inputs, targets); the targets are checked to be classes if cross-entropy scores them."""
-    for inputs, targets in _pairs(loader, device, name):
+    for inputs, targets in _loader_pairs(loader, device, name):
         if score is cross_entropy:
             check_class_targets(targets, name)
         yield inputs, targets
 
 
-def _inputs(loader: Loader, device: torch.device, name: str) -> Iterator[Tensor]:
+def _loader_inputs(loader: Loader, device: torch.device, name: str) -> Iterator[Tensor]:
     """Copies of the inputs of a loader, which may yield targets too."""
     for batch in loader:
         inputs = batch[0] if isinstance(batch, list | tuple) and len(batch) in (1, 2) else batch
@@ -254,7 +254,7 @@ def _inputs(loader: Loader, device: torch.device, name: str) -> Iterator[Tensor]
         yield inputs.to(device, copy=True)
 
 
-def _pairs(loader: Loader, device: torch.device, name: str) -> Iterator[MiniBatch]:
+def _loader_pairs(loader: Loader, device: torch.device, name: str) -> Iterator[MiniBatch]:
     """Copies of a loader's mini-batches, because a loader may reuse its tensors."""
     for batch in loader:
         is_pair = isinstance(batch, list | tuple) and len(batch) == 2
@@ -281,5 +281,5 @@ def _populations_by_estimate(
     }
 
 
-def _outcomes(results: list[Evaluation]) -> dict[EvaluationKey, Outcomes]:
+def _outcomes_by_key(results: list[Evaluation]) -> dict[EvaluationKey, Outcomes]:
     return {result.key: result.outcomes for result in results if result.outcomes is not None}

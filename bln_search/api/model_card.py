@@ -23,12 +23,12 @@ def model_card(export: Description, parity: Parity) -> str:
     return "\n".join(
         [
             f"# {title}\n",
-            f"A network of the study `{origin.study}`, arm `{origin.arm}`{_point(export)}, trained from seed "
+            f"A network of the study `{origin.study}`, arm `{origin.arm}`{_point_text(export)}, trained from seed "
             f"{origin.seed}; weights of epoch {origin.epoch}. Exported by bln-search "
             f"{export.versions['bln_search']}.\n",
             "## Loading\n",
             _LOADING,
-            *_package(export),
+            *_package_lines(export),
             *_inputs(export),
             "## Where its statistics come from\n",
             *_statistic_sources(export),
@@ -53,7 +53,7 @@ Without bln-search: `torch.export.load("model.pt2").module()(inputs)`, or `model
 """
 
 
-def _package(export: Description) -> list[str]:
+def _package_lines(export: Description) -> list[str]:
     """The package that a plugin's model needs."""
     if export.model.name in MODELS:
         return []
@@ -62,7 +62,7 @@ def _package(export: Description) -> list[str]:
     ]
 
 
-def _point(export: Description) -> str:
+def _point_text(export: Description) -> str:
     return f" ({format_point(export.origin.parameters)})" if export.origin.parameters else ""
 
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from bln_search.core.errors import ModelError
 from bln_search.evaluation.batches import BatchGroup, MiniBatch
 from bln_search.evaluation.memory import Chunking
-from bln_search.evaluation.scoring import Score, apply_score, cross_entropy
+from bln_search.evaluation.scoring import Score, cross_entropy, score_examples
 from bln_search.norms.base import NormalizationBase
 from bln_search.norms.network_layers import find_norms
 from bln_search.norms.row_tensor import (
@@ -70,7 +70,7 @@ class RowEvaluator:
     def score_outputs(self, outputs: Tensor, targets: Tensor) -> Scores:
         """Return losses and correctness (n,) of outputs (n, ...), converted to `dtype`."""
         outputs = outputs if self.dtype is None or not outputs.is_floating_point() else outputs.to(self.dtype)
-        return apply_score(self.score, outputs, targets)
+        return score_examples(self.score, outputs, targets)
 
     def outputs(self, group: BatchGroup, rows: Sequence[int] | None = None) -> Iterator[Tensor]:
         """Yield outputs (rows, examples with a target, ...) of fused passes by chunks of rows; None for all rows."""

@@ -29,7 +29,7 @@ def cross_entropy(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         raise DataError(problem) from None
 
 
-def apply_score(score: Score, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+def score_examples(score: Score, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
     """Return losses and correctness (n,) of outputs (n, ...) by a score that a user may have written.
 
     Raises:

@@ -65,7 +65,7 @@ def losses_by_condition(
     for (arm, point, batch_size), by_configuration in without_population.items():
         if (arm, point, batch_size) not in with_estimate:
             conditions[Condition(arm, point, None, batch_size)] = by_configuration
-    return {condition: _with_every_seed(conditions[condition]) for condition in sorted(conditions, key=_order)}
+    return {condition: _with_every_seed(conditions[condition]) for condition in sorted(conditions, key=_sort_key)}
 
 
 def _with_every_seed(losses: dict[InferenceConfiguration, LossBySeed]) -> dict[InferenceConfiguration, LossBySeed]:
@@ -73,5 +73,5 @@ def _with_every_seed(losses: dict[InferenceConfiguration, LossBySeed]) -> dict[I
     return {configuration: by_seed for configuration, by_seed in losses.items() if by_seed.keys() == seeds}
 
 
-def _order(condition: Condition) -> tuple[str, str, str, int]:
+def _sort_key(condition: Condition) -> tuple[str, str, str, int]:
     return condition.arm, condition.point, condition.estimate or "", condition.batch_size

@@ -146,12 +146,12 @@ def rank(
     for item in evaluations:
         by_row.setdefault(RowKey.of(item.arm, item.point, item.evaluation.key), []).append(item)
     required = seeds or max((len({item.seed for item in members}) for members in by_row.values()), default=0)
-    rows = [_row(key, members, ranked_on, required) for key, members in by_row.items()]
-    rows.sort(key=lambda row: _order(row, ranked_on))
+    rows = [_leaderboard_row(key, members, ranked_on, required) for key, members in by_row.items()]
+    rows.sort(key=lambda row: _sort_key(row, ranked_on))
     return Leaderboard(ranked_on, tuple(_with_ranks(rows, ranked_on)))
 
 
-def _row(key: RowKey, members: list[TrialEvaluation], ranked_on: Split, required: int) -> LeaderboardRow:
+def _leaderboard_row(key: RowKey, members: list[TrialEvaluation], ranked_on: Split, required: int) -> LeaderboardRow:
     by_split: dict[Split, list[Evaluation]] = {}
     seeds_on_split = set()
     _check_seeds(members)
@@ -167,7 +167,7 @@ def _row(key: RowKey, members: list[TrialEvaluation], ranked_on: Split, required
     metrics: dict[Split, SplitMetrics] = {}
     if is_measured:
         for split in (Split.VALIDATION, Split.TEST):
-            split_metrics = _metrics(by_split.get(split, []))
+            split_metrics = _split_metrics(by_split.get(split, []))
             metrics |= {} if split_metrics is None else {split: split_metrics}
     return LeaderboardRow(
         rank=None,
@@ -196,7 +196,7 @@ def _check_seeds(members: list[TrialEvaluation]) -> None:
         )
 
 
-def _metrics(evaluations: list[Evaluation]) -> SplitMetrics | None:
+def _split_metrics(evaluations: list[Evaluation]) -> SplitMetrics | None:
     """Means over seeds; None unless every evaluation is measured."""
     losses = [item.loss for item in evaluations if item.loss is not None]
     accuracies = [item.accuracy for item in evaluations if item.accuracy is not None]
@@ -209,7 +209,7 @@ def _can_be_ranked(row: LeaderboardRow, split: Split) -> bool:
     return row.reason is None and row.missing_seeds is None and split in row.metrics
 
 
-def _order(row: LeaderboardRow, split: Split) -> tuple[int, bool, float, float, str, str, str, str, int]:
+def _sort_key(row: LeaderboardRow, split: Split) -> tuple[int, bool, float, float, str, str, str, str, int]:
     metrics = row.metrics.get(split)
     loss, accuracy = (metrics.loss.mean, -metrics.accuracy.mean) if metrics else (0.0, 0.0)
     position = _STATE_ORDER[row.state], not _can_be_ranked(row, split), loss, accuracy

@@ -14,8 +14,8 @@ from bln_search.specs.base import MAX_VALUES
 from bln_search.specs.problems import (
     Problem,
     name_problems,
+    oversized_batch_problems,
     problems_of,
-    size_problems,
     space_problems,
     unread_name_problems,
 )
@@ -51,7 +51,7 @@ def parse_study(text: str, *, source: str = "study") -> StudySpec:
     except ValidationError as error:
         problems = [*problems_of(error.errors(), value), *unread_name_problems(value)]
         raise SpecError(source, list(dict.fromkeys(_with_line(problem, node) for problem in problems))) from None
-    problems = [*name_problems(study), *space_problems(study)] or size_problems(study)
+    problems = [*name_problems(study), *space_problems(study)] or oversized_batch_problems(study)
     if problems:
         raise SpecError(source, [_with_line(problem, node) for problem in problems])
     return study
@@ -65,7 +65,7 @@ def read_plain(text: str, *, source: str = "study") -> tuple[yaml.MappingNode, d
     """
     if len(text) > _MAX_FILE_BYTES:
         raise SpecError(source, [f"this has {len(text):,} characters; a study has {_MAX_FILE_BYTES:,} at most"])
-    _check_shape(text, source)
+    _check_size_and_depth(text, source)
     node = _compose(text, source)
     if node is None:
         raise SpecError(source, ["the file is empty; a study needs at least name, data, model and arms"])
@@ -80,11 +80,11 @@ def _with_line(problem: Problem, root: yaml.Node) -> str:
     return f"line {_line(root, problem.location)}: {path + ': ' if path else ''}{problem.message}"
 
 
-def _check_shape(text: str, source: str) -> None:
+def _check_size_and_depth(text: str, source: str) -> None:
     """Raise SpecError for deeply nested or very large texts before they are parsed, which would take seconds."""
     for scanner in _SCANNERS:
         try:
-            problem = _shape_problem(yaml.parse(text, Loader=scanner))
+            problem = _size_or_depth_problem(yaml.parse(text, Loader=scanner))
         except (yaml.YAMLError, UnicodeError):
             continue  # the other loader, or _compose, reports the position
         if problem is not None:
@@ -92,7 +92,7 @@ def _check_shape(text: str, source: str) -> None:
         return
 
 
-def _shape_problem(events: Iterable[yaml.Event]) -> str | None:
+def _size_or_depth_problem(events: Iterable[yaml.Event]) -> str | None:
     depth = values = 0
     for event in events:
         values += isinstance(event, yaml.NodeEvent)

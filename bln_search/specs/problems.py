@@ -85,7 +85,7 @@ def space_problems(study: StudySpec) -> list[Problem]:
     return []
 
 
-def size_problems(study: StudySpec) -> list[Problem]:
+def oversized_batch_problems(study: StudySpec) -> list[Problem]:
     """Mini-batches larger than a split, if the sizes of the data set are known. The space must have no problems."""
     return [Problem(location, message) for location, message in oversized_batches(study)]
 

@@ -62,7 +62,7 @@ def token_list(request: Request, context: ContextDep, reader: Reader, cursor: Cu
 
 
 @router.get("/settings")
-def settings(request: Request, context: ContextDep, admin: Admin) -> HTMLResponse:
+def settings_page(request: Request, context: ContextDep, admin: Admin) -> HTMLResponse:
     """The settings of this service and its workers. For admins."""
     rows = []
     for name, field in type(context.settings).model_fields.items():

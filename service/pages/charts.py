@@ -31,7 +31,7 @@ ChartName = Annotated[str, Depends(_check_chart_name)]
 
 
 @router.get("/charts")
-def charts(
+def charts_page(
     request: Request,
     study: ReadableStudy,
     context: ContextDep,

@@ -38,7 +38,7 @@ SplitChoice = Annotated[Literal["validation", "test"], Query()]
 
 
 @router.get("/compare")
-def compare(
+def comparison_page(
     request: Request, context: ContextDep, reader: Reader, study: Studies = None, split: SplitChoice = "validation"
 ) -> HTMLResponse:
     """Compare two to six studies; with fewer, offer studies to choose."""

@@ -31,7 +31,7 @@ _MAX_CHECKPOINTS = 20
 
 
 @router.get("/studies/{study_id:number}/configurations/{code}")
-def configuration(
+def configuration_page(
     request: Request,
     study: ReadableStudy,
     code: str,
@@ -92,7 +92,9 @@ def _find_won_conditions(board: CachedLeaderboard, configuration: InferenceConfi
 
 
 @router.get("/configurations")
-def configurations(request: Request, reader: Reader, method: Annotated[Method, Query()] = Method.BLN) -> HTMLResponse:
+def configurations_page(
+    request: Request, reader: Reader, method: Annotated[Method, Query()] = Method.BLN
+) -> HTMLResponse:
     """All configurations of a method, explained."""
     return page(
         request,

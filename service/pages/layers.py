@@ -26,7 +26,7 @@ ResultChoice = Annotated[int, Query(ge=0, lt=1_000_000, description="index of th
 
 
 @router.get("/layers")
-def layers(request: Request, study: ReadableStudy, context: ContextDep, result: ResultChoice = 0) -> HTMLResponse:
+def layers_page(request: Request, study: ReadableStudy, context: ContextDep, result: ResultChoice = 0) -> HTMLResponse:
     """The per-layer search of one arm at one point."""
     results = _layer_results(study, context)
     index = result if result < len(results) else 0
@@ -53,7 +53,7 @@ def layers(request: Request, study: ReadableStudy, context: ContextDep, result: 
 
 
 @router.get("/layers/switches.json")
-def switches(study: ReadableStudy, context: ContextDep, result: ResultChoice = 0) -> JSONResponse:
+def layer_switch_chart(study: ReadableStudy, context: ContextDep, result: ResultChoice = 0) -> JSONResponse:
     """The effect of each switch in each layer, as a Plotly figure."""
     return figure_response(_switches_chart(study, context, result), _REQUIREMENT)
 

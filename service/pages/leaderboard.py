@@ -72,7 +72,7 @@ def display_row(row: LeaderboardRow, board: CachedLeaderboard, groups: Mapping[R
 
 
 @router.get("/leaderboard")
-def leaderboard(
+def leaderboard_page(
     request: Request,
     study: ReadableStudy,
     context: ContextDep,

@@ -23,7 +23,7 @@ _MAX_ID = 2**31
 
 
 @router.get("/studies")
-def studies(
+def studies_page(
     request: Request,
     context: ContextDep,
     reader: Reader,
@@ -61,7 +61,7 @@ def studies(
 
 
 @router.get("/studies/best")
-def best(
+def best_configurations(
     context: ContextDep, reader: Reader, study: Annotated[list[int], Query(max_length=_PAGE_SIZE)]
 ) -> HTMLResponse:
     """The best configuration of each of these studies; a script requests it after the list is shown."""

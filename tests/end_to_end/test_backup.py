@@ -68,7 +68,7 @@ def test_the_leaderboard_is_the_same_to_the_byte(service, url, tmp_path):
     assert call("reevaluate", study, home=service.home, check=0).stdout.endswith(" 0 different\n")
     call("export", study, "--to", tmp_path / "network", home=service.home, check=0)
     again = call("restore", tmp_path / "backups", home=service.home, check=1)
-    assert "has 1 studies: with --overwrite" in again.stderr
+    assert "has 1 studies: --overwrite" in again.stderr
     assert len(again.stderr.strip().splitlines()) == 1
 
 

@@ -171,8 +171,8 @@ def test_pending_seeds_are_listed():
 def test_latest_specification_counts():
     before = stored(three(), made_at=NOW)
     again = LayersSpec(search=LayerSearch.BEAM, folds=3)
-    latest = StoredLayerSearch("bln", "", 0, again, made_up(9), NOW + timedelta(hours=1))
-    result = result_of([latest, *before[1:]])
+    latest_search = StoredLayerSearch("bln", "", 0, again, made_up(9), NOW + timedelta(hours=1))
+    result = result_of([latest_search, *before[1:]])
     assert (result.search, result.folds) == (LayerSearch.BEAM, 3)
     assert [network.seed for network in result.networks] == [0]
     assert result.pending_seeds == (1, 2)

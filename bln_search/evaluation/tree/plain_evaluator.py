@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from bln_search.core.errors import DataError, ModelError
 from bln_search.core.records import Outcomes
 from bln_search.evaluation.batches import MiniBatch
-from bln_search.evaluation.scoring import apply_score
+from bln_search.evaluation.scoring import score_examples
 from bln_search.evaluation.tree.running_sums import LossSums
 from bln_search.evaluation.tree.segments import SegmentedNetwork, check_recurrent
 from bln_search.evaluation.tree.space import TreeOptions, find_configuration_space
@@ -150,7 +150,7 @@ class PlainEvaluator:
             raise ModelError(
                 f"the network returns {type(outputs).__name__}: wrap it so that it returns one tensor, examples first"
             )
-        losses, correct = apply_score(self.options.score, outputs[: len(targets)], targets)
+        losses, correct = score_examples(self.options.score, outputs[: len(targets)], targets)
         losses = losses if losses.dtype == torch.float64 else losses.float()
         return losses.cpu().numpy(), correct.cpu().numpy()
 

@@ -18,7 +18,7 @@ from bln_search.core.enums import PopulationEstimate
 from bln_search.core.errors import ModelError
 from bln_search.core.per_layer import ConfigurationSpace
 from bln_search.evaluation.batches import BatchGroup
-from bln_search.evaluation.scoring import Score, apply_score, cross_entropy
+from bln_search.evaluation.scoring import Score, cross_entropy, score_examples
 from bln_search.evaluation.tree.batch_targets import BatchTargets
 from bln_search.evaluation.tree.factored_cross_entropy import factored_cross_entropy
 from bln_search.evaluation.tree.memory_plan import MemoryPlan
@@ -208,7 +208,7 @@ class TreeTraversal:
                 f"the network's output has {outputs.shape[0]} entries on its first axis for "
                 f"{paths * targets.examples} examples: the network must treat each example independently"
             )
-        losses, correct = apply_score(self.score, outputs, targets.repeated(paths))
+        losses, correct = score_examples(self.score, outputs, targets.repeated(paths))
         shape = 1, paths, targets.groups, targets.size
         return losses.view(shape), correct.view(shape)
 

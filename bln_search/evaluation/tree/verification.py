@@ -15,7 +15,7 @@ from bln_search.core.per_layer import ConfigurationSpace, PerLayerConfiguration
 from bln_search.evaluation.agreement import loss_distance
 from bln_search.evaluation.batches import MiniBatch
 from bln_search.evaluation.row_evaluator import in_double_precision, to_double
-from bln_search.evaluation.scoring import apply_score
+from bln_search.evaluation.scoring import score_examples
 from bln_search.evaluation.tree.evaluator_protocol import Evaluator
 from bln_search.evaluation.tree.segments import SegmentedNetwork
 from bln_search.evaluation.tree.space import layer_row
@@ -58,7 +58,7 @@ def plain_pass_losses(
         evaluation_mode(network),
         configured_layers(evaluator.segmented, configuration, evaluator.populations, options.estimate),
     ):
-        return torch.cat([apply_score(options.score, network(x.clone())[: len(y)], y)[0] for x, y in batches])
+        return torch.cat([score_examples(options.score, network(x.clone())[: len(y)], y)[0] for x, y in batches])
 
 
 def check_against_plain(evaluator: Evaluator) -> None:

@@ -54,7 +54,7 @@ def bootstrap_means(
     step = max(1, _MAX_WEIGHTS_IN_MEMORY // examples)
     for start in range(0, draws, step):
         part = slice(start, min(start + step, draws))
-        weights = _weights(generator, part.stop - start, examples)
+        weights = _draw_weights(generator, part.stop - start, examples)
         means = (weights @ flat).reshape(-1, seeds, rows) / examples
         drawn[part] = np.einsum("bs,bsk->bk", shares[part], means)
     observed = values.mean(axis=(0, 2), dtype=np.float64)
@@ -62,7 +62,7 @@ def bootstrap_means(
     return [BootstrapMeans(*parts) for parts in zip(np.split(drawn, count, 1), np.split(observed, count), strict=True)]
 
 
-def _weights(generator: np.random.Generator, count: int, examples: int) -> NDArray[np.float32]:
+def _draw_weights(generator: np.random.Generator, count: int, examples: int) -> NDArray[np.float32]:
     """Number of times each example is drawn, (count, N)."""
     weights = np.empty((count, examples), np.float32)
     for line in weights:

@@ -39,24 +39,24 @@ def selection_bias(table: OutcomeTable, *, draws: int = BOOTSTRAP_DRAWS, random:
         random: Seed of the draws.
     """
     means = table.losses.mean(axis=(0, 2), dtype=np.float64)
-    noise = _noise(table, int(means.argmin()), max(1, draws // 2), np.random.default_rng(random))
+    noise = _noise_draws(table, int(means.argmin()), max(1, draws // 2), np.random.default_rng(random))
     lines = np.arange(len(noise))
     added = noise[lines, (means + noise).argmin(axis=1)]
     subtracted = noise[lines, (means - noise).argmin(axis=1)]
     return float((subtracted - added).mean() / np.sqrt(2))
 
 
-def _noise(table: OutcomeTable, best: int, draws: int, generator: np.random.Generator) -> Floats:
+def _noise_draws(table: OutcomeTable, best: int, draws: int, generator: np.random.Generator) -> Floats:
     """Draws with the covariance of the differences of the means of all rows to that of the best row, (draws, K).
 
     The variance is (MS_seed + max(MS_example − MS_residual, 0))/(S·N), as in the crossed analysis of variance.
     """
-    of_seed, of_example = _effects(table, best)
+    of_seed, of_example = _seed_and_example_effects(table, best)
     noise = _draw_contrasts(of_example, draws, generator)
     return noise if table.seeds == 1 else noise + _draw_contrasts(of_seed, draws, generator)
 
 
-def _effects(table: OutcomeTable, best: int) -> tuple[Floats, Floats]:
+def _seed_and_example_effects(table: OutcomeTable, best: int) -> tuple[Floats, Floats]:
     """Effects of seeds, (S, K), and of examples, (N, K), on the difference of every row to the best one.
 
     Both contain residual variance; effects of examples are scaled so that it counts once.

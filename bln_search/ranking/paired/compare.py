@@ -46,7 +46,7 @@ def compare(
     order = [int(row) for row in np.argsort(table.losses.mean(axis=(0, 2), dtype=np.float64), kind="stable")]
     table = table.select_rows(order)
     bootstrap = dict(zip(_METRICS, bootstrap_means(table, *_METRICS, random=random), strict=True))
-    differences = {metric: _differences(table, metric, bootstrap[metric]) for metric in _METRICS}
+    differences = {metric: _pairwise_differences(table, metric, bootstrap[metric]) for metric in _METRICS}
     tests = per_seed_tests(table, random=random)
     mcnemar, wilcoxon, permutation = (_adjust_by_seed(p) for p in (tests.mcnemar, tests.wilcoxon, tests.permutation))
     pairs = tuple(
@@ -67,7 +67,7 @@ def compare(
         seeds=table.seeds,
         examples=table.examples,
         not_compared=not_compared,
-        rows=_rows([keys[row] for row in order], table, pairs, ranks, bootstrap["loss"], not_compared),
+        rows=_compared_rows([keys[row] for row in order], table, pairs, ranks, bootstrap["loss"], not_compared),
         pairs=pairs,
         friedman=None
         if ranks is None
@@ -78,7 +78,7 @@ def compare(
     )
 
 
-def _differences(table: OutcomeTable, metric: str, bootstrap: BootstrapMeans) -> list[MeanDifference]:
+def _pairwise_differences(table: OutcomeTable, metric: str, bootstrap: BootstrapMeans) -> list[MeanDifference]:
     crossed = crossed_differences(table, metric)
     low, high = difference_intervals(bootstrap, crossed, table.pairs, table.seeds)
     p_values = crossed.p.tolist()
@@ -94,7 +94,7 @@ def _adjust_by_seed(p: Floats) -> list[tuple[float, ...]]:
     return list(zip(*(holm(line) for line in p.tolist()), strict=True))
 
 
-def _rows(
+def _compared_rows(
     keys: Sequence[RowKey],
     table: OutcomeTable,
     pairs: Sequence[ComparedPair],

@@ -55,7 +55,7 @@ def crossed_differences(table: OutcomeTable, metric: str) -> PairDifferences:
     seeds, examples = table.seeds, table.examples
     step = max(1, _MAX_DIFFERENCES_IN_MEMORY // (seeds * examples))
     chunks = [slice(start, start + step) for start in range(0, len(first), step)]
-    squares = [_squares(values_of_rows[:, first[chunk]], values_of_rows[:, second[chunk]]) for chunk in chunks]
+    squares = [_sums_of_squares(values_of_rows[:, first[chunk]], values_of_rows[:, second[chunk]]) for chunk in chunks]
     mean, ss_seed, ss_example, ss_residual = np.concatenate(squares or [np.empty((4, 0))], axis=1)
     values = seeds * examples
     if seeds == 1:
@@ -68,7 +68,7 @@ def crossed_differences(table: OutcomeTable, metric: str) -> PairDifferences:
     return _test_means(mean, [(of_seeds, seeds - 1), (of_examples, examples - 1)], values)
 
 
-def _squares(first: NDArray[np.float32], second: NDArray[np.float32]) -> Floats:
+def _sums_of_squares(first: NDArray[np.float32], second: NDArray[np.float32]) -> Floats:
     """Mean difference and sums of squares of seed, example and residual for each pair, (4, P), from (S, P, N).
 
     They are computed from the differences themselves, because sums of products of rows would suffer from cancellation

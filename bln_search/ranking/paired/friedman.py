@@ -43,9 +43,9 @@ def friedman(means: Floats) -> MeanRanks | None:
     else:
         test = stats.friedmanchisquare(*means.T)
         statistic, p = float(test.statistic), float(test.pvalue)
-    return MeanRanks(statistic, p, ranks, float(_quantile(rows) * np.sqrt(rows * (rows + 1) / (6 * seeds))))
+    return MeanRanks(statistic, p, ranks, float(_nemenyi_quantile(rows) * np.sqrt(rows * (rows + 1) / (6 * seeds))))
 
 
 @lru_cache(maxsize=64)
-def _quantile(rows: int) -> float:
+def _nemenyi_quantile(rows: int) -> float:
     return float(stats.studentized_range.ppf(1 - ALPHA, rows, np.inf) / np.sqrt(2))

@@ -71,7 +71,8 @@ _Search = TypeVar("_Search", bound=NetworkSearch)
 def per_layer_result(
     searches: Sequence[NetworkSearch], *, batch_size: int, estimate: PopulationEstimate, seeds: Sequence[int]
 ) -> PerLayerResult:
-    """Combine the searches of one arm at one point; those with another specification than the latest are ignored.
+    """Combine the searches of one arm at one point; searches of another specification than the latest
+    are ignored.
 
     Args:
         searches: Searches of the networks, at least one.
@@ -79,7 +80,7 @@ def per_layer_result(
         estimate: Population estimate.
         seeds: Seeds of all trained networks of the arm at the point.
     """
-    last = latest(searches)
+    last = latest_search(searches)
     spec = last.spec
     comparable = [search for search in searches if search.spec == spec and search.record.space == last.record.space]
     records = [search.record for search in comparable]
@@ -95,18 +96,18 @@ def per_layer_result(
         folds=spec.folds,
         size=str(space.size),
         layers=space.layers,
-        choices=_choices(records[-1]),
-        networks=tuple(_network(search.seed, search.record) for search in comparable),
+        choices=_layer_choices(records[-1]),
+        networks=tuple(_network_choice(search.seed, search.record) for search in comparable),
         rows=_best_rows(space, records),
         uniform=_uniform_rows(space, records),
-        effects=_effects(records),
+        effects=_switch_effects(records),
         marginal=records[-1].marginal,
         difference=confirmed_difference(records),
         pending_seeds=tuple(sorted(set(seeds) - {search.seed for search in comparable})),
     )
 
 
-def latest(searches: Sequence[_Search]) -> _Search:
+def latest_search(searches: Sequence[_Search]) -> _Search:
     """The search that ended last."""
     return max(searches, key=lambda search: search.made_at)
 
@@ -129,7 +130,7 @@ def confirmed_difference(records: Sequence[LayerSearchRecord]) -> ConfirmedDiffe
     return ConfirmedDifference(mean=mean, low=mean - half, high=mean + half, p=p, networks=len(records))
 
 
-def _choices(record: LayerSearchRecord) -> tuple[LayerChoice, ...]:
+def _layer_choices(record: LayerSearchRecord) -> tuple[LayerChoice, ...]:
     space = record.space
     return tuple(
         LayerChoice(
@@ -142,7 +143,7 @@ def _choices(record: LayerSearchRecord) -> tuple[LayerChoice, ...]:
     )
 
 
-def _network(seed: int, record: LayerSearchRecord) -> NetworkChoice:
+def _network_choice(seed: int, record: LayerSearchRecord) -> NetworkChoice:
     space = record.space
     best, uniform = (None, None) if record.test is None else record.test
     return NetworkChoice(
@@ -177,13 +178,13 @@ def uniform_configuration(space: ConfigurationSpace, digits: Sequence[int]) -> s
 
 def _best_rows(space: ConfigurationSpace, records: Sequence[LayerSearchRecord]) -> tuple[PerLayerRow, ...]:
     """The best configurations by mean loss over networks, of those that were evaluated for every network."""
-    digits, losses, accuracies = _common(records)
+    digits, losses, accuracies = _common_losses(records)
     if not len(losses):
         return ()
     means = losses.mean(0)
     order = np.argsort(means, kind="stable")[:_MAX_STORED_ROWS]
     return tuple(
-        _row(
+        _per_layer_row(
             str(
                 space.configuration(
                     space.digits_at(int(index)) if digits is None else [int(digit) for digit in digits[index]]
@@ -197,7 +198,7 @@ def _best_rows(space: ConfigurationSpace, records: Sequence[LayerSearchRecord]) 
     )
 
 
-def _common(
+def _common_losses(
     records: Sequence[LayerSearchRecord],
 ) -> tuple[NDArray[np.uint8] | None, NDArray[np.float64], NDArray[np.float64]]:
     """Digits of the configurations (None: all), and their losses and accuracies, (networks, configurations)."""
@@ -231,11 +232,13 @@ def _uniform_rows(space: ConfigurationSpace, records: Sequence[LayerSearchRecord
                 index = space.index(digits)
                 pairs.append((float(record.sums.mean_loss[index]), float(record.sums.accuracy[index])))
         if np.isfinite(pairs).all():
-            rows.append(_row(str(configuration), [loss for loss, _ in pairs], [accuracy for _, accuracy in pairs]))
+            rows.append(
+                _per_layer_row(str(configuration), [loss for loss, _ in pairs], [accuracy for _, accuracy in pairs])
+            )
     return tuple(sorted(rows, key=lambda row: row.loss))
 
 
-def _row(configuration: str, losses: Sequence[float], accuracies: Sequence[float]) -> PerLayerRow:
+def _per_layer_row(configuration: str, losses: Sequence[float], accuracies: Sequence[float]) -> PerLayerRow:
     loss, accuracy = t_interval(losses), t_interval(accuracies)
     return PerLayerRow(
         configuration=configuration,
@@ -247,7 +250,7 @@ def _row(configuration: str, losses: Sequence[float], accuracies: Sequence[float
     )
 
 
-def _effects(records: Sequence[LayerSearchRecord]) -> tuple[LayerSwitchEffect, ...]:
+def _switch_effects(records: Sequence[LayerSearchRecord]) -> tuple[LayerSwitchEffect, ...]:
     names = dict.fromkeys(name for record in records for name in record.effects)
     effects = []
     for choice, statistic in names:

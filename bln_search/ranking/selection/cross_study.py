@@ -47,11 +47,11 @@ def match_rows(studies: Sequence[dict[RowKey, LossBySeed]], limit: int) -> tuple
         for key in study:
             study_count[key] = study_count.get(key, 0) + 1
     shared = [key for key, count in study_count.items() if count > 1]
-    shared.sort(key=lambda key: _order(key, studies))
+    shared.sort(key=lambda key: _sort_key(key, studies))
     return [_shared_row(key, studies) for key in shared[:limit]], len(shared)
 
 
-def _order(key: RowKey, studies: Sequence[dict[RowKey, LossBySeed]]) -> tuple[int, float]:
+def _sort_key(key: RowKey, studies: Sequence[dict[RowKey, LossBySeed]]) -> tuple[int, float]:
     return next(
         (position, statistics.fmean(study[key].values())) for position, study in enumerate(studies) if key in study
     )
@@ -64,13 +64,13 @@ def _shared_row(key: RowKey, studies: Sequence[dict[RowKey, LossBySeed]]) -> Sha
         key,
         tuple(None if losses is None else t_interval(list(losses.values())) for losses in by_study),
         tuple(
-            None if losses is None or first is None or losses is first else _difference(losses, first)
+            None if losses is None or first is None or losses is first else _loss_difference(losses, first)
             for losses in by_study
         ),
     )
 
 
-def _difference(losses: LossBySeed, first: LossBySeed) -> ConfidenceInterval:
+def _loss_difference(losses: LossBySeed, first: LossBySeed) -> ConfidenceInterval:
     if losses.keys() == first.keys():
         return t_interval([losses[seed] - first[seed] for seed in sorted(first)])
     return welch_interval(list(losses.values()), list(first.values()))

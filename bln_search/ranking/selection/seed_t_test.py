@@ -29,7 +29,7 @@ def top_group_by_seeds(losses: dict[RowKey, LossBySeed]) -> dict[RowKey, float] 
     if not ordered or len(losses[ordered[0]]) < 2:
         return None
     best, others = losses[ordered[0]], ordered[1:]
-    adjusted = holm([_p(losses[key], best) for key in others])
+    adjusted = holm([_p_value(losses[key], best) for key in others])
     not_different = takewhile(lambda pair: pair[1] >= ALPHA, zip(others, adjusted, strict=True))
     return {ordered[0]: 1.0, **dict(not_different)}
 
@@ -39,7 +39,7 @@ def leaderboard_top_group(board: Leaderboard, losses: dict[RowKey, LossBySeed]) 
     return top_group_by_seeds({row.key: losses[row.key] for row in board.rows if row.rank is not None})
 
 
-def _p(losses: LossBySeed, best: LossBySeed) -> float:
+def _p_value(losses: LossBySeed, best: LossBySeed) -> float:
     if losses.keys() != best.keys():
         return 1.0
     p = paired_t_p([losses[seed] - best[seed] for seed in sorted(best)])

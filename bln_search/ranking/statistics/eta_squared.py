@@ -48,7 +48,7 @@ def eta_squared(values: Mapping[Cell, float]) -> list[VarianceShare] | None:
     switches = {statistic: sources for statistic, sources in switches.items() if len(sources) > 1}
     if not values or len(configurations) != np.prod([len(sources) for sources in switches.values()]):
         return None
-    cells = _cells(values, configurations, switches)
+    cells = _factorial_table(values, configurations, switches)
     if cells is None:
         return None
     names = [*switches, "population estimate", "batch size", "seed"]
@@ -56,17 +56,19 @@ def eta_squared(values: Mapping[Cell, float]) -> list[VarianceShare] | None:
     total = float((centred**2).sum())
     if total == 0:
         return None
-    main = [VarianceShare(str(name), _explained(centred, [axis]) / total) for axis, name in enumerate(names)]
+    main = [
+        VarianceShare(str(name), _explained_sum_of_squares(centred, [axis]) / total) for axis, name in enumerate(names)
+    ]
     factors = (share for share, levels in zip(main, cells.shape, strict=True) if levels > 1)
     result = sorted(factors, key=lambda share: -share.share)
     if len(switches) > 1:
-        all_switches = _explained(centred, range(len(switches))) / total
+        all_switches = _explained_sum_of_squares(centred, range(len(switches))) / total
         interactions = all_switches - sum(share.share for share in main[: len(switches)])
         result.append(VarianceShare(SWITCH_INTERACTIONS, max(0.0, interactions)))
     return [*result, VarianceShare(RESIDUAL, max(0.0, 1 - sum(share.share for share in result)))]
 
 
-def _cells(
+def _factorial_table(
     values: Mapping[Cell, float],
     configurations: set[InferenceConfiguration],
     switches: Mapping[Statistic, Sequence[Source]],
@@ -90,7 +92,7 @@ def _cells(
     return cells if np.isfinite(cells).all() else None
 
 
-def _explained(centred: NDArray[np.float64], axes: Sequence[int]) -> float:
+def _explained_sum_of_squares(centred: NDArray[np.float64], axes: Sequence[int]) -> float:
     """Sum of squares between the groups formed by these axes."""
     others = tuple(axis for axis in range(centred.ndim) if axis not in axes)
     means = centred.mean(axis=others)

@@ -31,13 +31,13 @@ def maximal_groups(rows: int, different: Collection[Pair]) -> list[frozenset[int
         for group in groups:
             both = first in group and second in group
             split += [group - {first}, group - {second}] if both else [group]
-        groups = _maximal(split)
+        groups = _maximal_groups(split)
         if len(groups) > _MAX_GROUPS:
             return None
     return sorted(groups, key=sorted)
 
 
-def _maximal(groups: Iterable[frozenset[int]]) -> list[frozenset[int]]:
+def _maximal_groups(groups: Iterable[frozenset[int]]) -> list[frozenset[int]]:
     maximal: list[frozenset[int]] = []
     for group in sorted(set(groups), key=len, reverse=True):
         if not any(group <= larger for larger in maximal):
@@ -50,10 +50,10 @@ def compact_letter_display(rows: int, different: Collection[Pair]) -> list[str] 
     groups = maximal_groups(rows, different)
     if groups is None:
         return None
-    return ["".join(_letter(index) for index, group in enumerate(groups) if row in group) for row in range(rows)]
+    return ["".join(_letter_at(index) for index, group in enumerate(groups) if row in group) for row in range(rows)]
 
 
-def _letter(index: int) -> str:
+def _letter_at(index: int) -> str:
     """a, b, … z, then (27), (28), …"""
     return ascii_lowercase[index] if index < len(ascii_lowercase) else f"({index + 1})"
 

@@ -33,10 +33,10 @@ def two_sided_p(t: float, degrees: int) -> float:
         total += term
         term *= cosine * cosine * (k + 1) / (k + 2)
     within = (angle + sine * total) * 2 / math.pi if degrees % 2 else sine * total
-    return min(1.0, 1 - within) if within < 1 - _TAIL_P else _tail(abs(t), degrees)
+    return min(1.0, 1 - within) if within < 1 - _TAIL_P else _tail_probability(abs(t), degrees)
 
 
-def _tail(t: float, degrees: int) -> float:
+def _tail_probability(t: float, degrees: int) -> float:
     """I_x(a, 1/2) with x = degrees/(degrees + t²) and a = degrees/2, as x^a/B(a, 1/2)·Σ (1/2)_n/n!·x^n/(a + n)."""
     half = degrees / 2
     ratio = t / math.sqrt(degrees)

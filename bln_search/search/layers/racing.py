@@ -53,7 +53,7 @@ def race(objective: BudgetedObjective, candidates: Digits, rng: np.random.Genera
     for count in _schedule(len(order)):
         if len(remaining) == 1 and count < len(order):
             continue
-        means = objective.partial_losses(remaining, order[:count]) / objective.source.examples[order[:count]]
+        means = objective.losses_by_mini_batch(remaining, order[:count]) / objective.source.examples[order[:count]]
         remaining = remaining[_not_worse(means)]
     objective.commit(remaining)
     return remaining[np.argsort(objective.losses(remaining), kind="stable")[:_SURVIVORS]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from bln_search.ranking.paired.per_layer_results import latest, per_layer_result
+from bln_search.ranking.paired.per_layer_results import latest_search, per_layer_result
 from bln_search.ranking.per_layer import PerLayerResult
 from bln_search.specs.records import TrialRecord
 from bln_search.storage.ledger import Ledger
@@ -23,7 +23,7 @@ def list_layer_results(ledger: Ledger, study_id: int) -> tuple[PerLayerResult, .
         per_layer_result(
             searches[key],
             batch_size=trained[-1].spec.training.batch_size,
-            estimate=latest(searches[key]).spec.estimate or trained[-1].spec.estimates[0],
+            estimate=latest_search(searches[key]).spec.estimate or trained[-1].spec.estimates[0],
             seeds=[trial.seed for trial in trained],
         )
         for key, trained in trials.items()

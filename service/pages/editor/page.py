@@ -69,7 +69,7 @@ class CheckedDraft(BaseModel):
 
 
 @router.get("/new")
-def new(request: Request, context: ContextDep, writer: Writer, file: str = _DEFAULT_FILE) -> HTMLResponse:
+def new_study_page(request: Request, context: ContextDep, writer: Writer, file: str = _DEFAULT_FILE) -> HTMLResponse:
     """The editor with the study of a file."""
     files = listed_files(context.settings)
     text = files[file].read_text(encoding="utf-8") if file in files else _MINIMAL_STUDY
@@ -96,7 +96,7 @@ _MINIMAL_STUDY = "name: my-study\ndata:\n  name: digits\nmodel:\n  name: mlp\nar
 
 
 @router.post("/new/check")
-def check(draft: Draft, context: ContextDep, _reader: Reader) -> CheckedDraft:
+def check_draft(draft: Draft, context: ContextDep, _reader: Reader) -> CheckedDraft:
     """The plan of a draft, or its errors with their lines. Nothing is stored."""
     text = draft.text if draft.field is None else set_field(draft.text, draft.field, draft.value)
     fields = read_fields(text)

@@ -54,12 +54,12 @@ def test_affordable_configurations_are_evaluated_before_the_end():
 
 def test_partial_losses_cost_by_number_of_examples():
     budgeted = objective(2)
-    partial_losses = budgeted.partial_losses(rows(1, 2), [0, 11])
-    np.testing.assert_array_equal(partial_losses, table_source(SPACE, MEANS).losses(rows(1, 2), [0, 11]))
+    losses_by_mini_batch = budgeted.losses_by_mini_batch(rows(1, 2), [0, 11])
+    np.testing.assert_array_equal(losses_by_mini_batch, table_source(SPACE, MEANS).losses(rows(1, 2), [0, 11]))
     assert budgeted.spent == pytest.approx(2 * 35 / 285)
-    budgeted.partial_losses(rows(1, 2), [11, 0])
+    budgeted.losses_by_mini_batch(rows(1, 2), [11, 0])
     assert budgeted.spent == pytest.approx(2 * 35 / 285)
-    budgeted.partial_losses(rows(1), range(12))
+    budgeted.losses_by_mini_batch(rows(1), range(12))
     assert budgeted.spent == pytest.approx(1 + 35 / 285)
     assert not budgeted.improvements  # a part is no judgement
 
@@ -67,22 +67,22 @@ def test_partial_losses_cost_by_number_of_examples():
 def test_unaffordable_partial_losses_are_not_evaluated():
     budgeted = objective(1)
     with pytest.raises(BudgetSpentError):
-        budgeted.partial_losses(rows(1, 2), range(12))
+        budgeted.losses_by_mini_batch(rows(1, 2), range(12))
     assert budgeted.spent == 0
-    budgeted.partial_losses(rows(1), range(12))
+    budgeted.losses_by_mini_batch(rows(1), range(12))
     assert budgeted.remaining == pytest.approx(0)
 
 
 def test_partial_losses_of_evaluated_configurations_are_free():
     budgeted = objective(1)
     budgeted.losses(rows(7))
-    budgeted.partial_losses(rows(7), [3, 4])
+    budgeted.losses_by_mini_batch(rows(7), [3, 4])
     assert budgeted.spent == 1
 
 
 def test_commit_of_partial_losses_costs_nothing():
     budgeted = objective(2)
-    budgeted.partial_losses(rows(4, 5), range(12))
+    budgeted.losses_by_mini_batch(rows(4, 5), range(12))
     budgeted.commit(rows(4, 5))
     assert budgeted.spent == pytest.approx(2)
     assert budgeted.best.digits == min((SPACE.digits_at(4), SPACE.digits_at(5)), key=lambda d: MEANS[SPACE.index(d)])
