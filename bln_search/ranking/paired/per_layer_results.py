@@ -71,8 +71,7 @@ _Search = TypeVar("_Search", bound=NetworkSearch)
 def per_layer_result(
     searches: Sequence[NetworkSearch], *, batch_size: int, estimate: PopulationEstimate, seeds: Sequence[int]
 ) -> PerLayerResult:
-    """Combine the searches of one arm at one point; searches of another specification than the latest
-    are ignored.
+    """Combine the searches of one arm at one point that have the specification of the latest one.
 
     Args:
         searches: Searches of the networks, at least one.
