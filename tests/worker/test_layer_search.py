@@ -450,7 +450,7 @@ def test_analysis_reports_the_progress_of_its_search(worked, copied, environment
 @pytest.mark.parametrize("slice_seconds", [0.0, 60.0])
 def test_parallel_search_equals_sequential_search(worked, copied, environment, monkeypatch, slice_seconds):
     """Processes hand back what they have added up after every slice, and are given it to go on with."""
-    monkeypatch.setattr(worker_layers, "_SLICE", slice_seconds)
+    monkeypatch.setattr(worker_layers, "_SLICE_SECONDS", slice_seconds)
     study_id = worked[1]
     layers_spec = copied.studies.get(study_id).spec.layers.model_copy(update={"folds": 3})
     progress_lines = []
