@@ -10,7 +10,7 @@ import pytest
 from bln_search.core.records import CheckpointRecord
 from bln_search.storage.ledger import open_ledger
 from tests.end_to_end.commands import call
-from tests.service.conftest import study
+from tests.support.service_world import study
 
 
 @pytest.mark.parametrize("verb", ["backup", "restore"])

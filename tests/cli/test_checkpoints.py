@@ -12,8 +12,8 @@ from bln_search.core.enums import Scope
 from bln_search.core.states import StudyState
 from bln_search.storage.ledger import open_ledger
 from tests.end_to_end.commands import call
-from tests.service.conftest import evaluations, study
 from tests.support.checkpoint_records import make_checkpoint_record, save_recommendation
+from tests.support.service_world import make_evaluations, study
 
 DAYS = 86_400
 
@@ -30,7 +30,7 @@ def kept(home):
             token = ledger.attempts.claim_trial(trial.id, "host/1/0")
             made = make_checkpoint_record(number)
             ledger.attempts.record_checkpoint(token, made)
-            ledger.attempts.finish_trial(token, evaluations(0) if trial.spec.arm.label == "bln" else ())
+            ledger.attempts.finish_trial(token, make_evaluations(0) if trial.spec.arm.label == "bln" else ())
             old(home, made.file)
         assert ledger.studies.finish(study_id, runner="host/1/0") is StudyState.COMPLETE
         save_recommendation(ledger, study_id, "bln")

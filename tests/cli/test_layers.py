@@ -12,7 +12,7 @@ from bln_search.cli.main import app
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.per_layer import PerLayerResult
 from tests.ranking.layers import REASON, per_layer_result
-from tests.service.conftest import World
+from tests.support.service_world import World
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from contextlib import closing
 import pytest
 
 from tests.end_to_end.commands import call
-from tests.service.conftest import World
+from tests.support.service_world import World
 
 ARMS = "[{method: bln}, {method: bln, name: other}]"
 

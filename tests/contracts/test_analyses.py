@@ -12,8 +12,8 @@ from bln_search.core.records import CheckpointRecord, Snapshot
 from bln_search.ranking.analysis import Analysis
 from bln_search.storage.engine import write_session
 from bln_search.storage.leases import LEASE
-from tests.service.conftest import evaluations, finish_trial, study
 from tests.support.probes import probe, store_probes
+from tests.support.service_world import finish_trial, make_evaluations, study
 
 
 def waiting(ledger, worker="host/9/0", study_id=None):
@@ -161,7 +161,7 @@ def test_deleting_a_study_returns_its_snapshot_files(ledger):
             record = CheckpointRecord("kept.safetensors", "0" * 64, 4, "FFFF", 0.5, {}, kept)
             ledger.attempts.record_checkpoint(token, record)
             ledger.attempts.record_checkpoint(token, record)  # trained again: they take the place of the earlier ones
-            ledger.attempts.finish_trial(token, evaluations(0), [probe()])
+            ledger.attempts.finish_trial(token, make_evaluations(0), [probe()])
         ledger.studies.finish(one, exhausted=False)
     assert ledger.trials.list_trained(study_id)[0].checkpoint.snapshots == snapshots
     assert ledger.studies.delete(study_id) == ["two.safetensors"]
@@ -195,5 +195,5 @@ def test_trial_with_earlier_probes_can_be_finished(ledger):
     ledger.attempts.record_checkpoint(token, record)
     assert ledger.trials.list_trained(study_id) == []  # not finished yet
     ledger.probes.replace(trial.id, "0" * 64, {ProbeKind.SIZE}, [probe()])
-    ledger.attempts.finish_trial(token, evaluations(0), [probe()])
+    ledger.attempts.finish_trial(token, make_evaluations(0), [probe()])
     assert [one.probe for one in ledger.probes.list_probes(study_id)] == [probe()]

@@ -26,8 +26,8 @@ from bln_search.storage.ledger import open_ledger
 from bln_search.storage.migration import VERSION_TABLE, newest_revision
 from bln_search.storage.tables import Table
 from tests.contracts.old_databases import create_old_database
-from tests.service.conftest import evaluations, study
 from tests.support.database_rows import read_all_rows
+from tests.support.service_world import make_evaluations, study
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678_000, tzinfo=UTC)
 ROWS = 8
@@ -62,7 +62,7 @@ class World:
         token = self.ledger.attempts.claim_trial(trial.id, "host/1/0")
         self.ledger.attempts.record_epochs(token, [EpochRecord(1, 0.5, 0.6, 1 / 3, 0.8, 0.01)])
         self.record(token, trial.id, **how)
-        self.ledger.attempts.finish_trial(token, evaluations(trial.spec.seed)[:ROWS])
+        self.ledger.attempts.finish_trial(token, make_evaluations(trial.spec.seed)[:ROWS])
 
     def backup(self, now=NOW):
         return self.ledger.backups.create(self.checkpoints, self.archive, self.folder, now, self.said.append)

@@ -10,7 +10,7 @@ from bln_search.storage.engine import read_session, write_session
 from bln_search.storage.pagination import Page
 from bln_search.storage.studies.eta import TrialThroughput, measure_throughput
 from bln_search.storage.tables import AttemptRow
-from tests.service.conftest import finish_trial, study
+from tests.support.service_world import finish_trial, study
 
 AT = datetime(2026, 1, 31, 23, 59, 30, 250_000, tzinfo=UTC)
 

@@ -22,8 +22,8 @@ from bln_search.storage.checkpoints.needed_files import find_needed_files
 from bln_search.storage.checkpoints.ownership import write_ownership_marker
 from bln_search.storage.engine import make_engine, read_session
 from bln_search.storage.ledger import Ledger, open_ledger
-from tests.service.conftest import evaluations, study
 from tests.support.checkpoint_records import make_checkpoint_record, name, save_recommendation
+from tests.support.service_world import make_evaluations, study
 
 DAY = timedelta(days=1)
 ARMS = ("bln", "bn", "ln")
@@ -60,7 +60,7 @@ def run(ledger, study_id, files, *, most=None):
             else make_checkpoint_record(number)
         )
         ledger.attempts.record_checkpoint(token, made)
-        ledger.attempts.finish_trial(token, evaluations(trial.spec.seed) if trial.spec.arm.label == "bln" else ())
+        ledger.attempts.finish_trial(token, make_evaluations(trial.spec.seed) if trial.spec.arm.label == "bln" else ())
     return ledger.studies.finish(study_id, runner="host/1/0", exhausted=most is None)
 
 
@@ -131,7 +131,7 @@ def test_snapshots_of_a_running_trial_are_kept(ledger, store):
     week.attempts.record_heartbeat([token])
     assert clean(week, store) == (0, 0)
     week.attempts.record_checkpoint(token, make_checkpoint_record(2, snapshots=[1]))
-    week.attempts.finish_trial(token, evaluations(0))
+    week.attempts.finish_trial(token, make_evaluations(0))
     week.studies.finish(study_id, runner="host/1/0")
     assert clean(week, store) == (0, 0)
     assert name(1) in names(store)

@@ -19,8 +19,8 @@ from bln_search.storage.engine import read_session, schema_transaction, write_se
 from bln_search.storage.ledger import open_ledger
 from bln_search.storage.migration import alembic_config
 from bln_search.storage.tables import LayerSearchRow
-from tests.service.conftest import finish_trial, study
 from tests.storage.searches import assert_same, made_up
+from tests.support.service_world import finish_trial, study
 
 SPEC = LayersSpec()
 OTHER = LayersSpec(search=LayerSearch.BEAM)

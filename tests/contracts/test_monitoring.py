@@ -10,7 +10,7 @@ from bln_search.core.enums import Scope
 from bln_search.core.states import AttemptState, EvaluationState, Request, StudyState, TrialState
 from bln_search.storage.leases import WORKER_TIMEOUT
 from tests.contracts.queued_studies import CAP, all_are_alive, study
-from tests.service.conftest import finish_trial
+from tests.support.service_world import finish_trial
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from bln_search.storage.ledger import open_ledger
 from bln_search.worker import loop
 from bln_search.worker.loop import Worker
 from tests.contracts.conftest import execute
-from tests.service.conftest import World, body
+from tests.support.service_world import World, body
 
 SMALL = {"training": {"epochs": 1}, "seeds": [0]}
 

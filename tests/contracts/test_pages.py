@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bln_search.core.enums import Scope
-from tests.service.conftest import World, study
+from tests.support.service_world import World, study
 
 NAMES = (
     "curves",

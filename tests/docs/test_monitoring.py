@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.docs.monitoring import FOLDER, OWN_LABELS, WORDS, dashboard, expressions, rules, selectors, words
 from tests.docs.pages import PAGES, written
-from tests.service.conftest import World
+from tests.support.service_world import World
 
 EXPRESSIONS = expressions()
 

@@ -12,7 +12,7 @@ import pytest
 from bln_search.core.enums import Scope
 from service.openapi import openapi_document
 from service.security import COOKIE
-from tests.service.conftest import body, study
+from tests.support.service_world import body, study
 
 OPEN = {"get_health", "get_readiness", "get_metrics", "get_version", "sign_in"}
 READ = {

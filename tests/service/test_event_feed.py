@@ -15,7 +15,7 @@ from service.event_feed import EventFeed
 from service.http.problems import ProblemException
 from service.routes.events import events
 from service.security import StudyAccess
-from tests.service.conftest import study
+from tests.support.service_world import study
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from bln_search.core.enums import LayerSearch, Scope
 from bln_search.ranking.analysis import Analysis
 from bln_search.reports.sentences.per_layer import per_layer_sentences
 from tests.ranking.layers import REASON, per_layer_result
-from tests.service.conftest import HTML_HEADERS
+from tests.support.service_world import HTML_HEADERS
 
 
 @pytest.fixture

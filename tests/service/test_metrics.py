@@ -16,7 +16,7 @@ from bln_search.settings import Settings
 from bln_search.storage.ledger import connect_ledger
 from service.caching.ttl_cache import TtlCache
 from service.monitoring.ledger_collector import checkpoint_usage, fullest_disk
-from tests.service.conftest import study
+from tests.support.service_world import study
 
 
 def read(client):

@@ -14,7 +14,7 @@ from bln_search.specs import parse_study
 from bln_search.storage.engine import write_session
 from bln_search.storage.tables import StudyRow
 from bln_search.worker.analysis import compute_analysis
-from tests.service.conftest import HTML_HEADERS, finish_trial, study
+from tests.support.service_world import HTML_HEADERS, finish_trial, study
 
 PAGES = ("/studies", "/studies/new", "/compare", "/configurations", "/tokens", "/settings")
 

@@ -14,7 +14,7 @@ from bln_search.core.enums import Scope
 from bln_search.core.errors import StorageFullError
 from service.app import make_app
 from service.http.problems import MEDIA_TYPE
-from tests.service.conftest import World, body
+from tests.support.service_world import World, body
 
 FIELDS = {"type", "title", "status", "detail", "instance", "request_id", "errors"}
 

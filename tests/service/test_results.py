@@ -15,7 +15,7 @@ from sqlalchemy import event
 from bln_search.core.enums import Split
 from bln_search.core.errors import UnknownStudyError
 from bln_search.reports.export import leaderboard_csv, row_from_flat
-from tests.service.conftest import finish_trial, study
+from tests.support.service_world import finish_trial, study
 
 
 def pages(client, path, **asked):

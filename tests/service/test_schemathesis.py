@@ -16,7 +16,7 @@ from sqlalchemy import update
 from bln_search.storage.engine import write_session
 from bln_search.storage.tables import StudyRow, TokenRow, WorkerRow
 from tests.end_to_end.service import Service
-from tests.service.conftest import World
+from tests.support.service_world import World
 
 EXAMPLES = os.environ.get("BLN_SEARCH_EXAMPLES", "10")
 SEEDS = os.environ.get("BLN_SEARCH_EXAMPLE_SEEDS", "1").split(",")

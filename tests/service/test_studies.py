@@ -14,7 +14,7 @@ from bln_search.core.registry import DATA_SETS
 from bln_search.core.states import StudyState
 from bln_search.storage.engine import write_session
 from bln_search.storage.tables import AttemptRow, StudyRow
-from tests.service.conftest import STUDIES, body, finish_trial, study
+from tests.support.service_world import STUDIES, body, finish_trial, study
 
 
 def test_a_study_is_accepted_with_its_address(client):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bln_search.core.states import FailureClass
-from tests.service.conftest import STUDIES, body, finish_trial, study
+from tests.support.service_world import STUDIES, body, finish_trial, study
 
 
 def test_a_list_is_filtered_sorted_and_paged_without_gaps(world, client):

@@ -1,0 +1,127 @@
+"""A service with three accounts, and studies with results."""
+
+from __future__ import annotations
+
+from copy import copy
+from functools import cache
+
+import numpy as np
+from fastapi.testclient import TestClient
+from starlette.datastructures import State
+
+from bln_search.core.configuration import Method, all_configurations
+from bln_search.core.enums import PopulationEstimate, Scope, Split
+from bln_search.core.records import CheckpointRecord, EpochRecord, Evaluation, EvaluationKey, Outcomes
+from bln_search.settings import Settings
+from bln_search.specs import parse_study
+from bln_search.storage.ledger import open_ledger
+from service.app import make_app, make_context
+from service.middleware import RequestMiddleware
+
+STUDIES = "/api/v1/studies"
+HTML_HEADERS = {"Accept": "text/html"}
+"""Headers of a browser that requests a page."""
+
+
+def study(name="study", seeds=(0, 1), arms="[{method: bln}]", epochs=2):
+    return parse_study(
+        f"name: {name}\ntitle: A study\ndata: {{name: digits}}\nmodel: {{name: mlp, widths: [8]}}\narms: {arms}\n"
+        f"seeds: {list(seeds)}\ntraining: {{epochs: {epochs}, batch_size: 25}}\n"
+    )
+
+
+def body(name="study", **more):
+    """A study as JSON."""
+    return {
+        "name": name,
+        "data": {"name": "digits"},
+        "model": {"name": "mlp", "widths": [8]},
+        "arms": [{"method": "bln"}],
+        "seeds": [0, 1],
+        **more,
+    }
+
+
+def make_evaluations(seed, batch_size=25):
+    rng = np.random.default_rng(seed)
+    evaluations = []
+    for configuration in all_configurations(Method.BLN):
+        estimate = PopulationEstimate.FROZEN if configuration.uses_population else None
+        for split in (Split.VALIDATION, Split.TEST):
+            key = EvaluationKey(configuration, estimate, batch_size, split)
+            if str(configuration) == "TTTT":
+                evaluations.append(Evaluation.undefined(key, "Std_B: it has no value"))
+                continue
+            outcomes = Outcomes(rng.random(9).astype(np.float32), rng.random(9) < 0.5)
+            evaluations.append(Evaluation.from_outcomes(key, outcomes))
+    return tuple(evaluations)
+
+
+def finish_trial(ledger, trial, worker="host/1/0"):
+    """Record the results of a trial as a worker does."""
+    token = ledger.attempts.claim_trial(trial.id, worker)
+    epochs = [EpochRecord(epoch, 0.5, 0.6, 0.7 - epoch / 10, 0.8, 0.01) for epoch in (1, 2)]
+    ledger.attempts.record_epochs(token, epochs)
+    digest = f"{trial.id:064x}"
+    ledger.attempts.record_checkpoint(
+        token, CheckpointRecord(f"{digest[-32:]}.safetensors", digest, 2, "FFFF", 0.5, {"seed": 0})
+    )
+    ledger.attempts.finish_trial(token, make_evaluations(trial.spec.seed))
+
+
+@cache
+def application():
+    """Return the application without a context. Building its routes takes a tenth of a second."""
+    return make_app(None)
+
+
+def application_of(context):
+    """Return the application for a context. Its routes are shared: do not change them."""
+    app = copy(application())
+    app.state, app.user_middleware, app.middleware_stack = State({"context": context}), [], None
+    app.add_middleware(RequestMiddleware, context=context)
+    return app
+
+
+class World:
+    """The service in this process, with a token for each account and scope."""
+
+    def __init__(self, home, database=None):
+        self.home = home
+        self.settings = Settings(home=home, hosts=("testserver",), free_bytes=0, database=database)
+        self.ledger = open_ledger(self.settings.database_url)
+        self.queue = self.ledger.queue
+        self.context = make_context(self.settings, self.ledger)
+        self.app = application_of(self.context)
+        self.secrets = {
+            (account, scope): self.ledger.tokens.create(account, scope)[0]
+            for account, scope in (
+                ("ada", Scope.READ),
+                ("ada", Scope.WRITE),
+                ("bob", Scope.READ),
+                ("bob", Scope.WRITE),
+                ("root", Scope.ADMIN),
+            )
+        }
+        self.clients = []
+
+    def client(self, account="ada", scope=Scope.WRITE, **more):
+        """Return a client that sends the token of an account."""
+        headers = {} if account is None else {"Authorization": f"Bearer {self.secrets[account, scope]}"}
+        client = TestClient(self.app, headers={**headers, **more}, raise_server_exceptions=False)
+        self.clients.append(client)
+        return client
+
+    def complete(self, name="done", account="ada", **how):
+        """A study with all its results."""
+        study_id = self.queue.submit(study(name, **how), account).study_id
+        self.ledger.studies.start(study_id, lambda _: True, "host/1/0")
+        for trial in self.ledger.trials.list_open(study_id):
+            finish_trial(self.ledger, trial)
+        self.ledger.studies.finish(study_id, runner="host/1/0")
+        return study_id
+
+    def close(self):
+        for client in self.clients:
+            client.close()
+        self.ledger.close()
