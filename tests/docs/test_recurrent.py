@@ -6,6 +6,8 @@ import re
 import subprocess
 import sys
 
+import pytest
+
 from bln_search.core.registry import MODELS
 from bln_search.specs import parse_study
 from tests.conftest import ROOT
@@ -17,6 +19,7 @@ def blocks(language):
     return re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
 
 
+@pytest.mark.slow
 def test_python_block_prints_a_table_of_sixteen_rows():
     (code,) = blocks("python")
     process = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=240)

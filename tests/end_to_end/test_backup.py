@@ -50,6 +50,7 @@ def answers(service, study):
     return {path: answer.content for path, answer in found.items()}
 
 
+@pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgres", marks=pytest.mark.slow)], indirect=True)
 def test_the_leaderboard_is_the_same_to_the_byte(service, url, tmp_path):
     with service.client() as client:
         study = client.submit(make_spec(3))["id"]
@@ -72,6 +73,7 @@ def test_the_leaderboard_is_the_same_to_the_byte(service, url, tmp_path):
     assert len(again.stderr.strip().splitlines()) == 1
 
 
+@pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgres", marks=pytest.mark.slow)], indirect=True)
 def test_backup_of_a_running_study_can_be_completed(url, tmp_path, monkeypatch):
     monkeypatch.setenv("BLN_SEARCH_DATABASE", url)
     service = OneByOne(tmp_path / "home").start()

@@ -88,6 +88,7 @@ def test_missing_bucket_stops_the_study_before_training(tmp_path, bucket, monkey
     assert "trained" not in process.stdout
 
 
+@pytest.mark.slow
 def test_one_that_goes_away_meanwhile_spoils_nothing(tmp_path):
     """The study is handed back as it is, and the same command goes on when the bucket is there again."""
     (tmp_path / "long.yaml").write_text(EXPORT_STUDY.replace("small", "long").replace("epochs: 1", "epochs: 100"))

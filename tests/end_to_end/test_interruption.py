@@ -82,7 +82,7 @@ def test_killed_at_random_moments(seed, study, uninterrupted, tmp_path):
     assert_whole(tmp_path, table, study)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_stopped_by_a_signal(number, study, uninterrupted, tmp_path):
     table, _ = uninterrupted
     running = start("run", study, home=tmp_path)

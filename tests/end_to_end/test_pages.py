@@ -370,7 +370,7 @@ PAGES = (
 )
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 def test_axe_finds_nothing_serious_on_any_page(browser, service, done, scheme):
     from axe_playwright_python.sync_playwright import Axe
 
@@ -390,7 +390,7 @@ def test_axe_finds_nothing_serious_on_any_page(browser, service, done, scheme):
     visit.close()
 
 
-@pytest.mark.parametrize("width", [360, 1280, 3840])
+@pytest.mark.parametrize("width", [360, *(pytest.param(width, marks=pytest.mark.slow) for width in (1280, 3840))])
 def test_no_page_is_wider_than_the_window(browser, service, done, width):
     visit = Visit(browser, service).sign_in()
     visit.page.set_viewport_size({"width": width, "height": 900})

@@ -179,7 +179,7 @@ PATIENCE = 120_000  # milliseconds, of a machine that has much else to do
 DRAWN = "[...document.querySelectorAll('.plot')].filter((one) => one.querySelector('.main-svg .xy')).length"
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 def test_a_browser_draws_the_page_and_asks_nobody(report, scheme):
     with chromium() as browser:
         page = browser.new_page(color_scheme=scheme)

@@ -88,6 +88,7 @@ def test_run_searches_layers_prints_the_table_and_stores_results(ran):
     assert [(layer.arm, layer.size, len(layer.networks)) for layer in layers] == [("ln", "64", 1), ("bln", "4096", 1)]
 
 
+@pytest.mark.slow
 def test_killed_enumeration_resumes_with_the_same_result(ran, tmp_path, monkeypatch):
     """4,096 configurations of the second network; no chance to tidy up; the result is the same to the last bit."""
     killed, whole = (shutil.copytree(ran[0], tmp_path / name) for name in ("killed", "whole"))

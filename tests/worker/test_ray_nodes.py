@@ -125,6 +125,7 @@ class Act(RecordingWatcher):
                 self.acted_at = len(self.carried)
 
 
+@pytest.mark.slow
 def test_killed_node_costs_one_attempt_of_its_trial(
     ledger,
     environment,
