@@ -29,7 +29,7 @@ class StudyState(StrEnum):
     FAILED = "failed"
 
 
-class Request(StrEnum):
+class StopRequest(StrEnum):
     """A person's request to the process that runs a study."""
 
     PAUSE = "pause"
@@ -38,7 +38,7 @@ class Request(StrEnum):
     @property
     def target_state(self) -> StudyState:
         """The state of a study after its runner has carried out the request."""
-        return StudyState.PAUSED if self is Request.PAUSE else StudyState.CANCELLED
+        return StudyState.PAUSED if self is StopRequest.PAUSE else StudyState.CANCELLED
 
 
 class TrialState(StrEnum):

@@ -52,7 +52,7 @@ class ProbeOut(BaseModel):
 
 
 @router.get("/analysis", operation_id="get_analysis", response_model=AnalysisOut)
-def analysis(request: Request, study: ReadableStudy, context: ContextDep) -> Response:
+def get_analysis(request: Request, study: ReadableStudy, context: ContextDep) -> Response:
     """Which rows differ significantly, which one is recommended, and its selection bias. Complete studies only."""
     made_at = context.ledger.analyses.find_timestamp(study.id)
     etag = f"{study.id}-{made_at and made_at.timestamp()}-{VERSION}"
@@ -69,7 +69,7 @@ def analysis(request: Request, study: ReadableStudy, context: ContextDep) -> Res
 
 
 @router.get("/probes", operation_id="list_probes")
-def probes(
+def list_probes(
     study: ReadableStudy,
     context: ContextDep,
     kind: Annotated[ProbeKind | None, Query(description="only this kind")] = None,

@@ -15,7 +15,7 @@ router = APIRouter(tags=["configurations"])
 
 
 @router.get("/configurations", operation_id="list_configurations")
-def configurations(
+def list_configurations(
     _reader: Reader, method: Annotated[Method, Query(description="normalization method")] = Method.BLN
 ) -> list[ConfigurationOut]:
     """Every configuration of a method: where each of its statistics comes from at inference."""

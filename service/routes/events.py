@@ -34,7 +34,7 @@ _MAX_EVENT_NUMBER = 2**31 - 1
     response_model=EventList,
     responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
 )
-async def events(
+async def list_events(
     study: ReadableStudy,
     context: ContextDep,
     after: Annotated[int, Query(ge=0, le=_MAX_EVENT_NUMBER, description="only events with higher numbers")] = 0,

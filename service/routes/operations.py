@@ -21,13 +21,13 @@ _DATABASE_HANGS = Readiness(ready=False, schema_revision=None, workers=0, detail
 
 
 @router.get("/healthz", operation_id="get_health")
-async def healthz() -> Health:
+async def get_health() -> Health:
     """Whether this process responds."""
     return Health()
 
 
 @router.get("/readyz", operation_id="get_readiness", responses={503: {"model": Readiness}})
-async def readyz(context: ContextDep, response: Response) -> Readiness:
+async def get_readiness(context: ContextDep, response: Response) -> Readiness:
     """Whether the database has the schema of this version and a worker is running."""
     readiness = context.readiness.peek() or await _run_in_own_thread(context.readiness) or _DATABASE_HANGS
     if not readiness.ready:
@@ -36,7 +36,7 @@ async def readyz(context: ContextDep, response: Response) -> Readiness:
 
 
 @router.get("/metrics", operation_id="get_metrics", response_class=PlainTextResponse)
-async def metrics(context: ContextDep) -> PlainTextResponse:
+async def get_metrics(context: ContextDep) -> PlainTextResponse:
     """Prometheus metrics: requests, queue, workers, records by state, disk, process."""
     text = await _run_in_own_thread(context.metrics.render)
     return PlainTextResponse(text, media_type="text/plain; version=0.0.4; charset=utf-8")
@@ -48,6 +48,6 @@ async def _run_in_own_thread(function: Callable[[], T]) -> T:
 
 
 @router.get("/version", operation_id="get_version")
-async def version() -> Version:
+async def get_version() -> Version:
     """Versions of the software, the API and the database schema."""
     return Version(bln_search=VERSION, schema_revision=newest_revision())

@@ -35,7 +35,7 @@ class PerLayerOut(BaseModel):
 
 
 @router.get("/layers", operation_id="get_layers", response_model=PerLayerOut)
-def layers(request: Request, study: ReadableStudy, context: ContextDep) -> Response:
+def get_layers(request: Request, study: ReadableStudy, context: ContextDep) -> Response:
     """The best per-layer configurations, confirmed differences, and the effect of each switch in each layer."""
     made_at = context.ledger.analyses.find_timestamp(study.id)
     analysis = context.analyses.get(study.id)

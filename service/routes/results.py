@@ -49,7 +49,7 @@ LeaderboardSort = Annotated[
 
 
 @router.get("/trials", operation_id="list_trials")
-def trials(
+def list_trials(
     study: ReadableStudy,
     context: ContextDep,
     state: Annotated[TrialState | None, Query(description="only this state")] = None,
@@ -71,7 +71,7 @@ def trials(
 
 
 @router.get("/evaluations", operation_id="list_evaluations")
-def evaluations(
+def list_evaluations(
     study: ReadableStudy,
     context: ContextDep,
     arm: ArmFilter = None,
@@ -101,7 +101,7 @@ def evaluations(
 
 
 @router.get("/curves", operation_id="list_curves")
-def curves(
+def list_curves(
     study: ReadableStudy,
     context: ContextDep,
     arm: ArmFilter = None,
@@ -142,7 +142,7 @@ def curves(
         }
     },
 )
-def leaderboard(
+def get_leaderboard(
     request: Request,
     study: ReadableStudy,
     context: ContextDep,
@@ -229,7 +229,7 @@ def _json_page(
         },
     },
 )
-def checkpoint(
+def get_checkpoint(
     study: ReadableStudy,
     checkpoint_id: Annotated[int, Path(description="`checkpoint.id` of a trial")],
     context: ContextDep,

@@ -41,7 +41,7 @@ IdempotencyKey = Annotated[
 
 
 @router.post("", status_code=201, operation_id="submit_study", responses={200: {"model": SubmittedStudy}})
-def submit(
+def submit_study(
     study: StudySpec, context: ContextDep, writer: Writer, response: Response, idempotency_key: IdempotencyKey = None
 ) -> SubmittedStudy:
     """Submit a study. A worker runs it when its turn comes.
@@ -59,13 +59,13 @@ def submit(
 
 
 @router.post("/validate", operation_id="validate_study")
-def validate(study: StudySpec, context: ContextDep, _reader: Reader) -> PlanOut:
+def validate_study(study: StudySpec, context: ContextDep, _reader: Reader) -> PlanOut:
     """The plan of a study, without submitting it: trials, evaluations, undefined ones, time and bytes."""
     return plan_with_estimates(study, admit_study(study, context.settings), context.ledger)
 
 
 @router.get("", operation_id="list_studies", response_model=ListPage[Study])
-def listed(
+def list_studies(
     request: Request,
     context: ContextDep,
     reader: Reader,
@@ -101,13 +101,13 @@ def listed(
 
 
 @router.get("/{study_id:number}", operation_id="get_study", response_model=StudyDetail)
-def get(request: Request, study: ReadableStudy, context: ContextDep) -> Response:
+def get_study(request: Request, study: ReadableStudy, context: ContextDep) -> Response:
     """A study: state, progress, estimated time, specification."""
     return etag_response(request, *study_etag(study.revision, _read_detail(context.ledger, study.id)))
 
 
 @router.patch("/{study_id:number}", operation_id="change_study")
-def change(
+def change_study(
     study: WritableStudy,
     changes: StudyUpdate,
     context: ContextDep,
@@ -122,7 +122,7 @@ def change(
 
 
 @router.delete("/{study_id:number}", status_code=204, operation_id="delete_study")
-def delete(study: WritableStudy, context: ContextDep) -> None:
+def delete_study(study: WritableStudy, context: ContextDep) -> None:
     """Delete a study with all its results. Cancel a running study first."""
     store = context.settings.checkpoint_store
     try:
@@ -133,21 +133,21 @@ def delete(study: WritableStudy, context: ContextDep) -> None:
 
 
 @router.post("/{study_id:number}/cancel", operation_id="cancel_study")
-def cancel(study: WritableStudy, context: ContextDep) -> StudyDetail:
+def cancel_study(study: WritableStudy, context: ContextDep) -> StudyDetail:
     """Cancel a study. Finished trials are kept; running trials stop within seconds."""
     context.ledger.queue.cancel(study.id)
     return _read_detail(context.ledger, study.id)
 
 
 @router.post("/{study_id:number}/pause", operation_id="pause_study")
-def pause(study: WritableStudy, context: ContextDep) -> StudyDetail:
+def pause_study(study: WritableStudy, context: ContextDep) -> StudyDetail:
     """Pause a study until it is resumed. Finished trials are kept."""
     context.ledger.queue.pause(study.id)
     return _read_detail(context.ledger, study.id)
 
 
 @router.post("/{study_id:number}/resume", operation_id="resume_study")
-def resume(study: WritableStudy, context: ContextDep) -> StudyDetail:
+def resume_study(study: WritableStudy, context: ContextDep) -> StudyDetail:
     """Put a study back into the queue; it continues with its unfinished trials."""
     context.ledger.queue.resume(study.id, context.settings.most_studies)
     return _read_detail(context.ledger, study.id)

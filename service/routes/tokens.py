@@ -22,7 +22,7 @@ _SORT = "-created"
 
 
 @router.get("/tokens", operation_id="list_tokens")
-def listed(context: ContextDep, reader: Reader, limit: Limit = 50, cursor: Cursor = None) -> ListPage[TokenOut]:
+def list_tokens(context: ContextDep, reader: Reader, limit: Limit = 50, cursor: Cursor = None) -> ListPage[TokenOut]:
     """Your tokens; for an admin, those of all accounts. Newest first, without their secrets."""
     page, following = token_page(context.ledger, visible_owner(reader), limit, cursor)
     return ListPage(items=[TokenOut.model_validate(token) for token in page], next_cursor=following)
@@ -37,7 +37,7 @@ def token_page(ledger: Ledger, owner: str | None, limit: int, cursor: str | None
 
 
 @router.post("/tokens", status_code=201, operation_id="create_token")
-def create(body: TokenCreate, context: ContextDep, writer: Writer) -> TokenCreated:
+def create_token(body: TokenCreate, context: ContextDep, writer: Writer) -> TokenCreated:
     """Create a token whose scope does not exceed yours. Only this response contains its secret."""
     if writer.kind is TokenKind.SESSION and writer.scope is not Scope.ADMIN:
         raise ProblemException(403, "scope", "a browser session cannot create tokens; use an access token")
@@ -56,7 +56,9 @@ def create(body: TokenCreate, context: ContextDep, writer: Writer) -> TokenCreat
 
 
 @router.delete("/tokens/{token_id:number}", status_code=204, operation_id="revoke_token")
-def revoke(token_id: Annotated[int, Path(description="`id` of a token")], context: ContextDep, writer: Writer) -> None:
+def revoke_token(
+    token_id: Annotated[int, Path(description="`id` of a token")], context: ContextDep, writer: Writer
+) -> None:
     """Revoke a token and the browser sessions that were started with it."""
     if not 0 < token_id < 2**31:
         raise ProblemException(404, "not-found", f"there is no token {token_id}")

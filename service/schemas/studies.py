@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, field_validator
 
-from bln_search.core.states import Request, StudyState
+from bln_search.core.states import StopRequest, StudyState
 from bln_search.specs.base import require_storable_text
 from service.schemas.base import NO_NUL, Name, accept_whole_float
 
@@ -29,7 +29,7 @@ class Study(BaseModel):
     name: str
     title: str
     state: StudyState
-    request: Request | None = Field(description="pause or cancel that was requested and is not done yet")
+    request: StopRequest | None = Field(description="pause or cancel that was requested and is not done yet")
     reason: str | None = Field(description="why the study cannot continue")
     owner: str
     priority: int

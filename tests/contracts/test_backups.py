@@ -15,7 +15,7 @@ from bln_search.core.checkpoints import Bucket, Folder, checkpoint_store
 from bln_search.core.enums import Scope
 from bln_search.core.errors import BackupError, LedgerError, StaleAttemptError
 from bln_search.core.records import CheckpointRecord, EpochRecord, Snapshot
-from bln_search.core.states import Request, StudyState, TrialState
+from bln_search.core.states import StopRequest, StudyState, TrialState
 from bln_search.ranking.analysis import Analysis
 from bln_search.storage.backups import Archive, create, verify_backup
 from bln_search.storage.backups.copy_rows import set_sequences
@@ -155,7 +155,9 @@ def test_restored_running_study_returns_to_the_queue(world, other):
     assert other.attempts.claim_trial(trial.id, "host/3/0") > token + 1000
 
 
-@pytest.mark.parametrize(("wanted", "state"), [(Request.PAUSE, StudyState.PAUSED), (Request.CANCEL, "cancelled")])
+@pytest.mark.parametrize(
+    ("wanted", "state"), [(StopRequest.PAUSE, StudyState.PAUSED), (StopRequest.CANCEL, "cancelled")]
+)
 def test_pending_request_is_carried_out_at_restoration(world, other, wanted, state):
     _, running, _ = fill(world)
     world.ledger.queue.request(running, wanted)

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from bln_search.core.enums import Scope
-from bln_search.core.states import AttemptState, EvaluationState, Request, StudyState, TrialState
+from bln_search.core.states import AttemptState, EvaluationState, StopRequest, StudyState, TrialState
 from bln_search.storage.leases import WORKER_TIMEOUT
 from tests.contracts.queued_studies import CAP, all_are_alive, study
 from tests.support.service_world import finish_trial
@@ -70,7 +70,7 @@ def test_oldest_waiting_study_has_its_time(ledger):
 def test_resumed_study_waits_from_its_resumption(ledger):
     study_id = ledger.queue.submit(study(), "ada").study_id
     ledger.wait(1000)
-    ledger.queue.request(study_id, Request.PAUSE)
+    ledger.queue.request(study_id, StopRequest.PAUSE)
     assert (read(ledger).waiting, waited(ledger)) == (0, None)
     ledger.wait(1000)
     ledger.queue.resume(study_id)

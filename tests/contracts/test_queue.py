@@ -18,7 +18,7 @@ from bln_search.core.errors import (
     TransitionError,
     UnknownStudyError,
 )
-from bln_search.core.states import Request, StudyState, TrialState
+from bln_search.core.states import StopRequest, StudyState, TrialState
 from bln_search.storage.leases import LEASE, WORKER_TIMEOUT
 from bln_search.storage.ledger import Ledger
 from tests.contracts.queued_studies import CAP, all_are_alive, none_is_alive, study
@@ -173,7 +173,7 @@ def test_study_that_kills_workers_fails_with_a_reason(ledger):
 
 
 @pytest.mark.parametrize(
-    ("request_", "state"), [(Request.PAUSE, StudyState.PAUSED), (Request.CANCEL, StudyState.CANCELLED)]
+    ("request_", "state"), [(StopRequest.PAUSE, StudyState.PAUSED), (StopRequest.CANCEL, StudyState.CANCELLED)]
 )
 class TestRequests:
     def test_waiting_study_is_stopped_at_once_and_resumed(self, ledger, request_, state):
@@ -219,7 +219,7 @@ def test_a_complete_study_cannot_be_paused(ledger):
     ledger.attempts.record_divergence(token, "nan")
     assert ledger.studies.finish(study_id, runner="host/1/0") is StudyState.COMPLETE
     with pytest.raises(TransitionError, match="complete"):
-        ledger.queue.request(study_id, Request.PAUSE)
+        ledger.queue.request(study_id, StopRequest.PAUSE)
     assert line(ledger, study_id).results == 1
 
 
@@ -318,8 +318,8 @@ def test_limit_of_open_studies_holds_for_concurrent_requests(ledger):
 
 def test_resuming_respects_the_limit_of_open_studies(ledger):
     first, second = (ledger.queue.submit(study(name), "ada", None, 2).study_id for name in ("first", "second"))
-    ledger.queue.request(first, Request.PAUSE)
-    ledger.queue.request(second, Request.CANCEL)
+    ledger.queue.request(first, StopRequest.PAUSE)
+    ledger.queue.request(second, StopRequest.CANCEL)
     ledger.queue.submit(study("third"), "ada", None, 2)
     with pytest.raises(StudyBusyError, match="2 of your studies"):
         ledger.queue.resume(second, 2)

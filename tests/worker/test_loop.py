@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import func, select
 
 from bln_search.core.errors import ClusterError
-from bln_search.core.states import Request, StudyState
+from bln_search.core.states import StopRequest, StudyState
 from bln_search.execution.executors import local, process_losses
 from bln_search.specs import parse_study
 from bln_search.storage.engine import read_session
@@ -133,7 +133,7 @@ class TestAnErrorNobodyForesaw:
 
         class PausedMeanwhile:
             def run(self, *_arguments):
-                worker.ledger.queue.request(study_id, Request.PAUSE)
+                worker.ledger.queue.request(study_id, StopRequest.PAUSE)
                 raise ZeroDivisionError("oh")
 
         worker.executor = PausedMeanwhile()

@@ -8,7 +8,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from bln_search.core.errors import UnknownStudyError
-from bln_search.core.states import Request, StudyState, TrialState, check_transition
+from bln_search.core.states import StopRequest, StudyState, TrialState, check_transition
 from bln_search.specs.study import StudySpec
 from bln_search.specs.trial import trials_of
 from bln_search.storage.events import append_event
@@ -65,7 +65,7 @@ def move_study(session: Session, study: StudyRow, state: StudyState, now: dateti
 def released_state(study: StudyRow) -> StudyState:
     """The state of an unfinished study that no process runs any more."""
     if study.request is not None:
-        return Request(study.request).target_state
+        return StopRequest(study.request).target_state
     return StudyState.ACCEPTED if study.owner else StudyState.INTERRUPTED
 
 

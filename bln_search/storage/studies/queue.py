@@ -10,7 +10,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, aliased
 
 from bln_search.core.errors import IdempotencyConflictError, StudyBusyError, StudyChangedError
-from bln_search.core.states import Request, StudyState, check_transition
+from bln_search.core.states import StopRequest, StudyState, check_transition
 from bln_search.specs.study import StudySpec
 from bln_search.storage.database import Database
 from bln_search.storage.events import append_event
@@ -130,7 +130,7 @@ class StudyQueue:
                 request, study.request = study.request, None
                 state = StudyState.ACCEPTED
                 if request is not None:
-                    state = Request(request).target_state
+                    state = StopRequest(request).target_state
                 elif study.losses >= _MAX_LOST_WORKERS:
                     state = StudyState.FAILED
                     study.reason = f"{study.losses} workers died on this study, one after another, without a result"
@@ -138,13 +138,13 @@ class StudyQueue:
 
     def pause(self, study_id: int) -> None:
         """Pause a study, as `request`."""
-        self.request(study_id, Request.PAUSE)
+        self.request(study_id, StopRequest.PAUSE)
 
     def cancel(self, study_id: int) -> None:
         """Cancel a study, as `request`."""
-        self.request(study_id, Request.CANCEL)
+        self.request(study_id, StopRequest.CANCEL)
 
-    def request(self, study_id: int, request: Request) -> None:
+    def request(self, study_id: int, request: StopRequest) -> None:
         """Pause or cancel a study: now if no worker runs it; otherwise its worker does so within seconds. Idempotent.
 
         Raises:

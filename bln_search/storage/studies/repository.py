@@ -9,7 +9,7 @@ from sqlalchemy import Select, bindparam, select
 from sqlalchemy.orm import Session
 
 from bln_search.core.errors import LeaseLostError, StudyBusyError, UnknownStudyError
-from bln_search.core.states import ENDED, Request, StudyState, TrialState
+from bln_search.core.states import ENDED, StopRequest, StudyState, TrialState
 from bln_search.specs.records import StudyRecord
 from bln_search.specs.study import StudySpec
 from bln_search.storage.database import Database
@@ -199,7 +199,7 @@ class StudyRepository:
         study.reason = reason
         move_study(session, study, StudyState.FAILED, self.database.now(session))
 
-    def check_lease(self, study_id: int, runner: str) -> Request | None:
+    def check_lease(self, study_id: int, runner: str) -> StopRequest | None:
         """The pending request to pause or cancel the study that `runner` runs; None if there is none.
 
         Raises:
@@ -213,7 +213,7 @@ class StudyRepository:
             raise LeaseLostError(f"study {study_id} was deleted")
         if row.runner != runner:
             raise LeaseLostError(f"study {study_id} is run by {row.runner or 'no process'} now")
-        return Request(row.request) if row.request else None
+        return StopRequest(row.request) if row.request else None
 
     def record_search_end(self, study_id: int, arm: str, reason: str) -> None:
         """Record that the search of an arm ended with fewer points than requested."""
