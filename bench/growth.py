@@ -49,7 +49,7 @@ class EndRecorder:
     def __init__(self) -> None:
         self.moments: list[tuple[float, float]] = []
 
-    def on_start(self, trials: int) -> None:
+    def on_run_start(self, trials: int) -> None:
         """Do nothing."""
 
     def on_message(self, trial: TrialSpec, message: Message) -> None:  # noqa: ARG002

@@ -105,7 +105,7 @@ def run_ours(epochs: int, trials: int) -> dict[str, Any]:
     start = time.monotonic()
 
     class Watcher:
-        def on_start(self, trials: int) -> None:
+        def on_run_start(self, trials: int) -> None:
             """Do nothing."""
 
         def on_message(self, trial: TrialSpec, message: Message) -> None:  # noqa: ARG002

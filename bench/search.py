@@ -28,7 +28,7 @@ STUDY = Path(__file__).parents[1] / "studies" / "mbn_lambda_tpe_small.yaml"
 class SilentWatcher:
     """A watcher that does nothing."""
 
-    def on_start(self, trials: int) -> None:
+    def on_run_start(self, trials: int) -> None:
         """Do nothing."""
 
     def on_message(self, trial: TrialSpec, message: Message) -> None:

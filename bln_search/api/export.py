@@ -13,7 +13,7 @@ from torch import Tensor
 from bln_search.api.description import Description
 from bln_search.api.export_check import Parity, compare
 from bln_search.api.exported import CONFIGURATION_FILE, WEIGHTS_FILE, ExportedNetwork, load
-from bln_search.api.folder import atomic_folder, check_target
+from bln_search.api.folder import atomic_folder, check_target_folder
 from bln_search.api.model_card import model_card
 from bln_search.api.runtimes import (
     ONNX_PROGRAM,
@@ -55,7 +55,7 @@ def export_network(
         DataError: The checkpoint is missing or damaged.
     """
     check_packages()
-    check_target(folder, overwrite=overwrite)
+    check_target_folder(folder, overwrite=overwrite)
     description, exported = build_export(row, checkpoints, data)
     inputs = torch.from_numpy(data.test_inputs[:_COMPARED_EXAMPLES]).float()
     inputs_text = f"the first {len(inputs)} examples of the test split of {data.name}, as the data set gives them"

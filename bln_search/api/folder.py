@@ -13,7 +13,7 @@ from bln_search.core.errors import DataError, ExportError, StorageFullError
 from bln_search.core.files import DISK_FULL_ERRNOS
 
 
-def check_target(folder: Path, *, overwrite: bool) -> None:
+def check_target_folder(folder: Path, *, overwrite: bool) -> None:
     """Raise ExportError unless an export may be written to `folder`: it is absent, empty, or an export to replace."""
     if not folder.exists() and not folder.is_symlink():
         return
@@ -46,7 +46,7 @@ def atomic_folder(folder: Path, *, overwrite: bool) -> Iterator[Path]:
             staging = Path(temporary_folder) / "staging"
             staging.mkdir()
             yield staging
-            check_target(folder, overwrite=overwrite)  # another process may have written there meanwhile
+            check_target_folder(folder, overwrite=overwrite)  # another process may have written there meanwhile
             _move_into_place(staging, target, Path(temporary_folder) / "previous")
     except OSError as error:
         if error.errno in DISK_FULL_ERRNOS:

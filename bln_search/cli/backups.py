@@ -80,7 +80,7 @@ def restore(
     manifest = archive.read_manifest(moment)
     with translate_os_errors(), closing(connect_ledger(database or settings.database_url)) as ledger:
         if not dry_run:
-            ledger.backups.check_target(overwrite=overwrite)
+            ledger.backups.check_restore_target(overwrite=overwrite)
         with verify_backup(
             archive, manifest, settings.home, _print_progress, without_damaged=without_damaged
         ) as backup_files:

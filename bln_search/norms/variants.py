@@ -77,7 +77,7 @@ class ScaleOffsetVariants:
         self._moments, self._epsilon, self._populations = moments, formula_variant.epsilon, sources.populations
         self._centred: dict[EstimateOrBatch, Tensor] = {None: moments.centred}
         keys = [
-            _deviation_key(source, around_selected_mean=formula_variant.around_selected_mean)
+            _deviation_source_key(source, around_selected_mean=formula_variant.around_selected_mean)
             for source in sources.sources
         ]
         distinct_keys = _distinct(keys)
@@ -141,7 +141,7 @@ class ScaleOffsetVariants:
         return torch.sqrt(variance + self._epsilon)
 
 
-def _deviation_key(
+def _deviation_source_key(
     source: tuple[EstimateOrBatch, EstimateOrBatch], *, around_selected_mean: bool
 ) -> tuple[str, EstimateOrBatch]:
     """Return what determines the deviation of a row: its estimate, or the mean around which it is computed."""

@@ -13,7 +13,7 @@ from bln_search.core.layer_search_record import LayerSearchRecord
 from bln_search.evaluation.tree.running_sums import LossSums
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.executors.cpu_limits import available_cores, choose_workers
-from bln_search.search.layers.trial_search import search_slice, search_trial
+from bln_search.search.layers.trial_search import search_for_seconds, search_trial
 from bln_search.specs.layer_search import LayersSpec
 from bln_search.specs.records import TrialRecord
 from bln_search.storage.ledger import Ledger
@@ -166,7 +166,7 @@ class _SearchJob:
         self, pool: ProcessPoolExecutor, trial: TrialRecord, sums: LossSums | None
     ) -> Future[LayerSearchRecord | LossSums]:
         return pool.submit(
-            search_slice,
+            search_for_seconds,
             trial.spec,
             trial.require_checkpoint(),
             self.environment,

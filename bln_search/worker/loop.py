@@ -205,7 +205,7 @@ class _LogWatcher:
     def __init__(self, study_id: int) -> None:
         self.study_id = study_id
 
-    def on_start(self, trials: int) -> None:
+    def on_run_start(self, trials: int) -> None:
         """Log the number of open trials."""
         _log.info("study %d: %d open trials", self.study_id, trials, extra={"study_id": self.study_id})
 

@@ -52,7 +52,7 @@ _EPOCH_INTERVAL = 0.5
 class Watcher(Protocol):
     """Shows the progress of a run."""
 
-    def on_start(self, trials: int) -> None:
+    def on_run_start(self, trials: int) -> None:
         """Called once with the number of open trials."""
 
     def on_message(self, trial: TrialSpec, message: Message) -> None:
@@ -91,7 +91,7 @@ def run_study(
     """
     study = ledger.studies.get(study_id)
     if study.state is StudyState.COMPLETE:
-        watcher.on_start(0)
+        watcher.on_run_start(0)
         return StudyState.COMPLETE
     ledger.studies.start(study_id, is_alive, own_name())
     run = _StudyRun(ledger, study, watcher, should_stop, find_disk_problem)
@@ -178,7 +178,7 @@ class _StudyRun:
         self.waiting.add(self.ledger.trials.list_open(self.study.id))
         sampled_later = max(0, spec.sampled_points - sum(self.points.counts.values())) * len(spec.seeds)
         trials = len(self.waiting) + sampled_later
-        self.watcher.on_start(trials)
+        self.watcher.on_run_start(trials)
         return trials
 
     @property

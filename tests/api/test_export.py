@@ -273,7 +273,7 @@ def test_only_an_export_is_replaced_and_only_with_overwrite(exported, networks, 
     (tmp_path / "own" / "notes.txt").write_text("mine")
     for other in (tmp_path / "own", tmp_path / "own" / "notes.txt"):
         with pytest.raises(ExportError, match=r"something other than an export|is not a folder"):
-            folder.check_target(other, overwrite=True)
+            folder.check_target_folder(other, overwrite=True)
 
 
 def test_a_damaged_checkpoint_is_not_exported(tmp_path, networks):

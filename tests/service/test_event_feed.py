@@ -13,7 +13,7 @@ from sqlalchemy import event, text
 from bln_search.core.enums import Scope
 from service.event_feed import EventFeed
 from service.http.problems import ProblemException
-from service.routes.events import events
+from service.routes.events import list_events
 from service.security import StudyAccess
 from tests.support.service_world import study
 
@@ -105,7 +105,7 @@ def test_a_stream_counts_from_its_acceptance_on(world):
     seen = StudyAccess(study_id, world.context, bearer)
 
     async def accepted():
-        return [await events(seen, world.context, accept="text/event-stream") for _ in range(64)]
+        return [await list_events(seen, world.context, accept="text/event-stream") for _ in range(64)]
 
     async def ended(stream):
         await stream({"type": "http", "asgi": {"spec_version": "2.3"}}, asyncio.Future, asyncio.Event().wait)

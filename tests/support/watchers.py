@@ -14,7 +14,7 @@ class RecordingWatcher:
         self.messages = []
         self.callback = callback
 
-    def on_start(self, trials):
+    def on_run_start(self, trials):
         self.trials = trials
 
     def on_message(self, trial, message):

@@ -53,7 +53,7 @@ class TerminalProgress:
         """Remove the bars."""
         self.progress.stop()
 
-    def on_start(self, trials: int) -> None:
+    def on_run_start(self, trials: int) -> None:
         """Start with the number of trials to run."""
         self.study_bar = self.progress.add_task("[bold]trials", total=trials, note="")
 
@@ -100,7 +100,7 @@ class PlainProgress:
     ) -> None:
         """Do nothing."""
 
-    def on_start(self, trials: int) -> None:
+    def on_run_start(self, trials: int) -> None:
         """Start with the number of trials to run."""
         self.total = trials
         self._print(f"{trials} trials to run")

@@ -48,7 +48,7 @@ def match_rows(studies: Sequence[dict[RowKey, LossBySeed]], limit: int) -> tuple
             study_count[key] = study_count.get(key, 0) + 1
     shared = [key for key, count in study_count.items() if count > 1]
     shared.sort(key=lambda key: _sort_key(key, studies))
-    return [_shared_row(key, studies) for key in shared[:limit]], len(shared)
+    return [_make_shared_row(key, studies) for key in shared[:limit]], len(shared)
 
 
 def _sort_key(key: RowKey, studies: Sequence[dict[RowKey, LossBySeed]]) -> tuple[int, float]:
@@ -57,7 +57,7 @@ def _sort_key(key: RowKey, studies: Sequence[dict[RowKey, LossBySeed]]) -> tuple
     )
 
 
-def _shared_row(key: RowKey, studies: Sequence[dict[RowKey, LossBySeed]]) -> SharedRow:
+def _make_shared_row(key: RowKey, studies: Sequence[dict[RowKey, LossBySeed]]) -> SharedRow:
     by_study = [study.get(key) for study in studies]
     first = by_study[0]
     return SharedRow(

@@ -23,7 +23,7 @@ _MAX_RANKED_CONDITIONS = 40
 
 def charts(context: ReportContext) -> Section | None:
     """Learning curves, configurations and switches of the best conditions, ranks, and charts of the search."""
-    points = point_results(context.losses, context.seconds)
+    points = point_results(context.losses_by_row, context.seconds)
     pictures = [
         *_pictures(*(curves_chart(context.curves, len(context.trials), metric) for metric in (LOSS, ERROR))),
         *_condition_pictures(context),

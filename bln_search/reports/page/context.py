@@ -55,14 +55,14 @@ class ReportContext:
         return rank(self.evaluations, spec.ranking.split, seeds=len(spec.seeds))
 
     @cached_property
-    def losses(self) -> dict[RowKey, LossBySeed]:
+    def losses_by_row(self) -> dict[RowKey, LossBySeed]:
         """Mean losses by seed of every row, on the split that decides the ranking."""
         return losses_by_row(self.evaluations, self.split)
 
     @cached_property
     def top_group_by_seeds(self) -> dict[RowKey, float] | None:
         """Top group by paired t tests over seeds, with p values; None where no test is possible."""
-        return leaderboard_top_group(self.board, self.losses)
+        return leaderboard_top_group(self.board, self.losses_by_row)
 
     @property
     def top_group(self) -> Collection[RowKey]:
@@ -74,7 +74,7 @@ class ReportContext:
     @cached_property
     def conditions(self) -> dict[Condition, ByConfiguration]:
         """Losses of every configuration by condition; of a search, the conditions of its best points."""
-        return best_points(losses_by_condition(self.losses))
+        return best_points(losses_by_condition(self.losses_by_row))
 
     @property
     def split(self) -> Split:

@@ -78,14 +78,16 @@ def rows_table(result: PerLayerResult, limit: int, label: str = "") -> Table:
         for row in result.uniform[:1]
     ]
     caption = f"The best {min(limit, len(result.rows))} by mean loss, on the examples used for the selection"
-    return Table(_append_label(caption, label), columns, rows)
+    return Table(_caption_with_label(caption, label), columns, rows)
 
 
 def uniform_table(result: PerLayerResult, label: str = "") -> Table:
     """All uniform configurations."""
     columns = [Column("Configuration", Kind.CONFIGURATION), *_METRIC_COLUMNS]
     rows = [Row([row.configuration, *_metric_cells(row)]) for row in result.uniform]
-    return Table(_append_label("Uniform configurations: the same in all layers", label), columns, rows, folded=True)
+    return Table(
+        _caption_with_label("Uniform configurations: the same in all layers", label), columns, rows, folded=True
+    )
 
 
 def layer_configurations(row: PerLayerRow, result: PerLayerResult) -> list[str]:
@@ -113,7 +115,9 @@ def networks_table(result: PerLayerResult, label: str = "") -> Table:
     columns = [*(Column(name, Kind.NUMBER) for name in _NETWORK_HEADINGS), *_CONFIGURATION_COLUMNS]
     rows = [Row(_network_cells(network)) for network in result.networks]
     return Table(
-        _append_label("Networks: selected configurations with their apparent and held-out losses", label), columns, rows
+        _caption_with_label("Networks: selected configurations with their apparent and held-out losses", label),
+        columns,
+        rows,
     )
 
 
@@ -137,7 +141,7 @@ def effects_table(result: PerLayerResult, label: str = "") -> Table:
         for choice, effects in effect_grid(result).items()
     ]
     caption = f"Nats: {effects_heading(result)}; {MARK} where the 95 % confidence interval over networks excludes 0"
-    return Table(_append_label(caption, label), columns, rows)
+    return Table(_caption_with_label(caption, label), columns, rows)
 
 
 def _effect_cell(effect: LayerSwitchEffect) -> str:
@@ -148,5 +152,5 @@ def _metric_cells(row: PerLayerRow) -> Sequence[str]:
     return rounded(loss_of(row)), rounded(accuracy_of(row), 100, 2)
 
 
-def _append_label(caption: str, label: str) -> str:
+def _caption_with_label(caption: str, label: str) -> str:
     return f"{caption}: {label}" if label else caption

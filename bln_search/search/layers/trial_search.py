@@ -90,7 +90,7 @@ def check_layers(network: nn.Module, layers: LayersSpec) -> None:
         )
 
 
-def search_slice(
+def search_for_seconds(
     trial: TrialSpec,
     checkpoint: CheckpointRecord,
     environment: ExecutionEnvironment,

@@ -8,7 +8,7 @@ from pathlib import Path
 from bln_search.core.checkpoints import CheckpointStore
 from bln_search.storage.backups.archive import Archive
 from bln_search.storage.backups.create import BackupResult, OnProgress, create_backup
-from bln_search.storage.backups.restore import VerifiedBackup, check_target, restore_backup
+from bln_search.storage.backups.restore import VerifiedBackup, check_restore_target, restore_backup
 from bln_search.storage.database import Database
 
 
@@ -24,9 +24,9 @@ class Backups:
         """Back up the database and its checkpoints; see `create_backup`."""
         return create_backup(self.database, checkpoints, archive, scratch, now, on_progress)
 
-    def check_target(self, *, overwrite: bool) -> None:
+    def check_restore_target(self, *, overwrite: bool) -> None:
         """Raise BackupError where the database has studies, unless `overwrite`, or where workers are alive."""
-        check_target(self.database, overwrite=overwrite)
+        check_restore_target(self.database, overwrite=overwrite)
 
     def restore(
         self, backup: VerifiedBackup, checkpoints: CheckpointStore, on_progress: OnProgress, *, overwrite: bool

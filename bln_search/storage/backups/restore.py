@@ -124,7 +124,7 @@ def _exclude(manifest: Manifest, damaged: Collection[str]) -> Manifest:
     return manifest.model_copy(update={"checkpoints": intact, "absent": (*manifest.absent, *damaged)})
 
 
-def check_target(database: Database, *, overwrite: bool) -> None:
+def check_restore_target(database: Database, *, overwrite: bool) -> None:
     """Raise BackupError where the database has studies, unless `overwrite`, or where workers are alive."""
     present = present_revision(database.engine)
     if present is None:
@@ -168,7 +168,7 @@ def restore_backup(
     Raises:
         BackupError: the database is in use or has studies, or the archive overlaps the checkpoint store.
     """
-    check_target(database, overwrite=overwrite)
+    check_restore_target(database, overwrite=overwrite)
     if backup.archive.overlaps(checkpoints):
         raise BackupError(f"the archive {backup.archive} overlaps the checkpoint store: give another checkpoint store")
     migrate(database.engine)
