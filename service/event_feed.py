@@ -58,7 +58,7 @@ class StudySubscription:
             except TimeoutError:
                 return
 
-    def update(self, last_event: int, *, has_ended: bool) -> None:
+    def set_state(self, last_event: int, *, has_ended: bool) -> None:
         """Set the present state of the study."""
         if (last_event, has_ended) != (self.last_event, self.has_ended):
             self.last_event, self.has_ended = last_event, has_ended
@@ -123,7 +123,7 @@ class EventFeed:
         )
         for subscription in subscriptions:
             last_event, state = last_events.get(subscription.study_id, (subscription.last_event, None))
-            subscription.update(last_event, has_ended=state is None or state in _ENDED_STATES)
+            subscription.set_state(last_event, has_ended=state is None or state in _ENDED_STATES)
         if time.monotonic() - self._tokens_checked_at > _TOKEN_CHECK_SECONDS:
             valid_tokens = await self._read(
                 lambda: self._ledger.tokens.filter_valid({subscription.token_id for subscription in subscriptions})

@@ -93,7 +93,7 @@ class Origin(_Section):
     trained_with: dict[str, Any]
 
 
-class Description(_Section):
+class ExportDescription(_Section):
     """The content of configuration.json.
 
     Attributes:

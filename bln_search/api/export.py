@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import save
 from torch import Tensor
 
-from bln_search.api.description import Description
+from bln_search.api.description import ExportDescription
 from bln_search.api.export_check import Parity, compare
 from bln_search.api.exported import CONFIGURATION_FILE, WEIGHTS_FILE, ExportedNetwork, load
 from bln_search.api.folder import atomic_folder, check_target_folder
@@ -35,7 +35,7 @@ _COMPARED_EXAMPLES = 100
 
 def export_network(
     row: TrainedRow, checkpoints: CheckpointStore, data: DataSet, folder: Path, *, overwrite: bool = False
-) -> tuple[Description, Parity]:
+) -> tuple[ExportDescription, Parity]:
     """Write weights, programs, their comparison and a model card into `folder` atomically.
 
     Args:
@@ -74,8 +74,8 @@ def export_network(
 
 
 def _write_network(
-    staging: Path, description: Description, exported: ExportedNetwork, folded: ExportedNetwork | None
-) -> Description:
+    staging: Path, description: ExportDescription, exported: ExportedNetwork, folded: ExportedNetwork | None
+) -> ExportDescription:
     """Write weights, programs and their description with the SHA-256 of each file."""
     # copies, because safetensors rejects shared parameters, such as γ and β of time steps
     state = {name: value.clone(memory_format=torch.contiguous_format) for name, value in exported.state_dict().items()}
@@ -91,7 +91,7 @@ def _write_network(
 
 
 def _check_programs(
-    staging: Path, description: Description, folded: ExportedNetwork | None, inputs: Tensor, inputs_text: str
+    staging: Path, description: ExportDescription, folded: ExportedNetwork | None, inputs: Tensor, inputs_text: str
 ) -> Parity:
     """Read the programs and compare them with the network of `load`. Raises ExportError if they differ."""
     forms: dict[str, Program] = {
@@ -104,7 +104,7 @@ def _check_programs(
         worst = ", ".join(
             f"{form} by {difference:.3g} at mini-batches of {size.batch_size}"
             for size in parity.sizes
-            for form, difference in size.failing.items()
+            for form, difference in size.failing_differences.items()
         )
         raise ExportError(
             f"the programs do not compute the outputs of the network ({worst}); nothing was written: export another row"

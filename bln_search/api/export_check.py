@@ -36,7 +36,7 @@ class SizeParity:
     reason: str | None = None
 
     @property
-    def failing(self) -> dict[str, float]:
+    def failing_differences(self) -> dict[str, float]:
         """The differences above the tolerance, by form; NaN counts as above."""
         allowed = TOLERANCE * max(1.0, self.largest_output or 0.0)
         return {form: value for form, value in self.differences.items() if not value <= allowed}
@@ -57,7 +57,7 @@ class Parity:
     @property
     def passes(self) -> bool:
         """Is every difference within the tolerance?"""
-        return not any(size.failing for size in self.sizes)
+        return not any(size.failing_differences for size in self.sizes)
 
     @property
     def largest_difference(self) -> float:

@@ -16,7 +16,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load as read_safetensors
 from torch import Tensor, nn
 
-from bln_search.api.description import FORMAT, Description
+from bln_search.api.description import FORMAT, ExportDescription
 from bln_search.core.errors import DataError
 from bln_search.models import build_model
 from bln_search.norms import make_norm
@@ -102,7 +102,7 @@ def load(folder: str | Path) -> ExportedNetwork:
     return exported.eval()
 
 
-def empty_network(description: Description) -> nn.Module:
+def empty_network(description: ExportDescription) -> nn.Module:
     """Build the described network without its weights."""
     model, normalization = description.model, description.normalization
     norm = partial(
@@ -116,7 +116,7 @@ def empty_network(description: Description) -> nn.Module:
     return build_model(model.name, model.input_shape, model.classes, norm, seed=0, options=model.options)
 
 
-def read_description(folder: Path) -> Description:
+def read_description(folder: Path) -> ExportDescription:
     """Read configuration.json. Raises DataError if it is missing, damaged, or of another format."""
     path = folder / CONFIGURATION_FILE
     try:
@@ -137,7 +137,7 @@ def read_description(folder: Path) -> Description:
             "wrote it, or export the study again"
         )
     try:
-        return Description.model_validate_json(json.dumps(content))
+        return ExportDescription.model_validate_json(json.dumps(content))
     except ValidationError as error:
         problem = error.errors()[0]
         where = ".".join(str(part) for part in problem["loc"])

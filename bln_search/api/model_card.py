@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bln_search.api.description import Description, Figure
+from bln_search.api.description import ExportDescription, Figure
 from bln_search.api.export_check import TOLERANCE, Parity
 from bln_search.core.configuration import Source, Statistic
 from bln_search.core.registry import MODELS
@@ -15,7 +15,7 @@ _SOURCE_TEXTS = {
 }
 
 
-def model_card(export: Description, parity: Parity) -> str:
+def model_card(export: ExportDescription, parity: Parity) -> str:
     """The text of the model card, as Markdown."""
     origin = export.origin
     method = export.normalization.method.upper()
@@ -53,7 +53,7 @@ Without bln-search: `torch.export.load("model.pt2").module()(inputs)`, or `model
 """
 
 
-def _package_lines(export: Description) -> list[str]:
+def _package_lines(export: ExportDescription) -> list[str]:
     """The package that a plugin's model needs."""
     if export.model.name in MODELS:
         return []
@@ -62,11 +62,11 @@ def _package_lines(export: Description) -> list[str]:
     ]
 
 
-def _point_text(export: Description) -> str:
+def _point_text(export: ExportDescription) -> str:
     return f" ({format_point(export.origin.parameters)})" if export.origin.parameters else ""
 
 
-def _inputs(export: Description) -> list[str]:
+def _inputs(export: ExportDescription) -> list[str]:
     shape = ", ".join(str(extent) for extent in export.model.input_shape)
     names = f": {', '.join(export.model.class_names)}" if export.model.class_names else ""
     return [
@@ -75,7 +75,7 @@ def _inputs(export: Description) -> list[str]:
     ]
 
 
-def _statistic_sources(export: Description) -> list[str]:
+def _statistic_sources(export: ExportDescription) -> list[str]:
     configuration = export.row.configuration
     batch_source_texts = {
         Statistic.BATCH_MEAN: "of the mini-batch at hand",
@@ -93,7 +93,7 @@ def _statistic_sources(export: Description) -> list[str]:
     return [*lines, "", *_batch_dependence(export)]
 
 
-def _batch_dependence(export: Description) -> list[str]:
+def _batch_dependence(export: ExportDescription) -> list[str]:
     size, largest = export.row.batch_size, export.row.largest_batch_size
     if not export.row.deterministic:
         text = (
@@ -120,7 +120,7 @@ def _batch_dependence(export: Description) -> list[str]:
     return [text + "\n", folded + "\n"]
 
 
-def _figures(export: Description) -> list[str]:
+def _figures(export: ExportDescription) -> list[str]:
     figures = export.figures
     header = (
         f"| split | loss, {figures.seeds} seeds | accuracy %, {figures.seeds} seeds | loss, this seed | accuracy % |"
@@ -153,7 +153,7 @@ def _parity(parity: Parity) -> list[str]:
     return [*lines, ""]
 
 
-def _limits(export: Description) -> list[str]:
+def _limits(export: ExportDescription) -> list[str]:
     data = export.origin.data
     fraction_text = "" if data["fraction"] == 1 else f", {100 * data['fraction']:g} % of it"
     return [

@@ -10,7 +10,7 @@ from torch import nn
 
 from bln_search.api.description import (
     FORMAT,
-    Description,
+    ExportDescription,
     Figures,
     ModelDescription,
     NormalizationDescription,
@@ -70,7 +70,9 @@ class TrainedRow:
         return " ".join([self.trial.label, str(self.configuration), *estimate, f"at {self.batch_size}"])
 
 
-def build_export(row: TrainedRow, checkpoints: CheckpointStore, data: DataSet) -> tuple[Description, ExportedNetwork]:
+def build_export(
+    row: TrainedRow, checkpoints: CheckpointStore, data: DataSet
+) -> tuple[ExportDescription, ExportedNetwork]:
     """Build the network of the checkpoint under the row's configuration, in evaluation mode, with its description.
 
     Raises:
@@ -122,10 +124,10 @@ def _configure(network: nn.Module, row: TrainedRow, gathered: MomentsByEstimate)
     return slots
 
 
-def _describe(row: TrainedRow, data: DataSet) -> Description:
+def _describe(row: TrainedRow, data: DataSet) -> ExportDescription:
     """Describe the export, without the largest mini-batch size, folding and files."""
     trial, arm = row.trial, row.trial.arm
-    return Description(
+    return ExportDescription(
         format=FORMAT,
         model=ModelDescription(
             name=trial.model.name,

@@ -122,16 +122,16 @@ def batch_dependence(probes: Iterable[TrialProbe]) -> dict[RowKey, BatchDependen
         if shuffled:
             results[row] = BatchDependence(
                 loss=statistics.fmean(probe.loss for probe in shuffled),
-                deviation=_mean([probe.deviation for probe in shuffled]),
+                deviation=_mean_of_measured([probe.deviation for probe in shuffled]),
                 flips=statistics.fmean(probe.flips or 0.0 for probe in shuffled),
-                skewed_loss=_mean([probe.loss for probe in skewed]),
-                skewed_flips=_mean([probe.flips for probe in skewed]),
+                skewed_loss=_mean_of_measured([probe.loss for probe in skewed]),
+                skewed_flips=_mean_of_measured([probe.flips for probe in skewed]),
                 seeds=len(shuffled),
                 deterministic=row.is_deterministic,
             )
     return results
 
 
-def _mean(values: Sequence[float | None]) -> float | None:
+def _mean_of_measured(values: Sequence[float | None]) -> float | None:
     measured = [value for value in values if value is not None]
     return statistics.fmean(measured) if measured else None

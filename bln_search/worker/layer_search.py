@@ -96,7 +96,7 @@ class _SearchContext:
 
     def save_progress(self, trial: TrialRecord, sums: LossSums) -> None:
         sha256 = trial.require_checkpoint().sha256
-        self.ledger.layer_searches.save_progress(trial.id, sha256, self.spec, sums.record, sums.done)
+        self.ledger.layer_searches.save_progress(trial.id, sha256, self.spec, sums.as_layer_sums, sums.done)
 
 
 class _SearchJob:

@@ -20,7 +20,7 @@ from bln_search.reports.charts.curves import ERROR, LOSS, Metric, TrialCurve, cu
 from bln_search.reports.charts.layers import drift_chart
 from bln_search.reports.charts.per_layer import layer_switches_chart
 from bln_search.reports.charts.probes import axis_chart, batch_dependence_chart, latency_chart
-from bln_search.reports.charts.search import PointResult, importance_chart, parallel_chart, pareto_chart
+from bln_search.reports.charts.search import PointResult, importance_chart, parallel_coordinates_chart, pareto_chart
 from bln_search.reports.charts.variance import variance_chart
 from bln_search.storage.pagination import Page
 from service.caching.leaderboard_cache import CachedLeaderboard
@@ -229,7 +229,7 @@ CHARTS: dict[str, ChartEntry] = {
     ),
     "points": ChartEntry(
         "Points of the search",
-        lambda query: parallel_chart(query.points()),
+        lambda query: parallel_coordinates_chart(query.points()),
         "this needs a study with a space, and two of its points measured",
     ),
     "front": ChartEntry(

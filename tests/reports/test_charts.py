@@ -22,7 +22,7 @@ from bln_search.reports.charts.search import (
     PointResult,
     flatten_parameters,
     importance_chart,
-    parallel_chart,
+    parallel_coordinates_chart,
     pareto_chart,
 )
 
@@ -68,7 +68,7 @@ def all_charts():
     yield "curves of points", curves_chart([curve(0, point="a"), curve(0, point="b", loss=1e9)], 200)
     yield "layers", drift_chart({seed: [Drift("0", "E_B", "frozen", 0.1, 0.0)] for seed in (0, 1)})
     yield "importance", importance_chart(points())
-    yield "points", parallel_chart(points(300))
+    yield "points", parallel_coordinates_chart(points(300))
     yield "front", pareto_chart(points(seconds=lambda place: 21.0 - place))
 
 
@@ -116,7 +116,7 @@ def test_nothing_is_drawn_where_there_is_nothing():
     assert drift_chart({}) is None
     assert drift_chart({0: []}) is None
     assert importance_chart(points(7)) is None
-    assert parallel_chart(points(1)) is None
+    assert parallel_coordinates_chart(points(1)) is None
     assert pareto_chart(points()) is None
 
 

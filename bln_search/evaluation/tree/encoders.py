@@ -35,7 +35,7 @@ def _has_forward_of(module: nn.Module, encoder_type: type[nn.Module]) -> bool:
     return getattr(module.forward, "__func__", None) is encoder_type.forward
 
 
-def _encoder(
+def _encoder_forward(
     encoder: nn.TransformerEncoder,
     src: Any,
     mask: Any = None,
@@ -49,7 +49,7 @@ def _encoder(
     return src if encoder.norm is None else encoder.norm(src)
 
 
-def _layer(
+def _encoder_layer_forward(
     layer: nn.TransformerEncoderLayer,
     src: Any,
     src_mask: Any = None,
@@ -70,8 +70,8 @@ def _layer(
 
 
 _FORWARD: dict[type[nn.Module], Callable[..., Any]] = {
-    nn.TransformerEncoder: _encoder,
-    nn.TransformerEncoderLayer: _layer,
+    nn.TransformerEncoder: _encoder_forward,
+    nn.TransformerEncoderLayer: _encoder_layer_forward,
 }
 
 

@@ -35,7 +35,7 @@ class LossSums:
         return LossSums(np.zeros(shape), np.zeros(shape, np.int64), np.zeros(folds, np.int64))
 
     @property
-    def record(self) -> LayerSums:
+    def as_layer_sums(self) -> LayerSums:
         """The sums of all configurations as a record."""
         return LayerSums(None, self.losses, self.correct, self.examples)
 
@@ -46,4 +46,4 @@ class LossSums:
 
     def accuracy(self) -> NDArray[np.float64]:
         """Return the fraction of correct answers of each configuration over all folds."""
-        return self.record.accuracy
+        return self.as_layer_sums.accuracy

@@ -73,7 +73,7 @@ def importance_chart(points: Sequence[PointResult]) -> Chart | None:
     return Chart("Parameter importance", caption, figure, rows)
 
 
-def parallel_chart(points: Sequence[PointResult]) -> Chart | None:
+def parallel_coordinates_chart(points: Sequence[PointResult]) -> Chart | None:
     """Parallel coordinates: a line for each of the best points, coloured by loss; None for fewer than two points."""
     ordered = sorted(points, key=lambda point: point.loss)
     drawn = ordered[:_MAX_LINES]

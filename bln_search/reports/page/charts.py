@@ -11,7 +11,7 @@ from bln_search.reports.charts.conditions import best_point_rank_chart, lowest_m
 from bln_search.reports.charts.configurations import effects_chart, heat_map
 from bln_search.reports.charts.curves import ERROR, LOSS, curves_chart
 from bln_search.reports.charts.layers import drift_chart
-from bln_search.reports.charts.search import importance_chart, parallel_chart, pareto_chart
+from bln_search.reports.charts.search import importance_chart, parallel_coordinates_chart, pareto_chart
 from bln_search.reports.page.blocks import Block, Paragraph, Picture, Section
 from bln_search.reports.page.context import ReportContext
 
@@ -30,7 +30,7 @@ def charts(context: ReportContext) -> Section | None:
         *_pictures(
             best_point_rank_chart(context.conditions, _MAX_RANKED_CONDITIONS),
             importance_chart(points),
-            parallel_chart(points),
+            parallel_coordinates_chart(points),
             pareto_chart(points),
         ),
     ]

@@ -57,7 +57,7 @@ class NetworkLossSource:
         return digits, losses, np.stack([correct for _, correct in complete.values()])
 
     @property
-    def evaluations(self) -> float:
+    def evaluation_cost(self) -> float:
         """Evaluated examples in units of one configuration on all examples."""
         evaluated = np.stack([~np.isnan(losses) for losses, _ in self._cache.values()])
         return float((evaluated * self.examples).sum() / self.examples.sum())

@@ -90,7 +90,7 @@ def search_network(
         )
     if plan.kind is LayerSearch.EXACT:
         enumerated = evaluator.enumerate(sums=resume_from, keep=on_progress)
-        sums = enumerated.record
+        sums = enumerated.as_layer_sums
         chosen = [
             space.digits_at(int(np.argmin(sums.mean_loss_without_fold(fold))))
             for fold in range(len(enumerated.examples))
@@ -157,7 +157,7 @@ def _search_each_fold(
         np.stack([correct[:, indices].sum(1) for indices in batches_of_fold]),
         np.array([source.examples[indices].sum() for indices in batches_of_fold]),
     )
-    return sums, chosen, source.evaluations
+    return sums, chosen, source.evaluation_cost
 
 
 def _best_configurations(evaluator: Evaluator, sums: LayerSums, count: int) -> Digits:

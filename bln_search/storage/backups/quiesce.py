@@ -27,7 +27,7 @@ def reset_running_studies(database: Database) -> int:
         session.execute(delete(WorkerRow))
         complete = update(StudyRow).where(StudyRow.state == StudyState.COMPLETE)
         session.execute(complete.values(runner=None, runner_until=None))
-        for study_id in _list_with_attempts(session):
+        for study_id in _list_studies_with_running_attempts(session):
             attempts.reclaim_attempts(session, study_id)
         running = session.scalars(select(StudyRow).where(StudyRow.state == StudyState.RUNNING)).all()
         for study in running:
@@ -38,7 +38,7 @@ def reset_running_studies(database: Database) -> int:
         return len(running)
 
 
-def _list_with_attempts(session: Session) -> list[int]:
+def _list_studies_with_running_attempts(session: Session) -> list[int]:
     """Ids of the studies with running attempts."""
     query = select(TrialRow.study_id).join(AttemptRow, AttemptRow.trial_id == TrialRow.id)
     return list(session.scalars(query.where(AttemptRow.state == AttemptState.RUNNING).distinct()))

@@ -60,9 +60,9 @@ def test_losses_are_cached(counting):
 def test_evaluations_count_examples(counting):
     source, digits = NetworkLossSource(counting), draw_digits(counting.space, 2).astype(np.uint8)
     source.losses(digits, [0, 3])
-    assert source.evaluations == pytest.approx(2 * 8 / 20)
+    assert source.evaluation_cost == pytest.approx(2 * 8 / 20)
     source.losses(digits, [0, 1, 2, 3])
-    assert source.evaluations == pytest.approx(2)
+    assert source.evaluation_cost == pytest.approx(2)
 
 
 def test_complete_sums_cover_all_mini_batches(counting):
