@@ -37,7 +37,8 @@ def study_page(request: Request, study: ReadableStudy, context: ContextDep) -> H
     if listed is None:
         raise ProblemException(404, "not-found", f"there is no study {study.id}")
     analysis = context.analyses.get(study.id)
-    events = [serialize_event(row) for row in context.ledger.events.list_last(study.id, _MAX_EVENTS)]
+    latest = context.ledger.events.list_last(study.id, _MAX_EVENTS)
+    events = [serialize_event(row) for row in latest if row.number <= listed.last_event]  # the stream sends later ones
     return page(
         request,
         "study.html",

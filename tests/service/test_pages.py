@@ -12,6 +12,7 @@ from sqlalchemy import update
 from bln_search.core.enums import Scope
 from bln_search.specs import parse_study
 from bln_search.storage.engine import write_session
+from bln_search.storage.events import EventRepository
 from bln_search.storage.tables import StudyRow
 from bln_search.worker.analysis import compute_analysis
 from tests.support.service_world import HTML_HEADERS, finish_trial, study
@@ -231,6 +232,21 @@ def test_a_large_study_that_ended_shows_its_last_table(world, root, monkeypatch)
     world.ledger.studies.finish(number, runner="host/1/0")
     assert "data-later" not in root.get(f"/studies/{number}/parts/leading").text
     assert "data-later" not in root.get(f"/studies/{number}").text
+
+
+def test_event_while_the_page_is_made_comes_from_the_stream(world, root, monkeypatch):
+    number = world.ledger.queue.submit(study("events"), "ada").study_id
+    list_last = EventRepository.list_last
+
+    def list_after_another_event(events, study_id, limit):
+        world.ledger.queue.pause(study_id)
+        return list_last(events, study_id, limit)
+
+    monkeypatch.setattr(EventRepository, "list_last", list_after_another_event)
+    text = root.get(f"/studies/{number}").text
+    shown = [int(value) for value in re.findall(r'<li value="(\d+)"', text)]
+    assert shown
+    assert max(shown) == int(re.search(r'data-last="(\d+)"', text)[1])
 
 
 def test_guessing_a_session_is_slow(world):
