@@ -84,7 +84,7 @@ class Conditioning:
             return "there is no higher precision: use other configurations, or larger mini-batches"
         return "evaluate them in double precision"
 
-    def correct_scores(self, group: BatchGroup, losses: Tensor, correct: Tensor) -> Scores:
+    def recompute_scores_in_double(self, group: BatchGroup, losses: Tensor, correct: Tensor) -> Scores:
         """Return losses and correctness (rows, n) of a group, those of ill-conditioned rows in double precision."""
         rows = sorted(self.rows)
         if rows and self.double is not None:
@@ -93,8 +93,8 @@ class Conditioning:
             losses[rows], correct[rows] = exact[0].to(losses.dtype), exact[1]
         return losses, correct
 
-    def correct_plain_scores(self, batch: MiniBatch, losses: Tensor, correct: Tensor) -> Scores:
-        """Do the same as `correct_scores` with plain forward passes of a mini-batch."""
+    def recompute_plain_scores_in_double(self, batch: MiniBatch, losses: Tensor, correct: Tensor) -> Scores:
+        """Do the same as `recompute_scores_in_double` with plain forward passes of a mini-batch."""
         if self.double is not None:
             for row in self.rows:
                 exact = self.double.plain_scores(row, (to_double(batch[0]), batch[1]))

@@ -98,7 +98,7 @@ def _fused_scores(
                 checks.is_equal(group, losses, 0, row)
             conditioning.add(different)
         conditioning.add(checks.rounded_rows(group, losses))
-        yield conditioning.correct_scores(group, losses, correct)
+        yield conditioning.recompute_scores_in_double(group, losses, correct)
 
 
 def _plain_scores(evaluator: RowEvaluator, first: MiniBatch, batches: Iterable[MiniBatch]) -> Iterator[Scores]:
@@ -109,7 +109,7 @@ def _plain_scores(evaluator: RowEvaluator, first: MiniBatch, batches: Iterable[M
         losses, correct = (torch.stack(values) for values in zip(*scores, strict=True))
         if index == 0:
             conditioning.add(conditioning.compare_plain(losses, batch))
-        yield conditioning.correct_plain_scores(batch, losses, correct)
+        yield conditioning.recompute_plain_scores_in_double(batch, losses, correct)
 
 
 def _collect_outcomes(scores: Iterable[Scores], progress: Progress | None) -> list[Outcomes]:

@@ -15,7 +15,7 @@ from bln_search.core.records import Outcomes
 from bln_search.evaluation.batches import MiniBatch
 from bln_search.evaluation.scoring import score_examples
 from bln_search.evaluation.tree.running_sums import LossSums
-from bln_search.evaluation.tree.segments import SegmentedNetwork, check_recurrent
+from bln_search.evaluation.tree.segments import SegmentedNetwork, refuse_norms_in_recurrent_layers
 from bln_search.evaluation.tree.space import TreeOptions, find_configuration_space
 from bln_search.evaluation.tree.trie import Digits
 from bln_search.evaluation.tree.verification import configured_layers
@@ -162,7 +162,7 @@ def layers_in_call_order(network: nn.Module, mini_batch: Tensor) -> SegmentedNet
     Raises:
         ModelError: the forward pass calls none, or the network normalizes inside recurrent layers.
     """
-    check_recurrent(network)
+    refuse_norms_in_recurrent_layers(network)
     layers = find_norms(network)
     names = {layer: name for name, layer in layers.items()}
     called: list[str] = []

@@ -50,7 +50,7 @@ def split_at_norms(network: nn.Module) -> SegmentedNetwork:
         ModelError: the network has several inputs or outputs, or normalizes inside recurrent layers.
     """
     layers = find_norms(network)
-    check_recurrent(network)
+    refuse_norms_in_recurrent_layers(network)
     root, graph = trace_network(network)
     nodes = [node for node in graph.nodes if node.op != "output"]
     norms = [node for node in nodes if node.op == "call_module" and _name(node) in layers]
@@ -68,7 +68,7 @@ def split_at_norms(network: nn.Module) -> SegmentedNetwork:
     )
 
 
-def check_recurrent(network: nn.Module) -> None:
+def refuse_norms_in_recurrent_layers(network: nn.Module) -> None:
     """Raise ModelError where a network normalizes inside recurrent layers."""
     recurrent = [module for module in network.modules() if isinstance(module, RecurrentLayer)]
     if any(isinstance(inner, Normalization) for module in recurrent for inner in module.modules()):
