@@ -15,7 +15,7 @@ help:  ## list these targets
 run: $(READY)  ## train the quickstart study and print its ranked table
 	$(BIN)/bln-search run studies/quickstart.yaml
 
-test: $(READY) browser  ## tests of every promise, six minutes on two cores
+test: $(READY) browser  ## tests of every promise
 	$(PYTEST) -m "not slow"
 
 test-slow: $(READY) browser  ## the rest: full simulations and grids, packages, earlier versions
