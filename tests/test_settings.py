@@ -67,7 +67,7 @@ def refused():
     return str(caught.value)
 
 
-def test_a_mistake_in_the_file_is_said_of_the_file_and_shows_no_secret(file):
+def test_error_in_the_settings_file_names_it_without_secrets(file):
     file.write_text('tokn = "bln_hush"\ntoken = ["bln_hush"]\nthreads = 0\n')
     said = refused()
     assert said.startswith(f"{file}: ")

@@ -45,7 +45,7 @@ class TestContents:
         assert {"bln_search/py.typed", "service/templates/base.html", "service/static/service.css"} <= own
         assert all(held[name] == (ROOT / name).read_bytes() for name in own)
 
-    def test_the_source_distribution_holds_what_builds_the_wheel_and_what_describes_it(self, packages):
+    def test_source_distribution_has_sources_and_descriptions(self, packages):
         names = names_in_source(packages / SOURCE)
         about = {name for name in names if not name.startswith(("bln_search/", "service/", "bln_search.egg-info/"))}
         assert about == {
@@ -59,7 +59,7 @@ class TestContents:
         }
         assert files_of_the_packages() <= names
 
-    def test_the_wheel_is_the_same_whether_made_from_the_tree_or_from_the_source_distribution(self, packages):
+    def test_wheels_from_tree_and_source_distribution_are_equal(self, packages):
         assert contents_of_wheel(packages / WHEEL) == contents_of_wheel(packages / "direct" / WHEEL)
 
 
@@ -116,7 +116,7 @@ class TestLight:
         assert done.returncode == 1
         assert done.stderr == "error: torch is not installed, which this needs: pip install 'bln-search[train]'\n"
 
-    def test_it_serves_pages_with_everything_they_ask_for_and_says_once_that_it_does_not_train(self, light):
+    def test_web_extra_serves_complete_pages_without_a_worker(self, light):
         with served(light) as client:
             assert client.get("/healthz").status_code == 200
             figures = client.get("/metrics").text
@@ -153,9 +153,7 @@ def assert_page(client, path):
 
 
 class TestTraining:
-    def test_the_first_study_of_the_documentation_runs_without_a_copy_of_the_repository(
-        self, packages, tmp_path_factory
-    ):
+    def test_first_study_of_the_docs_runs_from_the_wheel(self, packages, tmp_path_factory):
         """Shortened here. The packages it needs are those of this environment, so that nothing is fetched."""
         environment = Environment(tmp_path_factory.mktemp("training"))
         environment.see(present_packages())

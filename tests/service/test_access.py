@@ -188,7 +188,7 @@ class TestBrowser:
         assert world.secrets["ada", Scope.WRITE] not in cookie
         return browser
 
-    def test_behind_a_proxy_that_speaks_tls_the_cookie_goes_over_nothing_else(self, world):
+    def test_cookie_is_secure_behind_a_tls_proxy(self, world):
         token = {"token": world.secrets["ada", Scope.WRITE]}
         for origin, secure in (("http://testserver", False), ("https://testserver", True)):
             response = world.client(None).post("/api/v1/session", json=token, headers={"Origin": origin})

@@ -190,7 +190,7 @@ class TestRoom:
         size, _ = fullest_disk(settings)  # how much is free may be another figure a moment later
         assert size == fullest_disk(Settings(home=tmp_path))[0]
 
-    def test_the_disk_with_less_room_counts_also_of_folders_that_are_not_there_yet(self, tmp_path, monkeypatch):
+    def test_smallest_free_space_counts_even_of_missing_folders(self, tmp_path, monkeypatch):
         rooms = {tmp_path: (1000, 700, 300), tmp_path / "other": (5000, 4800, 200)}
         (tmp_path / "other").mkdir()
         usage = namedtuple("usage", "total used free")
