@@ -1,0 +1,95 @@
+"""Effects and variance shares of a study with two arms, against the statistics of each arm alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bln_search.core.configuration import Method, all_configurations
+from bln_search.core.enums import PopulationEstimate, Split
+from bln_search.core.records import Evaluation, EvaluationKey
+from bln_search.core.states import EvaluationState
+from bln_search.ranking.leaderboard import TrialEvaluation
+from bln_search.ranking.statistics.eta_squared import eta_squared
+from bln_search.ranking.study_effects import condition_effects, values_by_row, variance_shares
+
+FROZEN = PopulationEstimate.FROZEN
+METHODS = {"bn": Method.BN, "mbn": Method.MBN}
+
+
+def evaluate(arm, configuration, seed, loss):
+    key = EvaluationKey(configuration, FROZEN if configuration.uses_population else None, 25, Split.VALIDATION)
+    evaluation = Evaluation(key, EvaluationState.MEASURED, 9, loss, 1 - loss / 10)
+    return TrialEvaluation(arm, seed, evaluation)
+
+
+@pytest.fixture(scope="module")
+def evaluations():
+    """Every configuration of BN and of MBN, which has a memory too, under three seeds."""
+    rng = np.random.default_rng(0)
+    return [
+        evaluate(arm, configuration, seed, float(rng.random()))
+        for arm, method in METHODS.items()
+        for configuration in all_configurations(method)
+        for seed in range(3)
+    ]
+
+
+def test_values_are_those_of_the_given_arms(evaluations):
+    values = values_by_row(evaluations, {("bn", "")})
+    assert set(values) == {(Split.VALIDATION, "loss"), (Split.VALIDATION, "accuracy")}
+    losses = values[Split.VALIDATION, "loss"]
+    assert {row.arm for row in losses} == {"bn"}
+    expected = {
+        (item.evaluation.key.configuration, item.seed): item.evaluation.loss for item in evaluations if item.arm == "bn"
+    }
+    assert {(row.configuration, seed): loss for row, by_seed in losses.items() for seed, loss in by_seed.items()} == (
+        expected
+    )
+
+
+def test_rows_without_a_value_are_omitted(evaluations):
+    key = EvaluationKey(all_configurations(Method.LN)[0], None, 25, Split.VALIDATION)
+    undefined = TrialEvaluation("ln", 0, Evaluation.undefined(key, "it has no value"))
+    assert values_by_row([*evaluations, undefined], {("bn", ""), ("ln", "")}) == values_by_row(
+        evaluations, {("bn", "")}
+    )
+
+
+def test_shares_of_each_arm_are_those_of_its_switches_alone(evaluations):
+    shares = variance_shares(values_by_row(evaluations, {(arm, "") for arm in METHODS}))
+    assert [(arm_shares.arm, arm_shares.metric) for arm_shares in shares] == [
+        ("bn", "accuracy"),
+        ("mbn", "accuracy"),
+        ("bn", "loss"),
+        ("mbn", "loss"),
+    ]
+    for arm_shares in shares[2:]:
+        cells = {
+            (key.configuration, key.estimate, key.batch_size, item.seed): item.evaluation.loss
+            for item in evaluations
+            if item.arm == arm_shares.arm and not (key := item.evaluation.key).configuration.uses_memory
+        }
+        assert arm_shares.shares == tuple((share.name, share.share) for share in eta_squared(cells))
+        assert sum(share for _, share in arm_shares.shares) == pytest.approx(1)
+
+
+def test_effects_are_the_mean_differences_of_a_switch(evaluations):
+    accuracy, loss = condition_effects(values_by_row(evaluations, {("bn", "")}))
+    assert (accuracy.metric, loss.metric) == ("accuracy", "loss")
+    assert (loss.arm, loss.point, loss.batch_size, loss.split) == ("bn", "", 25, Split.VALIDATION)
+    by_code = {}
+    for item in evaluations:
+        if item.arm == "bn":
+            by_code.setdefault(str(item.evaluation.key.configuration), []).append(item.evaluation.loss)
+    means = {code: np.mean(losses) for code, losses in by_code.items()}
+    first = (means["TT--"] + means["TF--"] - means["FT--"] - means["FF--"]) / 2
+    assert abs(loss.effects[0].mean) == pytest.approx(abs(first))
+    assert loss.effects[0].low < loss.effects[0].mean < loss.effects[0].high
+
+
+def test_a_missing_configuration_leaves_no_effects_and_no_shares(evaluations):
+    incomplete = [item for item in evaluations if str(item.evaluation.key.configuration) != "TT--"]
+    values = values_by_row(incomplete, {("bn", "")})
+    assert condition_effects(values) == ()
+    assert variance_shares(values) == ()
