@@ -84,7 +84,7 @@ def test_effects_are_the_mean_differences_of_a_switch(evaluations):
             by_code.setdefault(str(item.evaluation.key.configuration), []).append(item.evaluation.loss)
     means = {code: np.mean(losses) for code, losses in by_code.items()}
     first = (means["TT--"] + means["TF--"] - means["FT--"] - means["FF--"]) / 2
-    assert abs(loss.effects[0].mean) == pytest.approx(abs(first))
+    assert loss.effects[0].mean == pytest.approx(first)
     assert loss.effects[0].low < loss.effects[0].mean < loss.effects[0].high
 
 

@@ -86,7 +86,7 @@ def copied(worked, home, tmp_path):
 
 @pytest.fixture(scope="module")
 def uninterrupted(worked, home, environment):
-    """One mini-batch after the other, each written down: what is said, and what is kept."""
+    """Return the progress lines and stored records of a search that saves its progress after every mini-batch."""
     progress_lines = []
     with closing(copy_of(home, home / "uninterrupted.sqlite3")) as ledger, pytest.MonkeyPatch.context() as patch:
         patch.setattr(worker_layers, "_MIN_PARALLEL_SECONDS", float("inf"))
