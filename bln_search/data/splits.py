@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.model_selection import train_test_split
 
 from bln_search.core.errors import DataError
 from bln_search.specs.data import DataSpec
@@ -61,6 +60,8 @@ def _divide(
     Raises:
         DataError: no example would remain, or the proportions of the classes cannot be kept.
     """
+    from sklearn.model_selection import train_test_split  # noqa: PLC0415 - it takes as long to load as torch
+
     if size >= len(indices):
         raise DataError(f"data.{key}: {size} of {len(indices)} examples leaves none for the other part; lower it")
     stratify = labels[indices] if spec.stratified else None

@@ -5,10 +5,6 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from alembic import command
-from alembic.config import Config
-from alembic.migration import MigrationContext
-from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, inspect, text
 from sqlalchemy.orm import Session
 
@@ -16,27 +12,20 @@ from bln_search.core.errors import LedgerError, SchemaChangedError
 from bln_search.storage.engine import read_session, schema_transaction
 
 VERSION_TABLE = "bln_search_version"
-_FOLDER = Path(__file__).parent / "migrations"
-
-
-def alembic_config() -> Config:
-    """Alembic's configuration, without a file."""
-    config = Config()
-    config.set_main_option("script_location", str(_FOLDER))
-    return config
+_MIGRATIONS = Path(__file__).parent / "migrations"
+_SELECT_REVISION = text(f"SELECT version_num FROM {VERSION_TABLE}")  # noqa: S608 - the table name is a constant
 
 
 @cache
 def newest_revision() -> str:
     """The schema revision of this version of bln-search."""
-    head = ScriptDirectory.from_config(alembic_config()).get_current_head()
-    assert head is not None
-    return head
+    return max(revisions())
 
 
-def revisions() -> set[str]:
-    """The schema revisions that this version of bln-search knows."""
-    return {script.revision for script in ScriptDirectory.from_config(alembic_config()).walk_revisions()}
+@cache
+def revisions() -> frozenset[str]:
+    """The schema revisions that this version of bln-search knows: the numbers that the migration scripts begin with."""
+    return frozenset(script.stem.partition("_")[0] for script in (_MIGRATIONS / "versions").glob("[0-9]*.py"))
 
 
 def present_revision(engine: Engine) -> str | None:
@@ -47,7 +36,7 @@ def present_revision(engine: Engine) -> str | None:
 
 def check_revision(session: Session) -> None:
     """Raise SchemaChangedError if the schema of the database was upgraded since it was opened."""
-    present = session.scalar(text(f"SELECT version_num FROM {VERSION_TABLE}"))  # noqa: S608 - the table name is a constant
+    present = session.scalar(_SELECT_REVISION)
     if present != newest_revision():
         raise SchemaChangedError(
             f"the database has the schema revision {present} now, this process needs {newest_revision()}: it stops and "
@@ -63,17 +52,18 @@ def migrate(engine: Engine) -> None:
     """
     if present_revision(engine) == newest_revision():
         return
+    from bln_search.storage.upgrade import upgrade  # noqa: PLC0415 - it loads Alembic
+
     location = engine.url.render_as_string(hide_password=True)
-    config = alembic_config()
     with schema_transaction(engine) as connection:
         _check_owner(connection, location)
-        config.attributes["connection"] = connection
-        command.upgrade(config, "head")
+        upgrade(connection)
 
 
 def _revision(connection: Connection) -> str | None:
-    context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
-    return context.get_current_revision()
+    if not inspect(connection).has_table(VERSION_TABLE):
+        return None
+    return connection.scalar(_SELECT_REVISION)
 
 
 def _check_owner(connection: Connection, location: str) -> None:

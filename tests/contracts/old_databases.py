@@ -9,7 +9,7 @@ from sqlalchemy import MetaData, insert, select
 
 from bln_search.specs import parse_study, trials_of
 from bln_search.storage.engine import make_engine, schema_transaction
-from bln_search.storage.migration import alembic_config
+from bln_search.storage.upgrade import alembic_config
 
 STUDY = parse_study("""
 name: old

@@ -17,8 +17,8 @@ from bln_search.core.states import TrialState
 from bln_search.specs.layer_search import LayersSpec
 from bln_search.storage.engine import read_session, schema_transaction, write_session
 from bln_search.storage.ledger import open_ledger
-from bln_search.storage.migration import alembic_config
 from bln_search.storage.tables import LayerSearchRow
+from bln_search.storage.upgrade import alembic_config
 from tests.storage.searches import assert_same, made_up
 from tests.support.service_world import finish_trial, study
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import text
 
 from bln_search.core.errors import LedgerError
 from bln_search.storage.engine import make_engine, read_session, write_session
 from bln_search.storage.ledger import open_ledger
-from bln_search.storage.migration import VERSION_TABLE, newest_revision
+from bln_search.storage.migration import VERSION_TABLE, newest_revision, revisions
 from bln_search.storage.tables import Table
+from bln_search.storage.upgrade import alembic_config
 
 
 def test_migrated_tables_equal_the_models(ledger):
@@ -20,6 +22,12 @@ def test_migrated_tables_equal_the_models(ledger):
         context = MigrationContext.configure(session.connection(), opts=options)
         assert compare_metadata(context, Table.metadata) == []
     assert ledger.find_schema_revision() == newest_revision()
+
+
+def test_revisions_in_the_names_of_the_scripts_are_those_that_alembic_reads_in_them():
+    scripts = ScriptDirectory.from_config(alembic_config())
+    assert {script.revision for script in scripts.walk_revisions()} == revisions()
+    assert scripts.get_current_head() == newest_revision()
 
 
 def test_opening_again_changes_nothing(url):

@@ -9,7 +9,8 @@ from alembic import command
 
 from bln_search.storage.engine import make_engine, schema_transaction
 from bln_search.storage.ledger import open_ledger
-from bln_search.storage.migration import alembic_config, newest_revision
+from bln_search.storage.migration import newest_revision
+from bln_search.storage.upgrade import alembic_config
 
 AT_ONCE = 4
 

@@ -8,7 +8,8 @@ from alembic import command
 from bln_search.core.states import TrialState
 from bln_search.storage.engine import schema_transaction
 from bln_search.storage.ledger import open_ledger
-from bln_search.storage.migration import alembic_config, newest_revision
+from bln_search.storage.migration import newest_revision
+from bln_search.storage.upgrade import alembic_config
 from tests.contracts.old_databases import STUDY, create_old_database, read_rows
 
 

@@ -13,7 +13,8 @@ from alembic import command as alembic
 from sqlalchemy import text
 
 from bln_search.storage.engine import make_engine, schema_transaction, write_session
-from bln_search.storage.migration import VERSION_TABLE, alembic_config, newest_revision, present_revision
+from bln_search.storage.migration import VERSION_TABLE, newest_revision, present_revision
+from bln_search.storage.upgrade import alembic_config
 from tests.conftest import ROOT
 from tests.end_to_end.commands import call, command
 from tests.end_to_end.service import OneByOne, Service, until
