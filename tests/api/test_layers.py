@@ -65,7 +65,9 @@ def test_what_was_found_prints_as_a_table_with_what_is_confirmed():
     assert "2-fold cross-validation" in text
 
 
-@pytest.mark.parametrize("search", ["beam", "coordinate", "tpe", "racing", "random"])
+@pytest.mark.parametrize(
+    "search", ["beam", "coordinate", pytest.param("tpe", marks=pytest.mark.slow), "racing", "random"]
+)
 def test_searches_find_the_optimum_of_a_small_space(search):
     exact = bln_search.search_layers(network(), loader(60, 0), loader(60, 1))
     layered = bln_search.search_layers(network(), loader(60, 0), loader(60, 1), search=search, evaluations=200)
@@ -269,7 +271,14 @@ def test_all_are_tried_where_they_can_be_by_default(kind, layers, method, evalua
     assert [str(one.message).endswith("takes longer") for one in said] == [True] * (kind is Branching)
 
 
-@pytest.mark.parametrize("search", ["exact", "beam", "coordinate", "tpe", "racing", "random"])
+@pytest.mark.parametrize(
+    "search",
+    [
+        "exact",
+        "coordinate",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("beam", "tpe", "racing", "random")),
+    ],
+)
 def test_a_network_that_branches_is_searched_as_any_other(search):
     walked, branching = (
         bln_search.convert(kind(*normed(2)), method="same") for kind in (torch.nn.Sequential, Branching)

@@ -58,6 +58,7 @@ def test_what_cannot_be_verified_is_one_clear_error(what, tmp_path):
 IMDB_MD5 = "published is 7c2ac02c03563afcf9b574c7e56c153a"
 
 
+@pytest.mark.slow
 def test_the_published_reviews_are_verified(real_data):
     if not (real_data / "imdb").is_dir():
         pytest.skip("the real reviews are not here")
@@ -132,6 +133,7 @@ seeds: [0, 1]
 """
 
 
+@pytest.mark.slow
 def test_a_study_of_words_says_once_what_one_should_know_of_them(tmp_path):
     (tmp_path / "study.yaml").write_text(STUDY)
     validated = call("validate", tmp_path / "study.yaml", check=0)

@@ -28,11 +28,16 @@ main()
         ("uvicorn", ["serve", "--no-worker"], "web"),
         ("httpx", ["list", "--server", "http://127.0.0.1:9"], "client"),
         ("pyarrow", ["leaderboard", "none", "--format", "parquet"], "train"),
-        ("jinja2", ["report", "none", "--to", "none.html"], "web"),
-        ("plotly", ["report", "none", "--to", "none.html"], "web"),
         ("torch", ["run", str(ROOT / "studies" / "quickstart.yaml")], "train"),
-        ("torch", ["worker", "--once"], "train"),
-        ("sklearn", ["run", str(ROOT / "studies" / "quickstart.yaml")], "train"),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (
+                ("jinja2", ["report", "none", "--to", "none.html"], "web"),
+                ("plotly", ["report", "none", "--to", "none.html"], "web"),
+                ("torch", ["worker", "--once"], "train"),
+                ("sklearn", ["run", str(ROOT / "studies" / "quickstart.yaml")], "train"),
+            )
+        ),
     ],
 )
 def test_it_says_what_to_install(package, words, extra):

@@ -19,6 +19,7 @@ def test_a_log_file_that_cannot_be_is_one_clear_error(verb, tmp_path, home, monk
     assert "BLN_SEARCH_LOG_FILE" in process.stderr
 
 
+@pytest.mark.slow
 def test_service_and_worker_rotate_separate_log_files(tmp_path, home):
     logs = tmp_path / "logs"
     how = {"LOG_FILE": str(logs / "bln-search.log"), "LOG_FILE_BYTES": "2000", "LOG_FILE_COUNT": "2"}

@@ -24,6 +24,7 @@ REPORTS = int(os.environ.get("BLN_SEARCH_REPORTS", "12"))
 STUDY = "{name: s, data: {name: digits}, model: {name: mlp}, arms: [{method: bln}], seeds: SEEDS}"
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_concurrent_events_are_numbered_without_gaps(ledger):
     ledger.tokens.create("ada", Scope.WRITE)

@@ -192,6 +192,7 @@ def published(tmp_path_factory):
     return load_data("imdb", folder, tmp_path_factory.mktemp("cache"))
 
 
+@pytest.mark.slow
 def test_the_published_reviews_have_their_counts_and_remarks(published):
     assert published.sha256.startswith("b26117995c20")
     for labels in (published.train_labels, published.test_labels):

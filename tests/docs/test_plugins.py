@@ -10,6 +10,8 @@ import pytest
 
 from tests.docs.pages import PAGES, blocks, run_calls, shell_lines
 
+pytestmark = pytest.mark.slow
+
 PAGE = PAGES["plugins.md"]
 
 

@@ -23,6 +23,7 @@ def service(tmp_path_factory):
     made.stop()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not here")
 def test_with_curl(service, tmp_path):
     script = "\n".join(block.text for block in blocks(PAGE, "bash") if "bln-search serve" not in block.text)
@@ -42,6 +43,7 @@ def test_with_curl(service, tmp_path):
     assert '"pointer":"/arms/0/method"' in process.stdout
 
 
+@pytest.mark.slow
 def test_with_the_client(service, tmp_path):
     code = "\n".join(block.text for block in blocks(PAGE, "python")).replace(ADDRESS, service.address)
     printed = run_python(code, where=tmp_path, BLN_SEARCH_HOME=str(service.home))

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.docs.pages import PAGES, blocks, run_calls, run_python, shell_lines
+
+pytestmark = pytest.mark.slow
 
 PAGE = PAGES["start.md"]
 

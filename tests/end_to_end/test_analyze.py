@@ -8,6 +8,8 @@ import pytest
 
 from tests.end_to_end.commands import call
 
+pytestmark = pytest.mark.slow
+
 STUDY = """
 name: small
 data: {name: digits, fraction: 0.2, validation: 200}

@@ -14,7 +14,7 @@ from tests.end_to_end.commands import call
 from tests.end_to_end.service import OneByOne, Service, until
 from tests.end_to_end.small_study import STUDY, make_spec, run_alone, wait_until_complete
 
-pytestmark = pytest.mark.xdist_group("backup")
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("backup")]
 
 
 @pytest.fixture

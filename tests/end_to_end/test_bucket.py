@@ -13,7 +13,7 @@ from tests.end_to_end.commands import call, start
 from tests.end_to_end.service import Service
 from tests.end_to_end.small_study import EXPORT_STUDY
 
-pytestmark = pytest.mark.xdist_group("bucket")
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("bucket")]
 PLACE = "s3://kept/networks"
 
 

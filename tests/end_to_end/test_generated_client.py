@@ -11,7 +11,7 @@ import pytest
 
 from tests.end_to_end.service import Service, until
 
-pytestmark = pytest.mark.xdist_group("service")
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("service")]
 DESCRIPTION = Path(__file__).parents[2] / "openapi.json"
 STUDY = {
     "name": "small",

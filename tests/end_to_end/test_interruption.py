@@ -12,7 +12,7 @@ import pytest
 from bln_search.storage.ledger import open_ledger
 from tests.end_to_end.commands import call, start
 
-pytestmark = pytest.mark.xdist_group("interruption")
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("interruption")]
 
 STUDY = """
 name: interrupted

@@ -32,7 +32,7 @@ space: {training.batch_size: {kind: choice, values: [1, 25]}}
 evaluation: {population: [frozen, epoch]}
 seeds: [0, 1]
 """
-pytestmark = pytest.mark.xdist_group("browser")
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]
 
 
 @pytest.fixture(scope="module")

@@ -59,6 +59,7 @@ def test_submit_and_wait_prints_what_run_prints(service, file, tmp_path):
     assert f"{service.address}/: this token is unknown, revoked or expired" in refused
 
 
+@pytest.mark.slow
 def test_a_study_is_there_after_a_kill_right_after_its_201(tmp_path):
     service = Service(tmp_path / "home", "--no-worker").start()
     for number in range(5):
@@ -71,6 +72,7 @@ def test_a_study_is_there_after_a_kill_right_after_its_201(tmp_path):
     service.stop()
 
 
+@pytest.mark.slow
 def test_a_stopped_service_hands_its_study_back_and_goes_on(file, tmp_path):
     file.write_text(STUDY.replace("EPOCHS", "200"))
     service = Service(tmp_path / "home").start()
@@ -89,6 +91,7 @@ def test_a_stopped_service_hands_its_study_back_and_goes_on(file, tmp_path):
     service.stop()
 
 
+@pytest.mark.slow
 def test_killed_worker_is_restarted_and_no_result_is_lost(service, file, tmp_path):
     file.write_text(STUDY.replace("EPOCHS", "200"))
     with service.client() as client:
@@ -101,6 +104,7 @@ def test_killed_worker_is_restarted_and_no_result_is_lost(service, file, tmp_pat
     assert csv == run_alone(file, tmp_path)
 
 
+@pytest.mark.slow
 def test_pause_cancel_and_resume_take_effect_within_seconds(service):
     with service.client() as client:
         study = client.submit(make_spec(2000))["id"]
@@ -118,6 +122,7 @@ def test_pause_cancel_and_resume_take_effect_within_seconds(service):
         assert study not in [study["id"] for study in client.studies()]
 
 
+@pytest.mark.slow
 def test_client_with_lost_connections_gets_every_event_once(service):
     headers = {"Authorization": f"Bearer {service.token}", "Accept": "text/event-stream"}
     with service.client() as client:
@@ -144,6 +149,7 @@ def test_client_with_lost_connections_gets_every_event_once(service):
         assert heard[-1]["kind"] == "study_complete"
 
 
+@pytest.mark.slow
 def test_a_stream_ends_with_the_service(tmp_path):
     service = Service(tmp_path / "home").start()
     with service.client() as client:
@@ -162,6 +168,7 @@ def test_a_stream_ends_with_the_service(tmp_path):
     assert service.stop() == 0
 
 
+@pytest.mark.slow
 def test_the_service_starts_without_what_trains(tmp_path):
     program = (
         "import sys, service.server, service.export_openapi; service.export_openapi.openapi_json();"
@@ -172,6 +179,7 @@ def test_the_service_starts_without_what_trains(tmp_path):
     assert process.returncode == 0, process.stderr
 
 
+@pytest.mark.slow
 def test_the_service_answers_before_it_has_worked_two_seconds(tmp_path):
     """Seconds of its processor, the database made in them; on a slow or shared core in units of what imports take."""
     before = os.times()
@@ -185,6 +193,7 @@ def test_the_service_answers_before_it_has_worked_two_seconds(tmp_path):
     assert used.user + used.system < max(2, 3 * imports)
 
 
+@pytest.mark.slow
 def test_a_port_that_is_taken_is_one_clear_error(service, tmp_path):
     port = service.address.rsplit(":", 1)[1]
     process = call("serve", "--port", port, "--no-worker", home=tmp_path / "other", process=True)
@@ -207,6 +216,7 @@ def quiet(tmp_path):
     made.stop()
 
 
+@pytest.mark.slow
 def test_tokens_are_those_of_the_service_that_the_settings_name(quiet, tmp_path, monkeypatch):
     """A token that leaked must not go on because one of another database was revoked in its place."""
     here = tmp_path / "here"
@@ -225,6 +235,7 @@ def test_tokens_are_those_of_the_service_that_the_settings_name(quiet, tmp_path,
     assert call("token", "list", "--database", f"sqlite:///{tmp_path / 'own.sqlite3'}", home=here, check=0).stdout == ""
 
 
+@pytest.mark.slow
 def test_watching_ends_where_a_study_waits_for_a_person(quiet, file):
     with closing(open_ledger(f"sqlite:///{quiet.home / 'ledger.sqlite3'}")) as ledger:
         number = ledger.studies.accept(load_study(file))
@@ -234,6 +245,7 @@ def test_watching_ends_where_a_study_waits_for_a_person(quiet, file):
     assert f"study {number} is interrupted" in watched.stderr
 
 
+@pytest.mark.slow
 def test_the_client_of_the_page_prints_what_happens(service):
     (block,) = blocks(PAGES["service.md"], "python")
     code = block.text.replace("http://127.0.0.1:8000", service.address).replace("bln_...", service.token)

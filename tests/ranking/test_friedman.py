@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import scikit_posthocs
 from scipy import stats
 
 from bln_search.ranking.paired.friedman import friedman
@@ -43,6 +42,8 @@ def test_critical_difference_of_demsar_is_reproduced():
 
 @pytest.mark.parametrize("random", range(6))
 def test_significant_pairs_equal_scikit_posthocs(random):
+    import scikit_posthocs  # it loads matplotlib
+
     mean_losses = means(8, 5, random, difference=1.0)
     mean_ranks = friedman(mean_losses)
     apart = np.abs(mean_ranks.ranks[:, None] - mean_ranks.ranks) > mean_ranks.critical_difference

@@ -164,14 +164,14 @@ ANYTHING = st.recursive(
 KEYS = ("name", "title", "data", "model", "arms", "training", "seeds", "evaluation", "ranking", "space", "search")
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(ANYTHING)
 def test_any_json_gets_a_plan_or_a_problem(shared, sent):
     response = shared.client().post("/api/v1/studies/validate", content=json.dumps(sent))
     assert is_problem(response)["status"] in (400, 422)
 
 
-@settings(max_examples=250, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.dictionaries(st.sampled_from(KEYS), ANYTHING, max_size=3), st.sampled_from(KEYS), ANYTHING, st.text(max_size=12)
 )

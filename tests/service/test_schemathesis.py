@@ -45,9 +45,6 @@ def before_call(context, case, kwargs):
     if case.path_parameters and str(case.path_parameters.get("token_id")) == "{OWN_TOKEN}":
         case.path_parameters["token_id"] = 1
 """
-FEW = "2"
-"""Examples of each operation in `make test`."""
-
 PHASES = "examples,coverage,fuzzing,stateful" if "BLN_SEARCH_EXAMPLES" in os.environ else "fuzzing,stateful"
 
 
@@ -79,15 +76,9 @@ def running(tmp_path_factory):
 
 @pytest.mark.parametrize(
     ("study", "seed", "examples"),
-    [
-        ("a study that is there", "1", FEW),
-        *(
-            pytest.param(study, seed, EXAMPLES, marks=pytest.mark.slow)
-            for study in ("a study that is there", "any number")
-            for seed in SEEDS
-        ),
-    ],
+    [(study, seed, EXAMPLES) for study in ("a study that is there", "any number") for seed in SEEDS],
 )
+@pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_the_service_does_what_its_description_says(running, tmp_path, study, seed, examples):
     service, secret, study_id = running

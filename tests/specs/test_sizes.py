@@ -30,7 +30,7 @@ def test_split_sizes_match_the_data(given, tmp_path):
     assert split_sizes(spec) == {split: len(inputs) for split, (inputs, _) in data.splits.items()}
 
 
-@pytest.mark.parametrize("name", ["cifar10", "mnist"])
+@pytest.mark.parametrize("name", ["mnist", pytest.param("cifar10", marks=pytest.mark.slow)])
 def test_published_sizes_match_the_files(name, real_data, tmp_path):
     data = load_data(name, real_data, tmp_path)
     assert EXAMPLES[name] == {Split.TRAIN: len(data.train_labels), Split.TEST: len(data.test_labels)}

@@ -93,6 +93,7 @@ def test_single_precision_differs_by_rounding_only():
     assert_equals_dense_adam(draw_rows(600, 3, 300), dtype=torch.float32, tolerance=2e-6)
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(
     seed=st.integers(0, 1000),

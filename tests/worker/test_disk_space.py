@@ -85,6 +85,7 @@ def test_no_study_starts_without_disk_space(worker, disk, caplog):
     assert log_lines[1] == "enough disk space is free again"
 
 
+@pytest.mark.slow
 def test_running_trials_end_and_others_wait_for_disk_space(worker, disk, monkeypatch):
     study_id = worker.ledger.queue.submit(STUDY, "ada").study_id
     states = []

@@ -15,6 +15,8 @@ from bln_search.execution.executors import local
 from bln_search.worker import loop
 from tests.worker.worker_study import worker_study
 
+pytestmark = pytest.mark.slow
+
 
 class Killer:
     """Kills each forkserver soon after it has begun, until there were enough."""

@@ -71,6 +71,7 @@ def test_name_of_an_earlier_version_is_parsed(child):
     assert not is_alive(name)
 
 
+@pytest.mark.slow
 def test_start_time_by_clock_without_ticks(child, monkeypatch, tmp_path):
     monkeypatch.setattr(identity, "_OWN_STATUS", tmp_path / "none")
     name = name_of(child)

@@ -141,6 +141,7 @@ class TestAnErrorNobodyForesaw:
         assert line(worker, study_id).state == StudyState.PAUSED
 
 
+@pytest.mark.slow
 def test_process_losses_fail_no_study(worker, monkeypatch):
     """One sick worker must not fail the queue."""
     monkeypatch.setattr(loop, "_RETRY_DELAY", 0.0)

@@ -24,6 +24,7 @@ from tests.support.watchers import RecordingWatcher
 from tests.worker.small_study import SMALL_STUDY
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.xdist_group("ray"),
     pytest.mark.filterwarnings("default"),  # Ray's own are not ours to mend
 ]
@@ -110,7 +111,6 @@ def test_killed_process_is_noticed_and_its_trial_retried(executor, ledger):
     assert ledger.studies.find("long").trials == {TrialState.FINISHED: 2}
 
 
-@pytest.mark.slow
 def test_user_error_is_tried_once(executor, ledger):
     spec = parse_study(SMALL_STUDY.replace("LR", "0.002"))  # accepted by an earlier version with a larger mini-batch
     training = spec.training.model_copy(update={"batch_size": 1500})
@@ -122,7 +122,6 @@ def test_user_error_is_tried_once(executor, ledger):
     assert "a mini-batch of 1500 examples is larger than" in failures[0].reason
 
 
-@pytest.mark.slow
 def test_missing_data_on_a_node_fails_no_trial(executor, ledger):
     spec = parse_study(SMALL_STUDY.replace("LR", "0.002").replace("name: digits", "name: cifar10"))
     study_id = ledger.studies.accept(spec)
@@ -133,7 +132,6 @@ def test_missing_data_on_a_node_fails_no_trial(executor, ledger):
     assert ledger.studies.get(study_id).trials == {TrialState.WAITING: 2}
 
 
-@pytest.mark.slow
 def test_driver_error_ends_the_run_and_releases_trials(executor, ledger):
     study_id = ledger.studies.accept(parse_study(LONG))
 

@@ -30,6 +30,7 @@ from tests.support.watchers import RecordingWatcher
 from tests.worker.nodes import Nodes
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.xdist_group("ray"),
     pytest.mark.filterwarnings("default"),  # Ray's own are not ours to mend
 ]
@@ -125,7 +126,6 @@ class Act(RecordingWatcher):
                 self.acted_at = len(self.carried)
 
 
-@pytest.mark.slow
 def test_killed_node_costs_one_attempt_of_its_trial(
     ledger,
     environment,
@@ -158,7 +158,6 @@ def test_killed_node_costs_one_attempt_of_its_trial(
     assert set(watcher.carried[-8:]) == {0, 1, 2} - {gone}
 
 
-@pytest.mark.slow
 def test_joined_node_runs_trials_after_the_first_has_left(
     ledger,
     environment,
@@ -230,7 +229,6 @@ def check_end(code, told, left):
     assert left.trials.keys() == {TrialState.FINISHED, TrialState.WAITING}
 
 
-@pytest.mark.slow
 def test_killed_head_ends_the_worker_and_another_completes(tmp_path, expected):
     url = f"sqlite:///{tmp_path / 'ledger.sqlite3'}"
     opened = open_ledger(url)

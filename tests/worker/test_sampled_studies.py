@@ -56,6 +56,7 @@ def test_every_point_is_in_ledger_and_optuna(ledger, environment):
     assert again.messages == []
 
 
+@pytest.mark.slow
 def test_pruned_trials_are_results_in_ledger_and_optuna(ledger, environment):
     study_id = ledger.studies.accept(study("pruner: asha"))
     watcher = RecordingWatcher()
@@ -70,6 +71,7 @@ def test_pruned_trials_are_results_in_ledger_and_optuna(ledger, environment):
     assert stopped.epoch < 6
 
 
+@pytest.mark.slow
 def test_interrupted_search_resumes_to_all_its_points(ledger, environment):
     study_id = ledger.studies.accept(study())
     measured_values = []
@@ -90,6 +92,7 @@ def test_interrupted_search_resumes_to_all_its_points(ledger, environment):
     assert Counter(trial.state.name for trial in optuna_trials(ledger)) == {"COMPLETE": 8}
 
 
+@pytest.mark.slow
 def test_finite_space_is_sampled_once_per_point(ledger, environment):
     three = "{kind: choice, values: [0.1, 0.01, 0.001]}"
     spec = study(**{"{kind: float, low: 1e-4, high: 1, log: true}": three})
@@ -98,6 +101,7 @@ def test_finite_space_is_sampled_once_per_point(ledger, environment):
     assert ledger.studies.find("searched").trials == {TrialState.FINISHED: 3}
 
 
+@pytest.mark.slow
 def test_measured_objectives_reach_optuna(ledger, environment):
     widths = "model.widths: {kind: choice, values: [[4], [16], [64]]}, training"
     search = "objectives: [best_loss, inference_seconds, parameters]"

@@ -174,6 +174,7 @@ def forkserver_replaced():
     multiprocessing.forkserver._forkserver._stop()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("forkserver_replaced")
 @pytest.mark.skipif(local._METHOD != "forkserver", reason="processes are not started by a forkserver here")
 class TestForkserver:
@@ -208,6 +209,7 @@ class TestForkserver:
         assert psutil.wait_procs(orphans, 30)[1] == []
 
 
+@pytest.mark.slow
 def test_process_is_lost_before_it_is_ready_and_fails_after(environment, monkeypatch, short_pauses):
     trials = Trials(1)
     deaths = iter([dies_at_once, dies_in_its_trial, instantly])

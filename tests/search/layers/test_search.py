@@ -169,9 +169,7 @@ def enumerated():
     return search_network(tree, parts, LayerSearchPlan(), on_progress=keep), kept
 
 
-@pytest.mark.parametrize(
-    "interrupted", [pytest.param(1, marks=pytest.mark.slow), pytest.param(3, marks=pytest.mark.slow), 5, 6]
-)
+@pytest.mark.parametrize("interrupted", [5, *(pytest.param(place, marks=pytest.mark.slow) for place in (1, 3, 6))])
 def test_resumed_enumeration_has_the_same_record(interrupted):
     expected, kept = enumerated()
     tree, parts = made(memory_limit=0)

@@ -56,6 +56,7 @@ def test_beam_and_coordinate_find_the_best_of_additive_losses(kind, budget, tabl
     assert PLAIN.index(objective.best.digits) == int(np.argmin(means))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [LayerSearch.TPE, LayerSearch.RACING])
 def test_tpe_and_racing_are_better_than_random_search(kind):
     """Over tables and seeds, with as many evaluations: they beat the median of random draws, and come close to best."""
