@@ -16,7 +16,6 @@ from bln_search.specs import parse_study
 from bln_search.storage.ledger import open_ledger
 from tests.conftest import ROOT
 from tests.end_to_end.commands import call
-from tests.support.tiers import part
 
 SMALL = """
 name: small
@@ -172,7 +171,7 @@ EXTRA = {
 
 
 @pytest.mark.parametrize(
-    "name", part([(name,) for name in BAD], lambda name: "cluster" not in name and "GPUs" not in name)
+    "name", [pytest.param(name, marks=pytest.mark.slow) if "ray" in EXTRA.get(name, []) else name for name in BAD]
 )
 def test_bad_input_is_one_clear_error_and_nothing_is_written(name, tmp_path):
     text, code, message = BAD[name]
