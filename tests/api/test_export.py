@@ -47,13 +47,13 @@ ROWS = [
 @pytest.fixture(scope="module")
 def networks(tmp_path_factory):
     """Each network, trained when it is first asked for."""
-    place, kept = tmp_path_factory.mktemp("checkpoints"), {}
+    folder, trained = tmp_path_factory.mktemp("checkpoints"), {}
 
     def network(name):
-        if name not in kept:
+        if name not in trained:
             model, arm, data = NETWORKS[name]
-            kept[name] = train(place, model, arm, data=data)
-        return Folder(place), kept[name], NETWORKS[name][2]
+            trained[name] = train(folder, model, arm, data=data)
+        return Folder(folder), trained[name], NETWORKS[name][2]
 
     return network
 
@@ -61,29 +61,29 @@ def networks(tmp_path_factory):
 @pytest.fixture(scope="module")
 def exported(networks, tmp_path_factory):
     """The export of a row, written when it is first asked for."""
-    place, kept = tmp_path_factory.mktemp("exports"), {}
+    folder, exports = tmp_path_factory.mktemp("exports"), {}
 
-    def written(name, code):
-        if (name, code) not in kept:
+    def export_once(name, code):
+        if (name, code) not in exports:
             checkpoints, trained, data = networks(name)
             row, test = row_of(trained, code)
-            target = place / f"{name}-{code}"
+            target = folder / f"{name}-{code}"
             export_network(row, checkpoints, data, target)
-            kept[name, code] = target, test, data
-        return kept[name, code]
+            exports[name, code] = target, test, data
+        return exports[name, code]
 
-    return written
+    return export_once
 
 
-def test_a_network_on_words_is_not_exported(tmp_path):
+def test_network_on_token_ids_is_not_exported(tmp_path):
     draw = np.random.default_rng(0)
     marks = {f"{split}_inputs": draw.integers(0, 9, (300, 5)).astype(np.uint16) for split in ("train", "test")}
     labels = {f"{split}_labels": np.arange(300) % 2 for split in ("train", "test")}
-    words = DataSet("words", ("no", "yes"), **marks, **labels, vocabulary=9)
+    token_data = DataSet("words", ("no", "yes"), **marks, **labels, vocabulary=9)
     model = "{name: lstm, widths: [4], embedding: 3, dense: 4}"
-    row, _ = row_of(train(tmp_path / "checkpoints", model, "{method: bln}", data=words), "FFFF")
+    row, _ = row_of(train(tmp_path / "checkpoints", model, "{method: bln}", data=token_data), "FFFF")
     with pytest.raises(ExportError, match="words consists of token ids"):
-        export_network(row, Folder(tmp_path / "checkpoints"), words, tmp_path / "target")
+        export_network(row, Folder(tmp_path / "checkpoints"), token_data, tmp_path / "target")
     assert not (tmp_path / "target").exists()
 
 
@@ -124,7 +124,7 @@ def test_the_loaded_network_has_the_losses_of_the_study(name, code, exported):
 
 
 @pytest.mark.parametrize(("name", "code"), ROWS)
-def test_what_reads_population_values_only_is_folded_and_says_so(name, code, exported):
+def test_row_of_population_values_is_folded_and_documented(name, code, exported):
     target, _, _ = exported(name, code)
     document = json.loads((target / "configuration.json").read_text())
     assert document["folded"] == (code in FOLDED)
@@ -137,7 +137,7 @@ def test_what_reads_population_values_only_is_folded_and_says_so(name, code, exp
     assert ("depends on the other examples" in text) == document["row"]["configuration"].startswith("F")
 
 
-def test_population_values_that_are_not_read_are_not_carried(exported):
+def test_unread_population_values_are_not_exported(exported):
     target, _, _ = exported("mlp reference", "FTFT")
     layers = find_norms(bln_search.load(target).network).values()
     for layer in layers:
@@ -154,7 +154,7 @@ def test_the_same_row_has_the_same_weights_byte_for_byte(exported, networks, tmp
     assert (tmp_path / "again" / "model.safetensors").read_bytes() == (target / "model.safetensors").read_bytes()
 
 
-def test_values_kept_one_a_slot_bound_the_mini_batch(tmp_path):
+def test_per_slot_values_limit_the_mini_batch_size(tmp_path):
     trained = train(tmp_path, "{name: mlp, widths: [8]}", "{method: bln}", "{per_slot: true, batch_sizes: [25, 40]}")
     export_network(row_of(trained, "TTTT")[0], Folder(tmp_path), DIGITS, tmp_path / "out")
     document = json.loads((tmp_path / "out" / "configuration.json").read_text())
@@ -171,26 +171,26 @@ def test_values_kept_one_a_slot_bound_the_mini_batch(tmp_path):
 
 def changed(target, tmp_path, **changes):
     """A copy of an export with other entries in its configuration.json."""
-    copied = tmp_path / "copied"
-    shutil.copytree(target, copied)
-    document = json.loads((copied / "configuration.json").read_text())
+    copy_folder = tmp_path / "copied"
+    shutil.copytree(target, copy_folder)
+    document = json.loads((copy_folder / "configuration.json").read_text())
     for key, value in changes.items():
         part, name = (document[key.split("__")[0]], key.split("__")[1]) if "__" in key else (document, key)
         part[name] = value
-    (copied / "configuration.json").write_text(json.dumps(document))
-    return copied
+    (copy_folder / "configuration.json").write_text(json.dumps(document))
+    return copy_folder
 
 
 def test_damaged_weights_are_refused(exported, tmp_path):
-    copied = changed(exported("mlp paper", "TTTT")[0], tmp_path)
-    content = bytearray((copied / "model.safetensors").read_bytes())
+    copy_folder = changed(exported("mlp paper", "TTTT")[0], tmp_path)
+    content = bytearray((copy_folder / "model.safetensors").read_bytes())
     content[-1] ^= 1
-    (copied / "model.safetensors").write_bytes(content)
+    (copy_folder / "model.safetensors").write_bytes(content)
     with pytest.raises(DataError, match=r"model.safetensors are damaged: their SHA-256 is"):
-        bln_search.load(copied)
-    (copied / "model.safetensors").unlink()
+        bln_search.load(copy_folder)
+    (copy_folder / "model.safetensors").unlink()
     with pytest.raises(DataError, match="cannot be read"):
-        bln_search.load(copied)
+        bln_search.load(copy_folder)
 
 
 @pytest.mark.parametrize(
@@ -204,12 +204,12 @@ def test_damaged_weights_are_refused(exported, tmp_path):
     ],
 )
 def test_a_changed_configuration_is_refused(changes, message, exported, tmp_path):
-    copied = changed(exported("mlp paper", "TTTT")[0], tmp_path, **changes)
+    copy_folder = changed(exported("mlp paper", "TTTT")[0], tmp_path, **changes)
     with pytest.raises(DataError, match=message):
-        bln_search.load(copied)
+        bln_search.load(copy_folder)
 
 
-def test_a_folder_that_is_no_export_is_refused(tmp_path):
+def test_loading_a_folder_without_an_export_is_rejected(tmp_path):
     with pytest.raises(DataError, match="is not an export of bln-search"):
         bln_search.load(tmp_path)
     (tmp_path / "configuration.json").write_text("{")
@@ -218,10 +218,10 @@ def test_a_folder_that_is_no_export_is_refused(tmp_path):
 
 
 def test_loading_never_unpickles(exported, monkeypatch):
-    def refused(*_, **__):
+    def fail(*_, **__):
         raise AssertionError("unpickled")
 
-    monkeypatch.setattr(torch, "load", refused)
+    monkeypatch.setattr(torch, "load", fail)
     assert bln_search.load(exported("mlp paper", "TTTT")[0])(torch.zeros(1, 1, 8, 8)).shape == (1, 10)
 
 
@@ -238,7 +238,7 @@ def different(*_):
 
 
 @pytest.mark.parametrize(
-    ("name", "instead", "error", "message"),
+    ("name", "replacement", "error", "message"),
     [
         ("read_onnx_program", different, ExportError, r"network \(onnxruntime by [\d.]+ at"),
         ("write_programs", interrupted, KeyboardInterrupt, None),
@@ -246,18 +246,18 @@ def different(*_):
     ],
 )
 @pytest.mark.parametrize("before", ["absent", "an export"])
-def test_an_export_that_fails_leaves_everything_as_it_was(
-    name, instead, error, message, before, exported, networks, tmp_path, monkeypatch
+def test_failed_export_changes_no_file(
+    name, replacement, error, message, before, exported, networks, tmp_path, monkeypatch
 ):
     target = tmp_path / "out"
     if before != "absent":
         shutil.copytree(exported("mlp paper", "TTTT")[0], target)
-    held = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    contents = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     checkpoints, trained, data = networks("mlp paper")
-    monkeypatch.setattr(export, name, instead)
+    monkeypatch.setattr(export, name, replacement)
     with pytest.raises(error, match=message):
         export_network(row_of(trained, "FFFF")[0], checkpoints, data, target, overwrite=True)
-    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == held
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == contents
     assert [path.name for path in tmp_path.iterdir()] == ([] if before == "absent" else ["out"])
 
 
@@ -271,9 +271,9 @@ def test_only_an_export_is_replaced_and_only_with_overwrite(exported, networks, 
     assert str(find_norms(bln_search.load(target).network)["layers.3"].configuration) == "FFFF"
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "notes.txt").write_text("mine")
-    for other in (tmp_path / "own", tmp_path / "own" / "notes.txt"):
+    for path in (tmp_path / "own", tmp_path / "own" / "notes.txt"):
         with pytest.raises(ExportError, match=r"something other than an export|is not a folder"):
-            folder.check_target_folder(other, overwrite=True)
+            folder.check_target_folder(path, overwrite=True)
 
 
 def test_a_damaged_checkpoint_is_not_exported(tmp_path, networks):
@@ -293,16 +293,16 @@ def test_missing_package_names_its_extra_before_writing(networks, tmp_path, monk
     assert not (tmp_path / "out").exists()
 
 
-def test_steps_that_lose_digits_are_not_folded(networks, tmp_path, monkeypatch):
+def test_inaccurate_affine_steps_are_not_folded(networks, tmp_path, monkeypatch):
     checkpoints, trained, data = networks("mlp paper")
     compare = export.compare
 
-    def losing(eager, forms, *rest):
+    def compare_with_error(eager, forms, *arguments):
         if forms.keys() == {"folded"}:
             forms = {"folded": lambda x: eager(x) + 1e-3}
-        return compare(eager, forms, *rest)
+        return compare(eager, forms, *arguments)
 
-    monkeypatch.setattr(export, "compare", losing)
+    monkeypatch.setattr(export, "compare", compare_with_error)
     description, parity = export_network(row_of(trained, "TTTT")[0], checkpoints, data, tmp_path / "out")
     assert not description.folded
     assert "differ from the layers by 0.001" in description.not_folded_because

@@ -22,7 +22,7 @@ X, Y = torch.randn(60, 7), torch.randint(0, 4, (60,))
 
 
 def cut(start, end, x=X):
-    return [(x[i : i + 5], Y[i : i + 5]) for i in range(start, end, 5)]
+    return [(x[first : first + 5], Y[first : first + 5]) for first in range(start, end, 5)]
 
 
 def converted(network=None, **options):
@@ -50,22 +50,24 @@ class TestStateDict:
     def test_running_statistics_are_those_of_the_state(self, other_state):
         first = self.trained(1, 1.0)
         second = self.trained(2, 5.0) if other_state else nn.Sequential(*copy.deepcopy(list(first)))
-        own, other = (bln_search.convert(copy.deepcopy(one), method="same") for one in (first, second))
-        other.load_state_dict(own.state_dict())
+        converted_first, loaded = (
+            bln_search.convert(copy.deepcopy(network), method="same") for network in (first, second)
+        )
+        loaded.load_state_dict(converted_first.state_dict())
         expected = F.cross_entropy(first(X[20:]), Y[20:]).item()
-        for network in (own, other):
-            found = losses(bln_search.evaluate_configurations(network, cut(0, 20), cut(20, 60)))
-            assert found["TT-- (moving)"] == pytest.approx(expected, rel=1e-5)
+        for network in (converted_first, loaded):
+            actual = losses(bln_search.evaluate_configurations(network, cut(0, 20), cut(20, 60)))
+            assert actual["TT-- (moving)"] == pytest.approx(expected, rel=1e-5)
 
     def test_a_network_trained_further_warns_through_its_state_too(self):
         network = converted()
         ranked = bln_search.evaluate_configurations(network, cut(0, 20), cut(20, 60))
         bln_search.apply_configuration(network, next(row for row in ranked if str(row.configuration) == "TTTT"))
         network.train()(X[:5] * 100)
-        again = converted()
-        again.load_state_dict(network.state_dict())
+        reloaded = converted()
+        reloaded.load_state_dict(network.state_dict())
         with pytest.warns(UserWarning, match="before the network was trained further"):
-            again.eval()(X[:5])
+            reloaded.eval()(X[:5])
 
     def test_a_state_of_an_earlier_format_is_read(self):
         network = converted()
@@ -74,10 +76,10 @@ class TestStateDict:
             if name.endswith("_extra_state"):
                 assert value[0] == 2
                 state[name] = torch.cat([value[1:6], value[7:]])
-        again = converted()
-        again.load_state_dict(state)
-        assert [again[1].batch_size, str(again[1].configuration)] == [5, "FFFF"]
-        assert not again[1].population_outdated
+        reloaded = converted()
+        reloaded.load_state_dict(state)
+        assert [reloaded[1].batch_size, str(reloaded[1].configuration)] == [5, "FFFF"]
+        assert not reloaded[1].population_outdated
 
 
 class Refilled:
@@ -115,11 +117,11 @@ def test_population_rows_are_independent_of_an_extreme_example(value):
     )
     extreme = X.clone()
     extreme[33, 2] = value
-    found, undisturbed = (
+    outcomes, undisturbed = (
         bln_search.evaluate_configurations(network, cut(0, 20), cut(20, 60, x)).outcomes for x in (extreme, X)
     )
     neighbours = np.delete(np.arange(40), 13)
-    for key, outcome in found.items():
+    for key, outcome in outcomes.items():
         if str(key.configuration) == "TTTT":
             np.testing.assert_allclose(
                 outcome.losses[neighbours], undisturbed[key].losses[neighbours], rtol=1e-5, atol=1e-6
@@ -139,14 +141,14 @@ class Mixes(nn.Module):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("masked", [None, -1e6, -1e9, torch.finfo(torch.float32).min])
-def test_a_masked_logit_hides_no_mixing(masked, dtype):
+def test_masked_logit_does_not_hide_mixing_of_examples(masked, dtype):
     network = converted(Mixes(masked)).to(dtype)
     with pytest.raises(ModelError, match="does not treat examples independently"):
         bln_search.evaluate_configurations(network, cut(0, 20, X.to(dtype)), cut(20, 60, X.to(dtype)))
 
 
 @pytest.mark.parametrize("share", [1e-3, 1e-5])
-def test_a_little_mixing_is_refused_in_single_precision_too(share):
+def test_slight_mixing_of_examples_is_rejected_in_float32(share):
     class MixesALittle(Mixes):
         def forward(self, x):
             h = self.n(self.a(x))
@@ -171,14 +173,14 @@ class Branches(nn.Module):
 
 
 @pytest.mark.parametrize("kind", ["number", "value"])
-def test_a_branch_that_only_the_pass_itself_takes_is_refused(kind):
+def test_branch_on_batch_contents_or_size_is_rejected(kind):
     x = X.clone()
     x[33, 2] = 60.0
     with pytest.raises(ModelError, match=r"depends on values|does not treat examples independently"):
         bln_search.evaluate_configurations(converted(Branches(kind)), cut(0, 20, x), cut(20, 60, x))
 
 
-def test_a_network_that_counts_its_calls_is_named_as_such():
+def test_network_with_a_call_counter_has_a_precise_error():
     class Counts(nn.Module):
         def __init__(self):
             super().__init__()
@@ -197,21 +199,24 @@ def test_variances_do_not_cancel_far_from_zero(mean, deviation):
     torch.manual_seed(0)
     bn, mbn, brn = BN(1).double(), MBN(1, memory_size=3).double(), BRN(1, momentum=0.5).double()
     means, variances = [], []
-    with collect_moments([bn]) as found:
+    with collect_moments([bn]) as collected:
         for _ in range(4):
             x = torch.randn(8, 1, dtype=torch.float64) * deviation + mean
             for layer in (bn, mbn, brn):
                 layer(x)
             means.append(x.mean())
             variances.append(x.var(unbiased=False))
-    m, v = torch.stack(means) - mean, torch.stack(variances)  # exact: what is subtracted is the same for all
+    centred_means, stacked_variances = (
+        torch.stack(means) - mean,
+        torch.stack(variances),
+    )  # exact: what is subtracted is the same for all
 
     def total(weights):
         weights = torch.tensor(weights, dtype=torch.float64) / sum(weights)
-        between = (weights * (m - (weights * m).sum()).square()).sum()
-        return float(((weights * v).sum() + between + 1e-4).sqrt())
+        variance_between = (weights * (centred_means - (weights * centred_means).sum()).square()).sum()
+        return float(((weights * stacked_variances).sum() + variance_between + 1e-4).sqrt())
 
-    moments = found[bn].moments(has_batch_statistics=True, has_feature_statistics=False)
+    moments = collected[bn].moments(has_batch_statistics=True, has_feature_statistics=False)
     population = bn.population(moments, Correction.TOTAL).batch.deviation
     memory = mbn.population(mbn.history_estimates()[PopulationEstimate.MEMORY], Correction.TOTAL).batch.deviation
     moving = brn.population(brn.history_estimates()[PopulationEstimate.MOVING], Correction.TOTAL).batch.deviation
@@ -222,17 +227,17 @@ def test_variances_do_not_cancel_far_from_zero(mean, deviation):
 
 def test_moments_of_earlier_checkpoints_are_read():
     bn = BN(7).double()
-    with collect_moments([bn]) as found:
+    with collect_moments([bn]) as collected:
         for x, _ in cut(0, 20):
             bn(x.double())
-    moments = found[bn].moments(has_batch_statistics=True, has_feature_statistics=False)
+    moments = collected[bn].moments(has_batch_statistics=True, has_feature_statistics=False)
     tensors = moments_to_tensors({"n": moments})
     variance = tensors.pop("n|batch|variance_of_mean")
     tensors["n|batch|mean_square"] = variance + tensors["n|batch|mean"].square()
     torch.testing.assert_close(moments_from_tensors(tensors)["n"].batch.variance_of_mean, variance)
 
 
-def test_a_score_that_looks_at_its_neighbours_is_refused():
+def test_score_that_depends_on_other_examples_is_rejected():
     def score(outputs, targets):
         return F.cross_entropy(outputs / outputs.std(), targets, reduction="none"), outputs.argmax(1) == targets
 
@@ -240,13 +245,13 @@ def test_a_score_that_looks_at_its_neighbours_is_refused():
         bln_search.evaluate_configurations(converted(), cut(0, 20), cut(20, 60), score=score)
 
 
-def test_weights_take_the_mini_batch_size_of_the_population():
+def test_layers_take_the_batch_size_of_the_population():
     network = converted(batch_size=None)
     bln_search.evaluate_configurations(network, [(X[:3], Y[:3]), *cut(3, 18)], cut(20, 60))
     assert {layer.batch_size for layer in network if hasattr(layer, "batch_size")} == {5}
 
 
-def test_a_larger_mini_batch_than_the_first_is_refused():
+def test_larger_mini_batch_than_the_first_is_rejected():
     with pytest.raises(DataError, match="5 examples follows one of 3"):
         bln_search.evaluate_configurations(converted(), cut(0, 20), [(X[20:23], Y[20:23]), *cut(23, 38)])
 
@@ -295,7 +300,7 @@ def test_ill_conditioned_rows_are_evaluated_in_double_precision(one_pass):
 
 
 @pytest.mark.parametrize("kind", ["id", "flag"])
-def test_an_id_in_a_float_does_not_excuse_mixing(kind):
+def test_id_in_a_float_does_not_hide_mixing_of_examples(kind):
     class Carries(nn.Module):
         def __init__(self):
             super().__init__()
@@ -320,12 +325,12 @@ def test_an_id_in_a_float_does_not_excuse_mixing(kind):
     ],
     ids=["whole numbers", "truth values"],
 )
-def test_losses_may_be_whole_numbers(score):
-    found, plain = (
-        losses(bln_search.evaluate_configurations(converted(), cut(0, 20), cut(20, 60), score=score, one_pass=one))
-        for one in (True, False)
+def test_losses_may_be_integers_or_booleans(score):
+    one_pass_losses, plain_losses = (
+        losses(bln_search.evaluate_configurations(converted(), cut(0, 20), cut(20, 60), score=score, one_pass=one_pass))
+        for one_pass in (True, False)
     )
-    assert found == plain
+    assert one_pass_losses == plain_losses
 
 
 class Dropout(nn.Sequential):
@@ -346,16 +351,18 @@ def test_well_conditioned_rows_are_not_called_ill_conditioned(network, one_pass)
     assert len(ranked) == 16
 
 
-def test_an_answer_that_loses_its_axis_is_one_clear_error():
+def test_output_without_a_batch_axis_is_one_clear_error():
     class Squeezes(nn.Sequential):
         def forward(self, x):
             return super().forward(x).squeeze()
 
     network = Squeezes(nn.Linear(7, 8), nn.BatchNorm1d(8), nn.Linear(8, 1))
-    ones = [(X[i : i + 1], Y[i : i + 1]) for i in range(20, 30)]
+    single_examples = [(X[index : index + 1], Y[index : index + 1]) for index in range(20, 30)]
 
     def score(outputs, targets):
         return outputs.reshape(-1).square(), targets == 0
 
     with pytest.raises(ModelError, match="first axis"):
-        bln_search.evaluate_configurations(converted(network), cut(0, 20), ones, score=score, correction="total")
+        bln_search.evaluate_configurations(
+            converted(network), cut(0, 20), single_examples, score=score, correction="total"
+        )

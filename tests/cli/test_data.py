@@ -24,35 +24,35 @@ FEW = [f"imdb: 50 {split} reviews, not the 25,000 that were published" for split
 
 
 def state(folder):
-    listed = call("data", "list", "--data", folder, check=0).stdout
-    return re.search(r"imdb .*│ (.*?) +│$", listed, re.MULTILINE)[1]
+    output = call("data", "list", "--data", folder, check=0).stdout
+    return re.search(r"imdb .*│ (.*?) +│$", output, re.MULTILINE)[1]
 
 
-def test_the_list_says_whether_it_is_at_hand(tmp_path):
+def test_list_shows_which_data_sets_are_present(tmp_path):
     assert state(tmp_path) == "missing"
     write_lines(tmp_path / "imdb", make_reviews())
     assert state(tmp_path) == "present"
 
 
-def test_verify_says_what_was_used_and_what_is_in_it(tmp_path):
+def test_verify_shows_sources_and_contents(tmp_path):
     write_lines(tmp_path / "imdb", make_reviews(), ".jsonl.xz")
     paths = [tmp_path / "imdb" / f"{split}.jsonl.xz" for split in ("train", "test")]
-    said = call("data", "verify", "imdb", "--data", tmp_path, check=0).stdout.splitlines()
-    assert said == [*(f"{path}: no checksum is published for JSON Lines" for path in paths), *COUNTS, *FEW]
+    lines = call("data", "verify", "imdb", "--data", tmp_path, check=0).stdout.splitlines()
+    assert lines == [*(f"{path}: no checksum is published for JSON Lines" for path in paths), *COUNTS, *FEW]
 
 
 @pytest.mark.parametrize("what", ["absent", "damaged", "another archive"])
-def test_what_cannot_be_verified_is_one_clear_error(what, tmp_path):
+def test_failed_verification_is_one_clear_error(what, tmp_path):
     if what == "damaged":
         write_lines(tmp_path, make_reviews())
         (tmp_path / "test.jsonl").write_text("{")
     if what == "another archive":
         write_archive(tmp_path / ARCHIVE, make_reviews())
-    refused = call("data", "verify", "imdb", "--data", tmp_path, check=3)
+    process = call("data", "verify", "imdb", "--data", tmp_path, check=3)
     says = {"absent": "data fetch imdb", "damaged": "test.jsonl, line 1:", "another archive": IMDB_MD5}[what]
-    assert says in refused.stderr
-    assert refused.stderr.count("error:") == 1
-    assert "Traceback" not in refused.stderr
+    assert says in process.stderr
+    assert process.stderr.count("error:") == 1
+    assert "Traceback" not in process.stderr
 
 
 IMDB_MD5 = "published is 7c2ac02c03563afcf9b574c7e56c153a"
@@ -61,9 +61,9 @@ IMDB_MD5 = "published is 7c2ac02c03563afcf9b574c7e56c153a"
 def test_the_published_reviews_are_verified(real_data):
     if not (real_data / "imdb").is_dir():
         pytest.skip("the real reviews are not here")
-    said = call("data", "verify", "imdb", "--data", real_data, check=0).stdout.splitlines()
+    lines = call("data", "verify", "imdb", "--data", real_data, check=0).stdout.splitlines()
     counts = [f"imdb: {split}, 12,500 negative, 12,500 positive" for split in ("train", "test")]
-    assert said[2:] == [*counts, *(f"imdb: {remark}" for remark in REMARKS)]
+    assert lines[2:] == [*counts, *(f"imdb: {remark}" for remark in REMARKS)]
 
 
 class Quiet(SimpleHTTPRequestHandler):
@@ -86,7 +86,7 @@ def offered(url, published):
     return replace(IMDB, downloads=(f"{url}/{ARCHIVE}",), find=partial(find_reviews, archive_md5=published))
 
 
-def test_fetch_gets_the_archive_once_and_verifies_it(tmp_path, capsys):
+def test_fetch_downloads_the_archive_once_and_verifies_it(tmp_path, capsys):
     published = write_archive(tmp_path / "served" / ARCHIVE, make_reviews())
     path = tmp_path / "data" / "imdb" / ARCHIVE
     verified = [f"{path}: MD5 {published}, as published", *COUNTS, *FEW]
@@ -108,13 +108,13 @@ def test_archive_with_a_wrong_checksum_is_downloaded_again(tmp_path):
     assert md5(path) == published
 
 
-def test_what_was_fetched_and_is_another_file_is_refused(tmp_path):
+def test_downloaded_file_with_another_checksum_is_rejected(tmp_path):
     write_archive(tmp_path / "served" / ARCHIVE, make_reviews())
     with serving(tmp_path / "served") as url, pytest.raises(ChecksumError, match="is not the published"):
         fetch_entry(offered(url, "0" * 32), tmp_path / "data")
 
 
-def test_a_plain_error_where_nothing_can_be_fetched(tmp_path):
+def test_data_set_without_a_download_is_one_clear_error(tmp_path):
     entry = offered("http://127.0.0.1:9", "0" * 32)
     with pytest.raises(DataError, match="could not be downloaded"):
         fetch_entry(entry, tmp_path)
@@ -132,7 +132,7 @@ seeds: [0, 1]
 """
 
 
-def test_a_study_of_words_says_once_what_one_should_know_of_them(tmp_path):
+def test_remarks_on_the_data_are_printed_once(tmp_path):
     (tmp_path / "study.yaml").write_text(STUDY)
     validated = call("validate", tmp_path / "study.yaml", check=0)
     assert validated.stderr.splitlines() == [f"imdb: {remark}" for remark in REMARKS]
@@ -144,9 +144,11 @@ def test_a_study_of_words_says_once_what_one_should_know_of_them(tmp_path):
     assert "Traceback" not in exported.stderr
 
 
-@pytest.mark.parametrize("words", [("run", STUDY), ("data", "verify", "mnist"), ("data", "list")], ids=lambda w: w[0])
-def test_data_folder_that_is_no_folder_is_rejected(words, tmp_path):
+@pytest.mark.parametrize(
+    "arguments", [("run", STUDY), ("data", "verify", "mnist"), ("data", "list")], ids=lambda w: w[0]
+)
+def test_data_folder_that_is_no_folder_is_rejected(arguments, tmp_path):
     (tmp_path / "file").write_text("no folder")
-    for given, what in (("nowhere", "does not exist"), ("file", "is a file")):
-        error_output = call(*words, "--data", tmp_path / given, check=2).stderr
+    for name, what in (("nowhere", "does not exist"), ("file", "is a file")):
+        error_output = call(*arguments, "--data", tmp_path / name, check=2).stderr
         assert what in re.sub(r"[\s│]+", " ", error_output)  # a long path breaks the line

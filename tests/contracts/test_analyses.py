@@ -38,11 +38,11 @@ def test_analysis_is_current_until_a_new_result(ledger):
     study_id = complete(ledger)
     assert ledger.analyses.find(study_id) is None
     assert waiting(ledger) == study_id
-    now = ledger.now()
-    ledger.database.clock = lambda: now
+    moment = ledger.now()
+    ledger.database.clock = lambda: moment
     ledger.analyses.save(study_id, ledger.analyses.count_results(study_id), Analysis(reason="first"))
     assert ledger.analyses.find(study_id).analysis == Analysis(reason="first")
-    assert ledger.analyses.find_timestamp(study_id) == now
+    assert ledger.analyses.find_timestamp(study_id) == moment
     assert waiting(ledger) is None
     ledger.analyses.save(study_id, ledger.analyses.count_results(study_id), Analysis(reason="again"))
     assert ledger.analyses.find(study_id).analysis == Analysis(reason="again")
@@ -52,31 +52,31 @@ def test_analysis_is_current_until_a_new_result(ledger):
 
 
 def test_claimed_study_is_leased_while_its_worker_lives(ledger):
-    study_id, other = complete(ledger), complete(ledger, "other")
-    now = ledger.now()
-    ledger.database.clock = lambda: now
+    study_id, other_id = complete(ledger), complete(ledger, "other")
+    moment = ledger.now()
+    ledger.database.clock = lambda: moment
     assert ledger.analyses.claim("host/1/0") == study_id
     assert ledger.analyses.claim("host/2/0", study_id) is None
-    assert ledger.analyses.claim("host/2/0") == other
-    ledger.database.clock = lambda: now + LEASE / 2
+    assert ledger.analyses.claim("host/2/0") == other_id
+    ledger.database.clock = lambda: moment + LEASE / 2
     assert ledger.analyses.claim("host/3/0") is None
     ledger.analyses.release("host/3/0", study_id)  # not its own
-    ledger.database.clock = lambda: now + LEASE
-    ledger.attempts.record_heartbeat([], other, "host/2/0")
+    ledger.database.clock = lambda: moment + LEASE
+    ledger.attempts.record_heartbeat([], other_id, "host/2/0")
     assert ledger.analyses.claim("host/3/0") == study_id
     assert ledger.analyses.claim("host/1/0") is None
-    ledger.analyses.release("host/2/0", other)
-    assert ledger.analyses.claim("host/1/0") == other
-    assert ledger.analyses.claim("host/1/0") == other, "what it could not release is its own"
+    ledger.analyses.release("host/2/0", other_id)
+    assert ledger.analyses.claim("host/1/0") == other_id
+    assert ledger.analyses.claim("host/1/0") == other_id, "what it could not release is its own"
 
 
 def test_concurrent_claims_get_different_studies(ledger):
     ids = {complete(ledger, f"study-{number}") for number in range(3)}
     with ThreadPoolExecutor(6) as pool:
-        asked = [pool.submit(ledger.analyses.claim, f"host/{one}/0") for one in range(6)]
-        got = [one.result() for one in asked]
-    assert {one for one in got if one is not None} == ids
-    assert got.count(None) == 3
+        claims = [pool.submit(ledger.analyses.claim, f"host/{number}/0") for number in range(6)]
+        study_ids = [claim.result() for claim in claims]
+    assert set(study_ids) - {None} == ids
+    assert study_ids.count(None) == 3
 
 
 def test_claim_changes_nothing_visible(ledger):
@@ -90,13 +90,13 @@ def test_claim_changes_nothing_visible(ledger):
 
 
 def test_deleted_study_has_no_analysis(ledger):
-    study_id, other = complete(ledger), complete(ledger, "other")
-    for one in (study_id, other):
-        ledger.analyses.save(one, ledger.analyses.count_results(one), Analysis())
+    study_id, other_id = complete(ledger), complete(ledger, "other")
+    for number in (study_id, other_id):
+        ledger.analyses.save(number, ledger.analyses.count_results(number), Analysis())
     ledger.studies.delete(study_id)
     ledger.analyses.save(study_id, 2, Analysis())
     assert ledger.analyses.find(study_id) is None
-    assert ledger.analyses.find(other) is not None
+    assert ledger.analyses.find(other_id) is not None
 
 
 def test_analysis_in_another_format_is_ignored(ledger):
@@ -128,44 +128,47 @@ def test_probes_are_stored_and_replaced_by_kind(ledger):
     skewed = probe(ProbeKind.SKEWED, code="FFFF", flips=0.125)
     store_probes(ledger, first, probe(), probe(batch_size=8), skewed)
     store_probes(ledger, second, probe(ProbeKind.EPOCH, epoch=3, deviation=0.5))
-    assert [(one.seed, one.probe) for one in ledger.probes.list_probes(study_id)] == [
+    assert [(record.seed, record.probe) for record in ledger.probes.list_probes(study_id)] == [
         (0, probe()),
         (0, probe(batch_size=8)),
         (0, skewed),
         (1, probe(ProbeKind.EPOCH, epoch=3, deviation=0.5)),
     ]
     store_probes(ledger, first, probe(batch_size=2))
-    assert [one.probe for one in ledger.probes.list_probes(study_id) if one.seed == 0] == [skewed, probe(batch_size=2)]
+    assert [record.probe for record in ledger.probes.list_probes(study_id) if record.seed == 0] == [
+        skewed,
+        probe(batch_size=2),
+    ]
 
 
 def test_probes_are_paged_without_gaps(ledger):
     study_id = complete(ledger)
     trial = ledger.trials.list_trained(study_id)[0]
     store_probes(ledger, trial, *(probe(batch_size=size) for size in range(1, 8)))
-    seen, after = [], 0
-    while page := ledger.probes.list_page(study_id, after, 3):
-        seen += [one.probe.key.batch_size for _, one in page]
-        after = page[-1][0]
-    assert seen == list(range(1, 8))
+    batch_sizes, cursor = [], 0
+    while page := ledger.probes.list_page(study_id, cursor, 3):
+        batch_sizes += [record.probe.key.batch_size for _, record in page]
+        cursor = page[-1][0]
+    assert batch_sizes == list(range(1, 8))
     assert ledger.probes.list_page(study_id, 0, 3, ProbeKind.EPOCH) == []
     assert ledger.probes.list_page(study_id, 0, 3, arm="nobody") == []
 
 
 def test_deleting_a_study_returns_its_snapshot_files(ledger):
-    study_id, other = ledger.studies.accept(study()), ledger.studies.accept(study("other"))
+    study_id, other_id = ledger.studies.accept(study()), ledger.studies.accept(study("other"))
     snapshots = (Snapshot(2, "two.safetensors", "2" * 64), Snapshot(4, "shared.safetensors", "4" * 64))
-    for one, kept in ((study_id, snapshots), (other, snapshots[1:])):
-        ledger.studies.start(one, lambda _: True)
-        for trial in ledger.trials.list_open(one)[:1]:
+    for number, own_snapshots in ((study_id, snapshots), (other_id, snapshots[1:])):
+        ledger.studies.start(number, lambda _: True)
+        for trial in ledger.trials.list_open(number)[:1]:
             token = ledger.attempts.claim_trial(trial.id, "host/1/0")
-            record = CheckpointRecord("kept.safetensors", "0" * 64, 4, "FFFF", 0.5, {}, kept)
+            record = CheckpointRecord("kept.safetensors", "0" * 64, 4, "FFFF", 0.5, {}, own_snapshots)
             ledger.attempts.record_checkpoint(token, record)
             ledger.attempts.record_checkpoint(token, record)  # trained again: they take the place of the earlier ones
             ledger.attempts.finish_trial(token, make_evaluations(0), [probe()])
-        ledger.studies.finish(one, exhausted=False)
+        ledger.studies.finish(number, exhausted=False)
     assert ledger.trials.list_trained(study_id)[0].checkpoint.snapshots == snapshots
     assert ledger.studies.delete(study_id) == ["two.safetensors"]
-    assert ledger.studies.delete(other) == ["kept.safetensors", "shared.safetensors"]
+    assert ledger.studies.delete(other_id) == ["kept.safetensors", "shared.safetensors"]
 
 
 def test_probes_of_a_replaced_checkpoint_are_rejected(ledger):
@@ -196,4 +199,4 @@ def test_trial_with_earlier_probes_can_be_finished(ledger):
     assert ledger.trials.list_trained(study_id) == []  # not finished yet
     ledger.probes.replace(trial.id, "0" * 64, {ProbeKind.SIZE}, [probe()])
     ledger.attempts.finish_trial(token, make_evaluations(0), [probe()])
-    assert [one.probe for one in ledger.probes.list_probes(study_id)] == [probe()]
+    assert [trial_probe.probe for trial_probe in ledger.probes.list_probes(study_id)] == [probe()]

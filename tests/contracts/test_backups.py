@@ -34,7 +34,7 @@ ROWS = 8
 """Evaluations of each network, one of them without a value; to write all 32 takes most of the time of a test."""
 
 
-def everybody(_worker):
+def every_worker_is_alive(_worker):
     return True
 
 
@@ -45,7 +45,7 @@ class World:
         self.ledger, self.folder = ledger, folder
         self.checkpoints = Folder(folder / "checkpoints")
         self.archive = Archive(archive or folder / "backups")
-        self.said = []
+        self.messages = []
 
     def record(self, token, number, *, epochs=()):
         """A network on the disk and in the ledger."""
@@ -54,24 +54,28 @@ class World:
             sha256 = hashlib.sha256(content).hexdigest()
             self.checkpoints.write(f"{sha256[:32]}.safetensors", content)
             names.append((f"{sha256[:32]}.safetensors", sha256))
-        snapshots = tuple(Snapshot(epoch, *one) for epoch, one in zip(epochs, names[1:], strict=True))
-        made = CheckpointRecord(*names[0], 2, "FFFF", 0.1 + 0.2, {"torch": "2", "seconds": 1e-7}, snapshots)
-        self.ledger.attempts.record_checkpoint(token, made)
+        snapshots = tuple(Snapshot(epoch, *name) for epoch, name in zip(epochs, names[1:], strict=True))
+        record = CheckpointRecord(*names[0], 2, "FFFF", 0.1 + 0.2, {"torch": "2", "seconds": 1e-7}, snapshots)
+        self.ledger.attempts.record_checkpoint(token, record)
 
-    def finish(self, trial, **how):
+    def finish(self, trial, **options):
         token = self.ledger.attempts.claim_trial(trial.id, "host/1/0")
         self.ledger.attempts.record_epochs(token, [EpochRecord(1, 0.5, 0.6, 1 / 3, 0.8, 0.01)])
-        self.record(token, trial.id, **how)
+        self.record(token, trial.id, **options)
         self.ledger.attempts.finish_trial(token, make_evaluations(trial.spec.seed)[:ROWS])
 
     def backup(self, now=NOW):
-        return self.ledger.backups.create(self.checkpoints, self.archive, self.folder, now, self.said.append)
+        return self.ledger.backups.create(self.checkpoints, self.archive, self.folder, now, self.messages.append)
 
-    def restore(self, into=None, checkpoints=None, *, moment=None, overwrite=False, without_damaged=False):
-        into = into or self.ledger
+    def restore(self, ledger=None, checkpoints=None, *, moment=None, overwrite=False, without_damaged=False):
+        ledger = ledger or self.ledger
         scratch, manifest = self.folder / "scratch", self.archive.read_manifest(moment)
-        with verify_backup(self.archive, manifest, scratch, self.said.append, without_damaged=without_damaged) as found:
-            return into.backups.restore(found, checkpoints or self.checkpoints, self.said.append, overwrite=overwrite)
+        with verify_backup(
+            self.archive, manifest, scratch, self.messages.append, without_damaged=without_damaged
+        ) as verified_backup:
+            return ledger.backups.restore(
+                verified_backup, checkpoints or self.checkpoints, self.messages.append, overwrite=overwrite
+            )
 
 
 def fill(world):
@@ -80,20 +84,20 @@ def fill(world):
     queue = ledger.queue
     for account in ("ada", "bob"):
         ledger.tokens.create(account, Scope.WRITE)
-    done = queue.submit(study("done"), "ada", key="k").study_id
-    ledger.studies.start(done, everybody, "host/1/0")
-    for trial in ledger.trials.list_open(done):
+    complete_id = queue.submit(study("done"), "ada", key="k").study_id
+    ledger.studies.start(complete_id, every_worker_is_alive, "host/1/0")
+    for trial in ledger.trials.list_open(complete_id):
         world.finish(trial, epochs=(1, 2))
-    ledger.studies.finish(done, runner="host/1/0")
-    ledger.analyses.save(done, ledger.analyses.count_results(done), Analysis(reason="none"))
-    running = queue.submit(study("running", seeds=(0, 1, 2)), "bob").study_id
+    ledger.studies.finish(complete_id, runner="host/1/0")
+    ledger.analyses.save(complete_id, ledger.analyses.count_results(complete_id), Analysis(reason="none"))
+    running_id = queue.submit(study("running", seeds=(0, 1, 2)), "bob").study_id
     queue.submit(study("waiting"), "ada")
-    assert queue.claim("host/2/0", everybody, 5) == running
-    first, second, _ = ledger.trials.list_open(running)
+    assert queue.claim("host/2/0", every_worker_is_alive, 5) == running_id
+    first, second, _ = ledger.trials.list_open(running_id)
     world.finish(first)
     token = ledger.attempts.claim_trial(second.id, "host/2/0")
     ledger.workers.record_heartbeat("host/2/0", "cpu", "0")
-    return done, running, token
+    return complete_id, running_id, token
 
 
 @pytest.fixture
@@ -102,9 +106,9 @@ def world(ledger, tmp_path):
 
 
 @pytest.fixture
-def other(another, kind):
+def target_ledger(create_ledger, kind):
     """An empty database of the same kind."""
-    return another(kind)
+    return create_ledger(kind)
 
 
 def networks(store):
@@ -118,95 +122,95 @@ def quiet(world, running):
     world.ledger.workers.remove("host/2/0")
 
 
-@pytest.mark.parametrize("into", ["sqlite", "postgres"])
-def test_every_row_and_file_is_restored_into_either_database(world, another, into, tmp_path):
-    other = another(into)
+@pytest.mark.parametrize("target_kind", ["sqlite", "postgres"])
+def test_every_row_and_file_is_restored_into_either_database(world, create_ledger, target_kind, tmp_path):
+    target_ledger = create_ledger(target_kind)
     _, running, token = fill(world)
     world.ledger.attempts.release_trials([token])
     quiet(world, running)
     before = read_all_rows(world.ledger.database.engine)
     backup = world.backup()
     assert backup.copied == len(backup.manifest.checkpoints) == 2 * 3 + 1
-    elsewhere = Folder(tmp_path / "elsewhere")
-    assert world.restore(other, elsewhere) == 7
-    assert read_all_rows(other.database.engine) == before
+    target_store = Folder(tmp_path / "elsewhere")
+    assert world.restore(target_ledger, target_store) == 7
+    assert read_all_rows(target_ledger.database.engine) == before
     assert all(rows for name, rows in before.items() if name in ("study", "token", "submission", "outcomes", "event"))
-    assert networks(elsewhere) == networks(world.checkpoints)
-    assert world.said == []
+    assert networks(target_store) == networks(world.checkpoints)
+    assert world.messages == []
 
 
-def test_restored_running_study_returns_to_the_queue(world, other):
+def test_restored_running_study_returns_to_the_queue(world, target_ledger):
     """Reports of attempts from before the restoration are rejected."""
-    done, running, token = fill(world)
+    complete_id, running_id, token = fill(world)
     world.backup()
-    world.restore(other)
-    summary = other.studies.get(running)
+    world.restore(target_ledger)
+    summary = target_ledger.studies.get(running_id)
     assert summary.state is StudyState.ACCEPTED
     assert summary.trials == {TrialState.FINISHED: 1, TrialState.WAITING: 2}
-    assert other.studies.get(done).state is StudyState.COMPLETE
+    assert target_ledger.studies.get(complete_id).state is StudyState.COMPLETE
     with pytest.raises(StaleAttemptError):
-        other.attempts.record_divergence(token, "too late")
-    kinds = [event.kind for event in other.events.list_events(running)]
+        target_ledger.attempts.record_divergence(token, "too late")
+    kinds = [event.kind for event in target_ledger.events.list_events(running_id)]
     assert kinds[-3:] == ["attempt_lost", "study_restored", "study_accepted"]
     with pytest.raises(LedgerError, match="no process"):
-        other.studies.check_lease(running, "host/2/0")
-    assert running in [other.queue.claim("host/3/0", everybody, 5) for _ in range(2)]
-    trial = other.trials.list_open(running)[0]
-    assert other.attempts.claim_trial(trial.id, "host/3/0") > token + 1000
+        target_ledger.studies.check_lease(running_id, "host/2/0")
+    assert running_id in [target_ledger.queue.claim("host/3/0", every_worker_is_alive, 5) for _ in range(2)]
+    trial = target_ledger.trials.list_open(running_id)[0]
+    assert target_ledger.attempts.claim_trial(trial.id, "host/3/0") > token + 1000
 
 
 @pytest.mark.parametrize(
-    ("wanted", "state"), [(StopRequest.PAUSE, StudyState.PAUSED), (StopRequest.CANCEL, "cancelled")]
+    ("request_", "state"), [(StopRequest.PAUSE, StudyState.PAUSED), (StopRequest.CANCEL, "cancelled")]
 )
-def test_pending_request_is_carried_out_at_restoration(world, other, wanted, state):
+def test_pending_request_is_carried_out_at_restoration(world, target_ledger, request_, state):
     _, running, _ = fill(world)
-    world.ledger.queue.request(running, wanted)
+    world.ledger.queue.request(running, request_)
     world.backup()
-    world.restore(other)
-    assert other.studies.get(running).state == state
+    world.restore(target_ledger)
+    assert target_ledger.studies.get(running).state == state
 
 
-def test_restored_study_of_a_command_is_interrupted(world, other):
+def test_restored_study_of_a_command_is_interrupted(world, target_ledger):
     study_id = world.ledger.studies.accept(study("own"))
-    world.ledger.studies.start(study_id, everybody, "host/1/0")
+    world.ledger.studies.start(study_id, every_worker_is_alive, "host/1/0")
     world.backup()
-    world.restore(other)
-    assert other.studies.get(study_id).state is StudyState.INTERRUPTED
+    world.restore(target_ledger)
+    assert target_ledger.studies.get(study_id).state is StudyState.INTERRUPTED
 
 
-@pytest.mark.parametrize("into", ["sqlite", "postgres"])
-def test_ids_of_deleted_rows_are_not_reused(world, another, into):
-    other = another(into)
+@pytest.mark.parametrize("target_kind", ["sqlite", "postgres"])
+def test_ids_of_deleted_rows_are_not_reused(world, create_ledger, target_kind):
+    target_ledger = create_ledger(target_kind)
     fill(world)
     queue = world.ledger.queue
     last = queue.submit(study("gone"), "ada").study_id
     world.ledger.studies.delete(last)
     world.backup()
-    world.restore(other)
-    assert other.queue.submit(study("new"), "ada").study_id == last + 1
-    _, made = other.tokens.create("ada", Scope.READ)
-    assert made.id > max(token.id for token in world.ledger.tokens.list_tokens(None))
+    world.restore(target_ledger)
+    assert target_ledger.queue.submit(study("new"), "ada").study_id == last + 1
+    _, token_record = target_ledger.tokens.create("ada", Scope.READ)
+    assert token_record.id > max(token.id for token in world.ledger.tokens.list_tokens(None))
 
 
-def test_tokens_are_restored(world, other):
+def test_tokens_are_restored(world, target_ledger):
     fill(world)
     known = world.ledger.tokens.list_tokens(None)
     world.ledger.tokens.revoke(known[0].id)
     world.backup()
     world.ledger.tokens.revoke(known[1].id)
-    world.restore(other)
-    assert [token.revoked_at is not None for token in other.tokens.list_tokens(None)] == [True, False]
+    world.restore(target_ledger)
+    assert [token.revoked_at is not None for token in target_ledger.tokens.list_tokens(None)] == [True, False]
 
 
 def test_backup_is_consistent_and_blocks_no_writer(world):
     """Rows of a study and its events are written in one transaction each: the backup has all of one or none."""
     fill(world)
     stop = threading.Event()
-    written = []
+    study_ids = []
 
     def write():
         while not stop.is_set():
-            written.append(world.ledger.studies.accept(study(f"s{len(written)}")))
+            study_ids.append(world.ledger.studies.accept(study(f"s{len(study_ids)}")))
 
     thread = threading.Thread(target=write)
     thread.start()
@@ -222,10 +226,10 @@ def test_backup_is_consistent_and_blocks_no_writer(world):
         assert rows["trial"] == 2 * rows["study"] + 1  # one study has three trials
         counts.append(rows["study"])
     assert counts == sorted(counts)
-    assert len(written) > 5
+    assert len(study_ids) > 5
 
 
-def test_only_new_checkpoints_are_copied(world, other):
+def test_only_new_checkpoints_are_copied(world, target_ledger):
     """By default the newest backup is restored."""
     _, running, token = fill(world)
     assert world.backup().copied == 7
@@ -233,82 +237,82 @@ def test_only_new_checkpoints_are_copied(world, other):
     world.finish(world.ledger.trials.list_open(running)[0])
     second = world.backup(NOW + timedelta(minutes=1))
     assert (second.copied, len(second.manifest.checkpoints)) == (1, 8)
-    world.restore(other)
-    assert other.studies.get(running).trials[TrialState.FINISHED] == 2
+    world.restore(target_ledger)
+    assert target_ledger.studies.get(running).trials[TrialState.FINISHED] == 2
     first, _ = world.archive.list_moments()
-    world.restore(other, moment=first, overwrite=True)
-    assert other.studies.get(running).trials[TrialState.FINISHED] == 1
+    world.restore(target_ledger, moment=first, overwrite=True)
+    assert target_ledger.studies.get(running).trials[TrialState.FINISHED] == 1
 
 
-def test_removing_backups_removes_only_their_files(world, other):
+def test_removing_backups_removes_only_their_files(world, target_ledger):
     _, running, token = fill(world)
     world.backup()
     world.ledger.attempts.release_trials([token])
     world.ledger.studies.finish(running, runner="host/2/0")
     world.ledger.studies.delete(running)
     world.backup(NOW + timedelta(minutes=1))
-    world.archive.remove_oldest(1, datetime.now(UTC) + timedelta(days=2), world.said.append)
-    assert world.said == ["removed the backup of 20260102T030405.678Z"]
+    world.archive.remove_oldest(1, datetime.now(UTC) + timedelta(days=2), world.messages.append)
+    assert world.messages == ["removed the backup of 20260102T030405.678Z"]
     assert len(world.archive.list_moments()) == 1
     assert len(list(world.archive.top.files())) == 2
     assert len(list(world.archive.files.files())) == 6
-    world.restore(other)
+    world.restore(target_ledger)
 
 
-def test_missing_files_are_reported_and_others_copied(world, other):
+def test_missing_files_are_reported_and_others_copied(world, target_ledger):
     fill(world)
-    gone, damaged, *_ = world.checkpoints.files()
-    world.checkpoints.delete(gone.name)
-    world.checkpoints.write(damaged.name, b"something else")
+    deleted_file, damaged_file, *_ = world.checkpoints.files()
+    world.checkpoints.delete(deleted_file.name)
+    world.checkpoints.write(damaged_file.name, b"something else")
     backup = world.backup()
-    assert backup.manifest.absent == (gone.name, damaged.name)
-    assert backup.newly_absent == {gone.name, damaged.name}
-    assert [line.rpartition("/")[2] for line in world.said] == [
-        f"{gone.name} is missing or damaged: this backup lacks it",
-        f"{damaged.name} is missing or damaged: this backup lacks it",
+    assert backup.manifest.absent == (deleted_file.name, damaged_file.name)
+    assert backup.newly_absent == {deleted_file.name, damaged_file.name}
+    assert [line.rpartition("/")[2] for line in world.messages] == [
+        f"{deleted_file.name} is missing or damaged: this backup lacks it",
+        f"{damaged_file.name} is missing or damaged: this backup lacks it",
     ]
     assert world.backup(NOW + timedelta(hours=1)).newly_absent == frozenset()
-    del world.said[:2]
-    world.restore(other, Folder(world.folder / "elsewhere"))
-    assert len(world.said) == 4
-    assert "is trained again" in world.said[-1]
+    del world.messages[:2]
+    world.restore(target_ledger, Folder(world.folder / "elsewhere"))
+    assert len(world.messages) == 4
+    assert "is trained again" in world.messages[-1]
 
 
-def test_networks_of_a_deleted_study_are_not_lost(world, other, monkeypatch):
-    done, _, _ = fill(world)
+def test_networks_of_a_deleted_study_are_not_lost(world, target_ledger, monkeypatch):
+    complete_id, _, _ = fill(world)
     copying = create._copy_files
 
-    def delete_first(*given):
-        for name in world.ledger.studies.delete(done):
+    def delete_first(*arguments):
+        for name in world.ledger.studies.delete(complete_id):
             world.checkpoints.delete(name)
-        return copying(*given)
+        return copying(*arguments)
 
     monkeypatch.setattr(create, "_copy_files", delete_first)
     backup = world.backup()
     assert (len(backup.manifest.absent), backup.newly_absent) == (6, frozenset())
-    assert len(world.said) == 6
-    assert all("was freed during the backup" in line for line in world.said)
-    world.restore(other)
-    assert other.studies.get(done).state is StudyState.COMPLETE
+    assert len(world.messages) == 6
+    assert all("was freed during the backup" in line for line in world.messages)
+    world.restore(target_ledger)
+    assert target_ledger.studies.get(complete_id).state is StudyState.COMPLETE
 
 
-def test_intact_copy_of_an_earlier_backup_is_kept(world, other):
+def test_intact_copy_of_an_earlier_backup_is_kept(world, target_ledger):
     """As when the place of checkpoints is not there for a night."""
     fill(world)
     first = world.backup()
-    for one in list(world.checkpoints.files()):
-        world.checkpoints.delete(one.name)
-    again = world.backup(NOW + timedelta(hours=1))
-    assert again.manifest.absent == ()
-    assert again.manifest.checkpoints == first.manifest.checkpoints
-    assert len(world.said) == len(first.manifest.checkpoints)
-    world.archive.remove_oldest(1, datetime.now(UTC) + timedelta(days=9), world.said.append)
-    elsewhere = Folder(world.folder / "elsewhere")
-    world.restore(other, elsewhere)
-    assert list(networks(elsewhere)) == [checkpoint.name for checkpoint in first.manifest.checkpoints]
+    for file in list(world.checkpoints.files()):
+        world.checkpoints.delete(file.name)
+    second = world.backup(NOW + timedelta(hours=1))
+    assert second.manifest.absent == ()
+    assert second.manifest.checkpoints == first.manifest.checkpoints
+    assert len(world.messages) == len(first.manifest.checkpoints)
+    world.archive.remove_oldest(1, datetime.now(UTC) + timedelta(days=9), world.messages.append)
+    target_store = Folder(world.folder / "elsewhere")
+    world.restore(target_ledger, target_store)
+    assert list(networks(target_store)) == [checkpoint.name for checkpoint in first.manifest.checkpoints]
 
 
-def test_files_removed_during_restoration_are_written_again(world, other, monkeypatch):
+def test_files_removed_during_restoration_are_written_again(world, target_ledger, monkeypatch):
     """Until its database is there no row names a file that was there already."""
     fill(world)
     world.backup()
@@ -319,70 +323,72 @@ def test_files_removed_during_restoration_are_written_again(world, other, monkey
         return set_sequences(*arguments)
 
     monkeypatch.setattr("bln_search.storage.backups.restore.set_sequences", clean)
-    assert world.restore(other) == 0
+    assert world.restore(target_ledger) == 0
     assert len(networks(world.checkpoints)) == 7
 
 
 @pytest.mark.parametrize("revision", ["0001", "0002"])
-def test_backup_of_an_older_version_is_upgraded(world, other, revision):
+def test_backup_of_an_older_version_is_upgraded(world, target_ledger, revision):
     """Its database is what that version wrote; here its manifest is written by hand."""
     file = world.folder / "ledger-20250102T030405.678Z.sqlite3"
     rows = create_old_database(f"sqlite:///{file}", revision)
     database = {"name": file.name, "size": file.stat().st_size, "sha256": sha256_of(file)}
-    counts = {name: len(found) for name, found in rows.items()}
-    made = {"bln_search": "0", "made_at": NOW.isoformat(), "source": "sqlite", "rows": counts}
-    made |= {"format": 1, "schema_revision": revision, "database": database, "checkpoints": [], "absent": ["f"]}
+    counts = {name: len(table_rows) for name, table_rows in rows.items()}
+    manifest = {"bln_search": "0", "made_at": NOW.isoformat(), "source": "sqlite", "rows": counts}
+    manifest |= {"format": 1, "schema_revision": revision, "database": database, "checkpoints": [], "absent": ["f"]}
     world.archive.top.upload_file(file.name, file)
-    world.archive.top.write("backup-20250102T030405.678Z.json", json.dumps(made).encode())
-    world.restore(other)
-    assert other.studies.get(7).trials == {TrialState.FINISHED: 1, TrialState.WAITING: 1}
-    assert other.studies.get(7).state is StudyState.INTERRUPTED
-    assert other.find_schema_revision() == newest_revision()
+    world.archive.top.write("backup-20250102T030405.678Z.json", json.dumps(manifest).encode())
+    world.restore(target_ledger)
+    assert target_ledger.studies.get(7).trials == {TrialState.FINISHED: 1, TrialState.WAITING: 1}
+    assert target_ledger.studies.get(7).state is StudyState.INTERRUPTED
+    assert target_ledger.find_schema_revision() == newest_revision()
 
 
-def test_damaged_backup_changes_nothing(world, other):
+def test_damaged_backup_changes_nothing(world, target_ledger):
     fill(world)
     backup = world.backup()
-    before = read_all_rows(other.database.engine)
-    elsewhere = Folder(world.folder / "elsewhere")
+    before = read_all_rows(target_ledger.database.engine)
+    target_store = Folder(world.folder / "elsewhere")
     top, files = world.archive.top, world.archive.files
     for store, name in ((files, backup.manifest.checkpoints[3].name), (top, backup.manifest.database.name)):
         content = store.read(name)
         store.write(name, content[:-1] + b"?")
         for problem in ("damaged", "missing"):
-            with pytest.raises(BackupError, match="cannot be restored") as caught:
-                world.restore(other, elsewhere)
-            assert f"{name}{', its database,' if store is top else ''} is {problem}" in f"{world.said} {caught.value}"
+            with pytest.raises(BackupError, match="cannot be restored") as error:
+                world.restore(target_ledger, target_store)
+            assert (
+                f"{name}{', its database,' if store is top else ''} is {problem}" in f"{world.messages} {error.value}"
+            )
             store.delete(name)
         store.write(name, content)
-    assert list(elsewhere.files()) == []
-    assert read_all_rows(other.database.engine) == before
-    world.restore(other, elsewhere)
+    assert list(target_store.files()) == []
+    assert read_all_rows(target_ledger.database.engine) == before
+    world.restore(target_ledger, target_store)
 
 
-def test_damaged_networks_can_be_excluded(world, other):
+def test_damaged_networks_can_be_excluded(world, target_ledger):
     """One bad file does not keep the figures of all studies from coming back, nor the other networks."""
     fill(world)
     backup = world.backup()
-    damaged, gone, *sound = (checkpoint.name for checkpoint in backup.manifest.checkpoints)
+    damaged, missing, *intact = (checkpoint.name for checkpoint in backup.manifest.checkpoints)
     world.archive.files.write(damaged, b"rotten")
-    world.archive.files.delete(gone)
-    elsewhere = Folder(world.folder / "elsewhere")
-    with pytest.raises(BackupError, match=f"2 of its {2 + len(sound)} networks .* --without-damaged restores"):
-        world.restore(other, elsewhere)
-    assert [line.rpartition("/")[2] for line in world.said] == [f"{damaged} is damaged", f"{gone} is missing"]
-    assert world.restore(other, elsewhere, without_damaged=True) == len(sound)
-    assert list(networks(elsewhere)) == sound
-    assert {study.name for study in other.studies.list_studies()} == {
+    world.archive.files.delete(missing)
+    target_store = Folder(world.folder / "elsewhere")
+    with pytest.raises(BackupError, match=f"2 of its {2 + len(intact)} networks .* --without-damaged restores"):
+        world.restore(target_ledger, target_store)
+    assert [line.rpartition("/")[2] for line in world.messages] == [f"{damaged} is damaged", f"{missing} is missing"]
+    assert world.restore(target_ledger, target_store, without_damaged=True) == len(intact)
+    assert list(networks(target_store)) == intact
+    assert {study.name for study in target_ledger.studies.list_studies()} == {
         study.name for study in world.ledger.studies.list_studies()
     }
     world.archive.top.delete(backup.manifest.database.name)
     with pytest.raises(BackupError, match="its database, is missing"):
-        world.restore(other, elsewhere, without_damaged=True, overwrite=True)
+        world.restore(target_ledger, target_store, without_damaged=True, overwrite=True)
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"format": "x"}, "is not a manifest of a backup: format"),
         ({"rows": {"study": -1}}, "is not a manifest of a backup: rows.study"),
@@ -392,30 +398,30 @@ def test_damaged_networks_can_be_excluded(world, other):
         ([], "is not a manifest of a backup"),
     ],
 )
-def test_invalid_manifest_raises_backup_error(world, change, said):
+def test_invalid_manifest_raises_backup_error(world, change, message):
     backup = world.backup()
     file = f"backup-{backup.moment}.json"
-    given = json.loads(world.archive.top.read(file))
-    changed = {**given, **change} if isinstance(change, dict) else change
-    world.archive.top.write(file, json.dumps(changed).encode())
-    with pytest.raises(BackupError, match=said):
+    manifest = json.loads(world.archive.top.read(file))
+    changed_manifest = {**manifest, **change} if isinstance(change, dict) else change
+    world.archive.top.write(file, json.dumps(changed_manifest).encode())
+    with pytest.raises(BackupError, match=message):
         world.restore()
 
 
-def test_failed_restoration_leaves_the_database_unchanged(world, other, monkeypatch):
+def test_failed_restoration_leaves_the_database_unchanged(world, target_ledger, monkeypatch):
     fill(world)
     world.backup()
-    kept_id = other.studies.accept(study("kept"))
-    before = read_all_rows(other.database.engine)
+    existing_id = target_ledger.studies.accept(study("kept"))
+    before = read_all_rows(target_ledger.database.engine)
 
     def fail(*_arguments):
         raise BackupError("the power is gone")
 
     monkeypatch.setattr("bln_search.storage.backups.restore.set_sequences", fail)
     with pytest.raises(BackupError, match="power"):
-        world.restore(other, overwrite=True)
-    assert read_all_rows(other.database.engine) == before
-    assert other.studies.get(kept_id).name == "kept"
+        world.restore(target_ledger, overwrite=True)
+    assert read_all_rows(target_ledger.database.engine) == before
+    assert target_ledger.studies.get(existing_id).name == "kept"
 
 
 def test_existing_studies_need_overwrite(world):
@@ -458,21 +464,21 @@ def test_failed_backup_leaves_no_manifest(world, monkeypatch):
     assert [path for path in world.folder.iterdir() if path.name.startswith(".")] == []
 
 
-def test_unreadable_manifest_does_not_prevent_backups(world, other):
+def test_unreadable_manifest_does_not_prevent_backups(world, target_ledger):
     fill(world)
     spoilt = world.backup()
     world.archive.top.write(f"backup-{spoilt.moment}.json", b"{")
     assert world.backup(NOW + timedelta(hours=1)).newly_absent == frozenset()
-    world.restore(other)
+    world.restore(target_ledger)
 
 
 def test_backup_of_a_newer_version_is_rejected(world):
     backup = world.backup()
     file = f"backup-{backup.moment}.json"
-    given = json.loads(world.archive.top.read(file))
-    for change, said in (({"schema_revision": "9999"}, "schema revision 9999"), ({"format": 2}, "newer version")):
-        world.archive.top.write(file, json.dumps({**given, **change}).encode())
-        with pytest.raises(BackupError, match=said):
+    manifest = json.loads(world.archive.top.read(file))
+    for change, message in (({"schema_revision": "9999"}, "schema revision 9999"), ({"format": 2}, "newer version")):
+        world.archive.top.write(file, json.dumps({**manifest, **change}).encode())
+        with pytest.raises(BackupError, match=message):
             world.restore()
 
 
@@ -484,36 +490,36 @@ def test_database_of_another_version_is_not_copied(world):
 
 
 def test_archive_must_not_overlap_the_store(world):
-    for place in (world.folder, world.checkpoints.path):
-        world.archive = Archive(place)
+    for folder in (world.folder, world.checkpoints.path):
+        world.archive = Archive(folder)
         with pytest.raises(BackupError, match="overlaps the checkpoint store"):
             world.backup()
 
 
 def test_copied_database_is_one_readable_file(world):
-    done, _, _ = fill(world)
+    complete_id, _, _ = fill(world)
     backup = world.backup()
-    opened = open_ledger(f"sqlite:///{world.archive.top.path / backup.manifest.database.name}")
-    assert opened.studies.get(done).state is StudyState.COMPLETE
-    opened.close()
-    with verify_backup(world.archive, world.archive.read_manifest(), world.folder, world.said.append):
+    copied_ledger = open_ledger(f"sqlite:///{world.archive.top.path / backup.manifest.database.name}")
+    assert copied_ledger.studies.get(complete_id).state is StudyState.COMPLETE
+    copied_ledger.close()
+    with verify_backup(world.archive, world.archive.read_manifest(), world.folder, world.messages.append):
         pass  # it is still what it was
 
 
 @pytest.mark.parametrize("scheme", ["memory", "s3"])
-def test_bucket_can_be_an_archive(world, other, buckets, scheme):
+def test_bucket_can_be_an_archive(world, target_ledger, buckets, scheme):
     fill(world)
-    place = f"{'memory://' if scheme == 'memory' else 's3://kept/'}{secrets.token_hex(8)}"
-    world.archive = Archive(place)
+    url = f"{'memory://' if scheme == 'memory' else 's3://kept/'}{secrets.token_hex(8)}"
+    world.archive = Archive(url)
     world.backup()
     assert isinstance(world.archive.top, Bucket)
-    target = checkpoint_store(f"{place}/live")
-    assert world.restore(other, target) == 7
-    assert len(networks(target)) == 7
-    assert world.restore(other, target, overwrite=True) == 0
+    target_store = checkpoint_store(f"{url}/live")
+    assert world.restore(target_ledger, target_store) == 7
+    assert len(networks(target_store)) == 7
+    assert world.restore(target_ledger, target_store, overwrite=True) == 0
 
 
-def test_many_large_rows_are_restored_in_order(world, other):
+def test_many_large_rows_are_restored_in_order(world, target_ledger):
     """More rows than are held at once, of a megabyte some of them."""
     study_id = world.ledger.studies.accept(study("events"))
     table = Table.metadata.tables["event"]
@@ -524,5 +530,5 @@ def test_many_large_rows_are_restored_in_order(world, other):
         ]
         session.execute(insert(table), rows)
     world.backup()
-    world.restore(other)
-    assert read_all_rows(other.database.engine) == read_all_rows(world.ledger.database.engine)
+    world.restore(target_ledger)
+    assert read_all_rows(target_ledger.database.engine) == read_all_rows(world.ledger.database.engine)

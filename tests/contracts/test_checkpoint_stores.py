@@ -63,8 +63,8 @@ def test_files_are_listed_with_size_and_time(store):
         store.write(name, name.encode() * 3)
     files = list(store.files())
     assert [(file.name, file.size) for file in files] == [("a", 3), ("b", 3), ("c", 3)]
-    for one in files:
-        assert abs(datetime.now(UTC) - one.written_at) < timedelta(minutes=2)
+    for file in files:
+        assert abs(datetime.now(UTC) - file.written_at) < timedelta(minutes=2)
 
 
 def test_found_file_equals_its_listing(store):
@@ -104,13 +104,13 @@ def test_check_leaves_no_file(store):
 def test_names_with_paths_are_rejected(store, name):
     path = Path(__file__)
     writers = (
-        lambda one: store.write(one, b"x"),
-        lambda one: store.upload_file(one, path),
-        lambda one: store.download_file(one, path),
+        lambda file_name: store.write(file_name, b"x"),
+        lambda file_name: store.upload_file(file_name, path),
+        lambda file_name: store.download_file(file_name, path),
     )
-    for done in (store.read, store.delete, store.has, store.find, *writers):
+    for call in (store.read, store.delete, store.has, store.find, *writers):
         with pytest.raises(ValueError, match="is not the name of a file"):
-            done(name)
+            call(name)
 
 
 def test_store_can_be_pickled(store):
@@ -129,16 +129,16 @@ def test_missing_bucket_raises_checkpoint_store_error(buckets):
         Bucket("s3://absent/here").check()
 
 
-@pytest.mark.parametrize(("url", "said"), [("nothing://here", "nothing://here"), ("gs://bucket", "needs a package")])
-def test_invalid_url_raises_checkpoint_store_error(url, said):
+@pytest.mark.parametrize(("url", "message"), [("nothing://here", "nothing://here"), ("gs://bucket", "needs a package")])
+def test_invalid_url_raises_checkpoint_store_error(url, message):
     store = checkpoint_store(url)
-    for done in (store.check, lambda: store.read("a"), lambda: list(store.files())):
-        with pytest.raises(CheckpointStoreError, match=said):
-            done()
+    for call in (store.check, lambda: store.read("a"), lambda: list(store.files())):
+        with pytest.raises(CheckpointStoreError, match=message):
+            call()
 
 
 @pytest.mark.parametrize(
-    ("environment", "said"),
+    ("environment", "message"),
     [
         (
             {
@@ -152,19 +152,22 @@ def test_invalid_url_raises_checkpoint_store_error(url, said):
         ({"AWS_EC2_METADATA_DISABLED": "true"}, "NoCredentials"),
     ],
 )
-def test_unreachable_server_raises_checkpoint_store_error(environment, said):
+def test_unreachable_server_raises_checkpoint_store_error(environment, message):
     """In a process of its own: connections are kept for as long as one lives."""
     code = "from bln_search.core.checkpoints import Bucket; Bucket('s3://kept/here').check()"
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "FSSPEC_"))}
-    done = subprocess.run(
-        [sys.executable, "-c", code], env={**kept, **environment, "HOME": "/nowhere"}, capture_output=True, text=True
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "FSSPEC_"))}
+    process = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**inherited, **environment, "HOME": "/nowhere"},
+        capture_output=True,
+        text=True,
     )
-    last = done.stderr.strip().splitlines()[-1]
-    assert re.search(rf"CheckpointStoreError: s3://kept/here cannot be written to \({said}.*", last)
+    last = process.stderr.strip().splitlines()[-1]
+    assert re.search(rf"CheckpointStoreError: s3://kept/here cannot be written to \({message}.*", last)
 
 
 @pytest.mark.parametrize(
-    ("url", "shown"),
+    ("url", "redacted"),
     [
         ("postgresql+psycopg://ada:pa/ss+x=@db/x", "postgresql+psycopg://ada:***@db/x"),
         ("sftp://ada:p@ss@host/kept", "sftp://ada:***@host/kept"),
@@ -172,15 +175,15 @@ def test_unreachable_server_raises_checkpoint_store_error(environment, said):
         ("s3://bucket/folder", "s3://bucket/folder"),
     ],
 )
-def test_passwords_with_any_characters_are_redacted(url, shown):
-    assert redact_password(url) == shown
+def test_passwords_with_any_characters_are_redacted(url, redacted):
+    assert redact_password(url) == redacted
 
 
 def test_password_of_a_url_is_not_shown():
     store = Bucket("nothing://ada:hidden@host/kept")
-    with pytest.raises(CheckpointStoreError, match=r"nothing://ada:\*\*\*@host/kept") as raised:
+    with pytest.raises(CheckpointStoreError, match=r"nothing://ada:\*\*\*@host/kept") as error:
         store.check()
-    assert "hidden" not in f"{raised.value}{store}"
+    assert "hidden" not in f"{error.value}{store}"
 
 
 def test_paths_and_urls_are_distinguished(tmp_path):
@@ -201,8 +204,8 @@ def test_file_system_without_cache_options_works():
             super().__init__()
 
     register_implementation("strict", Strict, clobber=True)
-    ours, theirs = checkpoint_store("strict://kept/here"), checkpoint_store("strict://kept/here")
-    ours.check()
-    assert list(ours.files()) == []
-    theirs.write("a", b"1")
-    assert [file.name for file in ours.files()] == ["a"]
+    reader, writer = checkpoint_store("strict://kept/here"), checkpoint_store("strict://kept/here")
+    reader.check()
+    assert list(reader.files()) == []
+    writer.write("a", b"1")
+    assert [file.name for file in reader.files()] == ["a"]

@@ -34,18 +34,18 @@ CHECKPOINT = CheckpointRecord("file", "0" * 64, 3, "FFFF", 0.5, {"torch": "2"})
 
 def evaluations(n=7):
     rng = np.random.default_rng(0)
-    listed = []
+    records = []
     for code in ("FFFF", "TTFF"):
         for split in (Split.VALIDATION, Split.TEST):
             estimate = None if code == "FFFF" else PopulationEstimate.FROZEN
             key = EvaluationKey(InferenceConfiguration(code), estimate, 25, split)
             outcomes = Outcomes(rng.random(n).astype(np.float32), rng.random(n) < 0.5)
-            listed.append(Evaluation.from_outcomes(key, outcomes))
+            records.append(Evaluation.from_outcomes(key, outcomes))
     key = EvaluationKey(InferenceConfiguration("FTFF"), PopulationEstimate.FROZEN, 25, Split.TEST)
-    return (*listed, Evaluation.undefined(key, "because"))
+    return (*records, Evaluation.undefined(key, "because"))
 
 
-def nobody(_worker):
+def no_worker_is_alive(_worker):
     return False
 
 
@@ -87,20 +87,20 @@ def test_unknown_study_raises_an_error(ledger, name):
 
 def test_finished_trial_is_read_as_it_was_recorded(ledger):
     study_id = ledger.studies.accept(STUDY)
-    ledger.studies.start(study_id, nobody)
+    ledger.studies.start(study_id, no_worker_is_alive)
     trial = ledger.trials.list_open(study_id)[0]
     token = ledger.attempts.claim_trial(trial.id, "host/1/0")
     ledger.attempts.record_epochs(token, [EpochRecord(1, 0.5, 0.6, 0.7, 0.8, 1.5)])
     ledger.attempts.record_checkpoint(token, CHECKPOINT)
     ledger.attempts.finish_trial(token, evaluations())
-    recorded = ledger.results.list_evaluations(study_id)
-    assert [call.evaluation for call in recorded] == list(evaluations())
-    assert {(call.arm, call.seed) for call in recorded} == {("bln", 0)}
-    outcomes = ledger.results.load_outcomes([call.id for call in recorded])
-    back = outcomes[recorded[1].id]
+    records = ledger.results.list_evaluations(study_id)
+    assert [call.evaluation for call in records] == list(evaluations())
+    assert {(call.arm, call.seed) for call in records} == {("bln", 0)}
+    outcomes = ledger.results.load_outcomes([call.id for call in records])
+    back = outcomes[records[1].id]
     np.testing.assert_array_equal(back.losses, evaluations()[1].outcomes.losses)
     np.testing.assert_array_equal(back.correct, evaluations()[1].outcomes.correct)
-    assert recorded[-1].id not in outcomes
+    assert records[-1].id not in outcomes
     assert ledger.trials.list_trials(study_id)[0].checkpoint == CHECKPOINT
     events = ledger.events.list_events(study_id)
     assert [event.number for event in events] == list(range(1, len(events) + 1))
@@ -119,61 +119,61 @@ def test_finished_trial_is_read_as_it_was_recorded(ledger):
 
 def test_a_study_is_complete_when_every_trial_has_its_result(ledger):
     study_id = ledger.studies.accept(STUDY)
-    ledger.studies.start(study_id, nobody)
+    ledger.studies.start(study_id, no_worker_is_alive)
     trials = ledger.trials.list_open(study_id)
     for trial in trials[:3]:
         finish(ledger, trial)
     assert ledger.studies.finish(study_id) is StudyState.INTERRUPTED
-    ledger.studies.start(study_id, nobody)
+    ledger.studies.start(study_id, no_worker_is_alive)
     ledger.attempts.record_divergence(ledger.attempts.claim_trial(trials[3].id, "host/1/0"), "nan")
     assert ledger.studies.finish(study_id) is StudyState.COMPLETE
     assert ledger.trials.list_open(study_id) == []
-    ledger.studies.start(study_id, nobody)
+    ledger.studies.start(study_id, no_worker_is_alive)
     assert ledger.studies.finish(study_id) is StudyState.COMPLETE
 
 
 def test_diverged_trial_counts_for_all_its_rows(ledger):
     study_id = ledger.studies.accept(STUDY)
-    ledger.studies.start(study_id, nobody)
+    ledger.studies.start(study_id, no_worker_is_alive)
     trial = ledger.trials.list_open(study_id)[0]
     ledger.attempts.record_divergence(ledger.attempts.claim_trial(trial.id, "host/1/0"), "the loss is not finite")
-    recorded = ledger.results.list_evaluations(study_id)
-    assert len(recorded) == 2 * len(planned_rows(trial.spec))
-    assert {call.evaluation.state for call in recorded} == {EvaluationState.DIVERGED}
-    assert "the loss is not finite" in recorded[0].evaluation.reason
+    records = ledger.results.list_evaluations(study_id)
+    assert len(records) == 2 * len(planned_rows(trial.spec))
+    assert {call.evaluation.state for call in records} == {EvaluationState.DIVERGED}
+    assert "the loss is not finite" in records[0].evaluation.reason
 
 
 def test_a_trial_is_claimed_once(ledger):
     study_id = ledger.studies.accept(STUDY)
     trial = ledger.trials.list_open(study_id)[0]
-    won, refused = [], []
+    tokens, rejections = [], []
 
     def claim():
         try:
-            won.append(ledger.attempts.claim_trial(trial.id, "host/1/0"))
+            tokens.append(ledger.attempts.claim_trial(trial.id, "host/1/0"))
         except StudyBusyError:
-            refused.append(1)
+            rejections.append(1)
 
     threads = [threading.Thread(target=claim) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert (len(won), len(refused)) == (1, 7)
+    assert (len(tokens), len(rejections)) == (1, 7)
 
 
 def test_late_report_is_rejected_and_writes_nothing(ledger):
     study_id = ledger.studies.accept(STUDY)
     trial = ledger.trials.list_open(study_id)[0]
-    late = ledger.attempts.claim_trial(trial.id, "host/1/0")
-    ledger.studies.start(study_id, nobody)
+    old_token = ledger.attempts.claim_trial(trial.id, "host/1/0")
+    ledger.studies.start(study_id, no_worker_is_alive)
     token = ledger.attempts.claim_trial(trial.id, "host/2/0")
     for report in (
-        lambda: ledger.attempts.record_checkpoint(late, CHECKPOINT),
-        lambda: ledger.attempts.finish_trial(late, evaluations()),
-        lambda: ledger.attempts.record_epochs(late, [EpochRecord(1, 0, 0, 0, 0, 0)]),
-        lambda: ledger.attempts.record_divergence(late, "x"),
-        lambda: ledger.attempts.record_failure(late, FailureClass.USER_ERROR, "x", again=False),
+        lambda: ledger.attempts.record_checkpoint(old_token, CHECKPOINT),
+        lambda: ledger.attempts.finish_trial(old_token, evaluations()),
+        lambda: ledger.attempts.record_epochs(old_token, [EpochRecord(1, 0, 0, 0, 0, 0)]),
+        lambda: ledger.attempts.record_divergence(old_token, "x"),
+        lambda: ledger.attempts.record_failure(old_token, FailureClass.USER_ERROR, "x", again=False),
     ):
         with pytest.raises(StaleAttemptError, match="rejected"):
             report()
@@ -187,10 +187,10 @@ def test_trained_trial_of_a_dead_worker_needs_evaluation_only(ledger):
     study_id = ledger.studies.accept(STUDY)
     trial = ledger.trials.list_open(study_id)[0]
     ledger.attempts.record_checkpoint(ledger.attempts.claim_trial(trial.id, "host/1/0"), CHECKPOINT)
-    ledger.studies.start(study_id, nobody)
-    again = ledger.trials.list_open(study_id)[0]
-    assert again.id == trial.id
-    assert again.checkpoint == CHECKPOINT
+    ledger.studies.start(study_id, no_worker_is_alive)
+    open_trial = ledger.trials.list_open(study_id)[0]
+    assert open_trial.id == trial.id
+    assert open_trial.checkpoint == CHECKPOINT
     token = ledger.attempts.claim_trial(trial.id, "host/2/0")
     ledger.attempts.finish_trial(token, evaluations())
     assert ledger.trials.list_trials(study_id)[0].state is TrialState.FINISHED
@@ -198,7 +198,7 @@ def test_trained_trial_of_a_dead_worker_needs_evaluation_only(ledger):
 
 def test_study_of_a_live_process_is_busy_until_the_lease_ends(ledger):
     study_id = ledger.studies.accept(STUDY)
-    ledger.studies.start(study_id, nobody)
+    ledger.studies.start(study_id, no_worker_is_alive)
     trial = ledger.trials.list_open(study_id)[0]
     token = ledger.attempts.claim_trial(trial.id, "host/77/0")
     with pytest.raises(StudyBusyError, match=r"host/77/0.*wait for it, or stop it first"):
@@ -221,7 +221,7 @@ def test_a_heartbeat_extends_the_lease(ledger):
 
 def test_failed_attempt_is_retried_or_ends_the_trial(ledger):
     study_id = ledger.studies.accept(STUDY)
-    ledger.studies.start(study_id, nobody)
+    ledger.studies.start(study_id, no_worker_is_alive)
     trial = ledger.trials.list_open(study_id)[0]
     ledger.attempts.record_failure(
         ledger.attempts.claim_trial(trial.id, "w/1/0"), FailureClass.INFRASTRUCTURE, "died", again=True
@@ -232,13 +232,13 @@ def test_failed_attempt_is_retried_or_ends_the_trial(ledger):
     failed = ledger.trials.list_trials(study_id)[0]
     assert (failed.state, failed.reason) == (TrialState.FAILED, "no data")
     assert len(ledger.trials.list_open(study_id)) == 3
-    ledger.studies.start(study_id, nobody)
+    ledger.studies.start(study_id, no_worker_is_alive)
     assert len(ledger.trials.list_open(study_id)) == 4
 
 
 def test_released_trials_wait_again(ledger):
     study_id = ledger.studies.accept(STUDY)
-    ledger.studies.start(study_id, nobody)
+    ledger.studies.start(study_id, no_worker_is_alive)
     tokens = [ledger.attempts.claim_trial(trial.id, "w/1/0") for trial in ledger.trials.list_open(study_id)[:2]]
     ledger.attempts.release_trials(tokens)
     assert ledger.studies.find("study").trials == {TrialState.WAITING: 4}
@@ -250,9 +250,9 @@ def test_evaluations_are_stored_atomically(ledger):
     study_id = ledger.studies.accept(STUDY)
     token = ledger.attempts.claim_trial(ledger.trials.list_open(study_id)[0].id, "w/1/0")
     ledger.attempts.record_checkpoint(token, CHECKPOINT)
-    twice = (*evaluations(), evaluations()[0])
+    duplicated = (*evaluations(), evaluations()[0])
     with pytest.raises(Exception, match=r"(?i)unique"):
-        ledger.attempts.finish_trial(token, twice)
+        ledger.attempts.finish_trial(token, duplicated)
     with read_session(ledger.database.engine) as session:
         assert session.scalar(select(func.count()).select_from(EvaluationRow)) == 0
     ledger.attempts.finish_trial(token, evaluations())
@@ -260,11 +260,11 @@ def test_evaluations_are_stored_atomically(ledger):
 
 def test_deleting_a_study_keeps_files_of_others(ledger):
     study_id = ledger.studies.accept(STUDY)
-    other = ledger.studies.accept(STUDY.model_copy(update={"title": "other"}))
+    other_id = ledger.studies.accept(STUDY.model_copy(update={"title": "other"}))
     finish(ledger, ledger.trials.list_open(study_id)[0])
-    finish(ledger, ledger.trials.list_open(other)[0])
+    finish(ledger, ledger.trials.list_open(other_id)[0])
     assert ledger.studies.delete(study_id) == []
-    assert ledger.studies.delete(other) == ["file"]
+    assert ledger.studies.delete(other_id) == ["file"]
     with read_session(ledger.database.engine) as session:
         for table in (StudyRow, EvaluationRow, AttemptRow):
             assert session.scalar(select(func.count()).select_from(table)) == 0
@@ -272,11 +272,11 @@ def test_deleting_a_study_keeps_files_of_others(ledger):
 
 def test_study_of_a_running_command_is_not_deleted(ledger):
     study_id = ledger.studies.accept(STUDY)
-    ledger.studies.start(study_id, nobody, "host/1/0")
+    ledger.studies.start(study_id, no_worker_is_alive, "host/1/0")
     with pytest.raises(StudyBusyError, match="the study is running"):
         ledger.studies.delete(study_id)
-    now = ledger.database.clock
-    ledger.database.clock = lambda: now() + 2 * LEASE
+    clock = ledger.database.clock
+    ledger.database.clock = lambda: clock() + 2 * LEASE
     ledger.studies.delete(study_id)
 
 
@@ -313,7 +313,7 @@ def test_sampled_point_is_stored_once_with_all_seeds(ledger):
 
 def test_pruned_trial_is_a_result_for_the_sampler(ledger):
     study_id = ledger.studies.accept(SEARCHED)
-    ledger.studies.start(study_id, nobody)
+    ledger.studies.start(study_id, no_worker_is_alive)
     first, second = ledger.trials.add_point(study_id, point(0.01))
     token = ledger.attempts.claim_trial(first.id, "host/1/0")
     ledger.attempts.record_epochs(token, [EpochRecord(1, 0.9, 0.1, 0.8, 0.2, 1.0)])
@@ -329,7 +329,7 @@ def test_pruned_trial_is_a_result_for_the_sampler(ledger):
     assert ledger.trials.list_points(study_id, finished.key) == [[pruned, finished]]
     assert ledger.trials.list_points(study_id, "another") == []
     assert ledger.studies.finish(study_id, exhausted=False) is StudyState.INTERRUPTED
-    ledger.studies.start(study_id, nobody)
+    ledger.studies.start(study_id, no_worker_is_alive)
     assert ledger.studies.finish(study_id, exhausted=True) is StudyState.COMPLETE
 
 
@@ -346,9 +346,9 @@ def test_optuna_records_are_apart_from_the_ledger(ledger):
 
 
 def test_number_is_preferred_to_a_name(ledger):
-    named, other, third = (
+    digit_named_id, other_id, third_id = (
         ledger.studies.accept(STUDY.model_copy(update={"name": name})) for name in ("2", "other", "77")
     )
-    assert (named, other, third) == (1, 2, 3)
-    assert ledger.studies.find("2").id == other
-    assert ledger.studies.find("77").id == third
+    assert (digit_named_id, other_id, third_id) == (1, 2, 3)
+    assert ledger.studies.find("2").id == other_id
+    assert ledger.studies.find("77").id == third_id

@@ -24,9 +24,9 @@ def test_migrated_tables_equal_the_models(ledger):
 
 def test_opening_again_changes_nothing(url):
     open_ledger(url).close()
-    again = open_ledger(url)
-    assert again.find_schema_revision() == newest_revision()
-    again.close()
+    reopened = open_ledger(url)
+    assert reopened.find_schema_revision() == newest_revision()
+    reopened.close()
 
 
 def test_newer_database_is_rejected_unchanged(url):

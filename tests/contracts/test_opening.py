@@ -20,9 +20,9 @@ def test_concurrent_processes_open_an_empty_database(url, before):
         bring_to(url, before)
     context = multiprocessing.get_context("spawn")
     with context.Manager() as shared:
-        together = shared.Barrier(AT_ONCE)
+        barrier = shared.Barrier(AT_ONCE)
         with context.Pool(AT_ONCE) as processes:
-            results = processes.starmap(open_once, [(url, together)] * AT_ONCE, chunksize=1)
+            results = processes.starmap(open_once, [(url, barrier)] * AT_ONCE, chunksize=1)
     assert results == [newest_revision()] * AT_ONCE
 
 
@@ -36,9 +36,9 @@ def bring_to(url: str, revision: str) -> None:
     engine.dispose()
 
 
-def open_once(url: str, together) -> str | None:
+def open_once(url: str, barrier) -> str | None:
     """In a process of its own, when the others are there, too."""
-    together.wait(60)
+    barrier.wait(60)
     ledger = open_ledger(url)
     try:
         return ledger.find_schema_revision()

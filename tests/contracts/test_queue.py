@@ -41,13 +41,13 @@ def kinds(ledger, study_id):
 
 def test_equal_study_of_an_owner_is_stored_once(ledger):
     first = ledger.queue.submit(study(), "ada")
-    again = ledger.queue.submit(study(), "ada")
-    other = ledger.queue.submit(study(), "bob")
+    repeated = ledger.queue.submit(study(), "ada")
+    other_owner = ledger.queue.submit(study(), "bob")
     assert first.new
-    assert not again.new
-    assert again.study_id == first.study_id
-    assert other.new
-    assert other.study_id != first.study_id
+    assert not repeated.new
+    assert repeated.study_id == first.study_id
+    assert other_owner.new
+    assert other_owner.study_id != first.study_id
 
 
 def test_idempotency_key_belongs_to_one_study(ledger):
@@ -68,35 +68,35 @@ def test_concurrent_equal_submissions_are_stored_once(ledger):
         return ledger.queue.submit(study(), "ada", "key")
 
     with ThreadPoolExecutor(8) as pool:
-        sent = list(pool.map(send, range(8)))
-    assert len({submission.study_id for submission in sent}) == 1
-    assert sum(submission.new for submission in sent) == 1
+        submissions = list(pool.map(send, range(8)))
+    assert len({submission.study_id for submission in submissions}) == 1
+    assert sum(submission.new for submission in submissions) == 1
 
 
 def test_queue_orders_by_priority_then_age(ledger):
     ids = [ledger.queue.submit(study(f"s{number}"), "ada").study_id for number in range(4)]
     ledger.queue.update(ids[2], {"priority": 5})
-    taken = [ledger.queue.claim(f"host/{number}/0", all_are_alive, CAP) for number in range(5)]
-    assert taken == [ids[2], ids[0], ids[1], ids[3], None]
+    claimed = [ledger.queue.claim(f"host/{number}/0", all_are_alive, CAP) for number in range(5)]
+    assert claimed == [ids[2], ids[0], ids[1], ids[3], None]
 
 
 def test_owners_take_turns(ledger):
-    mine = [ledger.queue.submit(study(f"a{number}"), "ada").study_id for number in range(3)]
-    theirs = [ledger.queue.submit(study(f"b{number}"), "bob").study_id for number in range(2)]
-    taken = []
+    ada_ids = [ledger.queue.submit(study(f"a{number}"), "ada").study_id for number in range(3)]
+    bob_ids = [ledger.queue.submit(study(f"b{number}"), "bob").study_id for number in range(2)]
+    claimed = []
     for _ in range(5):  # one worker, which ends each study before it takes the next
-        taken.append(ledger.queue.claim("host/1/0", all_are_alive, CAP))
-        ledger.studies.fail(taken[-1], "host/1/0", "over")
-    assert taken == [mine[0], theirs[0], mine[1], theirs[1], mine[2]]
+        claimed.append(ledger.queue.claim("host/1/0", all_are_alive, CAP))
+        ledger.studies.fail(claimed[-1], "host/1/0", "over")
+    assert claimed == [ada_ids[0], bob_ids[0], ada_ids[1], bob_ids[1], ada_ids[2]]
 
 
 def test_cap_limits_running_studies_of_an_owner(ledger):
     for number in range(3):
         ledger.queue.submit(study(f"a{number}"), "ada")
-    other = ledger.queue.submit(study("b"), "bob").study_id
-    taken = [ledger.queue.claim(f"host/{number}/0", all_are_alive, 1) for number in range(3)]
-    assert other in taken
-    assert taken[2] is None
+    bob_id = ledger.queue.submit(study("b"), "bob").study_id
+    claimed = [ledger.queue.claim(f"host/{number}/0", all_are_alive, 1) for number in range(3)]
+    assert bob_id in claimed
+    assert claimed[2] is None
 
 
 def test_concurrent_claims_respect_the_cap(ledger):
@@ -109,19 +109,18 @@ def test_concurrent_claims_respect_the_cap(ledger):
 
     def claim(number):
         start.wait()
-        found = [ledger.queue.claim(f"host/{number}/{turn}", all_are_alive, 3) for turn in range(4)]
-        return [one for one in found if one is not None]
+        study_ids = [ledger.queue.claim(f"host/{number}/{turn}", all_are_alive, 3) for turn in range(4)]
+        return [study_id for study_id in study_ids if study_id is not None]
 
     with ThreadPoolExecutor(8) as pool:
-        taken = [one for found in pool.map(claim, range(8)) for one in found]
+        claimed = [study_id for study_ids in pool.map(claim, range(8)) for study_id in study_ids]
     turns = itertools.count()
-    while (
-        one := ledger.queue.claim(f"host/9/{next(turns)}", all_are_alive, 3)
-    ) is not None:  # those that were locked just then
-        taken.append(one)
-    assert len(taken) == len(set(taken)) == 6
-    assert set(taken) <= set(ids)
-    owners = [line(ledger, claimed_id).owner for claimed_id in taken]
+    # Studies that were locked during the concurrent claims are still waiting.
+    while (study_id := ledger.queue.claim(f"host/9/{next(turns)}", all_are_alive, 3)) is not None:
+        claimed.append(study_id)
+    assert len(claimed) == len(set(claimed)) == 6
+    assert set(claimed) <= set(ids)
+    owners = [line(ledger, claimed_id).owner for claimed_id in claimed]
     assert owners.count("ada") == owners.count("bob") == 3
 
 
@@ -146,17 +145,17 @@ def test_study_of_a_dead_worker_returns_to_the_queue(ledger):
 
 
 def test_worker_without_heartbeats_loses_its_lease(ledger):
-    now = [datetime(2026, 1, 1, tzinfo=UTC)]
-    ledger = Ledger(ledger.database.engine, clock=lambda: now[0])
+    clock = [datetime(2026, 1, 1, tzinfo=UTC)]
+    ledger = Ledger(ledger.database.engine, clock=lambda: clock[0])
     ledger.tokens.create("ada", Scope.WRITE)
     study_id = ledger.queue.submit(study(), "ada").study_id
     assert ledger.queue.claim("far/1/0", all_are_alive, CAP) == study_id
-    now[0] += LEASE - timedelta(seconds=1)
+    clock[0] += LEASE - timedelta(seconds=1)
     assert ledger.queue.claim("near/1/0", all_are_alive, CAP) is None
     ledger.attempts.record_heartbeat([], study_id, "far/1/0")
-    now[0] += LEASE - timedelta(seconds=1)
+    clock[0] += LEASE - timedelta(seconds=1)
     assert ledger.queue.claim("near/1/0", all_are_alive, CAP) is None
-    now[0] += timedelta(seconds=2)
+    clock[0] += timedelta(seconds=2)
     assert ledger.queue.claim("near/1/0", all_are_alive, CAP) == study_id
 
 
@@ -268,13 +267,13 @@ def test_a_running_study_is_not_deleted(ledger):
 
 
 def test_workers_are_listed_while_heartbeats_are_recent(ledger):
-    now = [datetime(2026, 1, 1, tzinfo=UTC)]
-    ledger = Ledger(ledger.database.engine, clock=lambda: now[0])
+    clock = [datetime(2026, 1, 1, tzinfo=UTC)]
+    ledger = Ledger(ledger.database.engine, clock=lambda: clock[0])
     ledger.workers.record_heartbeat("host/1/0", "cpu", "1")
     ledger.workers.record_heartbeat("host/2/0", "cpu", "1")
     ledger.workers.remove("host/2/0")
     assert [live_worker.name for live_worker in ledger.workers.list_live()] == ["host/1/0"]
-    now[0] += WORKER_TIMEOUT + timedelta(seconds=1)
+    clock[0] += WORKER_TIMEOUT + timedelta(seconds=1)
     assert ledger.workers.list_live() == []
     ledger.workers.record_heartbeat("host/1/0", "cpu", "1")
     assert len(ledger.workers.list_live()) == 1
@@ -310,10 +309,11 @@ def test_limit_of_open_studies_holds_for_concurrent_requests(ledger):
             return None
 
     with ThreadPoolExecutor(6) as pool:
-        sent = [one for one in pool.map(send, range(6)) if one is not None]
-    assert len(sent) == 3
-    name = line(ledger, sent[0].study_id).name
-    assert ledger.queue.submit(study(name), "ada", None, 3).study_id == sent[0].study_id  # what is there is no more
+        submissions = [submission for submission in pool.map(send, range(6)) if submission is not None]
+    assert len(submissions) == 3
+    name = line(ledger, submissions[0].study_id).name
+    repeated = ledger.queue.submit(study(name), "ada", None, 3)  # an existing study does not count again
+    assert repeated.study_id == submissions[0].study_id
 
 
 def test_resuming_respects_the_limit_of_open_studies(ledger):

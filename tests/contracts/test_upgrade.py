@@ -17,11 +17,11 @@ def test_upgrade_keeps_every_row(url, revision):
     before = create_old_database(url, revision)
     ledger = open_ledger(url)
     assert ledger.find_schema_revision() == newest_revision()
-    for table, old in before.items():
-        new = read_rows(ledger.database.engine, table)
-        assert len(new) == len(old) > 0, table
-        for was, now in zip(old, new, strict=True):
-            assert {**now, **{name: value for name, value in was.items() if name != "owner"}} == now, table
+    for table, old_rows in before.items():
+        new_rows = read_rows(ledger.database.engine, table)
+        assert len(new_rows) == len(old_rows) > 0, table
+        for old_row, new_row in zip(old_rows, new_rows, strict=True):
+            assert {**new_row, **{name: value for name, value in old_row.items() if name != "owner"}} == new_row, table
     line = ledger.listing.find_study(7)
     assert (line.owner, line.title, line.planned, line.results) == ("", "An old study", 2, 1)
     assert [trial.state for trial in ledger.trials.list_trials(7)] == [TrialState.FINISHED, TrialState.WAITING]
@@ -36,9 +36,9 @@ def test_downgrade_and_upgrade_keep_studies(url):
     create_old_database(url, "0002")
     ledger = open_ledger(url)
     config = alembic_config()
-    for go, revision in ((command.downgrade, "0002"), (command.upgrade, "head")):
+    for migrate, revision in ((command.downgrade, "0002"), (command.upgrade, "head")):
         with schema_transaction(ledger.database.engine) as connection:
             config.attributes["connection"] = connection
-            go(config, revision)
+            migrate(config, revision)
     assert len(read_rows(ledger.database.engine, "trial")) == 2
     ledger.close()

@@ -17,10 +17,10 @@ BASELINE = ClassPriorBaseline(loss=0.7, accuracy=0.5)
 
 def board(losses, ranked_on=Split.VALIDATION):
     """Of loss by (arm, seed, configuration) on the split that decides; the other one is better than the baseline."""
-    other = Split.TEST if ranked_on is Split.VALIDATION else Split.VALIDATION
+    other_split = Split.TEST if ranked_on is Split.VALIDATION else Split.VALIDATION
     scored = []
     for (arm, seed, code), loss in losses.items():
-        for split, value in ((ranked_on, loss), (other, 0.1)):
+        for split, value in ((ranked_on, loss), (other_split, 0.1)):
             key = EvaluationKey(InferenceConfiguration(code), PopulationEstimate.FROZEN, 1, split)
             state = EvaluationState.MEASURED if value is not None else EvaluationState.UNDEFINED
             accuracy = None if value is None else 0.25

@@ -15,8 +15,8 @@ from bln_search.ranking.statistics.letter_display import compact_letter_display,
 from tests.ranking.tables import ROWS, draw
 
 
-def compared(table, **more):
-    return compare(ROWS[: table.rows], table, Split.VALIDATION, **more)
+def compare_table(table, **options):
+    return compare(ROWS[: table.rows], table, Split.VALIDATION, **options)
 
 
 def three_levels(seeds=5):
@@ -28,16 +28,16 @@ def three_levels(seeds=5):
 
 def test_rows_are_ordered_by_mean_loss_with_their_keys():
     outcome_table = three_levels()
-    comparison = compared(outcome_table)
+    comparison = compare_table(outcome_table)
     means = outcome_table.losses.mean(axis=(0, 2), dtype=np.float64)
     order = np.argsort(means)
-    assert [row.key for row in comparison.rows] == [ROWS[place] for place in order]
+    assert [row.key for row in comparison.rows] == [ROWS[index] for index in order]
     assert [row.loss for row in comparison.rows] == pytest.approx(means[order])
     assert [row.accuracy for row in comparison.rows] == pytest.approx(outcome_table.correct.mean(axis=(0, 2))[order])
 
 
 def test_letters_and_ranks_follow_from_significant_pairs():
-    comparison = compared(three_levels())
+    comparison = compare_table(three_levels())
     assert [row.letters for row in comparison.rows] == ["a", "a", "b", "b", "c", "c"]
     assert [(row.lowest_rank, row.highest_rank) for row in comparison.rows] == [(1, 2)] * 2 + [(3, 4)] * 2 + [
         (5, 6)
@@ -51,7 +51,7 @@ def test_letters_and_ranks_follow_from_significant_pairs():
 
 def test_holm_corrects_over_pairs_and_within_seeds():
     outcome_table = draw(np.random.default_rng(1), rows=4, difference=0.2, of_seed=0.1)
-    comparison = compared(outcome_table)
+    comparison = compare_table(outcome_table)
     assert [pair.loss.adjusted for pair in comparison.pairs] == holm([pair.loss.p for pair in comparison.pairs])
     assert [pair.accuracy.adjusted for pair in comparison.pairs] == holm([pair.accuracy.p for pair in comparison.pairs])
     ordered = outcome_table.select_rows([ROWS.index(row.key) for row in comparison.rows])
@@ -60,7 +60,7 @@ def test_holm_corrects_over_pairs_and_within_seeds():
 
 
 def test_differences_lie_in_their_intervals():
-    comparison = compared(three_levels())
+    comparison = compare_table(three_levels())
     assert len(comparison.pairs) == 15
     for pair in comparison.pairs:
         first, second = comparison.rows[pair.first], comparison.rows[pair.second]
@@ -73,48 +73,56 @@ def test_differences_lie_in_their_intervals():
 
 
 def test_first_place_shares_sum_to_one():
-    comparison = compared(three_levels())
+    comparison = compare_table(three_levels())
     assert sum(row.first_share for row in comparison.rows) == pytest.approx(1)
     assert comparison.rows[0].first_share > 0.3
     assert comparison.rows[5].first_share == 0
 
 
 def test_comparison_survives_storage():
-    comparison = compared(three_levels(), not_compared=3)
+    comparison = compare_table(three_levels(), not_compared=3)
     assert comparison.not_compared == 3
     assert Comparison.model_validate_json(comparison.model_dump_json()) == comparison
 
 
 def test_comparison_is_reproducible_by_seed():
     outcome_table = draw(np.random.default_rng(2), rows=4)
-    assert compared(outcome_table, random=1).model_dump_json() == compared(outcome_table, random=1).model_dump_json()
-    assert compared(outcome_table, random=1).model_dump_json() != compared(outcome_table, random=2).model_dump_json()
+    assert (
+        compare_table(outcome_table, random=1).model_dump_json()
+        == compare_table(outcome_table, random=1).model_dump_json()
+    )
+    assert (
+        compare_table(outcome_table, random=1).model_dump_json()
+        != compare_table(outcome_table, random=2).model_dump_json()
+    )
 
 
 def test_order_of_input_rows_does_not_matter():
     outcome_table = three_levels()
     turned = outcome_table.select_rows(range(5, -1, -1))
-    comparison = compared(outcome_table)
-    other = compare(ROWS[5::-1], turned, Split.VALIDATION)
-    assert [row.key for row in other.rows] == [row.key for row in comparison.rows]
-    assert [pair.loss.p for pair in other.pairs] == pytest.approx([pair.loss.p for pair in comparison.pairs], rel=1e-6)
+    comparison = compare_table(outcome_table)
+    reordered_comparison = compare(ROWS[5::-1], turned, Split.VALIDATION)
+    assert [row.key for row in reordered_comparison.rows] == [row.key for row in comparison.rows]
+    assert [pair.loss.p for pair in reordered_comparison.pairs] == pytest.approx(
+        [pair.loss.p for pair in comparison.pairs], rel=1e-6
+    )
 
 
 def test_one_seed_is_compared_over_its_examples():
-    comparison = compared(three_levels(seeds=1))
+    comparison = compare_table(three_levels(seeds=1))
     assert (comparison.seeds, comparison.friedman) == (1, None)
     assert comparison.rows[0].mean_rank is None
     assert [row.letters for row in comparison.rows] == ["a", "a", "b", "b", "c", "c"]
 
 
 def test_two_rows_are_one_pair_without_friedman():
-    comparison = compared(draw(np.random.default_rng(3), rows=2, difference=1.0))
+    comparison = compare_table(draw(np.random.default_rng(3), rows=2, difference=1.0))
     assert (len(comparison.pairs), comparison.friedman) == (1, None)
     assert comparison.pairs[0].is_significant
 
 
 def test_one_row_has_no_pairs():
-    comparison = compared(draw(np.random.default_rng(4), rows=1))
+    comparison = compare_table(draw(np.random.default_rng(4), rows=1))
     assert (len(comparison.rows), comparison.pairs, comparison.rows[0].letters, comparison.rows[0].first_share) == (
         1,
         (),
@@ -126,9 +134,9 @@ def test_one_row_has_no_pairs():
 @pytest.mark.parametrize("level", [1e4, 1e12, 1e30])
 def test_scale_of_losses_does_not_matter(level):
     outcome_table = three_levels()
-    comparison = compared(OutcomeTable(outcome_table.losses * np.float32(level), outcome_table.correct))
+    comparison = compare_table(OutcomeTable(outcome_table.losses * np.float32(level), outcome_table.correct))
     assert [row.letters for row in comparison.rows] == ["a", "a", "b", "b", "c", "c"]
-    small = [pair.loss.p for pair in compared(outcome_table).pairs]
+    small = [pair.loss.p for pair in compare_table(outcome_table).pairs]
     assert [pair.loss.p for pair in comparison.pairs] == pytest.approx(small, rel=1e-3, abs=1e-12)
 
 

@@ -33,8 +33,8 @@ def scored(code, seed, loss, split=Split.VALIDATION, estimate=FROZEN):
 
 
 def test_losses_by_row_has_measured_losses_of_the_split():
-    made = [scored("TTTT", 0, 0.5), scored("TTTT", 1, None), scored("TTTT", 0, 0.7, Split.TEST)]
-    assert losses_by_row(made, Split.VALIDATION) == {row_key("TTTT"): {0: 0.5}}
+    evaluations = [scored("TTTT", 0, 0.5), scored("TTTT", 1, None), scored("TTTT", 0, 0.7, Split.TEST)]
+    assert losses_by_row(evaluations, Split.VALIDATION) == {row_key("TTTT"): {0: 0.5}}
 
 
 def test_configuration_without_population_has_every_estimate():
@@ -140,14 +140,14 @@ def test_studies_are_matched_by_configuration():
 def test_differences_are_paired_by_equal_seeds():
     first = {row_key("TTTT"): {0: 1.0, 1: 5.0}}
     rows, _ = match_rows([first, {row_key("TTTT"): {0: 1.5, 1: 5.5}}, {row_key("TTTT"): {7: 1.5, 8: 5.5}}], 10)
-    paired, apart = rows[0].differences[1:]
+    paired, unpaired = rows[0].differences[1:]
     assert (paired.mean, paired.half) == (0.5, 0.0)
-    assert apart.half > 10
+    assert unpaired.half > 10
 
 
 def test_rows_of_the_first_study_come_first():
-    first, other = {row_key("FFFF", None): {0: 3.0}}, {row_key("FFFF", None): {0: 3.0}, row_key("TTTT"): {0: 0.1}}
-    rows, _ = match_rows([first, other, other], 10)
+    first, second = {row_key("FFFF", None): {0: 3.0}}, {row_key("FFFF", None): {0: 3.0}, row_key("TTTT"): {0: 0.1}}
+    rows, _ = match_rows([first, second, second], 10)
     assert [str(row.key.configuration) for row in rows] == ["FFFF", "TTTT"]
 
 

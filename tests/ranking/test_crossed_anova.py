@@ -25,15 +25,17 @@ MODELS = {
 }
 
 
-def mean_squares(d):
+def mean_squares(difference):
     """Of seeds, examples and the rest, by loops over the definition."""
-    seeds, examples = d.shape
-    mean = sum(d[s, n] for s in range(seeds) for n in range(examples)) / d.size
-    of_seed = [sum(d[s, n] for n in range(examples)) / examples for s in range(seeds)]
-    of_example = [sum(d[s, n] for s in range(seeds)) / seeds for n in range(examples)]
+    seeds, examples = difference.shape
+    mean = sum(difference[s, n] for s in range(seeds) for n in range(examples)) / difference.size
+    of_seed = [sum(difference[s, n] for n in range(examples)) / examples for s in range(seeds)]
+    of_example = [sum(difference[s, n] for s in range(seeds)) / seeds for n in range(examples)]
     seed = examples * sum((effect - mean) ** 2 for effect in of_seed) / (seeds - 1)
     example = seeds * sum((effect - mean) ** 2 for effect in of_example) / (examples - 1)
-    residual = sum((d[s, n] - of_seed[s] - of_example[n] + mean) ** 2 for s in range(seeds) for n in range(examples))
+    residual = sum(
+        (difference[s, n] - of_seed[s] - of_example[n] + mean) ** 2 for s in range(seeds) for n in range(examples)
+    )
     return mean, seed, example, residual / ((seeds - 1) * (examples - 1))
 
 
@@ -50,7 +52,7 @@ def by_formula(mean, seed, example, residual, seeds, examples):
 def differences(table, metric):
     figures = (table.losses if metric == "loss" else table.correct).astype(np.float64)
     first, second = table.pairs
-    return [figures[:, i] - figures[:, j] for i, j in zip(first, second, strict=True)]
+    return [figures[:, row] - figures[:, other_row] for row, other_row in zip(first, second, strict=True)]
 
 
 @pytest.mark.parametrize("metric", ["loss", "accuracy"])
@@ -59,25 +61,25 @@ def differences(table, metric):
 def test_differences_equal_an_explicit_anova(model, seeds, metric):
     outcome_table = draw(np.random.default_rng(0), seeds=seeds, rows=3, examples=15, **MODELS[model])
     crossed = crossed_differences(outcome_table, metric)
-    for place, d in enumerate(differences(outcome_table, metric)):
-        mean, of_seed, of_example, residual = mean_squares(d)
+    for pair, difference in enumerate(differences(outcome_table, metric)):
+        mean, of_seed, of_example, residual = mean_squares(difference)
         half, p = by_formula(
-            mean, max(of_seed, residual) if metric == "accuracy" else of_seed, of_example, residual, *d.shape
+            mean, max(of_seed, residual) if metric == "accuracy" else of_seed, of_example, residual, *difference.shape
         )
-        assert crossed.mean[place] == pytest.approx(mean, abs=1e-12)
-        assert crossed.half[place] == pytest.approx(half, rel=1e-9)
-        assert crossed.p[place] == pytest.approx(p, rel=1e-8)
+        assert crossed.mean[pair] == pytest.approx(mean, abs=1e-12)
+        assert crossed.half[pair] == pytest.approx(half, rel=1e-9)
+        assert crossed.p[pair] == pytest.approx(p, rel=1e-8)
 
 
 @pytest.mark.parametrize("far", [1e4, 1e7])
-@pytest.mark.parametrize("at", [0, 3])
-def test_distant_row_does_not_change_other_pairs(far, at):
+@pytest.mark.parametrize("column", [0, 3])
+def test_distant_row_does_not_change_other_pairs(far, column):
     """As of a network that exploded and is finite still. Sums of products would lose all digits of the others."""
     outcome_table = draw(np.random.default_rng(0), seeds=3, rows=3, of_example=1.0)
     crossed = crossed_differences(outcome_table, "loss")
-    losses = np.insert(outcome_table.losses, at, far * (1 + outcome_table.losses[:, 0] ** 2), axis=1)
+    losses = np.insert(outcome_table.losses, column, far * (1 + outcome_table.losses[:, 0] ** 2), axis=1)
     beside = OutcomeTable(losses, losses < 0)
-    kept_pairs = [place for place, pair in enumerate(zip(*beside.pairs, strict=True)) if at not in pair]
+    kept_pairs = [index for index, pair in enumerate(zip(*beside.pairs, strict=True)) if column not in pair]
     for first_result, second_result in zip(
         crossed.__dict__.values(), crossed_differences(beside, "loss").__dict__.values(), strict=True
     ):
@@ -88,17 +90,17 @@ def test_chunked_pairs_equal_single_pairs(monkeypatch):
     outcome_table = draw(np.random.default_rng(0), seeds=3, rows=5, of_seed=0.5)
     all_pairs = crossed_differences(outcome_table, "loss")
     monkeypatch.setattr("bln_search.ranking.paired.crossed_anova._MAX_DIFFERENCES_IN_MEMORY", 1)
-    alone = crossed_differences(outcome_table, "loss")
-    np.testing.assert_array_equal(alone.mean, all_pairs.mean)
-    np.testing.assert_allclose(alone.p, all_pairs.p, rtol=1e-12)
+    single_chunks = crossed_differences(outcome_table, "loss")
+    np.testing.assert_array_equal(single_chunks.mean, all_pairs.mean)
+    np.testing.assert_allclose(single_chunks.p, all_pairs.p, rtol=1e-12)
 
 
 def test_cases_cover_both_signs_of_the_example_variance():
     """Somewhere examples differ more than the rest explains; somewhere they do not, and count as nothing."""
     signs = set()
     for model in MODELS.values():
-        for d in differences(draw(np.random.default_rng(0), seeds=3, rows=3, examples=15, **model), "loss"):
-            _, _, example, residual = mean_squares(d)
+        for difference in differences(draw(np.random.default_rng(0), seeds=3, rows=3, examples=15, **model), "loss"):
+            _, _, example, residual = mean_squares(difference)
             signs.add(example > residual)
     assert signs == {True, False}
 
@@ -114,13 +116,15 @@ def test_p_is_the_level_whose_interval_reaches_zero(level, seeds, examples, of_s
 @pytest.mark.parametrize("model", ["both", "seeds"])
 def test_mean_squares_equal_statsmodels(model):
     outcome_table = draw(np.random.default_rng(1), seeds=4, rows=2, examples=8, **MODELS[model])
-    (d,) = differences(outcome_table, "loss")
-    frame = pd.DataFrame([(s, n, d[s, n]) for s in range(4) for n in range(8)], columns=["seed", "example", "d"])
+    (difference,) = differences(outcome_table, "loss")
+    frame = pd.DataFrame(
+        [(seed, n, difference[seed, n]) for seed in range(4) for n in range(8)], columns=["seed", "example", "d"]
+    )
     squares = anova_lm(ols("d ~ C(seed) + C(example)", frame).fit(), typ=1)["mean_sq"]
-    theirs = [squares["C(seed)"], squares["C(example)"], squares["Residual"]]
-    assert mean_squares(d)[1:] == pytest.approx(theirs, rel=1e-9)
+    expected = [squares["C(seed)"], squares["C(example)"], squares["Residual"]]
+    assert mean_squares(difference)[1:] == pytest.approx(expected, rel=1e-9)
     crossed = crossed_differences(outcome_table, "loss")
-    assert (crossed.half[0], crossed.p[0]) == pytest.approx(by_formula(d.mean(), *theirs, 4, 8), rel=1e-9)
+    assert (crossed.half[0], crossed.p[0]) == pytest.approx(by_formula(difference.mean(), *expected, 4, 8), rel=1e-9)
 
 
 @given(st.integers(0, 10_000), st.integers(2, 30), st.integers(2, 5))
@@ -144,12 +148,12 @@ def test_tiny_differences_of_large_losses_are_exact(level):
         (shared + 1e-6 * rng.normal(size=(4, 3, 500))).astype(np.float32), np.ones((4, 3, 500), bool)
     )
     crossed = crossed_differences(outcome_table, "loss")
-    for place, d in enumerate(differences(outcome_table, "loss")):
-        mean, *squares = _fast_mean_squares(d)
-        half, p = by_formula(mean, *squares, *d.shape)
-        assert crossed.mean[place] == pytest.approx(mean, rel=1e-6)
-        assert crossed.half[place] == pytest.approx(half, rel=1e-6)
-        assert crossed.p[place] == pytest.approx(p, rel=1e-5)
+    for pair, difference in enumerate(differences(outcome_table, "loss")):
+        mean, *squares = _fast_mean_squares(difference)
+        half, p = by_formula(mean, *squares, *difference.shape)
+        assert crossed.mean[pair] == pytest.approx(mean, rel=1e-6)
+        assert crossed.half[pair] == pytest.approx(half, rel=1e-6)
+        assert crossed.p[pair] == pytest.approx(p, rel=1e-5)
 
 
 def test_distant_row_does_not_reduce_precision():
@@ -163,11 +167,11 @@ def test_distant_row_does_not_reduce_precision():
     assert crossed.p[0] == pytest.approx(by_formula(mean, *squares, 4, 500)[1], rel=1e-2)
 
 
-def _fast_mean_squares(d):
-    seeds, examples = d.shape
-    residual = d - d.mean(0) - d.mean(1, keepdims=True) + d.mean()
-    squares = d.mean(1).var(ddof=1) * examples, d.mean(0).var(ddof=1) * seeds
-    return d.mean(), *squares, (residual**2).sum() / ((seeds - 1) * (examples - 1))
+def _fast_mean_squares(difference):
+    seeds, examples = difference.shape
+    residual = difference - difference.mean(0) - difference.mean(1, keepdims=True) + difference.mean()
+    squares = difference.mean(1).var(ddof=1) * examples, difference.mean(0).var(ddof=1) * seeds
+    return difference.mean(), *squares, (residual**2).sum() / ((seeds - 1) * (examples - 1))
 
 
 @pytest.mark.parametrize("seeds", [1, 3])

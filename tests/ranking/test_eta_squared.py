@@ -20,32 +20,32 @@ ESTIMATES = (PopulationEstimate.FROZEN, PopulationEstimate.EPOCH)
 def values(method=Method.BLN, estimates=ESTIMATES, sizes=(1, 25), seeds=3, random=0):
     """One for every row and seed; rows that read no population have one for all estimates."""
     rng = np.random.default_rng(random)
-    computed = {}
-    for one, estimate, size, seed in product(all_configurations(method), estimates, sizes, range(seeds)):
-        key = one, estimate if one.uses_population else None, size, seed
-        computed.setdefault(key, float(rng.normal()) + 0.3 * size**0.5 + (str(one)[0] == "F"))
-    return computed
+    table = {}
+    for configuration, estimate, size, seed in product(all_configurations(method), estimates, sizes, range(seeds)):
+        key = configuration, estimate if configuration.uses_population else None, size, seed
+        table.setdefault(key, float(rng.normal()) + 0.3 * size**0.5 + (str(configuration)[0] == "F"))
+    return table
 
 
 def statsmodels_shares(table):
     """Type 1 sums of squares of main effects, of configurations, and of all there is, over the last."""
     lines = [
-        (*str(one), at, size, seed, str(one), value)
-        for (one, estimate, size, seed), value in table.items()
-        for at in (ESTIMATES if estimate is None else [estimate])
+        (*str(configuration), row_estimate, size, seed, str(configuration), value)
+        for (configuration, estimate, size, seed), value in table.items()
+        for row_estimate in (ESTIMATES if estimate is None else [estimate])
     ]
     names = ["a", "b", "c", "d", "estimate", "size", "seed", "code", "y"]
     frame = pd.DataFrame(lines, columns=names)
     factors = [name for name in names[:7] if frame[name].nunique() > 1]
-    alone = anova_lm(ols("y ~ " + " + ".join(f"C({name})" for name in factors), frame).fit())["sum_sq"]
-    between = anova_lm(ols("y ~ C(code)", frame).fit())["sum_sq"]["C(code)"]
-    total = alone.sum()
+    factor_squares = anova_lm(ols("y ~ " + " + ".join(f"C({name})" for name in factors), frame).fit())["sum_sq"]
+    code_squares = anova_lm(ols("y ~ C(code)", frame).fit())["sum_sq"]["C(code)"]
+    total = factor_squares.sum()
     renamed = dict(zip("abcd", Statistic, strict=True)) | {"size": "batch size", "estimate": "population estimate"}
-    computed = {str(renamed.get(name, name)): alone[f"C({name})"] / total for name in factors}
-    switches = [computed[str(renamed[name])] for name in "abcd" if name in factors]
+    shares = {str(renamed.get(name, name)): factor_squares[f"C({name})"] / total for name in factors}
+    switches = [shares[str(renamed[name])] for name in "abcd" if name in factors]
     if len(switches) > 1:
-        computed[SWITCH_INTERACTIONS] = between / total - sum(switches)
-    return computed | {RESIDUAL: 1 - sum(computed.values())}
+        shares[SWITCH_INTERACTIONS] = code_squares / total - sum(switches)
+    return shares | {RESIDUAL: 1 - sum(shares.values())}
 
 
 @pytest.mark.parametrize("method", list(Method))
@@ -59,8 +59,8 @@ def test_shares_equal_statsmodels(method):
 def test_shares_sum_to_one_in_decreasing_order(random):
     shares = eta_squared(values(random=random))
     assert sum(share.share for share in shares) == pytest.approx(1)
-    alone = [share.share for share in shares[:-2]]
-    assert alone == sorted(alone, reverse=True)
+    factor_shares = [share.share for share in shares[:-2]]
+    assert factor_shares == sorted(factor_shares, reverse=True)
     assert [share.name for share in shares[-2:]] == [SWITCH_INTERACTIONS, RESIDUAL]
 
 
@@ -68,7 +68,7 @@ def test_main_effect_is_the_share_of_its_switch():
     table = {key: float(str(key[0])[1] == "T") for key in values()}
     first, *others = eta_squared(table)
     assert (first.name, first.share) == ("Std_B", pytest.approx(1))
-    assert [one.share for one in others] == pytest.approx([0] * 8, abs=1e-15)
+    assert [share.share for share in others] == pytest.approx([0] * 8, abs=1e-15)
 
 
 def test_interaction_is_no_share_of_either_switch():
@@ -80,8 +80,8 @@ def test_interaction_is_no_share_of_either_switch():
 
 def test_large_offset_changes_no_share():
     table = values()
-    raised = {key: value + 1e6 for key, value in table.items()}
-    assert [share.share for share in eta_squared(raised)] == pytest.approx(
+    shifted = {key: value + 1e6 for key, value in table.items()}
+    assert [share.share for share in eta_squared(shifted)] == pytest.approx(
         [share.share for share in eta_squared(table)], abs=1e-8
     )
 
@@ -89,8 +89,8 @@ def test_large_offset_changes_no_share():
 def test_factors_with_one_level_are_omitted():
     shares = eta_squared(values(Method.BN, ESTIMATES[:1], (25,), 3))
     assert {share.name for share in shares} == {"E_B", "Std_B", "seed", SWITCH_INTERACTIONS, RESIDUAL}
-    alone = eta_squared(values(Method.BN, ESTIMATES[:1], (25,), 1))
-    assert {one.name for one in alone} == {"E_B", "Std_B", SWITCH_INTERACTIONS, RESIDUAL}
+    shares = eta_squared(values(Method.BN, ESTIMATES[:1], (25,), 1))
+    assert {share.name for share in shares} == {"E_B", "Std_B", SWITCH_INTERACTIONS, RESIDUAL}
 
 
 def test_a_single_switch_has_no_interactions():
@@ -107,7 +107,7 @@ def test_a_single_switch_has_no_interactions():
 def test_missing_value_gives_no_shares():
     table = values()
     for key in list(table)[::17]:
-        assert eta_squared({other: value for other, value in table.items() if other != key}) is None
+        assert eta_squared({other_key: value for other_key, value in table.items() if other_key != key}) is None
 
 
 def test_infinite_value_counts_as_missing():

@@ -19,7 +19,7 @@ CODES = np.array([[1 if letter == "T" else -1 for letter in str(configuration)] 
 
 def values(seed, seeds=5):
     rng = np.random.default_rng(seed)
-    return {configuration: {place: float(rng.normal()) for place in range(seeds)} for configuration in BLN}
+    return {configuration: dict(enumerate(rng.normal(size=seeds).tolist())) for configuration in BLN}
 
 
 def means(table):
@@ -28,9 +28,9 @@ def means(table):
 
 @pytest.mark.parametrize(("order", "counts"), [(1, [4]), (2, [4, 6]), (3, [4, 6, 4]), (4, [4, 6, 4, 1])])
 def test_four_switches_have_binomial_counts_of_effects(order, counts):
-    computed = [len(effect.switches) for effect in factorial_effects(values(0), order)]
-    assert [computed.count(count) for count in range(1, order + 1)] == counts
-    assert len(computed) == sum(counts)
+    effect_orders = [len(effect.switches) for effect in factorial_effects(values(0), order)]
+    assert [effect_orders.count(count) for count in range(1, order + 1)] == counts
+    assert len(effect_orders) == sum(counts)
 
 
 def test_default_order_is_two():
@@ -43,25 +43,27 @@ def test_effects_of_every_order_equal_least_squares():
     fitted = np.linalg.lstsq(design, means(table), rcond=None)[0][1:] * 2
     effects = factorial_effects(table, 4)
     assert [effect.size.mean for effect in effects] == pytest.approx(fitted.tolist())
-    assert [effect.switches for effect in effects] == [tuple(list(Statistic)[i] for i in subset) for subset in SUBSETS]
+    assert [effect.switches for effect in effects] == [
+        tuple(list(Statistic)[index] for index in subset) for subset in SUBSETS
+    ]
 
 
 def test_effects_reconstruct_every_mean():
     table = values(3)
-    computed = np.array([effect.size.mean for effect in factorial_effects(table, 4)])
+    effect_means = np.array([effect.size.mean for effect in factorial_effects(table, 4)])
     signs = np.column_stack([CODES[:, list(subset)].prod(1) for subset in SUBSETS])
-    assert means(table).mean() + signs @ computed / 2 == pytest.approx(means(table), abs=1e-14)
+    assert means(table).mean() + signs @ effect_means / 2 == pytest.approx(means(table), abs=1e-14)
 
 
 def test_squared_effects_sum_to_the_variance():
     table = values(4)
-    computed = [effect.size.mean for effect in factorial_effects(table, 4)]
-    assert sum(size**2 for size in computed) / 4 == pytest.approx(means(table).var())
+    effect_means = [effect.size.mean for effect in factorial_effects(table, 4)]
+    assert sum(size**2 for size in effect_means) / 4 == pytest.approx(means(table).var())
 
 
 def test_interaction_is_half_the_difference_of_effects():
     table = values(5)
-    single = {one: means(table)[CODES[:, 1] == one] @ CODES[CODES[:, 1] == one, 0] / 4 for one in (1, -1)}
+    single = {sign: means(table)[CODES[:, 1] == sign] @ CODES[CODES[:, 1] == sign, 0] / 4 for sign in (1, -1)}
     pair = next(effect for effect in factorial_effects(table) if effect.name == "E_B × Std_B")
     assert pair.size.mean == pytest.approx((single[1] - single[-1]) / 2)
 
@@ -76,7 +78,10 @@ def test_interval_is_students_t_over_seeds():
 
 def test_accuracies_have_effects_too():
     table = values(7)
-    accuracies = {one: {seed: 1 - value / 10 for seed, value in by_seed.items()} for one, by_seed in table.items()}
+    accuracies = {
+        configuration: {seed: 1 - value / 10 for seed, value in by_seed.items()}
+        for configuration, by_seed in table.items()
+    }
     pairs = zip(factorial_effects(table, 4), factorial_effects(accuracies, 4), strict=True)
     assert all(math.isclose(of_accuracy.size.mean, -of_loss.size.mean / 10) for of_loss, of_accuracy in pairs)
 

@@ -169,9 +169,9 @@ def test_percentile_bootstrap_of_three_seeds_exceeds_its_level(repetitions):
 def test_friedman_has_its_level_over_seeds(repetitions):
     rng = np.random.default_rng(5)
     mean_ranks = [friedman(rng.normal(size=(10, 6)) + rng.normal(size=(10, 1))) for _ in range(2 * repetitions)]
-    rate = np.mean([one.p < ALPHA for one in mean_ranks])
+    rate = np.mean([result.p < ALPHA for result in mean_ranks])
     assert band(0.04, 2 * repetitions)[0] <= rate <= band(0.05, 2 * repetitions)[1]
-    apart = np.mean([np.ptp(one.ranks) > one.critical_difference for one in mean_ranks])
+    apart = np.mean([np.ptp(result.ranks) > result.critical_difference for result in mean_ranks])
     assert apart <= band(0.05, 2 * repetitions)[1]
 
 
@@ -179,4 +179,4 @@ def test_friedman_ignores_the_variance_of_shared_examples(repetitions):
     """It speaks of other seeds on these examples, not of other examples."""
     rng = np.random.default_rng(6)
     means = [draw(rng, seeds=10, rows=4, of_example=1.0).losses.mean(axis=2) for _ in range(repetitions)]
-    assert np.mean([friedman(one).p < ALPHA for one in means]) > 0.5
+    assert np.mean([friedman(mean_losses).p < ALPHA for mean_losses in means]) > 0.5

@@ -29,22 +29,22 @@ def mcnemar_rate(one_alone, other_alone, examples):
     rejections = 0.0
     either = one_alone + other_alone
     for count in range(examples + 1):
-        rings = [stats.binomtest(k, count).pvalue < ALPHA if count else False for k in range(count + 1)]
+        rings = [stats.binomtest(successes, count).pvalue < ALPHA if count else False for successes in range(count + 1)]
         inside = stats.binom.pmf(np.arange(count + 1), count, one_alone / either) @ np.array(rings, float)
         rejections += stats.binom.pmf(count, examples, either) * inside
     return rejections
 
 
-def alone(difference):
+def exclusive_chances(difference):
     """Chance that an example is right in the first row alone and in the second alone."""
-    both = stats.multivariate_normal([0.0, difference], [[2, 1], [1, 2]]).cdf(np.zeros(2))
-    return stats.norm.cdf(0) - both, stats.norm.cdf(-difference / np.sqrt(2)) - both
+    both_wrong = stats.multivariate_normal([0.0, difference], [[2, 1], [1, 2]]).cdf(np.zeros(2))
+    return stats.norm.cdf(0) - both_wrong, stats.norm.cdf(-difference / np.sqrt(2)) - both_wrong
 
 
 @pytest.mark.parametrize("difference", [0.0, 0.5, 1.0])
 def test_mcnemar_has_the_exact_binomial_level(difference):
     """Less than its level where there is no difference, as it is exact; else its power."""
-    expected = mcnemar_rate(*alone(difference), 40)
+    expected = mcnemar_rate(*exclusive_chances(difference), 40)
     outcome_tables = repeated(40, difference)
     low, top = band(expected, MANY)
     assert low <= np.mean(mcnemar(outcome_tables) < ALPHA) <= top
@@ -90,11 +90,11 @@ def test_sign_flips_keep_their_level(noise):
 def test_crossed_test_has_the_power_of_noncentral_t(model, seeds, difference, repetitions):
     """Expected mean squares, their Satterthwaite degrees; five points are left for degrees that are estimated."""
     examples = 60
-    rest = 2.0
-    seed = rest + examples * 2 * model["of_seed"] ** 2
-    example = rest + seeds * 2 * model.get("of_example", 0.0) ** 2
-    combined = seed + example - rest
-    below = seed**2 / (seeds - 1) + example**2 / (examples - 1) + rest**2 / ((seeds - 1) * (examples - 1))
+    residual = 2.0
+    seed = residual + examples * 2 * model["of_seed"] ** 2
+    example = residual + seeds * 2 * model.get("of_example", 0.0) ** 2
+    combined = seed + example - residual
+    below = seed**2 / (seeds - 1) + example**2 / (examples - 1) + residual**2 / ((seeds - 1) * (examples - 1))
     degrees = combined**2 / below
     shift = difference / np.sqrt(combined / (seeds * examples))
     far = stats.t.isf(ALPHA / 2, degrees)

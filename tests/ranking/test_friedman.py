@@ -25,7 +25,9 @@ def test_statistic_and_p_equal_scipy_with_ties(seeds, rows, steps):
     mean_ranks = friedman(mean_losses)
     expected = stats.friedmanchisquare(*mean_losses.T)
     assert (mean_ranks.statistic, mean_ranks.p) == pytest.approx((expected.statistic, expected.pvalue), rel=1e-12)
-    assert mean_ranks.ranks == pytest.approx(np.mean([stats.rankdata(one) for one in mean_losses], axis=0))
+    assert mean_ranks.ranks == pytest.approx(
+        np.mean([stats.rankdata(row_losses) for row_losses in mean_losses], axis=0)
+    )
 
 
 @pytest.mark.parametrize("rows", range(3, 11))
@@ -46,8 +48,8 @@ def test_significant_pairs_equal_scikit_posthocs(random):
     mean_losses = means(8, 5, random, difference=1.0)
     mean_ranks = friedman(mean_losses)
     apart = np.abs(mean_ranks.ranks[:, None] - mean_ranks.ranks) > mean_ranks.critical_difference
-    theirs = scikit_posthocs.posthoc_nemenyi_friedman(mean_losses).to_numpy()
-    assert np.array_equal(apart, theirs < 0.05)
+    expected_p = scikit_posthocs.posthoc_nemenyi_friedman(mean_losses).to_numpy()
+    assert np.array_equal(apart, expected_p < 0.05)
     assert apart.any()
 
 

@@ -88,5 +88,5 @@ def test_paired_p_of_equal_differences():
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
 def test_holm_equals_its_definition(values):
     order = np.argsort(values, kind="stable")
-    stepped = np.maximum.accumulate([min(1, (len(values) - place) * values[i]) for place, i in enumerate(order)])
-    assert [holm(values)[i] for i in order] == pytest.approx(list(stepped))
+    stepped = np.maximum.accumulate([min(1, (len(values) - rank) * values[index]) for rank, index in enumerate(order)])
+    assert [holm(values)[index] for index in order] == pytest.approx(list(stepped))

@@ -12,9 +12,9 @@ from bln_search.ranking.statistics.letter_display import compact_letter_display,
 
 
 @st.composite
-def told_apart(draw, most=9):
+def rows_and_pairs(draw, max_rows=9):
     """A number of rows and any set of pairs of them."""
-    rows = draw(st.integers(1, most))
+    rows = draw(st.integers(1, max_rows))
     pairs = list(combinations(range(rows), 2))
     return rows, draw(st.sets(st.sampled_from(pairs))) if pairs else set()
 
@@ -23,24 +23,24 @@ LAW = settings(max_examples=60)
 
 
 @LAW
-@given(told_apart())
+@given(rows_and_pairs())
 def test_rows_share_a_letter_unless_significantly_different(case):
     rows, apart = case
-    named = compact_letter_display(rows, apart)
+    letters = compact_letter_display(rows, apart)
     for pair in combinations(range(rows), 2):
-        assert bool(set(named[pair[0]]) & set(named[pair[1]])) == (pair not in apart)
+        assert bool(set(letters[pair[0]]) & set(letters[pair[1]])) == (pair not in apart)
 
 
 @LAW
-@given(told_apart())
+@given(rows_and_pairs())
 def test_every_row_has_a_letter_and_the_best_has_the_first(case):
-    named = compact_letter_display(*case)
-    assert all(named)
-    assert named[0].startswith("a")
+    letters = compact_letter_display(*case)
+    assert all(letters)
+    assert letters[0].startswith("a")
 
 
 @LAW
-@given(told_apart())
+@given(rows_and_pairs())
 def test_groups_are_maximal_cliques(case):
     rows, apart = case
     graph = nx.Graph(pair for pair in combinations(range(rows), 2) if pair not in apart)
@@ -52,7 +52,7 @@ def test_groups_are_maximal_cliques(case):
 
 
 @LAW
-@given(told_apart())
+@given(rows_and_pairs())
 def test_groups_are_maximal(case):
     rows, apart = case
     for group in maximal_groups(rows, apart):
@@ -61,12 +61,12 @@ def test_groups_are_maximal(case):
 
 
 @LAW
-@given(told_apart())
+@given(rows_and_pairs())
 def test_rank_intervals_count_significant_differences(case):
     rows, apart = case
     for row, (lowest, highest) in enumerate(rank_intervals(rows, apart)):
-        better = sum(1 for other in range(row) if (other, row) in apart)
-        worse = sum(1 for other in range(row + 1, rows) if (row, other) in apart)
+        better = sum(1 for other_row in range(row) if (other_row, row) in apart)
+        worse = sum(1 for other_row in range(row + 1, rows) if (row, other_row) in apart)
         assert (lowest, highest) == (better + 1, rows - worse)
         assert lowest <= row + 1 <= highest
 
@@ -82,12 +82,12 @@ def test_extreme_cases_have_one_letter_or_one_each():
 
 
 def test_after_z_groups_are_numbered():
-    named = compact_letter_display(28, set(combinations(range(28), 2)))
-    assert named[25:] == ["z", "(27)", "(28)"]
+    letters = compact_letter_display(28, set(combinations(range(28), 2)))
+    assert letters[25:] == ["z", "(27)", "(28)"]
 
 
 def test_too_many_groups_have_no_letters():
     """Pairs apart side by side: each doubles the groups; eight give 256, nine 512."""
-    assert len(maximal_groups(16, {(2 * i, 2 * i + 1) for i in range(8)})) == 256
-    assert maximal_groups(18, {(2 * i, 2 * i + 1) for i in range(9)}) is None
-    assert compact_letter_display(18, {(2 * i, 2 * i + 1) for i in range(9)}) is None
+    assert len(maximal_groups(16, {(2 * pair, 2 * pair + 1) for pair in range(8)})) == 256
+    assert maximal_groups(18, {(2 * pair, 2 * pair + 1) for pair in range(9)}) is None
+    assert compact_letter_display(18, {(2 * pair, 2 * pair + 1) for pair in range(9)}) is None

@@ -19,15 +19,15 @@ from bln_search.ranking.statistics.intervals import t_interval
 from bln_search.specs.layer_search import LayersSpec
 from bln_search.storage.results.layer_searches import StoredLayerSearch
 from tests.search.layers.tables import choice, plain_space, space_of
-from tests.storage.searches import made_up
+from tests.storage.searches import make_search_record
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 SPACE = plain_space(2)
 
 
-def stored(records, asked=None, made_at=None):
+def stored(records, spec=None, made_at=None):
     return [
-        StoredLayerSearch("bln", "", seed, asked or LayersSpec(), record, (made_at or NOW) + timedelta(seconds=seed))
+        StoredLayerSearch("bln", "", seed, spec or LayersSpec(), record, (made_at or NOW) + timedelta(seconds=seed))
         for seed, record in enumerate(records)
     ]
 
@@ -37,28 +37,28 @@ def result_of(searches, seeds=None):
     return per_layer_result(searches, batch_size=25, estimate=PopulationEstimate.FROZEN, seeds=seeds)
 
 
-def three(**how):
-    return [made_up(seed, **how) for seed in range(3)]
+def three_records(**options):
+    return [make_search_record(seed, **options) for seed in range(3)]
 
 
-def drawn(seeds=4, examples=60, shift=0.0, seed=0):
+def draw_records(seeds=4, examples=60, shift=0.0, seed=0):
     """Records whose confirmed losses differ from the uniform ones by `shift`, over seeds and examples that scatter."""
     draw = np.random.default_rng(seed)
     of_example = draw.gamma(2.0, 0.2, examples)
-    found = []
-    for one in range(seeds):
+    records = []
+    for number in range(seeds):
         base = of_example + 0.05 * draw.standard_normal() + 0.02 * draw.standard_normal(examples)
-        other = base + shift + 0.03 * draw.standard_normal(examples) + 0.01 * draw.standard_normal()
-        pairs = [Outcomes(losses.astype(np.float32), draw.random(examples) < 0.7) for losses in (other, base)]
-        record = made_up(one, examples=(examples // 2, examples - examples // 2))
-        found.append(dataclasses.replace(record, confirmed=pairs[0], confirmed_uniform=pairs[1]))
-    return found
+        chosen_losses = base + shift + 0.03 * draw.standard_normal(examples) + 0.01 * draw.standard_normal()
+        pairs = [Outcomes(losses.astype(np.float32), draw.random(examples) < 0.7) for losses in (chosen_losses, base)]
+        record = make_search_record(number, examples=(examples // 2, examples - examples // 2))
+        records.append(dataclasses.replace(record, confirmed=pairs[0], confirmed_uniform=pairs[1]))
+    return records
 
 
 @pytest.mark.parametrize("seeds", [1, 2, 5])
 @pytest.mark.parametrize("shift", [0.0, -0.2, 0.2])
 def test_confirmed_difference_equals_the_row_comparison(seeds, shift):
-    records = drawn(seeds, shift=shift)
+    records = draw_records(seeds, shift=shift)
     confirmed = confirmed_difference(records)
     losses = np.stack([np.stack([record.confirmed.losses, record.confirmed_uniform.losses]) for record in records])
     correct = np.stack([np.stack([record.confirmed.correct, record.confirmed_uniform.correct]) for record in records])
@@ -74,7 +74,7 @@ def test_confirmed_difference_equals_the_row_comparison(seeds, shift):
 
 
 def test_insignificant_difference_is_neither_better_nor_worse():
-    confirmed = confirmed_difference(drawn(5))
+    confirmed = confirmed_difference(draw_records(5))
     assert confirmed.low < 0 < confirmed.high
     assert not confirmed.is_better
     assert not confirmed.is_worse
@@ -83,8 +83,8 @@ def test_insignificant_difference_is_neither_better_nor_worse():
 @pytest.mark.parametrize(
     "records",
     [
-        pytest.param([made_up(0), made_up(1, examples=(7, 7))], id="other examples"),
-        pytest.param([made_up(0, examples=(1, 0))], id="one example"),
+        pytest.param([make_search_record(0), make_search_record(1, examples=(7, 7))], id="other examples"),
+        pytest.param([make_search_record(0, examples=(1, 0))], id="one example"),
     ],
 )
 def test_different_examples_have_no_difference(records):
@@ -92,27 +92,28 @@ def test_different_examples_have_no_difference(records):
 
 
 def test_row_is_the_mean_over_networks_with_its_interval():
-    records = three()
+    records = three_records()
     result = result_of(stored(records))
     losses = np.stack([record.sums.mean_loss for record in records])
     accuracies = np.stack([record.sums.accuracy for record in records])
     order = np.argsort(losses.mean(0), kind="stable")[:100]
     assert [row.configuration for row in result.rows] == [
-        str(SPACE.configuration(SPACE.digits_at(int(place)))) for place in order
+        str(SPACE.configuration(SPACE.digits_at(int(index)))) for index in order
     ]
-    for place, row in zip(order, result.rows, strict=True):
-        loss, accuracy = t_interval(losses[:, place]), t_interval(accuracies[:, place])
+    for index, row in zip(order, result.rows, strict=True):
+        loss, accuracy = t_interval(losses[:, index]), t_interval(accuracies[:, index])
         assert (row.loss, row.loss_half, row.networks) == pytest.approx((loss.mean, loss.half, 3))
         assert (row.accuracy, row.accuracy_half) == pytest.approx((accuracy.mean, accuracy.half))
     assert result.best == result.rows[0]
 
 
 def test_uniform_rows_are_ordered_by_loss():
-    records = three()
+    records = three_records()
     result = result_of(stored(records))
     assert len(result.uniform) == 16
     means = {
-        str(code): np.mean([record.sums.mean_loss[SPACE.index(at)] for record in records]) for code, at in uniform()
+        str(code): np.mean([record.sums.mean_loss[SPACE.index(digits)] for record in records])
+        for code, digits in uniform()
     }
     assert {row.configuration: row.loss for row in result.uniform} == pytest.approx(means)
     assert [row.loss for row in result.uniform] == sorted(row.loss for row in result.uniform)
@@ -123,12 +124,14 @@ def uniform():
 
 
 def test_only_configurations_of_all_networks_have_rows():
-    alike = [digits for _, digits in uniform()]
-    records = [made_up(seed, digits=[*alike, (0, 1), (9, 3 + seed)]) for seed in range(3)]
+    uniform_digits = [digits for _, digits in uniform()]
+    records = [make_search_record(seed, digits=[*uniform_digits, (0, 1), (9, 3 + seed)]) for seed in range(3)]
     result = result_of(stored(records, LayersSpec(search=LayerSearch.TPE)))
-    assert {row.configuration for row in result.rows} == {str(SPACE.configuration(at)) for at in [*alike, (0, 1)]}
-    places = [list(map(tuple, record.sums.digits.tolist())).index((0, 1)) for record in records]
-    losses = [one.sums.mean_loss[place] for one, place in zip(records, places, strict=True)]
+    assert {row.configuration for row in result.rows} == {
+        str(SPACE.configuration(digits)) for digits in [*uniform_digits, (0, 1)]
+    }
+    columns = [list(map(tuple, record.sums.digits.tolist())).index((0, 1)) for record in records]
+    losses = [record.sums.mean_loss[column] for record, column in zip(records, columns, strict=True)]
     row = next(row for row in result.rows if row.configuration == str(SPACE.configuration((0, 1))))
     assert row.loss == pytest.approx(np.mean(losses))
     assert len(result.uniform) == 16
@@ -136,7 +139,7 @@ def test_only_configurations_of_all_networks_have_rows():
 
 
 def test_configuration_with_an_infinite_loss_has_no_row():
-    records = three()
+    records = three_records()
     records[1].sums.losses[0, SPACE.index((0, 0))] = np.nan
     result = result_of(stored(records))
     assert "TTTT" not in {row.configuration for row in result.uniform}
@@ -147,7 +150,7 @@ def test_effects_are_means_over_networks_that_have_them():
     records = [
         dataclasses.replace(record, effects=effects)
         for record, effects in zip(
-            three(), [{("a", "E_B"): 1.0}, {("a", "E_B"): 3.0}, {("b", "Std_F"): 5.0}], strict=True
+            three_records(), [{("a", "E_B"): 1.0}, {("a", "E_B"): 3.0}, {("b", "Std_F"): 5.0}], strict=True
         )
     ]
     first, second = result_of(stored(records)).effects
@@ -157,21 +160,21 @@ def test_effects_are_means_over_networks_that_have_them():
 
 
 def test_one_network_has_means_without_an_interval():
-    result = result_of(stored([made_up()]))
+    result = result_of(stored([make_search_record()]))
     assert [row.loss_half for row in result.rows] == [None] * 100
     assert result.difference.networks == 1
     assert len(result.networks) == 1
 
 
 def test_pending_seeds_are_listed():
-    assert result_of(stored(three()), seeds=[7, 0, 1, 2, 5]).pending_seeds == (5, 7)
-    assert result_of(stored(three())).pending_seeds == ()
+    assert result_of(stored(three_records()), seeds=[7, 0, 1, 2, 5]).pending_seeds == (5, 7)
+    assert result_of(stored(three_records())).pending_seeds == ()
 
 
 def test_latest_specification_counts():
-    before = stored(three(), made_at=NOW)
-    again = LayersSpec(search=LayerSearch.BEAM, folds=3)
-    latest_search = StoredLayerSearch("bln", "", 0, again, made_up(9), NOW + timedelta(hours=1))
+    before = stored(three_records(), made_at=NOW)
+    beam_spec = LayersSpec(search=LayerSearch.BEAM, folds=3)
+    latest_search = StoredLayerSearch("bln", "", 0, beam_spec, make_search_record(9), NOW + timedelta(hours=1))
     result = result_of([latest_search, *before[1:]])
     assert (result.search, result.folds) == (LayerSearch.BEAM, 3)
     assert [network.seed for network in result.networks] == [0]
@@ -180,34 +183,38 @@ def test_latest_specification_counts():
 
 def test_networks_of_another_space_are_not_mixed():
     """Where an option has no value in one of them."""
-    other = space_of(choice("layer 0", [0], keep=12), choice("layer 1", [1]))
-    result = result_of(stored([made_up(0), made_up(1, space=other), made_up(2, space=other)]))
+    other_space = space_of(choice("layer 0", [0], max_options=12), choice("layer 1", [1]))
+    result = result_of(
+        stored(
+            [make_search_record(0), make_search_record(1, space=other_space), make_search_record(2, space=other_space)]
+        )
+    )
     assert [network.seed for network in result.networks] == [1, 2]
     assert (result.size, result.pending_seeds) == ("192", (0,))
 
 
 def test_network_has_its_choices_and_their_losses():
-    record = made_up()
-    (one,) = result_of(stored([record])).networks
-    assert (one.best, one.uniform) == ("TTTT.TFTF", "TTTT")
-    assert one.chosen == ("TTTT.TFTF", "TTTT.TFFT")
-    assert one.loss == pytest.approx(record.confirmed.losses.mean(), rel=1e-6)
-    assert one.accuracy == pytest.approx(record.confirmed.correct.mean())
-    assert one.uniform_loss == pytest.approx(record.confirmed_uniform.losses.mean(), rel=1e-6)
-    assert one.selection_bias == pytest.approx(one.loss - 0.25)
-    assert one.difference == pytest.approx(one.loss - one.uniform_loss)
-    assert (one.test_loss, one.test_accuracy, one.test_uniform_loss, one.test_uniform_accuracy) == (
+    record = make_search_record()
+    (network,) = result_of(stored([record])).networks
+    assert (network.best, network.uniform) == ("TTTT.TFTF", "TTTT")
+    assert network.chosen == ("TTTT.TFTF", "TTTT.TFFT")
+    assert network.loss == pytest.approx(record.confirmed.losses.mean(), rel=1e-6)
+    assert network.accuracy == pytest.approx(record.confirmed.correct.mean())
+    assert network.uniform_loss == pytest.approx(record.confirmed_uniform.losses.mean(), rel=1e-6)
+    assert network.selection_bias == pytest.approx(network.loss - 0.25)
+    assert network.difference == pytest.approx(network.loss - network.uniform_loss)
+    assert (network.test_loss, network.test_accuracy, network.test_uniform_loss, network.test_uniform_accuracy) == (
         0.5,
         0.75,
         0.625,
         0.5,
     )
-    assert result_of(stored([made_up(test=False)])).networks[0].test_loss is None
+    assert result_of(stored([make_search_record(test=False)])).networks[0].test_loss is None
 
 
 def test_choices_list_tied_layers_and_excluded_options():
     tied = space_of(choice("ends", [0, 2]), choice("middle", [1]))
-    result = result_of(stored([made_up(space=tied)]))
+    result = result_of(stored([make_search_record(space=tied)]))
     first, second = result.choices
     assert (first.name, first.layers, len(first.options)) == ("ends", ("layer 0", "layer 2"), 16)
     assert first.excluded == {"TTTT": "the deviation has no value"}
@@ -217,15 +224,15 @@ def test_choices_list_tied_layers_and_excluded_options():
 
 @pytest.mark.parametrize("loss", [math.inf, math.nan])
 def test_infinite_confirmed_loss_survives_storage(loss):
-    record = made_up()
+    record = make_search_record()
     record.confirmed.losses[3] = loss
-    result = result_of(stored([record, made_up(1)]))
+    result = result_of(stored([record, make_search_record(1)]))
     assert result.difference is None
-    read = Analysis.model_validate_json(Analysis(layers=(result,)).model_dump_json())
-    assert [network.loss == math.inf for network in read.layers[0].networks] == [True, False]
-    assert read.layers == (result,)
+    analysis = Analysis.model_validate_json(Analysis(layers=(result,)).model_dump_json())
+    assert [network.loss == math.inf for network in analysis.layers[0].networks] == [True, False]
+    assert analysis.layers == (result,)
 
 
 def test_result_survives_storage():
-    result = result_of(stored(three()), seeds=range(5))
+    result = result_of(stored(three_records()), seeds=range(5))
     assert Analysis.model_validate_json(Analysis(layers=(result,)).model_dump_json()).layers == (result,)

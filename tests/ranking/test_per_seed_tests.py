@@ -36,7 +36,7 @@ def pairwise(outcome_table, values):
     first, second = outcome_table.pairs
     return np.array(
         [
-            [test(seed_values[i], seed_values[j]) for i, j in zip(first, second, strict=True)]
+            [test(seed_values[row], seed_values[other_row]) for row, other_row in zip(first, second, strict=True)]
             for seed_values, test in values
         ]
     )
@@ -85,7 +85,10 @@ def test_wilcoxon_is_exact_up_to_fifty_examples(examples):
     outcome_table = draw(np.random.default_rng(1), rows=3, examples=examples, difference=0.3)
     expected = pairwise(
         outcome_table,
-        [(seed_losses, lambda a, b: scipy_wilcoxon(a, b, "exact")) for seed_losses in outcome_table.losses],
+        [
+            (seed_losses, lambda first_losses, second_losses: scipy_wilcoxon(first_losses, second_losses, "exact"))
+            for seed_losses in outcome_table.losses
+        ],
     )
     assert wilcoxon(outcome_table) == pytest.approx(expected, rel=1e-12)
 
@@ -100,7 +103,10 @@ def test_wilcoxon_of_many_examples_equals_scipy(examples, steps):
         assert (outcome_table.losses[:, 0] == outcome_table.losses[:, 1]).any()
     expected = pairwise(
         outcome_table,
-        [(seed_losses, lambda a, b: scipy_wilcoxon(a, b, "approx")) for seed_losses in outcome_table.losses],
+        [
+            (seed_losses, lambda first_losses, second_losses: scipy_wilcoxon(first_losses, second_losses, "approx"))
+            for seed_losses in outcome_table.losses
+        ],
     )
     assert wilcoxon(outcome_table) == pytest.approx(expected, rel=1e-6)
 
@@ -112,7 +118,10 @@ def test_wilcoxon_of_mostly_equal_losses_equals_scipy(outcome_table, examples):
     )
     expected = pairwise(
         outcome_table,
-        [(seed_losses, lambda a, b: scipy_wilcoxon(a, b, "approx")) for seed_losses in outcome_table.losses],
+        [
+            (seed_losses, lambda first_losses, second_losses: scipy_wilcoxon(first_losses, second_losses, "approx"))
+            for seed_losses in outcome_table.losses
+        ],
     )
     assert wilcoxon(outcome_table) == pytest.approx(expected, rel=1e-6)
 
@@ -148,7 +157,7 @@ def test_sign_flips_agree_with_resampled_scipy(examples):
 def scipy_permutation(first, second):
     return stats.permutation_test(
         (first.astype(np.float64), second.astype(np.float64)),
-        lambda a, b, axis: np.mean(a - b, axis=axis),
+        lambda first_losses, second_losses, axis: np.mean(first_losses - second_losses, axis=axis),
         permutation_type="samples",
         vectorized=True,
         n_resamples=FLIPS,
@@ -204,5 +213,5 @@ def test_distant_row_does_not_change_other_pairs(test, far):
     outcome_table = draw(np.random.default_rng(0), seeds=2, rows=3, difference=0.5)
     losses = np.append(outcome_table.losses, far * (1 + outcome_table.losses[:, :1] ** 2), axis=1)
     beside = OutcomeTable(losses, losses < 0)
-    kept = beside.pairs[1] < 3
-    np.testing.assert_array_equal(test(beside)[:, kept], test(outcome_table))
+    near_pairs = beside.pairs[1] < 3
+    np.testing.assert_array_equal(test(beside)[:, near_pairs], test(outcome_table))

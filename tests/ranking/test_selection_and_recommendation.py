@@ -19,8 +19,8 @@ from tests.ranking.comparisons import FROZEN, compared
 def board(figures, ranked_on=Split.VALIDATION):
     """Of (validation loss, test loss, test accuracy) by configuration; the last two None where test is missing."""
     scored = []
-    for code, (here, there, accuracy) in figures.items():
-        for split, loss, right in ((Split.VALIDATION, here, 0.5), (Split.TEST, there, accuracy)):
+    for code, (validation_loss, test_loss, accuracy) in figures.items():
+        for split, loss, right in ((Split.VALIDATION, validation_loss, 0.5), (Split.TEST, test_loss, accuracy)):
             if loss is not None:
                 key = EvaluationKey(InferenceConfiguration(code), FROZEN, 25, split)
                 scored.append(
@@ -69,7 +69,7 @@ def test_rows_without_the_other_split_are_not_counted():
 
 
 @pytest.mark.parametrize(
-    ("words", "apart", "expected"),
+    ("codes", "apart", "expected"),
     [
         (("FFFF", "FTTT", "TTFF"), (), "TTFF"),  # deterministic before cheaper
         (("FFFF", "TTFF", "TTTF"), (), "TTTF"),  # cheaper before lower loss
@@ -79,16 +79,16 @@ def test_rows_without_the_other_split_are_not_counted():
         (("FFFF", "TTTT"), ("TTTT",), "FFFF"),
     ],
 )
-def test_cheapest_deterministic_near_best_row_is_recommended(words, apart, expected):
-    recommendation = recommend(compared(*words, apart=apart), {})
+def test_cheapest_deterministic_near_best_row_is_recommended(codes, apart, expected):
+    recommendation = recommend(compared(*codes, apart=apart), {})
     assert recommendation.configuration == expected
     assert recommendation.deterministic == expected.startswith("TT")
     assert recommendation.computed_statistics == expected.count("F")
-    assert (recommendation.top_group_size, recommendation.compared_rows) == (len(words) - len(apart), len(words))
+    assert (recommendation.top_group_size, recommendation.compared_rows) == (len(codes) - len(apart), len(codes))
 
 
 @pytest.mark.parametrize(
-    ("given", "near"),
+    ("options", "near"),
     [
         ({"step": 0.1, "p": 0.33}, True),
         ({"step": 0.101, "p": 0.9}, False),  # more than a tenth, whatever it scatters
@@ -97,14 +97,14 @@ def test_cheapest_deterministic_near_best_row_is_recommended(words, apart, expec
         ({"step": 0.0051, "p": 0.04}, False),
     ],
 )
-def test_insignificant_difference_alone_is_not_near(given, near):
-    recommendation = recommend(compared("FFFF", "TTTT", **given), {})
+def test_insignificant_difference_alone_is_not_near(options, near):
+    recommendation = recommend(compared("FFFF", "TTTT", **options), {})
     assert (recommendation.configuration == "TTTT", recommendation.near_best_rows) == (near, 1 + near)
     assert recommendation.top_group_size == 2
     if not near:
-        other = recommendation.alternative
-        assert (other.arm, other.configuration, other.estimate) == ("bln", "TTTT", FROZEN)
-        assert (other.loss, other.accuracy) == pytest.approx((recommendation.loss + given["step"], 0.8))
+        alternative = recommendation.alternative
+        assert (alternative.arm, alternative.configuration, alternative.estimate) == ("bln", "TTTT", FROZEN)
+        assert (alternative.loss, alternative.accuracy) == pytest.approx((recommendation.loss + options["step"], 0.8))
 
 
 def test_negative_losses_are_near_by_magnitude():
@@ -157,18 +157,18 @@ def test_deterministic_row_has_no_batch_sizes():
 
 
 def test_batch_sizes_are_those_near_the_best_row():
-    def at(size, own, other):
+    def figures_at(size, losses, rival_losses):
         key = RowKey("bln", "", InferenceConfiguration("FTTT"), FROZEN, size)
         rival = RowKey("bln", "", InferenceConfiguration("FFFF"), None, size)
-        return {key: dict(enumerate(own)), rival: dict(enumerate(other))}
+        return {key: dict(enumerate(losses)), rival: dict(enumerate(rival_losses))}
 
     sizes = {
-        1: at(1, [0.9, 0.91, 0.92], [0.1, 0.11, 0.13]),
-        5: at(5, [0.3, 0.2, 0.1], [0.2, 0.21, 0.15]),
-        100: at(100, [0.1, 0.1, 0.1], [0.2, 0.2, 0.2]),
-        150: at(150, [0.9, 30.0, 0.2], [0.3, 0.31, 0.3]),  # scatters too much for anything to be told
-        160: at(160, [0.9, 0.95], [1.0, 1.1, 1.0]),  # diverged under one seed
-        170: at(170, [0.2, 0.21, 0.19], [0.1]),  # the other one did, all but once
+        1: figures_at(1, [0.9, 0.91, 0.92], [0.1, 0.11, 0.13]),
+        5: figures_at(5, [0.3, 0.2, 0.1], [0.2, 0.21, 0.15]),
+        100: figures_at(100, [0.1, 0.1, 0.1], [0.2, 0.2, 0.2]),
+        150: figures_at(150, [0.9, 30.0, 0.2], [0.3, 0.31, 0.3]),  # scatters too much for anything to be told
+        160: figures_at(160, [0.9, 0.95], [1.0, 1.1, 1.0]),  # diverged under one seed
+        170: figures_at(170, [0.2, 0.21, 0.19], [0.1]),  # the other one did, all but once
         200: {},
     }
     recommendation = recommend(compared("FTTT", "FFFF", apart=("FFFF",)), sizes)

@@ -66,7 +66,8 @@ def test_two_rows_have_the_closed_form_expectation(seeds, difference):
     rng = np.random.default_rng(seeds)
     means = rng.normal(size=(1500, seeds, 2, 1)) + np.array([0.0, difference])[:, None]
     estimate = [
-        selection_bias(table_of(np.repeat(one, 2, axis=2)), draws=100, random=place) for place, one in enumerate(means)
+        selection_bias(table_of(np.repeat(seed_means, 2, axis=2)), draws=100, random=index)
+        for index, seed_means in enumerate(means)
     ]
     error = np.sqrt(2 / seeds)
     assert np.mean(estimate) == pytest.approx(error * stats.norm.pdf(difference / (np.sqrt(2) * error)), abs=0.03)
@@ -91,8 +92,8 @@ def test_one_row_has_no_selection_bias(seeds):
 
 
 def test_identical_rows_have_no_selection_bias():
-    one = draw(np.random.default_rng(0), seeds=3, rows=1).losses
-    assert selection_bias(table_of(np.repeat(one, 4, axis=1))) == 0
+    losses = draw(np.random.default_rng(0), seeds=3, rows=1).losses
+    assert selection_bias(table_of(np.repeat(losses, 4, axis=1))) == 0
 
 
 def test_common_losses_of_examples_do_not_matter():
@@ -110,6 +111,6 @@ def test_row_with_huge_losses_changes_nothing(seeds):
 
 def test_estimate_is_reproducible_and_converged():
     outcome_table = draw(np.random.default_rng(7), seeds=3, rows=8, of_seed=0.3)
-    first, again, other = (selection_bias(outcome_table, random=random) for random in (0, 0, 1))
-    assert first == again
-    assert other == pytest.approx(first, rel=0.1)
+    first, repeated, other_random = (selection_bias(outcome_table, random=random) for random in (0, 0, 1))
+    assert first == repeated
+    assert other_random == pytest.approx(first, rel=0.1)

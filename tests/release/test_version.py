@@ -54,5 +54,5 @@ def test_changelog_has_a_heading_for_the_version():
     """The newest heading: that version with its day, or what comes after the newest version that has one."""
     headings = re.findall(r"^## \[([^\]]+)\](.*)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert headings[0][0] in (VERSION, "Unreleased")
-    released = [(version, rest) for version, rest in headings if version != "Unreleased"]
-    assert all(re.fullmatch(r" - \d{4}-\d{2}-\d{2}", rest) for _, rest in released)
+    released = [(version, suffix) for version, suffix in headings if version != "Unreleased"]
+    assert all(re.fullmatch(r" - \d{4}-\d{2}-\d{2}", suffix) for _, suffix in released)

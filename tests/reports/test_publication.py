@@ -57,10 +57,10 @@ def wild_board():
         for size in (1, 25):
             key = EvaluationKey(InferenceConfiguration("TTFF"), PopulationEstimate.FROZEN, size, Split.VALIDATION)
             if size == 1:
-                one = Evaluation.undefined(key, "m/(m-1) has no value for m = 1")
+                evaluation = Evaluation.undefined(key, "m/(m-1) has no value for m = 1")
             else:
-                one = Evaluation(key, EvaluationState.MEASURED, 10, 0.5, 0.5)
-            scored.append(TrialEvaluation(arm, 0, one, f'{{"training.note": {_json(SPECIAL)}}}'))
+                evaluation = Evaluation(key, EvaluationState.MEASURED, 10, 0.5, 0.5)
+            scored.append(TrialEvaluation(arm, 0, evaluation, f'{{"training.note": {_json(SPECIAL)}}}'))
     return rank(scored)
 
 
@@ -82,8 +82,8 @@ DOCUMENT = r"""\documentclass{article}
 def test_pdflatex_takes_it(board, tmp_path):
     text = leaderboard_latex(board, f"a study\r\n\\undefined \u2028 {SPECIAL}")
     (tmp_path / "table.tex").write_text(DOCUMENT % text, encoding="utf-8")
-    words = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "table.tex"]
-    process = subprocess.run(words, cwd=tmp_path, capture_output=True, timeout=120)
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "table.tex"]
+    process = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=120)
     assert process.returncode == 0, process.stdout.decode(errors="replace")[-2000:]
     assert (tmp_path / "table.pdf").stat().st_size > 1000
 

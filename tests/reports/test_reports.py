@@ -16,24 +16,24 @@ from tests.reports.leaderboards import make_board
 
 
 def text(renderable):
-    out = io.StringIO()
-    Console(file=out, width=200).print(renderable)
-    return out.getvalue()
+    buffer = io.StringIO()
+    Console(file=buffer, width=200).print(renderable)
+    return buffer.getvalue()
 
 
 def test_the_table_shows_figures_spread_and_reasons():
-    shown = text(leaderboard_table(make_board(), "title"))
-    assert "0.3125 ± 0.0884" in shown
-    assert "50.00" in shown
-    assert "undefined" in shown
+    table_text = text(leaderboard_table(make_board(), "title"))
+    assert "0.3125 ± 0.0884" in table_text
+    assert "50.00" in table_text
+    assert "undefined" in table_text
     assert unranked_reasons(make_board()) == ["no rank for FTFF: undefined: no value, as m = 1"]
 
 
 def test_a_narrow_terminal_gets_a_table_it_can_hold():
-    out = io.StringIO()
-    Console(file=out, width=80).print(compact_table(make_board(), "title"))
-    assert "0.3125" in out.getvalue()
-    assert "…" not in out.getvalue()
+    buffer = io.StringIO()
+    Console(file=buffer, width=80).print(compact_table(make_board(), "title"))
+    assert "0.3125" in buffer.getvalue()
+    assert "…" not in buffer.getvalue()
 
 
 def test_ranking_on_test_wears_its_warning():

@@ -42,9 +42,9 @@ def drawn(*, difference=0.0, not_compared=0, seeds=5):
     return compare(ROWS[:4], table, Split.VALIDATION, not_compared=not_compared)
 
 
-def recommended(*configurations, current=None, **more):
-    found = recommend(compared(*configurations, **more), {})
-    return found if current is None else found.model_copy(update={"current": current})
+def recommended(*configurations, current=None, **options):
+    recommendation = recommend(compared(*configurations, **options), {})
+    return recommendation if current is None else recommendation.model_copy(update={"current": current})
 
 
 @pytest.mark.parametrize(

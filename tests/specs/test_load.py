@@ -54,10 +54,10 @@ def test_invalid_validation_is_one_problem(value):
     assert "line 2: data.validation: give the number of validation examples, or their fraction below 1" in problem
 
 
-@pytest.mark.parametrize(("value", "read"), [("0.2", 0.2), ("300", 300), ("1.0", 1), ("1e3", 1000)])
-def test_validation_is_a_count_or_a_fraction(value, read):
+@pytest.mark.parametrize(("value", "expected"), [("0.2", 0.2), ("300", 300), ("1.0", 1), ("1e3", 1000)])
+def test_validation_is_a_count_or_a_fraction(value, expected):
     text = MINIMAL_STUDY.replace("name: digits", f"name: digits, validation: {value}") + "\ntraining: {batch_size: 1}\n"
-    assert parse_study(text).data.validation == read
+    assert parse_study(text).data.validation == expected
 
 
 def test_population_of_an_arm_has_no_duplicates():

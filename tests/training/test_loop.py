@@ -54,12 +54,12 @@ def epoch_figures(trained):
 @pytest.mark.parametrize("optimizer", ["adam", "sgd"])
 @pytest.mark.parametrize("order", ["fixed", "shuffled"])
 def test_the_same_seed_gives_the_same_run_bit_for_bit(data, optimizer, order):
-    first, again, other_seed = (
+    first, repeated, other_seed = (
         train_network(data, seed=seed, optimizer=optimizer, order=order, epochs=2)[1] for seed in (0, 0, 1)
     )
-    assert epoch_figures(first) == epoch_figures(again)
+    assert epoch_figures(first) == epoch_figures(repeated)
     for name, value in first.weights.items():
-        assert torch.equal(value, again.weights[name])
+        assert torch.equal(value, repeated.weights[name])
     assert epoch_figures(other_seed) != epoch_figures(first)
 
 
@@ -256,8 +256,8 @@ def test_a_double_forward_records_the_pass_after_the_step(data, method):
 
 def test_augmented_training_is_reproducible_and_different(data):
     options = {"augmentation": {"crop": 1, "flip": True}, "epochs": 1}
-    first, again, not_augmented = (train_network(data, **kwargs)[1] for kwargs in (options, options, {"epochs": 1}))
-    assert epoch_figures(first) == epoch_figures(again)
+    first, repeated, not_augmented = (train_network(data, **kwargs)[1] for kwargs in (options, options, {"epochs": 1}))
+    assert epoch_figures(first) == epoch_figures(repeated)
     assert epoch_figures(first) != epoch_figures(not_augmented)
 
 
