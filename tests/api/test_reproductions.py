@@ -206,10 +206,8 @@ def test_variances_do_not_cancel_far_from_zero(mean, deviation):
                 layer(x)
             means.append(x.mean())
             variances.append(x.var(unbiased=False))
-    centred_means, stacked_variances = (
-        torch.stack(means) - mean,
-        torch.stack(variances),
-    )  # exact: what is subtracted is the same for all
+    centred_means = torch.stack(means) - mean  # exact: the same constant is subtracted from every mean
+    stacked_variances = torch.stack(variances)
 
     def total(weights):
         weights = torch.tensor(weights, dtype=torch.float64) / sum(weights)

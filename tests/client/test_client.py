@@ -76,7 +76,7 @@ def serving(handler):
 
 
 @pytest.fixture
-def other():
+def foreign_server():
     with serving(Other) as address:
         yield address
 

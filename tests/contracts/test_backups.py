@@ -160,11 +160,11 @@ def test_restored_running_study_returns_to_the_queue(world, target_ledger):
 
 
 @pytest.mark.parametrize(
-    ("request_", "state"), [(StopRequest.PAUSE, StudyState.PAUSED), (StopRequest.CANCEL, "cancelled")]
+    ("stop_request", "state"), [(StopRequest.PAUSE, StudyState.PAUSED), (StopRequest.CANCEL, "cancelled")]
 )
-def test_pending_request_is_carried_out_at_restoration(world, target_ledger, request_, state):
+def test_pending_request_is_carried_out_at_restoration(world, target_ledger, stop_request, state):
     _, running, _ = fill(world)
-    world.ledger.queue.request(running, request_)
+    world.ledger.queue.request(running, stop_request)
     world.backup()
     world.restore(target_ledger)
     assert target_ledger.studies.get(running).state == state

@@ -44,7 +44,7 @@ for study_id in map(int, sys.argv[3:]):
         print("started", study_id)
     except Exception as error:
         print(type(error).__name__, study_id)
-print("workers", *[one.name for one in ledger.workers.list_live()])
+print("workers", *[worker.name for worker in ledger.workers.list_live()])
 """
 """A worker whose clock is wrong, which asks for everything there is."""
 

@@ -172,39 +172,39 @@ def test_study_that_kills_workers_fails_with_a_reason(ledger):
 
 
 @pytest.mark.parametrize(
-    ("request_", "state"), [(StopRequest.PAUSE, StudyState.PAUSED), (StopRequest.CANCEL, StudyState.CANCELLED)]
+    ("stop_request", "state"), [(StopRequest.PAUSE, StudyState.PAUSED), (StopRequest.CANCEL, StudyState.CANCELLED)]
 )
 class TestRequests:
-    def test_waiting_study_is_stopped_at_once_and_resumed(self, ledger, request_, state):
+    def test_waiting_study_is_stopped_at_once_and_resumed(self, ledger, stop_request, state):
         study_id = ledger.queue.submit(study(), "ada").study_id
-        ledger.queue.request(study_id, request_)
-        ledger.queue.request(study_id, request_)  # again is no error
+        ledger.queue.request(study_id, stop_request)
+        ledger.queue.request(study_id, stop_request)  # again is no error
         assert line(ledger, study_id).state == state
         assert ledger.queue.claim("host/1/0", all_are_alive, CAP) is None
         ledger.queue.resume(study_id)
         assert ledger.queue.claim("host/1/0", all_are_alive, CAP) == study_id
 
-    def test_running_study_is_stopped_by_its_worker(self, ledger, request_, state):
+    def test_running_study_is_stopped_by_its_worker(self, ledger, stop_request, state):
         study_id = ledger.queue.submit(study(), "ada").study_id
         ledger.queue.claim("host/1/0", all_are_alive, CAP)
         assert ledger.studies.check_lease(study_id, "host/1/0") is None
-        ledger.queue.request(study_id, request_)
+        ledger.queue.request(study_id, stop_request)
         assert line(ledger, study_id).state == StudyState.RUNNING
-        assert ledger.studies.check_lease(study_id, "host/1/0") is request_
+        assert ledger.studies.check_lease(study_id, "host/1/0") is stop_request
         assert ledger.studies.finish(study_id, exhausted=False, runner="host/1/0") is state
         assert line(ledger, study_id).request is None
 
-    def test_request_is_carried_out_after_the_worker_died(self, ledger, request_, state):
+    def test_request_is_carried_out_after_the_worker_died(self, ledger, stop_request, state):
         study_id = ledger.queue.submit(study(), "ada").study_id
         ledger.queue.claim("host/1/0", all_are_alive, CAP)
-        ledger.queue.request(study_id, request_)
+        ledger.queue.request(study_id, stop_request)
         assert ledger.queue.claim("host/2/0", none_is_alive, CAP) is None
         assert line(ledger, study_id).state == state
 
-    def test_pending_request_can_be_withdrawn(self, ledger, request_, state):
+    def test_pending_request_can_be_withdrawn(self, ledger, stop_request, state):
         study_id = ledger.queue.submit(study(), "ada").study_id
         ledger.queue.claim("host/1/0", all_are_alive, CAP)
-        ledger.queue.request(study_id, request_)
+        ledger.queue.request(study_id, stop_request)
         ledger.queue.resume(study_id)
         assert ledger.studies.check_lease(study_id, "host/1/0") is None
         assert kinds(ledger, study_id)[-1] == "request_withdrawn"

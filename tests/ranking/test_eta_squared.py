@@ -66,9 +66,9 @@ def test_shares_sum_to_one_in_decreasing_order(random):
 
 def test_main_effect_is_the_share_of_its_switch():
     table = {key: float(str(key[0])[1] == "T") for key in values()}
-    first, *others = eta_squared(table)
+    first, *other_shares = eta_squared(table)
     assert (first.name, first.share) == ("Std_B", pytest.approx(1))
-    assert [share.share for share in others] == pytest.approx([0] * 8, abs=1e-15)
+    assert [share.share for share in other_shares] == pytest.approx([0] * 8, abs=1e-15)
 
 
 def test_interaction_is_no_share_of_either_switch():

@@ -13,7 +13,7 @@ from bln_search.core.configuration import Method, Statistic, all_configurations
 from bln_search.ranking.statistics.factorial_effects import factorial_effects
 
 BLN = all_configurations(Method.BLN)
-SUBSETS = [one for count in (1, 2, 3, 4) for one in itertools.combinations(range(4), count)]
+SUBSETS = [subset for count in (1, 2, 3, 4) for subset in itertools.combinations(range(4), count)]
 CODES = np.array([[1 if letter == "T" else -1 for letter in str(configuration)] for configuration in BLN])
 
 

@@ -55,9 +55,9 @@ BODIES = {
 
 def operations(app):
     return [
-        (one["operationId"], method.upper(), path)
+        (operation["operationId"], method.upper(), path)
         for path, methods in openapi_document(app)["paths"].items()
-        for method, one in methods.items()
+        for method, operation in methods.items()
     ]
 
 
@@ -67,16 +67,16 @@ def ask(client, operation, method, path, study_id, headers=None):
 
 
 def test_every_operation_is_in_the_table(world):
-    assert {one for one, _, _ in operations(world.app)} == OPEN | READ | WRITE
+    assert {operation_id for operation_id, _, _ in operations(world.app)} == OPEN | READ | WRITE
 
 
 def test_without_a_token_only_what_tells_nothing(world):
     study_id = world.complete()
     for token in (None, "bln_wrong", ""):
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-        nobody = world.client(None)
+        anonymous = world.client(None)
         for operation, method, path in operations(world.app):
-            answer = ask(nobody, operation, method, path, study_id, headers)
+            answer = ask(anonymous, operation, method, path, study_id, headers)
             if operation in OPEN - {"sign_in"}:
                 assert answer.status_code in (200, 503), operation
             else:
@@ -84,11 +84,11 @@ def test_without_a_token_only_what_tells_nothing(world):
                 assert answer.headers["www-authenticate"] == "Bearer"
 
 
-@pytest.mark.parametrize("how", ["revoked", "expired"])
-def test_a_token_that_has_ended_opens_nothing(world, how):
-    expires = datetime.now(UTC) - timedelta(seconds=1) if how == "expired" else None
+@pytest.mark.parametrize("end", ["revoked", "expired"])
+def test_a_token_that_has_ended_opens_nothing(world, end):
+    expires = datetime.now(UTC) - timedelta(seconds=1) if end == "expired" else None
     secret, info = world.ledger.tokens.create("ada", Scope.WRITE, expires_at=expires)
-    if how == "revoked":
+    if end == "revoked":
         assert world.client("ada").delete(f"/api/v1/tokens/{info.id}").status_code == 204
     response = world.client(None).get("/api/v1/studies", headers={"Authorization": f"Bearer {secret}"})
     assert response.status_code == 401
@@ -101,7 +101,7 @@ def test_scope_limits_operations_and_hides_other_accounts(world, account, scope)
         pytest.skip("only root is an admin")
     study_id = world.complete()
     every = [operation for operation in operations(world.app) if operation[0] not in OPEN]
-    for operation, method, path in sorted(every, key=lambda one: one[0] == "delete_study"):
+    for operation, method, path in sorted(every, key=lambda entry: entry[0] == "delete_study"):
         answer = ask(world.client(account, scope), operation, method, path, study_id)
         foreign = "{study_id}" in path and account == "bob"
         if foreign:
@@ -111,21 +111,21 @@ def test_scope_limits_operations_and_hides_other_accounts(world, account, scope)
             assert answer.json()["type"] == "urn:bln-search:problem:scope"
         else:
             assert answer.status_code not in (401, 403, 500), operation
-            gone = operation in ("get_checkpoint", "revoke_token", "get_analysis", "get_layers")  # there is none
-            assert (answer.status_code == 404) == gone, operation
+            is_missing = operation in ("get_checkpoint", "revoke_token", "get_analysis", "get_layers")  # there is none
+            assert (answer.status_code == 404) == is_missing, operation
         if operation == "delete_study" and (foreign or scope is Scope.READ):
             assert world.client().get(f"/api/v1/studies/{study_id}").status_code == 200
 
 
 def test_lists_show_own_studies_only_and_an_admin_everybodys(world):
-    mine, theirs = world.complete("a", "ada"), world.complete("b", "bob")
+    ada_id, bob_id = world.complete("a", "ada"), world.complete("b", "bob")
 
-    def listed(client):
+    def list_ids(client):
         return {item["id"] for item in client.get("/api/v1/studies").json()["items"]}
 
-    assert listed(world.client("ada", Scope.READ)) == {mine}
-    assert listed(world.client("bob", Scope.READ)) == {theirs}
-    assert listed(world.client("root", Scope.ADMIN)) == {mine, theirs}
+    assert list_ids(world.client("ada", Scope.READ)) == {ada_id}
+    assert list_ids(world.client("bob", Scope.READ)) == {bob_id}
+    assert list_ids(world.client("root", Scope.ADMIN)) == {ada_id, bob_id}
 
 
 def test_a_token_gives_no_wider_scope_and_none_for_others(world):
@@ -148,11 +148,11 @@ def test_tokens_come_in_pages_newest_first(world):
         writer.post("/api/v1/tokens", json={"scope": "read", "label": f"number {number}"})
     first = writer.get("/api/v1/tokens", params={"limit": 3}).json()
     assert [item["label"] for item in first["items"]] == ["number 3", "number 2", "number 1"]
-    rest = writer.get("/api/v1/tokens", params={"limit": 3, "cursor": first["next_cursor"]}).json()
-    assert rest["items"][0]["label"] == "number 0"
-    assert rest["next_cursor"] is None
-    other = world.client("bob").get("/api/v1/tokens", params={"limit": 3, "cursor": first["next_cursor"]})
-    assert other.status_code == 404  # a cursor belongs to one list of one owner
+    second = writer.get("/api/v1/tokens", params={"limit": 3, "cursor": first["next_cursor"]}).json()
+    assert second["items"][0]["label"] == "number 0"
+    assert second["next_cursor"] is None
+    response = world.client("bob").get("/api/v1/tokens", params={"limit": 3, "cursor": first["next_cursor"]})
+    assert response.status_code == 404  # a cursor belongs to one list of one owner
     assert writer.get("/api/v1/tokens", params={"limit": 0}).status_code == 422
 
 
@@ -184,7 +184,7 @@ class TestBrowser:
         response = browser.post("/api/v1/session", json={"token": world.secrets["ada", Scope.WRITE]})
         assert response.json() == {"account": "ada", "scope": "write"}
         cookie = response.headers["set-cookie"].lower()
-        assert all(word in cookie for word in ("httponly", "samesite=strict", "path=/"))
+        assert all(attribute in cookie for attribute in ("httponly", "samesite=strict", "path=/"))
         assert world.secrets["ada", Scope.WRITE] not in cookie
         return browser
 
@@ -199,8 +199,8 @@ class TestBrowser:
         study_id = world.complete()
         browser = self.signed_in(world)
         assert browser.get("/api/v1/session").json()["account"] == "ada"
-        same = {"Origin": "http://testserver"}
-        assert browser.patch(f"/api/v1/studies/{study_id}", json={"notes": "n"}, headers=same).status_code == 200
+        same_origin = {"Origin": "http://testserver"}
+        assert browser.patch(f"/api/v1/studies/{study_id}", json={"notes": "n"}, headers=same_origin).status_code == 200
         assert browser.delete("/api/v1/session", headers={"Sec-Fetch-Site": "same-origin"}).status_code == 204
         assert browser.get("/api/v1/session").status_code == 401
 
@@ -284,34 +284,36 @@ def test_guessing_tokens_is_slow(world):
 def test_token_cannot_revoke_wider_or_create_longer_tokens(world):
     wide, info = world.ledger.tokens.create("ada", Scope.ADMIN)
     assert world.client().delete(f"/api/v1/tokens/{info.id}").status_code == 404
-    soon = datetime.now(UTC) + timedelta(days=1)
-    short, _ = world.ledger.tokens.create("ada", Scope.WRITE, expires_at=soon)
-    document = world.client(None, Authorization=f"Bearer {short}").post("/api/v1/tokens", json={"days": 30}).json()
-    assert datetime.fromisoformat(document["expires_at"]) == soon
+    expiry = datetime.now(UTC) + timedelta(days=1)
+    short_secret, _ = world.ledger.tokens.create("ada", Scope.WRITE, expires_at=expiry)
+    document = (
+        world.client(None, Authorization=f"Bearer {short_secret}").post("/api/v1/tokens", json={"days": 30}).json()
+    )
+    assert datetime.fromisoformat(document["expires_at"]) == expiry
     assert world.client(None, Authorization=f"Bearer {wide}").get("/api/v1/studies").status_code == 200
 
 
 def test_what_one_deleted_is_not_shown_to_the_next(world):
-    mine = world.complete("mine")
+    ada_id = world.complete("mine")
     ada, bob = world.client("ada"), world.client("bob")
-    document = ada.get(f"/api/v1/studies/{mine}/leaderboard").json()
+    document = ada.get(f"/api/v1/studies/{ada_id}/leaderboard").json()
     assert document["study"] == "mine"
-    ada.delete(f"/api/v1/studies/{mine}")
-    theirs = world.complete("theirs", "bob")
-    assert bob.get(f"/api/v1/studies/{theirs}/leaderboard").json()["study"] == "theirs"
-    assert theirs != mine
+    ada.delete(f"/api/v1/studies/{ada_id}")
+    bob_id = world.complete("theirs", "bob")
+    assert bob.get(f"/api/v1/studies/{bob_id}/leaderboard").json()["study"] == "theirs"
+    assert bob_id != ada_id
 
 
 def test_sign_in_page_loads_nothing_from_other_hosts(world):
-    nobody = world.client(None)
-    page = nobody.get("/")
+    anonymous = world.client(None)
+    page = anonymous.get("/")
     assert page.headers["content-type"].startswith("text/html")
     for address in re.findall(r'(?:href|src)="([^"]+)"', page.text):
         assert address.startswith(("/", "#")), "nothing comes from elsewhere"
-        assert not address.startswith("/static") or nobody.get(address).status_code == 200
+        assert not address.startswith("/static") or anonymous.get(address).status_code == 200
     assert "<script>" not in page.text
-    assert nobody.get("/static/../app.py").status_code == 404
-    assert nobody.get("/static/%2e%2e/app.py").status_code == 404
+    assert anonymous.get("/static/../app.py").status_code == 404
+    assert anonymous.get("/static/%2e%2e/app.py").status_code == 404
 
 
 def test_token_of_a_session_expires_with_the_token_behind_it(world):
@@ -322,5 +324,5 @@ def test_token_of_a_session_expires_with_the_token_behind_it(world):
         lasting = browser.post("/api/v1/tokens", json={"scope": "write"}).json()
         assert (lasting["expires_at"] is None) == (longest is None)
         ninety = browser.post("/api/v1/tokens", json={"scope": "write", "days": 90}).json()
-        left = datetime.fromisoformat(ninety["expires_at"]) - datetime.now(UTC)
-        assert left.days in ((longest or 90) - 1, longest or 90)
+        remaining = datetime.fromisoformat(ninety["expires_at"]) - datetime.now(UTC)
+        assert remaining.days in ((longest or 90) - 1, longest or 90)

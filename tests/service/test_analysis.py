@@ -32,32 +32,34 @@ def test_until_a_worker_has_worked_it_out_there_is_none(world, client):
 
 
 def test_the_analysis_is_what_was_kept_with_its_sentences(client, analysed):
-    study_id, made = analysed
+    study_id, analysis = analysed
     response = client.get(f"/api/v1/studies/{study_id}/analysis")
-    assert response.json()["analysis"] == made.model_dump(mode="json")
+    assert response.json()["analysis"] == analysis.model_dump(mode="json")
     assert response.json()["sentences"][0].startswith("Use bln ")
-    again = client.get(f"/api/v1/studies/{study_id}/analysis", headers={"If-None-Match": response.headers["etag"]})
-    assert (again.status_code, again.content) == (304, b"")
+    conditional = client.get(
+        f"/api/v1/studies/{study_id}/analysis", headers={"If-None-Match": response.headers["etag"]}
+    )
+    assert (conditional.status_code, conditional.content) == (304, b"")
 
 
 def test_a_new_analysis_of_the_same_results_is_seen_at_once(world, client, analysed):
-    study_id, made = analysed
+    study_id, analysis = analysed
     address = f"/api/v1/studies/{study_id}/analysis"
     before = client.get(address).headers["etag"]
-    other = made.model_copy(update={"reason": "anew"})
+    newer = analysis.model_copy(update={"reason": "anew"})
     results = world.ledger.analyses.count_results(study_id)
-    world.ledger.analyses.save(study_id, results, other)
+    world.ledger.analyses.save(study_id, results, newer)
     response = client.get(address, headers={"If-None-Match": before})
     assert response.status_code == 200
     assert response.json()["analysis"]["reason"] == "anew"
 
 
 def test_leaderboard_shows_groups_ranks_and_recommendation(world, analysed):
-    study_id, made = analysed
+    study_id, analysis = analysed
     page = world.client("root", Scope.ADMIN, Accept="text/html").get(f"/studies/{study_id}/leaderboard").text
-    assert recommendation_text(made.recommendation).split(". ")[0] in page
-    assert page.count("<td>a</td>") == sum(row.letters == "a" for row in made.comparison.rows)
-    first = made.comparison.rows[0]
+    assert recommendation_text(analysis.recommendation).split(". ")[0] in page
+    assert page.count("<td>a</td>") == sum(row.letters == "a" for row in analysis.comparison.rows)
+    first = analysis.comparison.rows[0]
     assert f"{first.lowest_rank}–{first.highest_rank}" in page
     other_split = world.client("root", Scope.ADMIN, Accept="text/html").get(f"/studies/{study_id}/leaderboard?on=test")
     assert "Group" not in other_split.text  # rows were compared on validation
@@ -67,7 +69,7 @@ def test_charts_are_drawn_from_what_was_worked_out_and_probed(world, analysed):
     study_id, _ = analysed
     root = world.client("root", Scope.ADMIN, Accept="text/html")
     chart_response = {name: root.get(f"/studies/{study_id}/charts/{name}.json").json() for name in NAMES}
-    assert {name for name, one in chart_response.items() if one["figure"]} == {
+    assert {name for name, chart in chart_response.items() if chart["figure"]} == {
         "differences",
         "critical-difference",
     }  # the design lacks TTTT
@@ -87,14 +89,14 @@ def test_probes_are_paginated_and_hidden_from_other_accounts(world, client, anal
     trial = world.ledger.trials.list_trained(study_id)[0]
     store_probes(world.ledger, trial, *(probe(batch_size=size) for size in range(1, 6)))
     address = f"/api/v1/studies/{study_id}/probes"
-    seen, cursor = [], None
+    batch_sizes, cursor = [], None
     while True:
         page = client.get(address, params={"limit": 2, "kind": "size", **({"cursor": cursor} if cursor else {})}).json()
-        seen += [item["batch_size"] for item in page["items"]]
+        batch_sizes += [item["batch_size"] for item in page["items"]]
         cursor = page["next_cursor"]
         if cursor is None:
             break
-    assert seen == [1, 2, 3, 4, 5]
+    assert batch_sizes == [1, 2, 3, 4, 5]
     assert client.get(address, params={"kind": "epoch"}).json()["items"] == []
     assert client.get(address, params={"kind": "nothing"}).status_code == 422
     assert world.client("bob").get(address).status_code == 404

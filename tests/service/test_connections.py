@@ -29,9 +29,9 @@ def service(tmp_path_factory):
         "BLN_SEARCH_BODY_SECONDS": "1",
         "BLN_SEARCH_MOST_CONNECTIONS": str(CONNECTIONS),
     }
-    made = Service(tmp_path_factory.mktemp("connections") / "home", "--no-worker", **short).start()
-    yield made
-    made.stop()
+    service = Service(tmp_path_factory.mktemp("connections") / "home", "--no-worker", **short).start()
+    yield service
+    service.stop()
 
 
 @pytest.fixture
@@ -40,10 +40,10 @@ def connect(service):
     with ExitStack() as stack:
         host, _, port = service.address.removeprefix("http://").partition(":")
 
-        def connect(sent=b""):
-            made = stack.enter_context(closing(socket.create_connection((host, int(port)), timeout=20)))
-            made.sendall(sent)
-            return made
+        def connect(request_bytes=b""):
+            connection = stack.enter_context(closing(socket.create_connection((host, int(port)), timeout=20)))
+            connection.sendall(request_bytes)
+            return connection
 
         yield connect
 
@@ -69,14 +69,14 @@ def answer(connection):
 
 def send(connection, parts):
     """As much as the service takes; how many bytes."""
-    sent = 0
+    sent_bytes = 0
     try:
         for part in parts:
             connection.sendall(part)
-            sent += len(part)
+            sent_bytes += len(part)
     except (BrokenPipeError, ConnectionResetError):
         pass
-    return sent
+    return sent_bytes
 
 
 @pytest.mark.parametrize(
@@ -91,8 +91,8 @@ def send(connection, parts):
     ],
 )
 def test_a_head_beyond_the_limits_is_refused(connect, request_bytes, status, kind):
-    got, problem = answer(connect(request_bytes))
-    assert (got, problem["type"]) == (status, f"urn:bln-search:problem:{kind}")
+    actual_status, problem = answer(connect(request_bytes))
+    assert (actual_status, problem["type"]) == (status, f"urn:bln-search:problem:{kind}")
 
 
 def test_what_fits_is_taken(connect):
@@ -118,7 +118,7 @@ def test_a_body_without_end_is_cut_off_after_its_refusal(connect):
 
 
 @pytest.mark.parametrize(
-    ("sent", "status"),
+    ("request_bytes", "status"),
     [
         (b"", None),
         (b"\r\n", None),
@@ -127,10 +127,10 @@ def test_a_body_without_end_is_cut_off_after_its_refusal(connect):
         (BODY + b"Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n", 408),
     ],
 )
-def test_half_a_request_is_given_up_in_time(connect, sent, status):
+def test_half_a_request_is_given_up_in_time(connect, request_bytes, status):
     start = time.monotonic()
-    got, _ = answer(connect(sent))
-    assert got == status
+    actual_status, _ = answer(connect(request_bytes))
+    assert actual_status == status
     assert time.monotonic() - start > 0.9
 
 
@@ -180,12 +180,12 @@ def test_streams_leave_half_of_the_connections(service):
         number = client.post("/api/v1/studies", json=study).json()["id"]
 
         def follow():
-            asked = {"Accept": "text/event-stream"}
-            return stack.enter_context(client.stream("GET", f"/api/v1/studies/{number}/events", headers=asked))
+            accept = {"Accept": "text/event-stream"}
+            return stack.enter_context(client.stream("GET", f"/api/v1/studies/{number}/events", headers=accept))
 
         assert [follow().status_code for _ in range(CONNECTIONS // 2)] == [200] * (CONNECTIONS // 2)
-        refused = follow()
-        assert (refused.status_code, refused.headers["retry-after"]) == (503, "5")
+        response = follow()
+        assert (response.status_code, response.headers["retry-after"]) == (503, "5")
         assert client.get("/api/v1/studies").status_code == 200
 
 

@@ -19,31 +19,31 @@ TEXT = "name: s\ndata: {name: digits}\nmodel: {name: mlp}\narms:\n- {method: bn,
 
 
 def test_a_draft_is_planned_or_its_mistakes_are_told_by_line(client):
-    good = check(client, text=TEXT).json()
-    assert good["mistakes"] == []
-    assert good["plan"]["trials"] == 1
-    assert good["fields"]["methods"] == ["bn"]
-    bad = check(client, text=TEXT.replace("seeds: [0]", "seeds: [-1]")).json()
-    assert bad["plan"] is None
-    assert [mistake["line"] for mistake in bad["mistakes"]] == [6]
+    valid = check(client, text=TEXT).json()
+    assert valid["mistakes"] == []
+    assert valid["plan"]["trials"] == 1
+    assert valid["fields"]["methods"] == ["bn"]
+    invalid = check(client, text=TEXT.replace("seeds: [0]", "seeds: [-1]")).json()
+    assert invalid["plan"] is None
+    assert [mistake["line"] for mistake in invalid["mistakes"]] == [6]
     unknown = check(client, text=TEXT.replace("digits", "digit")).json()
     assert [(mistake["line"], "no data set" in mistake["message"]) for mistake in unknown["mistakes"]] == [(2, True)]
     assert check(client, text="x" * 60_000).status_code == 422
 
 
 def test_form_field_changes_only_its_value_in_the_text(client):
-    changed = check(client, text=TEXT, field="methods", value=["bn", "ln"]).json()
-    assert "{method: bn, momentum: 0.9}" in changed["text"], "what an arm had it keeps"
-    assert changed["fields"]["methods"] == ["bn", "ln"]
-    assert changed["plan"]["trials"] == 2
-    seeds = check(client, text=changed["text"], field="seeds", value="0, 1 2").json()
+    methods = check(client, text=TEXT, field="methods", value=["bn", "ln"]).json()
+    assert "{method: bn, momentum: 0.9}" in methods["text"], "what an arm had it keeps"
+    assert methods["fields"]["methods"] == ["bn", "ln"]
+    assert methods["plan"]["trials"] == 2
+    seeds = check(client, text=methods["text"], field="seeds", value="0, 1 2").json()
     assert seeds["plan"]["trials"] == 6
     rate = check(client, text=TEXT, field="learning_rate", value="1e-3").json()
     assert rate["plan"]["study"]["training"]["learning_rate"] == 0.001
-    gone = check(client, text=rate["text"], field="learning_rate", value="").json()
-    assert "learning_rate" not in gone["text"]
-    wrong = check(client, text=TEXT, field="epochs", value="many").json()
-    assert "epochs" in wrong["mistakes"][0]["message"]
+    default_rate = check(client, text=rate["text"], field="learning_rate", value="").json()
+    assert "learning_rate" not in default_rate["text"]
+    invalid = check(client, text=TEXT, field="epochs", value="many").json()
+    assert "epochs" in invalid["mistakes"][0]["message"]
 
 
 COMMENTED = """# why
@@ -64,7 +64,7 @@ ARM = "arms:\n  - {method: bn, momentum: 0.9}\n"
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "before", "after"),
+    ("name", "value", "before", "replacement"),
     [
         ("name", "other", "name: s   # its", "name: other   # its"),
         ("data", "mnist", "data: {name: digits}  #", "data: {name: mnist}  #"),
@@ -80,9 +80,9 @@ ARM = "arms:\n  - {method: bn, momentum: 0.9}\n"
         ("epochs", "", "training:\n  # how long\n  epochs: 3\n", "training: {}\n"),
     ],
 )
-def test_form_field_preserves_the_other_text(name, value, before, after):
+def test_form_field_preserves_the_other_text(name, value, before, replacement):
     assert COMMENTED.count(before) == 1
-    assert set_field(COMMENTED, name, value) == COMMENTED.replace(before, after)
+    assert set_field(COMMENTED, name, value) == COMMENTED.replace(before, replacement)
 
 
 ARMS = """\
@@ -102,8 +102,8 @@ seeds: [0]
 def test_members_of_a_list_keep_their_lines_and_comments():
     fewer = set_field(ARMS, "methods", ["bln", "ln"])
     assert fewer == ARMS.replace("  - {method: bn}  # as usual\n", "")
-    other = set_field(ARMS, "methods", ["bln", "bn", "mbn"])
-    assert other == ARMS.replace("  - method: ln\n    name: layers\n", "  - {method: mbn}\n")
+    edited = set_field(ARMS, "methods", ["bln", "bn", "mbn"])
+    assert edited == ARMS.replace("  - method: ln\n    name: layers\n", "  - {method: mbn}\n")
 
 
 def test_half_a_character_is_a_mistake_in_a_line(client):
@@ -113,18 +113,18 @@ def test_half_a_character_is_a_mistake_in_a_line(client):
     assert response.json()["mistakes"]
 
 
-@given(st.sampled_from([one.name for one in FIELDS]), st.text(max_size=30))
+@given(st.sampled_from([field.name for field in FIELDS]), st.text(max_size=30))
 def test_an_entry_changes_no_other(name, value):
-    changed = read_fields(set_field(COMMENTED, name, value))
-    assert {**changed, name: ""} == {**read_fields(COMMENTED), name: ""}
+    fields = read_fields(set_field(COMMENTED, name, value))
+    assert {**fields, name: ""} == {**read_fields(COMMENTED), name: ""}
 
 
 def test_a_text_with_a_mistake_is_not_touched_by_the_form():
-    twice = COMMENTED + "seeds: [1]\n"
-    assert set_field(twice, "epochs", "5") == twice
+    duplicate_key = COMMENTED + "seeds: [1]\n"
+    assert set_field(duplicate_key, "epochs", "5") == duplicate_key
 
 
-@given(st.text(max_size=80), st.sampled_from([one.name for one in FIELDS]), st.text(max_size=20))
+@given(st.text(max_size=80), st.sampled_from([field.name for field in FIELDS]), st.text(max_size=20))
 def test_no_text_and_no_entry_breaks_the_form(text, name, value):
     json.dumps(read_fields(set_field(text, name, value)))
     json.dumps(read_fields(set_field(TEXT, name, value)))

@@ -38,15 +38,17 @@ def following(world):
 
 
 def test_many_streams_ask_the_database_no_more_often_than_one(world, following):
-    asked = []
-    event.listen(world.ledger.database.engine, "before_cursor_execute", lambda *given: asked.append(given[2]))
+    statements = []
+    event.listen(
+        world.ledger.database.engine, "before_cursor_execute", lambda *arguments: statements.append(arguments[2])
+    )
 
     async def some_looks(_feed, subscriptions):
-        del asked[:]
-        while len([one for one in asked if "last_event" in one]) < 5:
+        del statements[:]
+        while len([statement for statement in statements if "last_event" in statement]) < 5:
             await asyncio.sleep(0.01)
         assert all(subscription.last_event for subscription in subscriptions)
-        return len(asked)
+        return len(statements)
 
     assert following(100, some_looks) <= following(1, some_looks) + 2
 
@@ -102,10 +104,10 @@ def test_a_stream_counts_from_its_acceptance_on(world):
     """Of many that are opened at once, none has sent anything when the others are looked at."""
     study_id = world.ledger.queue.submit(study("s"), "ada").study_id
     bearer = world.ledger.tokens.find_bearer(world.secrets["ada", Scope.READ])
-    seen = StudyAccess(study_id, world.context, bearer)
+    access = StudyAccess(study_id, world.context, bearer)
 
     async def accepted():
-        return [await list_events(seen, world.context, accept="text/event-stream") for _ in range(64)]
+        return [await list_events(access, world.context, accept="text/event-stream") for _ in range(64)]
 
     async def ended(stream):
         await stream({"type": "http", "asgi": {"spec_version": "2.3"}}, asyncio.Future, asyncio.Event().wait)

@@ -14,12 +14,12 @@ from tests.support.service_world import HTML_HEADERS
 
 
 @pytest.fixture
-def searched(world):
+def store_results(world):
     """Keeps results of a search with a complete study; its number."""
 
-    def _keep(*found, name="done"):
+    def _keep(*results, name="done"):
         study_id = world.complete(name)
-        world.ledger.analyses.save(study_id, world.ledger.analyses.count_results(study_id), Analysis(layers=found))
+        world.ledger.analyses.save(study_id, world.ledger.analyses.count_results(study_id), Analysis(layers=results))
         return study_id
 
     return _keep
@@ -30,54 +30,54 @@ def root(world):
     return world.client("root", Scope.ADMIN, **HTML_HEADERS)
 
 
-def test_layers_are_404_before_analysis_and_without_search(world, client, searched):
+def test_layers_are_404_before_analysis_and_without_search(world, client, store_results):
     answer = client.get(f"/api/v1/studies/{world.complete('new')}/layers")
     assert (answer.status_code, answer.json()["type"]) == (404, "urn:bln-search:problem:not-analysed")
-    answer = client.get(f"/api/v1/studies/{searched()}/layers", headers={"If-None-Match": "*"})
+    answer = client.get(f"/api/v1/studies/{store_results()}/layers", headers={"If-None-Match": "*"})
     assert (answer.status_code, answer.json()["type"]) == (404, "urn:bln-search:problem:no-layers")
     assert answer.headers["content-type"] == "application/problem+json"
     assert client.get("/api/v1/studies/77/layers").status_code == 404
 
 
-def test_the_answer_is_what_was_kept_with_its_sentences(world, client, searched):
-    kept = per_layer_result(excluded={"TTTT": REASON})
-    address = f"/api/v1/studies/{searched(kept)}/layers"
+def test_the_answer_is_what_was_kept_with_its_sentences(world, client, store_results):
+    result = per_layer_result(excluded={"TTTT": REASON})
+    address = f"/api/v1/studies/{store_results(result)}/layers"
     response = client.get(address)
-    (found,) = response.json()["layers"]
-    assert found["result"] == kept.model_dump(mode="json")
-    assert found["sentences"] == per_layer_sentences(kept)
-    assert found["excluded_options"] == [f"Excluded in all 4 choices: TTTT ({REASON})."]
-    again = client.get(address, headers={"If-None-Match": response.headers["etag"]})
-    assert (again.status_code, again.content) == (304, b"")
+    (answer_layer,) = response.json()["layers"]
+    assert answer_layer["result"] == result.model_dump(mode="json")
+    assert answer_layer["sentences"] == per_layer_sentences(result)
+    assert answer_layer["excluded_options"] == [f"Excluded in all 4 choices: TTTT ({REASON})."]
+    conditional = client.get(address, headers={"If-None-Match": response.headers["etag"]})
+    assert (conditional.status_code, conditional.content) == (304, b"")
     assert world.client("bob").get(address).status_code == 404
     assert world.client(None).get(address).status_code == 401
 
 
-def test_another_result_has_another_tag(world, client, searched):
-    study_id = searched(per_layer_result())
+def test_another_result_has_another_tag(world, client, store_results):
+    study_id = store_results(per_layer_result())
     address = f"/api/v1/studies/{study_id}/layers"
     before = client.get(address).headers["etag"]
-    other = Analysis(layers=(per_layer_result(marginal=False),))
-    world.ledger.analyses.save(study_id, world.ledger.analyses.count_results(study_id), other)
+    newer = Analysis(layers=(per_layer_result(marginal=False),))
+    world.ledger.analyses.save(study_id, world.ledger.analyses.count_results(study_id), newer)
     response = client.get(address, headers={"If-None-Match": before})
     assert response.status_code == 200
     assert response.json()["layers"][0]["result"]["marginal"] is False
 
 
-def test_the_page_is_linked_only_where_there_is_something(searched, root):
-    without, study_id = searched(name="without"), searched(per_layer_result())
-    for number, there in ((without, 0), (study_id, 1)):
+def test_the_page_is_linked_only_where_there_is_something(store_results, root):
+    without, study_id = store_results(name="without"), store_results(per_layer_result())
+    for number, link_count in ((without, 0), (study_id, 1)):
         for part in ("", "/leaderboard", "/charts"):
             text = root.get(f"/studies/{number}{part}").text
-            assert text.count(f'href="/studies/{number}/layers"') == there, part
+            assert text.count(f'href="/studies/{number}/layers"') == link_count, part
     for path in ("/layers", "/layers/switches.json", "/layers/switches.csv"):
         response = root.get(f"/studies/{without}{path}")
         assert response.status_code == 404
         assert "per-layer search" in response.text
 
 
-def test_the_page_shows_everything_of_one_search(searched, root):
-    study_id = searched(per_layer_result(excluded={"TTTT": REASON}))
+def test_the_page_shows_everything_of_one_search(store_results, root):
+    study_id = store_results(per_layer_result(excluded={"TTTT": REASON}))
     response = root.get(f"/studies/{study_id}/layers")
     text = response.text
     assert response.status_code == 200
@@ -96,12 +96,12 @@ def test_the_page_shows_everything_of_one_search(searched, root):
     assert root.get(f"/studies/{study_id}/charts/per-layer.json").json()["figure"] == chart_response["figure"]
 
 
-def test_a_deep_network_and_one_without_networks_have_a_page(searched, root):
+def test_a_deep_network_and_one_without_networks_have_a_page(store_results, root):
     deep = per_layer_result(56, search=LayerSearch.BEAM, marginal=False, rows=100)
-    text = root.get(f"/studies/{searched(deep, name='deep')}/layers").text
+    text = root.get(f"/studies/{store_results(deep, name='deep')}/layers").text
     assert "around the best configuration" in text
     assert '<th scope="col" class="code">norm55</th>' in text
-    empty = searched(per_layer_result(networks=0, pending_seeds=(0, 1)), name="empty")
+    empty = store_results(per_layer_result(networks=0, pending_seeds=(0, 1)), name="empty")
     text = root.get(f"/studies/{empty}/layers").text
     assert "No network is searched yet." in text
     assert "<table" not in text
@@ -109,9 +109,9 @@ def test_a_deep_network_and_one_without_networks_have_a_page(searched, root):
     assert root.get(f"/studies/{empty}/layers/switches.csv").status_code == 404
 
 
-def test_arms_and_points_are_chosen_by_the_address(searched, root):
+def test_arms_and_points_are_chosen_by_the_address(store_results, root):
     points = [json.dumps({"arm.lambda": n / 10}) for n in range(2)]
-    study_id = searched(*(per_layer_result(n + 1, point=point) for n, point in enumerate(points)))
+    study_id = store_results(*(per_layer_result(n + 1, point=point) for n, point in enumerate(points)))
     first = root.get(f"/studies/{study_id}/layers").text
     assert "lambda=0.1" in first
     assert "norm1</th>" not in first

@@ -19,7 +19,7 @@ from service.monitoring.ledger_collector import checkpoint_usage, fullest_disk
 from tests.support.service_world import study
 
 
-def read(client):
+def read_metrics(client):
     """Every sample by name and labels."""
     response = client.get("/metrics")
     assert response.status_code == 200
@@ -44,24 +44,24 @@ def test_metric_families_follow_the_naming_rules_of_prometheus(client):
 
 
 def test_a_service_without_a_study_has_every_state_at_nothing(client):
-    found = read(client)
-    records = {key: value for key, value in found.items() if key[0] == "bln_search_records"}
+    metrics = read_metrics(client)
+    records = {key: value for key, value in metrics.items() if key[0] == "bln_search_records"}
     assert len(records) == 21
     assert set(records.values()) == {0}
-    assert found["bln_search_database_up",] == 1
-    assert found["bln_search_queue_oldest_seconds",] == 0
-    assert found["bln_search_database_bytes",] > 10_000
-    assert found["process_resident_memory_bytes",] > 1_000_000
+    assert metrics["bln_search_database_up",] == 1
+    assert metrics["bln_search_queue_oldest_seconds",] == 0
+    assert metrics["bln_search_database_bytes",] > 10_000
+    assert metrics["process_resident_memory_bytes",] > 1_000_000
 
 
 def test_results_and_what_waits_are_counted(world, client):
     world.complete()
     world.ledger.queue.submit(study("waits"), "ada")
-    found = read(client)
-    assert found["bln_search_records", ("record", "trial"), ("state", "finished")] == 2
-    assert found["bln_search_records", ("record", "evaluation"), ("state", "measured")] == 60
-    assert found["bln_search_queue_studies",] == 1
-    assert 0 <= found["bln_search_queue_oldest_seconds",] < 60
+    metrics = read_metrics(client)
+    assert metrics["bln_search_records", ("record", "trial"), ("state", "finished")] == 2
+    assert metrics["bln_search_records", ("record", "evaluation"), ("state", "measured")] == 60
+    assert metrics["bln_search_queue_studies",] == 1
+    assert 0 <= metrics["bln_search_queue_oldest_seconds",] < 60
 
 
 def test_nothing_of_anybody_is_in_them(world, client):
@@ -69,8 +69,8 @@ def test_nothing_of_anybody_is_in_them(world, client):
     client.get(f"/api/v1/studies/{study_id}")
     client.get("/api/v1/studies?name=a_name_of_a_study")
     text = client.get("/metrics").text
-    for word in ("a_name_of_a_study", "ada", "host/1/0", str(world.home)):
-        assert word not in text
+    for private_text in ("a_name_of_a_study", "ada", "host/1/0", str(world.home)):
+        assert private_text not in text
 
 
 def test_unknown_paths_and_methods_are_not_metric_labels(client):
@@ -80,7 +80,7 @@ def test_unknown_paths_and_methods_are_not_metric_labels(client):
         client.get(f"/nowhere/{number}")
         client.get(f"/static/{number}.js")
         client.request(f"METHOD{number}", "/healthz")
-    labels = {key[1:] for key in read(client) if key[0] == "bln_search_requests_total"}
+    labels = {key[1:] for key in read_metrics(client) if key[0] == "bln_search_requests_total"}
     assert {dict(label)["method"] for label in labels} == {"GET", "other"}
     assert {(dict(label)["route"], dict(label)["status"]) for label in labels} == {
         ("/api/v1/studies/{study_id:number}", "404"),
@@ -97,39 +97,39 @@ def test_a_database_that_cannot_be_read_leaves_the_other_figures(world, client, 
 
     monkeypatch.setattr(world.ledger.monitoring, "measure", fail)
     monkeypatch.setattr(world.ledger.monitoring, "count_records", fail)
-    found = read(client)
-    assert found["bln_search_database_up",] == 0
+    metrics = read_metrics(client)
+    assert metrics["bln_search_database_up",] == 0
     assert not [
-        key for key in found if key[0] in ("bln_search_records", "bln_search_workers", "bln_search_queue_studies")
+        key for key in metrics if key[0] in ("bln_search_records", "bln_search_workers", "bln_search_queue_studies")
     ]
-    assert ("bln_search_disk_free_bytes",) in found
+    assert ("bln_search_disk_free_bytes",) in metrics
 
 
 def test_the_ledger_is_read_once_however_many_ask(world, client, monkeypatch):
-    asked = []
-    monkeypatch.setattr(world.ledger.monitoring, "count_records", lambda: asked.append(True) or {})
+    reads = []
+    monkeypatch.setattr(world.ledger.monitoring, "count_records", lambda: reads.append(True) or {})
     for _ in range(5):
-        read(client)
-    assert len(asked) == 1
+        read_metrics(client)
+    assert len(reads) == 1
 
 
 class Hanging:
     """Makes numbers from nought on; the second hangs until `gate` is set."""
 
     def __init__(self):
-        self.hangs, self.gate, self.made = threading.Event(), threading.Event(), []
+        self.hangs, self.gate, self.values = threading.Event(), threading.Event(), []
 
     def __call__(self):
-        self.made.append(len(self.made))
-        if len(self.made) == 2:
+        self.values.append(len(self.values))
+        if len(self.values) == 2:
             self.hangs.set()
             self.gate.wait(10)
-        return self.made[-1]
+        return self.values[-1]
 
     @contextmanager
-    def asked_by_another(self, kept):
+    def called_by_another(self, cache):
         """Within it another thread waits for the second."""
-        thread = threading.Thread(target=kept)
+        thread = threading.Thread(target=cache)
         thread.start()
         assert self.hangs.wait(10)
         yield
@@ -139,21 +139,21 @@ class Hanging:
 
 def test_who_asks_while_it_is_made_waits_for_nobody():
     make = Hanging()
-    kept = TtlCache(make, ttl=0)
-    assert kept() == 0
-    with make.asked_by_another(kept):
-        assert [kept() for _ in range(3)] == [0, 0, 0]  # what was made before, at once
-    assert make.made == [0, 1]
+    cache = TtlCache(make, ttl=0)
+    assert cache() == 0
+    with make.called_by_another(cache):
+        assert [cache() for _ in range(3)] == [0, 0, 0]  # what was made before, at once
+    assert make.values == [0, 1]
 
 
 def test_nothing_stale_is_told_while_it_cannot_be_made():
     make = Hanging()
-    kept = TtlCache(make, ttl=0, max_stale=0.01)
-    assert kept() == 0
-    with make.asked_by_another(kept):
+    cache = TtlCache(make, ttl=0, max_stale=0.01)
+    assert cache() == 0
+    with make.called_by_another(cache):
         time.sleep(0.02)
-        assert kept() is None
-    assert kept() == 2
+        assert cache() is None
+    assert cache() == 2
 
 
 def test_a_database_in_disorder_is_down_and_the_page_is_there(world, client, monkeypatch):
@@ -161,17 +161,17 @@ def test_a_database_in_disorder_is_down_and_the_page_is_there(world, client, mon
         raise ProgrammingError("SELECT", {}, Exception("no such column"))
 
     monkeypatch.setattr(world.ledger.monitoring, "measure", broken)
-    assert read(client)["bln_search_database_up",] == 0
+    assert read_metrics(client)["bln_search_database_up",] == 0
 
 
 def test_what_is_kept_is_made_anew_after_its_time(monkeypatch):
-    now = [100.0]
-    monkeypatch.setattr("service.caching.ttl_cache.time.monotonic", lambda: now[0])
+    clock = [100.0]
+    monkeypatch.setattr("service.caching.ttl_cache.time.monotonic", lambda: clock[0])
     numbers = iter(range(9))
-    kept = TtlCache(lambda: next(numbers), ttl=5)
-    assert (kept(), kept()) == (0, 0)
-    now[0] += 5
-    assert (kept(), kept()) == (1, 1)
+    cache = TtlCache(lambda: next(numbers), ttl=5)
+    assert (cache(), cache()) == (0, 0)
+    clock[0] += 5
+    assert (cache(), cache()) == (1, 1)
 
 
 class TestRoom:
@@ -196,5 +196,5 @@ class TestRoom:
         usage = namedtuple("usage", "total used free")
         monkeypatch.setattr("bln_search.core.disk.shutil.disk_usage", lambda path: usage(*rooms[path]))
         assert fullest_disk(Settings(home=tmp_path / "not" / "yet")) == (1000, 300)
-        apart = Settings(home=tmp_path, checkpoints=str(tmp_path / "other" / "kept"))
-        assert fullest_disk(apart) == (5000, 200)
+        settings = Settings(home=tmp_path, checkpoints=str(tmp_path / "other" / "kept"))
+        assert fullest_disk(settings) == (5000, 200)

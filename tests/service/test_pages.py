@@ -27,29 +27,29 @@ def root(world):
 
 def test_every_page_is_there_for_an_admin(world, root):
     number = world.complete()
-    other = world.complete("other")
+    other_id = world.complete("other")
     of_study = ("", "/leaderboard", "/charts", "/configurations/TTFF", "/parts/leading", "/parts/cells")
-    compared = (f"/compare?study={number}&study={other}", f"/studies/best?study={number}&study={other}")
+    compared = (f"/compare?study={number}&study={other_id}", f"/studies/best?study={number}&study={other_id}")
     for path in (*PAGES, *compared, *(f"/studies/{number}{part}" for part in of_study)):
         response = root.get(path)
         assert response.status_code == 200, path
         assert response.headers["content-type"].startswith("text/html")
     for name in ("curves", "configurations", "switches", "layers", "ranks", "importance", "points", "front"):
-        drawn = root.get(f"/studies/{number}/charts/{name}.json")
-        assert drawn.status_code == 200
-        assert drawn.json()["about"]
-        expected = 200 if drawn.json()["figure"] else 404
+        chart = root.get(f"/studies/{number}/charts/{name}.json")
+        assert chart.status_code == 200
+        assert chart.json()["about"]
+        expected = 200 if chart.json()["figure"] else 404
         assert root.get(f"/studies/{number}/charts/{name}.csv").status_code == expected
-    assert root.get(f"/compare/ranks.json?study={number}&study={other}").json()["figure"]
+    assert root.get(f"/compare/ranks.json?study={number}&study={other_id}").json()["figure"]
 
 
 def test_who_has_not_signed_in_is_led_to_the_door_and_back(world):
-    nobody = world.client(None, **HTML_HEADERS)
-    response = nobody.get("/studies/3/leaderboard?sort=test_loss", follow_redirects=False)
+    anonymous = world.client(None, **HTML_HEADERS)
+    response = anonymous.get("/studies/3/leaderboard?sort=test_loss", follow_redirects=False)
     assert response.status_code == 303
     assert response.headers["location"] == "/?next=%2Fstudies%2F3%2Fleaderboard%3Fsort%3Dtest_loss"
-    assert nobody.get("/signed-in").json() is False
-    assert nobody.get("/api/v1/studies", headers=HTML_HEADERS).status_code == 401
+    assert anonymous.get("/signed-in").json() is False
+    assert anonymous.get("/api/v1/studies", headers=HTML_HEADERS).status_code == 401
 
 
 def test_a_mistake_in_an_address_is_a_page_that_says_what_to_do(world, root):
@@ -97,10 +97,10 @@ def test_what_people_write_stays_text(world, root, text):
         assert "<script>alert" not in response.text
         assert "<img src=x" not in response.text
         assert ">49<" not in response.text
-    rest = "frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
-    assert root.get("/studies").headers["content-security-policy"] == f"default-src 'self'; {rest}"
-    drawn = f"default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; {rest}"
-    assert root.get(f"/studies/{number}").headers["content-security-policy"] == drawn
+    common_policy = "frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
+    assert root.get("/studies").headers["content-security-policy"] == f"default-src 'self'; {common_policy}"
+    chart_policy = f"default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; {common_policy}"
+    assert root.get(f"/studies/{number}").headers["content-security-policy"] == chart_policy
 
 
 def test_undefined_rows_show_reasons_and_measured_rows_intervals(world, root):
@@ -109,10 +109,10 @@ def test_undefined_rows_show_reasons_and_measured_rows_intervals(world, root):
     assert "undefined: Std_B: it has no value" in text
     assert text.count(" ± ") >= 45  # seeds that agree have none
     assert "16 of 16 rows" in text
-    one = world.complete("single", seeds=(0,))
+    one_seed_id = world.complete("single", seeds=(0,))
     assert (
         "With one seed neither confidence intervals nor significance are known"
-        in root.get(f"/studies/{one}/leaderboard").text
+        in root.get(f"/studies/{one_seed_id}/leaderboard").text
     )
 
 
@@ -161,7 +161,7 @@ search: {sampler: grid}
 """
 
 
-def searched(world, name):
+def complete_sampled_study(world, name):
     number = world.ledger.queue.submit(parse_study(SEARCHED.replace("NAME", name)), "ada").study_id
     world.ledger.studies.start(number, lambda _: True, "host/1/0")
     for trial in world.ledger.trials.list_open(number):
@@ -172,7 +172,7 @@ def searched(world, name):
 
 def test_points_stand_as_people_read_them_and_none_hides_another(world, root):
     """Two points that are alike in the digits that are shown."""
-    first, second = searched(world, "first"), searched(world, "second")
+    first, second = complete_sampled_study(world, "first"), complete_sampled_study(world, "second")
     page = root.get(f"/studies/{first}").text
     assert len(re.findall(r'id="trial-\d+"', page)) == 4
     assert "MBN, effect of λ" in page.partition('<pre tabindex="0"')[2]
@@ -184,8 +184,8 @@ def test_points_stand_as_people_read_them_and_none_hides_another(world, root):
     assert "training.learning_rate" not in ranks
     configurations = [root.get(f"/studies/{first}/configurations/{code}").text for code in ("FFFF", "TTFF", "TFTF")]
     assert all("{&#34;training" not in text for text in configurations)
-    drawn = json.loads(ranks)["figure"]["data"][0]["x"]
-    assert len(drawn) == len(set(drawn)) == 4
+    labels = json.loads(ranks)["figure"]["data"][0]["x"]
+    assert len(labels) == len(set(labels)) == 4
 
 
 def test_study_list_counts_the_top_group_like_the_leaderboard(world, root):
@@ -223,10 +223,10 @@ def test_a_large_study_that_ended_shows_its_last_table(world, root, monkeypatch)
     monkeypatch.setattr(page, "_MAX_RESULTS_BEFORE_PAGE", 1)
     number = world.ledger.queue.submit(study("large", seeds=(0, 1, 2)), "ada").study_id
     world.ledger.studies.start(number, lambda _: True, "host/1/0")
-    first, *others = world.ledger.trials.list_open(number)
+    first, *other_trials = world.ledger.trials.list_open(number)
     finish_trial(world.ledger, first)
     root.get(f"/studies/{number}/parts/leading")
-    for trial in others:
+    for trial in other_trials:
         finish_trial(world.ledger, trial)
     assert "data-later" in root.get(f"/studies/{number}").text, "the script asks for the rest"
     world.ledger.studies.finish(number, runner="host/1/0")
@@ -244,14 +244,16 @@ def test_event_while_the_page_is_made_comes_from_the_stream(world, root, monkeyp
 
     monkeypatch.setattr(EventRepository, "list_last", list_after_another_event)
     text = root.get(f"/studies/{number}").text
-    shown = [int(value) for value in re.findall(r'<li value="(\d+)"', text)]
-    assert shown
-    assert max(shown) == int(re.search(r'data-last="(\d+)"', text)[1])
+    event_numbers = [int(value) for value in re.findall(r'<li value="(\d+)"', text)]
+    assert event_numbers
+    assert max(event_numbers) == int(re.search(r'data-last="(\d+)"', text)[1])
 
 
 def test_guessing_a_session_is_slow(world):
-    nobody = world.client(None)
-    codes = [nobody.get("/signed-in", headers={"Cookie": "bln_search_session=wrong"}).status_code for _ in range(150)]
+    anonymous = world.client(None)
+    codes = [
+        anonymous.get("/signed-in", headers={"Cookie": "bln_search_session=wrong"}).status_code for _ in range(150)
+    ]
     assert codes.count(200) == 100
     assert set(codes[100:]) == {429}
 
@@ -261,23 +263,25 @@ def test_number_of_queries_per_page_is_constant(world, root):
 
     numbers = [world.complete("few", seeds=(0,)), world.complete("many", seeds=range(8))]
 
-    def asked(path):
+    def count_queries(path):
         world.context.leaderboards.__init__(world.ledger)
-        found = []
-        listener = lambda *given: found.append(given[2])  # noqa: E731
+        statements = []
+        listener = lambda *arguments: statements.append(arguments[2])  # noqa: E731
         event.listen(world.ledger.database.engine, "before_cursor_execute", listener)
         assert root.get(path).status_code == 200
         event.remove(world.ledger.database.engine, "before_cursor_execute", listener)
-        return len([one for one in found if one.startswith("SELECT")])
+        return len([statement for statement in statements if statement.startswith("SELECT")])
 
     parts = ("", "/leaderboard", "/charts/curves.json", "/charts/ranks.json", "/configurations/TTFF")
-    few, many = ([asked(f"/studies/{number}{part}") for part in parts] for number in numbers)
-    assert few == many
-    before = asked("/studies")
-    for more in range(3):
-        world.complete(f"more{more}")
-    assert asked("/studies") == before
-    assert max(few) <= 12
+    one_seed_counts, eight_seed_counts = (
+        [count_queries(f"/studies/{number}{part}") for part in parts] for number in numbers
+    )
+    assert one_seed_counts == eight_seed_counts
+    before = count_queries("/studies")
+    for index in range(3):
+        world.complete(f"more{index}")
+    assert count_queries("/studies") == before
+    assert max(one_seed_counts) <= 12
 
 
 def test_static_files_are_kept_only_under_their_version(world, root):

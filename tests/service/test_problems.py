@@ -30,10 +30,10 @@ def is_problem(answer):
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory):
-    made = World(tmp_path_factory.mktemp("problems"))
-    made.context.rate_limiter.max_per_minute = 10**9
-    yield made
-    made.close()
+    world = World(tmp_path_factory.mktemp("problems"))
+    world.context.rate_limiter.max_per_minute = 10**9
+    yield world
+    world.close()
 
 
 def test_addresses_and_methods_that_are_not_there(client):
@@ -49,7 +49,7 @@ def test_numbers_that_are_none(client, number):
 
 
 @pytest.mark.parametrize(
-    "sent",
+    "content",
     [
         b"",
         b"{",
@@ -63,9 +63,9 @@ def test_numbers_that_are_none(client, number):
         b"1" * 5000,
     ],
 )
-def test_a_body_that_is_no_study(client, sent):
+def test_a_body_that_is_no_study(client, content):
     for path in ("/api/v1/studies", "/api/v1/studies/validate", "/api/v1/tokens", "/api/v1/session"):
-        response = client.post(path, content=sent, headers={"Content-Type": "application/json"})
+        response = client.post(path, content=content, headers={"Content-Type": "application/json"})
         assert is_problem(response)["status"] in (400, 422), response.text
 
 
@@ -82,11 +82,11 @@ def test_a_body_that_is_too_large_is_refused_before_it_is_read(world, client):
 
 def test_text_no_database_can_keep_is_refused(client):
     study_id = client.post("/api/v1/studies", json=body()).json()["id"]
-    for bad in ("a\x00b", "\ud800"):
-        raw = json.dumps({"notes": bad})
+    for invalid_text in ("a\x00b", "\ud800"):
+        raw = json.dumps({"notes": invalid_text})
         answer = client.patch(f"/api/v1/studies/{study_id}", content=raw, headers={"Content-Type": "application/json"})
         assert is_problem(answer)["status"] == 422
-        raw = json.dumps(body(title=bad))
+        raw = json.dumps(body(title=invalid_text))
         answer = client.post("/api/v1/studies", content=raw, headers={"Content-Type": "application/json"})
         assert is_problem(answer)["status"] == 422
 
@@ -100,26 +100,29 @@ def test_an_error_nobody_foresaw_says_nothing_of_the_inside(world, caplog):
 
     world.app = make_app(world.context)
     world.app.include_router(router)
-    told = is_problem(world.client().get("/broken"))
-    assert told["status"] == 500
-    assert "1234" not in json.dumps(told)
+    problem = is_problem(world.client().get("/broken"))
+    assert problem["status"] == 500
+    assert "1234" not in json.dumps(problem)
     (record,) = [record for record in caplog.records if record.exc_info]
-    assert record.request_id == told["request_id"]
+    assert record.request_id == problem["request_id"]
 
 
 def test_a_request_number_is_kept_where_it_is_a_plain_word(client):
     assert client.get("/healthz", headers={"X-Request-Id": "abc-123"}).headers["x-request-id"] == "abc-123"
-    for bad in ("a b", "x" * 65, "a;b", ""):
-        assert client.get("/healthz", headers={"X-Request-Id": bad}).headers["x-request-id"] not in (bad, None)
+    for request_id in ("a b", "x" * 65, "a;b", ""):
+        assert client.get("/healthz", headers={"X-Request-Id": request_id}).headers["x-request-id"] not in (
+            request_id,
+            None,
+        )
 
 
 def test_a_database_that_is_gone_is_a_problem_too(world, client):
 
     with world.ledger.database.engine.begin() as connection:
         connection.execute(text("ALTER TABLE token RENAME TO elsewhere"))
-    told = is_problem(client.get("/api/v1/studies"))
-    assert told["status"] == 503
-    assert "sqlite" not in json.dumps(told).lower()
+    problem = is_problem(client.get("/api/v1/studies"))
+    assert problem["status"] == 503
+    assert "sqlite" not in json.dumps(problem).lower()
 
 
 def test_nothing_is_written_after_a_database_upgrade(world, client):
@@ -135,9 +138,9 @@ def test_nothing_is_written_after_a_database_upgrade(world, client):
         client.post("/api/v1/tokens", json={"label": "new"}),
         client.post("/api/v1/session", json={"token": world.secrets["ada", Scope.WRITE]}),
     ):
-        told = is_problem(answer)
-        assert (told["status"], told["type"]) == (503, "urn:bln-search:problem:upgraded")
-        assert "restarted" in told["detail"]
+        problem = is_problem(answer)
+        assert (problem["status"], problem["type"]) == (503, "urn:bln-search:problem:upgraded")
+        assert "restarted" in problem["detail"]
         assert answer.headers["retry-after"]
     assert [item["name"] for item in client.get("/api/v1/studies").json()["items"]] == ["study"]
     with world.ledger.database.engine.begin() as connection:
@@ -150,9 +153,9 @@ def test_a_full_disk_says_nothing_of_where_it_is(world, client, monkeypatch):
         raise StorageFullError("no disk space left to write the database sqlite:////srv/secret/ledger.sqlite3")
 
     monkeypatch.setattr(type(world.ledger.queue), "submit", full)
-    told = is_problem(client.post("/api/v1/studies", json=body("full")))
-    assert (told["status"], told["type"]) == (507, "urn:bln-search:problem:storage-full")
-    assert "secret" not in json.dumps(told)
+    problem = is_problem(client.post("/api/v1/studies", json=body("full")))
+    assert (problem["status"], problem["type"]) == (507, "urn:bln-search:problem:storage-full")
+    assert "secret" not in json.dumps(problem)
 
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)
@@ -166,8 +169,8 @@ KEYS = ("name", "title", "data", "model", "arms", "training", "seeds", "evaluati
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(ANYTHING)
-def test_any_json_gets_a_plan_or_a_problem(shared, sent):
-    response = shared.client().post("/api/v1/studies/validate", content=json.dumps(sent))
+def test_any_json_gets_a_plan_or_a_problem(shared, content):
+    response = shared.client().post("/api/v1/studies/validate", content=json.dumps(content))
     assert is_problem(response)["status"] in (400, 422)
 
 
@@ -176,19 +179,19 @@ def test_any_json_gets_a_plan_or_a_problem(shared, sent):
     st.dictionaries(st.sampled_from(KEYS), ANYTHING, max_size=3), st.sampled_from(KEYS), ANYTHING, st.text(max_size=12)
 )
 def test_any_change_of_a_study_gets_a_plan_or_a_problem(shared, changes, key, inner, name):
-    sent = {**body(), **changes}
-    if isinstance(sent.get(key), dict):
-        sent[key] = {**sent[key], name: inner}
-    response = shared.client().post("/api/v1/studies/validate", content=json.dumps(sent))
+    content = {**body(), **changes}
+    if isinstance(content.get(key), dict):
+        content[key] = {**content[key], name: inner}
+    response = shared.client().post("/api/v1/studies/validate", content=json.dumps(content))
     if response.status_code != 200:
         assert is_problem(response)["status"] in (400, 422)
 
 
 def test_thousands_of_mistakes_are_answered_at_once_and_in_short(client):
-    many = json.dumps({f"key{number}": 0 for number in range(50_000)})
+    unknown_keys = json.dumps({f"key{number}": 0 for number in range(50_000)})
     for path in ("/api/v1/session", "/api/v1/studies"):
-        told = is_problem(client.post(path, content=many, headers={"Content-Type": "application/json"}))
-        assert len(told["errors"]) <= 50
+        problem = is_problem(client.post(path, content=unknown_keys, headers={"Content-Type": "application/json"}))
+        assert len(problem["errors"]) <= 50
     sizes = {"evaluation": {"batch_sizes": list(range(1, 100_000))}}
     assert is_problem(client.post("/api/v1/studies/validate", json=body(**sizes)))["status"] == 422
 
@@ -200,15 +203,15 @@ def test_a_space_of_any_size_gets_an_answer(client):
         {"kind": "choice", "values": [[number] for number in range(1, 9000)]},
     ):
         key = "model.widths" if dimension["kind"] == "choice" else "training.epochs"
-        sent = body(space={key: dimension}, search={"sampler": "random", "trials": 2})
-        response = client.post("/api/v1/studies/validate", content=json.dumps(sent))
+        content = body(space={key: dimension}, search={"sampler": "random", "trials": 2})
+        response = client.post("/api/v1/studies/validate", content=json.dumps(content))
         assert is_problem(response)["status"] == 422
 
 
 def test_the_largest_network_of_a_space_counts(client):
     space = {"model.widths": {"kind": "choice", "values": [[8], [60_000, 60_000]]}}
-    sent = body(space=space, search={"sampler": "random", "trials": 2})
-    assert "8,192" in is_problem(client.post("/api/v1/studies/validate", json=sent))["detail"]
+    content = body(space=space, search={"sampler": "random", "trials": 2})
+    assert "8,192" in is_problem(client.post("/api/v1/studies/validate", json=content))["detail"]
     space = {"training.epochs": {"kind": "int", "low": 1, "high": 90_000}}
-    sent = body(space=space, search={"sampler": "random", "trials": 2})
-    assert "100,000" in is_problem(client.post("/api/v1/studies/validate", json=sent))["detail"]
+    content = body(space=space, search={"sampler": "random", "trials": 2})
+    assert "100,000" in is_problem(client.post("/api/v1/studies/validate", json=content))["detail"]

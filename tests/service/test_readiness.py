@@ -7,13 +7,15 @@ from sqlalchemy import event, text
 
 def test_the_database_is_asked_once_however_many_ask(world):
     client = world.client(None)
-    asked = []
+    statements = []
     assert client.get("/readyz").status_code == 503
-    event.listen(world.ledger.database.engine, "before_cursor_execute", lambda *given: asked.append(given[2]))
+    event.listen(
+        world.ledger.database.engine, "before_cursor_execute", lambda *arguments: statements.append(arguments[2])
+    )
     world.context.readiness._ttl = 3600
     for _ in range(20):
         assert client.get("/readyz").json()["workers"] == 0
-    assert asked == []
+    assert statements == []
 
 
 def test_a_database_that_is_gone_is_told(world):

@@ -18,17 +18,17 @@ from bln_search.reports.export import leaderboard_csv, row_from_flat
 from tests.support.service_world import finish_trial, study
 
 
-def pages(client, path, **asked):
+def pages(client, path, **parameters):
     """Every item of a list, page by page."""
-    cursor, found = None, []
+    cursor, items = None, []
     while True:
-        response = client.get(path, params={**asked, **({"cursor": cursor} if cursor else {})})
+        response = client.get(path, params={**parameters, **({"cursor": cursor} if cursor else {})})
         assert response.status_code == 200, response.text
         page = response.json()
-        found += page["items"] if "items" in page else page["rows"]
+        items += page["items"] if "items" in page else page["rows"]
         cursor = page["next_cursor"]
         if cursor is None:
-            return found
+            return items
 
 
 @pytest.fixture
@@ -81,8 +81,8 @@ def test_the_table_is_not_sent_again_until_there_is_a_new_result(world, client):
     finish_trial(world.ledger, first)
     tag = client.get(path).headers["etag"]
     assert client.get(path, headers={"If-None-Match": tag}).status_code == 304
-    other = client.get(path, params={"format": "csv"}, headers={"If-None-Match": tag})
-    assert other.status_code == 200
+    as_csv = client.get(path, params={"format": "csv"}, headers={"If-None-Match": tag})
+    assert as_csv.status_code == 200
     finish_trial(world.ledger, second)
     fresh = client.get(path, headers={"If-None-Match": tag})
     assert fresh.status_code == 200
@@ -96,9 +96,9 @@ def test_lists_are_complete_for_every_page_size(world, client, path):
     assert [page["seed"] for page in pages(client, f"{path}/trials", arm="other", seed=1)] == [1]
     evaluations = pages(client, f"{path}/evaluations", limit=9)
     assert len(evaluations) == len({evaluation["id"] for evaluation in evaluations}) == 4 * 32
-    some = pages(client, f"{path}/evaluations", configuration="TTFF", split="test", arm="bln")
-    assert {(one["configuration"], one["split"], one["arm"]) for one in some} == {("TTFF", "test", "bln")}
-    assert len(some) == 2
+    filtered = pages(client, f"{path}/evaluations", configuration="TTFF", split="test", arm="bln")
+    assert {(item["configuration"], item["split"], item["arm"]) for item in filtered} == {("TTFF", "test", "bln")}
+    assert len(filtered) == 2
     assert {page["reason"] for page in pages(client, f"{path}/evaluations", state="undefined")} == {
         "Std_B: it has no value"
     }
@@ -119,35 +119,38 @@ def test_a_checkpoint_that_is_not_here_says_so(client, path):
 def test_the_configurations_are_explained(client):
     document = client.get("/api/v1/configurations").json()
     assert len(document) == 16
-    by_word = {one["code"]: one for one in document}
-    assert by_word["FFTT"]["sources"] == {"E_B": "F", "Std_B": "F", "E_F": "T", "Std_F": "T"}
-    assert by_word["TTFF"]["deterministic"]
-    assert not by_word["FTTT"]["deterministic"]
-    assert "mini-batch mean from the population" in by_word["TFFF"]["meaning"]
+    by_code = {entry["code"]: entry for entry in document}
+    assert by_code["FFTT"]["sources"] == {"E_B": "F", "Std_B": "F", "E_F": "T", "Std_F": "T"}
+    assert by_code["TTFF"]["deterministic"]
+    assert not by_code["FTTT"]["deterministic"]
+    assert "mini-batch mean from the population" in by_code["TFFF"]["meaning"]
     assert len(client.get("/api/v1/configurations", params={"method": "mbn"}).json()) == 9
 
 
 def test_number_of_queries_per_request_is_constant(world, client):
-    counted = []
-    event.listen(world.ledger.database.engine, "before_cursor_execute", lambda *a: counted.append(a[2]))
+    statements = []
+    event.listen(
+        world.ledger.database.engine, "before_cursor_execute", lambda *arguments: statements.append(arguments[2])
+    )
 
     def queries(path):
-        counted.clear()
+        statements.clear()
         assert client.get(path).status_code == 200
-        return len([one for one in counted if one.startswith("SELECT")])
+        return len([statement for statement in statements if statement.startswith("SELECT")])
 
-    few = world.complete("few", seeds=(0,))
+    small_id = world.complete("few", seeds=(0,))
     names = ("", "/trials", "/evaluations", "/curves", "/leaderboard", "/events")
-    before = {name: queries(f"/api/v1/studies/{few}{name}") for name in names}
-    before["list"] = queries("/api/v1/studies")
+    small_counts = {name: queries(f"/api/v1/studies/{small_id}{name}") for name in names}
+    small_counts["list"] = queries("/api/v1/studies")
     for number in range(5):
-        many = world.complete(f"many{number}", seeds=range(6))
-    after = {name: queries(f"/api/v1/studies/{many}{name}") for name in names}
-    after["list"] = queries("/api/v1/studies")
-    assert after == before
-    assert max(after.values()) <= 6
-    assert queries("/api/v1/studies") == 2  # the list is kept, too: who asks, and has anything happened
-    assert queries(f"/api/v1/studies/{many}/leaderboard") == 2  # the table is kept: who asks, and is it still the same
+        large_id = world.complete(f"many{number}", seeds=range(6))
+    large_counts = {name: queries(f"/api/v1/studies/{large_id}{name}") for name in names}
+    large_counts["list"] = queries("/api/v1/studies")
+    assert large_counts == small_counts
+    assert max(large_counts.values()) <= 6
+    assert queries("/api/v1/studies") == 2  # the cached list: the token, and the last event
+    # The table is cached: the remaining queries are for the token and the version of the results.
+    assert queries(f"/api/v1/studies/{large_id}/leaderboard") == 2
 
 
 def test_a_study_with_another_name_has_it_everywhere_at_once(world, client):
@@ -220,7 +223,7 @@ class TestTheDownloadOfANetwork:
             assert response.json()["type"] == "urn:bln-search:problem:damaged"
             assert "etag" not in response.headers
         assert f"checkpoint {self.name} is damaged" in caplog.text
-        kinds = [one.kind for one in world.ledger.events.list_events(int(self.study.rpartition("/")[2]))]
+        kinds = [event.kind for event in world.ledger.events.list_events(int(self.study.rpartition("/")[2]))]
         assert kinds.count("checkpoint_damaged") == 1
         self.store.write(self.name, self.CONTENT)
         assert client.get(address).status_code == 200
@@ -243,17 +246,17 @@ def test_pages_of_a_leaderboard_show_one_version(world, client):
     page = client.get(path, params={"limit": 5}).json()
     finish_trial(world.ledger, third)
     client.get(path)  # somebody has the newest made
-    gone = client.get(path, params={"limit": 5, "cursor": page["next_cursor"]})
-    assert gone.status_code == 404
-    assert gone.json()["type"].endswith("no-such-page")
-    assert "new results" in gone.json()["detail"]
+    response = client.get(path, params={"limit": 5, "cursor": page["next_cursor"]})
+    assert response.status_code == 404
+    assert response.json()["type"].endswith("no-such-page")
+    assert "new results" in response.json()["detail"]
 
 
 def test_health_is_told_while_every_thread_waits_for_a_table(world, client, path, monkeypatch):
-    asked, go_on = threading.Semaphore(0), threading.Event()
+    requests, go_on = threading.Semaphore(0), threading.Event()
 
     def slow(*_given, **_how):
-        asked.release()
+        requests.release()
         assert go_on.wait(60)
         raise UnknownStudyError("gone")
 
@@ -261,10 +264,10 @@ def test_health_is_told_while_every_thread_waits_for_a_table(world, client, path
     with client, ThreadPoolExecutor(12) as pool:  # one application, started once
         waiting = [pool.submit(client.get, f"{path}/leaderboard", params={"limit": n + 1}) for n in range(12)]
         for _ in range(8):
-            assert asked.acquire(timeout=60)
+            assert requests.acquire(timeout=60)
         try:
             assert client.get("/healthz").status_code == 200
             assert client.get("/version").status_code == 200
         finally:
             go_on.set()
-        assert {one.result().status_code for one in waiting} == {404}
+        assert {future.result().status_code for future in waiting} == {404}

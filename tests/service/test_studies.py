@@ -25,21 +25,21 @@ def test_a_study_is_accepted_with_its_address(client):
     assert (document["state"], document["owner"], document["new"]) == ("accepted", "ada", True)
     assert document["progress"] == {"trials": 2, "ended": 0, "running": 0, "failed": 0, "fraction": 0.0}
     assert document["spec"]["evaluation"]["correction"] == "bessel"  # every default is written out
-    read = client.get(response.headers["location"]).json()
-    assert {**read, "new": True} == document
-    again = client.post(STUDIES, json=body())
-    assert again.status_code == 200
-    assert (again.json()["id"], again.json()["new"]) == (document["id"], False)
+    stored = client.get(response.headers["location"]).json()
+    assert {**stored, "new": True} == document
+    repeated = client.post(STUDIES, json=body())
+    assert repeated.status_code == 200
+    assert (repeated.json()["id"], repeated.json()["new"]) == (document["id"], False)
 
 
 def test_idempotency_key_returns_its_study_and_rejects_another(client):
     key = {"Idempotency-Key": "k1"}
     first = client.post(STUDIES, json=body(), headers=key)
-    again = client.post(STUDIES, json=body(), headers=key)
-    assert (first.status_code, again.status_code) == (201, 200)
-    other = client.post(STUDIES, json=body("other"), headers=key)
-    assert other.status_code == 422
-    assert other.json()["type"] == "urn:bln-search:problem:key-reused"
+    repeated = client.post(STUDIES, json=body(), headers=key)
+    assert (first.status_code, repeated.status_code) == (201, 200)
+    conflicting = client.post(STUDIES, json=body("other"), headers=key)
+    assert conflicting.status_code == 422
+    assert conflicting.json()["type"] == "urn:bln-search:problem:key-reused"
     assert len(client.get(STUDIES).json()["items"]) == 1
 
 
@@ -49,7 +49,7 @@ HUGE = (10**19, 10**30, 10**400, -(10**400))
 @pytest.mark.parametrize("address", [STUDIES, f"{STUDIES}/validate"])
 @pytest.mark.parametrize("number", HUGE)
 @pytest.mark.parametrize(
-    "place",
+    "sections",
     [
         lambda n: {"space": {"training.batch_size": {"kind": "int", "low": 1, "high": n}}},
         lambda n: {"space": {"training.batch_size": {"kind": "int", "low": n, "high": 9}}, "search": {"trials": 2}},
@@ -65,10 +65,10 @@ HUGE = (10**19, 10**30, 10**400, -(10**400))
         lambda n: {"evaluation": {"batch_sizes": [n]}},
     ],
 )
-def test_a_number_beyond_all_bounds_is_a_mistake_like_others(client, place, number, address):
-    response = client.post(address, json=body(**place(number)))
+def test_a_number_beyond_all_bounds_is_a_mistake_like_others(client, sections, number, address):
+    response = client.post(address, json=body(**sections(number)))
     assert response.status_code in (201, 200, 422), response.text
-    if number > 10**20 and address == STUDIES and "learning_rate" not in str(place(number)):
+    if number > 10**20 and address == STUDIES and "learning_rate" not in str(sections(number)):
         assert response.status_code == 422, response.text
 
 
@@ -77,14 +77,14 @@ def test_of_a_body_full_of_mistakes_one_is_told(client):
     for full in ({"arms": [0] * 300_000}, {"population": [0] * 300_000}, {"seeds": [[0]] * 150_000}):
         response = client.post(f"{STUDIES}/validate", json={**body(), **full})
         assert response.status_code == 422
-        (only,) = response.json()["errors"]
-        assert only["detail"] == "there are more than 50,000 keys and values in it: a study needs far fewer"
+        (error,) = response.json()["errors"]
+        assert error["detail"] == "there are more than 50,000 keys and values in it: a study needs far fewer"
 
 
 def test_every_mistake_of_a_study_has_its_pointer(client):
-    wrong = body(arms=[{"method": "bln", "epsilom": 1}, {"method": "xyz"}], seeds=[0, -1])
-    wrong["training"] = {"epochs": 0, "learning_rate": "fast"}
-    response = client.post(STUDIES, json=wrong)
+    invalid = body(arms=[{"method": "bln", "epsilom": 1}, {"method": "xyz"}], seeds=[0, -1])
+    invalid["training"] = {"epochs": 0, "learning_rate": "fast"}
+    response = client.post(STUDIES, json=invalid)
     assert response.status_code == 422
     assert response.headers["content-type"] == "application/problem+json"
     problem = response.json()
@@ -129,18 +129,20 @@ def test_the_room_is_known_for_every_built_in_data_set(client, name):
 
 
 def test_plan_counts_trials_and_evaluations(world, client):
-    told = client.post(f"{STUDIES}/validate", json=body(training={"epochs": 3, "batch_size": 1})).json()
-    assert (told["trials"], told["evaluations"], told["epochs"]) == (2, 32, 6)
-    assert len(told["undefined"]) == 12
-    assert "Bessel" in told["undefined"][0]["reason"]
-    assert told["seconds"] is None
-    assert told["bytes"] > 0
+    plan = client.post(f"{STUDIES}/validate", json=body(training={"epochs": 3, "batch_size": 1})).json()
+    assert (plan["trials"], plan["evaluations"], plan["epochs"]) == (2, 32, 6)
+    assert len(plan["undefined"]) == 12
+    assert "Bessel" in plan["undefined"][0]["reason"]
+    assert plan["seconds"] is None
+    assert plan["bytes"] > 0
     world.complete()
-    told = client.post(f"{STUDIES}/validate", json=body(training={"epochs": 300})).json()
-    assert told["seconds"] == pytest.approx(0.01 * 600)
-    assert told["seconds_from"] == 4
-    other = body(training={"epochs": 300, "batch_size": 8})
-    assert client.post(f"{STUDIES}/validate", json=other).json()["seconds"] is None, "no such mini-batches ran here"
+    plan = client.post(f"{STUDIES}/validate", json=body(training={"epochs": 300})).json()
+    assert plan["seconds"] == pytest.approx(0.01 * 600)
+    assert plan["seconds_from"] == 4
+    other_batch_size = body(training={"epochs": 300, "batch_size": 8})
+    assert client.post(f"{STUDIES}/validate", json=other_batch_size).json()["seconds"] is None, (
+        "no such mini-batches ran here"
+    )
 
 
 def test_states_follow_what_is_asked(world, client):
@@ -164,10 +166,10 @@ def test_failed_trials_are_tried_again_when_asked(world, client):
     study_id = client.post(STUDIES, json=body()).json()["id"]
     world.ledger.queue.claim("host/1/0", lambda _: True, 9)
     world.ledger.studies.fail(study_id, "host/1/0", "the data set is not there")
-    told = client.get(f"{STUDIES}/{study_id}").json()
-    assert (told["state"], told["reason"]) == ("failed", "the data set is not there")
-    told = client.post(f"{STUDIES}/{study_id}/retry-failed").json()
-    assert (told["state"], told["reason"]) == ("accepted", None)
+    document = client.get(f"{STUDIES}/{study_id}").json()
+    assert (document["state"], document["reason"]) == ("failed", "the data set is not there")
+    document = client.post(f"{STUDIES}/{study_id}/retry-failed").json()
+    assert (document["state"], document["reason"]) == ("accepted", None)
 
 
 def test_progress_and_time_left_follow_the_trials(world, client):
@@ -175,10 +177,10 @@ def test_progress_and_time_left_follow_the_trials(world, client):
     path = f"{STUDIES}/{study_id}"
     assert client.get(path).json()["eta_seconds"] is None
     world.ledger.queue.claim("host/1/0", lambda _: True, 9)
-    for done, trial in enumerate(world.ledger.trials.list_open(study_id), start=1):
+    for finished_count, trial in enumerate(world.ledger.trials.list_open(study_id), start=1):
         finish_trial(world.ledger, trial)
         document = client.get(path).json()
-        assert document["progress"]["fraction"] == done / 4
+        assert document["progress"]["fraction"] == finished_count / 4
         assert document["eta_seconds"] >= 0
     world.ledger.studies.finish(study_id, runner="host/1/0")
     assert client.get(path).json()["eta_seconds"] == 0
@@ -195,14 +197,14 @@ def test_eta_depends_on_trials_and_not_on_waiting_time(world, client):
     for trial in (third, fourth):
         world.ledger.attempts.claim_trial(trial.id, "host/1/0")
     days_ago = datetime.now(UTC) - timedelta(days=3)
-    took = {first.id: timedelta(seconds=100), second.id: timedelta(seconds=40)}
+    durations = {first.id: timedelta(seconds=100), second.id: timedelta(seconds=40)}
     with write_session(world.ledger.database.engine) as session:
         session.execute(update(StudyRow).values(started_at=days_ago))
-        for number, seconds in took.items():
+        for number, seconds in durations.items():
             times = {"started_at": days_ago, "ended_at": days_ago + seconds}
             session.execute(update(AttemptRow).where(AttemptRow.trial_id == number).values(times))
-        since = datetime.now(UTC) - timedelta(seconds=40)
-        session.execute(update(AttemptRow).where(AttemptRow.ended_at.is_(None)).values(started_at=since))
+        started_at = datetime.now(UTC) - timedelta(seconds=40)
+        session.execute(update(AttemptRow).where(AttemptRow.ended_at.is_(None)).values(started_at=started_at))
     eta_seconds = client.get(f"{STUDIES}/{study_id}").json()["eta_seconds"]
     assert eta_seconds == pytest.approx((4 * 70 + 2 * (70 - 40)) / 2, abs=10)  # four wait, two are half done
     assert client.get(STUDIES).json()["items"][0]["eta_seconds"] == pytest.approx(eta_seconds, abs=10)
@@ -213,15 +215,15 @@ def test_deleting_leaves_what_a_trial_under_way_may_have_written(world, client):
     study_id = world.complete()
     trials = client.get(f"{STUDIES}/{study_id}/trials").json()["items"]
     store = world.settings.checkpoint_store
-    old, young = (trial["checkpoint"]["file"] for trial in trials[:2])
-    store.write(old, b"old")
-    os.utime(store.path / old, (1e9, 1e9))
-    other = world.ledger.queue.submit(study("alike"), "bob").study_id
-    world.ledger.studies.start(other, lambda _: True, "host/2/0")
-    world.ledger.attempts.claim_trial(world.ledger.trials.list_open(other)[0].id, "host/2/0")
-    store.write(young, b"young")
+    old_file, young_file = (trial["checkpoint"]["file"] for trial in trials[:2])
+    store.write(old_file, b"old")
+    os.utime(store.path / old_file, (1e9, 1e9))
+    other_id = world.ledger.queue.submit(study("alike"), "bob").study_id
+    world.ledger.studies.start(other_id, lambda _: True, "host/2/0")
+    world.ledger.attempts.claim_trial(world.ledger.trials.list_open(other_id)[0].id, "host/2/0")
+    store.write(young_file, b"young")
     assert client.delete(f"{STUDIES}/{study_id}").status_code == 204
-    assert [file.name for file in store.files()] == [young]
+    assert [file.name for file in store.files()] == [young_file]
 
 
 def test_delete_keeps_checkpoints_that_another_study_reuses(world, client, monkeypatch):
@@ -239,9 +241,9 @@ def test_delete_keeps_checkpoints_that_another_study_reuses(world, client, monke
     def slow(self, name):
         usual(self, name)
         if name == first:
-            again = world.ledger.queue.submit(study("again"), "ada").study_id
-            world.ledger.studies.start(again, lambda _: True, "host/2/0")
-            token = world.ledger.attempts.claim_trial(world.ledger.trials.list_open(again)[0].id, "host/2/0")
+            repeated_id = world.ledger.queue.submit(study("again"), "ada").study_id
+            world.ledger.studies.start(repeated_id, lambda _: True, "host/2/0")
+            token = world.ledger.attempts.claim_trial(world.ledger.trials.list_open(repeated_id)[0].id, "host/2/0")
             world.ledger.attempts.record_checkpoint(token, CheckpointRecord(second, "0" * 64, 2, "FFFF", 0.5, {}))
             world.ledger.attempts.finish_trial(token, ())
 
@@ -266,16 +268,16 @@ def test_deleting_removes_files_nobody_else_has(world, client):
 
 
 @pytest.mark.parametrize(
-    ("given", "pointer"),
+    ("sections", "pointer"),
     [
         ({"training": {"batch_size": 200}}, "/training/batch_size"),
         ({"evaluation": {"batch_sizes": [25, 200]}}, "/evaluation/batch_sizes/1"),
         ({"probes": {"batch_sizes": [200]}}, "/probes/batch_sizes/0"),
     ],
 )
-def test_mini_batch_larger_than_every_split_is_rejected(client, given, pointer):
+def test_mini_batch_larger_than_every_split_is_rejected(client, sections, pointer):
     for path in (STUDIES, f"{STUDIES}/validate"):
-        response = client.post(path, json=body("large", **given))
+        response = client.post(path, json=body("large", **sections))
         assert response.status_code == 422
         assert [error["pointer"] for error in response.json()["errors"]] == [pointer]
         assert "larger than the validation split, which has 144" in response.json()["errors"][0]["detail"]
@@ -295,5 +297,5 @@ def test_limits_hold_per_owner_and_for_the_disk(world, client):
 def test_too_many_requests_wait(world, client):
     world.context.rate_limiter.max_per_minute = 3
     answers = [client.get(STUDIES) for _ in range(4)]
-    assert [one.status_code for one in answers] == [200, 200, 200, 429]
+    assert [response.status_code for response in answers] == [200, 200, 200, 429]
     assert int(answers[3].headers["retry-after"]) <= 60

@@ -19,11 +19,11 @@ def test_requests_over_the_limit_of_a_second_are_delayed(monkeypatch):
             await limiter.wait()
         return len(slept)
 
-    now = [7.0]
-    monkeypatch.setattr(throttle.time, "monotonic", lambda: now[0])
+    clock = [7.0]
+    monkeypatch.setattr(throttle.time, "monotonic", lambda: clock[0])
     monkeypatch.setattr(throttle.asyncio, "sleep", sleep)
     limiter = Throttle(3)
     assert asyncio.run(delayed(3)) == 0
     assert asyncio.run(delayed(2)) == 2
-    now[0] = 8.0
+    clock[0] = 8.0
     assert asyncio.run(delayed(3)) == 2

@@ -102,10 +102,8 @@ def test_sums_cover_every_configuration_and_fold():
 @pytest.mark.parametrize("max_outcomes", [1, 20, 10_000])
 def test_best_configurations_are_kept_with_outcomes(max_outcomes):
     tree, parts = make_evaluator_and_folds()
-    record, expected_record = (
-        search_network(tree, parts, LayerSearchPlan(keep=max_outcomes)),
-        ExhaustiveSearch(tree, parts),
-    )
+    plan = LayerSearchPlan(keep=max_outcomes)
+    record, expected_record = search_network(tree, parts, plan), ExhaustiveSearch(tree, parts)
     order = np.argsort(expected_record.losses.mean(1), kind="stable")[:max_outcomes]
     assert [tree.space.index(row.tolist()) for row in record.kept] == order.tolist()
     for index, outcome in zip(order, record.outcomes, strict=True):
