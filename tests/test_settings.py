@@ -30,14 +30,14 @@ def configured_url(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("content", "password"), [(b"abc\n", "abc"), (b"a b@/:%\r\n", "a b@/:%"), ("λ ".encode(), "λ ")]
 )
-def test_the_password_comes_from_the_file_without_the_end_of_its_line(configured_url, content, password):
+def test_password_file_is_read_without_its_line_break(configured_url, content, password):
     assert make_url(configured_url(URL, content)) == make_url(URL).set(password=password)
 
 
 @pytest.mark.parametrize(
     "url", ["postgresql+psycopg://u:own@h/d", "postgresql+psycopg://h/d", "sqlite:///x.sqlite3", "no url"]
 )
-def test_a_url_with_a_password_or_without_a_user_stays_as_it_is(configured_url, url):
+def test_url_with_a_password_or_without_a_user_is_unchanged(configured_url, url):
     assert configured_url(url, b"other") == url
 
 
@@ -45,12 +45,12 @@ def test_without_a_url_the_database_is_sqlite_in_the_home(configured_url, home):
     assert configured_url(None, b"other") == f"sqlite:///{home / 'ledger.sqlite3'}"
 
 
-def test_a_url_that_was_filled_in_is_not_filled_in_again(configured_url):
+def test_password_is_inserted_once(configured_url):
     assert configured_url(configured_url(URL, b"first"), b"second") == URL.replace("@", ":first@")
 
 
 @pytest.mark.parametrize("content", [None, b"", b"\n", b"\xff"])
-def test_a_file_that_cannot_be_used_is_named(configured_url, tmp_path, content):
+def test_error_names_an_unusable_password_file(configured_url, tmp_path, content):
     with pytest.raises(SpecError, match=f"BLN_SEARCH_DATABASE_PASSWORD_FILE: {tmp_path / 'password'}"):
         configured_url(URL, content)
 
@@ -78,7 +78,7 @@ def test_error_in_the_settings_file_names_it_without_secrets(file):
     assert "BLN_SEARCH" not in message
 
 
-def test_a_mistake_in_the_environment_is_said_of_the_environment(file, monkeypatch):
+def test_error_in_the_environment_names_the_variable(file, monkeypatch):
     file.write_text("most_trials = 0\n")
     monkeypatch.setenv("bln_search_threads", "none")
     message = load_invalid_settings()

@@ -37,7 +37,7 @@ def files_of_the_packages():
 
 
 class TestContents:
-    def test_the_wheel_holds_every_file_of_both_packages_and_nothing_else(self, packages):
+    def test_wheel_has_exactly_the_files_of_both_packages(self, packages):
         """Templates, static files, migrations and the mark of types among them; no tests, benchmarks or studies."""
         contents = contents_of_wheel(packages / WHEEL)
         package_files = {name for name in contents if not name.startswith(f"bln_search-{VERSION}.dist-info/")}
@@ -96,22 +96,22 @@ def served(environment):
         log.close()
 
 
-class TestLight:
-    def test_nothing_heavy_is_installed(self, light):
+class TestWebExtra:
+    def test_web_extra_installs_no_heavy_package(self, light):
         code = "import importlib.metadata as m, json; print(json.dumps(list(m.packages_distributions())))"
         installed = set(json.loads(light.python(code).stdout))
         assert not HEAVY & installed
         assert {"bln_search", "service", "fastapi"} <= installed
         assert not {"tests", "bench", "studies"} & installed
 
-    def test_it_says_its_version(self, light):
+    def test_command_prints_its_version(self, light):
         assert light.command("--version").stdout == f"bln-search {VERSION}\n"
 
-    def test_an_empty_database_gets_the_tables(self, light):
+    def test_command_creates_the_tables_of_an_empty_database(self, light):
         database = f"sqlite:///{light.folder / 'empty.sqlite3'}"
         assert light.command("db", "upgrade", "--database", database).stdout.split()[-1] == newest_revision()
 
-    def test_training_says_what_to_install(self, light):
+    def test_training_without_its_extra_names_the_extra(self, light):
         (study,) = blocks(PAGES["start.md"], "yaml")
         (light.folder / study.title).write_text(study.text)
         process = light.command("run", study.title, check=False)

@@ -73,7 +73,7 @@ def all_charts():
 
 
 @pytest.mark.parametrize(("name", "chart"), list(all_charts()))
-def test_plotly_takes_the_figure_and_the_rows_are_a_table(name, chart):
+def test_figure_is_valid_for_plotly_and_rows_form_a_table(name, chart):
     from plotly import graph_objects
 
     graph_objects.Figure(chart.figure)  # raises for a property that does not exist or has a wrong value
@@ -108,7 +108,7 @@ def test_ranks_compare_conditions_with_equal_configurations():
     assert {row["configuration"] for row in chart.rows} == {str(code) for code in WORDS}
 
 
-def test_nothing_is_drawn_where_there_is_nothing():
+def test_no_chart_without_data():
     assert heat_map({}) is None
     assert effects_chart({WORDS[0]: {0: 1.0}}) is None
     assert rank_chart({condition(): losses()}) is None
@@ -120,7 +120,7 @@ def test_nothing_is_drawn_where_there_is_nothing():
     assert pareto_chart(points()) is None
 
 
-def test_errors_are_what_accuracies_lack_of_a_hundred_percent():
+def test_error_is_one_hundred_percent_minus_accuracy():
     traces = curves_chart([curve(0), curve(1)], 2, ERROR).figure["data"]
     lines = {trace["name"]: trace["y"] for trace in traces if trace.get("name")}
     assert lines["bln, validation"] == pytest.approx([30, 15, 10])
@@ -128,12 +128,12 @@ def test_errors_are_what_accuracies_lack_of_a_hundred_percent():
 
 
 @pytest.mark.parametrize(("epochs", "step"), [(2, 1), (10, 1), (11, None)])
-def test_few_epochs_have_a_mark_each_and_none_between(epochs, step):
+def test_few_epochs_have_one_tick_each(epochs, step):
     chart = curves_chart([TrialCurve("bln", "", 0, [curve(0).epochs[0] | {"epoch": 1 + n} for n in range(epochs)])], 1)
     assert chart.figure["layout"]["xaxis"].get("dtick") == step
 
 
-def test_one_trial_that_went_wrong_does_not_flatten_the_others():
+def test_outlier_trial_does_not_set_the_axis_range():
     outlier = TrialCurve("bln", "x", 9, curve(0, 1, loss=1e18).epochs)
     chart = curves_chart([*(curve(seed) for seed in range(9)), outlier], 10)
     assert chart.figure["layout"]["yaxis"]["range"][1] < 10
@@ -145,7 +145,7 @@ def test_curve_is_drawn_up_to_a_nan_loss():
     assert curves_chart([broken, curve(1)], 2) is not None
 
 
-def test_the_front_holds_what_nothing_beats():
+def test_pareto_front_has_the_undominated_points():
     results = [
         PointResult("a", {"n": n}, loss, seconds) for n, (loss, seconds) in enumerate([(1, 1), (0.5, 2), (0.7, 3)])
     ]
@@ -153,7 +153,7 @@ def test_the_front_holds_what_nothing_beats():
     assert front == [0, 1]
 
 
-def test_a_point_that_diverged_under_some_seeds_is_not_the_best():
+def test_point_that_diverged_under_some_seeds_is_not_the_best():
     complete, incomplete = ({"training.learning_rate": rate} for rate in (0.01, 1.0))
     code = WORDS[0]
     by_point = {json.dumps(complete): {0: 0.30, 1: 0.31, 2: 0.32}, json.dumps(incomplete): {0: 0.2}}
@@ -164,7 +164,7 @@ def test_a_point_that_diverged_under_some_seeds_is_not_the_best():
     assert best_points({}) == {}
 
 
-def test_points_of_different_parameters_stand_in_one_table():
+def test_points_with_different_parameters_share_one_table():
     results = [PointResult("a", {"x": 1}, 0.5, 1.0), PointResult("b", {"y": 2}, 0.4, 2.0)]
     assert pareto_chart(results).csv.splitlines()[0].split(",") == ["arm", "x", "seconds", "loss", "front", "y"]
 
@@ -184,7 +184,7 @@ def test_importance_is_the_analysis_of_variance():
     )
 
 
-def test_importance_finds_the_parameter_that_matters():
+def test_importance_ranks_the_relevant_parameter_first():
     parameters = [{"good": float(RNG.random()), "idle": float(RNG.random())} for _ in range(60)]
     importance = parameter_importance(parameters, [point["good"] ** 2 for point in parameters])
     assert list(importance) == ["good", "idle"]
@@ -192,6 +192,6 @@ def test_importance_finds_the_parameter_that_matters():
     assert importance["idle"] < 0.2
 
 
-def test_schedules_are_laid_out():
+def test_schedules_are_flattened_into_columns():
     parameters = {"arm.lambda": {"kind": "steps", "steps": {"0": 0.1, "0.4": 0.5}}, "rate": 0.1}
     assert flatten_parameters(parameters) == {"arm.lambda 0": 0.1, "arm.lambda 0.4": 0.5, "rate": 0.1}

@@ -36,13 +36,13 @@ def test_manifest_has_every_trial_with_checkpoint_and_provenance():
     ("hashes", "sha256", "differing"),
     [((None, None), None, []), ((None, "a"), "a", []), (("a", "a"), "a", []), (("b", "a"), None, ["a", "b"])],
 )
-def test_the_data_has_one_hash_or_those_that_differ(hashes, sha256, differing):
+def test_data_has_one_hash_or_lists_differing_hashes(hashes, sha256, differing):
     trials = [trial(n, **({"data_sha256": value} if value else {})) for n, value in enumerate(hashes)]
     assert make_manifest(trials)["data"] == {"name": "digits", "sha256": sha256, "differing": differing}
     assert [trial_record["data_sha256"] for trial_record in make_manifest(trials)["trials"]] == list(hashes)
 
 
-def test_only_the_time_of_writing_changes_and_keys_are_sorted():
+def test_only_the_writing_time_changes_and_keys_are_sorted():
     first, second = (manifest_json(make_manifest([trial(1)], START + timedelta(hours=n))) for n in (0, 1))
     lines = zip(first.splitlines(), second.splitlines(), strict=True)
     assert [line for line, other_line in lines if line != other_line] == [' "written_at": "2026-05-01T12:00:00+00:00",']
@@ -58,7 +58,7 @@ def git(folder, *arguments):
     ).stdout.strip()
 
 
-def test_the_revision_is_that_of_the_checkout_and_of_no_other(tmp_path, monkeypatch):
+def test_revision_is_that_of_its_own_checkout_only(tmp_path, monkeypatch):
     assert git_revision(tmp_path) is None
     git(tmp_path, "init")
     (tmp_path / "file").write_text("one")
@@ -76,7 +76,7 @@ def test_the_revision_is_that_of_the_checkout_and_of_no_other(tmp_path, monkeypa
     assert git_revision(tmp_path) is None
 
 
-def test_versions_are_of_what_is_installed():
+def test_versions_are_those_of_installed_packages():
     import numpy as np
 
     assert environment_info()["packages"]["numpy"] == np.__version__

@@ -37,7 +37,7 @@ def page():
     return ParsedPage(study_page(rich()))
 
 
-def test_every_part_is_there_once(page):
+def test_every_section_occurs_once(page):
     for part in ("leaderboard", "specification", "charts", "drift", "trials", "manifest", "reproduce"):
         assert page.ids.count(part) == 1
     assert max(Counter(page.ids).values()) == 1
@@ -47,7 +47,7 @@ def test_every_part_is_there_once(page):
     assert {address for address in page.addresses if address.startswith("#")} >= {"#leaderboard", "#reproduce"}
 
 
-def test_nothing_comes_from_elsewhere(page):
+def test_page_has_no_external_resources(page):
     assert all(address.startswith("#") for address in page.addresses)
     assert page.addresses
     style = " ".join(page.styles)
@@ -63,7 +63,7 @@ def test_the_table_has_intervals_ranks_and_ties(page):
     assert "No significant difference among the first" in page.text
 
 
-def test_hostile_texts_are_text():
+def test_hostile_texts_are_escaped():
     trials = [trial(1, state=TrialState.FAILED, reason=HOSTILE), trial(2)]
     points = tuple(json.dumps({"training.note": f"{HOSTILE}{n}"}) for n in range(2))
     context = make_report_context(
@@ -81,7 +81,7 @@ def test_hostile_texts_are_text():
     assert "{{7*7}}" in parsed_page.text
 
 
-def test_the_order_on_test_wears_its_warning(page):
+def test_page_ranked_on_test_has_a_warning(page):
     on_test = study(extra_text="ranking: {split: test}")
     assert "optimistic" in ParsedPage(study_page(make_report_context(record=on_test))).text
     assert "optimistic" not in page.text
@@ -100,12 +100,12 @@ search: {sampler: random, trials: 2}
 
 
 @pytest.mark.parametrize("extra_text", ["", SPACE, "evaluation: {batch_sizes: [1, 25], correction: total}"])
-def test_the_study_file_on_the_page_is_the_same_study(extra_text):
+def test_study_file_on_the_page_is_parsed_to_the_same_study(extra_text):
     spec = study(HOSTILE, extra_text).spec
     assert parse_study(spec_yaml(spec)).digest == spec.digest
 
 
-def test_a_large_study_is_cut_and_says_so():
+def test_tables_of_a_large_study_are_truncated_with_a_note():
     trials = [trial(n, n) for n in range(12_600)]
     points = tuple(json.dumps({"training.learning_rate": n}) for n in range(200))
     text = study_page(make_report_context(trials, evaluations=list(random_evaluations(1, points))))
@@ -116,7 +116,7 @@ def test_a_large_study_is_cut_and_says_so():
     assert len(text) < 8_000_000
 
 
-def test_another_section_is_a_function():
+def test_custom_section_is_a_function():
     chart = Chart(
         "Mine", "It is mine.", {"data": [], "layout": {"title": {"text": "</script>"}}}, [{"a": 1, "b": None}]
     )
@@ -131,7 +131,7 @@ def test_another_section_is_a_function():
     assert parsed_page.figures()[-1]["layout"]["title"]["text"] == "</script>"
 
 
-def test_the_page_starts_without_plotly_being_imported():
+def test_page_module_does_not_import_plotly():
     import subprocess
     import sys
 

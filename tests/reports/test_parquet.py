@@ -21,7 +21,7 @@ def read_parquet(content):
     return parquet.read_table(io.BytesIO(content))
 
 
-def test_what_is_read_back_is_the_csv():
+def test_parquet_has_the_values_of_the_csv():
     lines = list(csv.DictReader(io.StringIO(leaderboard_csv(make_board()))))
     assert {line.pop("ranked_on") for line in lines} == {"validation"}
     rows = read_parquet(leaderboard_parquet(make_board(), ABOUT)).to_pylist()
@@ -30,7 +30,7 @@ def test_what_is_read_back_is_the_csv():
     assert rows[-1]["validation_loss_mean"] is None
 
 
-def test_figures_are_numbers_and_the_rest_is_text():
+def test_figures_are_numeric_and_other_columns_text():
     schema = read_parquet(leaderboard_parquet(make_board(), ABOUT)).schema
     assert schema.field("test_accuracy_deviation").type == pyarrow.float64()
     assert schema.field("rank").type == schema.field("seeds").type == pyarrow.int32()
@@ -38,14 +38,14 @@ def test_figures_are_numbers_and_the_rest_is_text():
 
 
 @pytest.mark.parametrize("ranked_on", [Split.VALIDATION, Split.TEST])
-def test_the_file_says_what_it_rests_on(ranked_on):
+def test_metadata_names_study_and_ranking_split(ranked_on):
     metadata = read_parquet(leaderboard_parquet(make_board(ranked_on), ABOUT)).schema.metadata
     assert metadata[b"study"] == b"small"
     assert metadata[b"ranked_on"] == ranked_on.value.encode()
     assert (b"warning" in metadata) is (ranked_on is Split.TEST)
 
 
-def test_the_same_table_is_the_same_bytes():
+def test_equal_tables_have_equal_bytes():
     assert leaderboard_parquet(make_board(), ABOUT) == leaderboard_parquet(make_board(), ABOUT)
 
 

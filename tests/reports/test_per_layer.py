@@ -74,7 +74,7 @@ def test_long_counts_are_written_in_scientific_notation():
     assert format_count("1" + "0" * 20) == "1.0 × 10²⁰"
 
 
-def test_the_label_names_the_point_where_there_is_one():
+def test_label_names_the_point_of_a_space():
     assert result_label(per_layer_result()) == "bln"
     assert result_label(per_layer_result(point='{"arm.lambda": 0.5}')) == "bln, lambda=0.5"
 
@@ -93,7 +93,7 @@ def test_choices_with_the_same_exclusions_are_grouped():
 
 
 @pytest.mark.parametrize("layers", [1, 4, 56])
-def test_a_column_a_layer_and_the_uniform_one_below(layers):
+def test_table_has_one_column_per_layer_and_a_uniform_row(layers):
     table = rows_table(per_layer_result(layers, rows=12), 10)
     assert [column.label for column in table.columns[3:]] == [f"norm{position}" for position in range(layers)]
     assert {column.kind for column in table.columns[3:]} == {blocks.Kind.CONFIGURATION}
@@ -133,7 +133,7 @@ def test_effects_are_marked_where_their_interval_excludes_zero():
 
 
 @pytest.mark.parametrize("layers", [1, 4, 56])
-def test_the_chart_is_centred_on_zero_and_tells_what_it_draws(layers):
+def test_chart_is_centred_on_zero_and_labelled(layers):
     from plotly import graph_objects
 
     chart = layer_switches_chart(per_layer_result(layers, marginal=layers < 56))
@@ -164,7 +164,7 @@ def test_missing_statistic_is_empty_and_one_network_has_no_mark():
     assert layer_switches_chart(per_layer_result(networks=0)) is None
 
 
-def test_the_report_has_a_section_where_something_was_searched():
+def test_report_has_a_section_for_per_layer_searches():
     assert per_layer(make_report_context()) is None
     assert per_layer(make_report_context(analysis=Analysis())) is None
     parsed_page = ParsedPage(
@@ -181,7 +181,7 @@ def test_the_report_has_a_section_where_something_was_searched():
     assert any(figure["data"][0].get("customdata") for figure in parsed_page.figures())
 
 
-def test_the_report_of_many_points_is_cut_and_says_so():
+def test_report_of_many_points_is_truncated_with_a_note():
     results = tuple(per_layer_result(1, 1, point=json.dumps({"arm.lambda": n / 10})) for n in range(8))
     section = per_layer(make_report_context(analysis=Analysis(layers=results)))
     assert section.blocks[0].text.startswith("bln, lambda=0: ")

@@ -29,19 +29,19 @@ def test_the_table_shows_figures_spread_and_reasons():
     assert unranked_reasons(make_board()) == ["no rank for FTFF: undefined: no value, as m = 1"]
 
 
-def test_a_narrow_terminal_gets_a_table_it_can_hold():
+def test_compact_table_fits_a_narrow_terminal():
     buffer = io.StringIO()
     Console(file=buffer, width=80).print(compact_table(make_board(), "title"))
     assert "0.3125" in buffer.getvalue()
     assert "…" not in buffer.getvalue()
 
 
-def test_ranking_on_test_wears_its_warning():
+def test_terminal_table_ranked_on_test_has_a_warning():
     assert "optimistic" in text(leaderboard_table(make_board(Split.TEST)))
     assert "optimistic" not in text(leaderboard_table(make_board()))
 
 
-def test_csv_and_json_hold_the_same_rows():
+def test_csv_and_json_have_the_same_rows():
     lines = list(csv.DictReader(io.StringIO(leaderboard_csv(make_board()))))
     document = json.loads(leaderboard_json(make_board(), {"study": "s"}))
     assert [line["configuration"] for line in lines] == ["FFFF", "TTFF", "FTFF"]

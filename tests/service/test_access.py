@@ -66,11 +66,11 @@ def ask(client, operation, method, path, study_id, headers=None):
     return client.request(method, address, json=BODIES.get(operation), headers=headers)
 
 
-def test_every_operation_is_in_the_table(world):
+def test_every_operation_has_an_access_rule(world):
     assert {operation_id for operation_id, _, _ in operations(world.app)} == OPEN | READ | WRITE
 
 
-def test_without_a_token_only_what_tells_nothing(world):
+def test_without_a_token_only_public_operations_succeed(world):
     study_id = world.complete()
     for token in (None, "bln_wrong", ""):
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
@@ -85,7 +85,7 @@ def test_without_a_token_only_what_tells_nothing(world):
 
 
 @pytest.mark.parametrize("end", ["revoked", "expired"])
-def test_a_token_that_has_ended_opens_nothing(world, end):
+def test_revoked_or_expired_token_gives_no_access(world, end):
     expires = datetime.now(UTC) - timedelta(seconds=1) if end == "expired" else None
     secret, info = world.ledger.tokens.create("ada", Scope.WRITE, expires_at=expires)
     if end == "revoked":
@@ -117,7 +117,7 @@ def test_scope_limits_operations_and_hides_other_accounts(world, account, scope)
             assert world.client().get(f"/api/v1/studies/{study_id}").status_code == 200
 
 
-def test_lists_show_own_studies_only_and_an_admin_everybodys(world):
+def test_lists_show_own_studies_and_all_to_an_admin(world):
     ada_id, bob_id = world.complete("a", "ada"), world.complete("b", "bob")
 
     def list_ids(client):
@@ -128,7 +128,7 @@ def test_lists_show_own_studies_only_and_an_admin_everybodys(world):
     assert list_ids(world.client("root", Scope.ADMIN)) == {ada_id, bob_id}
 
 
-def test_a_token_gives_no_wider_scope_and_none_for_others(world):
+def test_token_creates_none_of_wider_scope_or_other_account(world):
     writer = world.client()
     assert writer.post("/api/v1/tokens", json={"scope": "admin"}).status_code == 403
     assert writer.post("/api/v1/tokens", json={"account": "bob"}).status_code == 403
@@ -142,7 +142,7 @@ def test_a_token_gives_no_wider_scope_and_none_for_others(world):
     assert admin.post("/api/v1/tokens", json={"account": "cyd", "scope": "write"}).status_code == 201
 
 
-def test_tokens_come_in_pages_newest_first(world):
+def test_tokens_are_listed_in_pages_newest_first(world):
     writer = world.client()
     for number in range(4):
         writer.post("/api/v1/tokens", json={"scope": "read", "label": f"number {number}"})
@@ -156,7 +156,7 @@ def test_tokens_come_in_pages_newest_first(world):
     assert writer.get("/api/v1/tokens", params={"limit": 0}).status_code == 422
 
 
-def test_the_page_of_tokens_leads_to_the_older_ones(world):
+def test_tokens_page_links_to_older_tokens(world):
     for number in range(30):
         world.ledger.tokens.create("ada", Scope.READ, f"number {number}")
     client = world.client()
@@ -170,7 +170,7 @@ def test_the_page_of_tokens_leads_to_the_older_ones(world):
     assert 'rel="next"' not in older
 
 
-def test_a_priority_above_others_is_for_admins(world):
+def test_positive_priority_needs_an_admin(world):
     study_id = world.ledger.queue.submit(study(), "ada").study_id
     path = f"/api/v1/studies/{study_id}"
     assert world.client().patch(path, json={"priority": 1}).status_code == 403
@@ -195,7 +195,7 @@ class TestBrowser:
             assert response.status_code == 200
             assert ("secure" in response.headers["set-cookie"].lower()) == secure
 
-    def test_a_signed_in_browser_reads_and_changes(self, world):
+    def test_session_of_a_browser_reads_and_writes(self, world):
         study_id = world.complete()
         browser = self.signed_in(world)
         assert browser.get("/api/v1/session").json()["account"] == "ada"
@@ -208,25 +208,25 @@ class TestBrowser:
         "headers",
         [{}, {"Origin": "http://evil.example"}, {"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"}],
     )
-    def test_a_page_of_another_site_changes_nothing(self, world, headers):
+    def test_cross_site_request_changes_nothing(self, world, headers):
         study_id = world.complete()
         browser = self.signed_in(world)
         response = browser.patch(f"/api/v1/studies/{study_id}", json={"notes": "evil"}, headers=headers)
         assert response.status_code == 403
         assert world.client().get(f"/api/v1/studies/{study_id}").json()["notes"] == ""
 
-    def test_a_session_is_no_access_token_and_an_access_token_no_session(self, world):
+    def test_session_and_access_token_are_not_interchangeable(self, world):
         browser = self.signed_in(world)
         session = browser.cookies[COOKIE]
         assert world.client(None, Authorization=f"Bearer {session}").get("/api/v1/studies").status_code == 401
         cookie = {"Cookie": f"{COOKIE}={world.secrets['ada', Scope.WRITE]}"}
         assert world.client(None, **cookie).get("/api/v1/studies").status_code == 401
 
-    def test_a_session_makes_no_tokens(self, world):
+    def test_session_cannot_create_tokens(self, world):
         response = self.signed_in(world).post("/api/v1/tokens", json={}, headers={"Origin": "http://testserver"})
         assert response.status_code == 403
 
-    def test_a_page_of_another_site_signs_nobody_in(self, world):
+    def test_cross_site_request_cannot_sign_in(self, world):
         response = world.client(None).post(
             "/api/v1/session",
             json={"token": world.secrets["ada", Scope.WRITE]},
@@ -236,7 +236,7 @@ class TestBrowser:
         assert "set-cookie" not in response.headers
 
 
-def test_neither_logs_nor_answers_hold_a_secret(world, caplog):
+def test_logs_and_responses_contain_no_secret(world, caplog):
     caplog.set_level(logging.DEBUG)
     secret = world.secrets["ada", Scope.WRITE]
     texts = []
@@ -255,14 +255,14 @@ def test_neither_logs_nor_answers_hold_a_secret(world, caplog):
     assert "sha256" not in world.client().get("/api/v1/tokens").text
 
 
-def test_only_known_host_names_are_answered(world):
+def test_unknown_host_name_is_rejected(world):
     for host in ("evil.example", "testserver.evil.example", "", "testserver@evil"):
         assert world.client(None, Host=host).get("/healthz").status_code == 400, host
     for host in ("testserver", "testserver:8000", "TESTSERVER"):
         assert world.client(None, Host=host).get("/healthz").status_code == 200, host
 
 
-def test_headers_keep_browsers_safe_and_other_sites_out(world):
+def test_security_headers_are_set(world):
     response = world.client().get("/api/v1/tokens", headers={"Origin": "http://evil.example"})
     assert "access-control-allow-origin" not in response.headers
     assert "default-src 'self'" in response.headers["content-security-policy"]
@@ -270,7 +270,7 @@ def test_headers_keep_browsers_safe_and_other_sites_out(world):
     assert response.headers["cache-control"] == "no-store"
 
 
-def test_guessing_tokens_is_slow(world):
+def test_wrong_tokens_are_rate_limited(world):
     world.context.rate_limiter.max_per_minute = 600
     answers = [
         world.client(None, Authorization=f"Bearer bln_{number}").get("/api/v1/studies").status_code
@@ -293,7 +293,7 @@ def test_token_cannot_revoke_wider_or_create_longer_tokens(world):
     assert world.client(None, Authorization=f"Bearer {wide}").get("/api/v1/studies").status_code == 200
 
 
-def test_what_one_deleted_is_not_shown_to_the_next(world):
+def test_deleted_study_is_not_shown_to_another_account(world):
     ada_id = world.complete("mine")
     ada, bob = world.client("ada"), world.client("bob")
     document = ada.get(f"/api/v1/studies/{ada_id}/leaderboard").json()

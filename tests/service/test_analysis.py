@@ -19,7 +19,7 @@ def analysed(world):
     return study_id, compute_analysis(world.ledger, study_id, None)
 
 
-def test_until_a_worker_has_worked_it_out_there_is_none(world, client):
+def test_analysis_is_404_until_a_worker_computed_it(world, client):
     study_id = world.complete()
     response = client.get(f"/api/v1/studies/{study_id}/analysis")
     assert response.status_code == 404
@@ -31,7 +31,7 @@ def test_until_a_worker_has_worked_it_out_there_is_none(world, client):
     )
 
 
-def test_the_analysis_is_what_was_kept_with_its_sentences(client, analysed):
+def test_analysis_is_the_stored_one_with_sentences(client, analysed):
     study_id, analysis = analysed
     response = client.get(f"/api/v1/studies/{study_id}/analysis")
     assert response.json()["analysis"] == analysis.model_dump(mode="json")
@@ -42,7 +42,7 @@ def test_the_analysis_is_what_was_kept_with_its_sentences(client, analysed):
     assert (conditional.status_code, conditional.content) == (304, b"")
 
 
-def test_a_new_analysis_of_the_same_results_is_seen_at_once(world, client, analysed):
+def test_new_analysis_of_equal_results_is_shown_at_once(world, client, analysed):
     study_id, analysis = analysed
     address = f"/api/v1/studies/{study_id}/analysis"
     before = client.get(address).headers["etag"]
@@ -65,7 +65,7 @@ def test_leaderboard_shows_groups_ranks_and_recommendation(world, analysed):
     assert "Group" not in other_split.text  # rows were compared on validation
 
 
-def test_charts_are_drawn_from_what_was_worked_out_and_probed(world, analysed):
+def test_charts_use_stored_analysis_and_probes(world, analysed):
     study_id, _ = analysed
     root = world.client("root", Scope.ADMIN, Accept="text/html")
     chart_response = {name: root.get(f"/studies/{study_id}/charts/{name}.json").json() for name in NAMES}

@@ -90,12 +90,12 @@ def send(connection, parts):
         (b"hello\r\n\r\n", 400, "not-http"),
     ],
 )
-def test_a_head_beyond_the_limits_is_refused(connect, request_bytes, status, kind):
+def test_request_head_over_a_limit_is_rejected(connect, request_bytes, status, kind):
     actual_status, problem = answer(connect(request_bytes))
     assert (actual_status, problem["type"]) == (status, f"urn:bln-search:problem:{kind}")
 
 
-def test_what_fits_is_taken(connect):
+def test_request_head_at_the_limit_is_accepted(connect):
     large = START + b"".join(b"X%d: %s\r\n" % (n, b"x" * 300) for n in range(98))
     connection = connect(large + b"Connection: close\r\n\r\n")
     assert connection.recv(65536).startswith(b"HTTP/1.1 200")
@@ -104,13 +104,13 @@ def test_what_fits_is_taken(connect):
 @pytest.mark.parametrize(
     "start", [START + b"X: ", BODY + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nTrailer: "]
 )
-def test_a_value_without_end_is_cut_off(connect, service, start):
+def test_endless_header_value_is_cut_off(connect, service, start):
     connection = connect(start)
     assert send(connection, [b"x" * 65_536] * 1_000) < 32_000_000
     assert service.answers("/healthz")
 
 
-def test_a_body_without_end_is_cut_off_after_its_refusal(connect):
+def test_endless_body_is_cut_off_after_its_rejection(connect):
     connection = connect(BODY + b"Transfer-Encoding: chunked\r\n\r\n")
     chunk = b"8000\r\n" + b"x" * 0x8000 + b"\r\n"
     assert send(connection, [chunk] * 2_000) < 32_000_000
@@ -127,14 +127,14 @@ def test_a_body_without_end_is_cut_off_after_its_refusal(connect):
         (BODY + b"Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n", 408),
     ],
 )
-def test_half_a_request_is_given_up_in_time(connect, request_bytes, status):
+def test_incomplete_request_times_out(connect, request_bytes, status):
     start = time.monotonic()
     actual_status, _ = answer(connect(request_bytes))
     assert actual_status == status
     assert time.monotonic() - start > 0.9
 
 
-def test_bytes_that_drop_in_do_not_prolong_it(connect):
+def test_slow_bytes_do_not_extend_the_timeout(connect):
     connection = connect(START)
     start = time.monotonic()
     while send(connection, [b"X: 1\r\n"]) and time.monotonic() - start < 10:
@@ -142,7 +142,7 @@ def test_bytes_that_drop_in_do_not_prolong_it(connect):
     assert time.monotonic() - start < 10
 
 
-def test_empty_lines_after_an_answer_do_not_hold_the_connection(connect):
+def test_empty_lines_after_a_response_do_not_keep_it_open(connect):
     connection = connect(START + b"\r\n")
     assert connection.recv(65536).startswith(b"HTTP/1.1 200")
     start = time.monotonic()
@@ -151,7 +151,7 @@ def test_empty_lines_after_an_answer_do_not_hold_the_connection(connect):
     assert time.monotonic() - start < 10
 
 
-def test_half_open_connections_make_room(connect, service):
+def test_oldest_incomplete_connection_is_closed_at_the_limit(connect, service):
     """The one that waits longest goes."""
     half = [connect(START) for _ in range(CONNECTIONS * 4)]
     assert httpx.get(service.address + "/healthz").status_code == 200
@@ -173,7 +173,7 @@ def test_connections_above_the_limit_get_503_with_retry_after(connect, service):
     until(lambda: service.answers("/healthz"), 10)
 
 
-def test_streams_leave_half_of_the_connections(service):
+def test_streams_use_at_most_half_of_the_connections(service):
     study = {"name": "s", "data": {"name": "digits"}, "model": {"name": "mlp"}, "arms": [{"method": "bln"}]}
     headers = {"Authorization": f"Bearer {service.token}"}
     with httpx.Client(base_url=service.address, headers=headers) as client, ExitStack() as stack:
@@ -190,7 +190,7 @@ def test_streams_leave_half_of_the_connections(service):
 
 
 @pytest.mark.parametrize("target", ["http://127.0.0.1/healthz", "http://127.0.0.1:1/healthz?x=1", "HTTP://LOCALHOST"])
-def test_an_absolute_target_of_this_service_is_answered(connect, target):
+def test_absolute_target_of_this_service_is_accepted(connect, target):
     connection = connect(f"GET {target} HTTP/1.1\r\nHost: evil\r\nConnection: close\r\n\r\n".encode())
     assert connection.recv(65536).split(b" ")[1] in (b"200", b"401", b"303")
 
@@ -208,7 +208,7 @@ def test_an_absolute_target_of_this_service_is_answered(connect, target):
         b"CONNECT 127.0.0.1:80 HTTP/1.1\r\nHost: 127.0.0.1\r\n",
     ],
 )
-def test_a_foreign_or_unclear_host_is_refused(connect, request_bytes):
+def test_foreign_or_ambiguous_host_is_rejected(connect, request_bytes):
     connection = connect(request_bytes + b"Connection: close\r\n\r\n")
     assert connection.recv(65536).startswith(b"HTTP/1.1 400")
 
@@ -219,6 +219,6 @@ def test_connections_leave_room_for_other_open_files(monkeypatch, files, connect
     assert default_connections() == connections
 
 
-def test_connections_have_a_bound_where_open_files_have_none(monkeypatch):
+def test_connections_are_limited_without_a_limit_of_open_files(monkeypatch):
     monkeypatch.setattr(resource, "getrlimit", lambda _which: (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     assert default_connections() == 1000

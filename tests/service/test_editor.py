@@ -18,7 +18,7 @@ def check(client, **draft):
 TEXT = "name: s\ndata: {name: digits}\nmodel: {name: mlp}\narms:\n- {method: bn, momentum: 0.9}\nseeds: [0]\n"
 
 
-def test_a_draft_is_planned_or_its_mistakes_are_told_by_line(client):
+def test_draft_has_a_plan_or_errors_with_lines(client):
     valid = check(client, text=TEXT).json()
     assert valid["mistakes"] == []
     assert valid["plan"]["trials"] == 1
@@ -106,7 +106,7 @@ def test_members_of_a_list_keep_their_lines_and_comments():
     assert edited == ARMS.replace("  - method: ln\n    name: layers\n", "  - {method: mbn}\n")
 
 
-def test_half_a_character_is_a_mistake_in_a_line(client):
+def test_unpaired_surrogate_is_an_error(client):
     response = client.post("/studies/new/check", json={"text": 'name: "\\ud800"\ndata: {name: digits}\n'})
     assert response.status_code == 200
     assert response.json()["fields"]["name"] == "?"
@@ -114,18 +114,18 @@ def test_half_a_character_is_a_mistake_in_a_line(client):
 
 
 @given(st.sampled_from([field.name for field in FIELDS]), st.text(max_size=30))
-def test_an_entry_changes_no_other(name, value):
+def test_form_entry_changes_no_other_field(name, value):
     fields = read_fields(set_field(COMMENTED, name, value))
     assert {**fields, name: ""} == {**read_fields(COMMENTED), name: ""}
 
 
-def test_a_text_with_a_mistake_is_not_touched_by_the_form():
+def test_form_does_not_change_an_invalid_text():
     duplicate_key = COMMENTED + "seeds: [1]\n"
     assert set_field(duplicate_key, "epochs", "5") == duplicate_key
 
 
 @given(st.text(max_size=80), st.sampled_from([field.name for field in FIELDS]), st.text(max_size=20))
-def test_no_text_and_no_entry_breaks_the_form(text, name, value):
+def test_form_accepts_any_text_and_entry(text, name, value):
     json.dumps(read_fields(set_field(text, name, value)))
     json.dumps(read_fields(set_field(TEXT, name, value)))
 
@@ -148,7 +148,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 @pytest.mark.parametrize("entry", [{}, {"field": "name", "value": "x"}, {"field": "seeds", "value": "1"}])
-def test_hostile_yaml_is_a_mistake_and_no_more(client, text, entry):
+def test_hostile_yaml_is_only_an_error(client, text, entry):
     answer = check(client, text=text, **entry)
     assert answer.status_code == 200
     assert answer.json()["plan"] is None

@@ -29,10 +29,10 @@ def test_numbers_are_rounded_to_their_uncertainty(interval, factor, expected):
     ("seconds", "expected"),
     [(None, "unknown"), (0.4, "0 s"), (59.6, "1 min"), (61, "1 min 1 s"), (3600, "1 h"), (90_000, "1 d 1 h")],
 )
-def test_lengths_of_time_have_two_units(seconds, expected):
+def test_durations_have_two_units(seconds, expected):
     assert labels.format_duration(seconds) == expected
 
 
-def test_switches():
+def test_label_of_a_configuration_names_its_switches():
     assert [letter for letter, _, _ in labels.switch_labels(InferenceConfiguration("TF--"))] == ["T", "F", "-", "-"]
     assert labels.count_batch_statistics(InferenceConfiguration("TFFF")) == 3

@@ -39,7 +39,7 @@ def test_layers_are_404_before_analysis_and_without_search(world, client, store_
     assert client.get("/api/v1/studies/77/layers").status_code == 404
 
 
-def test_the_answer_is_what_was_kept_with_its_sentences(world, client, store_results):
+def test_layers_are_the_stored_results_with_sentences(world, client, store_results):
     result = per_layer_result(excluded={"TTTT": REASON})
     address = f"/api/v1/studies/{store_results(result)}/layers"
     response = client.get(address)
@@ -53,7 +53,7 @@ def test_the_answer_is_what_was_kept_with_its_sentences(world, client, store_res
     assert world.client(None).get(address).status_code == 401
 
 
-def test_another_result_has_another_tag(world, client, store_results):
+def test_new_result_has_a_new_etag(world, client, store_results):
     study_id = store_results(per_layer_result())
     address = f"/api/v1/studies/{study_id}/layers"
     before = client.get(address).headers["etag"]
@@ -64,7 +64,7 @@ def test_another_result_has_another_tag(world, client, store_results):
     assert response.json()["layers"][0]["result"]["marginal"] is False
 
 
-def test_the_page_is_linked_only_where_there_is_something(store_results, root):
+def test_layers_page_is_linked_only_with_results(store_results, root):
     without, study_id = store_results(name="without"), store_results(per_layer_result())
     for number, link_count in ((without, 0), (study_id, 1)):
         for part in ("", "/leaderboard", "/charts"):
@@ -76,7 +76,7 @@ def test_the_page_is_linked_only_where_there_is_something(store_results, root):
         assert "per-layer search" in response.text
 
 
-def test_the_page_shows_everything_of_one_search(store_results, root):
+def test_layers_page_shows_all_parts_of_a_search(store_results, root):
     study_id = store_results(per_layer_result(excluded={"TTTT": REASON}))
     response = root.get(f"/studies/{study_id}/layers")
     text = response.text
@@ -96,7 +96,7 @@ def test_the_page_shows_everything_of_one_search(store_results, root):
     assert root.get(f"/studies/{study_id}/charts/per-layer.json").json()["figure"] == chart_response["figure"]
 
 
-def test_a_deep_network_and_one_without_networks_have_a_page(store_results, root):
+def test_deep_network_and_unsearched_study_have_a_page(store_results, root):
     deep = per_layer_result(56, search=LayerSearch.BEAM, marginal=False, rows=100)
     text = root.get(f"/studies/{store_results(deep, name='deep')}/layers").text
     assert "around the best configuration" in text
@@ -109,7 +109,7 @@ def test_a_deep_network_and_one_without_networks_have_a_page(store_results, root
     assert root.get(f"/studies/{empty}/layers/switches.csv").status_code == 404
 
 
-def test_arms_and_points_are_chosen_by_the_address(store_results, root):
+def test_query_parameters_select_arm_and_point(store_results, root):
     points = [json.dumps({"arm.lambda": n / 10}) for n in range(2)]
     study_id = store_results(*(per_layer_result(n + 1, point=point) for n, point in enumerate(points)))
     first = root.get(f"/studies/{study_id}/layers").text

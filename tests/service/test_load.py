@@ -34,7 +34,7 @@ def client(service):
         yield client
 
 
-def test_requests_beyond_a_bound_are_told_to_come_back(service, client):
+def test_requests_over_the_pending_limit_get_503(service, client):
     """Writers wait for a lock that this test holds: the answers of the first come when it is released."""
     with (
         closing(sqlite3.connect(service.home / "ledger.sqlite3", isolation_level=None)) as ledger,

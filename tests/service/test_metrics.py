@@ -43,7 +43,7 @@ def test_metric_families_follow_the_naming_rules_of_prometheus(client):
             assert {sample.name for sample in family.samples} == {f"{family.name}_total"}
 
 
-def test_a_service_without_a_study_has_every_state_at_nothing(client):
+def test_metrics_without_a_study_are_zero(client):
     metrics = read_metrics(client)
     records = {key: value for key, value in metrics.items() if key[0] == "bln_search_records"}
     assert len(records) == 21
@@ -54,7 +54,7 @@ def test_a_service_without_a_study_has_every_state_at_nothing(client):
     assert metrics["process_resident_memory_bytes",] > 1_000_000
 
 
-def test_results_and_what_waits_are_counted(world, client):
+def test_results_and_waiting_studies_are_counted(world, client):
     world.complete()
     world.ledger.queue.submit(study("waits"), "ada")
     metrics = read_metrics(client)
@@ -64,7 +64,7 @@ def test_results_and_what_waits_are_counted(world, client):
     assert 0 <= metrics["bln_search_queue_oldest_seconds",] < 60
 
 
-def test_nothing_of_anybody_is_in_them(world, client):
+def test_metrics_contain_no_private_text(world, client):
     study_id = world.complete("a_name_of_a_study")
     client.get(f"/api/v1/studies/{study_id}")
     client.get("/api/v1/studies?name=a_name_of_a_study")
@@ -91,7 +91,7 @@ def test_unknown_paths_and_methods_are_not_metric_labels(client):
     }
 
 
-def test_a_database_that_cannot_be_read_leaves_the_other_figures(world, client, monkeypatch):
+def test_metrics_without_a_database_keep_the_other_figures(world, client, monkeypatch):
     def fail(*_):
         raise LedgerError("it is away")
 
@@ -105,7 +105,7 @@ def test_a_database_that_cannot_be_read_leaves_the_other_figures(world, client, 
     assert ("bln_search_disk_free_bytes",) in metrics
 
 
-def test_the_ledger_is_read_once_however_many_ask(world, client, monkeypatch):
+def test_concurrent_scrapes_read_the_ledger_once(world, client, monkeypatch):
     reads = []
     monkeypatch.setattr(world.ledger.monitoring, "count_records", lambda: reads.append(True) or {})
     for _ in range(5):
@@ -137,7 +137,7 @@ class Hanging:
         thread.join()
 
 
-def test_who_asks_while_it_is_made_waits_for_nobody():
+def test_cache_returns_the_old_value_during_computation():
     make = Hanging()
     cache = TtlCache(make, ttl=0)
     assert cache() == 0
@@ -146,7 +146,7 @@ def test_who_asks_while_it_is_made_waits_for_nobody():
     assert make.values == [0, 1]
 
 
-def test_nothing_stale_is_told_while_it_cannot_be_made():
+def test_cache_returns_none_after_its_maximum_age():
     make = Hanging()
     cache = TtlCache(make, ttl=0, max_stale=0.01)
     assert cache() == 0
@@ -156,7 +156,7 @@ def test_nothing_stale_is_told_while_it_cannot_be_made():
     assert cache() == 2
 
 
-def test_a_database_in_disorder_is_down_and_the_page_is_there(world, client, monkeypatch):
+def test_database_error_is_reported_as_a_metric(world, client, monkeypatch):
     def broken(*_arguments):
         raise ProgrammingError("SELECT", {}, Exception("no such column"))
 
@@ -164,7 +164,7 @@ def test_a_database_in_disorder_is_down_and_the_page_is_there(world, client, mon
     assert read_metrics(client)["bln_search_database_up",] == 0
 
 
-def test_what_is_kept_is_made_anew_after_its_time(monkeypatch):
+def test_cache_computes_again_after_its_ttl(monkeypatch):
     clock = [100.0]
     monkeypatch.setattr("service.caching.ttl_cache.time.monotonic", lambda: clock[0])
     numbers = iter(range(9))
@@ -174,8 +174,8 @@ def test_what_is_kept_is_made_anew_after_its_time(monkeypatch):
     assert (cache(), cache()) == (1, 1)
 
 
-class TestRoom:
-    def test_files_of_networks_are_counted_and_nothing_else(self, tmp_path):
+class TestDiskUsage:
+    def test_only_checkpoint_files_are_counted(self, tmp_path):
         settings = Settings(home=tmp_path)
         assert checkpoint_usage(settings) == (0, 0)
         settings.checkpoint_store.write("one.safetensors", b"12345")
@@ -183,7 +183,7 @@ class TestRoom:
         connect_ledger(settings.database_url).checkpoints.claim_store(settings.checkpoint_store)
         assert checkpoint_usage(settings) == (1, 5)
 
-    def test_of_a_bucket_nothing_is_asked(self, tmp_path):
+    def test_usage_of_a_bucket_is_not_measured(self, tmp_path):
         """Its own service tells how much it holds, and it may be slow or away."""
         settings = Settings(home=tmp_path, checkpoints="s3://nowhere/at/all")
         assert checkpoint_usage(settings) is None

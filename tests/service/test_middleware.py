@@ -37,7 +37,7 @@ def send_request(world, messages, *, method="GET", path="/healthz", headers=()):
 
 
 @pytest.mark.parametrize("before", [[], [{"type": "http.request", "body": b"{", "more_body": True}]])
-def test_a_request_that_is_cut_off_is_not_carried_out(world, before):
+def test_interrupted_request_is_not_executed(world, before):
     study_id = world.complete()
     bearer = (b"authorization", f"Bearer {world.secrets['ada', Scope.WRITE]}".encode())
     path = f"/api/v1/studies/{study_id}"
@@ -46,7 +46,7 @@ def test_a_request_that_is_cut_off_is_not_carried_out(world, before):
     assert world.client().get(path).status_code == 200
 
 
-def test_two_hosts_are_refused(world):
+def test_two_host_headers_are_rejected(world):
     complete_request = {"type": "http.request", "body": b"", "more_body": False}
     for host in (b"evil", b"testserver"):
         start, _ = send_request(world, [complete_request], headers=[(b"host", host)])

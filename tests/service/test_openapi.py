@@ -12,12 +12,12 @@ from service.openapi import openapi_document
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_committed_description_is_the_present_one():
+def test_committed_description_is_current():
     committed = (ROOT / "openapi.json").read_text()
     assert committed == openapi_json(), "run `make openapi`, and say in the CHANGELOG what is new"
 
 
-def test_every_operation_has_a_name_and_says_how_it_fails(world):
+def test_every_operation_has_an_id_and_error_responses(world):
     names = []
     for path, methods in openapi_document(world.app)["paths"].items():
         for operation in methods.values():
@@ -30,7 +30,7 @@ def test_every_operation_has_a_name_and_says_how_it_fails(world):
     assert len(names) == len(set(names))
 
 
-def test_every_operation_says_what_it_is_and_who_may(world):
+def test_every_operation_has_a_description_and_its_security(world):
     document = openapi_document(world.app)
     tags = {tag["name"]: tag["description"] for tag in document["tags"]}
     assert document["components"]["securitySchemes"]["token"]["scheme"] == "bearer"
@@ -46,7 +46,7 @@ def test_every_operation_says_what_it_is_and_who_may(world):
             assert (operation["security"] == []) is is_open
 
 
-def test_schemas_are_as_generators_of_code_want_them(world):
+def test_schemas_suit_code_generators(world):
     """Names without modules, each title once, no default that is an object."""
     schemas = openapi_document(world.app)["components"]["schemas"]
     titles = [schema["title"] for schema in schemas.values() if "title" in schema]
@@ -64,7 +64,7 @@ def test_object_defaults_are_moved_to_the_description(world):
     assert training["epochs"]["default"] == 15
 
 
-def test_nothing_that_callers_rely_on_went_away():
+def test_description_is_compatible_with_the_released_one():
     """Against the first description that was released: addresses, parameters, fields of answers only grow."""
     released = json.loads((ROOT / "tests" / "service" / "released_openapi.json").read_text())
     present = json.loads(openapi_json())

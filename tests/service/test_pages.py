@@ -25,7 +25,7 @@ def root(world):
     return world.client("root", Scope.ADMIN, **HTML_HEADERS)
 
 
-def test_every_page_is_there_for_an_admin(world, root):
+def test_every_page_is_rendered_for_an_admin(world, root):
     number = world.complete()
     other_id = world.complete("other")
     of_study = ("", "/leaderboard", "/charts", "/configurations/TTFF", "/parts/leading", "/parts/cells")
@@ -43,7 +43,7 @@ def test_every_page_is_there_for_an_admin(world, root):
     assert root.get(f"/compare/ranks.json?study={number}&study={other_id}").json()["figure"]
 
 
-def test_who_has_not_signed_in_is_led_to_the_door_and_back(world):
+def test_sign_in_redirects_to_the_requested_page(world):
     anonymous = world.client(None, **HTML_HEADERS)
     response = anonymous.get("/studies/3/leaderboard?sort=test_loss", follow_redirects=False)
     assert response.status_code == 303
@@ -52,7 +52,7 @@ def test_who_has_not_signed_in_is_led_to_the_door_and_back(world):
     assert anonymous.get("/api/v1/studies", headers=HTML_HEADERS).status_code == 401
 
 
-def test_a_mistake_in_an_address_is_a_page_that_says_what_to_do(world, root):
+def test_invalid_address_has_an_error_page(world, root):
     number = world.complete()
     for path, status in (
         ("/studies/77", 404),
@@ -74,7 +74,7 @@ def test_a_mistake_in_an_address_is_a_page_that_says_what_to_do(world, root):
         assert "List of studies" in response.text
 
 
-def test_odd_parameters_find_nothing(world, root):
+def test_invalid_parameters_find_no_study(world, root):
     number = world.complete()
     assert "done" in root.get("/studies?name=done&state=&sort=-created").text
     assert "No study fits" in root.get("/studies?name=%00").text
@@ -82,13 +82,13 @@ def test_odd_parameters_find_nothing(world, root):
         assert root.get(path).status_code == 200
 
 
-def test_programs_get_documents_where_browsers_get_pages(world):
+def test_errors_are_json_for_clients_without_html(world):
     response = world.client().get("/studies/77")
     assert response.headers["content-type"] == "application/problem+json"
 
 
 @pytest.mark.parametrize("text", ["<script>alert(1)</script>", "\"'><img src=x onerror=alert(1)>", "{{ 7 * 7 }}"])
-def test_what_people_write_stays_text(world, root, text):
+def test_text_of_users_is_escaped(world, root, text):
     number = world.complete()
     with write_session(world.ledger.database.engine) as session:
         session.execute(update(StudyRow).where(StudyRow.id == number).values(notes=text, title=text, reason=text))
@@ -124,7 +124,7 @@ def test_filters_of_the_leaderboard_stay_in_its_links(world, root):
     assert "optimistic" in text
 
 
-def test_an_empty_house_says_what_to_do(world):
+def test_empty_study_list_links_to_a_new_study(world):
     text = world.client(**HTML_HEADERS).get("/studies").text
     assert "There is no study yet" in text
     assert 'href="/studies/new"' in text
@@ -132,7 +132,7 @@ def test_an_empty_house_says_what_to_do(world):
     assert 'href="/studies/new"' not in reader
 
 
-def test_page_of_a_waiting_study_says_that_nothing_is_measured(world, root):
+def test_page_of_a_waiting_study_shows_no_results(world, root):
     number = world.ledger.queue.submit(study("waiting"), "ada").study_id
     assert "Nothing is measured yet" in root.get(f"/studies/{number}").text
     assert "Nothing is measured yet" in root.get(f"/studies/{number}/leaderboard").text
@@ -170,7 +170,7 @@ def complete_sampled_study(world, name):
     return number
 
 
-def test_points_stand_as_people_read_them_and_none_hides_another(world, root):
+def test_similar_points_have_distinct_labels(world, root):
     """Two points that are alike in the digits that are shown."""
     first, second = complete_sampled_study(world, "first"), complete_sampled_study(world, "second")
     page = root.get(f"/studies/{first}").text
@@ -199,7 +199,7 @@ def test_study_list_counts_the_top_group_like_the_leaderboard(world, root):
     assert 'not significantly different from the first"' in root.get(f"/studies/{number}/parts/leading").text
 
 
-def test_arms_that_lack_different_seeds_have_their_pages(world, root):
+def test_arms_with_different_missing_seeds_have_pages(world, root):
     number = world.ledger.queue.submit(
         study("uneven", seeds=(0, 1, 2), arms="[{method: bln}, {method: ln}]"), "ada"
     ).study_id
@@ -217,7 +217,7 @@ def test_arms_that_lack_different_seeds_have_their_pages(world, root):
     assert root.get(f"/studies/best?study={number}").status_code == 200
 
 
-def test_a_large_study_that_ended_shows_its_last_table(world, root, monkeypatch):
+def test_completed_large_study_shows_its_final_table(world, root, monkeypatch):
     from service.pages import study as page
 
     monkeypatch.setattr(page, "_MAX_RESULTS_BEFORE_PAGE", 1)
@@ -234,7 +234,7 @@ def test_a_large_study_that_ended_shows_its_last_table(world, root, monkeypatch)
     assert "data-later" not in root.get(f"/studies/{number}").text
 
 
-def test_event_while_the_page_is_made_comes_from_the_stream(world, root, monkeypatch):
+def test_event_during_rendering_comes_from_the_stream(world, root, monkeypatch):
     number = world.ledger.queue.submit(study("events"), "ada").study_id
     list_last = EventRepository.list_last
 
@@ -249,7 +249,7 @@ def test_event_while_the_page_is_made_comes_from_the_stream(world, root, monkeyp
     assert max(event_numbers) == int(re.search(r'data-last="(\d+)"', text)[1])
 
 
-def test_guessing_a_session_is_slow(world):
+def test_wrong_sessions_are_rate_limited(world):
     anonymous = world.client(None)
     codes = [
         anonymous.get("/signed-in", headers={"Cookie": "bln_search_session=wrong"}).status_code for _ in range(150)
@@ -284,7 +284,7 @@ def test_number_of_queries_per_page_is_constant(world, root):
     assert max(one_seed_counts) <= 12
 
 
-def test_static_files_are_kept_only_under_their_version(world, root):
+def test_static_files_are_cached_only_with_their_version(world, root):
     for path in ("service.css", "study.js", "plotly.js"):
         assert "immutable" in root.get(f"/static/{path}?v=1").headers["cache-control"]
         assert root.get(f"/static/{path}").headers["cache-control"] == "no-cache"

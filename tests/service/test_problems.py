@@ -36,7 +36,7 @@ def shared(tmp_path_factory):
     world.close()
 
 
-def test_addresses_and_methods_that_are_not_there(client):
+def test_unknown_paths_and_methods_are_problems(client):
     for path in ("/nowhere", "/api/v1/studies/1/nowhere", "/api/v1/studies/", "/docs"):
         assert is_problem(client.get(path))["status"] == 404
     assert is_problem(client.put("/api/v1/studies"))["status"] == 405
@@ -44,7 +44,7 @@ def test_addresses_and_methods_that_are_not_there(client):
 
 
 @pytest.mark.parametrize("number", ["0", "-1", str(2**31), str(2**63), str(10**40), "x", "1e3", "%00", "１"])
-def test_numbers_that_are_none(client, number):
+def test_invalid_study_number_is_a_problem(client, number):
     assert is_problem(client.get(f"/api/v1/studies/{number}"))["status"] in (404, 422)
 
 
@@ -63,13 +63,13 @@ def test_numbers_that_are_none(client, number):
         b"1" * 5000,
     ],
 )
-def test_a_body_that_is_no_study(client, content):
+def test_body_that_is_no_study_is_a_problem(client, content):
     for path in ("/api/v1/studies", "/api/v1/studies/validate", "/api/v1/tokens", "/api/v1/session"):
         response = client.post(path, content=content, headers={"Content-Type": "application/json"})
         assert is_problem(response)["status"] in (400, 422), response.text
 
 
-def test_a_body_that_is_too_large_is_refused_before_it_is_read(world, client):
+def test_oversized_body_is_rejected_before_it_is_read(world, client):
     large = json.dumps(body(title="x" * world.settings.largest_body))
     assert is_problem(client.post("/api/v1/studies", content=large))["status"] == 413
 
@@ -80,7 +80,7 @@ def test_a_body_that_is_too_large_is_refused_before_it_is_read(world, client):
     assert is_problem(client.post("/api/v1/studies", content=parts()))["status"] == 413
 
 
-def test_text_no_database_can_keep_is_refused(client):
+def test_text_invalid_in_a_database_is_rejected(client):
     study_id = client.post("/api/v1/studies", json=body()).json()["id"]
     for invalid_text in ("a\x00b", "\ud800"):
         raw = json.dumps({"notes": invalid_text})
@@ -91,7 +91,7 @@ def test_text_no_database_can_keep_is_refused(client):
         assert is_problem(answer)["status"] == 422
 
 
-def test_an_error_nobody_foresaw_says_nothing_of_the_inside(world, caplog):
+def test_unexpected_error_reveals_no_details(world, caplog):
     router = APIRouter()
 
     @router.get("/broken")
@@ -107,7 +107,7 @@ def test_an_error_nobody_foresaw_says_nothing_of_the_inside(world, caplog):
     assert record.request_id == problem["request_id"]
 
 
-def test_a_request_number_is_kept_where_it_is_a_plain_word(client):
+def test_valid_request_id_is_returned(client):
     assert client.get("/healthz", headers={"X-Request-Id": "abc-123"}).headers["x-request-id"] == "abc-123"
     for request_id in ("a b", "x" * 65, "a;b", ""):
         assert client.get("/healthz", headers={"X-Request-Id": request_id}).headers["x-request-id"] not in (
@@ -116,7 +116,7 @@ def test_a_request_number_is_kept_where_it_is_a_plain_word(client):
         )
 
 
-def test_a_database_that_is_gone_is_a_problem_too(world, client):
+def test_missing_database_is_a_problem(world, client):
 
     with world.ledger.database.engine.begin() as connection:
         connection.execute(text("ALTER TABLE token RENAME TO elsewhere"))
@@ -148,7 +148,7 @@ def test_nothing_is_written_after_a_database_upgrade(world, client):
     assert client.post("/api/v1/studies", json=body("other")).status_code == 201
 
 
-def test_a_full_disk_says_nothing_of_where_it_is(world, client, monkeypatch):
+def test_full_disk_reveals_no_path(world, client, monkeypatch):
     def full(*_given, **_how):
         raise StorageFullError("no disk space left to write the database sqlite:////srv/secret/ledger.sqlite3")
 
@@ -187,7 +187,7 @@ def test_any_change_of_a_study_gets_a_plan_or_a_problem(shared, changes, key, in
         assert is_problem(response)["status"] in (400, 422)
 
 
-def test_thousands_of_mistakes_are_answered_at_once_and_in_short(client):
+def test_thousands_of_errors_have_a_short_response(client):
     unknown_keys = json.dumps({f"key{number}": 0 for number in range(50_000)})
     for path in ("/api/v1/session", "/api/v1/studies"):
         problem = is_problem(client.post(path, content=unknown_keys, headers={"Content-Type": "application/json"}))
@@ -196,7 +196,7 @@ def test_thousands_of_mistakes_are_answered_at_once_and_in_short(client):
     assert is_problem(client.post("/api/v1/studies/validate", json=body(**sizes)))["status"] == 422
 
 
-def test_a_space_of_any_size_gets_an_answer(client):
+def test_space_of_any_size_is_answered(client):
     for dimension in (
         {"kind": "int", "low": 1, "high": 10**30},
         {"kind": "int", "low": 1, "high": 10**400},
@@ -208,7 +208,7 @@ def test_a_space_of_any_size_gets_an_answer(client):
         assert is_problem(response)["status"] == 422
 
 
-def test_the_largest_network_of_a_space_counts(client):
+def test_limits_apply_to_the_largest_point_of_a_space(client):
     space = {"model.widths": {"kind": "choice", "values": [[8], [60_000, 60_000]]}}
     content = body(space=space, search={"sampler": "random", "trials": 2})
     assert "8,192" in is_problem(client.post("/api/v1/studies/validate", json=content))["detail"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import event, text
 
 
-def test_the_database_is_asked_once_however_many_ask(world):
+def test_concurrent_readiness_checks_query_the_database_once(world):
     client = world.client(None)
     statements = []
     assert client.get("/readyz").status_code == 503
@@ -18,7 +18,7 @@ def test_the_database_is_asked_once_however_many_ask(world):
     assert statements == []
 
 
-def test_a_database_that_is_gone_is_told(world):
+def test_missing_database_is_not_ready(world):
     with world.ledger.database.engine.begin() as connection:
         connection.execute(text("ALTER TABLE worker RENAME TO elsewhere"))
     response = world.client(None).get("/readyz")

@@ -37,7 +37,7 @@ def path(world):
     return f"/api/v1/studies/{world.study_id}"
 
 
-def test_the_table_is_the_one_of_the_library(world, client, path):
+def test_table_equals_the_leaderboard_of_the_library(world, client, path):
     board = world.ledger.results.rank_study(world.study_id, study())
     rows = pages(client, f"{path}/leaderboard", limit=7)
     assert tuple(row_from_flat(row) for row in rows) == board.rows
@@ -48,7 +48,7 @@ def test_the_table_is_the_one_of_the_library(world, client, path):
     assert "optimistic" in document["warning"]
 
 
-def test_the_table_is_filtered_and_ranks_stay_those_of_the_whole(client, path):
+def test_filtered_table_keeps_the_ranks_of_the_full_table(client, path):
     every = pages(client, f"{path}/leaderboard")
     for name, value, field in (
         ("arm", "other", "arm"),
@@ -73,7 +73,7 @@ def test_table_sorts_by_any_metric_with_missing_values_last(client, path, figure
         assert len(values) > len(measured)
 
 
-def test_the_table_is_not_sent_again_until_there_is_a_new_result(world, client):
+def test_table_is_not_modified_until_a_new_result(world, client):
     study_id = world.ledger.queue.submit(study(), "ada").study_id
     world.ledger.queue.claim("host/1/0", lambda _: True, 9)
     path = f"/api/v1/studies/{study_id}/leaderboard"
@@ -107,7 +107,7 @@ def test_lists_are_complete_for_every_page_size(world, client, path):
     assert curves[0]["epochs"][1]["validation_loss"] == pytest.approx(0.5)
 
 
-def test_a_checkpoint_that_is_not_here_says_so(client, path):
+def test_missing_checkpoint_file_is_a_problem(client, path):
     (trial, *_) = client.get(f"{path}/trials").json()["items"]
     response = client.get(f"{path}/checkpoints/{trial['checkpoint']['id']}")
     assert response.status_code == 404
@@ -153,7 +153,7 @@ def test_number_of_queries_per_request_is_constant(world, client):
     assert queries(f"/api/v1/studies/{large_id}/leaderboard") == 2
 
 
-def test_a_study_with_another_name_has_it_everywhere_at_once(world, client):
+def test_new_name_of_a_study_is_shown_at_once(world, client):
     study_id = world.complete()
     board = f"/api/v1/studies/{study_id}/leaderboard"
     pages = [f"/studies/{study_id}/{page}" for page in ("leaderboard", "charts", "configurations/FFFF")]
@@ -165,13 +165,13 @@ def test_a_study_with_another_name_has_it_everywhere_at_once(world, client):
     assert all("quite-another" in client.get(page).text for page in pages)
 
 
-def test_the_table_as_csv_reads_back(client, path):
+def test_table_as_csv_is_parsed_to_the_same_rows(client, path):
     rows = list(csv.DictReader(io.StringIO(client.get(f"{path}/leaderboard?format=csv").text)))
     assert rows[0]["rank"] == "1"
     assert len(rows) == 32
 
 
-def test_the_download_of_a_network_that_was_given_up_says_so(world, client):
+def test_download_of_a_removed_network_is_gone(world, client):
     study_id = world.complete()
     (trial, _) = client.get(f"/api/v1/studies/{study_id}/trials").json()["items"]
     address = f"/api/v1/studies/{study_id}/checkpoints/{trial['checkpoint']['id']}"
@@ -184,7 +184,7 @@ def test_the_download_of_a_network_that_was_given_up_says_so(world, client):
     assert re.search(date, response.json()["detail"])
 
 
-class TestTheDownloadOfANetwork:
+class TestCheckpointDownload:
     """Weights whose row has their real digest, in a folder."""
 
     CONTENT = bytes(range(256)) * 16
@@ -203,7 +203,7 @@ class TestTheDownloadOfANetwork:
             monkeypatch.setattr("service.results.checkpoint_files.Folder", type(None))  # as a bucket is read
         return f"{self.study}/checkpoints/{trial['checkpoint']['id']}"
 
-    def test_is_the_file_under_its_digest(self, client, address):
+    def test_content_has_its_digest_as_etag(self, client, address):
         for _ in range(2):
             response = client.get(address)
             assert (response.status_code, response.content) == (200, self.CONTENT)
@@ -211,7 +211,7 @@ class TestTheDownloadOfANetwork:
             assert self.name in response.headers["content-disposition"]
 
     @pytest.mark.parametrize("looked_at_before", [False, True])
-    def test_that_is_damaged_is_refused_logged_and_an_event(self, world, client, address, caplog, looked_at_before):
+    def test_damaged_file_is_rejected_logged_and_an_event(self, world, client, address, caplog, looked_at_before):
         if looked_at_before:
             assert client.get(address).status_code == 200
         damaged = bytearray(self.CONTENT)
@@ -252,7 +252,7 @@ def test_pages_of_a_leaderboard_show_one_version(world, client):
     assert "new results" in response.json()["detail"]
 
 
-def test_health_is_told_while_every_thread_waits_for_a_table(world, client, path, monkeypatch):
+def test_health_responds_while_all_threads_are_busy(world, client, path, monkeypatch):
     requests, go_on = threading.Semaphore(0), threading.Event()
 
     def slow(*_given, **_how):

@@ -89,7 +89,7 @@ def running(tmp_path_factory):
     ],
 )
 @pytest.mark.timeout(3600)
-def test_the_service_does_what_its_description_says(running, tmp_path, study, seed, examples):
+def test_service_conforms_to_its_openapi_description(running, tmp_path, study, seed, examples):
     service, secret, study_id = running
     fixed = f"[parameters]\nstudy_id = {study_id}\n" if study == "a study that is there" else ""
     (tmp_path / "schemathesis.toml").write_text(fixed + CONFIGURATION)

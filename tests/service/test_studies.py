@@ -17,7 +17,7 @@ from bln_search.storage.tables import AttemptRow, StudyRow
 from tests.support.service_world import STUDIES, body, finish_trial, study
 
 
-def test_a_study_is_accepted_with_its_address(client):
+def test_accepted_study_has_its_location(client):
     response = client.post(STUDIES, json=body())
     assert response.status_code == 201
     document = response.json()
@@ -65,14 +65,14 @@ HUGE = (10**19, 10**30, 10**400, -(10**400))
         lambda n: {"evaluation": {"batch_sizes": [n]}},
     ],
 )
-def test_a_number_beyond_all_bounds_is_a_mistake_like_others(client, sections, number, address):
+def test_huge_number_is_a_validation_error(client, sections, number, address):
     response = client.post(address, json=body(**sections(number)))
     assert response.status_code in (201, 200, 422), response.text
     if number > 10**20 and address == STUDIES and "learning_rate" not in str(sections(number)):
         assert response.status_code == 422, response.text
 
 
-def test_of_a_body_full_of_mistakes_one_is_told(client):
+def test_body_with_too_many_values_has_one_error(client):
     """Each of half a million would have cost an error of its own."""
     for full in ({"arms": [0] * 300_000}, {"population": [0] * 300_000}, {"seeds": [[0]] * 150_000}):
         response = client.post(f"{STUDIES}/validate", json={**body(), **full})
@@ -81,7 +81,7 @@ def test_of_a_body_full_of_mistakes_one_is_told(client):
         assert error["detail"] == "there are more than 50,000 keys and values in it: a study needs far fewer"
 
 
-def test_every_mistake_of_a_study_has_its_pointer(client):
+def test_every_error_of_a_study_has_its_pointer(client):
     invalid = body(arms=[{"method": "bln", "epsilom": 1}, {"method": "xyz"}], seeds=[0, -1])
     invalid["training"] = {"epochs": 0, "learning_rate": "fast"}
     response = client.post(STUDIES, json=invalid)
@@ -113,7 +113,7 @@ def test_every_mistake_of_a_study_has_its_pointer(client):
         ({"space": {"training.learning_rate": {"kind": "float", "low": 0.1, "high": 0.5}}}, "", "sampler"),
     ],
 )
-def test_what_this_service_does_not_take_says_so(client, change, pointer, says):
+def test_study_outside_the_limits_has_a_precise_error(client, change, pointer, says):
     for path in (STUDIES, f"{STUDIES}/validate"):
         response = client.post(path, json={**body(), **change})
         assert response.status_code == 422, response.text
@@ -123,7 +123,7 @@ def test_what_this_service_does_not_take_says_so(client, change, pointer, says):
 
 
 @pytest.mark.parametrize("name", DATA_SETS)
-def test_the_room_is_known_for_every_built_in_data_set(client, name):
+def test_plan_has_the_bytes_of_every_built_in_data_set(client, name):
     document = client.post(f"{STUDIES}/validate", json=body(data={"name": name}, model={"name": "lstm"})).json()
     assert document["bytes"] > 0
 
@@ -145,7 +145,7 @@ def test_plan_counts_trials_and_evaluations(world, client):
     )
 
 
-def test_states_follow_what_is_asked(world, client):
+def test_requests_change_the_state_of_a_study(world, client):
     study_id = client.post(STUDIES, json=body()).json()["id"]
     path = f"{STUDIES}/{study_id}"
     assert client.post(f"{path}/pause").json()["state"] == "paused"
@@ -162,7 +162,7 @@ def test_states_follow_what_is_asked(world, client):
     assert client.delete(path).status_code == 404
 
 
-def test_failed_trials_are_tried_again_when_asked(world, client):
+def test_failed_trials_are_retried_on_request(world, client):
     study_id = client.post(STUDIES, json=body()).json()["id"]
     world.ledger.queue.claim("host/1/0", lambda _: True, 9)
     world.ledger.studies.fail(study_id, "host/1/0", "the data set is not there")
@@ -172,7 +172,7 @@ def test_failed_trials_are_tried_again_when_asked(world, client):
     assert (document["state"], document["reason"]) == ("accepted", None)
 
 
-def test_progress_and_time_left_follow_the_trials(world, client):
+def test_progress_and_eta_follow_the_trials(world, client):
     study_id = world.ledger.queue.submit(study(seeds=range(4)), "ada").study_id
     path = f"{STUDIES}/{study_id}"
     assert client.get(path).json()["eta_seconds"] is None
@@ -210,7 +210,7 @@ def test_eta_depends_on_trials_and_not_on_waiting_time(world, client):
     assert client.get(STUDIES).json()["items"][0]["eta_seconds"] == pytest.approx(eta_seconds, abs=10)
 
 
-def test_deleting_leaves_what_a_trial_under_way_may_have_written(world, client):
+def test_deleting_keeps_files_of_running_trials(world, client):
     """A trial alike of another study writes the same file, and its row is still to come."""
     study_id = world.complete()
     trials = client.get(f"{STUDIES}/{study_id}/trials").json()["items"]
@@ -252,7 +252,7 @@ def test_delete_keeps_checkpoints_that_another_study_reuses(world, client, monke
     assert [file.name for file in store.files()] == [second]
 
 
-def test_deleting_removes_files_nobody_else_has(world, client):
+def test_deleting_removes_files_of_the_study_only(world, client):
     study_id = world.complete()
     (trial, *_) = client.get(f"{STUDIES}/{study_id}/trials").json()["items"]
     file = world.settings.checkpoint_store.path / trial["checkpoint"]["file"]
@@ -283,7 +283,7 @@ def test_mini_batch_larger_than_every_split_is_rejected(client, sections, pointe
         assert "larger than the validation split, which has 144" in response.json()["errors"][0]["detail"]
 
 
-def test_limits_hold_per_owner_and_for_the_disk(world, client):
+def test_open_studies_and_disk_space_are_limited(world, client):
     world.context.settings = world.settings.model_copy(update={"most_studies": 2})
     assert [client.post(STUDIES, json=body(f"s{n}")).status_code for n in range(3)] == [201, 201, 409]
     assert client.post(STUDIES, json=body("s0")).status_code == 200  # what is there already is answered
@@ -294,7 +294,7 @@ def test_limits_hold_per_owner_and_for_the_disk(world, client):
     assert client.get(STUDIES).status_code == 200
 
 
-def test_too_many_requests_wait(world, client):
+def test_requests_are_limited_per_minute(world, client):
     world.context.rate_limiter.max_per_minute = 3
     answers = [client.get(STUDIES) for _ in range(4)]
     assert [response.status_code for response in answers] == [200, 200, 200, 429]

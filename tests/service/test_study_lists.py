@@ -43,7 +43,7 @@ def test_a_page_token_belongs_to_its_list(client):
     assert client.get(STUDIES, params={"limit": 201}).status_code == 422
 
 
-def test_nothing_new_is_not_sent_again(world, client):
+def test_unchanged_study_is_not_sent_again(world, client):
     study_id = world.ledger.queue.submit(study(), "ada").study_id
     path = f"{STUDIES}/{study_id}"
     first = client.get(path)
@@ -59,7 +59,7 @@ def test_nothing_new_is_not_sent_again(world, client):
     assert client.get(path).json()["notes"] == "n"
 
 
-def test_the_list_is_kept_until_anything_happens(world, client):
+def test_cached_list_is_current_after_every_event(world, client):
     study_id = client.post(STUDIES, json=body()).json()["id"]
     world.ledger.studies.start(study_id, lambda _: True, "host/1/0")
 

@@ -8,7 +8,7 @@ from service.http import throttle
 from service.http.throttle import Throttle
 
 
-def test_requests_over_the_limit_of_a_second_are_delayed(monkeypatch):
+def test_requests_over_the_limit_per_second_are_delayed(monkeypatch):
     slept = []
 
     async def sleep(seconds):

@@ -76,7 +76,7 @@ def errors_seen(worker, study_id):
     return [event.data["reason"] for event in events if event.kind == "worker_error"]
 
 
-class TestAnErrorNobodyForesaw:
+class TestUnexpectedErrors:
     @pytest.fixture(autouse=True)
     def _no_waiting(self, monkeypatch):
         monkeypatch.setattr(loop, "_RETRY_DELAY", 0.0)
