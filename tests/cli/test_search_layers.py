@@ -18,6 +18,7 @@ from bln_search.specs import parse_study
 from bln_search.storage.ledger import open_ledger
 from bln_search.worker import run_study
 from bln_search.worker.analysis import compute_analysis
+from tests.support.numbers import numbers_in
 from tests.support.watchers import RecordingWatcher
 
 STUDY = """
@@ -94,7 +95,9 @@ def test_finished_search_is_not_repeated(finished_home, call):
     before = analysis_of(finished_home).layers
     code, output, messages = call(finished_home, "layered")
     assert (code, output) == (0, "")
-    assert messages.splitlines() == ["0 networks searched; `bln-search layers 1` shows the result"]
+    (message,) = messages.splitlines()
+    assert numbers_in(message)[0] == 0
+    assert "bln-search layers 1" in message
     assert analysis_of(finished_home).layers == before
 
 
@@ -148,7 +151,9 @@ def test_study_without_trained_networks_must_run_first(tmp_path, call):
     ledger.close()
     code, _, messages = call(tmp_path, "layered")
     assert code == 3
-    assert messages == "error: the study has no trained network yet: run it first\n"
+    (message,) = messages.splitlines()
+    assert message.startswith("error: ")
+    assert "run it first" in message
 
 
 def test_incomplete_study_shows_its_searched_networks(home, call):

@@ -252,7 +252,8 @@ def test_removing_backups_removes_only_their_files(world, target_ledger):
     world.ledger.studies.delete(running)
     world.backup(NOW + timedelta(minutes=1))
     world.archive.remove_oldest(1, datetime.now(UTC) + timedelta(days=2), world.messages.append)
-    assert world.messages == ["removed the backup of 20260102T030405.678Z"]
+    (message,) = world.messages
+    assert "20260102T030405.678Z" in message
     assert len(world.archive.list_moments()) == 1
     assert len(list(world.archive.top.files())) == 2
     assert len(list(world.archive.files.files())) == 6
@@ -267,10 +268,7 @@ def test_missing_files_are_reported_and_others_copied(world, target_ledger):
     backup = world.backup()
     assert backup.manifest.absent == (deleted_file.name, damaged_file.name)
     assert backup.newly_absent == {deleted_file.name, damaged_file.name}
-    assert [line.rpartition("/")[2] for line in world.messages] == [
-        f"{deleted_file.name} is missing or damaged: this backup lacks it",
-        f"{damaged_file.name} is missing or damaged: this backup lacks it",
-    ]
+    assert [line.rpartition("/")[2].split()[0] for line in world.messages] == [deleted_file.name, damaged_file.name]
     assert world.backup(NOW + timedelta(hours=1)).newly_absent == frozenset()
     del world.messages[:2]
     world.restore(target_ledger, Folder(world.folder / "elsewhere"))
@@ -291,7 +289,7 @@ def test_networks_of_a_deleted_study_are_not_lost(world, target_ledger, monkeypa
     backup = world.backup()
     assert (len(backup.manifest.absent), backup.newly_absent) == (6, frozenset())
     assert len(world.messages) == 6
-    assert all("was freed during the backup" in line for line in world.messages)
+    assert all(any(name in line and "freed" in line for line in world.messages) for name in backup.manifest.absent)
     world.restore(target_ledger)
     assert target_ledger.studies.get(complete_id).state is StudyState.COMPLETE
 

@@ -15,6 +15,7 @@ from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.search.preflight import check_names, check_study
 from bln_search.specs import StudySpec, parse_study
 from tests.data.reviews import make_reviews, write_lines
+from tests.support.numbers import numbers_in
 
 STUDY = """
 name: words
@@ -33,10 +34,10 @@ def environment(tmp_path):
 
 
 def test_remarks_on_the_data_are_returned(environment):
-    assert check_study(parse_study(STUDY.replace("MODEL", LSTM)), environment) == (
-        "imdb: 50 train reviews, not the 25,000 that were published",
-        "imdb: 50 test reviews, not the 25,000 that were published",
-    )
+    remarks = check_study(parse_study(STUDY.replace("MODEL", LSTM)), environment)
+    assert [numbers_in(remark) for remark in remarks] == [[50, 25_000]] * 2
+    assert ["train" in remark for remark in remarks] == [True, False]
+    assert all(remark.startswith("imdb: ") for remark in remarks)
     digits = STUDY.replace("MODEL", "{name: mlp}").replace("imdb", "digits")
     assert check_study(parse_study(digits), environment) == ()
 

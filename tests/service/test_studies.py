@@ -14,6 +14,7 @@ from bln_search.core.registry import DATA_SETS
 from bln_search.core.states import StudyState
 from bln_search.storage.engine import write_session
 from bln_search.storage.tables import AttemptRow, StudyRow
+from tests.support.numbers import numbers_in
 from tests.support.service_world import STUDIES, body, finish_trial, study
 
 
@@ -78,7 +79,7 @@ def test_body_with_too_many_values_has_one_error(client):
         response = client.post(f"{STUDIES}/validate", json={**body(), **full})
         assert response.status_code == 422
         (error,) = response.json()["errors"]
-        assert error["detail"] == "there are more than 50,000 keys and values in it: a study needs far fewer"
+        assert numbers_in(error["detail"]) == [50_000]
 
 
 def test_every_error_of_a_study_has_its_pointer(client):

@@ -106,7 +106,7 @@ def test_a_validation_loss_that_is_not_finite_stops_training_too(data):
     steps = len(data.splits[Split.TRAIN][0]) // 25
     large_last_step = {"kind": "steps", "steps": {(steps - 1) / steps: 1e38}}
     _, trained = train_network(data, optimizer="sgd", learning_rate=0.1, epochs=1, schedule=large_last_step)
-    assert trained.diverged == "the validation loss of epoch 1 is not a finite number"
+    assert "validation loss of epoch 1" in trained.diverged
 
 
 def test_the_learning_rate_follows_its_schedule(data):
