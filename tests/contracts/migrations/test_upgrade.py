@@ -9,7 +9,7 @@ from bln_search.core.states import TrialState
 from bln_search.storage.engine import schema_transaction
 from bln_search.storage.ledger import open_ledger
 from bln_search.storage.migration import alembic_config, newest_revision
-from tests.contracts.old_databases import STUDY, create_old_database, read_rows
+from tests.contracts.migrations.old_databases import STUDY, create_old_database, read_rows
 
 
 @pytest.mark.parametrize("revision", ["0001", "0002"])
