@@ -25,6 +25,7 @@ LONGEST = (
     "rest by example",
     "tests/worker/test_run.py",
     "tests/end_to_end/test_readme.py",
+    "tests/contracts/checkpoints/test_pruning.py",
     "tests/contracts/checkpoints/test_garbage.py",
     "tests/contracts/migrations/test_opening.py",
     "tests/contracts/test_writers.py",
