@@ -102,13 +102,13 @@ def test_needed_and_recommended_files_are_never_removed(tmp_path, studies, ages,
             os.utime(store.path / name(number), (moment, moment))
         young = {name(number) for number, age in enumerate(ages) if age < 0.999}
         old = {name(number) for number, age in enumerate(ages) if age > 1.001}
-        for giving, best in rounds:
+        for recommended_only, best in rounds:
             before = file_names(store)
-            clean(ledger, store, recommended=giving, best=best)
+            clean(ledger, store, recommended=recommended_only, best=best)
             present = file_names(store)
             assert recommended <= present
             assert young <= present
-            if not any(recommended_only for recommended_only, _ in rounds):
+            if not any(flag for flag, _ in rounds):
                 assert referenced <= present
                 assert not (old - referenced) & present
             with read_session(ledger.database.engine) as session:
