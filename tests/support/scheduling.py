@@ -11,7 +11,7 @@ LONGEST = (
     "interruption",
     "backup",
     "bucket",
-    "tests/api/test_export.py",
+    "export",
     "tests/end_to_end/test_commands.py",
     "tests/worker/test_loop.py",
     "tests/worker/test_layer_search.py",
