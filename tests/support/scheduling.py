@@ -14,7 +14,7 @@ LONGEST = (
     "export",
     "tests/end_to_end/test_commands.py",
     "tests/worker/test_loop.py",
-    "tests/worker/test_layer_search.py",
+    "layer search",
     "tests/docs/test_start.py",
     "tests/docs/test_plugins.py",
     "tests/execution/executors/test_local.py",
