@@ -1,12 +1,9 @@
-"""Figures for monitoring: what is in them, what is not, and what they cost."""
+"""Metrics for Prometheus: their names, values and limits."""
 
 from __future__ import annotations
 
 import re
-import threading
-import time
 from collections import namedtuple
-from contextlib import contextmanager
 
 from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy.exc import ProgrammingError
@@ -14,7 +11,6 @@ from sqlalchemy.exc import ProgrammingError
 from bln_search.core.errors import LedgerError
 from bln_search.settings import Settings
 from bln_search.storage.ledger import connect_ledger
-from service.caching.ttl_cache import TtlCache
 from service.monitoring.ledger_collector import checkpoint_usage, fullest_disk
 from tests.support.service_world import study
 
@@ -113,65 +109,12 @@ def test_concurrent_scrapes_read_the_ledger_once(world, client, monkeypatch):
     assert len(reads) == 1
 
 
-class Hanging:
-    """Makes numbers from nought on; the second hangs until `gate` is set."""
-
-    def __init__(self):
-        self.hangs, self.gate, self.values = threading.Event(), threading.Event(), []
-
-    def __call__(self):
-        self.values.append(len(self.values))
-        if len(self.values) == 2:
-            self.hangs.set()
-            self.gate.wait(10)
-        return self.values[-1]
-
-    @contextmanager
-    def called_by_another(self, cache):
-        """Within it another thread waits for the second."""
-        thread = threading.Thread(target=cache)
-        thread.start()
-        assert self.hangs.wait(10)
-        yield
-        self.gate.set()
-        thread.join()
-
-
-def test_cache_returns_the_old_value_during_computation():
-    make = Hanging()
-    cache = TtlCache(make, ttl=0)
-    assert cache() == 0
-    with make.called_by_another(cache):
-        assert [cache() for _ in range(3)] == [0, 0, 0]  # what was made before, at once
-    assert make.values == [0, 1]
-
-
-def test_cache_returns_none_after_its_maximum_age():
-    make = Hanging()
-    cache = TtlCache(make, ttl=0, max_stale=0.01)
-    assert cache() == 0
-    with make.called_by_another(cache):
-        time.sleep(0.02)
-        assert cache() is None
-    assert cache() == 2
-
-
 def test_database_error_is_reported_as_a_metric(world, client, monkeypatch):
     def broken(*_arguments):
         raise ProgrammingError("SELECT", {}, Exception("no such column"))
 
     monkeypatch.setattr(world.ledger.monitoring, "measure", broken)
     assert read_metrics(client)["bln_search_database_up",] == 0
-
-
-def test_cache_computes_again_after_its_ttl(monkeypatch):
-    clock = [100.0]
-    monkeypatch.setattr("service.caching.ttl_cache.time.monotonic", lambda: clock[0])
-    numbers = iter(range(9))
-    cache = TtlCache(lambda: next(numbers), ttl=5)
-    assert (cache(), cache()) == (0, 0)
-    clock[0] += 5
-    assert (cache(), cache()) == (1, 1)
 
 
 class TestDiskUsage:
