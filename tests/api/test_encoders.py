@@ -95,7 +95,7 @@ def tokens(aligned=True, seed=0):
     return token_ids
 
 
-def both(network):
+def plain_and_converted(network):
     """A network with random norms in evaluation mode, as torch has it and converted."""
     for module in network.modules():
         if isinstance(module, nn.LayerNorm):
@@ -109,7 +109,7 @@ def both(network):
 @pytest.mark.parametrize("aligned", [True, False])
 @pytest.mark.parametrize("encoder", [{}, {"enable_nested_tensor": False}, {"mask_check": True}])
 def test_converted_encoder_treats_padding_as_torch(norm, aligned, encoder):
-    plain, converted = both(Pooling(norm=norm, **encoder))
+    plain, converted = plain_and_converted(Pooling(norm=norm, **encoder))
     x = tokens(aligned)
 
     def assert_as_before():
@@ -133,7 +133,7 @@ def test_converted_encoder_treats_padding_as_torch(norm, aligned, encoder):
 
 @pytest.mark.parametrize("mask", [torch.zeros(7, 7, dtype=torch.bool), torch.zeros(7, 7, dtype=torch.double)])
 def test_padding_with_an_attention_mask_is_treated_as_torch(mask):
-    plain, converted = both(Pooling())
+    plain, converted = plain_and_converted(Pooling())
     x = plain.embed(tokens())
     with torch.no_grad():
         padding = tokens() == 0 if mask.dtype == torch.bool else (tokens() == 0).double() * -1e9
@@ -154,9 +154,9 @@ def saved(network):
 
 @pytest.mark.parametrize("make_copy", [copy.deepcopy, saved])
 def test_copies_set_padding_to_the_same_zeros(make_copy):
-    plain, converted = both(Pooling(norm=True))
+    plain, converted = plain_and_converted(Pooling(norm=True))
     converted_copy = make_copy(converted)
-    fresh = both(Pooling(norm=True))[1]
+    fresh = plain_and_converted(Pooling(norm=True))[1]
     fresh.load_state_dict(converted.state_dict())
     with torch.no_grad():
         for network in (converted_copy, fresh):
@@ -165,7 +165,7 @@ def test_copies_set_padding_to_the_same_zeros(make_copy):
 
 @pytest.mark.parametrize("mask_check", [True, False])
 def test_exported_encoder_equals_the_encoder_of_torch(mask_check):
-    plain, converted = both(Pooling(norm=True, mask_check=mask_check))
+    plain, converted = plain_and_converted(Pooling(norm=True, mask_check=mask_check))
     x = tokens()
     with torch.no_grad():
         exported = torch.export.export(converted, (x,)).module()(x)
@@ -178,7 +178,7 @@ def test_exported_encoder_equals_the_encoder_of_torch(mask_check):
 @pytest.mark.parametrize("aligned", [0, 1, 2, 3])
 def test_padding_is_zero_in_one_pass_and_layer_by_layer(aligned):
     """Mini-batches of which some have their padding in the middle: these have no zeros."""
-    network = both(Pooling(norm=True))[1]
+    network = plain_and_converted(Pooling(norm=True))[1]
     data = [(tokens(seed >= aligned, seed), torch.arange(10) % 2) for seed in range(4)]
     rows = evaluate_configurations(network, data, data)
     losses = {str(row.configuration): row.row.metrics["validation"].loss.mean for row in rows}

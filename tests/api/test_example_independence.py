@@ -39,8 +39,8 @@ class Mixes(nn.Module):
 
     def forward(self, x):
         h = self.n(self.a(x))
-        out = self.c(h - h.mean(0, keepdim=True))
-        return out if self.masked is None else out.masked_fill(torch.arange(5) == 4, self.masked)
+        outputs = self.c(h - h.mean(0, keepdim=True))
+        return outputs if self.masked is None else outputs.masked_fill(torch.arange(5) == 4, self.masked)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

@@ -32,14 +32,14 @@ def checkpoints(home):
             record = make_checkpoint_record(number)
             ledger.attempts.record_checkpoint(token, record)
             ledger.attempts.finish_trial(token, make_evaluations(0) if trial.spec.arm.label == "bln" else ())
-            old(home, record.file)
+            make_old(home, record.file)
         assert ledger.studies.finish(study_id, runner="host/1/0") is StudyState.COMPLETE
         save_recommendation(ledger, study_id, "bln")
-    old(home, f"{99:032x}.safetensors")
+    make_old(home, f"{99:032x}.safetensors")
     return home / "checkpoints"
 
 
-def old(home, name):
+def make_old(home, name):
     (home / "checkpoints").mkdir(exist_ok=True)
     file = home / "checkpoints" / name
     file.write_bytes(b"x" * 500_000)

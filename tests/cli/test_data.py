@@ -50,16 +50,16 @@ def test_verify_shows_sources_and_contents(tmp_path):
     assert_counts(lines[2:])
 
 
-@pytest.mark.parametrize("what", ["absent", "damaged", "another archive"])
-def test_failed_verification_is_one_clear_error(what, tmp_path):
-    if what == "damaged":
+@pytest.mark.parametrize("obstacle", ["absent", "damaged", "another archive"])
+def test_failed_verification_is_one_clear_error(obstacle, tmp_path):
+    if obstacle == "damaged":
         write_lines(tmp_path, make_reviews())
         (tmp_path / "test.jsonl").write_text("{")
-    if what == "another archive":
+    if obstacle == "another archive":
         write_archive(tmp_path / ARCHIVE, make_reviews())
     process = call("data", "verify", "imdb", "--data", tmp_path, check=3)
-    says = {"absent": "data fetch imdb", "damaged": "test.jsonl, line 1:", "another archive": IMDB_MD5}[what]
-    assert says in process.stderr
+    message = {"absent": "data fetch imdb", "damaged": "test.jsonl, line 1:", "another archive": IMDB_MD5}[obstacle]
+    assert message in process.stderr
     assert process.stderr.count("error:") == 1
     assert "Traceback" not in process.stderr
 
@@ -156,10 +156,10 @@ def test_remarks_on_the_data_are_printed_once(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "arguments", [("run", STUDY), ("data", "verify", "mnist"), ("data", "list")], ids=lambda w: w[0]
+    "arguments", [("run", STUDY), ("data", "verify", "mnist"), ("data", "list")], ids=lambda command: command[0]
 )
 def test_data_folder_that_is_no_folder_is_rejected(arguments, tmp_path):
     (tmp_path / "file").write_text("no folder")
-    for name, what in (("nowhere", "does not exist"), ("file", "is a file")):
+    for name, message in (("nowhere", "does not exist"), ("file", "is a file")):
         error_output = call(*arguments, "--data", tmp_path / name, check=2).stderr
-        assert what in re.sub(r"[\s│]+", " ", error_output)  # a long path breaks the line
+        assert message in re.sub(r"[\s│]+", " ", error_output)  # a long path breaks the line

@@ -24,11 +24,11 @@ def world(tmp_path):
 
 @pytest.fixture
 def call(world):
-    """Calls the command on a complete study; `found` are its results of per-layer searches."""
+    """Calls the command on a complete study; `results` are its results of per-layer searches."""
 
-    def _call(*arguments, found=(), **options):
+    def _call(*arguments, results=(), **options):
         study_id = world.complete(**options)
-        world.ledger.analyses.save(study_id, world.ledger.analyses.count_results(study_id), Analysis(layers=found))
+        world.ledger.analyses.save(study_id, world.ledger.analyses.count_results(study_id), Analysis(layers=results))
         database = world.settings.database_url
         return CliRunner().invoke(app, ["layers", str(study_id), "--database", database, *arguments])
 
@@ -36,7 +36,7 @@ def call(world):
 
 
 def test_result_is_printed_as_tables_and_sentences(call):
-    process = call("--top", "3", found=(per_layer_result(excluded={"TTTT": REASON}),))
+    process = call("--top", "3", results=(per_layer_result(excluded={"TTTT": REASON}),))
     assert process.exit_code == 0
     for text in (
         "done: bln",
@@ -52,7 +52,7 @@ def test_result_is_printed_as_tables_and_sentences(call):
 
 
 def test_long_table_is_wrapped_and_missing_search_has_a_reason(call):
-    process = call(found=(per_layer_result(56, marginal=False), per_layer_result(networks=0, pending_seeds=(0,))))
+    process = call(results=(per_layer_result(56, marginal=False), per_layer_result(networks=0, pending_seeds=(0,))))
     assert process.exit_code == 0
     assert "around the best configuration" in process.stdout
     assert "No network is searched yet." in process.stdout
@@ -61,7 +61,7 @@ def test_long_table_is_wrapped_and_missing_search_has_a_reason(call):
 
 def test_json_equals_the_stored_results(call):
     results = (per_layer_result(), per_layer_result(networks=0))
-    process = call("--format", "json", found=results)
+    process = call("--format", "json", results=results)
     assert TypeAdapter(tuple[PerLayerResult, ...]).validate_python(json.loads(process.stdout)) == results
 
 
@@ -77,4 +77,4 @@ def test_study_without_a_search_is_one_sentence_and_fails(call):
 
 @pytest.mark.parametrize("arguments", [("--format", "csv"), ("--top", "0")])
 def test_invalid_option_has_exit_code_two(call, arguments):
-    assert call(*arguments, found=(per_layer_result(),)).exit_code == 2
+    assert call(*arguments, results=(per_layer_result(),)).exit_code == 2

@@ -110,12 +110,12 @@ def test_options_override_the_search_of_the_study(home, call):
     assert (code, output) == (0, "")
     assert [line.split(": ")[0] for line in messages.splitlines()[:-1]] == ["ln seed 0", "bln seed 0"]
     assert messages.splitlines()[-1].startswith("2 networks searched")
-    searched = analysis_of(home)
-    assert [(layer.arm, layer.size, layer.search, layer.folds) for layer in searched.layers] == [
+    analysis = analysis_of(home)
+    assert [(layer.arm, layer.size, layer.search, layer.folds) for layer in analysis.layers] == [
         ("ln", "4", LayerSearch.EXACT, 3),
         ("bln", "16", LayerSearch.EXACT, 3),
     ]
-    assert searched.latencies == latencies != ()  # nothing of what was known is lost
+    assert analysis.latencies == latencies != ()  # nothing of what was known is lost
     (spec,) = {search.spec.model_dump_json() for search in searches_of(home)}
     assert '"groups":{"all":["layers.3","*"]}' in spec
     assert '"evaluations":20' in spec
@@ -165,8 +165,8 @@ def test_incomplete_study_shows_its_searched_networks(home, call):
     code, _, messages = call(home, "layered", "--search", "random")
     assert code == 0
     assert "1 networks searched" in messages
-    searched = [(search.arm, search.spec.search) for search in searches_of(home)]
-    assert searched == [("ln", LayerSearch.RANDOM), ("bln", LayerSearch.COORDINATE)]
+    searches = [(search.arm, search.spec.search) for search in searches_of(home)]
+    assert searches == [("ln", LayerSearch.RANDOM), ("bln", LayerSearch.COORDINATE)]
 
 
 def test_failed_search_of_one_network_keeps_the_others(home, call):

@@ -37,11 +37,11 @@ def progress(stack: Stack, study_id: int) -> dict[str, int]:
 
 
 def run_to_completion(
-    stack: Stack, study: dict[str, Any], what: str, disturb: Callable[[], None] | None
+    stack: Stack, study: dict[str, Any], label: str, disturb: Callable[[], None] | None
 ) -> list[dict[str, Any]]:
     """The ranked rows of the study; `disturb` is called when a quarter of its trials is finished."""
     start = time.monotonic()
-    number = submit(stack, {**study, "name": f"cluster_{what}"})
+    number = submit(stack, {**study, "name": f"cluster_{label}"})
     if disturb is not None:
         wait_until(lambda: progress(stack, number)["ended"] >= _TRIALS // 4, "a quarter finished")
         disturb()
@@ -49,7 +49,7 @@ def run_to_completion(
     rows = wait_for_table(stack, number)
     counts = progress(stack, number)
     assert (counts["trials"], counts["ended"], counts["failed"]) == (_TRIALS, _TRIALS, 0), counts
-    print(f"cluster: {_TRIALS} trials, {what}, complete after {time.monotonic() - start:.0f} s", flush=True)
+    print(f"cluster: {_TRIALS} trials, {label}, complete after {time.monotonic() - start:.0f} s", flush=True)
     return rows
 
 

@@ -1,4 +1,4 @@
-"""Sends the quickstart study to the composed stack that is up, kills what may die, and reads the same table every time.
+"""Sends the quickstart study to a running stack, kills its services, and compares the table every time.
 
     python3 tests/compose/smoke.py -p check       # the arguments after it go to `docker compose`
 
@@ -103,11 +103,11 @@ def inspect(container: str) -> dict[str, Any]:
     return json.loads(process.stdout)[0]["State"]
 
 
-def wait_until(happens: Callable[[], Any], what: str) -> Any:
-    """Wait until the result of `happens` is true, and return it."""
+def wait_until(condition: Callable[[], Any], event: str) -> Any:
+    """Wait until the result of `condition` is true, and return it."""
     end = time.monotonic() + _PATIENCE
-    while not (result := happens()):
-        assert time.monotonic() < end, f"not within {_PATIENCE:.0f} seconds: {what}"
+    while not (result := condition()):
+        assert time.monotonic() < end, f"not within {_PATIENCE:.0f} seconds: {event}"
         time.sleep(0.5)
     return result
 

@@ -108,9 +108,9 @@ def test_missing_file_name_raises_output_error(open_log):
 def test_standard_error_and_file_have_the_same_lines(logs, tmp_path, capsys, log_format):
     logs(log_format, file=LogFile(tmp_path / "service.log", 10_000, 1))
     logging.getLogger("service").info("a line", extra={"study_id": 3})
-    written = (tmp_path / "service.log").read_text()
-    assert written == capsys.readouterr().err
-    first, second = written.splitlines()
+    content = (tmp_path / "service.log").read_text()
+    assert content == capsys.readouterr().err
+    first, second = content.splitlines()
     assert f"this log is also in {tmp_path / 'service.log'}" in first
     if log_format == "json":
         assert json.loads(second)["study_id"] == 3

@@ -84,11 +84,11 @@ def test_splits_are_shuffled_independently_and_reproducibly(tmp_path):
 def test_remarks_report_missing_and_duplicate_reviews(tmp_path):
     duplicate, shared = REVIEWS["train"][0], REVIEWS["train"][1]
     data = decode_reviews(tmp_path, {"train": [*REVIEWS["train"], duplicate], "test": [*REVIEWS["test"], shared]})
-    read, published, different, in_both = 51, 25_000, 50, 1
+    present, published, different, in_both = 51, 25_000, 50, 1
     assert [numbers_in(remark) for remark in data.remarks] == [
-        [read, published],
-        [different, read],
-        [read, published],
+        [present, published],
+        [different, present],
+        [present, published],
         [in_both],
     ]
     assert ["train" in remark for remark in data.remarks] == [True, True, False, False]

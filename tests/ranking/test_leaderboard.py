@@ -16,7 +16,7 @@ from bln_search.core.records import Evaluation, EvaluationKey
 from bln_search.core.states import EvaluationState
 from bln_search.ranking.leaderboard import MissingSeeds, TrialEvaluation, rank
 
-WORDS = [str(c) for c in all_configurations(Method.BLN)]
+WORDS = [str(configuration) for configuration in all_configurations(Method.BLN)]
 
 
 def measured(code, loss, accuracy=0.5, *, seed=0, split=Split.VALIDATION, arm="bln"):

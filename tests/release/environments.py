@@ -98,9 +98,9 @@ class Environment:
 
     def command(self, *arguments, check: bool = True) -> subprocess.CompletedProcess[str]:
         """`bln-search` as it was installed, in a folder with nothing of the tree."""
-        return _run([str(self.bin / "bln-search"), *map(str, arguments)], self.folder, check=check, **self.own())
+        return _run([str(self.bin / "bln-search"), *map(str, arguments)], self.folder, check=check, **self.variables())
 
-    def own(self) -> dict[str, str]:
+    def variables(self) -> dict[str, str]:
         """Its home and cache."""
         return {"BLN_SEARCH_HOME": str(self.home), "BLN_SEARCH_CACHE": str(self.folder / "cache")}
 

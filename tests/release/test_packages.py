@@ -16,13 +16,7 @@ from bln_search.storage.migration import newest_revision
 from tests.conftest import ROOT
 from tests.docs.monitoring import expressions, selectors
 from tests.docs.pages import PAGES, blocks
-from tests.release.environments import (
-    Environment,
-    contents_of_wheel,
-    names_in_source,
-    plain,
-    present_packages,
-)
+from tests.release.environments import Environment, contents_of_wheel, names_in_source, plain, present_packages
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("packages")]  # built once
 WHEEL = f"bln_search-{VERSION}-py3-none-any.whl"
@@ -83,7 +77,7 @@ def served(environment):
         stderr=log,
         text=True,
         cwd=environment.folder,
-        env=plain(**environment.own()),
+        env=plain(**environment.variables()),
     )
     try:
         address = re.search(r"http://[\d.:]+", process.stdout.readline())[0]

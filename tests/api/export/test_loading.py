@@ -14,7 +14,7 @@ from bln_search.core.errors import DataError
 pytestmark = pytest.mark.xdist_group("export")  # the exports are made once
 
 
-def changed(target, tmp_path, **changes):
+def copy_with_changes(target, tmp_path, **changes):
     """A copy of an export with other entries in its configuration.json."""
     copy_folder = tmp_path / "copied"
     shutil.copytree(target, copy_folder)
@@ -27,7 +27,7 @@ def changed(target, tmp_path, **changes):
 
 
 def test_damaged_weights_are_refused(exported, tmp_path):
-    copy_folder = changed(exported("mlp paper", "TTTT")[0], tmp_path)
+    copy_folder = copy_with_changes(exported("mlp paper", "TTTT")[0], tmp_path)
     content = bytearray((copy_folder / "model.safetensors").read_bytes())
     content[-1] ^= 1
     (copy_folder / "model.safetensors").write_bytes(content)
@@ -49,7 +49,7 @@ def test_damaged_weights_are_refused(exported, tmp_path):
     ],
 )
 def test_a_changed_configuration_is_refused(changes, message, exported, tmp_path):
-    copy_folder = changed(exported("mlp paper", "TTTT")[0], tmp_path, **changes)
+    copy_folder = copy_with_changes(exported("mlp paper", "TTTT")[0], tmp_path, **changes)
     with pytest.raises(DataError, match=message):
         bln_search.load(copy_folder)
 

@@ -48,8 +48,8 @@ class Installation:
         self.record(token, trial.id, **options)
         self.ledger.attempts.finish_trial(token, make_evaluations(trial.spec.seed)[:ROWS])
 
-    def backup(self, now=NOW):
-        return self.ledger.backups.create(self.checkpoints, self.archive, self.folder, now, self.messages.append)
+    def backup(self, moment=NOW):
+        return self.ledger.backups.create(self.checkpoints, self.archive, self.folder, moment, self.messages.append)
 
     def restore(self, ledger=None, checkpoints=None, *, moment=None, overwrite=False, without_damaged=False):
         ledger = ledger or self.ledger

@@ -100,21 +100,21 @@ def test_needed_and_recommended_files_are_never_removed(tmp_path, studies, ages,
             store.write(name(number), b"weights")
             moment = (datetime.now(UTC) - age * DAY).timestamp()
             os.utime(store.path / name(number), (moment, moment))
-        young = {name(number) for number, age in enumerate(ages) if age < 0.999}
-        old = {name(number) for number, age in enumerate(ages) if age > 1.001}
+        recent_files = {name(number) for number, age in enumerate(ages) if age < 0.999}
+        old_files = {name(number) for number, age in enumerate(ages) if age > 1.001}
         for recommended_only, best in rounds:
             before = file_names(store)
             clean(ledger, store, recommended=recommended_only, best=best)
             present = file_names(store)
             assert recommended <= present
-            assert young <= present
+            assert recent_files <= present
             if not any(flag for flag, _ in rounds):
                 assert referenced <= present
-                assert not (old - referenced) & present
+                assert not (old_files - referenced) & present
             with read_session(ledger.database.engine) as session:
                 needed = find_needed_files(session).keys()
             assert needed <= present
-            assert not (before & old) - needed & present
+            assert not (before & old_files) - needed & present
         for study_record in ledger.studies.list_studies():
             assert len(ledger.trials.list_trials(study_record.id)) == 3  # figures and rows stay
     finally:

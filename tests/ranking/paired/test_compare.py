@@ -44,9 +44,9 @@ def test_letters_and_ranks_follow_from_significant_pairs():
     ] * 2
     assert [row.in_top_group for row in comparison.rows] == [True, True, False, False, False, False]
     assert comparison.top_group == comparison.rows[:2]
-    apart = {(pair.first, pair.second) for pair in comparison.pairs if pair.is_significant}
-    assert compact_letter_display(6, apart) == [row.letters for row in comparison.rows]
-    assert rank_intervals(6, apart) == [(row.lowest_rank, row.highest_rank) for row in comparison.rows]
+    different_pairs = {(pair.first, pair.second) for pair in comparison.pairs if pair.is_significant}
+    assert compact_letter_display(6, different_pairs) == [row.letters for row in comparison.rows]
+    assert rank_intervals(6, different_pairs) == [(row.lowest_rank, row.highest_rank) for row in comparison.rows]
 
 
 def test_holm_corrects_over_pairs_and_within_seeds():

@@ -65,12 +65,12 @@ def bootstrap_rate(model, seeds, repetitions):
 
 
 def family_rate(model, seeds, rows, repetitions):
-    """How often letters tell any two of equal rows apart."""
+    """The rate at which letters show a difference between equal rows."""
     rng = np.random.default_rng(2)
     alarms = 0
     for _ in range(repetitions):
-        apart = significant_pairs(draw(rng, seeds=seeds, rows=rows, **model))
-        alarms += compact_letter_display(rows, apart) != ["a"] * rows
+        different_pairs = significant_pairs(draw(rng, seeds=seeds, rows=rows, **model))
+        alarms += compact_letter_display(rows, different_pairs) != ["a"] * rows
     return alarms / repetitions
 
 
@@ -171,8 +171,8 @@ def test_friedman_has_its_level_over_seeds(repetitions):
     mean_ranks = [friedman(rng.normal(size=(10, 6)) + rng.normal(size=(10, 1))) for _ in range(2 * repetitions)]
     rate = np.mean([result.p < ALPHA for result in mean_ranks])
     assert band(0.04, 2 * repetitions)[0] <= rate <= band(0.05, 2 * repetitions)[1]
-    apart = np.mean([np.ptp(result.ranks) > result.critical_difference for result in mean_ranks])
-    assert apart <= band(0.05, 2 * repetitions)[1]
+    nemenyi_rate = np.mean([np.ptp(result.ranks) > result.critical_difference for result in mean_ranks])
+    assert nemenyi_rate <= band(0.05, 2 * repetitions)[1]
 
 
 def test_friedman_ignores_the_variance_of_shared_examples(repetitions):

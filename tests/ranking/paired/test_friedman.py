@@ -47,10 +47,10 @@ def test_critical_difference_of_demsar_is_reproduced():
 def test_significant_pairs_equal_scikit_posthocs(random):
     mean_losses = means(8, 5, random, difference=1.0)
     mean_ranks = friedman(mean_losses)
-    apart = np.abs(mean_ranks.ranks[:, None] - mean_ranks.ranks) > mean_ranks.critical_difference
+    is_significant = np.abs(mean_ranks.ranks[:, None] - mean_ranks.ranks) > mean_ranks.critical_difference
     expected_p = scikit_posthocs.posthoc_nemenyi_friedman(mean_losses).to_numpy()
-    assert np.array_equal(apart, expected_p < 0.05)
-    assert apart.any()
+    assert np.array_equal(is_significant, expected_p < 0.05)
+    assert is_significant.any()
 
 
 def test_rows_equal_in_every_seed_do_not_differ():

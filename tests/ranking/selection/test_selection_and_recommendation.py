@@ -69,7 +69,7 @@ def test_rows_without_the_other_split_are_not_counted():
 
 
 @pytest.mark.parametrize(
-    ("codes", "apart", "expected"),
+    ("codes", "different", "expected"),
     [
         (("FFFF", "FTTT", "TTFF"), (), "TTFF"),  # deterministic before cheaper
         (("FFFF", "TTFF", "TTTF"), (), "TTTF"),  # cheaper before lower loss
@@ -79,12 +79,12 @@ def test_rows_without_the_other_split_are_not_counted():
         (("FFFF", "TTTT"), ("TTTT",), "FFFF"),
     ],
 )
-def test_cheapest_deterministic_near_best_row_is_recommended(codes, apart, expected):
-    recommendation = recommend(compared(*codes, apart=apart), {})
+def test_cheapest_deterministic_near_best_row_is_recommended(codes, different, expected):
+    recommendation = recommend(compared(*codes, different=different), {})
     assert recommendation.configuration == expected
     assert recommendation.deterministic == expected.startswith("TT")
     assert recommendation.computed_statistics == expected.count("F")
-    assert (recommendation.top_group_size, recommendation.compared_rows) == (len(codes) - len(apart), len(codes))
+    assert (recommendation.top_group_size, recommendation.compared_rows) == (len(codes) - len(different), len(codes))
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_cheapest_deterministic_near_best_row_is_recommended(codes, apart, expec
     [
         ({"step": 0.1, "p": 0.33}, True),
         ({"step": 0.101, "p": 0.9}, False),  # more than a tenth, whatever it scatters
-        ({"step": 0.01, "p": 0.31}, False),  # more than a standard error, though not told apart
+        ({"step": 0.01, "p": 0.31}, False),  # more than a standard error, though not told different
         ({"step": 0.0049, "p": 0.04}, True),  # at most 0.0099, for certain
         ({"step": 0.0051, "p": 0.04}, False),
     ],
@@ -137,8 +137,8 @@ def test_per_slot_population_is_not_deterministic():
 @pytest.mark.parametrize(
     ("comparison", "confidence"),
     [
-        (compared("TTTT", "FFFF", apart=("FFFF",)), Confidence.SIGNIFICANT),
-        (compared("TTTT", "FFFF", apart=("FFFF",), not_compared=1), Confidence.NOT_SIGNIFICANT),
+        (compared("TTTT", "FFFF", different=("FFFF",)), Confidence.SIGNIFICANT),
+        (compared("TTTT", "FFFF", different=("FFFF",), not_compared=1), Confidence.NOT_SIGNIFICANT),
         (compared("FFFF", "TTTT"), Confidence.NOT_SIGNIFICANT),
         (compared("TTTT", "FFFF", seeds=1), Confidence.ONE_SEED),
     ],
@@ -171,7 +171,7 @@ def test_batch_sizes_are_those_near_the_best_row():
         170: figures_at(170, [0.2, 0.21, 0.19], [0.1]),  # the other one did, all but once
         200: {},
     }
-    recommendation = recommend(compared("FTTT", "FFFF", apart=("FFFF",)), sizes)
+    recommendation = recommend(compared("FTTT", "FFFF", different=("FFFF",)), sizes)
     assert recommendation.batch_sizes == (5, 25, 100, 170)
 
 

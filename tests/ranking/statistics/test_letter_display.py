@@ -25,10 +25,10 @@ LAW = settings(max_examples=60)
 @LAW
 @given(rows_and_pairs())
 def test_rows_share_a_letter_unless_significantly_different(case):
-    rows, apart = case
-    letters = compact_letter_display(rows, apart)
+    rows, different_pairs = case
+    letters = compact_letter_display(rows, different_pairs)
     for pair in combinations(range(rows), 2):
-        assert bool(set(letters[pair[0]]) & set(letters[pair[1]])) == (pair not in apart)
+        assert bool(set(letters[pair[0]]) & set(letters[pair[1]])) == (pair not in different_pairs)
 
 
 @LAW
@@ -42,10 +42,10 @@ def test_every_row_has_a_letter_and_the_best_has_the_first(case):
 @LAW
 @given(rows_and_pairs())
 def test_groups_are_maximal_cliques(case):
-    rows, apart = case
-    graph = nx.Graph(pair for pair in combinations(range(rows), 2) if pair not in apart)
+    rows, different_pairs = case
+    graph = nx.Graph(pair for pair in combinations(range(rows), 2) if pair not in different_pairs)
     graph.add_nodes_from(range(rows))
-    groups = maximal_groups(rows, apart)
+    groups = maximal_groups(rows, different_pairs)
     assert len(groups) == len(set(groups))
     assert set(groups) == {frozenset(clique) for clique in nx.find_cliques(graph)}
     assert groups == sorted(groups, key=sorted)
@@ -54,19 +54,19 @@ def test_groups_are_maximal_cliques(case):
 @LAW
 @given(rows_and_pairs())
 def test_groups_are_maximal(case):
-    rows, apart = case
-    for group in maximal_groups(rows, apart):
+    rows, different_pairs = case
+    for group in maximal_groups(rows, different_pairs):
         for row in set(range(rows)) - group:
-            assert any(tuple(sorted((row, member))) in apart for member in group)
+            assert any(tuple(sorted((row, member))) in different_pairs for member in group)
 
 
 @LAW
 @given(rows_and_pairs())
 def test_rank_intervals_count_significant_differences(case):
-    rows, apart = case
-    for row, (lowest, highest) in enumerate(rank_intervals(rows, apart)):
-        better = sum(1 for other_row in range(row) if (other_row, row) in apart)
-        worse = sum(1 for other_row in range(row + 1, rows) if (row, other_row) in apart)
+    rows, different_pairs = case
+    for row, (lowest, highest) in enumerate(rank_intervals(rows, different_pairs)):
+        better = sum(1 for other_row in range(row) if (other_row, row) in different_pairs)
+        worse = sum(1 for other_row in range(row + 1, rows) if (row, other_row) in different_pairs)
         assert (lowest, highest) == (better + 1, rows - worse)
         assert lowest <= row + 1 <= highest
 
@@ -87,7 +87,7 @@ def test_after_z_groups_are_numbered():
 
 
 def test_too_many_groups_have_no_letters():
-    """Pairs apart side by side: each doubles the groups; eight give 256, nine 512."""
+    """Each of several disjoint different pairs doubles the groups: eight give 256, nine 512."""
     assert len(maximal_groups(16, {(2 * pair, 2 * pair + 1) for pair in range(8)})) == 256
     assert maximal_groups(18, {(2 * pair, 2 * pair + 1) for pair in range(9)}) is None
     assert compact_letter_display(18, {(2 * pair, 2 * pair + 1) for pair in range(9)}) is None

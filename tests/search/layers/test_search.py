@@ -71,7 +71,7 @@ def test_confirmed_outcomes_use_choices_of_other_folds(folds, kind):
         np.testing.assert_allclose(outcomes.losses, losses, rtol=1e-12)
         np.testing.assert_array_equal(outcomes.correct, correct)
         assert apparent == pytest.approx(mean, rel=1e-12)
-    assert len(set(record.chosen)) > 1 or folds == 2  # or nothing would be told apart
+    assert len(set(record.chosen)) > 1 or folds == 2  # otherwise the folds are not distinguished
 
 
 def test_best_configurations_are_chosen_on_all_examples():
