@@ -34,25 +34,25 @@ def test_own_network_is_ranked_and_configured_in_five_lines():
     assert len(ranked) == 16
     losses = [choice.row.metrics[Split.VALIDATION].loss.mean for choice in ranked]
     assert losses == sorted(losses)
-    for place in (0, 7, 15):
-        bln_search.apply_configuration(network, ranked[place])
-        assert mean_loss(network, make_loader(seed=1)) == pytest.approx(losses[place], rel=1e-6)
+    for index in (0, 7, 15):
+        bln_search.apply_configuration(network, ranked[index])
+        assert mean_loss(network, make_loader(seed=1)) == pytest.approx(losses[index], rel=1e-6)
     assert "validation loss" in str(ranked)
 
 
 def test_recommended_row_of_the_first_group_is_deterministic():
     network = make_network()
     ranked = bln_search.evaluate_configurations(network, make_loader(), make_loader(seed=1))
-    shared = [row.configuration for row in ranked.comparison.top_group]
-    free = [code for code in shared if InferenceConfiguration(code).deterministic]
+    top_codes = [row.configuration for row in ranked.comparison.top_group]
+    deterministic_codes = [code for code in top_codes if InferenceConfiguration(code).deterministic]
     chosen = ranked.recommended
-    assert str(chosen.configuration) in (free or shared)
+    assert str(chosen.configuration) in (deterministic_codes or top_codes)
     assert chosen.row.key == ranked.recommendation.key
     assert recommendation_text(ranked.recommendation) in " ".join(str(ranked).split())
     inputs = torch.randn(10, 6)
     bln_search.apply_configuration(network, chosen).eval()
-    alone = torch.cat([network(example[None]) for example in inputs])
-    assert torch.allclose(alone, network(inputs), atol=1e-6) == chosen.configuration.deterministic
+    single_outputs = torch.cat([network(example[None]) for example in inputs])
+    assert torch.allclose(single_outputs, network(inputs), atol=1e-6) == chosen.configuration.deterministic
 
 
 def trained_network():
@@ -83,7 +83,7 @@ def test_network_no_better_than_the_class_prior_has_a_warning(sizes):
     assert "guessing" not in str(ranked)
 
 
-def test_of_targets_that_are_no_classes_nothing_is_guessed():
+def test_targets_that_are_no_classes_have_no_baseline_warning():
     def score(outputs, targets):
         return (outputs[:, 0] - targets).square() + 100, outputs[:, 0] > targets
 
@@ -91,7 +91,7 @@ def test_of_targets_that_are_no_classes_nothing_is_guessed():
     assert bln_search.evaluate_configurations(make_network(), make_loader(), data, score=score).baseline_warning is None
 
 
-def test_what_was_applied_is_in_the_state_dict():
+def test_state_dict_contains_the_applied_configuration():
     network, data = make_network(), make_loader(seed=1)
     ranked = bln_search.evaluate_configurations(network, make_loader(), data)
     choice = next(choice for choice in ranked if str(choice.configuration) == "TFTT")
@@ -101,13 +101,13 @@ def test_what_was_applied_is_in_the_state_dict():
     assert mean_loss(fresh, data) == mean_loss(network, data)
 
 
-def test_test_figures_stand_beside_and_do_not_decide():
+def test_figures_on_test_do_not_change_the_ranking():
     network = make_network()
     with_test = bln_search.evaluate_configurations(
         network, make_loader(), make_loader(seed=1), test_loader=make_loader(seed=2)
     )
     without = bln_search.evaluate_configurations(network, make_loader(), make_loader(seed=1))
-    assert [c.configuration for c in with_test] == [c.configuration for c in without]
+    assert [row.configuration for row in with_test] == [row.configuration for row in without]
     assert with_test.best.row.metrics[Split.TEST].loss.mean > 0
     assert len(with_test.outcomes) == 32
 
@@ -123,7 +123,7 @@ def test_several_inference_batch_sizes():
     assert all(len(losses) == 1 for losses in by_word.values())
 
 
-def test_short_last_mini_batch_is_filled_up_for_its_statistics():
+def test_short_last_mini_batch_has_a_loss_for_every_example():
     network = make_network()
     ranked = bln_search.evaluate_configurations(network, make_loader(), make_loader(n=51, seed=1))
     assert all(len(outcomes.losses) == 51 for outcomes in ranked.outcomes.values())
@@ -144,26 +144,26 @@ def test_bessel_rows_are_undefined_for_mini_batches_of_one():
 
 def test_nan_inputs_leave_every_row_unranked_with_a_reason():
     x = torch.full((20, 6), float("nan"))
-    bad = DataLoader(TensorDataset(x, torch.zeros(20, dtype=torch.long)), batch_size=10)
-    ranked = bln_search.evaluate_configurations(make_network(), make_loader(), bad)
+    nan_loader = DataLoader(TensorDataset(x, torch.zeros(20, dtype=torch.long)), batch_size=10)
+    ranked = bln_search.evaluate_configurations(make_network(), make_loader(), nan_loader)
     assert {choice.row.rank for choice in ranked} == {None}
     with pytest.raises(ModelError, match="not a finite number"):
         _ = ranked.best
 
 
-def test_a_score_of_ones_own():
-    def squared(outputs, targets):
+def test_custom_score_ranks_rows_and_is_validated():
+    def squared_error(outputs, targets):
         error = (outputs[:, 0] - targets).square()
         return error, error < 0.25
 
-    ranked = bln_search.evaluate_configurations(make_network(), make_loader(), make_loader(seed=1), score=squared)
+    ranked = bln_search.evaluate_configurations(make_network(), make_loader(), make_loader(seed=1), score=squared_error)
     assert ranked.best.row.metrics[Split.VALIDATION].loss.mean > 0
 
-    def wrong(outputs, targets):
-        return squared(outputs, targets)[0].mean(), targets
+    def mean_score(outputs, targets):
+        return squared_error(outputs, targets)[0].mean(), targets
 
     with pytest.raises(ModelError, match="one loss and one correctness for each"):
-        bln_search.evaluate_configurations(make_network(), make_loader(), make_loader(seed=1), score=wrong)
+        bln_search.evaluate_configurations(make_network(), make_loader(), make_loader(seed=1), score=mean_score)
 
 
 def test_convert_same_keeps_the_answers_of_a_trained_network():
@@ -201,7 +201,7 @@ def test_a_shared_layer_stays_shared():
     assert isinstance(network[1], bln_search.BLN)
 
 
-def test_convert_keeps_type_and_what_does_not_train():
+def test_convert_keeps_dtype_and_frozen_parameters():
     network = nn.Sequential(nn.BatchNorm2d(3, affine=False), nn.LayerNorm(4, bias=False)).double()
     network[1].weight.requires_grad_(False)
     bln_search.convert(network)
@@ -209,7 +209,7 @@ def test_convert_keeps_type_and_what_does_not_train():
     assert not any(parameter.requires_grad for parameter in network.parameters())
 
 
-def test_the_modes_of_all_layers_are_left_as_they_were():
+def test_evaluation_keeps_the_training_mode_of_every_layer():
     network = make_network().train()
     network[1].eval()
     bln_search.evaluate_configurations(network, make_loader(), make_loader(seed=1))
@@ -225,11 +225,11 @@ def test_in_place_change_of_inputs_does_not_change_the_table():
     for one_pass in (True, False):
         network = nn.Sequential(Changing(), make_network())
         ranked = bln_search.evaluate_configurations(network, make_loader(), make_loader(seed=1), one_pass=one_pass)
-        tables.append([(str(c), round(c.row.metrics[Split.VALIDATION].loss.mean, 5)) for c in ranked])
+        tables.append([(str(row), round(row.row.metrics[Split.VALIDATION].loss.mean, 5)) for row in ranked])
     assert tables[0] == tables[1]
 
 
-def test_a_layer_that_is_not_used_in_evaluation_is_left_out():
+def test_layer_used_only_in_training_has_no_configuration():
     class WithHelper(nn.Module):
         def __init__(self):
             super().__init__()
@@ -246,7 +246,7 @@ def test_a_layer_that_is_not_used_in_evaluation_is_left_out():
     assert mean_loss(network, make_loader(seed=1)) == pytest.approx(expected, rel=1e-6)
 
 
-def test_importing_the_package_and_its_web_rooms_loads_no_torch():
+def test_importing_packages_of_the_service_loads_no_torch():
     code = (
         "import bln_search, bln_search.core, bln_search.specs, bln_search.storage, bln_search.ranking, "
         "bln_search.reports, bln_search.settings, sys; "
@@ -271,11 +271,11 @@ def test_printed_table_shows_significantly_different_rows():
     assert compared is ranked.comparison
 
 
-def test_one_example_compares_nothing():
+def test_one_validation_example_has_no_comparison():
     network = nn.Sequential(bln_search.BN(4), nn.Linear(4, 2))
     data = TensorDataset(torch.randn(6, 4), torch.zeros(6, dtype=torch.long))
-    one = TensorDataset(torch.randn(1, 4), torch.zeros(1, dtype=torch.long))
-    ranked = bln_search.evaluate_configurations(network, DataLoader(data, batch_size=3), DataLoader(one))
+    single_example = TensorDataset(torch.randn(1, 4), torch.zeros(1, dtype=torch.long))
+    ranked = bln_search.evaluate_configurations(network, DataLoader(data, batch_size=3), DataLoader(single_example))
     assert ranked.comparison is None
     assert len(ranked) == 4
     assert "share" not in str(ranked)

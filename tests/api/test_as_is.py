@@ -18,11 +18,11 @@ from bln_search.core.enums import Split
 def batches(seed, count=10, size=20, shift=0.0):
     generator = torch.Generator().manual_seed(seed)
     weights = torch.randn(12, generator=torch.Generator().manual_seed(0))
-    found = []
+    labelled_batches = []
     for _ in range(count):
         x = torch.randn(size, 12, generator=generator)
-        found.append((x * (1 + shift) + shift, (x @ weights > 0).long()))
-    return found
+        labelled_batches.append((x * (1 + shift) + shift, (x @ weights > 0).long()))
+    return labelled_batches
 
 
 class TwoHeads(nn.Module):
@@ -87,7 +87,7 @@ def evaluated(network, train, validation, **options):
 
 @pytest.mark.parametrize("one_pass", [True, False])
 @pytest.mark.parametrize("name", NETWORKS)
-def test_the_row_of_the_network_as_it_is_has_its_losses(name, one_pass):
+def test_current_row_has_the_losses_of_the_network(name, one_pass):
     network, validation = trained(name), batches(2)
     expected = losses(network, validation)
     converted = bln_search.convert(copy.deepcopy(network), method="same")
@@ -95,7 +95,7 @@ def test_the_row_of_the_network_as_it_is_has_its_losses(name, one_pass):
     assert ranked.as_is is not None
     key = next(key for key in ranked.outcomes if (key.configuration, key.estimate) == _key(ranked.as_is))
     np.testing.assert_allclose(ranked.outcomes[key].losses, expected, rtol=1e-4, atol=1e-6)
-    bln_search.apply_configuration(converted, next(one for one in ranked if str(one) != str(ranked.as_is)))
+    bln_search.apply_configuration(converted, next(row for row in ranked if str(row) != str(ranked.as_is)))
     bln_search.apply_configuration(converted, ranked.as_is)
     np.testing.assert_allclose(losses(converted.eval(), validation), expected, rtol=1e-4, atol=1e-6)
 
@@ -104,7 +104,7 @@ def _key(row):
     return row.configuration, row.row.estimate
 
 
-def test_it_is_kept_where_no_row_is_significantly_better():
+def test_current_row_is_recommended_unless_significantly_worse():
     network = bln_search.convert(trained("batch and layer norm", epochs=5), method="same")
     ranked = evaluated(network, batches(1), batches(4, count=3))
     assert str(ranked.as_is) == "TTFF (moving)"
@@ -117,22 +117,22 @@ def test_another_row_is_recommended_under_a_harmful_shift():
     network = bln_search.convert(trained("batch norm"), method="same")
     ranked = evaluated(network, batches(1), batches(2, count=30, shift=3.0))
     current = ranked.recommendation.current
-    figures = {str(one): one.row.metrics[Split.VALIDATION].loss.mean for one in ranked}
+    figures = {str(row): row.row.metrics[Split.VALIDATION].loss.mean for row in ranked}
     assert str(ranked.recommended) != str(ranked.as_is)
     assert current.gain == pytest.approx(figures[str(ranked.as_is)] - figures[str(ranked.recommended)], rel=1e-4)
     assert 0 < current.low < current.gain < current.high
 
 
-def test_of_several_sizes_it_is_one_row_each():
+def test_current_configuration_has_one_row_per_batch_size():
     network = bln_search.convert(trained("batch norm"), method="same")
     ranked = evaluated(network, batches(1), batches(2), batch_sizes=[4, 20])
-    own = [one for one in ranked if _key(one) == _key(ranked.as_is)]
-    assert {one.row.batch_size for one in own} == {4, 20}
-    assert len({one.row.metrics[Split.VALIDATION].loss.mean for one in own}) == 1
+    as_is_rows = [row for row in ranked if _key(row) == _key(ranked.as_is)]
+    assert {row.row.batch_size for row in as_is_rows} == {4, 20}
+    assert len({row.row.metrics[Split.VALIDATION].loss.mean for row in as_is_rows}) == 1
 
 
 @pytest.mark.parametrize("change", ["trained", "other row", "not converted"])
-def test_a_network_that_is_another_by_now_has_no_such_row(change):
+def test_changed_network_has_no_current_row(change):
     name = "layer norm" if change == "not converted" else "batch norm"
     network = bln_search.convert(trained(name), method="bln" if change == "not converted" else "same")
     if change == "trained":
@@ -140,7 +140,7 @@ def test_a_network_that_is_another_by_now_has_no_such_row(change):
         network.eval()
     ranked = evaluated(network, batches(1), batches(2))
     if change == "other row":
-        bln_search.apply_configuration(network, next(one for one in ranked if str(one) == "TT-- (frozen)"))
+        bln_search.apply_configuration(network, next(row for row in ranked if str(row) == "TT-- (frozen)"))
         ranked = evaluated(network, batches(1), batches(2))
     assert ranked.as_is is None
     assert ranked.recommendation.current is None

@@ -20,7 +20,7 @@ def trained():
 
 
 def row_of(ranked, code):
-    return next(one for one in ranked if str(one.configuration) == code)
+    return next(row for row in ranked if str(row.configuration) == code)
 
 
 def test_conversion_of_a_trained_network_to_another_method_warns():
@@ -29,12 +29,12 @@ def test_conversion_of_a_trained_network_to_another_method_warns():
 
 
 @pytest.mark.filterwarnings("error")
-def test_one_that_was_not_trained_or_stays_the_same_is_no_news():
+def test_untrained_or_equal_conversion_gives_no_warning():
     convert(nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8)), batch_size=16)
     network = trained()
     inputs = torch.randn(5, 4)
-    before = network(inputs)
-    torch.testing.assert_close(convert(copy.deepcopy(network), method="same")(inputs), before)
+    expected = network(inputs)
+    torch.testing.assert_close(convert(copy.deepcopy(network), method="same")(inputs), expected)
 
 
 @pytest.mark.parametrize(
@@ -50,30 +50,30 @@ def test_copied_running_statistics_are_rows_of_the_table(norm, inputs, one_pass)
     network = nn.Sequential(copy.deepcopy(norm), nn.Flatten(), nn.Linear(inputs[0].numel(), 2))
     for _ in range(3):
         network(2 * inputs + 1)
-    data = [(inputs[at : at + 10], torch.arange(10) % 2) for at in range(0, 40, 10)]
+    data = [(inputs[start : start + 10], torch.arange(10) % 2) for start in range(0, 40, 10)]
     with torch.no_grad():
         network.eval()
         losses = [nn.functional.cross_entropy(network(x), y, reduction="none") for x, y in data]
     ranked = evaluate_configurations(convert(network, method="same"), data, data, one_pass=one_pass)
-    (row,) = (one.row for one in ranked if (str(one.configuration), one.row.estimate) == ("TT--", "moving"))
-    wanted = torch.cat(losses).double().mean().item()
-    assert row.metrics[Split.VALIDATION].loss.mean == pytest.approx(wanted, rel=1e-5)
+    (row,) = (choice.row for choice in ranked if (str(choice.configuration), choice.row.estimate) == ("TT--", "moving"))
+    expected = torch.cat(losses).double().mean().item()
+    assert row.metrics[Split.VALIDATION].loss.mean == pytest.approx(expected, rel=1e-5)
     assert len(ranked) == 7, "three configurations that read the population, under two estimates, and FF--"
 
 
-def test_running_statistics_of_other_weights_are_no_row():
+def test_outdated_running_statistics_have_no_row():
     network = convert(trained(), method="same").train()
     network(torch.randn(16, 4))
     data = [(torch.randn(10, 4), torch.arange(10) % 2)]
     assert {row.row.estimate for row in evaluate_configurations(network, data, data)} == {None, "frozen"}
 
 
-def test_layers_that_stay_what_they_are_are_named():
+def test_warning_names_layers_that_are_not_replaced():
     with pytest.warns(UserWarning, match="^GroupNorm, InstanceNorm1d layers of this network are not replaced"):
         convert(nn.Sequential(nn.GroupNorm(2, 8), nn.InstanceNorm1d(8), nn.BatchNorm1d(8)), batch_size=16)
 
 
-def test_a_network_without_any_names_those_it_has():
+def test_error_without_replaceable_layers_names_other_norms():
     with pytest.raises(ModelError, match="to convert; it has GroupNorm, which is not replaced: add BLN"):
         convert(nn.Sequential(nn.GroupNorm(2, 8)))
 
@@ -93,7 +93,7 @@ def test_invalid_arguments_are_named_and_change_nothing(options, message):
     assert isinstance(network[0], nn.BatchNorm1d)
 
 
-def test_converting_twice_is_told_as_that():
+def test_converting_twice_raises_a_model_error():
     network = convert(nn.Sequential(nn.BatchNorm1d(8)), batch_size=16)
     with pytest.raises(ModelError, match="are converted already"):
         convert(network, batch_size=16)
@@ -121,14 +121,14 @@ def test_subclass_with_another_forward_pass_is_rejected(norm, method):
     assert isinstance(network[0], nn.BatchNorm1d), "untouched"
 
 
-def test_lost_forward_hooks_are_warned_of():
+def test_lost_forward_hooks_give_a_warning():
     network = nn.Sequential(nn.BatchNorm1d(8))
     network[0].register_forward_hook(lambda *_: None)
     with pytest.warns(UserWarning, match="forward hooks of layer 0 are lost with it"):
         convert(network, batch_size=16)
 
 
-def test_outdated_population_values_are_warned_of():
+def test_outdated_population_values_give_a_warning():
     network = convert(trained(), method="same")
     inputs = torch.randn(16, 4)
     network(inputs)
@@ -140,7 +140,7 @@ def test_outdated_population_values_are_warned_of():
     network.eval()(inputs)
 
 
-def test_a_state_that_is_loaded_is_not_from_before():
+def test_loading_a_state_makes_population_values_current():
     network = convert(trained(), method="same")
     state = copy.deepcopy(network.state_dict())
     network.train()(torch.randn(16, 4))
@@ -148,7 +148,7 @@ def test_a_state_that_is_loaded_is_not_from_before():
     network.eval()(torch.randn(3, 4))
 
 
-def test_layer_replaced_in_name_only_is_warned_of():
+def test_layer_replaced_but_not_called_gives_a_warning():
     class Held(nn.Module):
         def __init__(self):
             super().__init__()
@@ -177,17 +177,17 @@ def test_layer_without_parameters_gets_the_dtype_of_the_network(norm, dtype):
     network = nn.Sequential(nn.Linear(4, 8), copy.deepcopy(norm), nn.Linear(8, 2)).to(dtype)
     x = torch.randn(6, 4).to(dtype)
     expected = network(x)
-    ours = convert(network, method="same")
-    assert ours[1].weight.dtype == dtype
-    torch.testing.assert_close(ours(x), expected, rtol=0.02, atol=0.02)
+    converted = convert(network, method="same")
+    assert converted[1].weight.dtype == dtype
+    torch.testing.assert_close(converted(x), expected, rtol=0.02, atol=0.02)
 
 
-@pytest.mark.parametrize("place", [0, 1])
-def test_and_on_its_device(place):
+@pytest.mark.parametrize("index", [0, 1])
+def test_layer_without_parameters_gets_the_device_of_others(index):
     layers = [nn.Linear(4, 4), nn.Linear(4, 4)]
-    layers.insert(place, nn.LayerNorm(4, elementwise_affine=False))
-    ours = convert(nn.Sequential(*layers).to("meta"))
-    assert ours[place].weight.device.type == "meta"
+    layers.insert(index, nn.LayerNorm(4, elementwise_affine=False))
+    converted = convert(nn.Sequential(*layers).to("meta"))
+    assert converted[index].weight.device.type == "meta"
 
 
 def test_lazy_layer_is_reported_as_not_replaced():
@@ -209,7 +209,7 @@ class PreNorm(nn.Sequential):
     """A wrapper, named after what it holds."""
 
 
-def test_layers_that_are_named_norms_are_named_where_they_stay():
+def test_layers_are_reported_as_norms_by_their_class_name():
     reparametrized = nn.utils.parametrizations.weight_norm(nn.Linear(4, 4))
     network = nn.Sequential(reparametrized, PreNorm(OwnRMSNorm(), nn.Linear(4, 2)))
     with pytest.raises(ModelError, match="to convert; it has OwnRMSNorm, which is not replaced: add BLN"):
@@ -224,8 +224,8 @@ def test_message_for_timms_layer_norm_names_the_remedy():
             return super().forward(x)
 
     LayerNorm.__module__, LayerNorm.__qualname__ = "timm.layers.norm", "LayerNorm"
-    said = r"is a timm\.layers\.norm\.LayerNorm, .*: build the network with norm_layer=functools\.partial\(torch\.nn"
-    with pytest.raises(ModelError, match=said):
+    message = r"is a timm\.layers\.norm\.LayerNorm, .*: build the network with norm_layer=functools\.partial\(torch\.nn"
+    with pytest.raises(ModelError, match=message):
         convert(nn.Sequential(LayerNorm(4)))
 
 
@@ -233,10 +233,10 @@ def test_message_for_timms_layer_norm_names_the_remedy():
 @pytest.mark.parametrize("compiled", [torch.jit.script, lambda network: torch.jit.trace(network, torch.randn(3, 4))])
 def test_compiled_network_is_named_in_the_message(compiled):
     network = compiled(nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4)).eval())
-    said = (
+    message = (
         "this Sequential has no layer .* not compiled by torch.jit; it has LayerNorm, .*before it is scripted or traced"
     )
-    with pytest.raises(ModelError, match=said):
+    with pytest.raises(ModelError, match=message):
         convert(network)
     with pytest.warns(UserWarning, match="^LayerNorm layers of this network are not replaced and stay"):
         convert(nn.Sequential(network, nn.LayerNorm(4)), batch_size=4)

@@ -45,18 +45,18 @@ def test_converted_encoder_has_all_sixteen_rows(layers):
     data = loader()
     network = convert(Classifier(layers), batch_size=10)
     ranked = evaluate_configurations(network, data, data)
-    alone = evaluate_configurations(network, data, data, one_pass=False)
+    layer_by_layer = evaluate_configurations(network, data, data, one_pass=False)
     assert len(ranked) == 16
-    figures = {one.configuration: one.row.metrics["validation"].loss.mean for one in alone}
+    figures = {row.configuration: row.row.metrics["validation"].loss.mean for row in layer_by_layer}
     assert len({round(loss, 5) for loss in figures.values()}) > 4, "they make a difference"
-    for one in ranked:
-        assert one.row.metrics["validation"].loss.mean == pytest.approx(figures[one.configuration], rel=1e-4)
-        assert len(one.populations) == 2 * max(layers, 1) * one.configuration.uses_population
+    for row in ranked:
+        assert row.row.metrics["validation"].loss.mean == pytest.approx(figures[row.configuration], rel=1e-4)
+        assert len(row.populations) == 2 * max(layers, 1) * row.configuration.uses_population
     for code in ("FFFF", "TTTT"):
-        assert_called(apply_configuration(network, next(one for one in ranked if str(one.configuration) == code)))
+        assert_called(apply_configuration(network, next(row for row in ranked if str(row.configuration) == code)))
 
 
-def test_one_put_in_by_hand_is_called_too():
+def test_bln_layer_assigned_to_an_encoder_is_called():
     network = Classifier()
     network.encoder.norm1, network.encoder.norm2 = BLN(8, batch_size=10), BLN(8, batch_size=10)
     assert_called(network)
@@ -87,15 +87,15 @@ class Pooling(nn.Module):
 
 
 def tokens(aligned=True, seed=0):
-    found = torch.randint(1, 20, (10, 7), generator=torch.Generator().manual_seed(seed))
-    found[::2, 5:] = 0
-    found[1, 3:] = 0
+    token_ids = torch.randint(1, 20, (10, 7), generator=torch.Generator().manual_seed(seed))
+    token_ids[::2, 5:] = 0
+    token_ids[1, 3:] = 0
     if not aligned:
-        found[4, 1] = 0
-    return found
+        token_ids[4, 1] = 0
+    return token_ids
 
 
-def both(network):
+def plain_and_converted(network):
     """A network with random norms in evaluation mode, as torch has it and converted."""
     for module in network.modules():
         if isinstance(module, nn.LayerNorm):
@@ -108,8 +108,8 @@ def both(network):
 @pytest.mark.parametrize("norm", [False, True])
 @pytest.mark.parametrize("aligned", [True, False])
 @pytest.mark.parametrize("encoder", [{}, {"enable_nested_tensor": False}, {"mask_check": True}])
-def test_padding_is_answered_as_before_in_every_mode(norm, aligned, encoder):
-    plain, converted = both(Pooling(norm=norm, **encoder))
+def test_converted_encoder_treats_padding_as_torch(norm, aligned, encoder):
+    plain, converted = plain_and_converted(Pooling(norm=norm, **encoder))
     x = tokens(aligned)
 
     def assert_as_before():
@@ -121,10 +121,10 @@ def test_padding_is_answered_as_before_in_every_mode(norm, aligned, encoder):
         torch.backends.mha.set_fastpath_enabled(False)
         try:
             assert_as_before()
-            left = converted(x)
+            outputs = converted(x)
         finally:
             torch.backends.mha.set_fastpath_enabled(True)
-    assert torch.equal(zeros, left) == (not aligned or "enable_nested_tensor" in encoder)
+    assert torch.equal(zeros, outputs) == (not aligned or "enable_nested_tensor" in encoder)
     assert_as_before()
     for network in (plain, converted):
         network.requires_grad_(False)
@@ -132,8 +132,8 @@ def test_padding_is_answered_as_before_in_every_mode(norm, aligned, encoder):
 
 
 @pytest.mark.parametrize("mask", [torch.zeros(7, 7, dtype=torch.bool), torch.zeros(7, 7, dtype=torch.double)])
-def test_padding_beside_a_mask_is_left_as_before(mask):
-    plain, converted = both(Pooling())
+def test_padding_with_an_attention_mask_is_treated_as_torch(mask):
+    plain, converted = plain_and_converted(Pooling())
     x = plain.embed(tokens())
     with torch.no_grad():
         padding = tokens() == 0 if mask.dtype == torch.bool else (tokens() == 0).double() * -1e9
@@ -152,20 +152,20 @@ def saved(network):
     return torch.load(file, weights_only=False)
 
 
-@pytest.mark.parametrize("copied", [copy.deepcopy, saved])
-def test_copies_put_the_same_zeros(copied):
-    plain, converted = both(Pooling(norm=True))
-    again = copied(converted)
-    fresh = both(Pooling(norm=True))[1]
+@pytest.mark.parametrize("make_copy", [copy.deepcopy, saved])
+def test_copies_set_padding_to_the_same_zeros(make_copy):
+    plain, converted = plain_and_converted(Pooling(norm=True))
+    converted_copy = make_copy(converted)
+    fresh = plain_and_converted(Pooling(norm=True))[1]
     fresh.load_state_dict(converted.state_dict())
     with torch.no_grad():
-        for network in (again, fresh):
+        for network in (converted_copy, fresh):
             torch.testing.assert_close(network(tokens()), plain(tokens()), rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("mask_check", [True, False])
-def test_an_exported_network_answers_as_that_of_torch(mask_check):
-    plain, converted = both(Pooling(norm=True, mask_check=mask_check))
+def test_exported_encoder_equals_the_encoder_of_torch(mask_check):
+    plain, converted = plain_and_converted(Pooling(norm=True, mask_check=mask_check))
     x = tokens()
     with torch.no_grad():
         exported = torch.export.export(converted, (x,)).module()(x)
@@ -176,16 +176,16 @@ def test_an_exported_network_answers_as_that_of_torch(mask_check):
 
 
 @pytest.mark.parametrize("aligned", [0, 1, 2, 3])
-def test_zeros_are_put_in_one_pass_and_layer_by_layer_too(aligned):
+def test_padding_is_zero_in_one_pass_and_layer_by_layer(aligned):
     """Mini-batches of which some have their padding in the middle: these have no zeros."""
-    network = both(Pooling(norm=True))[1]
-    data = [(tokens(place >= aligned, place), torch.arange(10) % 2) for place in range(4)]
+    network = plain_and_converted(Pooling(norm=True))[1]
+    data = [(tokens(seed >= aligned, seed), torch.arange(10) % 2) for seed in range(4)]
     rows = evaluate_configurations(network, data, data)
     losses = {str(row.configuration): row.row.metrics["validation"].loss.mean for row in rows}
-    searched = search_layers(network, data, data)
-    assert {row.configuration: row.loss for row in searched.result.uniform} == pytest.approx(losses, rel=1e-8)
+    ranked = search_layers(network, data, data)
+    assert {row.configuration: row.loss for row in ranked.result.uniform} == pytest.approx(losses, rel=1e-8)
     with torch.no_grad():
-        for one in rows:
-            apply_configuration(network, one)
-            alone = torch.cat([nn.functional.cross_entropy(network(x), y, reduction="none") for x, y in data]).mean()
-            assert losses[str(one.configuration)] == pytest.approx(float(alone), rel=1e-8)
+        for row in rows:
+            apply_configuration(network, row)
+            expected = torch.cat([nn.functional.cross_entropy(network(x), y, reduction="none") for x, y in data]).mean()
+            assert losses[str(row.configuration)] == pytest.approx(float(expected), rel=1e-8)

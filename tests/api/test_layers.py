@@ -34,7 +34,7 @@ def loader(n, seed):
     return DataLoader(TensorDataset(inputs, inputs[:, :4].argmax(1)), batch_size=SIZE)
 
 
-def test_the_best_of_all_is_found_and_can_be_applied():
+def test_best_configuration_can_be_applied():
     model = network()
     ranked = bln_search.search_layers(model, loader(60, 0), loader(45, 1), test_loader=loader(30, 2))
     assert ranked.result.size == "256"
@@ -59,7 +59,7 @@ def bln_search_layers(model):
     return [module for module in model.modules() if isinstance(module, BLN)]
 
 
-def test_what_was_found_prints_as_a_table_with_what_is_confirmed():
+def test_result_prints_as_a_table_with_its_validation():
     text = str(bln_search.search_layers(network(), loader(60, 0), loader(40, 1)))
     assert "in all layers" in text
     assert "2-fold cross-validation" in text
@@ -76,13 +76,13 @@ def test_searches_find_the_optimum_of_a_small_space(search):
     assert not layered.result.marginal
 
 
-def test_layers_can_be_tied_and_words_written():
+def test_layers_can_be_tied_and_configurations_parsed():
     model = network((9, 8, 7))
     groups = {"early": ["layers.3", "layers.6"]}
     ranked = bln_search.search_layers(model, loader(60, 0), loader(40, 1), groups=groups)
     assert ranked.result.size == "256"
-    words = str(ranked.best).split(".")
-    assert words[0] == words[1]
+    codes = str(ranked.best).split(".")
+    assert codes[0] == codes[1]
     chosen = ranked.of(PerLayerConfiguration.parse("TTTT.TTTT.FFFF"))
     bln_search.apply_configuration(model, chosen)
     assert [str(layer.configuration) for layer in bln_search_layers(model)] == ["TTTT", "TTTT", "FFFF"]
@@ -137,20 +137,20 @@ def test_plain_passes_agree():
         layer: ranked.populations[name] for name, layer in model.named_modules() if name in ranked.populations
     }
     tree = TreeEvaluator(model, list(loader(40, 1)), populations)
-    words = PerLayerConfiguration.parse("TFTF.FTTF")
-    place = ranked.record.space.index(ranked.record.space.digits(words))
-    alone = float(plain_pass_losses(tree, words, tree.batches).double().mean())
-    assert ranked.record.sums.mean_loss[place] == pytest.approx(alone, rel=1e-5)
+    configuration = PerLayerConfiguration.parse("TFTF.FTTF")
+    index = ranked.record.space.index(ranked.record.space.digits(configuration))
+    expected = float(plain_pass_losses(tree, configuration, tree.batches).double().mean())
+    assert ranked.record.sums.mean_loss[index] == pytest.approx(expected, rel=1e-5)
 
 
 def of_sizes(*sizes, features=6):
     generator = torch.Generator().manual_seed(0)
-    drawn = [torch.randn(size, features, generator=generator) for size in sizes]
-    return [(x, x[:, :4].argmax(1)) for x in drawn]
+    inputs = [torch.randn(size, features, generator=generator) for size in sizes]
+    return [(x, x[:, :4].argmax(1)) for x in inputs]
 
 
 @pytest.mark.parametrize("judge", [bln_search.search_layers, bln_search.evaluate_configurations])
-def test_a_larger_mini_batch_in_between_is_refused(judge):
+def test_larger_mini_batch_after_a_smaller_one_is_rejected(judge):
     """Its examples would be reported at the size of the first."""
     with pytest.raises(DataError, match="20 examples follows one of 10"):
         judge(network(), loader(60, 0), of_sizes(10, 10, 20, 10))
@@ -168,56 +168,59 @@ class Pooled(torch.nn.Module):
         return self.last(self.norm(self.convolution(x)).relu().mean((2, 3)))
 
 
-def test_images_of_another_size_are_judged_by_themselves():
+def test_images_of_several_sizes_are_evaluated():
     train = [(torch.randn(10, 1, 8, 8), torch.randint(2, (10,))) for _ in range(3)]
     mixed = [*train, (torch.randn(10, 1, 12, 12), torch.randint(2, (10,)))]
     ranked = bln_search.search_layers(Pooled(), train, mixed)
-    whole = bln_search.evaluate_configurations(Pooled(), train, mixed)
+    one_pass_table = bln_search.evaluate_configurations(Pooled(), train, mixed)
     uniform = {row.configuration: row.loss for row in ranked.result.uniform}
-    assert len(uniform) == len(whole.board.rows) == 4
-    for row in whole.board.rows:
+    assert len(uniform) == len(one_pass_table.board.rows) == 4
+    for row in one_pass_table.board.rows:
         loss = row.metrics[Split.VALIDATION].loss.mean
         assert uniform[str(row.configuration)] == pytest.approx(loss, rel=1e-5)
 
 
-@pytest.mark.parametrize("alone", [False, True])
-def test_norms_inside_torchs_own_encoder_have_their_words(alone):
+@pytest.mark.parametrize("without_final_norm", [False, True])
+def test_norms_inside_the_encoder_of_torch_are_searched(without_final_norm):
     torch.manual_seed(0)
     inner = torch.nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
-    encoder = torch.nn.TransformerEncoder(inner, 1, norm=None if alone else torch.nn.LayerNorm(8))
+    encoder = torch.nn.TransformerEncoder(inner, 1, norm=None if without_final_norm else torch.nn.LayerNorm(8))
     model = torch.nn.Sequential(encoder, torch.nn.Flatten(), torch.nn.Linear(24, 2))
     model = bln_search.convert(model, method="same")
     data = [(torch.randn(10, 3, 8), torch.randint(2, (10,))) for _ in range(4)]
     ranked = bln_search.search_layers(model, data, data)
-    norms = ["0.layers.0.norm1", "0.layers.0.norm2", *([] if alone else ["0.norm"])]
+    norms = ["0.layers.0.norm1", "0.layers.0.norm2", *([] if without_final_norm else ["0.norm"])]
     assert list(ranked.record.space.layers) == norms
-    whole = bln_search.evaluate_configurations(model, data, data)
+    one_pass_table = bln_search.evaluate_configurations(model, data, data)
     uniform = {row.configuration: row.loss for row in ranked.result.uniform}
-    for row in whole.board.rows:
+    for row in one_pass_table.board.rows:
         assert uniform[str(row.configuration)] == pytest.approx(row.metrics[Split.VALIDATION].loss.mean, rel=1e-5)
 
 
 def test_configuration_undefined_on_test_has_no_test_figure():
     reference = MLP((6,), 4, partial(BLN, batch_size=30, semantics="reference"), widths=(9, 8))
-    found = 0
+    undefined_count = 0
     for seed in range(4):
         torch.manual_seed(seed)
         for layer in reference.modules():
             if isinstance(layer, torch.nn.Linear):
                 layer.reset_parameters()
         test = of_sizes(30, 30)
-        with warnings.catch_warnings(record=True) as said:
+        with warnings.catch_warnings(record=True) as caught_warnings:
             warnings.simplefilter("always")
             ranked = bln_search.search_layers(
                 reference, loader(60, seed), loader(40, 1), test_loader=test, per_slot=True
             )
-        assert (ranked.record.test is None) == bool(said)
-        found += bool(said)
-        assert all("no figures on test, where mini-batches have 30 examples" in str(one.message) for one in said)
-    assert found
+        assert (ranked.record.test is None) == bool(caught_warnings)
+        undefined_count += bool(caught_warnings)
+        assert all(
+            "no figures on test, where mini-batches have 30 examples" in str(warning.message)
+            for warning in caught_warnings
+        )
+    assert undefined_count
 
 
-def test_a_target_that_is_no_class_is_one_clear_error():
+def test_target_that_is_no_class_is_one_clear_error():
     numbered_from_one = [(x, y + 1) for x, y in of_sizes(10, 10, 10)]
     with pytest.raises(DataError, match="a target is class 4, the network has 4 outputs"):
         bln_search.search_layers(network(), loader(60, 0), numbered_from_one)
@@ -229,7 +232,7 @@ def test_a_network_in_bfloat16_is_searched():
     assert len(ranked.record.outcomes) == 256
 
 
-def test_evaluations_are_at_least_the_words_there_are():
+def test_evaluations_must_cover_the_uniform_configurations():
     four = bln_search.convert(torch.nn.Sequential(*normed(3)), method="same")
     layered = bln_search.search_layers(four, loader(60, 0), loader(40, 1), search="coordinate", evaluations=4)
     assert layered.record.evaluations == pytest.approx(4)
@@ -262,13 +265,15 @@ class Branching(torch.nn.Sequential):
         (Branching, 3, "same", 63, "coordinate"),
     ],
 )
-def test_all_are_tried_where_they_can_be_by_default(kind, layers, method, evaluations, expected):
+def test_small_spaces_are_enumerated_by_default(kind, layers, method, evaluations, expected):
     model = bln_search.convert(kind(*normed(layers)), method=method, batch_size=SIZE)
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as caught_warnings:
         warnings.simplefilter("always")
         layered = bln_search.search_layers(model, loader(60, 0), loader(40, 1), evaluations=evaluations)
     assert layered.result.search == expected
-    assert [str(one.message).endswith("takes longer") for one in said] == [True] * (kind is Branching)
+    assert [str(warning.message).endswith("takes longer") for warning in caught_warnings] == [True] * (
+        kind is Branching
+    )
 
 
 @pytest.mark.parametrize(
@@ -279,14 +284,14 @@ def test_all_are_tried_where_they_can_be_by_default(kind, layers, method, evalua
         *(pytest.param(name, marks=pytest.mark.slow) for name in ("beam", "tpe", "racing", "random")),
     ],
 )
-def test_a_network_that_branches_is_searched_as_any_other(search):
-    walked, branching = (
+def test_branching_network_is_searched_like_a_sequential_one(search):
+    sequential, branching = (
         bln_search.convert(kind(*normed(2)), method="same") for kind in (torch.nn.Sequential, Branching)
     )
-    how = {"search": search, "evaluations": 16, "test_loader": loader(30, 2)}
-    expected = bln_search.search_layers(walked, loader(60, 0), loader(45, 1), **how)
+    options = {"search": search, "evaluations": 16, "test_loader": loader(30, 2)}
+    expected = bln_search.search_layers(sequential, loader(60, 0), loader(45, 1), **options)
     with pytest.warns(UserWarning, match="evaluated one by one"):
-        layered = bln_search.search_layers(branching, loader(60, 0), loader(45, 1), **how)
+        layered = bln_search.search_layers(branching, loader(60, 0), loader(45, 1), **options)
     assert [row.configuration for row in layered.result.rows] == [row.configuration for row in expected.result.rows]
     np.testing.assert_allclose(layered.record.confirmed.losses, expected.record.confirmed.losses, rtol=1e-5)
     np.testing.assert_allclose(layered.record.test, expected.record.test, rtol=1e-5)

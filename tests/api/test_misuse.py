@@ -19,7 +19,7 @@ from tests.api.own_network import make_loader, make_network
         lambda self, x: self.head(self.main(x).view(x.shape[0], -1)[:, :2].repeat(1, 3)),
     ],
 )
-def test_a_network_that_cannot_be_followed_says_what_to_do(forward):
+def test_untraceable_network_raises_an_error_with_a_remedy(forward):
     class Strange(nn.Module):
         def __init__(self):
             super().__init__()
@@ -48,78 +48,96 @@ def test_failed_conversion_names_the_layer_and_changes_nothing(network, message)
     ("call", "error", "message"),
     [
         (
-            lambda n: bln_search.evaluate_configurations(nn.Linear(6, 2), make_loader(), make_loader()),
+            lambda network: bln_search.evaluate_configurations(nn.Linear(6, 2), make_loader(), make_loader()),
             ModelError,
             "convert",
         ),
-        (lambda n: bln_search.evaluate_configurations(n, [], make_loader()), DataError, "train_loader yields no"),
-        (lambda n: bln_search.evaluate_configurations(n, make_loader(), []), DataError, "validation_loader yields no"),
-        (lambda n: bln_search.evaluate_configurations(n, [1], make_loader()), DataError, "must yield inputs"),
         (
-            lambda n: bln_search.evaluate_configurations(n, make_loader(), make_loader().dataset),
+            lambda network: bln_search.evaluate_configurations(network, [], make_loader()),
+            DataError,
+            "train_loader yields no",
+        ),
+        (
+            lambda network: bln_search.evaluate_configurations(network, make_loader(), []),
+            DataError,
+            "validation_loader yields no",
+        ),
+        (
+            lambda network: bln_search.evaluate_configurations(network, [1], make_loader()),
+            DataError,
+            "must yield inputs",
+        ),
+        (
+            lambda network: bln_search.evaluate_configurations(network, make_loader(), make_loader().dataset),
             DataError,
             "validation_loader yields single examples: put the data set into a torch.utils.data.DataLoader",
         ),
         (
-            lambda n: bln_search.evaluate_configurations(n, make_loader(), make_loader(), batch_sizes=10),
+            lambda network: bln_search.evaluate_configurations(network, make_loader(), make_loader(), batch_sizes=10),
             ValueError,
             "batch_sizes is a list .* not 10",
         ),
         (
-            lambda n: bln_search.evaluate_configurations(n, make_loader(), make_loader(), correction="besel"),
+            lambda network: bln_search.evaluate_configurations(
+                network, make_loader(), make_loader(), correction="besel"
+            ),
             ValueError,
             "there is no correction 'besel': choose one of bessel, total",
         ),
         (
-            lambda n: bln_search.evaluate_configurations(n, make_loader(), make_loader(), score=lambda a, _: a.sum()),
+            lambda network: bln_search.evaluate_configurations(
+                network, make_loader(), make_loader(), score=lambda outputs, _: outputs.sum()
+            ),
             ModelError,
             "score must return two tensors, .*, not Tensor",
         ),
         (
-            lambda n: bln_search.evaluate_configurations(
-                n, make_loader(), make_loader(), score=lambda a, _: (a[:, 0], None)
+            lambda network: bln_search.evaluate_configurations(
+                network, make_loader(), make_loader(), score=lambda outputs, _: (outputs[:, 0], None)
             ),
             ModelError,
             r"not \(Tensor, NoneType\)",
         ),
         (
-            lambda n: bln_search.evaluate_configurations(
-                n, make_loader(), make_loader(), score=lambda a, _: (a[:, 0], a[:, 0])
+            lambda network: bln_search.evaluate_configurations(
+                network, make_loader(), make_loader(), score=lambda outputs, _: (outputs[:, 0], outputs[:, 0])
             ),
             ModelError,
             "as bools",
         ),
         (
-            lambda n: bln_search.search_layers(n, make_loader(), make_loader(), score=lambda a, _: (a[:, 0], None)),
+            lambda network: bln_search.search_layers(
+                network, make_loader(), make_loader(), score=lambda outputs, _: (outputs[:, 0], None)
+            ),
             ModelError,
             r"not \(Tensor, NoneType\)",
         ),
         (
-            lambda n: bln_search.search_layers(
-                n, make_loader(), make_loader(), score=lambda a, _: (a[:, :1], a[:, :1] > 0)
+            lambda network: bln_search.search_layers(
+                network, make_loader(), make_loader(), score=lambda outputs, _: (outputs[:, :1], outputs[:, :1] > 0)
             ),
             ModelError,
             "one loss and one correctness for each",
         ),
         (
-            lambda n: bln_search.search_layers(n, make_loader(), make_loader(), folds=1),
+            lambda network: bln_search.search_layers(network, make_loader(), make_loader(), folds=1),
             ValueError,
             "folds: must be at least 2",
         ),
         (
-            lambda n: bln_search.search_layers(n, make_loader(), make_loader(), search="x"),
+            lambda network: bln_search.search_layers(network, make_loader(), make_loader(), search="x"),
             ValueError,
             "no search 'x': choose one",
         ),
         (
-            lambda n: bln_search.evaluate_configurations(n, make_loader(), [(torch.zeros(6), 1)]),
+            lambda network: bln_search.evaluate_configurations(network, make_loader(), [(torch.zeros(6), 1)]),
             DataError,
             r"as a torch.utils.data.DataLoader does; it yields \(Tensor, int\)",
         ),
         *(
             (
-                lambda n, sizes=sizes: bln_search.evaluate_configurations(
-                    n, make_loader(), make_loader(), batch_sizes=sizes
+                lambda network, sizes=sizes: bln_search.evaluate_configurations(
+                    network, make_loader(), make_loader(), batch_sizes=sizes
                 ),
                 ValueError,
                 "batch_sizes is a list",
@@ -127,51 +145,59 @@ def test_failed_conversion_names_the_layer_and_changes_nothing(network, message)
             for sizes in ([], [2.5], ["25"], "25")
         ),
         (
-            lambda n: bln_search.apply_configuration(
-                n, bln_search.evaluate_configurations(n, make_loader(), make_loader())
+            lambda network: bln_search.apply_configuration(
+                network, bln_search.evaluate_configurations(network, make_loader(), make_loader())
             ),
             ModelError,
             "a RankedConfigurations is not a configuration: give a row of a table",
         ),
         (
-            lambda n: bln_search.evaluate_configurations(
-                n, make_loader(), make_loader(), score=lambda a, _: (a.sum(), a.sum())
+            lambda network: bln_search.evaluate_configurations(
+                network, make_loader(), make_loader(), score=lambda outputs, _: (outputs.sum(), outputs.sum())
             ),
             ModelError,
             r"each of the \d+ outputs",
         ),
         (
-            lambda n: bln_search.evaluate_configurations(n, make_loader(), make_loader(), batch_sizes=[500]),
+            lambda network: bln_search.evaluate_configurations(
+                network, make_loader(), make_loader(), batch_sizes=[500]
+            ),
             DataError,
             "larger than the data",
         ),
         (
-            lambda n: bln_search.apply_configuration(n, "TFTF"),
+            lambda network: bln_search.apply_configuration(network, "TFTF"),
             ModelError,
             "TFTF reads E_B, E_F from the population, and no layer of this network was given",
         ),
         (
-            lambda n: bln_search.evaluate_configurations(n, make_loader(), [(torch.zeros(2, 6), torch.zeros(2))]),
+            lambda network: bln_search.evaluate_configurations(
+                network, make_loader(), [(torch.zeros(2, 6), torch.zeros(2))]
+            ),
             DataError,
             r"validation_loader yields targets of type torch.float32 and shape \(2,\): classes are int64",
         ),
         (
-            lambda n: bln_search.evaluate_configurations(n, make_loader(), [(torch.zeros(1, 6), torch.tensor([-1]))]),
+            lambda network: bln_search.evaluate_configurations(
+                network, make_loader(), [(torch.zeros(1, 6), torch.tensor([-1]))]
+            ),
             DataError,
             "validation_loader yields the class -1",
         ),
         (
-            lambda n: bln_search.evaluate_configurations(n, make_loader(), [(torch.zeros(1, 6), torch.tensor([9]))]),
+            lambda network: bln_search.evaluate_configurations(
+                network, make_loader(), [(torch.zeros(1, 6), torch.tensor([9]))]
+            ),
             DataError,
             "a target is class 9, the network has 2 outputs: classes are numbered from 0 to 1",
         ),
         (
-            lambda n: bln_search.search_layers(n, make_loader(), [(torch.zeros(2, 6), torch.zeros(2))]),
+            lambda network: bln_search.search_layers(network, make_loader(), [(torch.zeros(2, 6), torch.zeros(2))]),
             DataError,
             "validation_loader yields targets of type",
         ),
-        (lambda n: bln_search.apply_configuration(n, "TT--"), ModelError, "does not name"),
-        (lambda n: bln_search.apply_configuration(n, "XYZW"), ModelError, "four letters"),
+        (lambda network: bln_search.apply_configuration(network, "TT--"), ModelError, "does not name"),
+        (lambda network: bln_search.apply_configuration(network, "XYZW"), ModelError, "four letters"),
     ],
 )
 def test_wrong_use_is_one_clear_error(call, error, message):
@@ -181,7 +207,7 @@ def test_wrong_use_is_one_clear_error(call, error, message):
 
 def test_configuration_of_another_network_is_rejected():
     ranked = bln_search.evaluate_configurations(make_network(), make_loader(), make_loader(seed=1))
-    other = nn.Sequential(bln_search.BLN(6))
+    other_network = nn.Sequential(bln_search.BLN(6))
     with pytest.raises(ModelError, match="not the network that was evaluated"):
-        bln_search.apply_configuration(other, next(c for c in ranked if c.configuration.uses_population))
-    assert str(other[0].configuration) == "FFFF"
+        bln_search.apply_configuration(other_network, next(row for row in ranked if row.configuration.uses_population))
+    assert str(other_network[0].configuration) == "FFFF"

@@ -33,28 +33,28 @@ def network():
 
 @pytest.mark.parametrize("evaluate", [evaluate_configurations, search_layers])
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (lambda name: f"module.{name}", r"gathered\['epoch'\] .*: module.1 is not a layer of the network"),
         (lambda name: name if name == "1" else None, "3 is missing"),
     ],
 )
-def test_values_under_other_names_are_refused(evaluate, change, said):
-    ours = network()
-    moments = collect_frozen_moments(ours, (x for x, _ in batches()))
-    given = {change(name): value for name, value in moments.items() if change(name)}
-    with pytest.raises(DataError, match=said):
-        evaluate(ours, batches(), batches(), gathered={PopulationEstimate.EPOCH: given})
+def test_moments_under_other_layer_names_are_rejected(evaluate, change, message):
+    model = network()
+    moments = collect_frozen_moments(model, (x for x, _ in batches()))
+    renamed = {change(name): value for name, value in moments.items() if change(name)}
+    with pytest.raises(DataError, match=message):
+        evaluate(model, batches(), batches(), gathered={PopulationEstimate.EPOCH: renamed})
 
 
 def test_moments_of_layers_reached_only_in_training_are_accepted():
-    ours = network()
-    ours.spare = BLN(8)
-    ours.forward = lambda x: nn.Sequential.forward(ours[:5], x)
-    moments = collect_frozen_moments(ours, (x for x, _ in batches()))
-    given = {**moments, "spare": moments["1"]}
+    model = network()
+    model.spare = BLN(8)
+    model.forward = lambda x: nn.Sequential.forward(model[:5], x)
+    moments = collect_frozen_moments(model, (x for x, _ in batches()))
+    all_moments = {**moments, "spare": moments["1"]}
     with pytest.warns(UserWarning, match="no mini-batch of train_loader reached the layer spare"):
-        ranked = evaluate_configurations(ours, batches(), batches(), gathered={PopulationEstimate.EPOCH: given})
+        ranked = evaluate_configurations(model, batches(), batches(), gathered={PopulationEstimate.EPOCH: all_moments})
     assert len({row.metrics[Split.VALIDATION].loss.mean for row in ranked.board.rows}) > 1
 
 
@@ -71,12 +71,12 @@ class Backwards(nn.Module):
         return self.last(self.n2(self.second(self.n1(self.first(x)))))
 
 
-def test_a_printed_row_says_what_its_object_says():
-    ours = Backwards()
-    ranked = search_layers(ours, batches(), batches())
+def test_row_and_its_text_apply_the_same_configuration():
+    model = Backwards()
+    ranked = search_layers(model, batches(), batches())
     assert ranked.record.space.layers == ("n1", "n2")
     by_row = [
-        {name: str(getattr(apply_configuration(ours, choice), name).configuration) for name in ("n1", "n2")}
+        {name: str(getattr(apply_configuration(model, choice), name).configuration) for name in ("n1", "n2")}
         for choice in (ranked.best, ranked.best.configuration, str(ranked.best.configuration), "TTFT.FTTT")
     ]
     assert by_row[0] == by_row[1] == by_row[2]
@@ -88,26 +88,26 @@ def test_untraceable_network_needs_layer_names():
         def forward(self, x):
             return super().forward(x if x.sum() > 0 else -x)
 
-    ours = Branching()
-    moments = collect_frozen_moments(ours, (x for x, _ in batches()))
+    model = Branching()
+    moments = collect_frozen_moments(model, (x for x, _ in batches()))
     for name in ("n1", "n2"):
-        layer = getattr(ours, name)
+        layer = getattr(model, name)
         layer.configure(InferenceConfiguration("TTTT"), layer.population(moments[name], Correction.BESSEL))
     with pytest.raises(ModelError, match=r"order in which this Branching .* FFFT\.FFTF cannot be applied"):
-        apply_configuration(ours, "FFFT.FFTF")
-    apply_configuration(ours, "FFTF.FFTF")
-    assert [str(layer.configuration) for layer in (ours.n2, ours.n1)] == ["FFTF", "FFTF"]
-    words = PerLayerConfiguration.parse("FFFT.FFTF")
-    apply_configuration(ours, LayeredConfiguration(words, ("n1", "n2"), {}))
-    assert [str(layer.configuration) for layer in (ours.n2, ours.n1)] == ["FFTF", "FFFT"]
+        apply_configuration(model, "FFFT.FFTF")
+    apply_configuration(model, "FFTF.FFTF")
+    assert [str(layer.configuration) for layer in (model.n2, model.n1)] == ["FFTF", "FFTF"]
+    configuration = PerLayerConfiguration.parse("FFFT.FFTF")
+    apply_configuration(model, LayeredConfiguration(configuration, ("n1", "n2"), {}))
+    assert [str(layer.configuration) for layer in (model.n2, model.n1)] == ["FFTF", "FFFT"]
 
 
-def test_one_size_asked_for_twice_is_one_row():
+def test_duplicate_batch_size_has_one_row():
     ranked = evaluate_configurations(network(), batches(), batches(), batch_sizes=[10, 10])
     assert all(row.seeds == 1 for row in ranked.board.rows)
 
 
-def test_a_population_of_few_of_many_mini_batches_is_told():
+def test_population_from_few_mini_batches_gives_a_warning():
     sizes = [6, 7, 8, 9, 10]
     mixed = [batch for size in sizes for batch in batches(1, size)]
     with pytest.warns(UserWarning, match="estimated from 1 of 5 training mini-batches, those of 10 examples"):

@@ -32,10 +32,10 @@ DIGITS = load_data("digits", None)
 def enlarged():
     """The digits at 16×16 pixels, which LeNet can take."""
 
-    def twice(images):
+    def double_size(images):
         return np.repeat(np.repeat(images, 2, axis=2), 2, axis=3)
 
-    return replace(DIGITS, train_inputs=twice(DIGITS.train_inputs), test_inputs=twice(DIGITS.test_inputs))
+    return replace(DIGITS, train_inputs=double_size(DIGITS.train_inputs), test_inputs=double_size(DIGITS.test_inputs))
 
 
 def train(folder, model, arm, evaluation="{}", data=DIGITS):
@@ -43,14 +43,14 @@ def train(folder, model, arm, evaluation="{}", data=DIGITS):
     study = parse_study(STUDY.format(model=model, arm=arm, evaluation=evaluation))
     (trial,) = trials_of(study)
     messages = []
-    before = places.load_data
+    load_data = places.load_data
     places.load_data = lambda *_: data
     places.prepared_data.cache_clear()
     try:
         for _ in run_task(Task(1, trial), places.ExecutionEnvironment(folder, folder, Folder(folder)), messages.append):
             pass
     finally:
-        places.load_data = before
+        places.load_data = load_data
         places.prepared_data.cache_clear()
     checkpoint = next(message.checkpoint for message in messages if isinstance(message, TrainingDone))
     evaluations = next(message.evaluations for message in messages if isinstance(message, EvaluationDone))
@@ -60,20 +60,23 @@ def train(folder, model, arm, evaluation="{}", data=DIGITS):
 def row_of(trained, code, batch_size=25):
     """The row of `code`, and the evaluation of it on test."""
     study, trial, checkpoint, evaluations = trained
-    own = [
+    row_evaluations = [
         evaluation
         for evaluation in evaluations
         if str(evaluation.key.configuration) == code and evaluation.key.batch_size == batch_size
     ]
-    figures = {one.key.split.value: Figure(loss=one.loss or 0.0, accuracy=one.accuracy or 0.0) for one in own}
+    figures = {
+        evaluation.key.split.value: Figure(loss=evaluation.loss or 0.0, accuracy=evaluation.accuracy or 0.0)
+        for evaluation in row_evaluations
+    }
     row = TrainedRow(
         study=study.name,
         study_digest=study.digest,
         trial=trial,
         checkpoint=checkpoint,
         configuration=InferenceConfiguration(code),
-        estimate=own[0].key.estimate,
+        estimate=row_evaluations[0].key.estimate,
         batch_size=batch_size,
         figures=Figures(seeds=1, over_seeds=figures, this_seed=figures),
     )
-    return row, next(one for one in own if one.key.split is Split.TEST)
+    return row, next(evaluation for evaluation in row_evaluations if evaluation.key.split is Split.TEST)

@@ -28,10 +28,10 @@ class Chaotic(nn.Module):
 @pytest.mark.parametrize("name", OF_TORCH)
 def test_rows_and_best_layer_configuration_equal_the_plain_loop(name, method):
     subject = zoo.prepare(zoo.Setting(name, method, 4, 32), torch.float64)
-    rows, searched = zoo.compare_rows(subject), zoo.compare_search(subject)
+    rows, search = zoo.compare_rows(subject), zoo.compare_search(subject)
     assert rows["rows"] >= 4
-    assert max(rows["mean_loss"], rows["losses"], searched["losses"]) < 1e-10
-    assert searched["traced"]
+    assert max(rows["mean_loss"], rows["losses"], search["losses"]) < 1e-10
+    assert search["traced"]
     assert not rows["ill_conditioned"]
     assert method == "bln" or subject.changed < 1e-10
 

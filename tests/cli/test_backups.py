@@ -14,24 +14,24 @@ from tests.support.service_world import study
 
 
 @pytest.mark.parametrize("verb", ["backup", "restore"])
-def test_a_place_that_cannot_be_one_is_one_clear_error(verb, home, tmp_path):
+def test_invalid_archive_is_one_clear_error(verb, home, tmp_path):
     call("db", "upgrade", check=0)
     file = tmp_path / "file"
     file.write_text("not a folder")
     process = call(verb, file / "backups", check=1)
     assert len(process.stderr.strip().splitlines()) == 1
     assert process.stderr.startswith("error: ")
-    assert [one for one in home.iterdir() if one.name.startswith(".")] == []
+    assert [path for path in home.iterdir() if path.name.startswith(".")] == []
 
 
-def test_a_database_that_is_not_there_is_one_clear_error(tmp_path):
+def test_missing_database_is_one_clear_error(tmp_path):
     process = call("backup", tmp_path / "backups", check=1)
     assert len(process.stderr.strip().splitlines()) == 1
     assert "has no tables of bln-search" in process.stderr
     assert not (tmp_path / "backups").exists()
 
 
-def test_an_empty_database_is_backed_up_and_put_back(home, tmp_path):
+def test_empty_database_is_backed_up_and_restored(home, tmp_path):
     call("db", "upgrade", check=0)
     assert "0 studies, 0 checkpoints" in call("backup", tmp_path / "backups", "--keep", 1, check=0).stdout
     assert "0 studies, 0 checkpoints" in call("restore", tmp_path / "backups", "--dry-run", check=0).stdout
@@ -47,19 +47,19 @@ def test_backup_with_missing_networks_fails_and_keeps_backups(home, tmp_path):
         ledger.studies.start(study_id, lambda _: True, "host/1/0")
         token = ledger.attempts.claim_trial(ledger.trials.list_open(study_id)[0].id, "host/1/0")
         ledger.attempts.record_checkpoint(token, CheckpointRecord("a.safetensors", sha256, 1, "FFFF", 0.5, {}))
-    place = tmp_path / "backups"
-    gone = call("backup", place, "--keep", 1, check=1)
-    assert "1 MISSING" in gone.stdout
-    assert "1 networks are missing" in gone.stderr
-    assert "No older backup was removed" in gone.stderr
-    assert call("backup", place, check=0).stderr.endswith("is missing or damaged: this backup lacks it\n")
+    archive = tmp_path / "backups"
+    missing = call("backup", archive, "--keep", 1, check=1)
+    assert "1 MISSING" in missing.stdout
+    assert "1 networks are missing" in missing.stderr
+    assert "No older backup was removed" in missing.stderr
+    assert call("backup", archive, check=0).stderr.endswith("is missing or damaged: this backup lacks it\n")
     (home / "checkpoints").mkdir()
     (home / "checkpoints" / "a.safetensors").write_bytes(content)
-    assert "1 checkpoints, " in call("backup", place, "--keep", 1, check=0).stdout
-    (place / "checkpoints" / "a.safetensors").write_bytes(b"rotten")
-    refused = call("restore", place, "--overwrite", check=1).stderr
-    assert "a.safetensors is damaged" in refused
-    assert "--without-damaged" in refused
-    output = call("restore", place, "--overwrite", "--without-damaged", "--dry-run", check=0).stdout
+    assert "1 checkpoints, " in call("backup", archive, "--keep", 1, check=0).stdout
+    (archive / "checkpoints" / "a.safetensors").write_bytes(b"rotten")
+    message = call("restore", archive, "--overwrite", check=1).stderr
+    assert "a.safetensors is damaged" in message
+    assert "--without-damaged" in message
+    output = call("restore", archive, "--overwrite", "--without-damaged", "--dry-run", check=0).stdout
     assert "1 MISSING" in output
     assert "1 MISSING" in output

@@ -17,42 +17,51 @@ from bln_search.data.catalog import CATALOG
 from bln_search.data.imdb import ARCHIVE, REMARKS, find_reviews
 from tests.data.reviews import make_reviews, md5, write_archive, write_lines
 from tests.end_to_end.commands import call
+from tests.support.numbers import numbers_in
 
 IMDB = CATALOG["imdb"]
 COUNTS = ["imdb: train, 25 negative, 25 positive", "imdb: test, 25 negative, 25 positive"]
-FEW = [f"imdb: 50 {split} reviews, not the 25,000 that were published" for split in ("train", "test")]
+READ, PUBLISHED = 50, 25_000
+"""Reviews of a split here and in the published data set; a remark states both numbers."""
+
+
+def assert_counts(lines):
+    """Assert that these lines state the reviews of each class, and how many are missing."""
+    assert lines[:2] == COUNTS
+    assert [numbers_in(line) for line in lines[2:]] == [[READ, PUBLISHED]] * 2
 
 
 def state(folder):
-    listed = call("data", "list", "--data", folder, check=0).stdout
-    return re.search(r"imdb .*│ (.*?) +│$", listed, re.MULTILINE)[1]
+    output = call("data", "list", "--data", folder, check=0).stdout
+    return re.search(r"imdb .*│ (.*?) +│$", output, re.MULTILINE)[1]
 
 
-def test_the_list_says_whether_it_is_at_hand(tmp_path):
+def test_list_shows_which_data_sets_are_present(tmp_path):
     assert state(tmp_path) == "missing"
     write_lines(tmp_path / "imdb", make_reviews())
     assert state(tmp_path) == "present"
 
 
-def test_verify_says_what_was_used_and_what_is_in_it(tmp_path):
+def test_verify_shows_sources_and_contents(tmp_path):
     write_lines(tmp_path / "imdb", make_reviews(), ".jsonl.xz")
     paths = [tmp_path / "imdb" / f"{split}.jsonl.xz" for split in ("train", "test")]
-    said = call("data", "verify", "imdb", "--data", tmp_path, check=0).stdout.splitlines()
-    assert said == [*(f"{path}: no checksum is published for JSON Lines" for path in paths), *COUNTS, *FEW]
+    lines = call("data", "verify", "imdb", "--data", tmp_path, check=0).stdout.splitlines()
+    assert [line.partition(": ")[0] for line in lines[:2]] == [str(path) for path in paths]
+    assert_counts(lines[2:])
 
 
-@pytest.mark.parametrize("what", ["absent", "damaged", "another archive"])
-def test_what_cannot_be_verified_is_one_clear_error(what, tmp_path):
-    if what == "damaged":
+@pytest.mark.parametrize("obstacle", ["absent", "damaged", "another archive"])
+def test_failed_verification_is_one_clear_error(obstacle, tmp_path):
+    if obstacle == "damaged":
         write_lines(tmp_path, make_reviews())
         (tmp_path / "test.jsonl").write_text("{")
-    if what == "another archive":
+    if obstacle == "another archive":
         write_archive(tmp_path / ARCHIVE, make_reviews())
-    refused = call("data", "verify", "imdb", "--data", tmp_path, check=3)
-    says = {"absent": "data fetch imdb", "damaged": "test.jsonl, line 1:", "another archive": IMDB_MD5}[what]
-    assert says in refused.stderr
-    assert refused.stderr.count("error:") == 1
-    assert "Traceback" not in refused.stderr
+    process = call("data", "verify", "imdb", "--data", tmp_path, check=3)
+    message = {"absent": "data fetch imdb", "damaged": "test.jsonl, line 1:", "another archive": IMDB_MD5}[obstacle]
+    assert message in process.stderr
+    assert process.stderr.count("error:") == 1
+    assert "Traceback" not in process.stderr
 
 
 IMDB_MD5 = "published is 7c2ac02c03563afcf9b574c7e56c153a"
@@ -62,9 +71,9 @@ IMDB_MD5 = "published is 7c2ac02c03563afcf9b574c7e56c153a"
 def test_the_published_reviews_are_verified(real_data):
     if not (real_data / "imdb").is_dir():
         pytest.skip("the real reviews are not here")
-    said = call("data", "verify", "imdb", "--data", real_data, check=0).stdout.splitlines()
+    lines = call("data", "verify", "imdb", "--data", real_data, check=0).stdout.splitlines()
     counts = [f"imdb: {split}, 12,500 negative, 12,500 positive" for split in ("train", "test")]
-    assert said[2:] == [*counts, *(f"imdb: {remark}" for remark in REMARKS)]
+    assert lines[2:] == [*counts, *(f"imdb: {remark}" for remark in REMARKS)]
 
 
 class Quiet(SimpleHTTPRequestHandler):
@@ -87,17 +96,18 @@ def offered(url, published):
     return replace(IMDB, downloads=(f"{url}/{ARCHIVE}",), find=partial(find_reviews, archive_md5=published))
 
 
-def test_fetch_gets_the_archive_once_and_verifies_it(tmp_path, capsys):
+def test_fetch_downloads_the_archive_once_and_verifies_it(tmp_path, capsys):
     published = write_archive(tmp_path / "served" / ARCHIVE, make_reviews())
     path = tmp_path / "data" / "imdb" / ARCHIVE
-    verified = [f"{path}: MD5 {published}, as published", *COUNTS, *FEW]
     with serving(tmp_path / "served") as url:
         fetch_entry(offered(url, published), tmp_path / "data")
         first = capsys.readouterr()
-    assert first.out.splitlines() == verified
+    source, *counts = first.out.splitlines()
+    assert source.startswith(f"{path}: MD5 {published}")
+    assert_counts(counts)
     assert str(path) in first.err
     fetch_entry(offered("http://127.0.0.1:9", published), tmp_path / "data")  # nobody is asked again
-    assert capsys.readouterr().out.splitlines() == verified
+    assert capsys.readouterr().out == first.out
 
 
 def test_archive_with_a_wrong_checksum_is_downloaded_again(tmp_path):
@@ -109,13 +119,13 @@ def test_archive_with_a_wrong_checksum_is_downloaded_again(tmp_path):
     assert md5(path) == published
 
 
-def test_what_was_fetched_and_is_another_file_is_refused(tmp_path):
+def test_downloaded_file_with_another_checksum_is_rejected(tmp_path):
     write_archive(tmp_path / "served" / ARCHIVE, make_reviews())
     with serving(tmp_path / "served") as url, pytest.raises(ChecksumError, match="is not the published"):
         fetch_entry(offered(url, "0" * 32), tmp_path / "data")
 
 
-def test_a_plain_error_where_nothing_can_be_fetched(tmp_path):
+def test_data_set_without_a_download_is_one_clear_error(tmp_path):
     entry = offered("http://127.0.0.1:9", "0" * 32)
     with pytest.raises(DataError, match="could not be downloaded"):
         fetch_entry(entry, tmp_path)
@@ -134,21 +144,24 @@ seeds: [0, 1]
 
 
 @pytest.mark.slow
-def test_a_study_of_words_says_once_what_one_should_know_of_them(tmp_path):
+def test_remarks_on_the_data_are_printed_once(tmp_path):
     (tmp_path / "study.yaml").write_text(STUDY)
     validated = call("validate", tmp_path / "study.yaml", check=0)
     assert validated.stderr.splitlines() == [f"imdb: {remark}" for remark in REMARKS]
     write_lines(tmp_path / "imdb", make_reviews())
     process = call("run", tmp_path / "study.yaml", "--data", tmp_path, home=tmp_path / "home", check=0)
-    assert [line for line in process.stderr.splitlines() if line.startswith("imdb")] == FEW
+    remarks = [line for line in process.stderr.splitlines() if line.startswith("imdb")]
+    assert [numbers_in(remark) for remark in remarks] == [[READ, PUBLISHED]] * 2
     exported = call("export", "words", "--to", tmp_path / "to", "--data", tmp_path, home=tmp_path / "home", check=1)
     assert "imdb consists of token ids" in exported.stderr
     assert "Traceback" not in exported.stderr
 
 
-@pytest.mark.parametrize("words", [("run", STUDY), ("data", "verify", "mnist"), ("data", "list")], ids=lambda w: w[0])
-def test_data_folder_that_is_no_folder_is_rejected(words, tmp_path):
+@pytest.mark.parametrize(
+    "arguments", [("run", STUDY), ("data", "verify", "mnist"), ("data", "list")], ids=lambda command: command[0]
+)
+def test_data_folder_that_is_no_folder_is_rejected(arguments, tmp_path):
     (tmp_path / "file").write_text("no folder")
-    for given, what in (("nowhere", "does not exist"), ("file", "is a file")):
-        error_output = call(*words, "--data", tmp_path / given, check=2).stderr
-        assert what in re.sub(r"[\s│]+", " ", error_output)  # a long path breaks the line
+    for name, message in (("nowhere", "does not exist"), ("file", "is a file")):
+        error_output = call(*arguments, "--data", tmp_path / name, check=2).stderr
+        assert message in re.sub(r"[\s│]+", " ", error_output)  # a long path breaks the line

@@ -40,14 +40,14 @@ BOARD = rank(
 )
 
 
-def test_best_is_the_first_row_of_what_was_asked_for():
+def test_best_is_the_first_row_of_the_selection():
     assert choose_row(BOARD, "best") is BOARD.rows[0]
     assert str(choose_row(BOARD, "best").configuration) == "TTTT"
     assert choose_row(BOARD, "best", estimate=EPOCH).estimate is EPOCH
     assert choose_row(BOARD, "best", arm="bn").parameters == "learning_rate=0.1"
 
 
-def test_a_word_and_what_tells_its_rows_apart_name_one_row():
+def test_code_with_filters_selects_one_row():
     assert choose_row(BOARD, "FFFF").estimate is None
     assert choose_row(BOARD, "TTTT", estimate=EPOCH).metrics[Split.VALIDATION].loss.mean == 0.75
     chosen = choose_row(BOARD, "TT--", parameters="learning_rate=0.2")
@@ -55,7 +55,7 @@ def test_a_word_and_what_tells_its_rows_apart_name_one_row():
 
 
 @pytest.mark.parametrize(
-    ("asked", "lines"),
+    ("selection", "lines"),
     [
         (
             {"config": "TTTT"},
@@ -76,10 +76,10 @@ def test_a_word_and_what_tells_its_rows_apart_name_one_row():
         ),
     ],
 )
-def test_no_row_or_several_is_one_error_that_lists_what_there_is(asked, lines):
-    with pytest.raises(ExportError) as refused:
-        choose_row(BOARD, **asked)
-    assert str(refused.value).splitlines() == lines
+def test_no_row_or_several_rows_is_one_error_with_a_list(selection, lines):
+    with pytest.raises(ExportError) as error:
+        choose_row(BOARD, **selection)
+    assert str(error.value).splitlines() == lines
 
 
 def test_unknown_code_and_study_without_results_are_rejected():
@@ -90,14 +90,14 @@ def test_unknown_code_and_study_without_results_are_rejected():
 
 
 @pytest.mark.parametrize(
-    ("room", "words"), [(export, ["export", "small", "--to", "out"]), (reevaluation, ["reevaluate", "small"])]
+    ("room", "arguments"), [(export, ["export", "small", "--to", "out"]), (reevaluation, ["reevaluate", "small"])]
 )
-def test_control_c_says_that_nothing_was_written(room, words, monkeypatch, capsys):
+def test_interrupt_reports_that_nothing_was_written(room, arguments, monkeypatch, capsys):
     def interrupted(_):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(room, "open_ledger", interrupted)
-    monkeypatch.setattr(sys, "argv", ["bln-search", *words])
+    monkeypatch.setattr(sys, "argv", ["bln-search", *arguments])
     with pytest.raises(SystemExit) as end:
         main.main()
     assert end.value.code == 130

@@ -17,28 +17,28 @@ from tests.support.service_world import World
 
 @pytest.fixture
 def world(tmp_path):
-    made = World(tmp_path / "home")
-    yield made
-    made.close()
+    world = World(tmp_path / "home")
+    yield world
+    world.close()
 
 
 @pytest.fixture
 def call(world):
-    """The verb's answer about a study. found: what was searched."""
+    """Calls the command on a complete study; `results` are its results of per-layer searches."""
 
-    def _call(*words, found=(), **how):
-        study_id = world.complete(**how)
-        world.ledger.analyses.save(study_id, world.ledger.analyses.count_results(study_id), Analysis(layers=found))
+    def _call(*arguments, results=(), **options):
+        study_id = world.complete(**options)
+        world.ledger.analyses.save(study_id, world.ledger.analyses.count_results(study_id), Analysis(layers=results))
         database = world.settings.database_url
-        return CliRunner().invoke(app, ["layers", str(study_id), "--database", database, *words])
+        return CliRunner().invoke(app, ["layers", str(study_id), "--database", database, *arguments])
 
     return _call
 
 
-def test_tables_and_sentences(call):
-    process = call("--top", "3", found=(per_layer_result(excluded={"TTTT": REASON}),))
+def test_result_is_printed_as_tables_and_sentences(call):
+    process = call("--top", "3", results=(per_layer_result(excluded={"TTTT": REASON}),))
     assert process.exit_code == 0
-    for told in (
+    for text in (
         "done: bln",
         "FFFF.FFFF.FFFF.FFTF",
         "TTTT in all layers",
@@ -47,34 +47,34 @@ def test_tables_and_sentences(call):
         f"Excluded in all 4 choices: TTTT ({REASON}).",
         "-0.030 ± 0.015 •",
     ):
-        assert told in process.stdout
+        assert text in process.stdout
     assert "FFFF.FFFF.FFFF.FFTT" not in process.stdout  # the fourth
 
 
-def test_a_deep_network_is_wrapped_and_one_not_searched_says_so(call):
-    process = call(found=(per_layer_result(56, marginal=False), per_layer_result(networks=0, pending_seeds=(0,))))
+def test_long_table_is_wrapped_and_missing_search_has_a_reason(call):
+    process = call(results=(per_layer_result(56, marginal=False), per_layer_result(networks=0, pending_seeds=(0,))))
     assert process.exit_code == 0
     assert "around the best configuration" in process.stdout
     assert "No network is searched yet." in process.stdout
     assert "Seed 0 is not searched yet" in process.stdout
 
 
-def test_json_is_what_was_kept(call):
-    found = (per_layer_result(), per_layer_result(networks=0))
-    process = call("--format", "json", found=found)
-    assert TypeAdapter(tuple[PerLayerResult, ...]).validate_python(json.loads(process.stdout)) == found
+def test_json_equals_the_stored_results(call):
+    results = (per_layer_result(), per_layer_result(networks=0))
+    process = call("--format", "json", results=results)
+    assert TypeAdapter(tuple[PerLayerResult, ...]).validate_python(json.loads(process.stdout)) == results
 
 
-def test_nothing_to_show_is_one_sentence_and_a_failure(call):
+def test_study_without_a_search_is_one_sentence_and_fails(call):
     process = call()
     assert process.exit_code == 1
     assert "search-layers 1" in process.stderr
     assert process.stdout == ""
-    asked = call(name="asked", arms="[{method: bln}]\nlayers: {}")
-    assert asked.exit_code == 1
-    assert "search-layers 2" in asked.stderr
+    process = call(name="pending", arms="[{method: bln}]\nlayers: {}")
+    assert process.exit_code == 1
+    assert "search-layers 2" in process.stderr
 
 
-@pytest.mark.parametrize("words", [("--format", "csv"), ("--top", "0")])
-def test_a_mistake_in_the_command_line_is_told(call, words):
-    assert call(*words, found=(per_layer_result(),)).exit_code == 2
+@pytest.mark.parametrize("arguments", [("--format", "csv"), ("--top", "0")])
+def test_invalid_option_has_exit_code_two(call, arguments):
+    assert call(*arguments, results=(per_layer_result(),)).exit_code == 2

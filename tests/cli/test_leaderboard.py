@@ -17,15 +17,15 @@ ARMS = "[{method: bln}, {method: bln, name: other}]"
 
 @pytest.fixture
 def world(home):
-    with closing(World(home)) as made:
-        made.study_id = made.complete("two", arms=ARMS)
-        yield made
+    with closing(World(home)) as world:
+        world.study_id = world.complete("two", arms=ARMS)
+        yield world
 
 
-def test_an_arm_keeps_its_ranks_in_the_whole_table(world):
-    whole = list(csv.DictReader(io.StringIO(call("leaderboard", "two", "--format", "csv", check=0).stdout)))
+def test_rows_of_one_arm_keep_their_ranks_in_the_full_table(world):
+    all_rows = list(csv.DictReader(io.StringIO(call("leaderboard", "two", "--format", "csv", check=0).stdout)))
     output = call("leaderboard", "two", "--arm", "other", "--format", "json", check=0).stdout
-    ranks = {row["configuration"]: int(row["rank"]) for row in whole if row["arm"] == "other" and row["rank"]}
+    ranks = {row["configuration"]: int(row["rank"]) for row in all_rows if row["arm"] == "other" and row["rank"]}
     assert sorted(ranks.values()) == list(range(1, 30, 2))  # two arms of equal figures: every rank is shared by two
     rows = [row for row in json.loads(output)["rows"] if row["rank"]]
     assert {row["configuration"]: row["rank"] for row in rows} == ranks

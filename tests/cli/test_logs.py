@@ -10,7 +10,7 @@ from tests.end_to_end.service import Service, until
 
 
 @pytest.mark.parametrize("verb", [["serve", "--no-worker", "--port", "0"], ["worker", "--once"]])
-def test_a_log_file_that_cannot_be_is_one_clear_error(verb, tmp_path, home, monkeypatch):
+def test_impossible_log_file_is_one_clear_error(verb, tmp_path, home, monkeypatch):
     (tmp_path / "in_the_way").write_text("")
     monkeypatch.setenv("BLN_SEARCH_LOG_FILE", str(tmp_path / "in_the_way" / "service.log"))
     process = call(*verb, check=1)
@@ -22,8 +22,8 @@ def test_a_log_file_that_cannot_be_is_one_clear_error(verb, tmp_path, home, monk
 @pytest.mark.slow
 def test_service_and_worker_rotate_separate_log_files(tmp_path, home):
     logs = tmp_path / "logs"
-    how = {"LOG_FILE": str(logs / "bln-search.log"), "LOG_FILE_BYTES": "2000", "LOG_FILE_COUNT": "2"}
-    service = Service(home, **{f"BLN_SEARCH_{name}": value for name, value in how.items()}).start()
+    settings = {"LOG_FILE": str(logs / "bln-search.log"), "LOG_FILE_BYTES": "2000", "LOG_FILE_COUNT": "2"}
+    service = Service(home, **{f"BLN_SEARCH_{name}": value for name, value in settings.items()}).start()
     try:
         until((logs / "bln-search.worker.log").is_file, 60)
         with httpx.Client(base_url=service.address) as client:
@@ -32,11 +32,11 @@ def test_service_and_worker_rotate_separate_log_files(tmp_path, home):
         service.ready()
     finally:
         service.stop()
-    held = {file.name: file for file in logs.iterdir() if not file.name.startswith(".")}
-    own = {"bln-search.log", "bln-search.log.1", "bln-search.log.2"}
-    assert held.keys() == own | {"bln-search.worker.log"}
-    assert all(file.stat().st_size <= 2000 for file in held.values())
-    assert any(" INFO GET /" in held[name].read_text() for name in own)
-    assert "this log is also in " in held["bln-search.worker.log"].read_text()
-    assert " INFO GET /" not in held["bln-search.worker.log"].read_text()
+    files = {file.name: file for file in logs.iterdir() if not file.name.startswith(".")}
+    service_files = {"bln-search.log", "bln-search.log.1", "bln-search.log.2"}
+    assert files.keys() == service_files | {"bln-search.worker.log"}
+    assert all(file.stat().st_size <= 2000 for file in files.values())
+    assert any(" INFO GET /" in files[name].read_text() for name in service_files)
+    assert "this log is also in " in files["bln-search.worker.log"].read_text()
+    assert " INFO GET /" not in files["bln-search.worker.log"].read_text()
     assert service.log.read_text().count("GET /healthz 200") >= 200

@@ -18,6 +18,7 @@ from bln_search.specs import parse_study
 from bln_search.storage.ledger import open_ledger
 from bln_search.worker import run_study
 from bln_search.worker.analysis import compute_analysis
+from tests.support.numbers import numbers_in
 from tests.support.watchers import RecordingWatcher
 
 STUDY = """
@@ -32,94 +33,96 @@ layers: {scope: groups, groups: {early: ["layers.3"]}, search: coordinate, evalu
 
 
 @pytest.fixture(scope="module")
-def ran(tmp_path_factory):
+def finished_home(tmp_path_factory):
     """A home in which the study was run and analysed."""
     home = tmp_path_factory.mktemp("home")
-    ledger, place = opened(home), place_of(home)
+    ledger, environment = open_home_ledger(home), environment_of(home)
     study_id = ledger.studies.accept(parse_study(STUDY))
-    run_study(ledger, study_id, LocalExecutor(place, 1), RecordingWatcher())
-    compute_analysis(ledger, study_id, place)
+    run_study(ledger, study_id, LocalExecutor(environment, 1), RecordingWatcher())
+    compute_analysis(ledger, study_id, environment)
     ledger.close()
     return home
 
 
 @pytest.fixture
-def home(ran, tmp_path):
+def home(finished_home, tmp_path):
     """A copy of it."""
-    return shutil.copytree(ran, tmp_path / "copied")
+    return shutil.copytree(finished_home, tmp_path / "copied")
 
 
 @pytest.fixture
 def call(monkeypatch):
     """The command in this process: its exit code, and what it says on both outputs."""
 
-    def called(home, *words):
+    def call_command(home, *arguments):
         monkeypatch.setenv("BLN_SEARCH_HOME", str(home))
-        monkeypatch.setattr(sys, "argv", ["bln-search", "search-layers", *words])
-        out, errors = StringIO(), StringIO()
-        with redirect_stdout(out), redirect_stderr(errors), pytest.raises(SystemExit) as end:
+        monkeypatch.setattr(sys, "argv", ["bln-search", "search-layers", *arguments])
+        output, errors = StringIO(), StringIO()
+        with redirect_stdout(output), redirect_stderr(errors), pytest.raises(SystemExit) as end:
             main.main()
-        return end.value.code or 0, out.getvalue(), errors.getvalue()
+        return end.value.code or 0, output.getvalue(), errors.getvalue()
 
-    return called
+    return call_command
 
 
-def place_of(home):
+def environment_of(home):
     return ExecutionEnvironment(home / "data", home / "cache", Folder(home / "checkpoints"))
 
 
-def opened(home):
+def open_home_ledger(home):
     return open_ledger(f"sqlite:///{home / 'ledger.sqlite3'}")
 
 
 def analysis_of(home):
-    ledger = opened(home)
-    found = ledger.analyses.find(1).analysis
+    ledger = open_home_ledger(home)
+    analysis = ledger.analyses.find(1).analysis
     ledger.close()
-    return found
+    return analysis
 
 
 def searches_of(home):
-    ledger = opened(home)
-    found = list(ledger.layer_searches.iterate(1))
+    ledger = open_home_ledger(home)
+    searches = list(ledger.layer_searches.iterate(1))
     ledger.close()
-    return found
+    return searches
 
 
 def sentences(text):
     return " ".join(text.replace("│", " ").split())
 
 
-def test_what_is_searched_is_not_searched_again(ran, call):
-    before = analysis_of(ran).layers
-    code, out, said = call(ran, "layered")
-    assert (code, out) == (0, "")
-    assert said.splitlines() == ["0 networks searched; `bln-search layers 1` shows the result"]
-    assert analysis_of(ran).layers == before
+def test_finished_search_is_not_repeated(finished_home, call):
+    before = analysis_of(finished_home).layers
+    code, output, messages = call(finished_home, "layered")
+    assert (code, output) == (0, "")
+    (message,) = messages.splitlines()
+    assert numbers_in(message)[0] == 0
+    assert "bln-search layers 1" in message
+    assert analysis_of(finished_home).layers == before
 
 
-def test_options_stand_in_for_what_the_study_says(home, call):
+def test_options_override_the_search_of_the_study(home, call):
     latencies = analysis_of(home).latencies
-    code, out, said = call(
+    code, output, messages = call(
         *(home, "1", "--search", "exact", "--folds", "3", "--estimate", "frozen"),
         *("--group", "all=layers.3", "--group", "all=*", "--evaluations", "20"),
     )
-    assert (code, out) == (0, "")
-    assert [line.split(": ")[0] for line in said.splitlines()[:-1]] == ["ln seed 0", "bln seed 0"]
-    assert said.splitlines()[-1].startswith("2 networks searched")
-    kept = analysis_of(home)
-    assert [(layer.arm, layer.size, layer.search, layer.folds) for layer in kept.layers] == [
+    assert (code, output) == (0, "")
+    assert [line.split(": ")[0] for line in messages.splitlines()[:-1]] == ["ln seed 0", "bln seed 0"]
+    assert messages.splitlines()[-1].startswith("2 networks searched")
+    analysis = analysis_of(home)
+    assert [(layer.arm, layer.size, layer.search, layer.folds) for layer in analysis.layers] == [
         ("ln", "4", LayerSearch.EXACT, 3),
         ("bln", "16", LayerSearch.EXACT, 3),
     ]
-    assert kept.latencies == latencies != ()  # nothing of what was known is lost
-    (spec,) = {one.spec.model_dump_json() for one in searches_of(home)}
+    assert analysis.latencies == latencies != ()  # nothing of what was known is lost
+    (spec,) = {search.spec.model_dump_json() for search in searches_of(home)}
     assert '"groups":{"all":["layers.3","*"]}' in spec
     assert '"evaluations":20' in spec
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "sentence"),
+    ("arguments", "code", "sentence"),
     [
         (("nothing",), 4, "no study 'nothing'"),
         (("layered", "--group", "early"), 2, "'early' is not a group such as early=features.*"),
@@ -134,47 +137,49 @@ def test_options_stand_in_for_what_the_study_says(home, call):
         (("layered", "--group", "a=encoder.*"), 3, "the pattern 'encoder.*' of the group 'a'"),
     ],
 )
-def test_search_error_is_one_sentence_and_keeps_results(ran, call, words, code, sentence):
-    before = analysis_of(ran).layers
-    ended, out, said = call(ran, *words)
-    assert (ended, out) == (code, "")
-    assert sentence in sentences(said)
-    assert analysis_of(ran).layers == before
+def test_search_error_is_one_sentence_and_keeps_results(finished_home, call, arguments, code, sentence):
+    before = analysis_of(finished_home).layers
+    actual_code, output, messages = call(finished_home, *arguments)
+    assert (actual_code, output) == (code, "")
+    assert sentence in sentences(messages)
+    assert analysis_of(finished_home).layers == before
 
 
-def test_a_study_that_was_not_run_is_told_to_run_first(tmp_path, call):
-    ledger = opened(tmp_path)
+def test_study_without_trained_networks_must_run_first(tmp_path, call):
+    ledger = open_home_ledger(tmp_path)
     ledger.studies.accept(parse_study(STUDY))
     ledger.close()
-    code, _, said = call(tmp_path, "layered")
+    code, _, messages = call(tmp_path, "layered")
     assert code == 3
-    assert said == "error: the study has no trained network yet: run it first\n"
+    (message,) = messages.splitlines()
+    assert message.startswith("error: ")
+    assert "run it first" in message
 
 
 def test_incomplete_study_shows_its_searched_networks(home, call):
-    ledger = opened(home)
+    ledger = open_home_ledger(home)
     with ledger.database.engine.begin() as connection:
         connection.exec_driver_sql("UPDATE trial SET state = 'waiting' WHERE arm = 'bln'")
         connection.exec_driver_sql("UPDATE study SET state = 'interrupted'")
     ledger.close()
-    code, _, said = call(home, "layered", "--search", "random")
+    code, _, messages = call(home, "layered", "--search", "random")
     assert code == 0
-    assert "1 networks searched" in said
-    kept = [(one.arm, one.spec.search) for one in searches_of(home)]
-    assert kept == [("ln", LayerSearch.RANDOM), ("bln", LayerSearch.COORDINATE)]
+    assert "1 networks searched" in messages
+    searches = [(search.arm, search.spec.search) for search in searches_of(home)]
+    assert searches == [("ln", LayerSearch.RANDOM), ("bln", LayerSearch.COORDINATE)]
 
 
 def test_failed_search_of_one_network_keeps_the_others(home, call):
-    ledger = opened(home)
+    ledger = open_home_ledger(home)
     (trial,) = ledger.trials.list_trained(1, arm="ln")
     ledger.close()
     (home / "checkpoints" / trial.checkpoint.file).unlink()
-    code, _, said = call(home, "layered", "--search", "beam")
+    code, _, messages = call(home, "layered", "--search", "beam")
     assert code == 3
-    assert "1 of 2 networks were not searched: ln seed 0" in sentences(said)
+    assert "1 of 2 networks were not searched: ln seed 0" in sentences(messages)
     assert {layer.arm: layer.search for layer in analysis_of(home).layers}["bln"] is LayerSearch.BEAM
 
 
-def test_no_line_is_broken_where_the_output_is_a_pipe(home, call):
-    _, _, said = call(home, "layered", "--folds", "9")
-    assert len(said.splitlines()) == 3
+def test_lines_are_not_wrapped_when_the_output_is_a_pipe(home, call):
+    _, _, messages = call(home, "layered", "--folds", "9")
+    assert len(messages.splitlines()) == 3

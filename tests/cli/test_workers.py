@@ -22,37 +22,37 @@ def ledger():
     ledger.close()
 
 
-def call(*words):
-    done = CliRunner().invoke(app, ["workers", *words])
-    return done.exit_code, done.stdout
+def call(*arguments):
+    result = CliRunner().invoke(app, ["workers", *arguments])
+    return result.exit_code, result.stdout
 
 
-def test_without_a_worker_only_here_is_a_failure(ledger):
+def test_here_fails_without_a_worker(ledger):
     assert call() == (0, "")
     assert call("--here") == (1, "")
 
 
-def test_a_worker_of_another_machine_is_not_here(ledger):
+def test_here_ignores_workers_of_other_machines(ledger):
     ledger.workers.record_heartbeat("elsewhere/1/2.00", "cpu", "0")
     assert "elsewhere/1/2.00  cpu  0" in call()[1]
     assert call("--here") == (1, "")
 
 
-def test_one_of_this_machine_is_here_until_it_is_silent(ledger):
+def test_here_succeeds_until_the_worker_times_out(ledger):
     name = f"{socket.gethostname()}/1/2.00"
     ledger.workers.record_heartbeat(name, "cpu", "0")
-    code, shown = call("--here")
+    code, output = call("--here")
     assert code == 0
-    assert name in shown
+    assert name in output
     ledger.workers.remove(name)
-    now = ledger.database.clock
-    ledger.database.clock = lambda: now() - WORKER_TIMEOUT - timedelta(seconds=1)
+    clock = ledger.database.clock
+    ledger.database.clock = lambda: clock() - WORKER_TIMEOUT - timedelta(seconds=1)
     ledger.workers.record_heartbeat(name, "cpu", "0")
     assert call("--here") == (1, "")
 
 
 @pytest.mark.parametrize("option", [("--ray-address", "127.0.0.1:1"), ("--gpus-per-trial", "1")])
-def test_an_option_of_ray_without_ray_is_a_mistake(option):
-    done = CliRunner().invoke(app, ["worker", "--once", *option])
-    assert done.exit_code == 2
-    assert "these options need --executor ray" in " ".join(re.sub(r"\x1b\[[0-9;]*m|│", " ", done.stderr).split())
+def test_ray_options_need_the_ray_executor(option):
+    result = CliRunner().invoke(app, ["worker", "--once", *option])
+    assert result.exit_code == 2
+    assert "these options need --executor ray" in " ".join(re.sub(r"\x1b\[[0-9;]*m|│", " ", result.stderr).split())

@@ -19,14 +19,14 @@ from bln_search.ranking.analysis import Analysis
 @pytest.mark.parametrize(
     "server", ["http://127.0.0.1:9", "http://nowhere.invalid", "ftp://x", "nonsense", "http://[", ""]
 )
-def test_a_server_that_is_not_there_is_one_clear_error(server):
-    with pytest.raises(ServiceError) as caught, Client(server, "bln_x", patience=0.1) as client:
+def test_unreachable_server_is_one_clear_error(server):
+    with pytest.raises(ServiceError) as error, Client(server, "bln_x", patience=0.1) as client:
         client.study(1)
-    assert caught.value.status == 0
-    assert "\n" not in str(caught.value)
+    assert error.value.status == 0
+    assert "\n" not in str(error.value)
 
 
-def test_a_token_that_no_header_can_carry_is_one_clear_error():
+def test_token_invalid_in_a_header_is_one_clear_error():
     for token in ("a\nb", "é" * 3):
         with pytest.raises(ServiceError), Client("http://127.0.0.1:9", token, patience=0.1) as client:
             client.study(1)
@@ -48,12 +48,12 @@ class Other(http.server.BaseHTTPRequestHandler):
 class NotYet(Other):
     """A service whose workers have not worked the analysis out before it was asked for `after` times."""
 
-    asked = 0
+    requests = 0
     after = 3
 
     def do_GET(self):
-        type(self).asked += 1
-        ready = self.asked > self.after
+        type(self).requests += 1
+        ready = self.requests > self.after
         problem = {"type": "urn:bln-search:problem:not-analysed", "detail": "not yet", "errors": []}
         body = {"analysis": Analysis().model_dump(mode="json")} if ready else problem
         self.send_response(200 if ready else 404)
@@ -76,22 +76,22 @@ def serving(handler):
 
 
 @pytest.fixture
-def other():
+def foreign_server():
     with serving(Other) as address:
         yield address
 
 
-def test_an_analysis_is_waited_for_as_long_as_asked():
+def test_client_waits_for_an_analysis_within_its_patience():
     with serving(NotYet) as address, Client(address, "bln_x") as client:
         assert client.analysis(1) is None
-        assert NotYet.asked == 1
+        assert NotYet.requests == 1
         assert client.analysis(1, wait=0.01) is None
         assert client.analysis(1, wait=30) == Analysis()
-        assert NotYet.asked == 4
+        assert NotYet.requests == 4
 
 
-def test_something_else_at_that_address_is_one_clear_error(other):
-    with Client(other, "bln_x") as client:
+def test_server_of_another_program_is_one_clear_error(foreign_server):
+    with Client(foreign_server, "bln_x") as client:
         with pytest.raises(ServiceError, match="JSON"):
             client.study(1)
         with pytest.raises(ServiceError, match="answered 404"):
@@ -113,10 +113,10 @@ def test_broken_stream_yields_only_complete_events(events, cut):
     text = "retry: 1000\n\n" + "".join(
         f"id: 1\nevent: epoch\ndata: {json.dumps(event)}\n\n: still here\n\n" for event in events
     )
-    read = list(read_stream(text[: min(cut, len(text))].split("\n")))
-    assert read == events[: len(read)]
+    actual = list(read_stream(text[: min(cut, len(text))].split("\n")))
+    assert actual == events[: len(actual)]
     if cut >= len(text):
-        assert read == events
+        assert actual == events
 
 
 def test_stream_yields_none_at_its_end():
@@ -127,10 +127,10 @@ def test_stream_yields_none_at_its_end():
 class Changing(Other):
     """A table that is another one with each page."""
 
-    asked = 0
+    requests = 0
 
     def do_GET(self):
-        type(self).asked += 1
+        type(self).requests += 1
         first = "cursor" not in self.path
         page = {"ranked_on": "validation", "rows": [], "next_cursor": "x"}
         problem = {"type": "urn:bln-search:problem:no-such-page", "detail": "gone", "errors": []}
@@ -143,22 +143,24 @@ class Changing(Other):
 def test_leaderboard_that_keeps_changing_raises_an_error(monkeypatch):
     pauses = []
     monkeypatch.setattr("bln_search.client.client.time.sleep", pauses.append)
-    told = pytest.raises(ServiceError, match="study 1 changed 5 times")
-    with serving(Changing) as address, Client(address, "bln_x") as client, told:
+    raises_error = pytest.raises(ServiceError, match="study 1 changed 5 times")
+    with serving(Changing) as address, Client(address, "bln_x") as client, raises_error:
         client.leaderboard(1)
     assert pauses == [0.0, 0.5, 1.0, 2.0, 4.0]
-    assert Changing.asked == 10
+    assert Changing.requests == 10
 
 
 class Numbers(Other):
     """Study 5 is named `mine`; study 1 is named `5`, as another is `7`."""
 
     def do_GET(self):
-        named = [{"id": 1, "name": "5"}, {"id": 2, "name": "7"}]
+        studies = [{"id": 1, "name": "5"}, {"id": 2, "name": "7"}]
         path = self.path.removeprefix("/api/v1").split("?")[0]
-        content = {"/studies/5": {"id": 5, "name": "mine"}, "/studies/2": named[1], "/studies": {"items": named}}.get(
-            path
-        )
+        content = {
+            "/studies/5": {"id": 5, "name": "mine"},
+            "/studies/2": studies[1],
+            "/studies": {"items": studies},
+        }.get(path)
         answer = {"detail": "no such", "errors": []} if content is None else {"next_cursor": None, **content}
         self.send_response(404 if content is None else 200)
         self.send_header("Content-Type", "application/json" if content else "application/problem+json")
@@ -166,7 +168,7 @@ class Numbers(Other):
         self.wfile.write(json.dumps(answer).encode())
 
 
-def test_study_of_digits_is_first_taken_as_a_number():
+def test_digits_identify_a_study_by_number_before_name():
     with serving(Numbers) as address, Client(address, "bln_x") as client:
         assert client.study("5")["name"] == client.study(5)["name"] == "mine"
         assert client.study("7")["id"] == 2

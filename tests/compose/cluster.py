@@ -19,7 +19,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.compose.smoke import READ_STUDY, Stack, finished, inspect, submit, until
+from tests.compose.smoke import READ_STUDY, Stack, inspect, submit, wait_for_table, wait_until
 
 _TRIALS = 32
 
@@ -32,39 +32,39 @@ def kill(stack: Stack, service: str) -> None:
 
 def progress(stack: Stack, study_id: int) -> dict[str, int]:
     """Its trials: how many there are, have ended, and have failed."""
-    found = stack.asked("GET", f"/api/v1/studies/{study_id}") or {}
-    return found.get("progress", {"trials": 0, "ended": 0, "failed": 0})
+    study = stack.request_json("GET", f"/api/v1/studies/{study_id}") or {}
+    return study.get("progress", {"trials": 0, "ended": 0, "failed": 0})
 
 
-def carried_out(
-    stack: Stack, study: dict[str, Any], what: str, disturb: Callable[[], None] | None
+def run_to_completion(
+    stack: Stack, study: dict[str, Any], label: str, disturb: Callable[[], None] | None
 ) -> list[dict[str, Any]]:
     """The ranked rows of the study; `disturb` is called when a quarter of its trials is finished."""
     start = time.monotonic()
-    number = submit(stack, {**study, "name": f"cluster_{what}"})
+    number = submit(stack, {**study, "name": f"cluster_{label}"})
     if disturb is not None:
-        until(lambda: progress(stack, number)["ended"] >= _TRIALS // 4, "a quarter finished")
+        wait_until(lambda: progress(stack, number)["ended"] >= _TRIALS // 4, "a quarter finished")
         disturb()
         assert stack.state(number) != "complete", "it was over before anything was killed"
-    rows = finished(stack, number)
-    ended = progress(stack, number)
-    assert (ended["trials"], ended["ended"], ended["failed"]) == (_TRIALS, _TRIALS, 0), ended
-    print(f"cluster: {_TRIALS} trials, {what}, complete after {time.monotonic() - start:.0f} s", flush=True)
+    rows = wait_for_table(stack, number)
+    counts = progress(stack, number)
+    assert (counts["trials"], counts["ended"], counts["failed"]) == (_TRIALS, _TRIALS, 0), counts
+    print(f"cluster: {_TRIALS} trials, {label}, complete after {time.monotonic() - start:.0f} s", flush=True)
     return rows
 
 
 def main() -> None:
     """Every step of it."""
     stack = Stack(sys.argv[1:])
-    until(stack.ready, "ready")
+    wait_until(stack.ready, "ready")
     stack.token = stack.compose("exec", "-T", "web", "bln-search", "token", "create", "--account", "smoke").strip()
     study = {
         **json.loads(stack.compose("exec", "-T", "web", "python", "-c", READ_STUDY)),
         "seeds": list(range(_TRIALS)),
     }
-    undisturbed = carried_out(stack, study, "undisturbed", None)
+    undisturbed = run_to_completion(stack, study, "undisturbed", None)
     for service in ("ray-node", "ray-head"):
-        rows = carried_out(stack, study, f"{service}_killed", lambda name=service: kill(stack, name))
+        rows = run_to_completion(stack, study, f"{service}_killed", lambda name=service: kill(stack, name))
         assert rows == undisturbed, f"another table where {service} was killed"
     print("cluster: ok")
 

@@ -1,6 +1,6 @@
-"""Sends the quickstart study to the composed stack that is up, kills what may die, and reads the same table every time.
+"""Sends the quickstart study to a running stack, kills its services, and compares the table every time.
 
-    python3 tests/compose/smoke.py -p check       # the words after it go to `docker compose`
+    python3 tests/compose/smoke.py -p check       # the arguments after it go to `docker compose`
 
 Needs nothing but Python and docker. Ends with the line `smoke: ok`, or with an exit code other than 0.
 """
@@ -23,8 +23,8 @@ READ_STUDY = (
 _KILL_WORKER = """
 import os, signal
 for process in filter(str.isdigit, os.listdir("/proc")):
-    words = open(f"/proc/{process}/cmdline").read().split("\\0")
-    if "worker" in words and any(word.endswith("/bln-search") for word in words) and process != "1":
+    arguments = open(f"/proc/{process}/cmdline").read().split("\\0")
+    if "worker" in arguments and any(word.endswith("/bln-search") for word in arguments) and process != "1":
         os.kill(int(process), signal.SIGKILL)
         break
 else:
@@ -35,29 +35,29 @@ _PATIENCE = 900.0
 
 
 class Stack:
-    """A composed stack that is up. words: what names it to `docker compose`."""
+    """A running stack; `options` are those of `docker compose` that select it."""
 
-    def __init__(self, words: list[str]) -> None:
-        self.words = words
+    def __init__(self, options: list[str]) -> None:
+        self.options = options
         address = self.compose("port", "web", "8000").strip()
         self.address = f"http://127.0.0.1:{address.rpartition(':')[2]}"
         self.token = ""
 
-    def compose(self, *words: str) -> str:
+    def compose(self, *arguments: str) -> str:
         """What a call of `docker compose` prints."""
-        process = subprocess.run(["docker", "compose", *self.words, *words], capture_output=True, text=True)
-        assert process.returncode == 0, f"docker compose {' '.join(words)}: {process.stderr}"
+        process = subprocess.run(["docker", "compose", *self.options, *arguments], capture_output=True, text=True)
+        assert process.returncode == 0, f"docker compose {' '.join(arguments)}: {process.stderr}"
         return process.stdout
 
-    def asked(self, method: str, path: str, body: Any = None) -> Any:
-        """The answer as JSON; None while the service, or the database behind it, is away."""
+    def request_json(self, method: str, path: str, body: Any = None) -> Any:
+        """The response as JSON; None while the service or its database is unavailable."""
         headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
         request = urllib.request.Request(
             self.address + path, None if body is None else json.dumps(body).encode(), headers, method=method
         )
         try:
-            with urllib.request.urlopen(request, timeout=30) as answer:
-                return json.load(answer)
+            with urllib.request.urlopen(request, timeout=30) as response:
+                return json.load(response)
         except urllib.error.HTTPError as error:
             assert error.code >= 500, f"{method} {path}: {error.code} {error.read().decode()}"
         except OSError:
@@ -65,21 +65,23 @@ class Stack:
         return None
 
     def ready(self) -> bool:
-        """Database as it should be and a worker seen?"""
-        return (self.asked("GET", "/readyz") or {}).get("ready", False)
+        """Is the database reachable and a worker alive?"""
+        return (self.request_json("GET", "/readyz") or {}).get("ready", False)
 
     def state(self, study_id: int) -> str:
         """The state of a study."""
-        return (self.asked("GET", f"/api/v1/studies/{study_id}") or {}).get("state", "away")
+        return (self.request_json("GET", f"/api/v1/studies/{study_id}") or {}).get("state", "away")
 
     def trains(self, study_id: int) -> bool:
-        """Has an epoch of it ended?"""
-        events = (self.asked("GET", f"/api/v1/studies/{study_id}/events") or {}).get("events", [])
+        """Has one of its epochs ended?"""
+        events = (self.request_json("GET", f"/api/v1/studies/{study_id}/events") or {}).get("events", [])
         return any(event["kind"] == "epoch" for event in events)
 
     def table(self, study_id: int) -> list[dict[str, Any]]:
         """The ranked rows."""
-        page = until(lambda: self.asked("GET", f"/api/v1/studies/{study_id}/leaderboard?limit=200"), "leaderboard")
+        page = wait_until(
+            lambda: self.request_json("GET", f"/api/v1/studies/{study_id}/leaderboard?limit=200"), "leaderboard"
+        )
         assert page["next_cursor"] is None
         return page["rows"]
 
@@ -89,9 +91,9 @@ class Stack:
         before = inspect(name)
         process = subprocess.run(["docker", "exec", *command[:2], name, *command[2:]], capture_output=True, text=True)
         assert process.returncode in (0, 137), process.stderr
-        until(lambda: inspect(name)["StartedAt"] != before["StartedAt"], f"{service} started again")
-        until(lambda: inspect(name)["Health"]["Status"] == "healthy", f"{service} healthy")
-        until(self.ready, "ready")
+        wait_until(lambda: inspect(name)["StartedAt"] != before["StartedAt"], f"{service} started again")
+        wait_until(lambda: inspect(name)["Health"]["Status"] == "healthy", f"{service} healthy")
+        wait_until(self.ready, "ready")
         print(f"smoke: {service} killed, started again, healthy", flush=True)
 
 
@@ -101,24 +103,24 @@ def inspect(container: str) -> dict[str, Any]:
     return json.loads(process.stdout)[0]["State"]
 
 
-def until(happens: Callable[[], Any], what: str) -> Any:
-    """Wait until something is there, and return it."""
+def wait_until(condition: Callable[[], Any], event: str) -> Any:
+    """Wait until the result of `condition` is true, and return it."""
     end = time.monotonic() + _PATIENCE
-    while not (found := happens()):
-        assert time.monotonic() < end, f"not within {_PATIENCE:.0f} seconds: {what}"
+    while not (result := condition()):
+        assert time.monotonic() < end, f"not within {_PATIENCE:.0f} seconds: {event}"
         time.sleep(0.5)
-    return found
+    return result
 
 
 def submit(stack: Stack, study: dict[str, Any]) -> int:
     """Send a study in; its number."""
-    return until(lambda: stack.asked("POST", "/api/v1/studies", study), "study accepted")["id"]
+    return wait_until(lambda: stack.request_json("POST", "/api/v1/studies", study), "study accepted")["id"]
 
 
-def finished(stack: Stack, study_id: int) -> list[dict[str, Any]]:
+def wait_for_table(stack: Stack, study_id: int) -> list[dict[str, Any]]:
     """The table of a study once it is complete."""
-    until(lambda: stack.state(study_id) in ("complete", "failed"), "study complete")
-    assert stack.state(study_id) == "complete", stack.asked("GET", f"/api/v1/studies/{study_id}")
+    wait_until(lambda: stack.state(study_id) in ("complete", "failed"), "study complete")
+    assert stack.state(study_id) == "complete", stack.request_json("GET", f"/api/v1/studies/{study_id}")
     rows = stack.table(study_id)
     assert [row["rank"] for row in rows] == list(range(1, 17)), [row.get("rank") for row in rows]
     return rows
@@ -131,23 +133,23 @@ def main() -> None:
         "worker": ("--user", "10001", "python", "-c", _KILL_WORKER),
         "database": ("--user", "postgres", "sh", "-c", _KILL_DATABASE),
     }
-    until(stack.ready, "ready")
+    wait_until(stack.ready, "ready")
     stack.token = stack.compose("exec", "-T", "web", "bln-search", "token", "create", "--account", "smoke").strip()
     study = json.loads(stack.compose("exec", "-T", "web", "python", "-c", READ_STUDY))
 
     first = submit(stack, study)
-    rows = finished(stack, first)
+    rows = wait_for_table(stack, first)
     print(f"smoke: quickstart complete, {len(rows)} ranked rows, first {rows[0]['configuration']}", flush=True)
     for service, command in kills.items():
         stack.kill(service, *command)
         assert stack.table(first) == rows, f"another table after {service} was killed"
 
     for service, command in kills.items():
-        again = submit(stack, {**study, "name": f"quickstart_{service}"})
-        until(lambda number=again: stack.trains(number), "study in training")
-        assert stack.state(again) == "running", "it was over before anything was killed"
+        study_id = submit(stack, {**study, "name": f"quickstart_{service}"})
+        wait_until(lambda study_id=study_id: stack.trains(study_id), "study in training")
+        assert stack.state(study_id) == "running", "it was over before anything was killed"
         stack.kill(service, *command)
-        assert finished(stack, again) == rows, f"another table where {service} was killed in the middle"
+        assert wait_for_table(stack, study_id) == rows, f"another table where {service} was killed in the middle"
         print(f"smoke: the same table where {service} was killed in the middle", flush=True)
     print("smoke: ok")
 

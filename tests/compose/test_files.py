@@ -19,7 +19,7 @@ WHOLE = {key: service for key, service in SERVICES.items() if "image" in service
 
 
 @pytest.mark.parametrize("key", WHOLE, ids=" ".join)
-def test_every_container_is_fenced_in(key):
+def test_every_container_has_limits_and_no_privileges(key):
     service = WHOLE[key]
     assert service["read_only"] is True
     assert service["cap_drop"] == ["ALL"]
@@ -43,7 +43,7 @@ def test_every_other_container_is_on_the_internal_network_only():
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_a_secret_is_a_file_that_has_no_default(file):
+def test_secret_is_a_file_without_a_default(file):
     composed = yaml.safe_load((ROOT / file).read_text(encoding="utf-8"))
     for secret in composed.get("secrets", {}).values():
         assert re.fullmatch(
@@ -52,7 +52,7 @@ def test_a_secret_is_a_file_that_has_no_default(file):
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_every_variable_is_explained(file):
-    asked = set(re.findall(r"\$\{([A-Z_]+)", (ROOT / file).read_text(encoding="utf-8")))
+def test_every_variable_is_documented(file):
+    variables = set(re.findall(r"\$\{([A-Z_]+)", (ROOT / file).read_text(encoding="utf-8")))
     explained = set(re.findall(r"`([A-Z_]+)`", (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")))
-    assert not asked - explained
+    assert not variables - explained

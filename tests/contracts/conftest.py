@@ -68,21 +68,21 @@ def buckets():
 
 
 @pytest.fixture
-def another(request, tmp_path):
+def create_ledger(request, tmp_path):
     """A function that makes another empty ledger of a kind."""
-    opened = []
+    ledgers = []
 
     def make(kind):
-        url = f"sqlite:///{tmp_path / f'another_{len(opened)}.sqlite3'}"
+        url = f"sqlite:///{tmp_path / f'another_{len(ledgers)}.sqlite3'}"
         if kind == "postgres":
             server, template = request.getfixturevalue("postgres"), request.getfixturevalue("template")
             url = create_database(server, f"another_{next(_numbers)}", template)
-        opened.append(open_ledger(url))
-        return opened[-1]
+        ledgers.append(open_ledger(url))
+        return ledgers[-1]
 
     yield make
-    for one in opened:
-        one.close()
+    for opened_ledger in ledgers:
+        opened_ledger.close()
 
 
 @pytest.fixture
@@ -92,6 +92,6 @@ def ledger(kind, request, tmp_path):
     if kind == "postgres":
         server, template = request.getfixturevalue("postgres"), request.getfixturevalue("template")
         url = create_database(server, f"ledger_{next(_numbers)}", template)
-    opened = open_ledger(url)
-    yield opened
-    opened.close()
+    ledger = open_ledger(url)
+    yield ledger
+    ledger.close()

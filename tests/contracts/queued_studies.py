@@ -19,3 +19,11 @@ def all_are_alive(_worker):
 
 def none_is_alive(_worker):
     return False
+
+
+def find_study(ledger, study_id):
+    return ledger.listing.find_study(study_id)
+
+
+def event_kinds(ledger, study_id):
+    return [event.kind for event in ledger.events.list_events(study_id)]

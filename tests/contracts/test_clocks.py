@@ -44,7 +44,7 @@ for study_id in map(int, sys.argv[3:]):
         print("started", study_id)
     except Exception as error:
         print(type(error).__name__, study_id)
-print("workers", *[one.name for one in ledger.workers.list_live()])
+print("workers", *[worker.name for worker in ledger.workers.list_live()])
 """
 """A worker whose clock is wrong, which asks for everything there is."""
 
@@ -87,8 +87,8 @@ def leases(ledger):
 def test_worker_with_a_wrong_clock_claims_nothing(ledger, running, seconds):
     before = leases(ledger)
     url = ledger.database.engine.url.render_as_string(hide_password=False)
-    words = [sys.executable, "-c", SHIFTED, str(seconds), url, str(running)]
-    completed = subprocess.run(words, capture_output=True, text=True, check=True, timeout=120).stdout.splitlines()
+    command = [sys.executable, "-c", SHIFTED, str(seconds), url, str(running)]
+    completed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout.splitlines()
     assert completed == [
         "study None",
         "analysis None",
@@ -102,9 +102,9 @@ def test_worker_with_a_wrong_clock_claims_nothing(ledger, running, seconds):
 
 
 def test_lease_is_counted_by_the_database_clock(ledger, running):
-    now = DatabaseClock(ledger.database.engine)()
-    assert abs(now - datetime.now(UTC)) < timedelta(minutes=1)  # both are on this machine
-    assert all(timedelta(0) < lease - now <= LEASE for lease in leases(ledger))
+    database_time = DatabaseClock(ledger.database.engine)()
+    assert abs(database_time - datetime.now(UTC)) < timedelta(minutes=1)  # both are on this machine
+    assert all(timedelta(0) < lease - database_time <= LEASE for lease in leases(ledger))
     assert len(ledger.workers.list_live()) == 2
 
 

@@ -15,26 +15,25 @@ from tests.support.service_world import finish_trial
 
 @pytest.fixture
 def ledger(ledger):
-    """A ledger, and hands to put its clock forward."""
+    """A ledger, whose `wait` advances its clock."""
     ledger.tokens.create("ada", Scope.WRITE)
-    start, passed = ledger.now(), [timedelta(0)]
-    ledger.database.clock = lambda: start + passed[0]
-    made = ledger
-    made.wait = lambda seconds: passed.__setitem__(0, passed[0] + timedelta(seconds=seconds))
-    return made
+    start, elapsed = ledger.now(), [timedelta(0)]
+    ledger.database.clock = lambda: start + elapsed[0]
+    ledger.wait = lambda seconds: elapsed.__setitem__(0, elapsed[0] + timedelta(seconds=seconds))
+    return ledger
 
 
-def read(ledger):
+def read_metrics(ledger):
     return ledger.monitoring.measure()
 
 
-def waited(ledger):
-    since = read(ledger).oldest_waiting
-    return None if since is None else round((ledger.now() - since).total_seconds())
+def waiting_seconds(ledger):
+    waiting_since = read_metrics(ledger).oldest_waiting
+    return None if waiting_since is None else round((ledger.now() - waiting_since).total_seconds())
 
 
 def test_empty_ledger_has_metrics(ledger):
-    figures = read(ledger)
+    figures = read_metrics(ledger)
     assert (figures.waiting, figures.oldest_waiting, figures.workers, figures.busy) == (0, None, 0, 0)
     assert figures.size > 10_000
 
@@ -43,13 +42,15 @@ def test_every_state_is_counted_even_without_records(ledger):
     study_id = ledger.queue.submit(study(seeds="0, 1"), "ada").study_id
     ledger.queue.claim("host/1/0", all_are_alive, CAP)
     finish_trial(ledger, ledger.trials.list_open(study_id)[0])
-    counted = ledger.monitoring.count_records()
+    counts = ledger.monitoring.count_records()
     states = {"study": StudyState, "trial": TrialState, "attempt": AttemptState, "evaluation": EvaluationState}
-    assert {kind: set(found) for kind, found in counted.items()} == {
-        kind: {one.value for one in closed} for kind, closed in states.items()
+    assert {kind: set(state_counts) for kind, state_counts in counts.items()} == {
+        kind: {state.value for state in enum} for kind, enum in states.items()
     }
-    some = {kind: {state: count for state, count in found.items() if count} for kind, found in counted.items()}
-    assert some == {
+    nonzero = {
+        kind: {state: count for state, count in state_counts.items() if count} for kind, state_counts in counts.items()
+    }
+    assert nonzero == {
         "study": {"running": 1},
         "trial": {"finished": 1, "waiting": 1},
         "attempt": {"succeeded": 1},
@@ -62,35 +63,35 @@ def test_oldest_waiting_study_has_its_time(ledger):
     ledger.wait(50)
     ledger.queue.submit(study("second"), "ada")
     ledger.wait(10)
-    assert (read(ledger).waiting, waited(ledger)) == (2, 60)
+    assert (read_metrics(ledger).waiting, waiting_seconds(ledger)) == (2, 60)
     ledger.queue.claim("host/1/0", all_are_alive, CAP)
-    assert (read(ledger).waiting, waited(ledger)) == (1, 10)
+    assert (read_metrics(ledger).waiting, waiting_seconds(ledger)) == (1, 10)
 
 
 def test_resumed_study_waits_from_its_resumption(ledger):
     study_id = ledger.queue.submit(study(), "ada").study_id
     ledger.wait(1000)
     ledger.queue.request(study_id, StopRequest.PAUSE)
-    assert (read(ledger).waiting, waited(ledger)) == (0, None)
+    assert (read_metrics(ledger).waiting, waiting_seconds(ledger)) == (0, None)
     ledger.wait(1000)
     ledger.queue.resume(study_id)
     ledger.wait(5)
     ledger.queue.update(study_id, {"name": "renamed"})
-    assert (read(ledger).waiting, waited(ledger)) == (1, 5)
+    assert (read_metrics(ledger).waiting, waiting_seconds(ledger)) == (1, 5)
 
 
 def test_study_of_a_command_is_not_queued(ledger):
     ledger.studies.accept(study())
-    assert (read(ledger).waiting, waited(ledger)) == (0, None)
+    assert (read_metrics(ledger).waiting, waiting_seconds(ledger)) == (0, None)
 
 
 def test_live_and_busy_workers_are_counted(ledger):
     for worker in ("host/1/0", "host/2/0"):
         ledger.workers.record_heartbeat(worker, "cpu", "0")
-    assert (read(ledger).workers, read(ledger).busy) == (2, 0)
+    assert (read_metrics(ledger).workers, read_metrics(ledger).busy) == (2, 0)
     ledger.queue.submit(study(), "ada")
     ledger.queue.claim("host/1/0", all_are_alive, CAP)
-    assert (read(ledger).workers, read(ledger).busy) == (2, 1)
+    assert (read_metrics(ledger).workers, read_metrics(ledger).busy) == (2, 1)
     ledger.wait(WORKER_TIMEOUT.total_seconds() + 1)
     ledger.workers.record_heartbeat("host/2/0", "cpu", "0")
-    assert (read(ledger).workers, read(ledger).busy) == (1, 0)
+    assert (read_metrics(ledger).workers, read_metrics(ledger).busy) == (1, 0)

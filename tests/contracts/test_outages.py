@@ -71,9 +71,9 @@ def is_unavailable(answer):
 
 def test_read_only_database_allows_reads_only(world, database):
     client = world.client()
-    sent = client.post("/api/v1/studies", json=body())
-    assert sent.status_code == 201
-    path = f"/api/v1/studies/{sent.json()['id']}"
+    response = client.post("/api/v1/studies", json=body())
+    assert response.status_code == 201
+    path = f"/api/v1/studies/{response.json()['id']}"
     database.make_read_only()
     assert client.get("/api/v1/studies").status_code == 200
     assert is_unavailable(client.post("/api/v1/studies", json=body("other")))
@@ -86,21 +86,21 @@ def test_read_only_database_allows_reads_only(world, database):
 def test_worker_waits_for_a_read_only_database(world, database, tmp_path, monkeypatch):
     monkeypatch.setattr(loop, "_RETRY_DELAY", 0.05)
     study_id = world.client().post("/api/v1/studies", json=body(**SMALL)).json()["id"]
-    place = ExecutionEnvironment(tmp_path / "data", tmp_path / "cache", Folder(tmp_path / "checkpoints"))
+    environment = ExecutionEnvironment(tmp_path / "data", tmp_path / "cache", Folder(tmp_path / "checkpoints"))
     ledger = open_ledger(database.url)
-    worker = Worker(ledger, place, LocalExecutor(place, 1), cap=2)
-    refused = []
+    worker = Worker(ledger, environment, LocalExecutor(environment, 1), cap=2)
+    claims = []
 
     def look():
-        """Called before each study is taken: makes the database writable when it has refused three times."""
-        refused.append(None)
-        if len(refused) == 4:
+        """Called before each study is taken: makes the database writable before the fourth claim."""
+        claims.append(None)
+        if len(claims) == 4:
             database.make_writable()
 
     worker.find_disk_problem = look
     database.make_read_only()
     worker.work(once=True)
-    assert len(refused) > 4
+    assert len(claims) > 4
     assert ledger.studies.get(study_id).state is StudyState.COMPLETE
     ledger.close()
 
@@ -119,13 +119,13 @@ def test_terminated_connection_raises_ledger_error(database):
 def test_locked_table_ends_requests_after_the_timeout(world, database, monkeypatch):
     monkeypatch.setattr(engine_module, "_LOCK_TIMEOUT", 0.1)
     world.ledger.database.engine.dispose()  # connections made from now on wait so long
-    client, other = world.client(), create_engine(database.url)
-    with other.begin() as connection:
+    client, locking_engine = world.client(), create_engine(database.url)
+    with locking_engine.begin() as connection:
         connection.execute(text("LOCK TABLE study IN ACCESS EXCLUSIVE MODE"))
         assert is_unavailable(client.get("/api/v1/studies"))
         assert is_unavailable(client.post("/api/v1/studies", json=body()))
     assert client.post("/api/v1/studies", json=body()).status_code == 201
-    other.dispose()
+    locking_engine.dispose()
 
 
 def test_schema_transaction_waits_for_locks(database):
@@ -137,10 +137,10 @@ def test_schema_transaction_waits_for_locks(database):
         with read_session(engine) as session:
             assert session.scalar(limit) == "10s"
     engine.dispose()
-    given = make_engine(f"{database.url}&options=-c%20lock_timeout%3D7s")
-    with read_session(given) as session:
+    url_engine = make_engine(f"{database.url}&options=-c%20lock_timeout%3D7s")
+    with read_session(url_engine) as session:
         assert session.scalar(limit) == "7s"
-    given.dispose()
+    url_engine.dispose()
 
 
 @pytest.mark.parametrize("state", ["08006", "25006", "53300", "55P03", "57P01", "57P03", "57014"])

@@ -30,14 +30,18 @@ def world(url, tmp_path):
 
 def test_every_page_is_rendered_from_this_database(world):
     root = world.client("root", Scope.ADMIN, Accept="text/html")
-    done, other = world.complete(), world.complete("other", account="bob")
-    waiting = world.ledger.queue.submit(study("waiting"), "ada").study_id
+    complete_id, other_id = world.complete(), world.complete("other", account="bob")
+    waiting_id = world.ledger.queue.submit(study("waiting"), "ada").study_id
     paths = [
         *("/studies", "/studies?name=%00", "/studies?state=&name=don", "/tokens", "/settings", "/studies/new"),
-        *(f"/studies/{number}{part}" for number in (done, waiting) for part in ("", "/leaderboard", "/charts")),
-        *(f"/studies/{done}/charts/{name}.json" for name in NAMES),
-        *(f"/studies/{done}{part}" for part in ("/configurations/TTFF", "/parts/leading", "/parts/cells")),
-        f"/studies/best?study={done}&study={2**31}&study={2**63}",
-        *(f"/compare{part}?study={done}&study={other}" for part in ("", "/ranks.json", "/ranks.csv")),
+        *(
+            f"/studies/{number}{part}"
+            for number in (complete_id, waiting_id)
+            for part in ("", "/leaderboard", "/charts")
+        ),
+        *(f"/studies/{complete_id}/charts/{name}.json" for name in NAMES),
+        *(f"/studies/{complete_id}{part}" for part in ("/configurations/TTFF", "/parts/leading", "/parts/cells")),
+        f"/studies/best?study={complete_id}&study={2**31}&study={2**63}",
+        *(f"/compare{part}?study={complete_id}&study={other_id}" for part in ("", "/ranks.json", "/ranks.csv")),
     ]
     assert {path: root.get(path).status_code for path in paths} == dict.fromkeys(paths, 200)

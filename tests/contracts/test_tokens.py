@@ -16,11 +16,11 @@ from bln_search.storage.tokens import TokenKind
 
 
 def test_tokens_are_paged_newest_first(ledger):
-    made = [ledger.tokens.create("ada" if number % 3 else "bob", Scope.READ)[1] for number in range(9)]
+    tokens = [ledger.tokens.create("ada" if number % 3 else "bob", Scope.READ)[1] for number in range(9)]
     ledger.tokens.start_session(
         ledger.tokens.find_bearer(ledger.tokens.create("cyd", Scope.READ)[0]), timedelta(hours=1)
     )
-    ada = [one.id for one in made if one.account == "ada"][::-1]
+    ada = [token.id for token in tokens if token.account == "ada"][::-1]
     assert [token.id for token in ledger.tokens.list_tokens("ada")] == ada
     first = [token.id for token in ledger.tokens.list_tokens("ada", Page(4, "-created"))]
     assert first == ada[:5]  # one more tells that there are more
@@ -35,8 +35,8 @@ def test_token_authenticates_and_is_not_stored(ledger):
     assert info.label == "laptop"
     with read_session(ledger.database.engine) as session:
         row = session.scalars(select(TokenRow)).one()
-        kept = [str(getattr(row, column.name)) for column in TokenRow.__table__.columns]
-    assert not any(secret in one or secret.removeprefix("bln_") in one for one in kept)
+        values = [str(getattr(row, column.name)) for column in TokenRow.__table__.columns]
+    assert not any(secret in value or secret.removeprefix("bln_") in value for value in values)
 
 
 @pytest.mark.parametrize("secret", ["", "bln_", "x", "\x00", "\ud800", "' OR 1=1 --", "a" * 10_000])
@@ -54,17 +54,17 @@ def test_revoking_a_token_ends_its_sessions(ledger):
     ledger.tokens.revoke(info.id, "ada")
     assert ledger.tokens.find_bearer(secret) is None
     assert ledger.tokens.find_bearer(session) is None
-    (listed,) = ledger.tokens.list_tokens("ada")
-    assert listed.revoked_at is not None
+    (token,) = ledger.tokens.list_tokens("ada")
+    assert token.revoked_at is not None
 
 
 def test_expired_token_and_its_sessions_are_invalid(ledger):
-    soon = datetime.now(UTC) + timedelta(seconds=30)
-    secret, _ = ledger.tokens.create("ada", Scope.READ, expires_at=soon)
+    expiry = datetime.now(UTC) + timedelta(seconds=30)
+    secret, _ = ledger.tokens.create("ada", Scope.READ, expires_at=expiry)
     session = ledger.tokens.start_session(ledger.tokens.find_bearer(secret), timedelta(hours=1))
     with read_session(ledger.database.engine) as reader:
         ends = reader.scalars(select(TokenRow.expires_at)).all()
-    assert max(ends) == soon
+    assert max(ends) == expiry
     assert ledger.tokens.find_bearer(session) is not None
     past, _ = ledger.tokens.create("ada", Scope.READ, expires_at=datetime.now(UTC) - timedelta(seconds=1))
     assert ledger.tokens.find_bearer(past) is None

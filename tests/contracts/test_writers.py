@@ -34,10 +34,10 @@ def test_concurrent_events_are_numbered_without_gaps(ledger):
     url = ledger.database.engine.url.render_as_string(hide_password=False)
     with ProcessPoolExecutor(PROCESSES, multiprocessing.get_context("spawn")) as pool:
         shares = [pool.submit(write_all, url, tokens[part::PROCESSES], REPORTS) for part in range(PROCESSES)]
-        looks = read_until_done(ledger, study_id, shares)
+        reads = read_until_done(ledger, study_id, shares)
         for share in shares:
             share.result()
-    assert looks > 1
+    assert reads > 1
     events = ledger.events.list_events(study_id)
     assert [event.number for event in events] == list(range(1, len(events) + 1))
     epochs = [(event.data["attempt"], event.data["epoch"]) for event in events if event.kind == "epoch"]
@@ -63,11 +63,11 @@ def write(ledger: Ledger, token: int, reports: int) -> None:
 
 def read_until_done(ledger: Ledger, study_id: int, shares: list[Future[None]]) -> int:
     """What a reader has seen it has seen once, in order, without gaps; returns how often it looked."""
-    last_number = looks = 0
+    last_number = reads = 0
     while wait(shares, timeout=0.01).not_done:
         for event in ledger.events.list_events(study_id, last_number, 1000):
             assert event.number == last_number + 1
             last_number = event.number
         ledger.listing.list_studies(Page(50, "-created"), owner="ada")
-        looks += 1
-    return looks
+        reads += 1
+    return reads

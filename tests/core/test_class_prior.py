@@ -11,11 +11,11 @@ from scipy.stats import entropy
 from bln_search.core.class_prior import class_prior_baseline
 
 
-@given(st.lists(st.integers(0, 10**9), min_size=2, max_size=20).filter(lambda found: np.count_nonzero(found) > 1))
+@given(st.lists(st.integers(0, 10**9), min_size=2, max_size=20).filter(lambda counts: np.count_nonzero(counts) > 1))
 def test_baseline_is_the_entropy_and_the_largest_share(counts):
-    found = class_prior_baseline(counts)
-    assert found.loss == pytest.approx(entropy(counts), rel=1e-12)
-    assert found.accuracy == max(counts) / sum(counts)
+    baseline = class_prior_baseline(counts)
+    assert baseline.loss == pytest.approx(entropy(counts), rel=1e-12)
+    assert baseline.accuracy == max(counts) / sum(counts)
 
 
 @pytest.mark.parametrize("counts", [[], [0], [7], [0, 7, 0]])

@@ -33,7 +33,7 @@ def test_letters_have_the_order_of_the_paper():
 
 @given(st.text(alphabet="TFM-tf X", max_size=6))
 def test_any_other_code_is_rejected(code):
-    allowed = {str(c) for method in Method for c in all_configurations(method)}
+    allowed = {str(configuration) for method in Method for configuration in all_configurations(method)}
     if code in allowed:
         assert str(InferenceConfiguration(code)) == code
     else:
@@ -42,8 +42,13 @@ def test_any_other_code_is_rejected(code):
 
 
 def test_deterministic_without_mini_batch_statistics():
-    assert {c.code for c in all_configurations(Method.BLN) if c.deterministic} == {"TTTT", "TTTF", "TTFT", "TTFF"}
-    assert all(c.deterministic for c in all_configurations(Method.LN))
+    assert {configuration.code for configuration in all_configurations(Method.BLN) if configuration.deterministic} == {
+        "TTTT",
+        "TTTF",
+        "TTFT",
+        "TTFF",
+    }
+    assert all(configuration.deterministic for configuration in all_configurations(Method.LN))
 
 
 def test_restriction_keeps_the_statistics_of_the_method():
@@ -53,7 +58,7 @@ def test_restriction_keeps_the_statistics_of_the_method():
 
 def test_memory_comes_first_for_mbn_and_is_no_population():
     configurations = all_configurations(Method.MBN)
-    assert [str(c) for c in configurations[:3]] == ["MM--", "MT--", "MF--"]
+    assert [str(configuration) for configuration in configurations[:3]] == ["MM--", "MT--", "MF--"]
     assert configurations[0].uses_memory
     assert not configurations[0].uses_population
     assert configurations[0].deterministic

@@ -29,10 +29,10 @@ def test_full_disk_leaves_only_the_old_file(tmp_path):
         except StorageFullError as error:
             print("refused")
     """
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True, timeout=120
     )
-    assert done.stdout.strip() == "refused"
+    assert process.stdout.strip() == "refused"
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["a.bin"]
 

@@ -42,29 +42,40 @@ def test_uniform_configurations_share_one_code(space):
     uniform = space.uniform()
     assert {"FFFF", "FF--", "--FF"} & {str(code) for code in uniform}
     for code, digits in uniform.items():
-        for own in space.configuration(digits).configurations:
-            assert all(letter in ("-", wanted) for letter, wanted in zip(str(own), str(code), strict=True))
+        for configuration in space.configuration(digits).configurations:
+            assert all(
+                own_letter in ("-", code_letter)
+                for own_letter, code_letter in zip(str(configuration), str(code), strict=True)
+            )
     assert len(set(uniform.values())) == len(uniform)
 
 
 @given(spaces(), st.data())
 def test_every_configuration_with_one_code_is_uniform(space, data):
     """The other way round: a code that every choice has an option for is not forgotten."""
-    kept = {place for words in space.choices for option in words.options for code in option for place in places(code)}
+    positions = {
+        position
+        for choice in space.choices
+        for option in choice.options
+        for code in option
+        for position in fixed_positions(code)
+    }
     code = data.draw(st.sampled_from(all_configurations(Method.BLN)))
-    asked = "".join(letter if place in kept else "-" for place, letter in enumerate(str(code)))
-    wanted = [follow(choice, asked) for choice in space.choices]
-    found = {str(one): digits for one, digits in space.uniform().items()}
-    assert found.get(asked) == (None if None in wanted else tuple(wanted))
+    restricted_code = "".join(letter if position in positions else "-" for position, letter in enumerate(str(code)))
+    expected_digits = [follow(choice, restricted_code) for choice in space.choices]
+    uniform_digits = {str(uniform_code): digits for uniform_code, digits in space.uniform().items()}
+    assert uniform_digits.get(restricted_code) == (None if None in expected_digits else tuple(expected_digits))
 
 
-def places(code):
-    return [place for place, letter in enumerate(str(code)) if letter != "-"]
+def fixed_positions(code):
+    return [position for position, letter in enumerate(str(code)) if letter != "-"]
 
 
-def follow(choice, asked):
-    for digit, words in enumerate(choice.options):
-        if all(str(code)[place] == asked[place] for code in words for place in places(code)):
+def follow(choice, restricted_code):
+    for digit, codes in enumerate(choice.options):
+        if all(
+            str(code)[position] == restricted_code[position] for code in codes for position in fixed_positions(code)
+        ):
             return digit
     return None
 

@@ -23,8 +23,8 @@ def test_means_are_computed_in_double_precision():
 
 
 def test_infinite_loss_is_diverged_with_a_reason():
-    for bad in (np.nan, np.inf):
-        evaluation = Evaluation.from_outcomes(KEY, outcomes([1.0, bad, 2.0]))
+    for loss in (np.nan, np.inf):
+        evaluation = Evaluation.from_outcomes(KEY, outcomes([1.0, loss, 2.0]))
         assert evaluation.state is EvaluationState.DIVERGED
         assert evaluation.loss is None
         assert evaluation.accuracy is None

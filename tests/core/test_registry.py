@@ -18,10 +18,10 @@ from bln_search.models.factory import MODELS, build_model
 def test_names_match_the_built_in_models_and_data_sets():
     assert set(registry.MODELS) == set(MODELS)
     assert set(registry.DATA_SETS) == set(CATALOG)
-    told_apart = {"blocks", "cell"}  # ResNets by the one, recurrent networks by the other
-    given = {"input_shape", "classes", "norm", "vocabulary", *told_apart}
+    variants = {"blocks", "cell"}  # ResNets by the one, recurrent networks by the other
+    common = {"input_shape", "classes", "norm", "vocabulary", *variants}
     for name, factory in MODELS.items():
-        assert set(signature(factory).parameters) - given == registry.MODELS[name], name
+        assert set(signature(factory).parameters) - common == registry.MODELS[name], name
 
 
 def test_token_ids_need_a_model_with_an_embedding():

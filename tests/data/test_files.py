@@ -58,10 +58,10 @@ def test_a_truncated_file_is_damaged(tmp_path, name):
 @pytest.mark.parametrize("content", [b"", CONTENT[:-1], CONTENT + b"x", b"X" + CONTENT[1:]])
 def test_other_content_names_both_checksums(tmp_path, content):
     (tmp_path / "part.bin").write_bytes(content)
-    with pytest.raises(ChecksumError) as caught:
+    with pytest.raises(ChecksumError) as error:
         read_file(FILE, [tmp_path], None)
-    assert FILE.md5 in str(caught.value)
-    assert str(tmp_path / "part.bin") in str(caught.value)
+    assert FILE.md5 in str(error.value)
+    assert str(tmp_path / "part.bin") in str(error.value)
 
 
 def test_decompression_stops_behind_the_published_size(tmp_path):

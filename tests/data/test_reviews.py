@@ -64,9 +64,9 @@ INVALID_LINES = {
 
 @pytest.mark.parametrize("name", INVALID_LINES)
 def test_an_invalid_line_is_an_error_with_its_number(name, tmp_path):
-    with pytest.raises(DataError, match=rf"{tmp_path}/train\.jsonl, line 3: .*") as caught:
+    with pytest.raises(DataError, match=rf"{tmp_path}/train\.jsonl, line 3: .*") as error:
         read_lines(tmp_path, GOOD * 2 + INVALID_LINES[name] + b"\n" + GOOD)
-    assert len(str(caught.value)) < 600
+    assert len(str(error.value)) < 600
 
 
 def test_an_endless_line_is_not_read_completely(tmp_path):
@@ -108,10 +108,10 @@ def test_an_archive_with_another_checksum_is_an_error(tmp_path):
     path = tmp_path / "aclImdb_v1.tar.gz"
     published = write_archive(path, make_reviews())
     assert ReviewArchive(path, published).verify() == (f"{path}: MD5 {published}, as published",)
-    other = write_archive(path, make_reviews(12))
+    checksum = write_archive(path, make_reviews(12))
     archive = ReviewArchive(path, published)
     for method in (archive.verify, archive.read):
-        with pytest.raises(ChecksumError, match=rf"{path} is not .* {other} .*{published}"):
+        with pytest.raises(ChecksumError, match=rf"{path} is not .* {checksum} .*{published}"):
             method()
 
 

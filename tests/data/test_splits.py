@@ -35,9 +35,9 @@ def test_splits_are_disjoint_reproducible_and_of_the_given_size(fraction, valida
     assert not set(training) & set(validation_indices)
     assert len(validation_indices) == round(fraction * validation)
     assert len(training) == round(fraction * (1000 - validation))
-    again = split_indices(LABELS, spec)
-    np.testing.assert_array_equal(training, again[0])
-    np.testing.assert_array_equal(validation_indices, again[1])
+    repeated = split_indices(LABELS, spec)
+    np.testing.assert_array_equal(training, repeated[0])
+    np.testing.assert_array_equal(validation_indices, repeated[1])
 
 
 def test_another_seed_draws_other_examples():

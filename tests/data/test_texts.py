@@ -11,7 +11,7 @@ from bln_search.data.texts import FIRST_WORD, PADDING, START, UNKNOWN, build_voc
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "tokens"),
     [
         ("A Film, and GOOD!", ["a", "film", "and", "good"]),
         ("it's the director's cut", ["it's", "the", "director's", "cut"]),
@@ -23,8 +23,8 @@ from bln_search.data.texts import FIRST_WORD, PADDING, START, UNKNOWN, build_voc
         ("!?...", []),
     ],
 )
-def test_words_are_lower_case_without_punctuation(text, words):
-    assert tokenize(text) == words
+def test_words_are_lower_case_without_punctuation(text, tokens):
+    assert tokenize(text) == tokens
 
 
 def test_the_vocabulary_is_ordered_by_frequency_then_alphabet():

@@ -34,9 +34,9 @@ class InPlace(Residual):
         y = self.first(x)
         y += x
         y = F.relu_(y)
-        z = self.second(y)
-        z += y
-        return self.head(z.mean((2, 3)))
+        second = self.second(y)
+        second += y
+        return self.head(second.mean((2, 3)))
 
 
 class Concatenating(nn.Module):
@@ -133,8 +133,8 @@ class Dropping(nn.Module):
 
     def forward(self, x):
         parts = {"a": self.norm(self.stem(x))}
-        left, right = parts["a"].chunk(2, dim=1)
-        best = torch.max(torch.cat([right, left], 1).flatten(2), dim=2).values
+        first_half, second_half = parts["a"].chunk(2, dim=1)
+        best = torch.max(torch.cat([second_half, first_half], 1).flatten(2), dim=2).values
         return self.head(torch.where(best > 0, best, 0.1 * best))
 
 

@@ -166,9 +166,9 @@ class OracleNorm(nn.Module):
 
 def pool(weighted):
     """Return μ̂ and σ̂² over mini-batches (mean, variance, n) with weights a, MBN's Eq. 6."""
-    total = sum(a * n for a, (_, _, n) in weighted)
-    mean = sum(a * n * batch_mean for a, (batch_mean, _, n) in weighted) / total
-    squares = sum(a * n * ((batch_mean - mean) ** 2 + variance) for a, (batch_mean, variance, n) in weighted)
+    total = sum(weight * n for weight, (_, _, n) in weighted)
+    mean = sum(weight * n * batch_mean for weight, (batch_mean, _, n) in weighted) / total
+    squares = sum(weight * n * ((batch_mean - mean) ** 2 + variance) for weight, (batch_mean, variance, n) in weighted)
     return mean, squares / total
 
 
@@ -184,7 +184,13 @@ class Oracle:
         """All configurations of the network: those of its only method, or of BLN."""
         layer_sources = {METHOD_SOURCES[layer.method] for layer in self.layers.values()}
         sources = layer_sources.pop() if len(layer_sources) == 1 else METHOD_SOURCES["bln"]
-        return [a + b + c + d for a in sources[0] for b in sources[1] for c in sources[2] for d in sources[3]]
+        return [
+            batch_mean + batch_deviation + feature_mean + feature_deviation
+            for batch_mean in sources[0]
+            for batch_deviation in sources[1]
+            for feature_mean in sources[2]
+            for feature_deviation in sources[3]
+        ]
 
     @property
     def estimates(self):

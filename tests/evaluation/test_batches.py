@@ -18,14 +18,14 @@ def test_every_example_is_counted_once_in_full_mini_batches(n, size, groups):
         with pytest.raises(DataError, match=rf"{size} examples .* {n} examples"):
             list(mini_batches(x, x, size))
         return
-    counted = []
+    targets = []
     for group in group_batches(mini_batches(x, x, size), groups):
         assert group.size == size
         assert len(group.inputs) == group.groups * size
         assert group.groups <= groups
-        counted += group.targets.tolist()
+        targets += group.targets.tolist()
         assert group.inputs[: len(group.targets)].tolist() == group.targets.tolist()
-    assert counted == list(range(n))
+    assert targets == list(range(n))
 
 
 @given(sizes=st.lists(st.integers(1, 4), min_size=1, max_size=12), groups=st.integers(1, 5))

@@ -20,7 +20,7 @@ def test_the_baseline_predicts_the_class_frequencies(classes, size):
     targets = torch.tensor(classes)
     counts = ClassCounts()
     batches = [(torch.zeros(len(part), 1), part) for part in targets.split(size)]
-    assert all(passed is batch for passed, batch in zip(counts.counted(batches), batches, strict=True))
+    assert all(yielded is batch for yielded, batch in zip(counts.counted(batches), batches, strict=True))
     shares = np.bincount(classes, minlength=6) / len(classes)
     logits = torch.from_numpy(np.log(np.maximum(shares, 1e-300))).expand(len(classes), -1)
     losses, _ = cross_entropy(logits, targets)

@@ -6,14 +6,12 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from torch.nn import functional as F
 
 from bln_search.core.configuration import InferenceConfiguration, Method
 from bln_search.core.enums import Correction, PopulationEstimate
 from bln_search.core.errors import DataError, ModelError
 from bln_search.evaluation import collect_frozen_moments, evaluate_rows
 from bln_search.evaluation.batches import mini_batches
-from bln_search.evaluation.row_evaluator import configured_row, in_double_precision
 from bln_search.norms import BLN, BN, LN, MBN
 from bln_search.norms.network_layers import find_norms, layer_estimates, network_configurations, network_populations
 from bln_search.norms.row_tensor import RowSpec
@@ -26,25 +24,7 @@ from tests.evaluation.builders import (
     row_specs,
 )
 from tests.evaluation.networks import NETWORKS
-
-
-@torch.no_grad()
-def plain_losses(network, inputs, targets, populations, row, size=SIZE):
-    """Return the losses in one row by plain forward passes over the same mini-batches."""
-    losses = []
-    with configured_row(row, populations):
-        for x, y in mini_batches(inputs, targets, size):
-            losses.append(F.cross_entropy(network(x)[: len(y)], y, reduction="none"))
-    return torch.cat(losses).numpy()
-
-
-def assert_equal_to_plain_passes(network, name, populations, rows, tolerance=1e-10, **options):
-    dtype = next(network.parameters()).dtype
-    inputs, targets = draw_examples(name, dtype=dtype)
-    results = evaluate_rows(network, mini_batches(inputs, targets, SIZE), rows, populations, **options)
-    for row, outcome in zip(rows, results, strict=True):
-        expected = plain_losses(network, inputs, targets, populations, row)
-        np.testing.assert_allclose(outcome.losses, expected, rtol=tolerance, atol=tolerance, err_msg=str(row))
+from tests.evaluation.plain_passes import assert_equal_to_plain_passes, plain_losses
 
 
 @pytest.mark.parametrize("semantics", ["paper", "reference"])
@@ -85,13 +65,6 @@ def test_mbn_mixed_with_another_method_is_an_error():
     network = nn.Sequential(MBN(3), BN(3))
     with pytest.raises(ModelError, match="mixes MBN"):
         network_configurations(find_norms(network))
-
-
-@pytest.mark.parametrize("name", ["lenet", "mlp", "residual"])
-def test_single_precision_agrees_to_a_ten_thousandth(name):
-    network = build_network(name, dtype=torch.float32)
-    populations = estimate_populations(network, name, dtype=torch.float32)
-    assert_equal_to_plain_passes(network, name, populations, row_specs(network), tolerance=1e-4)
 
 
 @pytest.mark.parametrize("semantics", ["paper", "reference"])
@@ -182,142 +155,6 @@ def test_layers_before_the_first_norm_run_once():
     checks_before = 2 * SIZE * (1 + 3)  # two mini-batches: one fused pass, and plain passes in three rows
     checks_during = 24  # each mini-batch: a plain pass in one row
     assert sum(examples) == 24 + measurement + checks_before + checks_during
-
-
-def test_mixing_examples_is_an_error():
-    class Mixing(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.norm, self.head = BLN(192), nn.Linear(192, 10)
-
-        def forward(self, x):
-            x = self.norm(x.flatten(1))
-            return self.head(x - x.mean(0))
-
-    network = Mixing().double().eval()
-    inputs, targets = draw_examples("mlp")
-    populations = estimate_populations(network, "mlp")
-    rows = row_specs(network)
-    with pytest.raises(ModelError, match=r"not treat .* independently; .*one_pass=False"):
-        evaluate_rows(network, mini_batches(inputs, targets, SIZE), rows, populations)
-    results = evaluate_rows(network, mini_batches(inputs, targets, SIZE), rows, populations, one_pass=False)
-    np.testing.assert_allclose(
-        results[0].losses, plain_losses(network, inputs, targets, populations, rows[0]), rtol=1e-10
-    )
-
-
-def test_mixing_is_an_error_without_double_precision_too():
-    class Single(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.norm, self.head = BLN(192), nn.Linear(192, 10)
-
-        def forward(self, x):
-            x = self.norm(x.flatten(1).float())
-            return self.head(x - x.mean(0))
-
-    network = Single().eval()
-    inputs, targets = draw_examples("mlp")
-    inputs = inputs.float()
-    populations = estimate_populations(network, "mlp")
-    with pytest.raises(ModelError, match=r"not treat .* independently; .*one_pass=False"):
-        evaluate_rows(network, mini_batches(inputs, targets, SIZE), row_specs(network), populations)
-
-
-@pytest.mark.parametrize("scale", [1.0, 0.01])
-@pytest.mark.parametrize("rows", [slice(None), slice(0, 1)])
-@pytest.mark.parametrize("mixing", ["batch norm", "mean"])
-def test_mixing_before_the_first_norm_is_an_error(mixing, rows, scale):
-    class Centring(nn.Module):
-        def forward(self, x):
-            return x - x.mean(0)
-
-    mixing_layer = nn.BatchNorm1d(192, track_running_stats=False) if mixing == "batch norm" else Centring()
-    network = nn.Sequential(nn.Flatten(), mixing_layer, nn.Linear(192, 8), BLN(8), nn.Linear(8, 10)).double().eval()
-    network[-1].weight.data.mul_(scale)
-    network[-1].bias.data.mul_(scale)
-    inputs, targets = draw_examples("mlp")
-    populations = estimate_populations(network, "mlp")
-    with pytest.raises(ModelError, match=r"not treat .* independently"):
-        evaluate_rows(network, mini_batches(inputs, targets, SIZE), row_specs(network)[rows], populations)
-
-
-class Chaotic(nn.Module):
-    """Treats examples independently, but doubles every difference `times` times."""
-
-    def __init__(self, times=14):
-        super().__init__()
-        self.times = times
-
-    def forward(self, x):
-        x = torch.tanh(x)
-        for _ in range(self.times):
-            x = 1 - 2 * x * x
-        return x
-
-
-def chaotic_arguments(times):
-    """Return arguments of `evaluate_rows` for a chaotic network in double precision."""
-    torch.manual_seed(0)
-    parts = nn.Flatten(), nn.Linear(12, 8), BN(8), nn.Linear(8, 8), Chaotic(times), nn.Linear(8, 10)
-    network = nn.Sequential(*parts).double().eval()
-    inputs, targets = torch.randn(48, 3, 2, 2).double(), torch.randint(0, 10, (48,))
-    populations = frozen_populations(network, inputs.split(SIZE))
-    return network, mini_batches(inputs, targets, SIZE), row_specs(network, (PopulationEstimate.FROZEN,)), populations
-
-
-def test_invisible_rounding_is_not_ill_conditioned():
-    """Rounding makes losses of the one pass and plain passes differ by 1e-6. A warning would fail this test."""
-    evaluate_rows(*chaotic_arguments(34))
-
-
-def test_no_higher_precision_is_offered_in_double_precision():
-    with pytest.warns(UserWarning, match=r"ill-conditioned.* no higher precision"):
-        evaluate_rows(*chaotic_arguments(47))
-
-
-def test_amplified_rounding_is_not_mistaken_for_mixing():
-    """Double precision distinguishes the two. Divergent training produces such networks."""
-    torch.manual_seed(0)
-    network = nn.Sequential(nn.Flatten(), nn.Linear(12, 8), BN(8), nn.Linear(8, 8), Chaotic(), nn.Linear(8, 10)).eval()
-    inputs, targets = torch.randn(24, 3, 2, 2), torch.randint(0, 10, (24,))
-    populations = frozen_populations(network, inputs.split(SIZE))
-    rows = row_specs(network, (PopulationEstimate.FROZEN,))
-    with pytest.warns(UserWarning, match="ill-conditioned"):
-        outcomes = evaluate_rows(network, mini_batches(inputs, targets, SIZE), rows, populations)
-    double_network, double_populations = in_double_precision(network, populations)
-    for row, outcome in zip(rows, outcomes, strict=True):
-        expected = plain_losses(double_network, inputs.double(), targets, double_populations, row)
-        assert np.abs(outcome.losses - expected).mean() < 1e-3
-
-
-def test_inputs_far_from_zero_cause_no_cancellation():
-    torch.manual_seed(0)
-    network = nn.Sequential(nn.Flatten(), BN(192), nn.Linear(192, 12), nn.Tanh(), BLN(12), nn.Linear(12, 10)).eval()
-    inputs, targets = draw_examples("mlp", dtype=torch.float32)
-    inputs = inputs + 1e4
-    populations = frozen_populations(network, inputs[:18].split(SIZE))
-    rows = row_specs(network, (PopulationEstimate.FROZEN,))
-    results = evaluate_rows(network, mini_batches(inputs, targets, SIZE), rows, populations)
-    for row, outcome in zip(rows, results, strict=True):
-        np.testing.assert_allclose(
-            outcome.losses, plain_losses(network, inputs, targets, populations, row), rtol=1e-4, atol=1e-5
-        )
-
-
-def test_moving_the_first_axis_is_an_error():
-    class Moving(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.norm = BLN(3)
-
-        def forward(self, x):
-            return self.norm(x.flatten(2).permute(2, 0, 1))[0]
-
-    network = Moving().double().eval()
-    inputs, targets = draw_examples("mlp")
-    with pytest.raises(ModelError, match=r"(first axis|axis 2)"):
-        evaluate_rows(network, mini_batches(inputs, targets, SIZE), row_specs(network, ())[-1:], {})
 
 
 def test_a_network_without_norms_is_an_error_with_a_remedy():

@@ -114,12 +114,12 @@ def test_one_reshuffle_has_no_deviation(trained):
 
 def test_the_same_seed_gives_the_same_probes(trained):
     network, inputs, targets, rows, populations = trained
-    first, again, other = (
+    first, repeated, other_seed = (
         probe_batch_composition(network, inputs, targets, rows, populations, batch_size=SIZE, reshuffles=2, seed=seed)
         for seed in (1, 1, 2)
     )
-    assert first == again
-    assert first != other
+    assert first == repeated
+    assert first != other_seed
 
 
 def test_latency_is_measured_without_changing_the_network(trained):

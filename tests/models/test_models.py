@@ -104,8 +104,8 @@ def test_initial_weights_depend_on_the_seed_not_on_the_norm():
     networks = [build_model("lenet", (3, 32, 32), 10, partial(make_norm, method), seed=3) for method in ("bn", "bln")]
     for bn_parameter, bln_parameter in zip(*(network.parameters() for network in networks), strict=True):
         torch.testing.assert_close(bn_parameter, bln_parameter, rtol=0, atol=0)
-    other = build_model("lenet", (3, 32, 32), 10, BLN, seed=4)
-    assert not torch.equal(next(other.parameters()), next(networks[0].parameters()))
+    other_network = build_model("lenet", (3, 32, 32), 10, BLN, seed=4)
+    assert not torch.equal(next(other_network.parameters()), next(networks[0].parameters()))
 
 
 def test_dense_layers_are_orthogonal_and_biases_zero():

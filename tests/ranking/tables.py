@@ -54,7 +54,7 @@ def band(share: float, repetitions: int, level: float = 0.999) -> tuple[float, f
 
 
 def significant_pairs(table: OutcomeTable) -> set[tuple[int, int]]:
-    """Pairs that `compare` tells apart, without its rest."""
+    """Pairs of rows with a significant difference, as `compare` finds them."""
     adjusted = holm(crossed_differences(table, "loss").p.tolist())
     first, second = table.pairs
-    return {(int(i), int(j)) for i, j, p in zip(first, second, adjusted, strict=True) if p < ALPHA}
+    return {(int(row), int(other_row)) for row, other_row, p in zip(first, second, adjusted, strict=True) if p < ALPHA}

@@ -16,7 +16,7 @@ from bln_search.core.records import Evaluation, EvaluationKey
 from bln_search.core.states import EvaluationState
 from bln_search.ranking.leaderboard import MissingSeeds, TrialEvaluation, rank
 
-WORDS = [str(c) for c in all_configurations(Method.BLN)]
+WORDS = [str(configuration) for configuration in all_configurations(Method.BLN)]
 
 
 def measured(code, loss, accuracy=0.5, *, seed=0, split=Split.VALIDATION, arm="bln"):
@@ -29,13 +29,13 @@ def without(code, state, *, seed=0, split=Split.VALIDATION):
     return TrialEvaluation("bln", seed, Evaluation(key, state, 0, reason="because"))
 
 
-def words(board):
+def codes(board):
     return [str(row.configuration) for row in board.rows]
 
 
 def test_lower_loss_first_then_higher_accuracy():
     board = rank([measured("TTTT", 2.0, 0.9), measured("FFFF", 1.0, 0.1), measured("TFTF", 1.0, 0.2)])
-    assert words(board) == ["TFTF", "FFFF", "TTTT"]
+    assert codes(board) == ["TFTF", "FFFF", "TTTT"]
     assert [row.rank for row in board.rows] == [1, 2, 3]
 
 
@@ -45,14 +45,14 @@ def test_equal_rows_share_a_rank():
 
 
 def test_test_loss_ranks_only_on_request():
-    scored = [measured(w, v) for w, v in (("TTTT", 1.0), ("FFFF", 2.0))]
-    scored += [measured(w, v, split=Split.TEST) for w, v in (("TTTT", 9.0), ("FFFF", 1.0))]
+    scored = [measured(code, loss) for code, loss in (("TTTT", 1.0), ("FFFF", 2.0))]
+    scored += [measured(code, loss, split=Split.TEST) for code, loss in (("TTTT", 9.0), ("FFFF", 1.0))]
     board = rank(scored)
-    assert words(board) == ["TTTT", "FFFF"]
+    assert codes(board) == ["TTTT", "FFFF"]
     assert board.rows[0].metrics[Split.TEST].loss.mean == 9.0
     assert not board.is_ranked_on_test
     on_test = rank(scored, Split.TEST)
-    assert words(on_test) == ["FFFF", "TTTT"]
+    assert codes(on_test) == ["FFFF", "TTTT"]
     assert on_test.is_ranked_on_test
 
 
@@ -99,7 +99,7 @@ def test_one_seed_has_no_deviation():
 @pytest.mark.parametrize("state", [EvaluationState.UNDEFINED, EvaluationState.DIVERGED])
 def test_undefined_or_diverged_row_is_last_without_rank(state):
     board = rank([measured("FFFF", 5.0), measured("TTTT", 0.1), without("TTTT", state, seed=1)])
-    assert words(board) == ["FFFF", "TTTT"]
+    assert codes(board) == ["FFFF", "TTTT"]
     assert board.rows[1].rank is None
     assert board.rows[1].reason == "because"
     assert board.rows[1].metrics == {}
@@ -107,7 +107,7 @@ def test_undefined_or_diverged_row_is_last_without_rank(state):
 
 def test_undefined_rows_follow_diverged_rows():
     board = rank([without("FFFF", EvaluationState.UNDEFINED), without("TTTT", EvaluationState.DIVERGED)])
-    assert words(board) == ["TTTT", "FFFF"]
+    assert codes(board) == ["TTTT", "FFFF"]
     assert board.best is None
 
 
@@ -127,7 +127,7 @@ def test_order_does_not_depend_on_the_input_order(figures, random):
     board = rank(scored)
     random.shuffle(scored)
     assert rank(scored) == board
-    assert sorted(words(board)) == sorted(figures)
+    assert sorted(codes(board)) == sorted(figures)
     ranked = [row for row in board.rows if row.rank]
     assert ranked == list(board.rows[: len(ranked)])
     pairs = [(row.metrics[Split.VALIDATION].loss.mean, -row.metrics[Split.VALIDATION].accuracy.mean) for row in ranked]

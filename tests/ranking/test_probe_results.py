@@ -14,10 +14,10 @@ FROZEN = PopulationEstimate.FROZEN
 T, F = ("bln", "", "TTTT", "frozen"), ("bln", "", "FFFF", "")
 
 
-def probed(code, kind, loss, *, seed=0, size=25, epoch=0, **more):
+def probed(code, kind, loss, *, seed=0, size=25, epoch=0, **options):
     estimate = FROZEN if "T" in code else None
     key = EvaluationKey(InferenceConfiguration(code), estimate, size, Split.VALIDATION)
-    return TrialProbe("bln", "", seed, Probe(kind, epoch, key, 9, loss, 1 - loss, **more))
+    return TrialProbe("bln", "", seed, Probe(kind, epoch, key, 9, loss, 1 - loss, **options))
 
 
 def at_sizes(code, losses):

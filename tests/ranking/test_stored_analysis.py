@@ -142,7 +142,7 @@ def test_an_analysis_with_former_names_is_read():
 
 def test_an_analysis_is_written_with_the_present_names():
     analysis = Analysis.model_validate_json(json.dumps(STORED))
-    written = analysis.model_dump_json()
+    text = analysis.model_dump_json()
     former = {
         "left_out",
         "shares_first",
@@ -156,8 +156,8 @@ def test_an_analysis_is_written_with_the_present_names():
         "guess",
     }
     assert former < keys(STORED)
-    assert not former & keys(json.loads(written))
-    assert Analysis.model_validate_json(written) == analysis
+    assert not former & keys(json.loads(text))
+    assert Analysis.model_validate_json(text) == analysis
 
 
 def test_every_part_survives_storage():

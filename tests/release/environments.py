@@ -39,10 +39,10 @@ def build(folder: Path) -> Path:
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in FILES:
         shutil.copy(ROOT / name, copy)
-    made = folder / "dist"
-    call("-m", "build", "--no-isolation", "--outdir", made, copy, where=folder)
-    call("-m", "build", "--no-isolation", "--wheel", "--outdir", made / "direct", copy, where=folder)
-    return made
+    target = folder / "dist"
+    call("-m", "build", "--no-isolation", "--outdir", target, copy, folder=folder)
+    call("-m", "build", "--no-isolation", "--wheel", "--outdir", target / "direct", copy, folder=folder)
+    return target
 
 
 def contents_of_wheel(wheel: Path) -> dict[str, bytes]:
@@ -57,9 +57,9 @@ def names_in_source(source: Path) -> set[str]:
         return {member.name.partition("/")[2] for member in archive if member.isfile()}
 
 
-def call(*words, where: Path, check: bool = True) -> subprocess.CompletedProcess[str]:
+def call(*arguments, folder: Path, check: bool = True) -> subprocess.CompletedProcess[str]:
     """This Python, knowing nothing of the tree it was called from."""
-    return _run([sys.executable, *map(str, words)], where, check=check)
+    return _run([sys.executable, *map(str, arguments)], folder, check=check)
 
 
 class Environment:
@@ -68,24 +68,24 @@ class Environment:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.home = folder / "home"
-        call("-m", "venv", "--without-pip", folder / "venv", where=folder.parent)
+        call("-m", "venv", "--without-pip", folder / "venv", folder=folder.parent)
         self.bin = folder / "venv" / "bin"
 
-    def pip(self, *words, check: bool = True) -> subprocess.CompletedProcess[str]:
+    def pip(self, *arguments, check: bool = True) -> subprocess.CompletedProcess[str]:
         """Pip of this Python, at work in that environment."""
-        about = ("--disable-pip-version-check", "--no-input", "--python", self.bin / "python")
-        return call("-m", "pip", *about, *words, where=self.folder, check=check)
+        options = ("--disable-pip-version-check", "--no-input", "--python", self.bin / "python")
+        return call("-m", "pip", *options, *arguments, folder=self.folder, check=check)
 
-    def install(self, *words) -> None:
+    def install(self, *arguments) -> None:
         """With the versions of the constraints; the test is passed over where pip has no index to ask."""
         quick = ("--quiet", "--no-compile", "--retries", 1, "--timeout", 30)
         probe = self.pip("install", "--dry-run", "--no-deps", *quick, "annotated-types", check=False)
         if probe.returncode:
             pytest.skip(f"pip has no index to ask: {_last_line(probe)}")
-        done = self.pip("install", *quick, "--constraint", ROOT / "constraints.txt", *words, check=False)
-        if done.returncode and any(sign in done.stderr.lower() for sign in _OFFLINE):
-            pytest.skip(f"pip lost its index: {_last_line(done)}")
-        assert done.returncode == 0, done.stderr
+        process = self.pip("install", *quick, "--constraint", ROOT / "constraints.txt", *arguments, check=False)
+        if process.returncode and any(sign in process.stderr.lower() for sign in _OFFLINE):
+            pytest.skip(f"pip lost its index: {_last_line(process)}")
+        assert process.returncode == 0, process.stderr
 
     def see(self, folder: str) -> None:
         """Have the packages of another environment at hand as well, but those marked as editable there."""
@@ -96,11 +96,11 @@ class Environment:
         """Its Python."""
         return _run([str(self.bin / "python"), "-c", code], self.folder)
 
-    def command(self, *words, check: bool = True) -> subprocess.CompletedProcess[str]:
+    def command(self, *arguments, check: bool = True) -> subprocess.CompletedProcess[str]:
         """`bln-search` as it was installed, in a folder with nothing of the tree."""
-        return _run([str(self.bin / "bln-search"), *map(str, words)], self.folder, check=check, **self.own())
+        return _run([str(self.bin / "bln-search"), *map(str, arguments)], self.folder, check=check, **self.variables())
 
-    def own(self) -> dict[str, str]:
+    def variables(self) -> dict[str, str]:
         """Its home and cache."""
         return {"BLN_SEARCH_HOME": str(self.home), "BLN_SEARCH_CACHE": str(self.folder / "cache")}
 
@@ -111,17 +111,17 @@ def present_packages() -> str:
     return str(Path(torch.origin).parents[1]) if torch and torch.origin else sysconfig.get_path("purelib")
 
 
-def plain(**more: str) -> dict[str, str]:
+def plain(**variables: str) -> dict[str, str]:
     """The variables of this process without what would lead back to the tree or to settings of the tester."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "BLN_SEARCH_"))}
-    return {**kept, "COLUMNS": "200", "PYTHONDONTWRITEBYTECODE": "1", **more}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "BLN_SEARCH_"))}
+    return {**inherited, "COLUMNS": "200", "PYTHONDONTWRITEBYTECODE": "1", **variables}
 
 
-def _run(words: list[str], where: Path, *, check: bool = True, **more: str) -> subprocess.CompletedProcess[str]:
-    process = subprocess.run(words, capture_output=True, text=True, timeout=240, cwd=where, env=plain(**more))
+def _run(command: list[str], folder: Path, *, check: bool = True, **variables: str) -> subprocess.CompletedProcess[str]:
+    process = subprocess.run(command, capture_output=True, text=True, timeout=240, cwd=folder, env=plain(**variables))
     assert not check or process.returncode == 0, process.stdout[-3000:] + process.stderr[-3000:]
     return process
 
 
-def _last_line(done: subprocess.CompletedProcess[str]) -> str:
-    return (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+def _last_line(process: subprocess.CompletedProcess[str]) -> str:
+    return (process.stderr.strip().splitlines() or ["it said nothing"])[-1]

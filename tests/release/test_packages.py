@@ -16,13 +16,7 @@ from bln_search.storage.migration import newest_revision
 from tests.conftest import ROOT
 from tests.docs.monitoring import expressions, selectors
 from tests.docs.pages import PAGES, blocks
-from tests.release.environments import (
-    Environment,
-    contents_of_wheel,
-    names_in_source,
-    plain,
-    present_packages,
-)
+from tests.release.environments import Environment, contents_of_wheel, names_in_source, plain, present_packages
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("packages")]  # built once
 WHEEL = f"bln_search-{VERSION}-py3-none-any.whl"
@@ -37,18 +31,20 @@ def files_of_the_packages():
 
 
 class TestContents:
-    def test_the_wheel_holds_every_file_of_both_packages_and_nothing_else(self, packages):
+    def test_wheel_has_exactly_the_files_of_both_packages(self, packages):
         """Templates, static files, migrations and the mark of types among them; no tests, benchmarks or studies."""
-        held = contents_of_wheel(packages / WHEEL)
-        own = {name for name in held if not name.startswith(f"bln_search-{VERSION}.dist-info/")}
-        assert own == files_of_the_packages()
-        assert {"bln_search/py.typed", "service/templates/base.html", "service/static/service.css"} <= own
-        assert all(held[name] == (ROOT / name).read_bytes() for name in own)
+        contents = contents_of_wheel(packages / WHEEL)
+        package_files = {name for name in contents if not name.startswith(f"bln_search-{VERSION}.dist-info/")}
+        assert package_files == files_of_the_packages()
+        assert {"bln_search/py.typed", "service/templates/base.html", "service/static/service.css"} <= package_files
+        assert all(contents[name] == (ROOT / name).read_bytes() for name in package_files)
 
     def test_source_distribution_has_sources_and_descriptions(self, packages):
         names = names_in_source(packages / SOURCE)
-        about = {name for name in names if not name.startswith(("bln_search/", "service/", "bln_search.egg-info/"))}
-        assert about == {
+        descriptions = {
+            name for name in names if not name.startswith(("bln_search/", "service/", "bln_search.egg-info/"))
+        }
+        assert descriptions == {
             "CHANGELOG.md",
             "MANIFEST.in",
             "PKG-INFO",
@@ -66,22 +62,22 @@ class TestContents:
 @pytest.fixture(scope="class")
 def light(packages, tmp_path_factory):
     """The extra `web` in an environment of its own."""
-    made = Environment(tmp_path_factory.mktemp("light"))
-    made.install(f"{packages / WHEEL}[web]")
-    return made
+    environment = Environment(tmp_path_factory.mktemp("light"))
+    environment.install(f"{packages / WHEEL}[web]")
+    return environment
 
 
 @contextmanager
 def served(environment):
     """`bln-search serve` as it was installed; a client, and what it says on standard error once it has ended."""
-    said = (environment.folder / "said").open("w+")
+    log = (environment.folder / "said").open("w+")
     process = subprocess.Popen(
         [str(environment.bin / "bln-search"), "serve", "--port", "0"],
         stdout=subprocess.PIPE,
-        stderr=said,
+        stderr=log,
         text=True,
         cwd=environment.folder,
-        env=plain(**environment.own()),
+        env=plain(**environment.variables()),
     )
     try:
         address = re.search(r"http://[\d.:]+", process.stdout.readline())[0]
@@ -91,30 +87,32 @@ def served(environment):
         process.send_signal(signal.SIGTERM)
         process.wait(40)
         process.stdout.close()
-        said.close()
+        log.close()
 
 
-class TestLight:
-    def test_nothing_heavy_is_installed(self, light):
+class TestWebExtra:
+    def test_web_extra_installs_no_heavy_package(self, light):
         code = "import importlib.metadata as m, json; print(json.dumps(list(m.packages_distributions())))"
-        found = set(json.loads(light.python(code).stdout))
-        assert not HEAVY & found
-        assert {"bln_search", "service", "fastapi"} <= found
-        assert not {"tests", "bench", "studies"} & found
+        installed = set(json.loads(light.python(code).stdout))
+        assert not HEAVY & installed
+        assert {"bln_search", "service", "fastapi"} <= installed
+        assert not {"tests", "bench", "studies"} & installed
 
-    def test_it_says_its_version(self, light):
+    def test_command_prints_its_version(self, light):
         assert light.command("--version").stdout == f"bln-search {VERSION}\n"
 
-    def test_an_empty_database_gets_the_tables(self, light):
+    def test_command_creates_the_tables_of_an_empty_database(self, light):
         database = f"sqlite:///{light.folder / 'empty.sqlite3'}"
         assert light.command("db", "upgrade", "--database", database).stdout.split()[-1] == newest_revision()
 
-    def test_training_says_what_to_install(self, light):
+    def test_training_without_its_extra_names_the_extra(self, light):
         (study,) = blocks(PAGES["start.md"], "yaml")
         (light.folder / study.title).write_text(study.text)
-        done = light.command("run", study.title, check=False)
-        assert done.returncode == 1
-        assert done.stderr == "error: torch is not installed, which this needs: pip install 'bln-search[train]'\n"
+        process = light.command("run", study.title, check=False)
+        assert process.returncode == 1
+        (message,) = process.stderr.splitlines()
+        assert message.startswith("error: torch ")
+        assert message.endswith("pip install 'bln-search[train]'")
 
     def test_web_extra_serves_complete_pages_without_a_worker(self, light):
         with served(light) as client:
@@ -137,8 +135,8 @@ class TestLight:
 
 def watched():
     """The metrics of the dashboard that a service without a worker has from its first minute."""
-    named = {name for _, expression in expressions() for name, _ in selectors(expression)}
-    return named - {"up"}
+    file_names = {name for _, expression in expressions() for name, _ in selectors(expression)}
+    return file_names - {"up"}
 
 
 def assert_page(client, path):
@@ -146,9 +144,9 @@ def assert_page(client, path):
     response = client.get(path, headers={"Accept": "text/html"})
     assert response.headers["content-type"].startswith("text/html")
     assert response.status_code in (200, 401)
-    named = set(re.findall(r'(?:href|src)="(/static/[^"]+)"', response.text))
-    assert len(named) >= 3
-    for file in named:
+    file_names = set(re.findall(r'(?:href|src)="(/static/[^"]+)"', response.text))
+    assert len(file_names) >= 3
+    for file in file_names:
         assert client.get(file).status_code == 200, file
 
 
@@ -159,11 +157,11 @@ class TestTraining:
         environment.see(present_packages())
         environment.pip("install", "--quiet", "--no-index", "--no-deps", "--ignore-installed", packages / WHEEL)
         environment.pip("install", "--quiet", "--no-index", "bln-search[train]")
-        place = environment.python("import bln_search, pathlib; print(pathlib.Path(bln_search.__file__).parent)")
-        assert place.stdout.startswith(str(environment.folder))
+        import_path = environment.python("import bln_search, pathlib; print(pathlib.Path(bln_search.__file__).parent)")
+        assert import_path.stdout.startswith(str(environment.folder))
         (study,) = blocks(PAGES["start.md"], "yaml")
         short = study.text.replace("epochs: 5", "epochs: 1").replace("seeds: [0, 1, 2]", "seeds: [0]")
         (environment.folder / study.title).write_text(short)
-        done = environment.command("run", study.title)
-        assert "3 trials" in done.stderr
-        assert re.search(r"^Use ", done.stdout, re.MULTILINE), done.stdout
+        process = environment.command("run", study.title)
+        assert "3 trials" in process.stderr
+        assert re.search(r"^Use ", process.stdout, re.MULTILINE), process.stdout

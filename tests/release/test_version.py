@@ -20,22 +20,22 @@ from tests.end_to_end.commands import call
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
-def test_it_is_three_numbers():
+def test_version_is_three_numbers():
     assert re.fullmatch(r"\d+\.\d+\.\d+((a|b|rc)\d+)?", VERSION)
 
 
-def test_the_packages_read_it_from_there():
+def test_packages_read_the_version_from_the_module():
     assert "version" not in PROJECT["project"]
     assert PROJECT["project"]["dynamic"] == ["version"]
     assert PROJECT["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "bln_search.core.version.VERSION"}
 
 
-def test_library_and_command_say_it():
+def test_library_and_command_have_the_version():
     assert bln_search.__version__ == VERSION
     assert call("--version", check=0).stdout == f"bln-search {VERSION}\n"
 
 
-def test_the_service_says_it(home):
+def test_service_has_the_version(home):
     settings = Settings(home=home, hosts=("testserver",))
     ledger = open_ledger(settings.database_url)
     with TestClient(make_app(make_context(settings, ledger))) as client:
@@ -45,7 +45,7 @@ def test_the_service_says_it(home):
     ledger.close()
 
 
-def test_the_committed_description_of_the_api_says_it():
+def test_committed_api_description_has_the_version():
     assert json.loads((ROOT / "openapi.json").read_text(encoding="utf-8"))["info"]["version"] == VERSION
     assert json.loads(openapi_json())["info"]["version"] == VERSION
 
@@ -54,5 +54,5 @@ def test_changelog_has_a_heading_for_the_version():
     """The newest heading: that version with its day, or what comes after the newest version that has one."""
     headings = re.findall(r"^## \[([^\]]+)\](.*)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert headings[0][0] in (VERSION, "Unreleased")
-    released = [(version, rest) for version, rest in headings if version != "Unreleased"]
-    assert all(re.fullmatch(r" - \d{4}-\d{2}-\d{2}", rest) for _, rest in released)
+    released = [(version, suffix) for version, suffix in headings if version != "Unreleased"]
+    assert all(re.fullmatch(r" - \d{4}-\d{2}-\d{2}", suffix) for _, suffix in released)

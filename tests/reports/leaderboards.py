@@ -9,7 +9,7 @@ from bln_search.core.states import EvaluationState
 from bln_search.ranking.leaderboard import TrialEvaluation, rank
 
 
-def make_board(on=Split.VALIDATION):
+def make_board(ranked_on=Split.VALIDATION):
     evaluations = []
     for code, loss in (("TTFF", 0.5), ("FFFF", 0.25), ("FTFF", None)):
         estimate = None if code == "FFFF" else PopulationEstimate.FROZEN
@@ -22,4 +22,4 @@ def make_board(on=Split.VALIDATION):
                     else Evaluation(key, EvaluationState.MEASURED, 10, loss + seed / 8, 0.5)
                 )
                 evaluations.append(TrialEvaluation("bln", seed, result))
-    return rank(evaluations, on)
+    return rank(evaluations, ranked_on)

@@ -22,12 +22,12 @@ seeds: [0, 1]
 START = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
 
-def study(title="a title", more=""):
-    spec = parse_study(TEXT.format(title=json.dumps(title)) + more)
+def study(title="a title", extra_text=""):
+    spec = parse_study(TEXT.format(title=json.dumps(title)) + extra_text)
     return StudyRecord(1, spec.name, StudyState.COMPLETE, START, None, {}, spec, 4)
 
 
 def trial(number, seed=0, arm="bln", state=TrialState.FINISHED, reason=None, point=None, **origin):
-    kept = CheckpointRecord(f"{number}.safetensors", f"{number:064x}", 3, "FFFF", 0.25, {"torch": "2.13", **origin})
-    checkpoint = kept if state is TrialState.FINISHED else None
+    record = CheckpointRecord(f"{number}.safetensors", f"{number:064x}", 3, "FFFF", 0.25, {"torch": "2.13", **origin})
+    checkpoint = record if state is TrialState.FINISHED else None
     return TrialRecord(number, number, arm, "bln", seed, point, state, reason, checkpoint)

@@ -30,13 +30,13 @@ WORDS = all_configurations(Method.BLN)
 RNG = np.random.default_rng(0)
 
 
-def losses(seeds=3, words=WORDS):
-    return {code: {seed: float(RNG.random()) for seed in range(seeds)} for code in words}
+def losses(seeds=3, codes=WORDS):
+    return {code: {seed: float(RNG.random()) for seed in range(seeds)} for code in codes}
 
 
 def points(count=20, seconds=None):
-    drawn = [{"rate": float(RNG.random()), "kind": "ab"[n % 2]} for n in range(count)]
-    return [PointResult("mbn", one, n / 10, seconds and seconds(n)) for n, one in enumerate(drawn)]
+    drawn_points = [{"rate": float(RNG.random()), "kind": "ab"[n % 2]} for n in range(count)]
+    return [PointResult("mbn", point, n / 10, seconds and seconds(n)) for n, point in enumerate(drawn_points)]
 
 
 def condition(estimate="frozen", batch_size=25):
@@ -44,22 +44,22 @@ def condition(estimate="frozen", batch_size=25):
 
 
 def curve(seed, epochs=3, arm="bln", point="", loss=1.0):
-    made = [
+    records = [
         {
-            "epoch": e,
-            "training_loss": loss / e,
-            "validation_loss": loss / e + 0.1,
-            "training_accuracy": 1 - 0.2 / e,
-            "validation_accuracy": 1 - 0.3 / e,
+            "epoch": epoch,
+            "training_loss": loss / epoch,
+            "validation_loss": loss / epoch + 0.1,
+            "training_accuracy": 1 - 0.2 / epoch,
+            "validation_accuracy": 1 - 0.3 / epoch,
         }
-        for e in range(1, epochs + 1)
+        for epoch in range(1, epochs + 1)
     ]
-    return TrialCurve(arm, point, seed, made)
+    return TrialCurve(arm, point, seed, records)
 
 
 def all_charts():
     yield "heat map", heat_map(losses())
-    yield "heat map of LN", heat_map(losses(words=all_configurations(Method.LN)))
+    yield "heat map of LN", heat_map(losses(codes=all_configurations(Method.LN)))
     yield "effects", effects_chart(losses())
     yield "effects of one seed", effects_chart(losses(1))
     yield "ranks", rank_chart({condition(): losses(), condition("epoch"): losses()})
@@ -69,11 +69,11 @@ def all_charts():
     yield "layers", drift_chart({seed: [Drift("0", "E_B", "frozen", 0.1, 0.0)] for seed in (0, 1)})
     yield "importance", importance_chart(points())
     yield "points", parallel_coordinates_chart(points(300))
-    yield "front", pareto_chart(points(seconds=lambda place: 21.0 - place))
+    yield "front", pareto_chart(points(seconds=lambda index: 21.0 - index))
 
 
 @pytest.mark.parametrize(("name", "chart"), list(all_charts()))
-def test_plotly_takes_the_figure_and_the_rows_are_a_table(name, chart):
+def test_figure_is_valid_for_plotly_and_rows_form_a_table(name, chart):
     from plotly import graph_objects
 
     graph_objects.Figure(chart.figure)  # raises for a property that does not exist or has a wrong value
@@ -99,7 +99,7 @@ def test_ranks_compare_conditions_with_equal_configurations():
         {
             condition(): table,
             condition("epoch"): losses(),
-            Condition("ln", "", PopulationEstimate.FROZEN, 25): losses(words=all_configurations(Method.LN)),
+            Condition("ln", "", PopulationEstimate.FROZEN, 25): losses(codes=all_configurations(Method.LN)),
         }
     )
     first = [row for row in chart.rows if row["condition"] == chart.rows[0]["condition"]]
@@ -108,7 +108,7 @@ def test_ranks_compare_conditions_with_equal_configurations():
     assert {row["configuration"] for row in chart.rows} == {str(code) for code in WORDS}
 
 
-def test_nothing_is_drawn_where_there_is_nothing():
+def test_no_chart_without_data():
     assert heat_map({}) is None
     assert effects_chart({WORDS[0]: {0: 1.0}}) is None
     assert rank_chart({condition(): losses()}) is None
@@ -120,7 +120,7 @@ def test_nothing_is_drawn_where_there_is_nothing():
     assert pareto_chart(points()) is None
 
 
-def test_errors_are_what_accuracies_lack_of_a_hundred_percent():
+def test_error_is_one_hundred_percent_minus_accuracy():
     traces = curves_chart([curve(0), curve(1)], 2, ERROR).figure["data"]
     lines = {trace["name"]: trace["y"] for trace in traces if trace.get("name")}
     assert lines["bln, validation"] == pytest.approx([30, 15, 10])
@@ -128,14 +128,14 @@ def test_errors_are_what_accuracies_lack_of_a_hundred_percent():
 
 
 @pytest.mark.parametrize(("epochs", "step"), [(2, 1), (10, 1), (11, None)])
-def test_few_epochs_have_a_mark_each_and_none_between(epochs, step):
-    found = curves_chart([TrialCurve("bln", "", 0, [curve(0).epochs[0] | {"epoch": 1 + n} for n in range(epochs)])], 1)
-    assert found.figure["layout"]["xaxis"].get("dtick") == step
+def test_few_epochs_have_one_tick_each(epochs, step):
+    chart = curves_chart([TrialCurve("bln", "", 0, [curve(0).epochs[0] | {"epoch": 1 + n} for n in range(epochs)])], 1)
+    assert chart.figure["layout"]["xaxis"].get("dtick") == step
 
 
-def test_one_trial_that_went_wrong_does_not_flatten_the_others():
-    wrong = TrialCurve("bln", "x", 9, curve(0, 1, loss=1e18).epochs)
-    chart = curves_chart([*(curve(seed) for seed in range(9)), wrong], 10)
+def test_outlier_trial_does_not_set_the_axis_range():
+    outlier = TrialCurve("bln", "x", 9, curve(0, 1, loss=1e18).epochs)
+    chart = curves_chart([*(curve(seed) for seed in range(9)), outlier], 10)
     assert chart.figure["layout"]["yaxis"]["range"][1] < 10
     assert "are not shown" in chart.caption
 
@@ -145,47 +145,53 @@ def test_curve_is_drawn_up_to_a_nan_loss():
     assert curves_chart([broken, curve(1)], 2) is not None
 
 
-def test_the_front_holds_what_nothing_beats():
-    made = [PointResult("a", {"n": n}, loss, seconds) for n, (loss, seconds) in enumerate([(1, 1), (0.5, 2), (0.7, 3)])]
-    front = [row["n"] for row in pareto_chart(made).rows if row["front"]]
+def test_pareto_front_has_the_undominated_points():
+    results = [
+        PointResult("a", {"n": n}, loss, seconds) for n, (loss, seconds) in enumerate([(1, 1), (0.5, 2), (0.7, 3)])
+    ]
+    front = [row["n"] for row in pareto_chart(results).rows if row["front"]]
     assert front == [0, 1]
 
 
-def test_a_point_that_diverged_under_some_seeds_is_not_the_best():
-    good, lucky = ({"training.learning_rate": rate} for rate in (0.01, 1.0))
+def test_point_that_diverged_under_some_seeds_is_not_the_best():
+    complete, incomplete = ({"training.learning_rate": rate} for rate in (0.01, 1.0))
     code = WORDS[0]
-    by_point = {json.dumps(good): {0: 0.30, 1: 0.31, 2: 0.32}, json.dumps(lucky): {0: 0.2}}
+    by_point = {json.dumps(complete): {0: 0.30, 1: 0.31, 2: 0.32}, json.dumps(incomplete): {0: 0.2}}
     losses = {RowKey("bn", point, code, None, 25): values for point, values in by_point.items()}
     assert [point_result.loss for point_result in point_results(losses, {})] == [pytest.approx(0.31)]
     conditions = {Condition("bn", point, None, 25): {code: values} for point, values in by_point.items()}
-    assert [best_point.point for best_point in best_points(conditions)] == [json.dumps(good)]
+    assert [best_point.point for best_point in best_points(conditions)] == [json.dumps(complete)]
     assert best_points({}) == {}
 
 
-def test_points_of_different_parameters_stand_in_one_table():
-    made = [PointResult("a", {"x": 1}, 0.5, 1.0), PointResult("b", {"y": 2}, 0.4, 2.0)]
-    assert pareto_chart(made).csv.splitlines()[0].split(",") == ["arm", "x", "seconds", "loss", "front", "y"]
+def test_points_with_different_parameters_share_one_table():
+    results = [PointResult("a", {"x": 1}, 0.5, 1.0), PointResult("b", {"y": 2}, 0.4, 2.0)]
+    assert pareto_chart(results).csv.splitlines()[0].split(",") == ["arm", "x", "seconds", "loss", "front", "y"]
 
 
 def test_importance_is_the_analysis_of_variance():
     """Epsilon squared written out with SciPy's F: (k-1)(F-1) / ((k-1)F + n-k)."""
     from scipy import stats
 
-    names = [{"kind": "abc"[place % 3]} for place in range(30)]
-    values = [("abc".index(point["kind"]) + float(RNG.normal())) for point in names]
-    groups = ([v for p, v in zip(names, values, strict=True) if p["kind"] == kind] for kind in "abc")
-    f = stats.f_oneway(*groups).statistic
-    assert parameter_importance(names, values)["kind"] == pytest.approx(max(0, 2 * (f - 1) / (2 * f + 27)))
+    parameters = [{"kind": "abc"[index % 3]} for index in range(30)]
+    values = [("abc".index(point["kind"]) + float(RNG.normal())) for point in parameters]
+    groups = (
+        [value for point, value in zip(parameters, values, strict=True) if point["kind"] == kind] for kind in "abc"
+    )
+    f_statistic = stats.f_oneway(*groups).statistic
+    assert parameter_importance(parameters, values)["kind"] == pytest.approx(
+        max(0, 2 * (f_statistic - 1) / (2 * f_statistic + 27))
+    )
 
 
-def test_importance_finds_the_parameter_that_matters():
-    made = [{"good": float(RNG.random()), "idle": float(RNG.random())} for _ in range(60)]
-    found = parameter_importance(made, [point["good"] ** 2 for point in made])
-    assert list(found) == ["good", "idle"]
-    assert found["good"] > 0.7
-    assert found["idle"] < 0.2
+def test_importance_ranks_the_relevant_parameter_first():
+    parameters = [{"good": float(RNG.random()), "idle": float(RNG.random())} for _ in range(60)]
+    importance = parameter_importance(parameters, [point["good"] ** 2 for point in parameters])
+    assert list(importance) == ["good", "idle"]
+    assert importance["good"] > 0.7
+    assert importance["idle"] < 0.2
 
 
-def test_schedules_are_laid_out():
+def test_schedules_are_flattened_into_columns():
     parameters = {"arm.lambda": {"kind": "steps", "steps": {"0": 0.1, "0.4": 0.5}}, "rate": 0.1}
     assert flatten_parameters(parameters) == {"arm.lambda 0": 0.1, "arm.lambda 0.4": 0.5, "rate": 0.1}

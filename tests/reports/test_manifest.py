@@ -16,47 +16,49 @@ from tests.reports.studies import START, study, trial
 MACHINE = {"bln_search": "1", "git_revision": None}
 
 
-def made(trials, now=START):
-    return manifest(study(), trials, machine=MACHINE, schema="0003", now=now)
+def make_manifest(trials, written_at=START):
+    return manifest(study(), trials, machine=MACHINE, schema="0003", now=written_at)
 
 
 def test_manifest_has_every_trial_with_checkpoint_and_provenance():
-    whole = made([trial(7, 1, device="cpu", drift=[1, 2]), trial(8, 2, state=TrialState.FAILED, reason="no memory")])
-    first, second = whole["trials"]
+    document = make_manifest(
+        [trial(7, 1, device="cpu", drift=[1, 2]), trial(8, 2, state=TrialState.FAILED, reason="no memory")]
+    )
+    first, second = document["trials"]
     assert first["checkpoint"]["sha256"] == f"{7:064x}"
     assert first["checkpoint"]["provenance"] == {"torch": "2.13", "device": "cpu"}
     assert (second["state"], second["reason"], second["checkpoint"]) == ("failed", "no memory", None)
-    assert whole["study"]["digest"] == study().spec.digest
-    assert (whole["schema"], whole["seeds"], whole["written_by"]) == ("0003", [0, 1], MACHINE)
+    assert document["study"]["digest"] == study().spec.digest
+    assert (document["schema"], document["seeds"], document["written_by"]) == ("0003", [0, 1], MACHINE)
 
 
 @pytest.mark.parametrize(
-    ("hashes", "one", "several"),
+    ("hashes", "sha256", "differing"),
     [((None, None), None, []), ((None, "a"), "a", []), (("a", "a"), "a", []), (("b", "a"), None, ["a", "b"])],
 )
-def test_the_data_has_one_hash_or_those_that_differ(hashes, one, several):
+def test_data_has_one_hash_or_lists_differing_hashes(hashes, sha256, differing):
     trials = [trial(n, **({"data_sha256": value} if value else {})) for n, value in enumerate(hashes)]
-    assert made(trials)["data"] == {"name": "digits", "sha256": one, "differing": several}
-    assert [found["data_sha256"] for found in made(trials)["trials"]] == list(hashes)
+    assert make_manifest(trials)["data"] == {"name": "digits", "sha256": sha256, "differing": differing}
+    assert [trial_record["data_sha256"] for trial_record in make_manifest(trials)["trials"]] == list(hashes)
 
 
-def test_only_the_time_of_writing_changes_and_keys_are_sorted():
-    first, second = (manifest_json(made([trial(1)], START + timedelta(hours=n))) for n in (0, 1))
+def test_only_the_writing_time_changes_and_keys_are_sorted():
+    first, second = (manifest_json(make_manifest([trial(1)], START + timedelta(hours=n))) for n in (0, 1))
     lines = zip(first.splitlines(), second.splitlines(), strict=True)
-    assert [one for one, other in lines if one != other] == [' "written_at": "2026-05-01T12:00:00+00:00",']
+    assert [line for line, other_line in lines if line != other_line] == [' "written_at": "2026-05-01T12:00:00+00:00",']
     document = json.loads(first)
     assert list(document) == sorted(document)
     assert list(document["study"]["spec"]) == sorted(document["study"]["spec"])
 
 
-def git(folder, *words):
+def git(folder, *arguments):
     who = ["-c", "user.name=a", "-c", "user.email=a@b"]
     return subprocess.run(
-        ["git", "-C", folder, *who, *words], check=True, capture_output=True, text=True
+        ["git", "-C", folder, *who, *arguments], check=True, capture_output=True, text=True
     ).stdout.strip()
 
 
-def test_the_revision_is_that_of_the_checkout_and_of_no_other(tmp_path, monkeypatch):
+def test_revision_is_that_of_its_own_checkout_only(tmp_path, monkeypatch):
     assert git_revision(tmp_path) is None
     git(tmp_path, "init")
     (tmp_path / "file").write_text("one")
@@ -74,7 +76,7 @@ def test_the_revision_is_that_of_the_checkout_and_of_no_other(tmp_path, monkeypa
     assert git_revision(tmp_path) is None
 
 
-def test_versions_are_of_what_is_installed():
+def test_versions_are_those_of_installed_packages():
     import numpy as np
 
     assert environment_info()["packages"]["numpy"] == np.__version__

@@ -37,7 +37,7 @@ def page():
     return ParsedPage(study_page(rich()))
 
 
-def test_every_part_is_there_once(page):
+def test_every_section_occurs_once(page):
     for part in ("leaderboard", "specification", "charts", "drift", "trials", "manifest", "reproduce"):
         assert page.ids.count(part) == 1
     assert max(Counter(page.ids).values()) == 1
@@ -47,7 +47,7 @@ def test_every_part_is_there_once(page):
     assert {address for address in page.addresses if address.startswith("#")} >= {"#leaderboard", "#reproduce"}
 
 
-def test_nothing_comes_from_elsewhere(page):
+def test_page_has_no_external_resources(page):
     assert all(address.startswith("#") for address in page.addresses)
     assert page.addresses
     style = " ".join(page.styles)
@@ -57,39 +57,41 @@ def test_nothing_comes_from_elsewhere(page):
 
 
 def test_the_table_has_intervals_ranks_and_ties(page):
-    ours = rich().board.rows
+    rows = rich().board.rows
     assert re.search(r"0\.\d+ ± 0?\.?\d+", page.text)
-    assert f"{len(ours)} rows, ranked by mean validation loss" in page.text
+    assert f"{len(rows)} rows, ranked by mean validation loss" in page.text
     assert "No significant difference among the first" in page.text
 
 
-def test_hostile_texts_are_text():
-    wrong = [trial(1, state=TrialState.FAILED, reason=HOSTILE), trial(2)]
+def test_hostile_texts_are_escaped():
+    trials = [trial(1, state=TrialState.FAILED, reason=HOSTILE), trial(2)]
     points = tuple(json.dumps({"training.note": f"{HOSTILE}{n}"}) for n in range(2))
-    given = make_report_context(
-        wrong, study(title=HOSTILE), notes=HOSTILE, evaluations=list(random_evaluations(points=points))
+    context = make_report_context(
+        trials, study(title=HOSTILE), notes=HOSTILE, evaluations=list(random_evaluations(points=points))
     )
-    text = study_page(given)
-    plain = ParsedPage(study_page(make_report_context(wrong, evaluations=list(random_evaluations(points=points)))))
-    read = ParsedPage(text)
-    assert read.text.count(HOSTILE) >= 4  # title, notes, reason, points
-    assert read.tags["img"] == 0
-    assert read.tags["script"] == plain.tags["script"]
-    assert HOSTILE in json.dumps(read.figures(), ensure_ascii=False).replace('\\"', '"')
-    assert "{{7*7}}" in read.text
+    text = study_page(context)
+    plain_page = ParsedPage(
+        study_page(make_report_context(trials, evaluations=list(random_evaluations(points=points))))
+    )
+    parsed_page = ParsedPage(text)
+    assert parsed_page.text.count(HOSTILE) >= 4  # title, notes, reason, points
+    assert parsed_page.tags["img"] == 0
+    assert parsed_page.tags["script"] == plain_page.tags["script"]
+    assert HOSTILE in json.dumps(parsed_page.figures(), ensure_ascii=False).replace('\\"', '"')
+    assert "{{7*7}}" in parsed_page.text
 
 
-def test_the_order_on_test_wears_its_warning(page):
-    on_test = study(more="ranking: {split: test}")
+def test_page_ranked_on_test_has_a_warning(page):
+    on_test = study(extra_text="ranking: {split: test}")
     assert "optimistic" in ParsedPage(study_page(make_report_context(record=on_test))).text
     assert "optimistic" not in page.text
 
 
 def test_a_study_without_results_has_a_page():
-    read = ParsedPage(study_page(make_report_context([], evaluations=[])))
-    assert "There are no results yet." in read.text
-    assert read.figures() == []
-    assert sum(len(text) for _, text in read.scripts) < 10_000, "no charts, no Plotly"
+    parsed_page = ParsedPage(study_page(make_report_context([], evaluations=[])))
+    assert "There are no results yet." in parsed_page.text
+    assert parsed_page.figures() == []
+    assert sum(len(text) for _, text in parsed_page.scripts) < 10_000, "no charts, no Plotly"
 
 
 SPACE = """space: {training.learning_rate: {kind: float, low: 1e-3, high: 1, log: true}}
@@ -97,39 +99,39 @@ search: {sampler: random, trials: 2}
 """
 
 
-@pytest.mark.parametrize("more", ["", SPACE, "evaluation: {batch_sizes: [1, 25], correction: total}"])
-def test_the_study_file_on_the_page_is_the_same_study(more):
-    spec = study(HOSTILE, more).spec
+@pytest.mark.parametrize("extra_text", ["", SPACE, "evaluation: {batch_sizes: [1, 25], correction: total}"])
+def test_study_file_on_the_page_is_parsed_to_the_same_study(extra_text):
+    spec = study(HOSTILE, extra_text).spec
     assert parse_study(spec_yaml(spec)).digest == spec.digest
 
 
-def test_a_large_study_is_cut_and_says_so():
+def test_tables_of_a_large_study_are_truncated_with_a_note():
     trials = [trial(n, n) for n in range(12_600)]
     points = tuple(json.dumps({"training.learning_rate": n}) for n in range(200))
     text = study_page(make_report_context(trials, evaluations=list(random_evaluations(1, points))))
-    read = ParsedPage(text)
-    assert f"The first {MAX_TABLE_ROWS:,} of {16 * 200:,} rows are shown." in read.text
-    assert f"The first {MAX_TABLE_ROWS:,} of 12,600 rows are shown." in read.text
-    assert f"The first {MAX_TABLE_ROWS:,} of 12,600 trials are shown." in read.text
+    parsed_page = ParsedPage(text)
+    assert f"The first {MAX_TABLE_ROWS:,} of {16 * 200:,} rows are shown." in parsed_page.text
+    assert f"The first {MAX_TABLE_ROWS:,} of 12,600 rows are shown." in parsed_page.text
+    assert f"The first {MAX_TABLE_ROWS:,} of 12,600 trials are shown." in parsed_page.text
     assert len(text) < 8_000_000
 
 
-def test_another_section_is_a_function():
-    drawn = Chart(
+def test_custom_section_is_a_function():
+    chart = Chart(
         "Mine", "It is mine.", {"data": [], "layout": {"title": {"text": "</script>"}}}, [{"a": 1, "b": None}]
     )
 
-    def mine(given: ReportContext) -> Section:
-        return Section("mine", "My <section>", [Paragraph(f"{len(given.trials)} trials & more"), Picture(drawn)])
+    def own_section(context: ReportContext) -> Section:
+        return Section("mine", "My <section>", [Paragraph(f"{len(context.trials)} trials & more"), Picture(chart)])
 
-    read = ParsedPage(study_page(rich(), (*SECTIONS, mine, lambda _: None)))
-    assert "mine" in read.ids
-    assert "My <section>" in read.text
-    assert "2 trials & more" in read.text
-    assert read.figures()[-1]["layout"]["title"]["text"] == "</script>"
+    parsed_page = ParsedPage(study_page(rich(), (*SECTIONS, own_section, lambda _: None)))
+    assert "mine" in parsed_page.ids
+    assert "My <section>" in parsed_page.text
+    assert "2 trials & more" in parsed_page.text
+    assert parsed_page.figures()[-1]["layout"]["title"]["text"] == "</script>"
 
 
-def test_the_page_starts_without_plotly_being_imported():
+def test_page_module_does_not_import_plotly():
     import subprocess
     import sys
 

@@ -17,39 +17,39 @@ from tests.reports.leaderboards import make_board
 ABOUT = {"study": "small", "id": "1", "state": "complete"}
 
 
-def read(content):
+def read_parquet(content):
     return parquet.read_table(io.BytesIO(content))
 
 
-def test_what_is_read_back_is_the_csv():
+def test_parquet_has_the_values_of_the_csv():
     lines = list(csv.DictReader(io.StringIO(leaderboard_csv(make_board()))))
     assert {line.pop("ranked_on") for line in lines} == {"validation"}
-    rows = read(leaderboard_parquet(make_board(), ABOUT)).to_pylist()
+    rows = read_parquet(leaderboard_parquet(make_board(), ABOUT)).to_pylist()
     assert tuple(rows[0]) == COLUMNS
     assert [{name: "" if value is None else str(value) for name, value in row.items()} for row in rows] == lines
     assert rows[-1]["validation_loss_mean"] is None
 
 
-def test_figures_are_numbers_and_the_rest_is_text():
-    schema = read(leaderboard_parquet(make_board(), ABOUT)).schema
+def test_figures_are_numeric_and_other_columns_text():
+    schema = read_parquet(leaderboard_parquet(make_board(), ABOUT)).schema
     assert schema.field("test_accuracy_deviation").type == pyarrow.float64()
     assert schema.field("rank").type == schema.field("seeds").type == pyarrow.int32()
     assert schema.field("reason").type == schema.field("population").type == pyarrow.string()
 
 
-@pytest.mark.parametrize("on", [Split.VALIDATION, Split.TEST])
-def test_the_file_says_what_it_rests_on(on):
-    metadata = read(leaderboard_parquet(make_board(on), ABOUT)).schema.metadata
+@pytest.mark.parametrize("ranked_on", [Split.VALIDATION, Split.TEST])
+def test_metadata_names_study_and_ranking_split(ranked_on):
+    metadata = read_parquet(leaderboard_parquet(make_board(ranked_on), ABOUT)).schema.metadata
     assert metadata[b"study"] == b"small"
-    assert metadata[b"ranked_on"] == on.value.encode()
-    assert (b"warning" in metadata) is (on is Split.TEST)
+    assert metadata[b"ranked_on"] == ranked_on.value.encode()
+    assert (b"warning" in metadata) is (ranked_on is Split.TEST)
 
 
-def test_the_same_table_is_the_same_bytes():
+def test_equal_tables_have_equal_bytes():
     assert leaderboard_parquet(make_board(), ABOUT) == leaderboard_parquet(make_board(), ABOUT)
 
 
 def test_a_table_without_rows_keeps_its_columns():
     from bln_search.ranking.leaderboard import Leaderboard
 
-    assert read(leaderboard_parquet(Leaderboard(Split.VALIDATION, ()), ABOUT)).column_names == list(COLUMNS)
+    assert read_parquet(leaderboard_parquet(Leaderboard(Split.VALIDATION, ()), ABOUT)).column_names == list(COLUMNS)

@@ -52,8 +52,8 @@ def test_network_without_a_finite_loss_is_not_averaged(from_json, snapshot):
     if from_json:
         result = PerLayerResult.model_validate_json(result.model_dump_json())
     assert per_layer_sentences(result) == snapshot(name="one of two networks")
-    both = network(0, loss=math.inf, uniform_loss=math.inf, test_loss=None)
-    result = result.model_copy(update={"networks": (both,)})
+    infinite_network = network(0, loss=math.inf, uniform_loss=math.inf, test_loss=None)
+    result = result.model_copy(update={"networks": (infinite_network,)})
     assert per_layer_sentences(result) == snapshot(name="both losses of one network")
     assert "nan" not in str(networks_table(result).rows)
 
@@ -74,7 +74,7 @@ def test_long_counts_are_written_in_scientific_notation():
     assert format_count("1" + "0" * 20) == "1.0 × 10²⁰"
 
 
-def test_the_label_names_the_point_where_there_is_one():
+def test_label_names_the_point_of_a_space():
     assert result_label(per_layer_result()) == "bln"
     assert result_label(per_layer_result(point='{"arm.lambda": 0.5}')) == "bln, lambda=0.5"
 
@@ -83,21 +83,21 @@ def test_choices_with_the_same_exclusions_are_grouped():
     assert excluded_option_sentences(per_layer_result()) == []
     everywhere = excluded_option_sentences(per_layer_result(excluded={"TTTT": REASON, "TTTF": REASON}))
     assert everywhere == [f"Excluded in all 4 choices: TTTT, TTTF ({REASON})."]
-    some = [
+    choices = [
         LayerChoice(name=f"norm{n}", layers=(f"norm{n}",), options=("TTFF",), excluded={"TTTT": REASON} if n else {})
         for n in range(6)
     ]
-    assert excluded_option_sentences(per_layer_result(choices=tuple(some))) == [
+    assert excluded_option_sentences(per_layer_result(choices=tuple(choices))) == [
         f"Excluded in norm1, norm2, norm3 and 2 more: TTTT ({REASON})."
     ]
 
 
 @pytest.mark.parametrize("layers", [1, 4, 56])
-def test_a_column_a_layer_and_the_uniform_one_below(layers):
+def test_table_has_one_column_per_layer_and_a_uniform_row(layers):
     table = rows_table(per_layer_result(layers, rows=12), 10)
-    assert [column.label for column in table.columns[3:]] == [f"norm{place}" for place in range(layers)]
+    assert [column.label for column in table.columns[3:]] == [f"norm{position}" for position in range(layers)]
     assert {column.kind for column in table.columns[3:]} == {blocks.Kind.CONFIGURATION}
-    assert [row.cells[0] for row in table.rows] == [*(str(place) for place in range(1, 11)), "best uniform"]
+    assert [row.cells[0] for row in table.rows] == [*(str(position) for position in range(1, 11)), "best uniform"]
     assert {len(row.cells) for row in table.rows} == {len(table.columns)}
     assert table.rows[-1].cells[3:] == ["TTTT"] * layers
     assert table.rows[0].cells[1:3] == ["0.400 ± 0.010", "90.0 ± 1.0"]
@@ -105,9 +105,9 @@ def test_a_column_a_layer_and_the_uniform_one_below(layers):
 
 
 def test_uniform_configuration_omits_statistics_a_layer_lacks():
-    given = per_layer_result(2)
-    row = given.rows[0].model_copy(update={"configuration": "TT--.FFFF"})
-    mixed = given.model_copy(update={"rows": (row,)})
+    result = per_layer_result(2)
+    row = result.rows[0].model_copy(update={"configuration": "TT--.FFFF"})
+    mixed = result.model_copy(update={"rows": (row,)})
     assert rows_table(mixed, 10).rows[-1].cells[3:] == ["TT--", "TTTT"]
 
 
@@ -133,7 +133,7 @@ def test_effects_are_marked_where_their_interval_excludes_zero():
 
 
 @pytest.mark.parametrize("layers", [1, 4, 56])
-def test_the_chart_is_centred_on_zero_and_tells_what_it_draws(layers):
+def test_chart_is_centred_on_zero_and_labelled(layers):
     from plotly import graph_objects
 
     chart = layer_switches_chart(per_layer_result(layers, marginal=layers < 56))
@@ -150,41 +150,41 @@ def test_the_chart_is_centred_on_zero_and_tells_what_it_draws(layers):
 
 
 def test_missing_statistic_is_empty_and_one_network_has_no_mark():
-    given = per_layer_result(2)
-    kept = tuple(
+    result = per_layer_result(2)
+    effects = tuple(
         effect.model_copy(update={"half": None, "loss": 0.0})
-        for effect in given.effects
+        for effect in result.effects
         if effect.choice == "norm0" or effect.statistic in ("E_B", "Std_B")
     )
-    chart = layer_switches_chart(given.model_copy(update={"effects": kept}))
+    chart = layer_switches_chart(result.model_copy(update={"effects": effects}))
     assert chart.figure["data"][0]["z"][1] == [0.0, 0.0, None, None]
     assert chart.figure["data"][0]["zmax"] == 1.0
     assert chart.caption.endswith("no confidence intervals.")
-    assert effects_table(given.model_copy(update={"effects": kept})).rows[1].cells[3:] == ["–", "–"]
+    assert effects_table(result.model_copy(update={"effects": effects})).rows[1].cells[3:] == ["–", "–"]
     assert layer_switches_chart(per_layer_result(networks=0)) is None
 
 
-def test_the_report_has_a_section_where_something_was_searched():
+def test_report_has_a_section_for_per_layer_searches():
     assert per_layer(make_report_context()) is None
     assert per_layer(make_report_context(analysis=Analysis())) is None
-    read = ParsedPage(
+    parsed_page = ParsedPage(
         study_page(make_report_context(analysis=Analysis(layers=(per_layer_result(excluded={"TTTT": REASON}),))))
     )
-    assert read.ids.count("per-layer") == 1
-    for told in (
+    assert parsed_page.ids.count("per-layer") == 1
+    for text in (
         "Per-layer configurations are significantly better by",
         f"Excluded in all 4 choices: TTTT ({REASON})",
         "best uniform",
         "Selection bias",
     ):
-        assert told in read.text
-    assert any(figure["data"][0].get("customdata") for figure in read.figures())
+        assert text in parsed_page.text
+    assert any(figure["data"][0].get("customdata") for figure in parsed_page.figures())
 
 
-def test_the_report_of_many_points_is_cut_and_says_so():
-    found = tuple(per_layer_result(1, 1, point=json.dumps({"arm.lambda": n / 10})) for n in range(8))
-    made = per_layer(make_report_context(analysis=Analysis(layers=found)))
-    assert made.blocks[0].text.startswith("bln, lambda=0: ")
-    assert made.blocks[-1].text.startswith("The first 6 of 8 arms and points are shown.")
+def test_report_of_many_points_is_truncated_with_a_note():
+    results = tuple(per_layer_result(1, 1, point=json.dumps({"arm.lambda": n / 10})) for n in range(8))
+    section = per_layer(make_report_context(analysis=Analysis(layers=results)))
+    assert section.blocks[0].text.startswith("bln, lambda=0: ")
+    assert section.blocks[-1].text.startswith("The first 6 of 8 arms and points are shown.")
     empty = per_layer(make_report_context(analysis=Analysis(layers=(per_layer_result(networks=0),))))
     assert [block.template for block in empty.blocks] == ["paragraph"]

@@ -57,10 +57,10 @@ def wild_board():
         for size in (1, 25):
             key = EvaluationKey(InferenceConfiguration("TTFF"), PopulationEstimate.FROZEN, size, Split.VALIDATION)
             if size == 1:
-                one = Evaluation.undefined(key, "m/(m-1) has no value for m = 1")
+                evaluation = Evaluation.undefined(key, "m/(m-1) has no value for m = 1")
             else:
-                one = Evaluation(key, EvaluationState.MEASURED, 10, 0.5, 0.5)
-            scored.append(TrialEvaluation(arm, 0, one, f'{{"training.note": {_json(SPECIAL)}}}'))
+                evaluation = Evaluation(key, EvaluationState.MEASURED, 10, 0.5, 0.5)
+            scored.append(TrialEvaluation(arm, 0, evaluation, f'{{"training.note": {_json(SPECIAL)}}}'))
     return rank(scored)
 
 
@@ -79,16 +79,16 @@ DOCUMENT = r"""\documentclass{article}
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not here")
 @pytest.mark.parametrize("board", [make_board(), wild_board(), Leaderboard(Split.TEST, ())])
-def test_pdflatex_takes_it(board, tmp_path):
+def test_pdflatex_compiles_the_table(board, tmp_path):
     text = leaderboard_latex(board, f"a study\r\n\\undefined \u2028 {SPECIAL}")
     (tmp_path / "table.tex").write_text(DOCUMENT % text, encoding="utf-8")
-    words = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "table.tex"]
-    process = subprocess.run(words, cwd=tmp_path, capture_output=True, timeout=120)
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "table.tex"]
+    process = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=120)
     assert process.returncode == 0, process.stdout.decode(errors="replace")[-2000:]
     assert (tmp_path / "table.pdf").stat().st_size > 1000
 
 
-def test_letters_unknown_to_latex_are_written_as_code_points():
+def test_characters_unknown_to_latex_are_code_points():
     text = leaderboard_latex(wild_board())
     assert "U+6E2C" in text
     assert r"$\lambda$=0.5 é ß" in text
@@ -96,14 +96,14 @@ def test_letters_unknown_to_latex_are_written_as_code_points():
     assert all(line.isprintable() for line in text.splitlines())
 
 
-def test_a_table_ranked_on_test_says_so():
+def test_table_ranked_on_test_has_a_warning():
     assert "optimistic" in leaderboard_latex(make_board(Split.TEST))
     assert "optimistic" not in leaderboard_latex(make_board())
     assert "optimistic" in leaderboard_markdown(make_board(Split.TEST))
     assert "optimistic" not in leaderboard_markdown(make_board())
 
 
-def test_a_name_of_several_lines_stays_in_its_row():
+def test_name_with_line_breaks_stays_in_one_row():
     scored = [TrialEvaluation("bln", 0, _measured(), '{"training.note": "one\\ntwo | three"}')]
     rows = [line for line in leaderboard_markdown(rank(scored)).splitlines() if line.startswith("| 1 ")]
     assert rows[0].split(" | ")[1] == r"note=one two \| three"

@@ -16,32 +16,32 @@ from tests.reports.leaderboards import make_board
 
 
 def text(renderable):
-    out = io.StringIO()
-    Console(file=out, width=200).print(renderable)
-    return out.getvalue()
+    buffer = io.StringIO()
+    Console(file=buffer, width=200).print(renderable)
+    return buffer.getvalue()
 
 
 def test_the_table_shows_figures_spread_and_reasons():
-    shown = text(leaderboard_table(make_board(), "title"))
-    assert "0.3125 ± 0.0884" in shown
-    assert "50.00" in shown
-    assert "undefined" in shown
+    table_text = text(leaderboard_table(make_board(), "title"))
+    assert "0.3125 ± 0.0884" in table_text
+    assert "50.00" in table_text
+    assert "undefined" in table_text
     assert unranked_reasons(make_board()) == ["no rank for FTFF: undefined: no value, as m = 1"]
 
 
-def test_a_narrow_terminal_gets_a_table_it_can_hold():
-    out = io.StringIO()
-    Console(file=out, width=80).print(compact_table(make_board(), "title"))
-    assert "0.3125" in out.getvalue()
-    assert "…" not in out.getvalue()
+def test_compact_table_fits_a_narrow_terminal():
+    buffer = io.StringIO()
+    Console(file=buffer, width=80).print(compact_table(make_board(), "title"))
+    assert "0.3125" in buffer.getvalue()
+    assert "…" not in buffer.getvalue()
 
 
-def test_ranking_on_test_wears_its_warning():
+def test_terminal_table_ranked_on_test_has_a_warning():
     assert "optimistic" in text(leaderboard_table(make_board(Split.TEST)))
     assert "optimistic" not in text(leaderboard_table(make_board()))
 
 
-def test_csv_and_json_hold_the_same_rows():
+def test_csv_and_json_have_the_same_rows():
     lines = list(csv.DictReader(io.StringIO(leaderboard_csv(make_board()))))
     document = json.loads(leaderboard_json(make_board(), {"study": "s"}))
     assert [line["configuration"] for line in lines] == ["FFFF", "TTFF", "FTFF"]

@@ -37,27 +37,29 @@ SELECTED = SelectedRowPerformance(
 CURRENT = CurrentRow(configuration="TTFF", estimate=PopulationEstimate.FROZEN, gain=0, low=0, high=0)
 
 
-def drawn(*, difference=0.0, not_compared=0, seeds=5):
+def draw_comparison(*, difference=0.0, not_compared=0, seeds=5):
     table = draw(np.random.default_rng(1), rows=4, seeds=seeds, of_seed=0.3, examples=60, difference=difference)
     return compare(ROWS[:4], table, Split.VALIDATION, not_compared=not_compared)
 
 
-def recommended(*configurations, current=None, **more):
-    found = recommend(compared(*configurations, **more), {})
-    return found if current is None else found.model_copy(update={"current": current})
+def recommended(*configurations, current=None, **options):
+    recommendation = recommend(compared(*configurations, **options), {})
+    return recommendation if current is None else recommendation.model_copy(update={"current": current})
 
 
 @pytest.mark.parametrize(
     "recommendation",
     [
-        pytest.param(recommended("TTTT", "FFFF", apart=("FFFF",)), id="significant"),
-        pytest.param(recommended("TTTT", "FFFF", "FTTT", apart=("FFFF", "FTTT")), id="significantly better than all"),
+        pytest.param(recommended("TTTT", "FFFF", different=("FFFF",)), id="significant"),
+        pytest.param(
+            recommended("TTTT", "FFFF", "FTTT", different=("FFFF", "FTTT")), id="significantly better than all"
+        ),
         pytest.param(recommended("TTTT", "FTTT"), id="best"),
         pytest.param(recommended("FFFF", "FTTT", "TTFF"), id="near the best"),
         pytest.param(recommended("FFFF", "FTTT"), id="depends on the mini-batch"),
         pytest.param(recommended("FFFF", "TTTT", step=0.02, p=0.2), id="deterministic alternative"),
         pytest.param(recommended("FFFF", "TTTT", seeds=1), id="one seed"),
-        pytest.param(recommended("FFFF", "TTTT", apart=("TTTT",), step=0.001), id="negligible significant excess"),
+        pytest.param(recommended("FFFF", "TTTT", different=("TTTT",), step=0.001), id="negligible significant excess"),
         pytest.param(recommended("TTTT", "FTTT", current=CURRENT), id="current"),
         pytest.param(
             recommended("TTTT", "FTTT", current=CURRENT.model_copy(update={"significantly_better": 1})),
@@ -95,7 +97,7 @@ def test_analysis(snapshot):
         metric="loss",
         shares=(("E_B", 0.5), (SWITCH_INTERACTIONS, 0.3), ("seed", 0.001), (RESIDUAL, 0.199)),
     )
-    comparison = drawn(difference=0.5)
+    comparison = draw_comparison(difference=0.5)
     analysis = Analysis(
         comparison=comparison, recommendation=recommend(comparison, {}), selection=SELECTED, shares=(shares,)
     )
@@ -104,7 +106,7 @@ def test_analysis(snapshot):
 
 @pytest.mark.parametrize("seeds", [1, 5])
 def test_no_significant_pair(seeds, snapshot):
-    comparison = drawn(seeds=seeds, not_compared=3)
+    comparison = draw_comparison(seeds=seeds, not_compared=3)
     assert not any(pair.is_significant for pair in comparison.pairs)
     assert analysis_sentences(Analysis(comparison=comparison))[0] == snapshot
 
@@ -115,17 +117,17 @@ def test_reason_of_a_missing_comparison(snapshot):
 
 @pytest.mark.parametrize(("not_compared", "qualifier"), [(0, "about"), (3, "at least")])
 def test_selection_bias_is_a_lower_bound_if_rows_are_missing(not_compared, qualifier):
-    comparison = drawn(not_compared=not_compared)
+    comparison = draw_comparison(not_compared=not_compared)
     bias = f"optimistic by {qualifier} {comparison.optimism:.4f} (selection bias)"
     assert bias in selection_sentence(SELECTED, comparison)
 
 
 def test_no_selection_bias_for_a_row_far_ahead():
-    assert "bias" not in selection_sentence(SELECTED, drawn(difference=20.0))
+    assert "bias" not in selection_sentence(SELECTED, draw_comparison(difference=20.0))
 
 
 def test_friedman_test_is_limited_to_these_examples():
-    comparison = drawn()
+    comparison = draw_comparison()
     (text,) = [text for text in analysis_sentences(Analysis(comparison=comparison)) if text.startswith("Friedman")]
     assert "5 seeds, for these 60 examples only" in text
     assert "5 seeds, for these 60 examples only" in critical_difference_chart(comparison).caption

@@ -37,21 +37,23 @@ def following(world):
     return follow
 
 
-def test_many_streams_ask_the_database_no_more_often_than_one(world, following):
-    asked = []
-    event.listen(world.ledger.database.engine, "before_cursor_execute", lambda *given: asked.append(given[2]))
+def test_many_streams_query_the_database_as_often_as_one(world, following):
+    statements = []
+    event.listen(
+        world.ledger.database.engine, "before_cursor_execute", lambda *arguments: statements.append(arguments[2])
+    )
 
     async def some_looks(_feed, subscriptions):
-        del asked[:]
-        while len([one for one in asked if "last_event" in one]) < 5:
+        del statements[:]
+        while len([statement for statement in statements if "last_event" in statement]) < 5:
             await asyncio.sleep(0.01)
         assert all(subscription.last_event for subscription in subscriptions)
-        return len(asked)
+        return len(statements)
 
     assert following(100, some_looks) <= following(1, some_looks) + 2
 
 
-def test_streams_go_on_while_every_thread_of_requests_is_taken(following):
+def test_streams_continue_while_all_threads_are_busy(following):
     async def blocked(_feed, subscriptions):
         to_thread.current_default_thread_limiter().total_tokens = 1
         release = threading.Event()
@@ -86,7 +88,7 @@ def test_streams_end_with_token_database_and_service(world, following, kind):
     assert following(3, ended) == [True] * 3
 
 
-def test_a_study_that_is_deleted_is_over(world, following):
+def test_stream_of_a_deleted_study_ends(world, following):
     async def deleted(_feed, subscriptions):
         await subscriptions[0].wait(0, 20)
         world.ledger.queue.cancel(subscriptions[0].study_id)
@@ -98,14 +100,14 @@ def test_a_study_that_is_deleted_is_over(world, following):
     assert following(2, deleted) is False
 
 
-def test_a_stream_counts_from_its_acceptance_on(world):
+def test_accepted_streams_count_towards_the_limit(world):
     """Of many that are opened at once, none has sent anything when the others are looked at."""
     study_id = world.ledger.queue.submit(study("s"), "ada").study_id
     bearer = world.ledger.tokens.find_bearer(world.secrets["ada", Scope.READ])
-    seen = StudyAccess(study_id, world.context, bearer)
+    access = StudyAccess(study_id, world.context, bearer)
 
     async def accepted():
-        return [await list_events(seen, world.context, accept="text/event-stream") for _ in range(64)]
+        return [await list_events(access, world.context, accept="text/event-stream") for _ in range(64)]
 
     async def ended(stream):
         await stream({"type": "http", "asgi": {"spec_version": "2.3"}}, asyncio.Future, asyncio.Event().wait)

@@ -21,37 +21,37 @@ pytestmark = pytest.mark.xdist_group("service")
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory):
-    made = Service(tmp_path_factory.mktemp("load") / "home", "--no-worker").start()
-    yield made
-    made.stop()
+    service = Service(tmp_path_factory.mktemp("load") / "home", "--no-worker").start()
+    yield service
+    service.stop()
 
 
 @pytest.fixture
 def client(service):
     limits = httpx.Limits(max_connections=None)
     headers = {"Authorization": f"Bearer {service.token}"}
-    with httpx.Client(base_url=service.address, headers=headers, limits=limits, timeout=60) as made:
-        yield made
+    with httpx.Client(base_url=service.address, headers=headers, limits=limits, timeout=60) as client:
+        yield client
 
 
-def test_requests_beyond_a_bound_are_told_to_come_back(service, client):
+def test_requests_over_the_pending_limit_get_503(service, client):
     """Writers wait for a lock that this test holds: the answers of the first come when it is released."""
     with (
         closing(sqlite3.connect(service.home / "ledger.sqlite3", isolation_level=None)) as ledger,
         ThreadPoolExecutor(MAX_PENDING_REQUESTS + 20) as pool,
     ):
         ledger.execute("BEGIN IMMEDIATE")
-        refused = threading.Semaphore(0)
+        refusals = threading.Semaphore(0)
 
         def post(_number):
             response = client.post("/api/v1/tokens", json={})
             if response.status_code == 503:
-                refused.release()
+                refusals.release()
             return response
 
         answers = [pool.submit(post, number) for number in range(MAX_PENDING_REQUESTS + 10)]
         for _ in range(10):
-            assert refused.acquire(timeout=20)
+            assert refusals.acquire(timeout=20)
         for path in ("/healthz", "/version", "/metrics"):
             assert client.get(path, timeout=10).status_code == 200
         assert client.get("/readyz", timeout=10).json()["workers"] == 0
@@ -59,7 +59,7 @@ def test_requests_beyond_a_bound_are_told_to_come_back(service, client):
         assert (shed.status_code, shed.headers["retry-after"]) == (503, "1")
         assert shed.json()["type"] == "urn:bln-search:problem:busy"
         ledger.execute("ROLLBACK")
-        assert Counter(one.result().status_code for one in answers) == {201: MAX_PENDING_REQUESTS, 503: 10}
+        assert Counter(answer.result().status_code for answer in answers) == {201: MAX_PENDING_REQUESTS, 503: 10}
     assert client.get("/api/v1/studies").status_code == 200
 
 
@@ -69,24 +69,24 @@ def test_stream_limit_of_an_account_holds_under_concurrency(service, client):
         secret, _ = ledger.tokens.create("ada", Scope.WRITE)
     headers = {"Authorization": f"Bearer {secret}"}
     number = client.post("/api/v1/studies", json=study, headers=headers).json()["id"]
-    ended, answered = threading.Event(), threading.Semaphore(0)
+    end, answered = threading.Event(), threading.Semaphore(0)
 
     def follow(_number):
-        asked = {**headers, "Accept": "text/event-stream"}
+        stream_headers = {**headers, "Accept": "text/event-stream"}
         status = 503
         while status == 503:  # too many are being opened
-            with client.stream("GET", f"/api/v1/studies/{number}/events", headers=asked) as stream:
+            with client.stream("GET", f"/api/v1/studies/{number}/events", headers=stream_headers) as stream:
                 status = stream.status_code
                 if status != 503:
                     answered.release()
                 if status == 200:
-                    ended.wait(60)
+                    end.wait(60)
         return status
 
     with ThreadPoolExecutor(150) as pool:
-        statuses = [pool.submit(follow, one) for one in range(150)]
+        statuses = [pool.submit(follow, stream) for stream in range(150)]
         for _ in statuses:
             assert answered.acquire(timeout=60)
-        ended.set()
+        end.set()
         assert Counter(status.result() for status in statuses) == {200: 64, 429: 86}
     until(lambda: client.get(f"/api/v1/studies/{number}/events", headers=headers).status_code == 200, 10)

@@ -9,15 +9,15 @@ import pytest
 from bln_search.core.enums import Scope
 
 
-def asked(world, messages, *, method="GET", path="/healthz", headers=()):
+def send_request(world, messages, *, method="GET", path="/healthz", headers=()):
     """What the application sends in answer to messages of the server."""
-    given, sent = iter(messages), []
+    requests, responses = iter(messages), []
 
     async def receive():
-        return next(given)
+        return next(requests)
 
     async def send(message):
-        sent.append(message)
+        responses.append(message)
 
     scope = {
         "type": "http",
@@ -33,21 +33,21 @@ def asked(world, messages, *, method="GET", path="/healthz", headers=()):
         "server": ("testserver", 80),
     }
     asyncio.run(world.app(scope, receive, send))
-    return sent
+    return responses
 
 
 @pytest.mark.parametrize("before", [[], [{"type": "http.request", "body": b"{", "more_body": True}]])
-def test_a_request_that_is_cut_off_is_not_carried_out(world, before):
+def test_interrupted_request_is_not_executed(world, before):
     study_id = world.complete()
     bearer = (b"authorization", f"Bearer {world.secrets['ada', Scope.WRITE]}".encode())
     path = f"/api/v1/studies/{study_id}"
     messages = [*before, {"type": "http.disconnect"}]
-    assert asked(world, messages, method="DELETE", path=path, headers=[bearer]) == []
+    assert send_request(world, messages, method="DELETE", path=path, headers=[bearer]) == []
     assert world.client().get(path).status_code == 200
 
 
-def test_two_hosts_are_refused(world):
-    whole = {"type": "http.request", "body": b"", "more_body": False}
+def test_two_host_headers_are_rejected(world):
+    complete_request = {"type": "http.request", "body": b"", "more_body": False}
     for host in (b"evil", b"testserver"):
-        start, _ = asked(world, [whole], headers=[(b"host", host)])
+        start, _ = send_request(world, [complete_request], headers=[(b"host", host)])
         assert start["status"] == 400

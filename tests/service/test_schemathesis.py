@@ -54,14 +54,14 @@ def running(tmp_path_factory):
     home = tmp_path_factory.mktemp("schemathesis") / "home"
     world = World(home)
     study_id = world.complete()
-    later = datetime.now(UTC) + timedelta(days=1)
+    tomorrow = datetime.now(UTC) + timedelta(days=1)
     with write_session(world.ledger.database.engine) as session:
-        values = {"state": "running", "runner": "far/1/0", "runner_until": later}
+        values = {"state": "running", "runner": "far/1/0", "runner_until": tomorrow}
         session.execute(update(StudyRow).where(StudyRow.id == study_id).values(values))
         session.execute(
             update(TokenRow).where(TokenRow.account == "ada", TokenRow.scope == "write").values(id=OWN_TOKEN)
         )
-        session.add(WorkerRow(name="far/1/0", started_at=later, heartbeat_at=later, device="cpu", version="0"))
+        session.add(WorkerRow(name="far/1/0", started_at=tomorrow, heartbeat_at=tomorrow, device="cpu", version="0"))
     secret = world.secrets["ada", "write"]
     world.close()
     quiet = {
@@ -80,7 +80,7 @@ def running(tmp_path_factory):
 )
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_the_service_does_what_its_description_says(running, tmp_path, study, seed, examples):
+def test_service_conforms_to_its_openapi_description(running, tmp_path, study, seed, examples):
     service, secret, study_id = running
     fixed = f"[parameters]\nstudy_id = {study_id}\n" if study == "a study that is there" else ""
     (tmp_path / "schemathesis.toml").write_text(fixed + CONFIGURATION)

@@ -35,7 +35,7 @@ def test_first_token_is_printed_once_and_only_on_loopback(context, home, capsys,
     ("host", "loopback"),
     [("127.0.0.1", True), ("127.0.0.9", True), ("::1", True), ("localhost", True), ("0.0.0.0", False), ("box", False)],
 )
-def test_what_is_only_this_machine(host, loopback):
+def test_loopback_addresses_are_recognized(host, loopback):
     assert _is_loopback(host) is loopback
 
 

@@ -16,6 +16,6 @@ arms:
 
 
 def problems(text):
-    with pytest.raises(SpecError) as caught:
+    with pytest.raises(SpecError) as error:
         parse_study(text, source="study.yaml")
-    return caught.value.problems
+    return error.value.problems

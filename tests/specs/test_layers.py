@@ -24,9 +24,9 @@ BEFORE = "9283a4db064c287d1be4d7d51b712ad6bbfb1949890ba1049e8a20f3a613f882"
 
 
 def problems(text):
-    with pytest.raises(SpecError) as caught:
+    with pytest.raises(SpecError) as error:
         parse_study(text, source="study.yaml")
-    return caught.value.problems
+    return error.value.problems
 
 
 def test_digest_without_layers_is_unchanged():
@@ -111,25 +111,25 @@ def test_arm_must_have_the_requested_estimate():
 
 
 @pytest.mark.parametrize(
-    "other", [{"folds": 3}, {"search": "beam"}, {"estimate": "frozen"}, {"scope": "global"}, {"keep": 5}]
+    "options", [{"folds": 3}, {"search": "beam"}, {"estimate": "frozen"}, {"scope": "global"}, {"keep": 5}]
 )
-def test_different_searches_have_different_digests(other):
-    assert spec_digest(LayersSpec(**other)) != spec_digest(LayersSpec())
+def test_different_searches_have_different_digests(options):
+    assert spec_digest(LayersSpec(**options)) != spec_digest(LayersSpec())
 
 
 def test_equal_searches_have_equal_digests():
-    written = LayersSpec.model_validate({"folds": 2, "scope": "per_layer"})
-    assert spec_digest(written) == spec_digest(LayersSpec())
+    explicit_defaults = LayersSpec.model_validate({"folds": 2, "scope": "per_layer"})
+    assert spec_digest(explicit_defaults) == spec_digest(LayersSpec())
     groups = LayersSpec(scope=LayerScope.GROUPS, groups={"a": ("x",), "b": ("y",)})
-    again = LayersSpec.model_validate_json(groups.model_dump_json())
-    assert spec_digest(again) == spec_digest(groups)
+    restored = LayersSpec.model_validate_json(groups.model_dump_json())
+    assert spec_digest(restored) == spec_digest(groups)
 
 
 def test_order_of_groups_does_not_matter():
     """A layer may fit one group only, and a stored study has its keys in the order of the alphabet."""
-    one, other = ({"a": ("x*",), "b": ("y",)}, {"b": ("y",), "a": ("x*",)})
-    made = [LayersSpec(scope=LayerScope.GROUPS, groups=groups) for groups in (one, other)]
-    assert spec_digest(made[0]) == spec_digest(made[1])
+    groups_ab, groups_ba = ({"a": ("x*",), "b": ("y",)}, {"b": ("y",), "a": ("x*",)})
+    specs = [LayersSpec(scope=LayerScope.GROUPS, groups=groups) for groups in (groups_ab, groups_ba)]
+    assert spec_digest(specs[0]) == spec_digest(specs[1])
 
 
 def test_spec_is_immutable():

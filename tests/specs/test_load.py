@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +12,7 @@ from bln_search.core.errors import SpecError
 from bln_search.specs import load, load_study, parse_study
 from tests.conftest import ROOT
 from tests.specs.minimal_study import MINIMAL_STUDY, problems
+from tests.support.numbers import numbers_in
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "studies").glob("*.yaml")), ids=lambda path: path.stem)
@@ -54,10 +57,10 @@ def test_invalid_validation_is_one_problem(value):
     assert "line 2: data.validation: give the number of validation examples, or their fraction below 1" in problem
 
 
-@pytest.mark.parametrize(("value", "read"), [("0.2", 0.2), ("300", 300), ("1.0", 1), ("1e3", 1000)])
-def test_validation_is_a_count_or_a_fraction(value, read):
+@pytest.mark.parametrize(("value", "expected"), [("0.2", 0.2), ("300", 300), ("1.0", 1), ("1e3", 1000)])
+def test_validation_is_a_count_or_a_fraction(value, expected):
     text = MINIMAL_STUDY.replace("name: digits", f"name: digits, validation: {value}") + "\ntraining: {batch_size: 1}\n"
-    assert parse_study(text).data.validation == read
+    assert parse_study(text).data.validation == expected
 
 
 def test_population_of_an_arm_has_no_duplicates():
@@ -67,7 +70,8 @@ def test_population_of_an_arm_has_no_duplicates():
 
 def test_misspelled_method_lists_the_valid_ones():
     (problem,) = problems(MINIMAL_STUDY.replace("bln", "blm"))
-    assert problem == "line 5: arms.0.method: must be 'bn', 'ln', 'bln', 'mbn' or 'brn', not 'blm'"
+    assert problem.startswith("line 5: arms.0.method: ")
+    assert re.findall(r"'(\w+)'", problem) == ["bn", "ln", "bln", "mbn", "brn", "blm"]
 
 
 def test_all_problems_are_reported_together():
@@ -125,7 +129,8 @@ def test_deeply_nested_text_is_rejected_before_parsing(monkeypatch, text, scanne
     monkeypatch.setattr(load, "_SCANNERS", scanners)
     monkeypatch.setattr(load, "_compose", None)
     (problem,) = problems(text)
-    assert problem == "line 2: this is nested more than 50 levels deep; a study needs far fewer"
+    line, levels = 2, 50
+    assert numbers_in(problem) == [line, levels]
 
 
 def test_brackets_in_strings_are_not_nesting():
@@ -134,10 +139,9 @@ def test_brackets_in_strings_are_not_nesting():
 
 def test_too_many_values_are_rejected_before_parsing(monkeypatch):
     monkeypatch.setattr(load, "_compose", None)
-    assert problems("seeds: [" + "0, " * 50_000 + "]") == [
-        "there are more than 50,000 keys and values in it: a study needs far fewer"
-    ]
-    assert "1,000,001 characters" in problems("#" * 1_000_001)[0]
+    (problem,) = problems("seeds: [" + "0, " * 50_000 + "]")
+    assert numbers_in(problem) == [50_000]
+    assert 1_000_001 in numbers_in(problems("#" * 1_000_001)[0])
 
 
 @given(st.text(max_size=200))

@@ -23,7 +23,7 @@ def arm(text):
 
 
 @pytest.mark.parametrize(
-    ("written", "values"),
+    ("document", "values"),
     [
         (0.5, {0: 0.5, 0.99: 0.5}),
         ({0: 0.1, 0.4: 0.5, 0.6: 0.9}, {0: 0.1, 0.399: 0.1, 0.4: 0.5, 0.6: 0.9, 1: 0.9}),
@@ -32,9 +32,9 @@ def arm(text):
         ({"kind": "cosine", "initial": 0, "final": 1}, {0: 0, 0.5: 0.5, 0.25: (1 - math.cos(math.pi / 4)) / 2, 1: 1}),
     ],
 )
-def test_schedule_values_over_training(written, values):
-    schedule = READ(written)
-    assert {at: schedule.at(at) for at in values} == pytest.approx(values)
+def test_schedule_values_over_training(document, values):
+    schedule = READ(document)
+    assert {progress: schedule.at(progress) for progress in values} == pytest.approx(values)
 
 
 @given(st.sampled_from(["linear", "cosine"]), finite, finite, st.floats(0, 1))
@@ -79,9 +79,9 @@ def test_study_file_uses_the_key_lambda():
     ],
 )
 def test_invalid_schedule_names_the_allowed_values(text, expected):
-    with pytest.raises(SpecError) as caught:
+    with pytest.raises(SpecError) as error:
         parse_study(STUDY % text)
-    assert any(expected in problem and "line 5" in problem for problem in caught.value.problems), caught.value.problems
+    assert any(expected in problem and "line 5" in problem for problem in error.value.problems), error.value.problems
 
 
 def test_digest_of_an_earlier_study_is_unchanged():

@@ -21,11 +21,11 @@ arms: [{method: bln}]
 
 
 @pytest.mark.parametrize(
-    "given",
+    "options",
     [{}, {"validation": 200}, {"validation": 0.37, "fraction": 0.31}, {"fraction": 0.123, "stratified": False}],
 )
-def test_split_sizes_match_the_data(given, tmp_path):
-    spec = DataSpec(name="digits", **given)
+def test_split_sizes_match_the_data(options, tmp_path):
+    spec = DataSpec(name="digits", **options)
     data = prepare(load_data("digits", tmp_path, tmp_path), spec)
     assert split_sizes(spec) == {split: len(inputs) for split, (inputs, _) in data.splits.items()}
 
@@ -37,7 +37,7 @@ def test_published_sizes_match_the_files(name, real_data, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("more", "place", "message"),
+    ("sections", "location", "message"),
     [
         ("training: {batch_size: 41}", "training.batch_size", "41 examples is larger than the validation split"),
         ("training: {batch_size: 248}", "training.batch_size", "248 examples is larger than the train split"),
@@ -50,16 +50,16 @@ def test_published_sizes_match_the_files(name, real_data, tmp_path):
         ("space: {training.batch_size: {kind: choice, values: [25, 50]}}", "space", "50 examples is larger than"),
     ],
 )
-def test_oversized_mini_batch_is_reported_with_its_location(more, place, message):
-    with pytest.raises(SpecError, match=message) as refused:
-        parse_study(STUDY + more)
-    assert place in refused.value.problems[0]
-    assert len(refused.value.problems) == 1
+def test_oversized_mini_batch_is_reported_with_its_location(sections, location, message):
+    with pytest.raises(SpecError, match=message) as error:
+        parse_study(STUDY + sections)
+    assert location in error.value.problems[0]
+    assert len(error.value.problems) == 1
 
 
 def test_largest_fitting_mini_batch_is_accepted():
-    more = "training: {batch_size: 40}\nevaluation: {batch_sizes: [1, 40]}\nprobes: {batch_sizes: [40]}"
-    assert list(oversized_batches(parse_study(STUDY + more))) == []
+    sections = "training: {batch_size: 40}\nevaluation: {batch_sizes: [1, 40]}\nprobes: {batch_sizes: [40]}"
+    assert list(oversized_batches(parse_study(STUDY + sections))) == []
 
 
 def test_unknown_data_sizes_are_not_checked(monkeypatch):

@@ -109,9 +109,9 @@ def test_sampled_space_creates_no_trials():
     ],
 )
 def test_invalid_space_says_why(space, search, expected):
-    with pytest.raises(SpecError) as caught:
+    with pytest.raises(SpecError) as error:
         study(space, search)
-    assert any(expected in problem for problem in caught.value.problems), caught.value.problems
+    assert any(expected in problem for problem in error.value.problems), error.value.problems
 
 
 def test_booleans_are_valid_choices():
@@ -139,8 +139,10 @@ def test_search_without_a_space_is_rejected():
 
 @given(st.lists(st.lists(st.integers(0, 50), min_size=1, max_size=4, unique=True), min_size=1, max_size=3))
 def test_grid_has_every_combination_once(values):
-    read = TypeAdapter(Dimension).validate_python
-    space: Space = {f"d{i}": read({"kind": "choice", "values": one}) for i, one in enumerate(values)}
+    validate_dimension = TypeAdapter(Dimension).validate_python
+    space: Space = {
+        f"d{index}": validate_dimension({"kind": "choice", "values": choices}) for index, choices in enumerate(values)
+    }
     points = list(grid(space))
     assert len(points) == grid_size(space) == len({format_point(point) for point in points})
     assert all(point[key] in finite_values(space[key]) for point in points for key in space)

@@ -25,9 +25,11 @@ def test_trials_are_arms_times_seeds_with_unique_keys():
 
 
 def test_keys_do_not_depend_on_the_order_in_the_file():
-    other = STUDY.replace("data: {name: digits}\nmodel: {name: mlp}", "model: {name: mlp}\ndata: {name: digits}")
-    assert [t.key for t in trials_of(parse_study(STUDY))] == [t.key for t in trials_of(parse_study(other))]
-    assert parse_study(STUDY).digest == parse_study(other).digest
+    reordered = STUDY.replace("data: {name: digits}\nmodel: {name: mlp}", "model: {name: mlp}\ndata: {name: digits}")
+    assert [trial.key for trial in trials_of(parse_study(STUDY))] == [
+        trial.key for trial in trials_of(parse_study(reordered))
+    ]
+    assert parse_study(STUDY).digest == parse_study(reordered).digest
 
 
 def test_rows_that_read_no_population_value_are_planned_once():

@@ -11,12 +11,12 @@ from bln_search.core.records import Outcomes
 from tests.search.layers.tables import plain_space
 
 
-def made_up(seed=0, *, space=None, examples=(6, 5), digits=None, kept=3, test=True, left_out=True):
-    """Of a network with two layers and two folds. digits: configurations that were tried; by default all."""
+def make_search_record(seed=0, *, space=None, examples=(6, 5), digits=None, outcome_count=3, test=True, left_out=True):
+    """A record of two layers and two folds; `digits` are the evaluated configurations (default: all)."""
     draw = np.random.default_rng(seed)
     space = plain_space(2) if space is None else space
-    n, tried = sum(examples), space.size if digits is None else len(digits)
-    shape = len(examples), tried
+    n, evaluated = sum(examples), space.size if digits is None else len(digits)
+    shape = len(examples), evaluated
     sums = LayerSums(
         None if digits is None else np.array(digits, np.uint8),
         draw.random(shape) * np.array(examples)[:, None],
@@ -38,8 +38,8 @@ def made_up(seed=0, *, space=None, examples=(6, 5), digits=None, kept=3, test=Tr
         effects={(space.choices[0].name, "E_B"): -0.125, (space.choices[1].name, "Std_F"): 1e-9},
         marginal=digits is None,
         sums=sums,
-        kept=np.array([space.digits_at(place) for place in range(kept)], np.uint8),
-        outcomes=tuple(outcomes(draw, n) for _ in range(kept)),
+        kept=np.array([space.digits_at(index) for index in range(outcome_count)], np.uint8),
+        outcomes=tuple(outcomes(draw, n) for _ in range(outcome_count)),
         test=((0.5, 0.75), (0.625, 0.5)) if test else None,
     )
 
@@ -48,19 +48,19 @@ def outcomes(draw, n):
     return Outcomes(draw.random(n).astype(np.float32), draw.random(n) < 0.5)
 
 
-def assert_same(one, other):
+def assert_same(actual, expected):
     """Are two records alike in every field, to the last bit?"""
-    assert type(one) is type(other)
-    for field in dataclasses.fields(one):
-        mine, theirs = getattr(one, field.name), getattr(other, field.name)
-        if isinstance(mine, np.ndarray):
-            np.testing.assert_array_equal(mine, theirs, err_msg=field.name)
-            assert mine.dtype == theirs.dtype
-        elif isinstance(mine, Outcomes | LayerSums):
-            assert_same(mine, theirs)
+    assert type(actual) is type(expected)
+    for field in dataclasses.fields(actual):
+        actual_value, expected_value = getattr(actual, field.name), getattr(expected, field.name)
+        if isinstance(actual_value, np.ndarray):
+            np.testing.assert_array_equal(actual_value, expected_value, err_msg=field.name)
+            assert actual_value.dtype == expected_value.dtype
+        elif isinstance(actual_value, Outcomes | LayerSums):
+            assert_same(actual_value, expected_value)
         elif field.name == "outcomes":
-            assert len(mine) == len(theirs)
-            for first, second in zip(mine, theirs, strict=True):
+            assert len(actual_value) == len(expected_value)
+            for first, second in zip(actual_value, expected_value, strict=True):
                 assert_same(first, second)
         else:
-            assert mine == theirs, field.name
+            assert actual_value == expected_value, field.name

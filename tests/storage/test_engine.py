@@ -28,14 +28,15 @@ def test_invalid_url_raises_ledger_error(tmp_path, make_url, message):
 
 
 def test_postgres_has_timeouts_that_the_url_overrides(monkeypatch):
-    given = []
+    engine_options = []
     monkeypatch.setattr(
-        "bln_search.storage.engine.create_engine", lambda _url, **options: given.append(options) or create_engine(_url)
+        "bln_search.storage.engine.create_engine",
+        lambda _url, **options: engine_options.append(options) or create_engine(_url),
     )
     make_engine("postgresql+psycopg://host/name")
     make_engine("postgresql+psycopg://host/name?connect_timeout=99")
-    assert given[0]["connect_args"] == {"connect_timeout": 10, "tcp_user_timeout": 30_000}
-    assert given[1]["connect_args"] == {"tcp_user_timeout": 30_000}
+    assert engine_options[0]["connect_args"] == {"connect_timeout": 10, "tcp_user_timeout": 30_000}
+    assert engine_options[1]["connect_args"] == {"tcp_user_timeout": 30_000}
 
 
 def test_full_database_rolls_back_the_transaction(tmp_path):

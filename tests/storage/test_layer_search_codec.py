@@ -23,53 +23,53 @@ from bln_search.storage.results.layer_search_codec import (
     encode_sums,
 )
 from tests.search.layers.tables import choice, space_of
-from tests.storage.searches import assert_same, made_up
+from tests.storage.searches import assert_same, make_search_record
 from tests.support.per_layer_spaces import spaces
 
 TIED = space_of(choice("ends", [0, 2]), choice("middle", [1], "bn"))
 
 
-def written(record):
+def encode(record):
     return encode_body(record), encode_sums(record.sums), encode_record_outcomes(record)
 
 
 @pytest.mark.parametrize(
-    "how",
+    "options",
     [
         {},
         {"digits": [(0, 1), (3, 3), (15, 15)]},
         {"test": False, "left_out": False},
-        {"kept": 1, "examples": (1, 1, 1)},
+        {"outcome_count": 1, "examples": (1, 1, 1)},
         {"examples": (8, 8)},
         {"space": TIED},
     ],
 )
-def test_record_survives_encoding(how):
-    record = made_up(**how)
-    assert_same(decode_record(*written(record)), record)
+def test_record_survives_encoding(options):
+    record = make_search_record(**options)
+    assert_same(decode_record(*encode(record)), record)
 
 
 def test_double_precision_outcomes_are_stored_in_single():
-    record = made_up()
+    record = make_search_record()
     double = Outcomes(record.confirmed.losses.astype(np.float64) + 1e-12, record.confirmed.correct)
-    read = decode_record(
-        *written(dataclasses.replace(record, confirmed=double, outcomes=(double,), kept=record.kept[:1]))
+    decoded = decode_record(
+        *encode(dataclasses.replace(record, confirmed=double, outcomes=(double,), kept=record.kept[:1]))
     )
-    for one in (read.confirmed, *read.outcomes):
-        assert one.losses.dtype == np.float32
-        np.testing.assert_array_equal(one.losses, double.losses.astype(np.float32))
+    for stored in (decoded.confirmed, *decoded.outcomes):
+        assert stored.losses.dtype == np.float32
+        np.testing.assert_array_equal(stored.losses, double.losses.astype(np.float32))
 
 
 @given(spaces())
 def test_every_space_survives_encoding(space):
     if len(space.choices) > 1 and space.size > 6 and len(space.uniform()) > 1:
-        record = made_up(space=space, digits=[space.digits_at(0), space.digits_at(1)])
-        assert_same(decode_record(*written(record)), record)
-        assert isinstance(decode_record(*written(record)).space, ConfigurationSpace)
+        record = make_search_record(space=space, digits=[space.digits_at(0), space.digits_at(1)])
+        assert_same(decode_record(*encode(record)), record)
+        assert isinstance(decode_record(*encode(record)).space, ConfigurationSpace)
 
 
 def test_partial_sums_survive_encoding():
-    sums = made_up().sums
+    sums = make_search_record().sums
     assert_same(decode_sums(encode_sums(sums)), sums)
 
 
@@ -89,13 +89,13 @@ def test_truncated_bytes_raise_damaged_record_error(packed):
 def test_changed_byte_is_detected_or_harmless(bits):
     arrays = {"losses": np.linspace(0, 1, 20), "examples": np.arange(3)}
     packed = encode_arrays(arrays)
-    for place in range(len(packed)):
-        other = bytes([packed[place] ^ bits])
+    for position in range(len(packed)):
+        changed_byte = bytes([packed[position] ^ bits])
         try:
-            found = decode_arrays(packed[:place] + other + packed[place + 1 :])
+            decoded = decode_arrays(packed[:position] + changed_byte + packed[position + 1 :])
         except LedgerError:
             continue
-        assert all(np.array_equal(found[name], arrays[name]) for name in arrays if name in found)
+        assert all(np.array_equal(decoded[name], arrays[name]) for name in arrays if name in decoded)
 
 
 def test_decoding_never_unpickles():
@@ -105,7 +105,7 @@ def test_decoding_never_unpickles():
 
 @pytest.mark.parametrize("name", ["losses", "correct", "examples"])
 def test_missing_array_is_named(name):
-    arrays = dict(decode_arrays(encode_sums(made_up().sums)))
+    arrays = dict(decode_arrays(encode_sums(make_search_record().sums)))
     del arrays[name]
     with pytest.raises(LedgerError, match=f"lack '{name}'"):
         decode_sums(encode_arrays(arrays))
@@ -113,21 +113,24 @@ def test_missing_array_is_named(name):
 
 @pytest.mark.parametrize("name", ["kept", "losses", "correct", "confirmed_losses", "confirmed_correct"])
 def test_outcomes_without_an_array_are_damaged(name):
-    body, sums, outcomes = written(made_up())
+    body, sums, outcomes = encode(make_search_record())
     arrays = dict(decode_arrays(outcomes))
     del arrays[name]
     with pytest.raises(LedgerError, match="a stored per-layer search is damaged"):
         decode_record(body, sums, encode_arrays(arrays))
 
 
-@pytest.mark.parametrize("key", json.loads(encode_body(made_up())))
+@pytest.mark.parametrize("key", json.loads(encode_body(make_search_record())))
 @pytest.mark.parametrize("value", [None, 7, "x", [["x"]]])
 def test_changed_body_is_damaged_or_readable(key, value):
-    body, sums, outcomes = written(made_up())
-    changed = json.loads(body)
-    for one in ({**changed, key: value}, {name: kept for name, kept in changed.items() if name != key}):
+    body, sums, outcomes = encode(make_search_record())
+    document = json.loads(body)
+    for changed_document in (
+        {**document, key: value},
+        {name: field for name, field in document.items() if name != key},
+    ):
         try:
-            decode_record(json.dumps(one), sums, outcomes)
+            decode_record(json.dumps(changed_document), sums, outcomes)
         except LedgerError as error:
             assert "damaged" in str(error)
     with pytest.raises(LedgerError, match="damaged"):

@@ -19,11 +19,11 @@ def spaces(draw):
     for index, layers in enumerate(sorted(tied.values())):
         kinds = {methods[layer] for layer in layers}
         configurations = all_configurations(Method(kinds.pop()) if len(kinds) == 1 else Method.BLN)
-        drawn = draw(st.lists(st.sampled_from(configurations[:-1]), unique=True, max_size=len(configurations) - 1))
+        selected = draw(st.lists(st.sampled_from(configurations[:-1]), unique=True, max_size=len(configurations) - 1))
         options = dict.fromkeys(
             tuple(configuration.restricted_to(Method(methods[layer])) for layer in layers)
             for configuration in configurations
-            if configuration in drawn or configuration == configurations[-1]
+            if configuration in selected or configuration == configurations[-1]
         )
         choices.append(Choice(f"choice {index}", tuple(layers), tuple(options)))
     return ConfigurationSpace(tuple(f"layer {layer}" for layer in range(len(methods))), tuple(choices))

@@ -7,12 +7,12 @@ from bln_search.core.enums import PopulationEstimate, ProbeKind, Split
 from bln_search.core.records import EvaluationKey, Probe
 
 
-def probe(kind=ProbeKind.SIZE, batch_size=4, code="TTFF", epoch=0, **more):
+def probe(kind=ProbeKind.SIZE, batch_size=4, code="TTFF", epoch=0, **options):
     estimate = PopulationEstimate.FROZEN if "T" in code else None
     key = EvaluationKey(InferenceConfiguration(code), estimate, batch_size, Split.VALIDATION)
-    return Probe(kind, epoch, key, 9, 0.5, 0.25, **more)
+    return Probe(kind, epoch, key, 9, 0.5, 0.25, **options)
 
 
 def store_probes(ledger, trial, *probes):
-    kinds = {one.kind for one in probes}
+    kinds = {stored_probe.kind for stored_probe in probes}
     ledger.probes.replace(trial.id, trial.checkpoint.sha256, kinds, probes)

@@ -30,7 +30,7 @@ def study(name="study", seeds=(0, 1), arms="[{method: bln}]", epochs=2):
     )
 
 
-def body(name="study", **more):
+def body(name="study", **sections):
     """A study as JSON."""
     return {
         "name": name,
@@ -38,7 +38,7 @@ def body(name="study", **more):
         "model": {"name": "mlp", "widths": [8]},
         "arms": [{"method": "bln"}],
         "seeds": [0, 1],
-        **more,
+        **sections,
     }
 
 
@@ -105,16 +105,16 @@ class World:
         }
         self.clients = []
 
-    def client(self, account="ada", scope=Scope.WRITE, **more):
+    def client(self, account="ada", scope=Scope.WRITE, **extra_headers):
         """Return a client that sends the token of an account."""
         headers = {} if account is None else {"Authorization": f"Bearer {self.secrets[account, scope]}"}
-        client = TestClient(self.app, headers={**headers, **more}, raise_server_exceptions=False)
+        client = TestClient(self.app, headers={**headers, **extra_headers}, raise_server_exceptions=False)
         self.clients.append(client)
         return client
 
-    def complete(self, name="done", account="ada", **how):
+    def complete(self, name="done", account="ada", **options):
         """A study with all its results."""
-        study_id = self.queue.submit(study(name, **how), account).study_id
+        study_id = self.queue.submit(study(name, **options), account).study_id
         self.ledger.studies.start(study_id, lambda _: True, "host/1/0")
         for trial in self.ledger.trials.list_open(study_id):
             finish_trial(self.ledger, trial)

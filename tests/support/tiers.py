@@ -12,12 +12,12 @@ def part(cases, fast):
     return [case if fast(*case) else pytest.param(*case, marks=pytest.mark.slow) for case in cases]
 
 
-def latin(first, *others):
+def latin(first, *other_axes):
     """Every combination, of which those of a Latin square are fast: each value of the first meets one of each other."""
-    places = [{value: place for place, value in enumerate(axis)} for axis in (first, *others)]
+    indices = [{value: index for index, value in enumerate(axis)} for axis in (first, *other_axes)]
 
     def on_the_diagonal(*case):
-        leading = places[0][case[0]]
-        return all(place[value] == leading % len(place) for place, value in zip(places[1:], case[1:], strict=True))
+        leading = indices[0][case[0]]
+        return all(index[value] == leading % len(index) for index, value in zip(indices[1:], case[1:], strict=True))
 
-    return part(product(first, *others), on_the_diagonal)
+    return part(product(first, *other_axes), on_the_diagonal)

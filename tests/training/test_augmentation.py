@@ -18,9 +18,9 @@ def possible_crops(image, crop, flip):
     """Yield all images that may result from one, by slicing."""
     for source in (image.flip(2), image) if flip else (image,):
         padded = torch.nn.functional.pad(source, (crop, crop, crop, crop))
-        for top in range(2 * crop + 1):
-            for left in range(2 * crop + 1):
-                yield padded[:, top : top + 5, left : left + 4]
+        for row in range(2 * crop + 1):
+            for column in range(2 * crop + 1):
+                yield padded[:, row : row + 5, column : column + 4]
 
 
 @pytest.mark.parametrize(("crop", "flip"), [(0, True), (2, False), (1, True)])
@@ -37,9 +37,9 @@ def test_every_possible_crop_occurs_and_no_other(crop, flip):
 
 def test_the_same_seed_gives_the_same_crops():
     x = torch.randn(8, 2, 5, 4)
-    first, again, other = (make_augmentation(seed, crop=2, flip=True)(x) for seed in (0, 0, 1))
-    assert torch.equal(first, again)
-    assert not torch.equal(first, other)
+    first, repeated, other_seed = (make_augmentation(seed, crop=2, flip=True)(x) for seed in (0, 0, 1))
+    assert torch.equal(first, repeated)
+    assert not torch.equal(first, other_seed)
 
 
 def test_inputs_other_than_images_are_an_error():

@@ -54,12 +54,12 @@ def epoch_figures(trained):
 @pytest.mark.parametrize("optimizer", ["adam", "sgd"])
 @pytest.mark.parametrize("order", ["fixed", "shuffled"])
 def test_the_same_seed_gives_the_same_run_bit_for_bit(data, optimizer, order):
-    first, again, other_seed = (
+    first, repeated, other_seed = (
         train_network(data, seed=seed, optimizer=optimizer, order=order, epochs=2)[1] for seed in (0, 0, 1)
     )
-    assert epoch_figures(first) == epoch_figures(again)
+    assert epoch_figures(first) == epoch_figures(repeated)
     for name, value in first.weights.items():
-        assert torch.equal(value, again.weights[name])
+        assert torch.equal(value, repeated.weights[name])
     assert epoch_figures(other_seed) != epoch_figures(first)
 
 
@@ -106,7 +106,7 @@ def test_a_validation_loss_that_is_not_finite_stops_training_too(data):
     steps = len(data.splits[Split.TRAIN][0]) // 25
     large_last_step = {"kind": "steps", "steps": {(steps - 1) / steps: 1e38}}
     _, trained = train_network(data, optimizer="sgd", learning_rate=0.1, epochs=1, schedule=large_last_step)
-    assert trained.diverged == "the validation loss of epoch 1 is not a finite number"
+    assert "validation loss of epoch 1" in trained.diverged
 
 
 def test_the_learning_rate_follows_its_schedule(data):
@@ -256,8 +256,8 @@ def test_a_double_forward_records_the_pass_after_the_step(data, method):
 
 def test_augmented_training_is_reproducible_and_different(data):
     options = {"augmentation": {"crop": 1, "flip": True}, "epochs": 1}
-    first, again, not_augmented = (train_network(data, **kwargs)[1] for kwargs in (options, options, {"epochs": 1}))
-    assert epoch_figures(first) == epoch_figures(again)
+    first, repeated, not_augmented = (train_network(data, **kwargs)[1] for kwargs in (options, options, {"epochs": 1}))
+    assert epoch_figures(first) == epoch_figures(repeated)
     assert epoch_figures(first) != epoch_figures(not_augmented)
 
 

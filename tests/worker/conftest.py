@@ -14,9 +14,9 @@ from bln_search.worker.loop import Worker
 
 @pytest.fixture
 def ledger(tmp_path):
-    opened = open_ledger(f"sqlite:///{tmp_path / 'ledger.sqlite3'}")
-    yield opened
-    opened.close()
+    ledger = open_ledger(f"sqlite:///{tmp_path / 'ledger.sqlite3'}")
+    yield ledger
+    ledger.close()
 
 
 @pytest.fixture

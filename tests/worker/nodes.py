@@ -22,7 +22,7 @@ _PATIENCE = 90.0
 _KNOWN = """
 import sys
 from ray._raylet import GcsClient
-print(sum(one.state == 0 for one in GcsClient(address=sys.argv[1]).get_all_node_info().values()))
+print(sum(node.state == 0 for node in GcsClient(address=sys.argv[1]).get_all_node_info().values()))
 """
 
 
@@ -35,11 +35,11 @@ def free_port():
 class Node:
     """`ray start` with all that comes from it."""
 
-    def __init__(self, folder, *words):
+    def __init__(self, folder, *options):
         start = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", f"--object-store-memory={_STORE}"]
         environment = {**os.environ, "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "1"}  # off, it refuses to be one of several
         with (folder / "nodes.log").open("ab") as log:
-            self.process = psutil.Popen([*start, *words], stdout=log, stderr=log, env=environment)
+            self.process = psutil.Popen([*start, *options], stdout=log, stderr=log, env=environment)
         self.pids = set()
 
     def processes(self):
@@ -52,13 +52,13 @@ class Node:
         """Does one of its processes that carry trials out compute?"""
         before = {pid: _seconds(pid) for pid in self.pids}
         time.sleep(0.1)
-        return any(_seconds(pid) > since + 0.015 for pid, since in before.items())
+        return any(_seconds(pid) > cpu_seconds + 0.015 for pid, cpu_seconds in before.items())
 
     def kill(self):
         """SIGKILL to all of it, the raylet first, so that it tells nobody."""
-        for one in sorted(self.processes(), key=lambda one: _name(one) != "raylet"):
+        for process in sorted(self.processes(), key=lambda process: _name(process) != "raylet"):
             with suppress(psutil.NoSuchProcess):
-                one.kill()
+                process.kill()
         self.process.wait()
 
 
@@ -89,16 +89,16 @@ class Nodes:
 
     def join(self, *, wait=True):
         """One more node; several that start at once on one machine get in one another's way."""
-        own = process_folder() / str(len(self.nodes))
-        self.nodes.append(Node(self.folder, f"--address={self.address}", "--num-cpus=1", f"--temp-dir={own}"))
+        temp_folder = process_folder() / str(len(self.nodes))
+        self.nodes.append(Node(self.folder, f"--address={self.address}", "--num-cpus=1", f"--temp-dir={temp_folder}"))
         if wait:
             self.wait()
 
     def wait(self):
         """Until the cluster knows all of them."""
-        until = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + _PATIENCE
         while self._known() <= len(self.nodes):
-            assert time.monotonic() < until, (self.folder / "nodes.log").read_text()
+            assert time.monotonic() < deadline, (self.folder / "nodes.log").read_text()
             time.sleep(0.2)
 
     def number_of(self, pid):
@@ -108,14 +108,14 @@ class Nodes:
             for node in self.nodes:
                 if node.process.pid in above:
                     node.pids.add(pid)
-        (found,) = [number for number, node in enumerate(self.nodes) if pid in node.pids]
-        return found
+        (node_number,) = [number for number, node in enumerate(self.nodes) if pid in node.pids]
+        return node_number
 
     def _known(self):
         with suppress(OSError):
             socket.create_connection(self.address.split(":"), timeout=1).close()
-            asked = [sys.executable, "-c", _KNOWN, self.address]
-            return int(subprocess.run(asked, capture_output=True, text=True, timeout=30).stdout or 0)
+            command = [sys.executable, "-c", _KNOWN, self.address]
+            return int(subprocess.run(command, capture_output=True, text=True, timeout=30).stdout or 0)
         return 0
 
 

@@ -38,7 +38,7 @@ probes: {batch_sizes: [1, 4, 10], epochs: 2, reshuffles: 2}
 
 
 @pytest.fixture(scope="module")
-def done(tmp_path_factory):
+def analysed(tmp_path_factory):
     """A study with probes, carried out by a worker."""
     home = tmp_path_factory.mktemp("home")
     ledger = open_ledger(f"sqlite:///{home / 'ledger.sqlite3'}")
@@ -51,8 +51,8 @@ def done(tmp_path_factory):
     ledger.close()
 
 
-def test_worker_analyses_its_completed_study(done):
-    worker, study_id = done
+def test_worker_analyses_its_completed_study(analysed):
+    worker, study_id = analysed
     analysis = worker.ledger.analyses.find(study_id).analysis
     assert analysis.reason is None
     assert (analysis.comparison.seeds, len(analysis.comparison.rows), analysis.comparison.not_compared) == (2, 16, 0)
@@ -65,11 +65,11 @@ def test_worker_analyses_its_completed_study(done):
     assert {code for code, size in measured if size == 10} == {row.configuration for row in analysis.comparison.rows}
 
 
-def test_networks_no_better_than_the_baseline_are_reported(done, tmp_path):
-    worker, study_id = done
+def test_networks_no_better_than_the_baseline_are_reported(analysed, tmp_path):
+    worker, study_id = analysed
     assert worker.ledger.analyses.find(study_id).analysis.no_better_than_class_prior is None
-    changed = STUDY.replace("epochs: 4,", "epochs: 1, learning_rate: 1.0e-9,").replace("probed", "untrained")
-    study = parse_study(changed.replace("probes:", "ranking: {split: test}  #"))
+    text = STUDY.replace("epochs: 4,", "epochs: 1, learning_rate: 1.0e-9,").replace("probed", "untrained")
+    study = parse_study(text.replace("probes:", "ranking: {split: test}  #"))
     untrained = worker.ledger.queue.submit(study, "ada").study_id
     worker.work(once=True)
     analysis = worker.ledger.analyses.find(untrained).analysis
@@ -80,23 +80,23 @@ def test_networks_no_better_than_the_baseline_are_reported(done, tmp_path):
     assert check.loss == pytest.approx(analysis.comparison.rows[0].loss, rel=1e-12)
     assert check.loss >= check.baseline.loss
     assert analysis_sentences(analysis)[:2] == [baseline_warning(check), recommendation_text(analysis.recommendation)]
-    again = compute_analysis(worker.ledger, untrained, None, save=False)
-    assert again.no_better_than_class_prior == check, "what is known holds where the data are not"
+    without_data = compute_analysis(worker.ledger, untrained, None, save=False)
+    assert without_data.no_better_than_class_prior == check, "a stored result is kept where the data are missing"
     board = worker.ledger.results.rank_study(untrained, worker.ledger.studies.get(untrained).spec)
     missing = DataSpec(name="mnist", validation=100)
     assert check_against_baseline(board, missing, replace(worker.environment, data=tmp_path, cache=tmp_path)) is None
 
 
-def test_stored_analysis_is_not_computed_again(done):
-    worker, study_id = done
+def test_stored_analysis_is_not_computed_again(analysed):
+    worker, study_id = analysed
     stored = worker.ledger.analyses.find(study_id)
     assert get_or_create_analysis(worker.ledger, study_id, worker.environment) == stored.analysis
     assert worker.ledger.analyses.find(study_id).made_at == stored.made_at
     assert not worker._analyze_next()
 
 
-def test_every_requested_probe_is_stored(done):
-    worker, study_id = done
+def test_every_requested_probe_is_stored(analysed):
+    worker, study_id = analysed
     probed = worker.ledger.probes.list_probes(study_id)
     sizes = {row_probe.probe.key.batch_size for row_probe in probed if row_probe.probe.kind is ProbeKind.SIZE}
     epochs = {row_probe.probe.epoch for row_probe in probed if row_probe.probe.kind is ProbeKind.EPOCH}
@@ -106,28 +106,32 @@ def test_every_requested_probe_is_stored(done):
     assert {row_probe.seed for row_probe in probed} == {0, 1}
 
 
-def test_probe_of_the_last_epoch_equals_the_checkpoint(done):
+def test_probe_of_the_last_epoch_equals_the_checkpoint(analysed):
     """Where the last epoch was kept, its snapshot and the checkpoint are the same network."""
-    worker, study_id = done
+    worker, study_id = analysed
     trials = {trial.seed: trial for trial in worker.ledger.trials.list_trained(study_id)}
     probed = [probe for probe in worker.ledger.probes.list_probes(study_id) if probe.probe.key.batch_size == 10]
     compared = 0
     for seed, trial in trials.items():
         assert [snapshot.epoch for snapshot in trial.checkpoint.snapshots] == [2, 4]
-        at = {
+        losses = {
             row_probe.probe.key: row_probe.probe.loss
             for row_probe in probed
             if (row_probe.seed, row_probe.probe.kind) == (seed, ProbeKind.SIZE)
         }
-        for one in probed:
-            if one.seed == seed and one.probe.kind is ProbeKind.EPOCH and one.probe.epoch == trial.checkpoint.epoch:
-                assert one.probe.loss == at[one.probe.key]
+        for record in probed:
+            if (
+                record.seed == seed
+                and record.probe.kind is ProbeKind.EPOCH
+                and record.probe.epoch == trial.checkpoint.epoch
+            ):
+                assert record.probe.loss == losses[record.probe.key]
                 compared += 1
     assert compared > 0
 
 
-def test_later_probes_keep_those_of_other_kinds(done):
-    worker, study_id = done
+def test_later_probes_keep_those_of_other_kinds(analysed):
+    worker, study_id = analysed
     before = {kind: count(worker, study_id, kind) for kind in ProbeKind}
     progress_lines = []
     measured = probe_study(
@@ -135,8 +139,8 @@ def test_later_probes_keep_those_of_other_kinds(done):
     )
     assert len(progress_lines) == 2
     assert measured == count(worker, study_id, ProbeKind.SIZE)
-    after = {kind: count(worker, study_id, kind) for kind in ProbeKind}
-    assert {kind: after[kind] for kind in ProbeKind if kind is not ProbeKind.SIZE} == {
+    counts = {kind: count(worker, study_id, kind) for kind in ProbeKind}
+    assert {kind: counts[kind] for kind in ProbeKind if kind is not ProbeKind.SIZE} == {
         kind: before[kind] for kind in ProbeKind if kind is not ProbeKind.SIZE
     }
 
@@ -145,14 +149,14 @@ def count(worker, study_id, kind):
     return len([probe for probe in worker.ledger.probes.list_probes(study_id) if probe.probe.kind is kind])
 
 
-def test_oversized_probe_batch_is_rejected(done):
-    worker, study_id = done
+def test_oversized_probe_batch_is_rejected(analysed):
+    worker, study_id = analysed
     with pytest.raises(DataError, match="larger than the data"):
         probe_study(worker.ledger, study_id, worker.environment, ProbesSpec(batch_sizes=(5000,)), print)
 
 
-def test_failed_analysis_is_stored_with_its_reason(done, monkeypatch):
-    worker, study_id = done
+def test_failed_analysis_is_stored_with_its_reason(analysed, monkeypatch):
+    worker, study_id = analysed
 
     def broken(*_args):
         raise ValueError("no")
@@ -164,17 +168,17 @@ def test_failed_analysis_is_stored_with_its_reason(done, monkeypatch):
     assert compute_analysis(worker.ledger, study_id, None).comparison is not None
 
 
-def test_outcomes_are_read_in_batches(done, monkeypatch):
-    worker, _ = done
+def test_outcomes_are_read_in_batches(analysed, monkeypatch):
+    worker, _ = analysed
     all_outcomes = worker.ledger.results.load_outcomes(range(1, 40))
     monkeypatch.setattr("bln_search.storage.results.evaluations._BATCH", 7)
     parts = worker.ledger.results.load_outcomes(range(1, 40))
     assert all_outcomes.keys() == parts.keys() != set()
-    assert all((all_outcomes[one].losses == parts[one].losses).all() for one in all_outcomes)
+    assert all((all_outcomes[key].losses == parts[key].losses).all() for key in all_outcomes)
 
 
 @pytest.mark.parametrize(
-    ("more", "places"),
+    ("sections", "expected"),
     [
         ("evaluation: {per_slot: true}", True),
         ("training: {batch_size: 1}\nevaluation: {per_slot: true, correction: total}", False),
@@ -182,6 +186,6 @@ def test_outcomes_are_read_in_batches(done, monkeypatch):
         ("", False),
     ],
 )
-def test_slot_estimates_need_mini_batches_of_several_slots(more, places):
+def test_slot_estimates_need_mini_batches_of_several_slots(sections, expected):
     head = "name: slots\ndata: {name: digits}\nmodel: {name: mlp}\narms: [{method: bln}]\nseeds: [0]\n"
-    assert _has_slot_estimates(parse_study(head + more)) == places
+    assert _has_slot_estimates(parse_study(head + sections)) == expected

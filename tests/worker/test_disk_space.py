@@ -80,7 +80,7 @@ def test_no_study_starts_without_disk_space(worker, disk, caplog):
     assert time.monotonic() - started > 1.0
     assert line(worker, study_id).state == StudyState.COMPLETE
     log_lines = [record.message for record in caplog.records]
-    assert [one for one in log_lines if "no study starts until disk space is free" in one] == [log_lines[0]]
+    assert [line for line in log_lines if "no study starts until disk space is free" in line] == [log_lines[0]]
     assert "`bln-search checkpoints clean` frees some" in log_lines[0]
     assert log_lines[1] == "enough disk space is free again"
 

@@ -81,8 +81,8 @@ def test_out_of_memory_alone_fails_with_a_remedy(ledger):
 def test_infrastructure_has_three_attempts_and_user_errors_one(ledger):
     study_id = ledger.studies.accept(small_study())
     broken = TaskFailed(FailureClass.INFRASTRUCTURE, "cable")
-    wrong = TaskFailed(FailureClass.USER_ERROR, "no norm")
-    executor = ScriptedExecutor(broken, wrong, broken, broken)
+    user_error = TaskFailed(FailureClass.USER_ERROR, "no norm")
+    executor = ScriptedExecutor(broken, user_error, broken, broken)
     assert run_study(ledger, study_id, executor, RecordingWatcher()) is StudyState.FAILED
     assert len(executor.tasks) == 4
     assert [(failure["failure"], failure["again"]) for failure in failures(ledger, study_id)] == [
@@ -96,8 +96,8 @@ def test_infrastructure_has_three_attempts_and_user_errors_one(ledger):
 
 def test_lost_process_costs_no_attempt(ledger):
     study_id = ledger.studies.accept(small_study())
-    lost = TaskFailed(FailureClass.INFRASTRUCTURE, "EOFError", process_lost=True)
-    executor = ScriptedExecutor(*[lost] * 7)
+    process_loss = TaskFailed(FailureClass.INFRASTRUCTURE, "EOFError", process_lost=True)
+    executor = ScriptedExecutor(*[process_loss] * 7)
     assert run_study(ledger, study_id, executor, RecordingWatcher()) is StudyState.COMPLETE
     assert [failure["again"] for failure in failures(ledger, study_id)] == [True] * 7
 

@@ -43,12 +43,12 @@ def test_ended_process_is_not_alive_nor_its_reused_id(child):
 
 
 def test_setting_the_clock_does_not_change_names(child, monkeypatch):
-    name, own = name_of(child), own_name()
+    name, worker_name = name_of(child), own_name()
     real = psutil.boot_time
     monkeypatch.setattr(psutil, "boot_time", lambda: real() + 1)
     monkeypatch.setattr(psutil._pslinux, "boot_time", lambda: real() + 1, raising=False)
     assert is_alive(name)
-    assert own_name() == own
+    assert own_name() == worker_name
 
 
 def test_worker_on_another_machine_may_be_alive():

@@ -35,16 +35,16 @@ def test_waiting_studies_run_until_the_queue_is_empty(worker):
 
 
 @pytest.mark.parametrize(
-    ("wrong", "reason"),
+    ("invalid_study", "reason"),
     [(worker_study("bad", data="cifar10"), "--data or BLN_SEARCH_DATA"), (accepted_earlier(), "mini-batch")],
 )
-def test_invalid_study_fails_and_the_next_one_runs(worker, wrong, reason):
-    bad = worker.ledger.queue.submit(wrong, "ada").study_id
-    good = worker.ledger.queue.submit(worker_study("good"), "ada").study_id
+def test_invalid_study_fails_and_the_next_one_runs(worker, invalid_study, reason):
+    invalid_id = worker.ledger.queue.submit(invalid_study, "ada").study_id
+    valid_id = worker.ledger.queue.submit(worker_study("good"), "ada").study_id
     worker.work(once=True)
-    assert line(worker, bad).state == StudyState.FAILED
-    assert reason in line(worker, bad).reason
-    assert line(worker, good).state == StudyState.COMPLETE
+    assert line(worker, invalid_id).state == StudyState.FAILED
+    assert reason in line(worker, invalid_id).reason
+    assert line(worker, valid_id).state == StudyState.COMPLETE
 
 
 def test_remarks_on_the_data_are_logged_once(worker, tmp_path, caplog):
@@ -76,7 +76,7 @@ def errors_seen(worker, study_id):
     return [event.data["reason"] for event in events if event.kind == "worker_error"]
 
 
-class TestAnErrorNobodyForesaw:
+class TestUnexpectedErrors:
     @pytest.fixture(autouse=True)
     def _no_waiting(self, monkeypatch):
         monkeypatch.setattr(loop, "_RETRY_DELAY", 0.0)
@@ -89,23 +89,23 @@ class TestAnErrorNobodyForesaw:
         assert errors_seen(worker, study_id) == ["ZeroDivisionError: oh"]
 
     def test_second_error_fails_the_study_not_the_worker(self, worker, caplog):
-        bad = worker.ledger.queue.submit(worker_study("a"), "ada").study_id
+        failing_id = worker.ledger.queue.submit(worker_study("a"), "ada").study_id
         worker.executor = Broken(worker.executor, *[ZeroDivisionError("oh")] * 2)
-        good = worker.ledger.queue.submit(worker_study("b"), "ada").study_id
-        worker.ledger.queue.update(bad, {"priority": 1})
+        valid_id = worker.ledger.queue.submit(worker_study("b"), "ada").study_id
+        worker.ledger.queue.update(failing_id, {"priority": 1})
         worker.work(once=True)
-        assert line(worker, bad).state == StudyState.FAILED
-        assert line(worker, bad).reason == "ZeroDivisionError: oh"
-        assert line(worker, bad).trials == {"waiting": 1}
-        assert line(worker, good).state == StudyState.COMPLETE
+        assert line(worker, failing_id).state == StudyState.FAILED
+        assert line(worker, failing_id).reason == "ZeroDivisionError: oh"
+        assert line(worker, failing_id).trials == {"waiting": 1}
+        assert line(worker, valid_id).state == StudyState.COMPLETE
         assert any(record.exc_info for record in caplog.records)
 
     def test_errors_of_all_workers_are_counted(self, worker):
         study_id = worker.ledger.queue.submit(worker_study("a"), "ada").study_id
         for _ in range(2):
-            another = Worker(worker.ledger, worker.environment, Broken(None, ZeroDivisionError("oh")), cap=2)
-            assert another.ledger.queue.claim(another.name, lambda _: True, 1) == study_id
-            another._run(study_id)
+            other_worker = Worker(worker.ledger, worker.environment, Broken(None, ZeroDivisionError("oh")), cap=2)
+            assert other_worker.ledger.queue.claim(other_worker.name, lambda _: True, 1) == study_id
+            other_worker._run(study_id)
         assert line(worker, study_id).state == StudyState.FAILED
 
     def test_resuming_resets_the_error_count(self, worker):
@@ -123,10 +123,10 @@ class TestAnErrorNobodyForesaw:
         worker.executor = Broken(executor, *[EOFError("unexpected EOF")] * 4)
         worker.work(once=True)
         assert line(worker, study_id).state == StudyState.COMPLETE
-        other = worker.ledger.queue.submit(worker_study("b"), "ada").study_id
+        other_id = worker.ledger.queue.submit(worker_study("b"), "ada").study_id
         worker.executor = Broken(executor, *[OSError(24, "Too many open files")] * 5)
         worker.work(once=True)
-        assert line(worker, other).state == StudyState.FAILED
+        assert line(worker, other_id).state == StudyState.FAILED
 
     def test_error_keeps_a_requested_pause(self, worker):
         study_id = worker.ledger.queue.submit(worker_study("a"), "ada").study_id

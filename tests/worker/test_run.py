@@ -23,9 +23,9 @@ def workers():
     """The processes that carry trials out: children of the one that has loaded everything for them."""
     process = psutil.Process()
     return [
-        one
-        for one in process.children(recursive=True)
-        if one.ppid() != process.pid and "forkserver" in " ".join(one.cmdline())
+        child
+        for child in process.children(recursive=True)
+        if child.ppid() != process.pid and "forkserver" in " ".join(child.cmdline())
     ]
 
 
@@ -37,9 +37,9 @@ def test_every_trial_is_finished_with_all_its_evaluations(ledger, environment):
     assert {kind for kind, _ in watcher.messages} == {"bln seed 0", "bln seed 1"}
     assert any(isinstance(message, Progressed) for _, message in watcher.messages)
     assert len(list(environment.checkpoints.path.iterdir())) == 2
-    again = RecordingWatcher()
-    assert run_study(ledger, study_id, LocalExecutor(environment, 2), again) is StudyState.COMPLETE
-    assert again.messages == []
+    second_watcher = RecordingWatcher()
+    assert run_study(ledger, study_id, LocalExecutor(environment, 2), second_watcher) is StudyState.COMPLETE
+    assert second_watcher.messages == []
 
 
 def test_divergence_is_a_result_and_the_study_continues(ledger, environment):
@@ -87,12 +87,12 @@ def test_first_error_is_raised_and_trials_are_released(ledger, environment):
     class Stop(Exception):
         pass
 
-    def stop(message):
+    def fail(message):
         if isinstance(message, EvaluationDone):
             raise Stop
 
     with pytest.raises(Stop):
-        run_study(ledger, study_id, LocalExecutor(environment, 2), RecordingWatcher(stop))
+        run_study(ledger, study_id, LocalExecutor(environment, 2), RecordingWatcher(fail))
     assert ledger.studies.find("small").state is StudyState.INTERRUPTED
     assert ledger.studies.find("small").trials.get(TrialState.RUNNING, 0) == 0
     assert run_study(ledger, study_id, LocalExecutor(environment, 2), RecordingWatcher()) is StudyState.COMPLETE
@@ -106,13 +106,13 @@ def test_late_sigterm_reaches_the_previous_handler(ledger, environment):
             super().run(*arguments)
             signal.raise_signal(signal.SIGTERM)  # nothing looks for it any more
 
-    study_id, heard = ledger.studies.accept(small_study()), []
-    before = signal.signal(signal.SIGTERM, lambda number, _frame: heard.append(number))
+    study_id, signals = ledger.studies.accept(small_study()), []
+    before = signal.signal(signal.SIGTERM, lambda number, _frame: signals.append(number))
     try:
         assert run_study(ledger, study_id, StoppedLate(environment, 1), RecordingWatcher()) is StudyState.COMPLETE
     finally:
         signal.signal(signal.SIGTERM, before)
-    assert heard == [signal.SIGTERM]
+    assert signals == [signal.SIGTERM]
 
 
 def test_full_disk_ends_the_run_and_releases_trials(ledger, environment):

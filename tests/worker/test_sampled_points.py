@@ -75,9 +75,9 @@ def test_point_that_changes_the_method_keeps_the_arm_label(ledger):
     assert run_study(ledger, study_id, executor, RecordingWatcher()) is StudyState.COMPLETE
     assert {task.trial.arm.label for task in executor.tasks} == {"bn"}
     assert {task.trial.arm.method for task in executor.tasks} == {"bn", "mbn"}
-    again = ScriptedExecutor()
-    assert run_study(ledger, study_id, again, RecordingWatcher()) is StudyState.COMPLETE
-    assert again.tasks == []
+    second_executor = ScriptedExecutor()
+    assert run_study(ledger, study_id, second_executor, RecordingWatcher()) is StudyState.COMPLETE
+    assert second_executor.tasks == []
     assert len(ledger.trials.list_points(study_id)) == 6
 
 
@@ -150,8 +150,8 @@ def test_second_process_is_rejected_between_trials(ledger):
 
 
 def test_search_needs_a_database_in_a_file():
-    opened = open_ledger("sqlite:///:memory:")
+    ledger = open_ledger("sqlite:///:memory:")
     spec = parse_study(f"{HEAD}space: {{{RATE}}}\nsearch: {{trials: 2}}\n")
     with pytest.raises(LedgerError, match="needs a database in a file"):
-        run_study(opened, opened.studies.accept(spec), ScriptedExecutor(), RecordingWatcher())
-    opened.close()
+        run_study(ledger, ledger.studies.accept(spec), ScriptedExecutor(), RecordingWatcher())
+    ledger.close()

@@ -27,10 +27,10 @@ search: {sampler: tpe, trials: 8, startup: 2, SEARCH}
 """
 
 
-def study(search="pruner: none", **replaced):
+def study(search="pruner: none", **replacements):
     text = STUDY.replace("SEARCH", search)
-    for old, new in replaced.items():
-        text = text.replace(old, new)
+    for original, replacement in replacements.items():
+        text = text.replace(original, replacement)
     return parse_study(text)
 
 
@@ -47,13 +47,13 @@ def test_every_point_is_in_ledger_and_optuna(ledger, environment):
     assert watcher.trials == 8
     trials = optuna_trials(ledger)
     assert [trial.state.name for trial in trials] == ["COMPLETE"] * 8
-    recorded = {sampled.key: sampled for (sampled,) in ledger.trials.list_points(study_id)}
+    records = {sampled.key: sampled for (sampled,) in ledger.trials.list_points(study_id)}
     assert {trial.user_attrs["cell"]: trial.value for trial in trials} == {
-        key: sampled.trial.checkpoint.validation_loss for key, sampled in recorded.items()
+        key: sampled.trial.checkpoint.validation_loss for key, sampled in records.items()
     }
-    again = RecordingWatcher()
-    assert run_study(ledger, study_id, LocalExecutor(environment, 2), again) is StudyState.COMPLETE
-    assert again.messages == []
+    second_watcher = RecordingWatcher()
+    assert run_study(ledger, study_id, LocalExecutor(environment, 2), second_watcher) is StudyState.COMPLETE
+    assert second_watcher.messages == []
 
 
 @pytest.mark.slow
@@ -67,7 +67,7 @@ def test_pruned_trials_are_results_in_ledger_and_optuna(ledger, environment):
     state_counts = Counter(trial.state.name for trial in optuna_trials(ledger))
     assert state_counts["PRUNED"] == states[TrialState.PRUNED]
     assert state_counts["RUNNING"] == 0
-    stopped = next(m for _, m in watcher.messages if isinstance(m, TrainingPruned))
+    stopped = next(message for _, message in watcher.messages if isinstance(message, TrainingPruned))
     assert stopped.epoch < 6
 
 
@@ -79,13 +79,13 @@ def test_interrupted_search_resumes_to_all_its_points(ledger, environment):
     class Stop(Exception):
         pass
 
-    def stop(message):
+    def fail(message):
         measured_values.append(message)
-        if sum(isinstance(one, EpochDone) for one in measured_values) == 20:
+        if sum(isinstance(message, EpochDone) for message in measured_values) == 20:
             raise Stop
 
     with pytest.raises(Stop):
-        run_study(ledger, study_id, LocalExecutor(environment, 2), RecordingWatcher(stop))
+        run_study(ledger, study_id, LocalExecutor(environment, 2), RecordingWatcher(fail))
     assert ledger.studies.find("searched").state is StudyState.INTERRUPTED
     assert run_study(ledger, study_id, LocalExecutor(environment, 2), RecordingWatcher()) is StudyState.COMPLETE
     assert ledger.studies.find("searched").trials == {TrialState.FINISHED: 8}

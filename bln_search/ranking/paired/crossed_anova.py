@@ -9,7 +9,7 @@ just reaches zero. In simulations this keeps the significance level for every mi
 tails as well, where Holm's correction operates. Satterthwaite's approximation does not: with three seeds its rate of
 false positives there is twenty times the nominal level. A test over the means of the seeds alone ignores that all seeds
 share the same examples: where examples differ, half of its results are false positives
-(tests/ranking/test_false_alarms.py).
+(tests/ranking/paired/test_false_alarms.py).
 
 Accuracies are counts: seeds that differ by the same number of examples have MS_seed = 0 by chance. As the expected mean
 squares satisfy MS_seed ≥ MS_residual, the larger of the two is used for accuracies.

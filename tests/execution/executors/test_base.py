@@ -66,6 +66,6 @@ def test_cudnn_error_with_low_memory_is_out_of_memory(monkeypatch, free, failure
 
 
 def test_failed_allocation_is_out_of_memory():
-    with pytest.raises(RuntimeError) as caught:
+    with pytest.raises(RuntimeError) as error:
         torch.empty(2**60)
-    assert classify_failure(caught.value).failure is FailureClass.OUT_OF_MEMORY
+    assert classify_failure(error.value).failure is FailureClass.OUT_OF_MEMORY

@@ -144,8 +144,8 @@ def test_failed_process_start_costs_no_attempt(environment, monkeypatch, short_p
     start, failing = local._CONTEXT.Process.start, iter([error, error])
 
     def start_sometimes(process):
-        for one in failing:
-            raise one
+        for failure in failing:
+            raise failure
         start(process)
 
     monkeypatch.setattr(local._CONTEXT.Process, "start", start_sometimes)

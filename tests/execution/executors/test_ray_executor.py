@@ -31,10 +31,10 @@ def test_trial_with_four_threads_reserves_up_to_four_cores(side_by_side, share):
 
 
 def test_cores_and_gpu_must_be_on_one_node():
-    apart = Cluster(list_nodes=lambda: [Node(0.0, 1.0), Node(4.0, 0.0)])
-    apart.check_capacity(4.0, 0.0)
+    cluster = Cluster(list_nodes=lambda: [Node(0.0, 1.0), Node(4.0, 0.0)])
+    cluster.check_capacity(4.0, 0.0)
     with pytest.raises(ClusterError, match="asks for 1 CPUs and 1 GPUs, and no node of the Ray cluster has both"):
-        apart.check_capacity(1.0, 1.0)
+        cluster.check_capacity(1.0, 1.0)
 
 
 def test_trial_on_the_cpu_must_not_reserve_a_gpu(tmp_path):

@@ -69,8 +69,8 @@ def test_with_identity_norms_a_layer_equals_the_plain_layer(cell):
 @pytest.mark.parametrize("cell", CELLS)
 def test_training_uses_mini_batch_statistics_of_each_step(cell, method, semantics):
     layer, x = make_normalized(cell, method, semantics).train(), draw_sequences()
-    by_name = formulas(layer, method, semantics)
-    expected = oracle.CELLS[cell](weights_of(layer), x.numpy(), lambda name, step, values: by_name[name](values))
+    norms = formulas(layer, method, semantics)
+    expected = oracle.CELLS[cell](weights_of(layer), x.numpy(), lambda name, step, values: norms[name](values))
     assert_equal(layer(x), expected)
 
 
@@ -79,17 +79,17 @@ def test_training_uses_mini_batch_statistics_of_each_step(cell, method, semantic
 def test_inference_uses_population_values_of_each_step(cell, method, semantics):
     """Under every configuration. The oracle computes population values from the training inputs of each norm."""
     layer = make_normalized(cell, method, semantics).eval()
-    by_name, weights, run_cell = formulas(layer, method, semantics), weights_of(layer), oracle.CELLS[cell]
+    norms, weights, run_cell = formulas(layer, method, semantics), weights_of(layer), oracle.CELLS[cell]
     training = [draw_sequences(seed=seed) for seed in (1, 2, 3)]
     norm_inputs: dict = {}
 
     def record_inputs(name, step, values):
         norm_inputs.setdefault((name, step), []).append(values)
-        return by_name[name](values)
+        return norms[name](values)
 
     for x in training:
         run_cell(weights, x.numpy(), record_inputs)
-    population_values = {key: population(by_name[key[0]], inputs) for key, inputs in norm_inputs.items()}
+    population_values = {key: population(norms[key[0]], inputs) for key, inputs in norm_inputs.items()}
     layers = find_norms(layer)
     moments = {PopulationEstimate.FROZEN: collect_frozen_moments(layer, training)}
     populations = network_populations(layers, moments, Correction.BESSEL, per_slot=False)
@@ -100,7 +100,7 @@ def test_inference_uses_population_values_of_each_step(cell, method, semantics):
         expected = run_cell(
             weights,
             x.numpy(),
-            lambda name, step, rows, code=str(configuration): by_name[name](rows, code, population_values[name, step]),
+            lambda name, step, rows, code=str(configuration): norms[name](rows, code, population_values[name, step]),
         )
         assert_equal(layer(x), expected)
 
@@ -149,8 +149,8 @@ def test_shorter_sequences_are_valid_and_longer_are_an_error(cell):
 @given(seed=st.integers(0, 10_000), cell=st.sampled_from(CELLS))
 def test_layer_normalized_cells_treat_examples_independently(seed, cell):
     layer = make_normalized(cell, "ln")
-    x, other = draw_sequences(seed=seed), draw_sequences(seed=seed + 1)
-    mixed = torch.cat([x[:1], other[1:]])
+    x, other_x = draw_sequences(seed=seed), draw_sequences(seed=seed + 1)
+    mixed = torch.cat([x[:1], other_x[1:]])
     torch.testing.assert_close(layer(mixed)[:1], layer(x)[:1], rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(layer(x[:1]), layer(x)[:1], rtol=1e-12, atol=1e-12)
 
@@ -161,8 +161,8 @@ def test_batch_normalized_cells_depend_on_the_batch_unless_tt(seed, cell):
     layers = find_norms(layer)
     moments = {PopulationEstimate.FROZEN: collect_frozen_moments(layer, [draw_sequences(seed=seed + 2)])}
     populations = network_populations(layers, moments, Correction.BESSEL, per_slot=False)
-    x, other = draw_sequences(seed=seed), draw_sequences(seed=seed + 1)
-    mixed = torch.cat([x[:1], other[1:]])
+    x, other_x = draw_sequences(seed=seed), draw_sequences(seed=seed + 1)
+    mixed = torch.cat([x[:1], other_x[1:]])
     for code in ("FF--", "TT--"):
         for norm in layers.values():
             norm.configure(InferenceConfiguration(code), populations[norm][PopulationEstimate.FROZEN])

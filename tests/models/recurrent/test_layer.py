@@ -37,12 +37,12 @@ def test_each_sequence_has_one_mask_for_all_of_its_steps(cell, kind, monkeypatch
     def record_once(name):
         method = getattr(layer, name)
 
-        def recorded(x):
+        def record_input(x):
             assert name not in results, "a mask is drawn once for a sequence"
             results[name] = method(x)
             return results[name]
 
-        return recorded
+        return record_input
 
     for name in ("drop_inputs", "draw_recurrent_mask"):
         monkeypatch.setattr(layer, name, record_once(name))
@@ -86,10 +86,10 @@ def test_initial_weights_are_glorot_orthogonal_and_reproducible(cell):
     bound = (6 / (30 + 20 * num_gates)) ** 0.5
     assert 0.95 * bound < layer.weight_input.abs().max() <= bound
     torch.testing.assert_close(layer.weight_hidden.T @ layer.weight_hidden, torch.eye(20), atol=1e-5, rtol=0)
-    again = PLAIN_LAYERS[cell](30, 20)
-    again.initialize(torch.Generator().manual_seed(5))
-    assert torch.equal(again.weight_hidden, layer.weight_hidden)
-    assert torch.equal(again.weight_input, layer.weight_input)
+    repeated = PLAIN_LAYERS[cell](30, 20)
+    repeated.initialize(torch.Generator().manual_seed(5))
+    assert torch.equal(repeated.weight_hidden, layer.weight_hidden)
+    assert torch.equal(repeated.weight_input, layer.weight_input)
 
 
 @pytest.mark.parametrize(

@@ -101,9 +101,9 @@ def test_token_ids_are_embedded(cell, normalize):
     network = build(cell, shape=(4,), vocabulary=11, normalize=normalize).eval()
     x = torch.randint(0, 11, (5, 4))
     assert network(x).shape == (5, 3)
-    changed = x.clone()
-    changed[0, 0] = (x[0, 0] + 1) % 11
-    assert not torch.equal(network(changed), network(x))
+    changed_x = x.clone()
+    changed_x[0, 0] = (x[0, 0] + 1) % 11
+    assert not torch.equal(network(changed_x), network(x))
 
 
 @pytest.mark.parametrize("cell", CELLS)
@@ -114,11 +114,11 @@ def test_initial_weights_do_not_depend_on_norm_or_placement(cell):
     ]
     parameters = [dict(network.named_parameters()) for network in networks]
     shared = [name for name in parameters[0] if ".weight_" in name or "classifier" in name or "embedding" in name]
-    shared = [name for name in shared if all(name in by_name for by_name in parameters)]
+    shared = [name for name in shared if all(name in named_parameters for named_parameters in parameters)]
     assert len(shared) == 9
     for name in shared:
-        for by_name in parameters[1:]:
-            assert torch.equal(parameters[0][name], by_name[name]), name
+        for named_parameters in parameters[1:]:
+            assert torch.equal(parameters[0][name], named_parameters[name]), name
 
 
 def test_recurrent_layers_draw_their_weights_from_the_seed():

@@ -9,22 +9,22 @@ from bln_search.core.configuration import Method, all_configurations
 from bln_search.core.per_layer import Choice, ConfigurationSpace
 
 
-def choice(name, layers, method="bln", keep=None):
-    """A choice of layers of one method. keep: only so many of its words, the last ones."""
-    words = all_configurations(Method(method))
-    kept = words if keep is None else words[-keep:]
-    return Choice(name, tuple(layers), tuple((code,) * len(layers) for code in kept))
+def choice(name, layers, method="bln", max_options=None):
+    """A choice of layers of one method, with its last `max_options` configurations."""
+    configurations = all_configurations(Method(method))
+    options = configurations if max_options is None else configurations[-max_options:]
+    return Choice(name, tuple(layers), tuple((code,) * len(layers) for code in options))
 
 
 def space_of(*choices):
     """The space of these choices."""
-    layers = sum(len(one.layers) for one in choices)
-    return ConfigurationSpace(tuple(f"layer {place}" for place in range(layers)), choices)
+    layers = sum(len(part.layers) for part in choices)
+    return ConfigurationSpace(tuple(f"layer {index}" for index in range(layers)), choices)
 
 
-def plain_space(choices=3, method="bln", keep=None):
+def plain_space(choices=3, method="bln", max_options=None):
     """A choice for each layer."""
-    return space_of(*(choice(f"layer {place}", [place], method, keep) for place in range(choices)))
+    return space_of(*(choice(f"layer {index}", [index], method, max_options) for index in range(choices)))
 
 
 def additive(space, seed=0):

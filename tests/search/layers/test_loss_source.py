@@ -14,14 +14,14 @@ from tests.search.layers.tables import additive, plain_space, table_source
 
 
 class Counting:
-    """An evaluator that writes down what it is asked for."""
+    """An evaluator that writes down what it is requests for."""
 
     def __init__(self, tree):
-        self.tree, self.asked = tree, []
+        self.tree, self.requests = tree, []
         self.space, self.examples_per_batch = tree.space, tree.examples_per_batch
 
     def sums(self, digits, batches):
-        self.asked += [(row.tobytes(), batch) for row in digits for batch in batches]
+        self.requests += [(row.tobytes(), batch) for row in digits for batch in batches]
         return self.tree.sums(digits, batches)
 
 
@@ -52,9 +52,9 @@ def test_losses_are_cached(counting):
     source.losses(digits[:3], [0, 1])
     source.losses(digits, [1, 2])
     source.losses(np.concatenate([digits, digits]), [0, 1, 2])
-    assert len(counting.asked) == len(set(counting.asked)) == 6 * 3
+    assert len(counting.requests) == len(set(counting.requests)) == 6 * 3
     source.losses(digits, [2, 0])
-    assert len(counting.asked) == 18
+    assert len(counting.requests) == 18
 
 
 def test_evaluations_count_examples(counting):

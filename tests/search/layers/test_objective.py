@@ -44,7 +44,7 @@ def test_affordable_configurations_are_evaluated_before_the_end():
         budgeted.losses(rows(10, 20, 30, 40, 50))
     assert (budgeted.spent, budgeted.remaining) == (3, 0)
     assert budgeted.best.digits == min(
-        (SPACE.digits_at(place) for place in (10, 20, 30)), key=lambda d: MEANS[SPACE.index(d)]
+        (SPACE.digits_at(index) for index in (10, 20, 30)), key=lambda digits: MEANS[SPACE.index(digits)]
     )
     assert len(budgeted.losses(rows(10, 20, 30))) == 3
     with pytest.raises(BudgetSpentError):
@@ -85,7 +85,9 @@ def test_commit_of_partial_losses_costs_nothing():
     budgeted.losses_by_mini_batch(rows(4, 5), range(12))
     budgeted.commit(rows(4, 5))
     assert budgeted.spent == pytest.approx(2)
-    assert budgeted.best.digits == min((SPACE.digits_at(4), SPACE.digits_at(5)), key=lambda d: MEANS[SPACE.index(d)])
+    assert budgeted.best.digits == min(
+        (SPACE.digits_at(4), SPACE.digits_at(5)), key=lambda digits: MEANS[SPACE.index(digits)]
+    )
     assert budgeted.losses(rows(4, 5)) == pytest.approx(objective(2).losses(rows(4, 5)))
 
 
@@ -96,10 +98,10 @@ def test_first_of_equal_configurations_stays_the_best():
 
 
 @given(st.lists(st.lists(st.integers(0, 255), min_size=1, max_size=8), max_size=20), st.floats(0, 40))
-def test_improvements_decrease_within_the_budget(asked, budget):
+def test_improvements_decrease_within_the_budget(requests, budget):
     budgeted = objective(budget)
     try:
-        for indices in asked:
+        for indices in requests:
             budgeted.losses(rows(*indices))
     except BudgetSpentError:
         assert budgeted.spent == int(budget + 1e-9)

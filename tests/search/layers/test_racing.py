@@ -25,12 +25,12 @@ def test_candidates_are_kept_unless_significantly_worse(candidates, batches, see
     means = drawn_means(candidates, batches, seed)
     leader = int(np.argmin(means.sum(1)))
     is_kept = _not_worse(means)
-    for place, row in enumerate(means):
-        if place == leader:
-            assert is_kept[place]
+    for candidate, row in enumerate(means):
+        if candidate == leader:
+            assert is_kept[candidate]
             continue
         p = stats.ttest_rel(row, means[leader], alternative="greater").pvalue
-        assert is_kept[place] == (p >= ALPHA / (candidates - 1)), place
+        assert is_kept[candidate] == (p >= ALPHA / (candidates - 1)), candidate
 
 
 def test_nan_losses_are_dropped_if_others_remain():

@@ -24,13 +24,13 @@ N = 34
 """Six mini-batches, four examples in the last one."""
 
 
-def made(folds=2, **how):
+def make_evaluator_and_folds(folds=2, **options):
     """A network of two layers, 256 configurations, and the folds of its mini-batches."""
     parts = assign_folds(6, folds)
-    return make_evaluator("mlp", n=N, folds=parts, **how), parts
+    return make_evaluator("mlp", n=N, folds=parts, **options), parts
 
 
-class Everything:
+class ExhaustiveSearch:
     """Losses and correctness of every configuration, as the evaluator gives them one example at a time."""
 
     def __init__(self, tree, parts):
@@ -41,90 +41,91 @@ class Everything:
         self.fold = np.repeat(parts, tree.examples_per_batch)
         self.uniform = [tree.space.index(digits) for digits in tree.space.uniform().values()]
 
-    def chosen(self, where, among=None):
+    def chosen(self, examples, candidates=None):
         """The index of the best one over these examples."""
-        among = np.arange(len(self.losses)) if among is None else np.array(among)
-        return int(among[np.argmin(self.losses[among][:, where].mean(1))])
+        candidates = np.arange(len(self.losses)) if candidates is None else np.array(candidates)
+        return int(candidates[np.argmin(self.losses[candidates][:, examples].mean(1))])
 
-    def crossed(self, among=None):
+    def crossed(self, candidates=None):
         """For each fold what is chosen on the others; what that does to each example; the mean loss where it chose."""
-        chosen = [self.chosen(self.fold != fold, among) for fold in range(max(self.fold) + 1)]
-        each = np.array(chosen)[self.fold]
+        chosen = [self.chosen(self.fold != fold, candidates) for fold in range(max(self.fold) + 1)]
+        example_choices = np.array(chosen)[self.fold]
         examples = np.arange(len(self.fold))
-        apparent = np.mean([self.losses[one, self.fold != fold].mean() for fold, one in enumerate(chosen)])
-        return chosen, self.losses[each, examples], self.correct[each, examples], apparent
+        apparent = np.mean([self.losses[index, self.fold != fold].mean() for fold, index in enumerate(chosen)])
+        return chosen, self.losses[example_choices, examples], self.correct[example_choices, examples], apparent
 
 
 @pytest.mark.parametrize("folds", [2, 3, 6])
 @pytest.mark.parametrize("kind", [LayerSearch.EXACT, LayerSearch.COORDINATE])
 def test_confirmed_outcomes_use_choices_of_other_folds(folds, kind):
     """A coordinate search with every restart there is finds the best of this small space, too."""
-    tree, parts = made(folds)
+    tree, parts = make_evaluator_and_folds(folds)
     plan = LayerSearchPlan(kind, evaluations=10_000, options=Options(restarts=40))
-    record, expected_record = search_network(tree, parts, plan), Everything(tree, parts)
-    for among, chosen, outcomes, apparent in (
+    record, expected_record = search_network(tree, parts, plan), ExhaustiveSearch(tree, parts)
+    for candidates, chosen, outcomes, apparent in (
         (None, record.chosen, record.confirmed, record.apparent),
         (expected_record.uniform, record.chosen_uniform, record.confirmed_uniform, record.apparent_uniform),
     ):
-        indices, losses, correct, mean = expected_record.crossed(among)
+        indices, losses, correct, mean = expected_record.crossed(candidates)
         assert [tree.space.index(digits) for digits in chosen] == indices
         np.testing.assert_allclose(outcomes.losses, losses, rtol=1e-12)
         np.testing.assert_array_equal(outcomes.correct, correct)
         assert apparent == pytest.approx(mean, rel=1e-12)
-    assert len(set(record.chosen)) > 1 or folds == 2  # or nothing would be told apart
+    assert len(set(record.chosen)) > 1 or folds == 2  # otherwise the folds are not distinguished
 
 
 def test_best_configurations_are_chosen_on_all_examples():
-    tree, parts = made()
-    record, expected_record = search_network(tree, parts, LayerSearchPlan()), Everything(tree, parts)
-    whole = np.ones(N, bool)
-    assert tree.space.index(record.best) == expected_record.chosen(whole)
-    assert tree.space.index(record.uniform) == expected_record.chosen(whole, expected_record.uniform)
+    tree, parts = make_evaluator_and_folds()
+    record, expected_record = search_network(tree, parts, LayerSearchPlan()), ExhaustiveSearch(tree, parts)
+    all_examples = np.ones(N, bool)
+    assert tree.space.index(record.best) == expected_record.chosen(all_examples)
+    assert tree.space.index(record.uniform) == expected_record.chosen(all_examples, expected_record.uniform)
     assert record.evaluations == 256
     assert record.marginal
 
 
 def test_sums_cover_every_configuration_and_fold():
-    tree, parts = made(3)
-    record, expected_record = search_network(tree, parts, LayerSearchPlan()), Everything(tree, parts)
+    tree, parts = make_evaluator_and_folds(3)
+    record, expected_record = search_network(tree, parts, LayerSearchPlan()), ExhaustiveSearch(tree, parts)
     for fold in range(3):
-        where = expected_record.fold == fold
-        np.testing.assert_allclose(record.sums.losses[fold], expected_record.losses[:, where].sum(1), rtol=1e-12)
-        np.testing.assert_array_equal(record.sums.correct[fold], expected_record.correct[:, where].sum(1))
+        in_fold = expected_record.fold == fold
+        np.testing.assert_allclose(record.sums.losses[fold], expected_record.losses[:, in_fold].sum(1), rtol=1e-12)
+        np.testing.assert_array_equal(record.sums.correct[fold], expected_record.correct[:, in_fold].sum(1))
         np.testing.assert_allclose(
-            record.sums.mean_loss_without_fold(fold), expected_record.losses[:, ~where].mean(1), rtol=1e-12
+            record.sums.mean_loss_without_fold(fold), expected_record.losses[:, ~in_fold].mean(1), rtol=1e-12
         )
     assert record.sums.examples.tolist() == [12, 12, 10]
     np.testing.assert_allclose(record.sums.mean_loss, expected_record.losses.mean(1), rtol=1e-12)
     np.testing.assert_allclose(record.sums.accuracy, expected_record.correct.mean(1), rtol=1e-12)
 
 
-@pytest.mark.parametrize("keep", [1, 20, 10_000])
-def test_best_configurations_are_kept_with_outcomes(keep):
-    tree, parts = made()
-    record, expected_record = search_network(tree, parts, LayerSearchPlan(keep=keep)), Everything(tree, parts)
-    order = np.argsort(expected_record.losses.mean(1), kind="stable")[:keep]
+@pytest.mark.parametrize("max_outcomes", [1, 20, 10_000])
+def test_best_configurations_are_kept_with_outcomes(max_outcomes):
+    tree, parts = make_evaluator_and_folds()
+    plan = LayerSearchPlan(keep=max_outcomes)
+    record, expected_record = search_network(tree, parts, plan), ExhaustiveSearch(tree, parts)
+    order = np.argsort(expected_record.losses.mean(1), kind="stable")[:max_outcomes]
     assert [tree.space.index(row.tolist()) for row in record.kept] == order.tolist()
-    for place, outcome in zip(order, record.outcomes, strict=True):
-        np.testing.assert_allclose(outcome.losses, expected_record.losses[place], rtol=1e-12)
+    for index, outcome in zip(order, record.outcomes, strict=True):
+        np.testing.assert_allclose(outcome.losses, expected_record.losses[index], rtol=1e-12)
 
 
 def test_test_figures_are_of_best_and_best_uniform():
-    tree, parts = made()
+    tree, parts = make_evaluator_and_folds()
     inputs, targets = draw_examples("mlp", 20)
     test = list(mini_batches(inputs.flip(0), targets.flip(0), SIZE))
     record = search_network(tree, parts, LayerSearchPlan(), test=test)
-    there = TreeEvaluator(tree.network, test, tree.populations).outcomes([record.best, record.uniform])
-    expected = tuple((one.losses.mean(), one.correct.mean()) for one in there)
+    test_outcomes = TreeEvaluator(tree.network, test, tree.populations).outcomes([record.best, record.uniform])
+    expected = tuple((outcomes.losses.mean(), outcomes.correct.mean()) for outcomes in test_outcomes)
     np.testing.assert_allclose(record.test, expected, rtol=1e-12)
     assert search_network(tree, parts, LayerSearchPlan()).test is None
 
 
 @pytest.mark.parametrize("kind", [kind for kind in LayerSearch if kind is not LayerSearch.EXACT])
 def test_search_records_only_evaluated_configurations(kind):
-    tree, parts = made()
+    tree, parts = make_evaluator_and_folds()
     record = search_network(tree, parts, LayerSearchPlan(kind, evaluations=40, options=Options(seed=1)))
-    expected_record = Everything(tree, parts)
+    expected_record = ExhaustiveSearch(tree, parts)
     assert record.evaluations <= 3 * 40  # without each fold, then on all examples
     assert not record.marginal
     rows = [tree.space.index(row.tolist()) for row in record.sums.digits]
@@ -137,22 +138,24 @@ def test_search_records_only_evaluated_configurations(kind):
     _, losses, _, apparent = expected_record.crossed(expected_record.uniform)
     np.testing.assert_allclose(record.confirmed_uniform.losses, losses, rtol=1e-12)
     assert record.apparent_uniform == pytest.approx(apparent)
-    each = np.array([tree.space.index(digits) for digits in record.chosen])[expected_record.fold]
-    np.testing.assert_allclose(record.confirmed.losses, expected_record.losses[each, np.arange(N)], rtol=1e-12)
+    example_choices = np.array([tree.space.index(digits) for digits in record.chosen])[expected_record.fold]
+    np.testing.assert_allclose(
+        record.confirmed.losses, expected_record.losses[example_choices, np.arange(N)], rtol=1e-12
+    )
 
 
 def test_effects_of_a_search_are_local_to_its_best():
     """Flips that the search did not evaluate are evaluated for them."""
-    tree, parts = made()
+    tree, parts = make_evaluator_and_folds()
     record, expected_record = (
         search_network(tree, parts, LayerSearchPlan(LayerSearch.RANDOM, 20)),
-        Everything(tree, parts),
+        ExhaustiveSearch(tree, parts),
     )
     means = expected_record.losses.mean(1)
     choice = tree.space.choices[1]
     label = choice.labels[record.best[1]]
-    other = choice.labels.index({"T": "F", "F": "T"}[label[0]] + label[1:])
-    difference = means[tree.space.index(record.best)] - means[tree.space.index((record.best[0], other))]
+    switched_digit = choice.labels.index({"T": "F", "F": "T"}[label[0]] + label[1:])
+    difference = means[tree.space.index(record.best)] - means[tree.space.index((record.best[0], switched_digit))]
     assert record.effects[choice.name, "E_B"] == pytest.approx(difference if label[0] == "T" else -difference)
     assert len(record.effects) == 8
 
@@ -160,28 +163,28 @@ def test_effects_of_a_search_are_local_to_its_best():
 @cache
 def enumerated():
     """The record of an enumeration one mini-batch after the other, and the sums behind each of them."""
-    tree, parts = made(memory_limit=0)
-    kept = {}
+    tree, parts = make_evaluator_and_folds(memory_limit=0)
+    snapshots = {}
 
-    def keep(sums):
-        kept[sums.done] = deepcopy(sums)
+    def save_snapshot(sums):
+        snapshots[sums.done] = deepcopy(sums)
 
-    return search_network(tree, parts, LayerSearchPlan(), on_progress=keep), kept
+    return search_network(tree, parts, LayerSearchPlan(), on_progress=save_snapshot), snapshots
 
 
 @pytest.mark.parametrize("interrupted", [5, *(pytest.param(place, marks=pytest.mark.slow) for place in (1, 3, 6))])
 def test_resumed_enumeration_has_the_same_record(interrupted):
-    expected, kept = enumerated()
-    tree, parts = made(memory_limit=0)
-    seen = []
+    expected, snapshots = enumerated()
+    tree, parts = make_evaluator_and_folds(memory_limit=0)
+    progress = []
     resumed = search_network(
         tree,
         parts,
         LayerSearchPlan(),
-        resume_from=deepcopy(kept[interrupted]),
-        on_progress=lambda sums: seen.append(sums.done),
+        resume_from=deepcopy(snapshots[interrupted]),
+        on_progress=lambda sums: progress.append(sums.done),
     )
-    assert seen == list(range(interrupted + 1, 7))
+    assert progress == list(range(interrupted + 1, 7))
     assert_same(resumed, expected)
 
 
@@ -191,20 +194,20 @@ def test_error_of_the_progress_callback_ends_the_enumeration():
     class Interrupted(Exception):
         pass
 
-    seen = []
+    progress = []
 
-    def keep(sums):
-        seen.append(sums.done)
+    def fail_after_progress(sums):
+        progress.append(sums.done)
         raise Interrupted
 
-    tree, parts = made(memory_limit=0)
+    tree, parts = make_evaluator_and_folds(memory_limit=0)
     with pytest.raises(Interrupted):
-        search_network(tree, parts, LayerSearchPlan(), on_progress=keep)
-    assert seen == [1]
+        search_network(tree, parts, LayerSearchPlan(), on_progress=fail_after_progress)
+    assert progress == [1]
 
 
 def test_tied_layers_are_searched_as_one():
-    tree, parts = made(scope=LayerScope.GROUPS, groups={"both": ["*"]})
+    tree, parts = make_evaluator_and_folds(scope=LayerScope.GROUPS, groups={"both": ["*"]})
     record = search_network(tree, parts, LayerSearchPlan())
     assert record.evaluations == 16
     assert record.best == record.uniform
@@ -215,7 +218,7 @@ def test_tied_layers_are_searched_as_one():
 @pytest.mark.parametrize("kind", LayerSearch)
 @pytest.mark.parametrize("weight", [float("nan"), float("inf")])
 def test_network_without_finite_loss_raises_model_error(kind, weight):
-    tree, parts = made()
+    tree, parts = make_evaluator_and_folds()
     with torch.no_grad():
         tree.network.layers[-1].weight[:, 0] = weight
     with pytest.raises(ModelError, match="no per-layer configuration of this network has a finite loss"):
@@ -225,7 +228,7 @@ def test_network_without_finite_loss_raises_model_error(kind, weight):
 @pytest.mark.parametrize("kind", LayerSearch)
 def test_infinite_losses_are_never_chosen(kind):
     """The first layer's population mean is no number: half of all configurations read it."""
-    tree, parts = made()
+    tree, parts = make_evaluator_and_folds()
     tree.populations[tree.segmented.layers[0]][PopulationEstimate.FROZEN].batch.mean.fill_(float("nan"))
     means = tree.enumerate().mean_loss()
     assert np.isfinite(means).sum() == 128

@@ -15,9 +15,11 @@ PLAIN = plain_space()
 SPACES = {
     "plain": PLAIN,
     "tied": space_of(choice("ends", [0, 2]), choice("middle", [1])),
-    "one option": space_of(choice("a", [0], keep=1), choice("b", [1]), choice("c", [2], keep=1)),
-    "nothing to choose": space_of(choice("a", [0], keep=1), choice("b", [1], keep=1)),
-    "options without value": space_of(choice("a", [0], keep=5), choice("b", [1]), choice("c", [2], keep=12)),
+    "one option": space_of(choice("a", [0], max_options=1), choice("b", [1]), choice("c", [2], max_options=1)),
+    "nothing to choose": space_of(choice("a", [0], max_options=1), choice("b", [1], max_options=1)),
+    "options without value": space_of(
+        choice("a", [0], max_options=5), choice("b", [1]), choice("c", [2], max_options=12)
+    ),
     "one layer": plain_space(1),
     "other methods": space_of(choice("a", [0], "bn"), choice("b", [1], "ln"), choice("c", [2], "bln")),
 }
@@ -36,7 +38,7 @@ class Recording(BudgetedObjective):
         return super().losses(digits)
 
 
-def searched(kind, budget, *, space=PLAIN, means=None, seed=0, **options):
+def run_search(kind, budget, *, space=PLAIN, means=None, seed=0, **options):
     means = additive(space) if means is None else means
     objective = Recording(table_source(space, means), range(12), budget)
     search(kind, objective, Options(seed=seed, **options))
@@ -52,7 +54,7 @@ def share_better(space, means, objective):
 @pytest.mark.parametrize(("kind", "budget"), [(LayerSearch.BEAM, 300), (LayerSearch.COORDINATE, 110)])
 def test_beam_and_coordinate_find_the_best_of_additive_losses(kind, budget, table):
     means = additive(PLAIN, table)
-    objective = searched(kind, budget, means=means, restarts=1)
+    objective = run_search(kind, budget, means=means, restarts=1)
     assert PLAIN.index(objective.best.digits) == int(np.argmin(means))
 
 
@@ -60,21 +62,21 @@ def test_beam_and_coordinate_find_the_best_of_additive_losses(kind, budget, tabl
 @pytest.mark.parametrize("kind", [LayerSearch.TPE, LayerSearch.RACING])
 def test_tpe_and_racing_are_better_than_random_search(kind):
     """Over tables and seeds, with as many evaluations: they beat the median of random draws, and come close to best."""
-    found, drawn = [], []
+    shares, random_shares = [], []
     for table in range(3):
         means = additive(PLAIN, table)
-        found.append(share_better(PLAIN, means, searched(kind, 250, means=means, seed=table)))
-        drawn += [
-            share_better(PLAIN, means, searched(LayerSearch.RANDOM, 250, means=means, seed=seed)) for seed in range(5)
+        shares.append(share_better(PLAIN, means, run_search(kind, 250, means=means, seed=table)))
+        random_shares += [
+            share_better(PLAIN, means, run_search(LayerSearch.RANDOM, 250, means=means, seed=seed)) for seed in range(5)
         ]
-    assert np.median(found) < np.median(drawn)
-    assert np.median(found) < 0.002
+    assert np.median(shares) < np.median(random_shares)
+    assert np.median(shares) < 0.002
 
 
 def test_random_search_has_the_expected_best_rank():
     means = additive(PLAIN)
     ranks = [
-        share_better(PLAIN, means, searched(LayerSearch.RANDOM, 100, means=means, seed=seed)) for seed in range(20)
+        share_better(PLAIN, means, run_search(LayerSearch.RANDOM, 100, means=means, seed=seed)) for seed in range(20)
     ]
     assert 0.003 < np.mean(ranks) < 0.03  # the best of a hundred is at one in a hundred
 
@@ -82,7 +84,7 @@ def test_random_search_has_the_expected_best_rank():
 @every_search
 @pytest.mark.parametrize("budget", [1, 7, 16, 17, 40, 90.5])
 def test_the_budget_is_never_exceeded(kind, budget):
-    objective = searched(kind, budget)
+    objective = run_search(kind, budget)
     assert 0 < objective.spent <= budget + 1e-9
     assert objective.improvements
 
@@ -92,7 +94,7 @@ def test_the_budget_is_never_exceeded(kind, budget):
 def test_uniform_configurations_are_evaluated_first(kind, name):
     space = SPACES[name]
     uniform = list(space.uniform().values())
-    objective = searched(kind, 60, space=space)
+    objective = run_search(kind, 60, space=space)
     assert objective.order[: len(uniform)] == uniform
     assert objective.best.loss <= objective.losses(np.array(uniform, np.uint8)).min()
 
@@ -102,7 +104,7 @@ def test_uniform_configurations_are_evaluated_first(kind, name):
 def test_every_search_of_any_space_ends(kind, name):
     space, means = SPACES[name], additive(SPACES[name])
     budget = 90 if space.size > 20 and kind in (LayerSearch.TPE, LayerSearch.RACING, LayerSearch.RANDOM) else 10**5
-    objective = searched(kind, budget, space=space)
+    objective = run_search(kind, budget, space=space)
     assert objective.spent <= min(budget, space.size) + 1e-9
     if space.size <= 16 or kind in (LayerSearch.BEAM, LayerSearch.COORDINATE):
         assert space.index(objective.best.digits) == int(np.argmin(means))
@@ -110,34 +112,34 @@ def test_every_search_of_any_space_ends(kind, name):
 
 @every_search
 def test_search_is_reproducible_by_seed(kind):
-    first, again = (searched(kind, 130, seed=3) for _ in range(2))
-    assert first.order == again.order
-    assert first.improvements == again.improvements
+    first, repeated = (run_search(kind, 130, seed=3) for _ in range(2))
+    assert first.order == repeated.order
+    assert first.improvements == repeated.improvements
     if kind in (LayerSearch.TPE, LayerSearch.RACING, LayerSearch.RANDOM):
-        assert searched(kind, 130, seed=4).order != first.order
+        assert run_search(kind, 130, seed=4).order != first.order
 
 
 @every_search
-@pytest.mark.parametrize("wrong", [np.inf, np.nan])
-def test_some_nan_losses_do_not_stop_a_search(kind, wrong):
+@pytest.mark.parametrize("invalid_loss", [np.inf, np.nan])
+def test_some_nan_losses_do_not_stop_a_search(kind, invalid_loss):
     means = additive(PLAIN)
     draw = np.random.default_rng(0)
-    means[draw.random(len(means)) < 0.3] = wrong
+    means[draw.random(len(means)) < 0.3] = invalid_loss
     uniform = [PLAIN.index(digits) for digits in PLAIN.uniform().values()]
-    means[uniform[0]] = wrong  # what comes first is no number either
-    objective = searched(kind, 150, means=means)
+    means[uniform[0]] = invalid_loss  # what comes first is no number either
+    objective = run_search(kind, 150, means=means)
     assert np.isfinite(objective.best.loss)
 
 
 @every_search
 def test_search_ends_when_all_losses_are_nan(kind):
-    objective = searched(kind, 100, means=np.full(PLAIN.size, np.nan))
+    objective = run_search(kind, 100, means=np.full(PLAIN.size, np.nan))
     assert objective.spent <= 100
     assert objective.best.loss == np.inf
 
 
 def test_wider_beam_evaluates_more():
-    narrow, wide = (searched(LayerSearch.BEAM, 10**5, width=width) for width in (1, 16))
+    narrow, wide = (run_search(LayerSearch.BEAM, 10**5, width=width) for width in (1, 16))
     assert narrow.spent < wide.spent
     assert wide.best.loss <= narrow.best.loss
 
@@ -145,7 +147,7 @@ def test_wider_beam_evaluates_more():
 def test_beam_as_wide_as_the_space_finds_the_best():
     space = plain_space(2)
     means = np.random.default_rng(0).random(space.size)
-    objective = searched(LayerSearch.BEAM, 10**5, space=space, means=means, width=256)
+    objective = run_search(LayerSearch.BEAM, 10**5, space=space, means=means, width=256)
     assert space.index(objective.best.digits) == int(np.argmin(means))
 
 
@@ -153,13 +155,13 @@ def test_beam_as_wide_as_the_space_finds_the_best():
 @pytest.mark.parametrize("kind", [LayerSearch.COORDINATE, LayerSearch.BEAM])
 def test_coordinate_and_narrow_beam_end_in_a_local_minimum(kind, table):
     means = np.random.default_rng(table).random(PLAIN.size)
-    best = searched(kind, 10**5, means=means, restarts=1, width=1).best.digits
-    for place, radix in enumerate(PLAIN.radices):
+    best = run_search(kind, 10**5, means=means, restarts=1, width=1).best.digits
+    for position, radix in enumerate(PLAIN.radices):
         for digit in range(radix):
-            changed = (*best[:place], digit, *best[place + 1 :])
-            assert means[PLAIN.index(best)] <= means[PLAIN.index(changed)]
+            neighbour = (*best[:position], digit, *best[position + 1 :])
+            assert means[PLAIN.index(best)] <= means[PLAIN.index(neighbour)]
 
 
 def test_coordinate_ends_with_ties():
-    objective = searched(LayerSearch.COORDINATE, 10**5, means=np.ones(PLAIN.size))
+    objective = run_search(LayerSearch.COORDINATE, 10**5, means=np.ones(PLAIN.size))
     assert objective.spent < 500

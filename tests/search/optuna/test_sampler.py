@@ -95,14 +95,14 @@ def test_several_objectives_have_a_pareto_front(url):
 
 def test_bad_trial_is_pruned_and_recorded_as_pruned(url):
     sampler = make_sampler(url, pruner=Pruner.ASHA)
-    good = ask(sampler, "good")
+    good_trial = ask(sampler, "good")
     assert not any(sampler.should_stop("good", epoch, 0.1) for epoch in range(1, 10))
-    sampler.tell([good])
-    bad = ask(sampler, "bad")
+    sampler.tell([good_trial])
+    bad_trial = ask(sampler, "bad")
     stops = [sampler.should_stop("bad", epoch, 5.0) for epoch in (1, 2, 3)]
     assert any(stops)
-    bad.state = TrialState.PRUNED
-    sampler.tell([bad])
+    bad_trial.state = TrialState.PRUNED
+    sampler.tell([bad_trial])
     assert states(url) == ["COMPLETE", "PRUNED"]
 
 
@@ -133,11 +133,11 @@ def test_synchronization_restores_the_state_of_the_ledger(url):
     finished, running = ask(sampler, "finished"), ask(sampler, "running")
     sampler.ask()  # never written down
     running.state = TrialState.RUNNING
-    again = make_sampler(url)
-    again.synchronize([[finished], [running]])
+    restarted = make_sampler(url)
+    restarted.synchronize([[finished], [running]])
     assert states(url) == ["COMPLETE", "RUNNING", "FAIL"]
     running.state = TrialState.FINISHED
-    again.tell([running])
+    restarted.tell([running])
     assert states(url) == ["COMPLETE", "COMPLETE", "FAIL"]
 
 
@@ -146,14 +146,14 @@ def test_lost_records_are_written_again(url, tmp_path):
     records = [ask(sampler, f"key{step}") for step in range(3)]
     for record, loss in zip(records, (3.0, 1.0, 2.0), strict=True):
         record.loss, record.losses = loss, {1: loss}
-    other = f"sqlite:///{tmp_path / 'other.sqlite3'}"
-    again = make_sampler(other, pruner="asha")
-    again.synchronize([[record] for record in records])
-    again.synchronize([[record] for record in records])
-    study = optuna.load_study(study_name="study arm", storage=other)
+    other_url = f"sqlite:///{tmp_path / 'other_url.sqlite3'}"
+    restarted = make_sampler(other_url, pruner="asha")
+    restarted.synchronize([[record] for record in records])
+    restarted.synchronize([[record] for record in records])
+    study = optuna.load_study(study_name="study arm", storage=other_url)
     assert [trial.value for trial in study.trials] == [3.0, 1.0, 2.0]
     assert study.trials[1].intermediate_values == {1: 1.0}
-    assert again.point(study.trials[2]) == records[2].parameters
+    assert restarted.point(study.trials[2]) == records[2].parameters
 
 
 def test_later_success_replaces_a_failure(url):
@@ -175,21 +175,21 @@ def test_sampler_with_lost_records_does_not_start_over(url, tmp_path):
     """Known points would only come once more: a random sampler that begins anew says the same as before."""
     sampler = make_sampler(url, sampler="random")
     records = [ask(sampler, f"key{step}") for step in range(25)]
-    again = make_sampler(f"sqlite:///{tmp_path / 'other.sqlite3'}", sampler="random")
-    again.synchronize([[record] for record in records])
-    following = [ask(again, f"new{step}").parameters for step in range(25)]
+    restarted = make_sampler(f"sqlite:///{tmp_path / 'other.sqlite3'}", sampler="random")
+    restarted.synchronize([[record] for record in records])
+    following = [ask(restarted, f"new{step}").parameters for step in range(25)]
     assert not {str(point) for point in following} & {str(record.parameters) for record in records}
 
 
 def test_random_points_lie_in_the_space_and_differ(url):
     sampler = make_sampler(url, sampler="gp")
-    drawn = []
+    points = []
     for _ in range(5):
-        drawn.append(sampler.random_point())
-        sampler.reject(sampler.ask(drawn[-1]), "refused")
-    assert len({str(point) for point in drawn}) == 5
-    assert all(1e-4 <= point["training.learning_rate"] <= 1 for point in drawn)
-    assert all(point["arm.memory"] in range(5, 41, 5) for point in drawn)
+        points.append(sampler.random_point())
+        sampler.reject(sampler.ask(points[-1]), "refused")
+    assert len({str(point) for point in points}) == 5
+    assert all(1e-4 <= point["training.learning_rate"] <= 1 for point in points)
+    assert all(point["arm.memory"] in range(5, 41, 5) for point in points)
 
 
 def test_invalid_records_raise_ledger_error_with_a_remedy(tmp_path):

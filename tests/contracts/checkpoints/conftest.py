@@ -1,0 +1,25 @@
+"""A checkpoint store, and a ledger whose clock is two days ahead of it."""
+
+from __future__ import annotations
+
+import secrets
+
+import pytest
+
+from bln_search.core.checkpoints import Folder, checkpoint_store
+from bln_search.storage.ledger import Ledger
+from tests.contracts.checkpoints.stored_networks import DAY, ClockAhead
+
+
+@pytest.fixture(params=["folder", "s3"])
+def store(request, tmp_path):
+    if request.param == "s3":
+        request.getfixturevalue("buckets")
+        return checkpoint_store(f"s3://kept/{secrets.token_hex(8)}")
+    return Folder(tmp_path / "kept")
+
+
+@pytest.fixture
+def later_ledger(ledger):
+    """The ledger two days later."""
+    return Ledger(ledger.database.engine, ClockAhead(2 * DAY))

@@ -1,0 +1,45 @@
+"""A database of any released schema is upgraded and keeps every row."""
+
+from __future__ import annotations
+
+import pytest
+from alembic import command
+
+from bln_search.core.states import TrialState
+from bln_search.storage.engine import schema_transaction
+from bln_search.storage.ledger import open_ledger
+from bln_search.storage.migration import newest_revision
+from bln_search.storage.upgrade import alembic_config
+from tests.contracts.migrations.old_databases import STUDY, create_old_database, read_rows
+
+
+@pytest.mark.parametrize("revision", ["0001", "0002"])
+def test_upgrade_keeps_every_row(url, revision):
+    before = create_old_database(url, revision)
+    ledger = open_ledger(url)
+    assert ledger.find_schema_revision() == newest_revision()
+    for table, old_rows in before.items():
+        new_rows = read_rows(ledger.database.engine, table)
+        assert len(new_rows) == len(old_rows) > 0, table
+        for old_row, new_row in zip(old_rows, new_rows, strict=True):
+            assert {**new_row, **{name: value for name, value in old_row.items() if name != "owner"}} == new_row, table
+    line = ledger.listing.find_study(7)
+    assert (line.owner, line.title, line.planned, line.results) == ("", "An old study", 2, 1)
+    assert [trial.state for trial in ledger.trials.list_trials(7)] == [TrialState.FINISHED, TrialState.WAITING]
+    assert ledger.studies.accept(STUDY) == 7  # it is still the same study
+    with ledger.database.engine.connect() as connection:
+        if connection.dialect.name == "sqlite":
+            assert connection.exec_driver_sql("PRAGMA foreign_keys").scalar() == 1
+    ledger.close()
+
+
+def test_downgrade_and_upgrade_keep_studies(url):
+    create_old_database(url, "0002")
+    ledger = open_ledger(url)
+    config = alembic_config()
+    for migrate, revision in ((command.downgrade, "0002"), (command.upgrade, "head")):
+        with schema_transaction(ledger.database.engine) as connection:
+            config.attributes["connection"] = connection
+            migrate(config, revision)
+    assert len(read_rows(ledger.database.engine, "trial")) == 2
+    ledger.close()

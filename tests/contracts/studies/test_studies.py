@@ -1,0 +1,103 @@
+"""Studies are stored once, found by number or name, leased, and deleted."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from sqlalchemy import func, select
+
+from bln_search.core.errors import StudyBusyError, UnknownStudyError
+from bln_search.core.states import StudyState, TrialState
+from bln_search.storage.engine import read_session
+from bln_search.storage.leases import LEASE
+from bln_search.storage.tables import AttemptRow, EvaluationRow, StudyRow
+from tests.contracts.trained_studies import STUDY, finish_trial, no_worker_is_alive
+
+
+def test_study_is_stored_once_with_its_trials(ledger):
+    study_id = ledger.studies.accept(STUDY)
+    assert ledger.studies.accept(STUDY) == study_id
+    summary = ledger.studies.find("study")
+    assert summary.spec == STUDY
+    assert summary.trials == {TrialState.WAITING: 4}
+    assert [trial.spec.label for trial in ledger.trials.list_open(study_id)] == [
+        "bln seed 0",
+        "bn seed 0",
+        "bln seed 4294967295",
+        "bn seed 4294967295",
+    ]
+
+
+def test_changed_study_is_another_and_the_newest_is_found(ledger):
+    first = ledger.studies.accept(STUDY)
+    second = ledger.studies.accept(STUDY.model_copy(update={"seeds": (5,)}))
+    assert second != first
+    assert ledger.studies.find("study").id == second
+    assert ledger.studies.find(str(first)).id == first
+    assert [study.id for study in ledger.studies.list_studies()] == [second, first]
+
+
+@pytest.mark.parametrize("name", ["none", "99", "0", "²", "9" * 30, ""])
+def test_unknown_study_raises_an_error(ledger, name):
+    with pytest.raises(UnknownStudyError, match="bln-search list"):
+        ledger.studies.find(name)
+
+
+def test_a_study_is_complete_when_every_trial_has_its_result(ledger):
+    study_id = ledger.studies.accept(STUDY)
+    ledger.studies.start(study_id, no_worker_is_alive)
+    trials = ledger.trials.list_open(study_id)
+    for trial in trials[:3]:
+        finish_trial(ledger, trial)
+    assert ledger.studies.finish(study_id) is StudyState.INTERRUPTED
+    ledger.studies.start(study_id, no_worker_is_alive)
+    ledger.attempts.record_divergence(ledger.attempts.claim_trial(trials[3].id, "host/1/0"), "nan")
+    assert ledger.studies.finish(study_id) is StudyState.COMPLETE
+    assert ledger.trials.list_open(study_id) == []
+    ledger.studies.start(study_id, no_worker_is_alive)
+    assert ledger.studies.finish(study_id) is StudyState.COMPLETE
+
+
+def test_study_of_a_live_process_is_busy_until_the_lease_ends(ledger):
+    study_id = ledger.studies.accept(STUDY)
+    ledger.studies.start(study_id, no_worker_is_alive)
+    trial = ledger.trials.list_open(study_id)[0]
+    token = ledger.attempts.claim_trial(trial.id, "host/77/0")
+    with pytest.raises(StudyBusyError, match=r"host/77/0.*wait for it, or stop it first"):
+        ledger.studies.start(study_id, lambda worker: worker == "host/77/0")
+    ledger.attempts.record_heartbeat([token])
+    ledger.database.clock = lambda: datetime.now(UTC) + LEASE + timedelta(seconds=1)
+    ledger.studies.start(study_id, lambda worker: True)
+    assert ledger.studies.find("study").trials[TrialState.WAITING] == 4
+
+
+def test_deleting_a_study_keeps_files_of_others(ledger):
+    study_id = ledger.studies.accept(STUDY)
+    other_id = ledger.studies.accept(STUDY.model_copy(update={"title": "other"}))
+    finish_trial(ledger, ledger.trials.list_open(study_id)[0])
+    finish_trial(ledger, ledger.trials.list_open(other_id)[0])
+    assert ledger.studies.delete(study_id) == []
+    assert ledger.studies.delete(other_id) == ["file"]
+    with read_session(ledger.database.engine) as session:
+        for table in (StudyRow, EvaluationRow, AttemptRow):
+            assert session.scalar(select(func.count()).select_from(table)) == 0
+
+
+def test_study_of_a_running_command_is_not_deleted(ledger):
+    study_id = ledger.studies.accept(STUDY)
+    ledger.studies.start(study_id, no_worker_is_alive, "host/1/0")
+    with pytest.raises(StudyBusyError, match="the study is running"):
+        ledger.studies.delete(study_id)
+    clock = ledger.database.clock
+    ledger.database.clock = lambda: clock() + 2 * LEASE
+    ledger.studies.delete(study_id)
+
+
+def test_number_is_preferred_to_a_name(ledger):
+    digit_named_id, other_id, third_id = (
+        ledger.studies.accept(STUDY.model_copy(update={"name": name})) for name in ("2", "other", "77")
+    )
+    assert (digit_named_id, other_id, third_id) == (1, 2, 3)
+    assert ledger.studies.find("2").id == other_id
+    assert ledger.studies.find("77").id == third_id

@@ -1,0 +1,54 @@
+"""A study with two arms, a sampled study, and results for their trials."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.enums import PopulationEstimate, Split
+from bln_search.core.records import CheckpointRecord, Evaluation, EvaluationKey, Outcomes
+from bln_search.specs import parse_study
+
+STUDY = parse_study("""
+name: study
+data: {name: digits}
+model: {name: mlp}
+arms: [{method: bln}, {method: bn}]
+seeds: [0, 4294967295]
+""")
+CHECKPOINT = CheckpointRecord("file", "0" * 64, 3, "FFFF", 0.5, {"torch": "2"})
+
+
+def evaluations(n=7):
+    rng = np.random.default_rng(0)
+    records = []
+    for code in ("FFFF", "TTFF"):
+        for split in (Split.VALIDATION, Split.TEST):
+            estimate = None if code == "FFFF" else PopulationEstimate.FROZEN
+            key = EvaluationKey(InferenceConfiguration(code), estimate, 25, split)
+            outcomes = Outcomes(rng.random(n).astype(np.float32), rng.random(n) < 0.5)
+            records.append(Evaluation.from_outcomes(key, outcomes))
+    key = EvaluationKey(InferenceConfiguration("FTFF"), PopulationEstimate.FROZEN, 25, Split.TEST)
+    return (*records, Evaluation.undefined(key, "because"))
+
+
+def no_worker_is_alive(_worker):
+    return False
+
+
+def finish_trial(ledger, trial):
+    token = ledger.attempts.claim_trial(trial.id, "host/1/0")
+    ledger.attempts.record_checkpoint(token, CHECKPOINT)
+    ledger.attempts.finish_trial(token, evaluations())
+    return token
+
+
+SAMPLED_STUDY = parse_study("""
+name: searched
+data: {name: digits}
+model: {name: mlp}
+arms: [{method: bn}]
+space: {training.learning_rate: {kind: float, low: 0.001, high: 0.1}}
+search: {trials: 2}
+seeds: [0, 1]
+""")

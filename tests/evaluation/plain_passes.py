@@ -1,0 +1,31 @@
+"""Plain forward passes, row by row, to compare the one pass with."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch.nn import functional as F
+
+from bln_search.evaluation import evaluate_rows
+from bln_search.evaluation.batches import mini_batches
+from bln_search.evaluation.row_evaluator import configured_row
+from tests.evaluation.builders import SIZE, draw_examples
+
+
+@torch.no_grad()
+def plain_losses(network, inputs, targets, populations, row, size=SIZE):
+    """Return the losses in one row by plain forward passes over the same mini-batches."""
+    losses = []
+    with configured_row(row, populations):
+        for x, y in mini_batches(inputs, targets, size):
+            losses.append(F.cross_entropy(network(x)[: len(y)], y, reduction="none"))
+    return torch.cat(losses).numpy()
+
+
+def assert_equal_to_plain_passes(network, name, populations, rows, tolerance=1e-10, **options):
+    dtype = next(network.parameters()).dtype
+    inputs, targets = draw_examples(name, dtype=dtype)
+    results = evaluate_rows(network, mini_batches(inputs, targets, SIZE), rows, populations, **options)
+    for row, outcome in zip(rows, results, strict=True):
+        expected = plain_losses(network, inputs, targets, populations, row)
+        np.testing.assert_allclose(outcome.losses, expected, rtol=tolerance, atol=tolerance, err_msg=str(row))

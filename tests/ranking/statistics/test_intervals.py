@@ -1,0 +1,92 @@
+"""Intervals and tests against SciPy and explicit definitions."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from bln_search.ranking.statistics.intervals import holm, paired_t_p, t_interval, welch_interval
+from bln_search.ranking.statistics.student_t import t_quantile, two_sided_p
+
+NUMBERS = st.floats(-1e3, 1e3, allow_nan=False).map(lambda value: round(value, 4))
+
+
+@given(st.floats(-60, 60, allow_nan=False), st.integers(1, 300))
+def test_two_sided_p_equals_scipy(t, degrees):
+    assert two_sided_p(t, degrees) == pytest.approx(2 * stats.t.sf(abs(t), degrees), abs=1e-12)
+
+
+@pytest.mark.parametrize("degrees", [1, 2, 3, 4, 9, 50, 299, 10_000])
+@pytest.mark.parametrize("t", [3.5, 6.0, 20.0, 200.0, 1e5, 1e9])
+def test_two_sided_p_in_the_tail_equals_scipy(t, degrees):
+    """To 1e-300, behind which SciPy's is 0."""
+    assert two_sided_p(t, degrees) == pytest.approx(2 * stats.t.sf(t, degrees), rel=1e-9, abs=1e-300)
+
+
+@pytest.mark.parametrize("t", [200.0, 1e9, 1e200])
+def test_two_sided_p_of_one_degree_is_cauchy(t):
+    assert two_sided_p(t, 1) == pytest.approx(2 / math.pi * math.atan(1 / t), rel=1e-12)
+
+
+@pytest.mark.parametrize("degrees", [1, 2, 9])
+def test_p_of_an_infinite_t_is_zero(degrees):
+    assert two_sided_p(math.inf, degrees) == 0
+
+
+@given(st.sampled_from([0.5, 0.9, 0.95, 0.99, 0.999]), st.integers(1, 300))
+def test_quantile_equals_scipy(level, degrees):
+    assert t_quantile(level, degrees) == pytest.approx(stats.t.ppf(0.5 + level / 2, degrees), rel=1e-9)
+
+
+@pytest.mark.parametrize(("t", "degrees"), [(math.nan, 3), (1.0, 0), (1.0, -2)])
+def test_invalid_arguments_of_p_are_rejected(t, degrees):
+    with pytest.raises(ValueError, match="Student's t"):
+        two_sided_p(t, degrees)
+
+
+@given(st.lists(NUMBERS, min_size=2, max_size=12))
+def test_interval_equals_scipy(values):
+    interval = t_interval(values)
+    if np.ptp(values) == 0:
+        assert interval.half == pytest.approx(0, abs=1e-9)
+        return
+    low, high = stats.t.interval(0.95, len(values) - 1, np.mean(values), stats.sem(values))
+    assert (interval.low, interval.high) == pytest.approx((low, high), rel=1e-7, abs=1e-9)
+
+
+def test_one_value_has_no_interval():
+    interval = t_interval([0.5])
+    assert (interval.mean, interval.low, interval.high, interval.excludes_zero) == (0.5, None, None, False)
+
+
+@given(st.lists(NUMBERS, min_size=2, max_size=8, unique=True), st.lists(NUMBERS, min_size=2, max_size=8, unique=True))
+def test_welch_interval_contains_scipys(first, second):
+    interval = welch_interval(first, second)
+    wide = stats.ttest_ind(first, second, equal_var=False).confidence_interval(0.95)
+    assert interval.mean == pytest.approx(np.mean(first) - np.mean(second), abs=1e-9)
+    assert interval.low <= wide.low + 1e-6 * abs(wide.low) + 1e-9
+    assert interval.high >= wide.high - 1e-6 * abs(wide.high) - 1e-9
+
+
+@given(st.lists(NUMBERS, min_size=2, max_size=10, unique=True))
+def test_paired_p_equals_scipy(differences):
+    expected = stats.ttest_1samp(differences, 0).pvalue
+    assert paired_t_p(differences) == pytest.approx(expected, rel=1e-6, abs=1e-9)
+
+
+def test_paired_p_of_equal_differences():
+    assert paired_t_p([0.0, 0.0]) == 1
+    assert paired_t_p([0.1, 0.1]) == 0
+    assert paired_t_p([0.1]) is None
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
+def test_holm_equals_its_definition(values):
+    order = np.argsort(values, kind="stable")
+    stepped = np.maximum.accumulate([min(1, (len(values) - rank) * values[index]) for rank, index in enumerate(order)])
+    assert [holm(values)[index] for index in order] == pytest.approx(list(stepped))

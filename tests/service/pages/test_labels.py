@@ -1,0 +1,38 @@
+"""Numbers, durations and switches as pages show them."""
+
+from __future__ import annotations
+
+import pytest
+
+from bln_search.core.configuration import InferenceConfiguration
+from bln_search.ranking.statistics.intervals import ConfidenceInterval
+from bln_search.reports.formatting import rounded
+from service.pages.rendering import labels
+
+
+@pytest.mark.parametrize(
+    ("interval", "factor", "expected"),
+    [
+        (ConfidenceInterval(1.234567, 0.0123, 3), 1, "1.235 ± 0.012"),
+        (ConfidenceInterval(0.45678, 0.0049, 3), 100, "45.68 ± 0.49"),
+        (ConfidenceInterval(0.45678, None, 1), 1, "0.4568"),
+        (ConfidenceInterval(123.4, 55.0, 3), 1, "123 ± 55"),
+        (ConfidenceInterval(1.0, 0.0, 3), 1, "1.0000 ± 0"),
+        (None, 1, "–"),
+    ],
+)
+def test_numbers_are_rounded_to_their_uncertainty(interval, factor, expected):
+    assert rounded(interval, factor) == expected
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [(None, "unknown"), (0.4, "0 s"), (59.6, "1 min"), (61, "1 min 1 s"), (3600, "1 h"), (90_000, "1 d 1 h")],
+)
+def test_durations_have_two_units(seconds, expected):
+    assert labels.format_duration(seconds) == expected
+
+
+def test_label_of_a_configuration_names_its_switches():
+    assert [letter for letter, _, _ in labels.switch_labels(InferenceConfiguration("TF--"))] == ["T", "F", "-", "-"]
+    assert labels.count_batch_statistics(InferenceConfiguration("TFFF")) == 3

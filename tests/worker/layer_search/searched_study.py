@@ -1,0 +1,61 @@
+"""A study with a per-layer search, copies of its ledger, and the progress that a search saves."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+
+from bln_search.storage.ledger import open_ledger
+from bln_search.worker import layer_search as worker_layers
+
+STUDY = """
+name: layered
+data: {name: digits, fraction: 0.4, validation: 325}
+model: {name: mlp, widths: [16, 12]}
+arms: [{method: bln}, {method: ln}]
+seeds: [0, 1]
+training: {epochs: 3}
+layers: {folds: 2, keep: 40}
+"""
+BATCHES = [1, 2, 3, 4, 5, 6]
+"""Number of evaluated mini-batches after each step of an enumeration."""
+
+
+def copy_of(home, path):
+    """A copy of the ledger with the trained study, without searches and analyses; it shares the checkpoints."""
+    with closing(sqlite3.connect(home / "ledger.sqlite3")) as source, closing(sqlite3.connect(path)) as target:
+        source.backup(target)
+    with_layers = open_ledger(f"sqlite:///{path}")
+    forget(with_layers)
+    return with_layers
+
+
+def forget(ledger):
+    """Delete all searches and analyses."""
+    with ledger.database.engine.begin() as connection:
+        connection.exec_driver_sql("DELETE FROM layer_search")
+        connection.exec_driver_sql("DELETE FROM analysis")
+
+
+def silent(_line):
+    pass
+
+
+def list_searches(ledger, study_id):
+    return list(ledger.layer_searches.iterate(study_id))
+
+
+def count_saved_steps(monkeypatch):
+    """For each network the number of mini-batches after each saved step."""
+    networks, saved_steps = [], []
+    usual = worker_layers._ProgressStore.save
+
+    def record_step(self, sums):
+        if not networks or networks[-1] is not self:
+            networks.append(self)
+            saved_steps.append([])
+        saved_steps[-1].append(sums.done)
+        usual(self, sums)
+
+    monkeypatch.setattr(worker_layers._ProgressStore, "save", record_step)
+    return saved_steps

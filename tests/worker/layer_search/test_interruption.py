@@ -1,0 +1,209 @@
+"""Searches report and save their progress, stop on request, and resume."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bln_search.core.enums import LayerSearch
+from bln_search.execution.executors.local import LocalExecutor
+from bln_search.search.layers import trial_search as layers_of_network
+from bln_search.specs.layer_search import LayersSpec
+from bln_search.worker import layer_search as worker_layers
+from bln_search.worker.analysis import AnalysisOptions, compute_analysis
+from bln_search.worker.layer_search import SearchStoppedError, search_layers
+from bln_search.worker.loop import Worker
+from bln_search.worker.presence import Presence
+from tests.storage.searches import assert_same
+from tests.worker.layer_search.searched_study import BATCHES, count_saved_steps, list_searches, silent
+
+pytestmark = pytest.mark.xdist_group("layer search")  # the networks are trained and searched once
+
+
+def test_later_search_reports_progress_and_equal_results(analysed, ledger_copy, environment):
+    study_id = analysed[1]
+    progress_lines = []
+    layers_spec = ledger_copy.studies.get(study_id).spec.layers
+    assert search_layers(ledger_copy, study_id, environment, layers_spec, progress_lines.append) == 4
+    assert [line.split(":")[0] for line in progress_lines] == ["bln seed 0", "ln seed 0", "bln seed 1", "ln seed 1"]
+    assert [line.split()[-1] for line in progress_lines] == ["(1/4)", "(2/4)", "(3/4)", "(4/4)"]
+    for search, expected in zip(
+        list_searches(ledger_copy, study_id), list_searches(analysed[0].ledger, study_id), strict=True
+    ):
+        assert (search.arm, search.seed, search.spec) == (expected.arm, expected.seed, expected.spec)
+        assert_same(search.record, expected.record)
+
+
+def test_sequential_search_can_be_stopped_between_networks(analysed, ledger_copy, environment):
+    """After a request to stop, the search starts no other network and keeps the finished ones."""
+    study_id = analysed[1]
+    layers_spec = LayersSpec(search=LayerSearch.COORDINATE, evaluations=50)
+    progress_lines = []
+    with pytest.raises(SearchStoppedError):
+        search_layers(
+            ledger_copy,
+            study_id,
+            environment,
+            layers_spec,
+            progress_lines.append,
+            should_stop=lambda: len(progress_lines) >= 3,
+        )
+    assert len(list_searches(ledger_copy, study_id)) == 3
+    assert search_layers(ledger_copy, study_id, environment, layers_spec, progress_lines.append) == 1
+
+
+@pytest.mark.parametrize(
+    "groups_of_batches", [pytest.param(1, marks=pytest.mark.slow), 2, pytest.param(3, marks=pytest.mark.slow)]
+)
+def test_stopped_enumeration_resumes(analysed, ledger_copy, environment, monkeypatch, uninterrupted, groups_of_batches):
+    study_id = analysed[1]
+    monkeypatch.setattr(layers_of_network, "MEMORY_LIMIT", 0)  # one mini-batch after the other
+    layers_spec = ledger_copy.studies.get(study_id).spec.layers
+    first = ledger_copy.trials.list_trained(study_id)[0]
+    stop_answers = iter([False] * groups_of_batches)  # one before the network, then one behind each mini-batch
+    progress_lines = []
+    with pytest.raises(SearchStoppedError):
+        search_layers(
+            ledger_copy,
+            study_id,
+            environment,
+            layers_spec,
+            progress_lines.append,
+            should_stop=lambda: next(stop_answers, True),
+        )
+    assert progress_lines == [
+        f"bln seed 0: {groups_of_batches} of 6 mini-batches, about {progress_lines[0].split()[-3]} s left"
+    ]
+    sums, completed = ledger_copy.layer_searches.find_progress(first.id, layers_spec)
+    assert completed == groups_of_batches
+    assert sums.examples.sum() == 25 * groups_of_batches
+    assert not ledger_copy.layer_searches.is_finished(first.id, layers_spec)
+    saved_steps = count_saved_steps(monkeypatch)
+    with pytest.raises(SearchStoppedError):
+        search_layers(
+            ledger_copy, study_id, environment, layers_spec, silent, should_stop=lambda: saved_steps[1:] == [BATCHES]
+        )
+    assert saved_steps == [BATCHES[groups_of_batches:], BATCHES]  # only the first one had begun
+    (search,) = list_searches(ledger_copy, study_id)
+    assert_same(search.record, uninterrupted[1][0].record)
+
+
+def test_progress_of_an_enumeration_is_saved(uninterrupted):
+    progress_lines, _ = uninterrupted
+    assert [line.split(",")[0] for line in progress_lines[:6]] == [
+        f"bln seed 0: {completed} of 6 mini-batches" for completed in range(1, 7)
+    ]
+    assert len(progress_lines) == 4 * 7
+
+
+def test_progress_of_another_search_is_not_resumed(analysed, ledger_copy, environment, monkeypatch):
+    study_id = analysed[1]
+    monkeypatch.setattr(layers_of_network, "MEMORY_LIMIT", 0)
+    stop_answers = iter([False, False])
+    with pytest.raises(SearchStoppedError):
+        search_layers(
+            ledger_copy,
+            study_id,
+            environment,
+            LayersSpec(folds=3),
+            silent,
+            should_stop=lambda: next(stop_answers, True),
+        )
+    saved_steps = count_saved_steps(monkeypatch)
+    with pytest.raises(SearchStoppedError):
+        search_layers(
+            ledger_copy,
+            study_id,
+            environment,
+            LayersSpec(folds=2),
+            silent,
+            should_stop=lambda: saved_steps[-1:] == [BATCHES],
+        )
+    assert saved_steps == [BATCHES]
+
+
+def held_until(ledger):
+    with ledger.database.engine.begin() as connection:
+        return connection.exec_driver_sql("SELECT runner_until FROM study").scalar_one()
+
+
+def test_stopped_worker_leaves_the_analysis_to_another(analysed, ledger_copy, environment, monkeypatch):
+    study_id = analysed[1]
+    monkeypatch.setattr(layers_of_network, "MEMORY_LIMIT", 0)
+    worker = Worker(ledger_copy, environment, LocalExecutor(environment, 1), cap=2)
+    usual, meanwhile = worker_layers._ProgressStore.save, []
+
+    def save_and_check(self, sums):
+        meanwhile.append(ledger_copy.analyses.claim("host/9/0"))
+        before = held_until(ledger_copy)
+        Presence(worker.ledger, worker.name, "cpu", lambda: worker.study_id)._renew_lease()
+        assert held_until(ledger_copy) > before
+        worker.stopping.set()
+        usual(self, sums)
+
+    monkeypatch.setattr(worker_layers._ProgressStore, "save", save_and_check)
+    assert worker._analyze_next()
+    monkeypatch.undo()
+    assert meanwhile == [None], "it is this worker's as long as it is at it"
+    assert ledger_copy.analyses.find(study_id) is None
+    first = ledger_copy.trials.list_trained(study_id)[0]
+    assert ledger_copy.layer_searches.find_progress(first.id, ledger_copy.studies.get(study_id).spec.layers)[1] == 1
+    Worker(ledger_copy, environment, LocalExecutor(environment, 1), cap=2).work(once=True)
+    assert len(ledger_copy.analyses.find(study_id).analysis.layers) == 2
+
+
+def test_running_search_shows_finished_networks(analysed, ledger_copy, environment):
+    """Another question half answered: those answered last count, the others are still to be searched."""
+    study_id = analysed[1]
+    search_layers(ledger_copy, study_id, environment, LayersSpec(), silent)
+    progress_lines = []
+    random_search = LayersSpec(search=LayerSearch.RANDOM, evaluations=40)
+    with pytest.raises(SearchStoppedError):
+        search_layers(
+            ledger_copy,
+            study_id,
+            environment,
+            random_search,
+            progress_lines.append,
+            should_stop=lambda: len(progress_lines) >= 1,
+        )
+    bln, ln = compute_analysis(ledger_copy, study_id, None, save=False).layers
+    assert (bln.search, [network.seed for network in bln.networks], bln.pending_seeds) == (
+        LayerSearch.RANDOM,
+        [0],
+        (1,),
+    )
+    assert (ln.search, ln.pending_seeds) == (LayerSearch.EXACT, ())
+
+
+def test_analysis_reports_the_progress_of_its_search(analysed, ledger_copy, environment):
+    progress_lines = []
+    compute_analysis(ledger_copy, analysed[1], environment, AnalysisOptions(progress_lines.append), save=False)
+    assert len(progress_lines) == 4
+
+
+@pytest.mark.parametrize("slice_seconds", [0.0, 60.0])
+def test_parallel_search_equals_sequential_search(analysed, ledger_copy, environment, monkeypatch, slice_seconds):
+    """Processes hand back what they have added up after every slice, and are given it to go on with."""
+    monkeypatch.setattr(worker_layers, "_SLICE_SECONDS", slice_seconds)
+    study_id = analysed[1]
+    layers_spec = ledger_copy.studies.get(study_id).spec.layers.model_copy(update={"folds": 3})
+    progress_lines = []
+    assert search_layers(ledger_copy, study_id, environment, layers_spec, progress_lines.append, max_workers=2) == 4
+    parallel_searches = list(ledger_copy.layer_searches.iterate(study_id))
+    other_spec = layers_spec.model_copy(update={"keep": layers_spec.keep + 1})
+    assert search_layers(ledger_copy, study_id, environment, other_spec, progress_lines.append, max_workers=1) == 4
+    for parallel, sequential in zip(parallel_searches, ledger_copy.layer_searches.iterate(study_id), strict=True):
+        np.testing.assert_allclose(parallel.record.sums.losses, sequential.record.sums.losses, rtol=1e-9)
+        assert (parallel.record.best, parallel.record.chosen) == (sequential.record.best, sequential.record.chosen)
+
+
+def test_parallel_search_stops_on_request(analysed, ledger_copy, environment):
+    study_id = analysed[1]
+    layers_spec = ledger_copy.studies.get(study_id).spec.layers.model_copy(update={"folds": 3})
+    with pytest.raises(SearchStoppedError):
+        search_layers(
+            ledger_copy, study_id, environment, layers_spec, lambda _line: None, max_workers=2, should_stop=lambda: True
+        )
+    assert search_layers(ledger_copy, study_id, environment, layers_spec, lambda _line: None, max_workers=2) >= 0
+    assert len(list(ledger_copy.layer_searches.iterate(study_id))) == 4
