@@ -83,6 +83,7 @@ def test_read_only_database_allows_reads_only(world, database):
     assert client.post("/api/v1/studies", json=body("other")).status_code == 201
 
 
+@pytest.mark.slow
 def test_worker_waits_for_a_read_only_database(world, database, tmp_path, monkeypatch):
     monkeypatch.setattr(loop, "_RETRY_DELAY", 0.05)
     study_id = world.client().post("/api/v1/studies", json=body(**SMALL)).json()["id"]

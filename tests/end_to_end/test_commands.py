@@ -59,6 +59,7 @@ def test_running_it_again_only_prints_the_table(finished):
     assert "0 trials to run" in again.stderr
 
 
+@pytest.mark.slow
 def test_a_study_without_a_table_names_an_older_one_that_has_one(finished, tmp_path):
     home = tmp_path / "home"
     shutil.copytree(finished, home)
@@ -185,6 +186,7 @@ def test_bad_input_is_one_clear_error_and_nothing_is_written(name, tmp_path):
     assert not (tmp_path / "home").exists()
 
 
+@pytest.mark.slow
 def test_sampled_study_is_shown_before_and_after_its_points(tmp_path):
     space = "space: {training.learning_rate: {kind: float, low: 1e-4, high: 0.1, log: true}}\n"
     text = SMALL + space + "search: {sampler: random, trials: 2}\n"
@@ -262,6 +264,7 @@ def test_a_database_of_a_newer_version_is_refused(tmp_path):
     assert "written by a newer version" in refused.stderr
 
 
+@pytest.mark.slow
 def test_study_with_a_diverged_trial_is_complete(tmp_path):
     text = edited(("{epochs: 1}", "{epochs: 2, optimizer: sgd, learning_rate: 1.0e+30}"))
     (tmp_path / "study.yaml").write_text(text)

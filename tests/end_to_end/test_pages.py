@@ -22,7 +22,7 @@ seeds: [0, 1]
 training: {{epochs: {epochs}, batch_size: 25}}
 """
 FOR_EVER = 20_000
-pytestmark = pytest.mark.xdist_group("browser")
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]
 WATCH_SHIFTS = """
 window.shift = 0;
 window.moved = [];
@@ -78,7 +78,6 @@ def spec(name, epochs):
     return yaml.safe_load(QUICK.format(name=name, epochs=epochs))
 
 
-@pytest.mark.slow
 def test_printed_link_signs_in_and_hides_the_token(browser, service):
     visit = Visit(browser, service)
     visit.sign_in()
@@ -97,7 +96,6 @@ def test_printed_link_signs_in_and_hides_the_token(browser, service):
     visit.close()
 
 
-@pytest.mark.slow
 def test_a_wrong_token_is_told_and_nothing_else_happens(browser, service):
     visit = Visit(browser, service)
     visit.page.goto(f"{service.address}/#token=wrong")
@@ -136,7 +134,6 @@ def test_study_is_submitted_and_followed_without_a_reload(visit):
     page.wait_for_selector(".js-plotly-plot .scatterlayer path.js-line")
 
 
-@pytest.mark.slow
 def test_form_change_during_a_check_is_kept_and_submitted(visit):
     held, page = [], visit.page
     visit.go("/studies/new")
@@ -166,7 +163,6 @@ def wait(page, happens):
         page.wait_for_timeout(20)
 
 
-@pytest.mark.slow
 def test_the_table_is_sorted_filtered_and_kept_by_its_address(visit, done, service, browser):
     page = visit.page
     visit.go(f"/studies/{done[0]}/leaderboard")
@@ -189,7 +185,6 @@ def test_the_table_is_sorted_filtered_and_kept_by_its_address(visit, done, servi
     again.close()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "start"), [("LaTeX", "% needs"), ("Markdown", "| rank |"), ("CSV", "rank,arm"), ("link", "http")]
 )
@@ -201,7 +196,6 @@ def test_the_table_is_copied(visit, done, service, name, start):
     assert visit.page.evaluate("navigator.clipboard.readText()").startswith(start)
 
 
-@pytest.mark.slow
 def test_a_row_leads_to_its_configuration_and_its_network(visit, done):
     page = visit.page
     visit.go(f"/studies/{done[0]}/leaderboard")
@@ -213,7 +207,6 @@ def test_a_row_leads_to_its_configuration_and_its_network(visit, done):
     assert download.value.path().stat().st_size > 1000
 
 
-@pytest.mark.slow
 def test_every_chart_is_drawn_or_explained_and_can_be_downloaded(visit, done):
     page = visit.page
     visit.go(f"/studies/{done[0]}/charts")
@@ -240,7 +233,6 @@ def test_every_chart_is_drawn_or_explained_and_can_be_downloaded(visit, done):
     assert len(download.value.path().read_text().splitlines()) == 17
 
 
-@pytest.mark.slow
 def test_layers_are_drawn_and_scroll_in_their_own_boxes(visit, done):
     page = visit.page
     visit.go(f"/studies/{done[0]}")
@@ -260,7 +252,6 @@ def test_layers_are_drawn_and_scroll_in_their_own_boxes(visit, done):
     assert page.get_by_role("columnheader", name="norm4", exact=True).count() == 0
 
 
-@pytest.mark.slow
 def test_two_studies_are_compared(visit, done):
     page = visit.page
     visit.go("/studies")
@@ -274,7 +265,6 @@ def test_two_studies_are_compared(visit, done):
     page.wait_for_selector(".js-plotly-plot .scatterlayer")
 
 
-@pytest.mark.slow
 def test_a_running_study_is_cancelled_then_deleted(visit, service):
     with service.client() as client:
         number = client.submit(spec("endless", FOR_EVER))["id"]
@@ -290,7 +280,6 @@ def test_a_running_study_is_cancelled_then_deleted(visit, service):
     assert page.locator(f"tr[data-study='{number}']").count() == 0
 
 
-@pytest.mark.slow
 def test_a_lost_connection_is_told_and_caught_up_with(browser, tmp_path):
     own = Service(tmp_path / "home").start().ready()
     port = own.address.rsplit(":", 1)[1]
@@ -318,7 +307,6 @@ def test_a_lost_connection_is_told_and_caught_up_with(browser, tmp_path):
     own.stop()
 
 
-@pytest.mark.slow
 def test_yaml_error_is_shown_beside_its_line(visit):
     page = visit.page
     visit.go("/studies/new")
@@ -334,7 +322,6 @@ def test_yaml_error_is_shown_beside_its_line(visit):
     assert "epochs" in page.evaluate("getSelection().toString()")
 
 
-@pytest.mark.slow
 def test_a_study_of_somebody_else_is_not_there(browser, service, done):
     ledger = open_ledger(f"sqlite:///{service.home / 'ledger.sqlite3'}")
     secret, _ = ledger.tokens.create("eve", Scope.READ)
@@ -354,7 +341,6 @@ def test_a_study_of_somebody_else_is_not_there(browser, service, done):
     visit.close()
 
 
-@pytest.mark.slow
 def test_a_token_is_made_shown_once_and_revoked(visit, service):
     page = visit.page
     page.on("dialog", lambda dialog: dialog.accept())
@@ -384,8 +370,7 @@ PAGES = (
 )
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_serious_on_any_page(browser, service, done, scheme):
     from axe_playwright_python.sync_playwright import Axe
 
@@ -405,8 +390,7 @@ def test_axe_finds_nothing_serious_on_any_page(browser, service, done, scheme):
     visit.close()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("width", [360, *(pytest.param(width, marks=pytest.mark.slow) for width in (1280, 3840))])
+@pytest.mark.parametrize("width", [360, 1280, 3840])
 def test_no_page_is_wider_than_the_window(browser, service, done, width):
     visit = Visit(browser, service).sign_in()
     visit.page.set_viewport_size({"width": width, "height": 900})
@@ -421,7 +405,6 @@ def test_no_page_is_wider_than_the_window(browser, service, done, width):
     visit.close()
 
 
-@pytest.mark.slow
 def test_times_are_local_with_their_zone(browser, service, done):
     visit = Visit(browser, service, timezone_id="Asia/Kolkata", locale="en-GB").sign_in()
     visit.go(f"/studies/{done[0]}")
@@ -432,7 +415,6 @@ def test_times_are_local_with_their_zone(browser, service, done):
     visit.close()
 
 
-@pytest.mark.slow
 def test_nothing_moves_while_events_come_in(visit, service):
     with service.client() as client:
         number = client.submit(spec("moving", FOR_EVER))["id"]

@@ -47,6 +47,7 @@ def test_invalid_study_fails_and_the_next_one_runs(worker, invalid_study, reason
     assert line(worker, valid_id).state == StudyState.COMPLETE
 
 
+@pytest.mark.slow
 def test_remarks_on_the_data_are_logged_once(worker, tmp_path, caplog):
     write_lines(tmp_path / "data" / "imdb", make_reviews())
     text = STUDY.replace("fraction: 0.2", "validation: 0.2").replace("NAME", "words").replace("DATA", "imdb")
@@ -100,6 +101,7 @@ class TestUnexpectedErrors:
         assert line(worker, valid_id).state == StudyState.COMPLETE
         assert any(record.exc_info for record in caplog.records)
 
+    @pytest.mark.slow
     def test_errors_of_all_workers_are_counted(self, worker):
         study_id = worker.ledger.queue.submit(worker_study("a"), "ada").study_id
         for _ in range(2):
@@ -108,6 +110,7 @@ class TestUnexpectedErrors:
             other_worker._run(study_id)
         assert line(worker, study_id).state == StudyState.FAILED
 
+    @pytest.mark.slow
     def test_resuming_resets_the_error_count(self, worker):
         study_id = worker.ledger.queue.submit(worker_study("a"), "ada").study_id
         executor, worker.executor = worker.executor, Broken(None, *[ZeroDivisionError("oh")] * 2)
@@ -117,6 +120,7 @@ class TestUnexpectedErrors:
         worker.work(once=True)
         assert line(worker, study_id).state == StudyState.COMPLETE
 
+    @pytest.mark.slow
     def test_machine_errors_fail_the_study_at_the_fifth(self, worker):
         study_id = worker.ledger.queue.submit(worker_study("a"), "ada").study_id
         executor = worker.executor
@@ -128,6 +132,7 @@ class TestUnexpectedErrors:
         worker.work(once=True)
         assert line(worker, other_id).state == StudyState.FAILED
 
+    @pytest.mark.slow
     def test_error_keeps_a_requested_pause(self, worker):
         study_id = worker.ledger.queue.submit(worker_study("a"), "ada").study_id
 

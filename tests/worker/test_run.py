@@ -67,6 +67,7 @@ def test_killed_process_is_replaced_and_its_trial_retried(ledger, environment):
     assert len(ledger.results.list_evaluations(study_id)) == 2 * 2 * 16
 
 
+@pytest.mark.slow
 def test_network_with_a_damaged_file_is_trained_again(ledger, environment):
     study_id = ledger.studies.accept(small_study())
     trial = ledger.trials.list_open(study_id)[0]
@@ -81,6 +82,7 @@ def test_network_with_a_damaged_file_is_trained_again(ledger, environment):
     assert (environment.checkpoints.path / first.checkpoint.file).is_file()
 
 
+@pytest.mark.slow
 def test_first_error_is_raised_and_trials_are_released(ledger, environment):
     study_id = ledger.studies.accept(small_study())
 
@@ -98,6 +100,7 @@ def test_first_error_is_raised_and_trials_are_released(ledger, environment):
     assert run_study(ledger, study_id, LocalExecutor(environment, 2), RecordingWatcher()) is StudyState.COMPLETE
 
 
+@pytest.mark.slow
 def test_late_sigterm_reaches_the_previous_handler(ledger, environment):
     """The study is complete all the same; a worker must not take the next one."""
 
@@ -115,6 +118,7 @@ def test_late_sigterm_reaches_the_previous_handler(ledger, environment):
     assert signals == [signal.SIGTERM]
 
 
+@pytest.mark.slow
 def test_full_disk_ends_the_run_and_releases_trials(ledger, environment):
     """A limit on file sizes stands in for a full disk: the kernel refuses the checkpoint's write in the same place."""
     study_id = ledger.studies.accept(small_study())

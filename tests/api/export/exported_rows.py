@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.api.trained import DIGITS, enlarged
+from tests.support.tiers import part
 
 NETWORKS = {
     "mlp paper": ("{name: mlp, widths: [16]}", "{method: bln}", DIGITS),
@@ -14,15 +15,19 @@ NETWORKS = {
     "resnet8 mbn": ("{name: resnet8, widths: [4, 8, 8]}", "{method: mbn, memory: 5}", DIGITS),
 }
 FOLDED = {"TTTT", "MM--"}
-ROWS = [
-    ("mlp paper", "TTTT"),
-    ("mlp paper", "FFFF"),
-    ("mlp reference", "FTFT"),
-    ("resnet8 paper", "TTTT"),
-    ("resnet8 paper", "FFFF"),
-    ("lenet reference", "TTTT"),
-    ("lenet reference", "FFFF"),
-    ("rnn cells", "TTTT"),
-    ("lstm layers", "FFFF"),
-    ("resnet8 mbn", "MM--"),
-]
+FAST = {("mlp paper", "TTTT"), ("mlp reference", "FTFT"), ("resnet8 paper", "FFFF")}
+ROWS = part(
+    [
+        ("mlp paper", "TTTT"),
+        ("mlp paper", "FFFF"),
+        ("mlp reference", "FTFT"),
+        ("resnet8 paper", "TTTT"),
+        ("resnet8 paper", "FFFF"),
+        ("lenet reference", "TTTT"),
+        ("lenet reference", "FFFF"),
+        ("rnn cells", "TTTT"),
+        ("lstm layers", "FFFF"),
+        ("resnet8 mbn", "MM--"),
+    ],
+    lambda *row: row in FAST,
+)

@@ -117,7 +117,7 @@ def test_copied_database_is_one_readable_file(installation):
         pass  # reading it did not change it
 
 
-@pytest.mark.parametrize("scheme", ["memory", "s3"])
+@pytest.mark.parametrize("scheme", ["memory", pytest.param("s3", marks=pytest.mark.slow)])
 def test_bucket_can_be_an_archive(installation, target_ledger, buckets, scheme):
     fill(installation)
     url = f"{'memory://' if scheme == 'memory' else 's3://kept/'}{secrets.token_hex(8)}"

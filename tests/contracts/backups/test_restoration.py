@@ -17,7 +17,7 @@ from tests.support.database_rows import read_all_rows
 from tests.support.service_world import study
 
 
-@pytest.mark.parametrize("target_kind", ["sqlite", "postgres"])
+@pytest.mark.parametrize("target_kind", ["sqlite", pytest.param("postgres", marks=pytest.mark.slow)])
 def test_every_row_and_file_is_restored_into_either_database(installation, create_ledger, target_kind, tmp_path):
     target_ledger = create_ledger(target_kind)
     _, running, token = fill(installation)

@@ -11,7 +11,7 @@ from bln_search.storage.ledger import Ledger
 from tests.contracts.checkpoints.stored_networks import DAY, ClockAhead
 
 
-@pytest.fixture(params=["folder", "s3"])
+@pytest.fixture(params=["folder", pytest.param("s3", marks=pytest.mark.slow)])
 def store(request, tmp_path):
     if request.param == "s3":
         request.getfixturevalue("buckets")

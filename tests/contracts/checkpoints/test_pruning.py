@@ -88,7 +88,7 @@ STUDIES = st.lists(
     ages=st.lists(st.floats(0, 4), min_size=12, max_size=12),
     rounds=st.lists(st.tuples(st.booleans(), st.integers(0, 2)), min_size=1, max_size=3),
 )
-@hypothesis_settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@hypothesis_settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_needed_and_recommended_files_are_never_removed(tmp_path, studies, ages, rounds):
     """Random studies that share files, random ages in days, cleaned several times in several ways."""
     folder = tmp_path / secrets.token_hex(8)

@@ -52,9 +52,8 @@ def test_sequential_search_can_be_stopped_between_networks(analysed, ledger_copy
     assert search_layers(ledger_copy, study_id, environment, layers_spec, progress_lines.append) == 1
 
 
-@pytest.mark.parametrize(
-    "groups_of_batches", [pytest.param(1, marks=pytest.mark.slow), 2, pytest.param(3, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("groups_of_batches", [1, 2, 3])
 def test_stopped_enumeration_resumes(analysed, ledger_copy, environment, monkeypatch, uninterrupted, groups_of_batches):
     study_id = analysed[1]
     monkeypatch.setattr(layers_of_network, "MEMORY_LIMIT", 0)  # one mini-batch after the other
@@ -96,6 +95,7 @@ def test_progress_of_an_enumeration_is_saved(uninterrupted):
     assert len(progress_lines) == 4 * 7
 
 
+@pytest.mark.slow
 def test_progress_of_another_search_is_not_resumed(analysed, ledger_copy, environment, monkeypatch):
     study_id = analysed[1]
     monkeypatch.setattr(layers_of_network, "MEMORY_LIMIT", 0)
@@ -127,6 +127,7 @@ def held_until(ledger):
         return connection.exec_driver_sql("SELECT runner_until FROM study").scalar_one()
 
 
+@pytest.mark.slow
 def test_stopped_worker_leaves_the_analysis_to_another(analysed, ledger_copy, environment, monkeypatch):
     study_id = analysed[1]
     monkeypatch.setattr(layers_of_network, "MEMORY_LIMIT", 0)
@@ -182,7 +183,7 @@ def test_analysis_reports_the_progress_of_its_search(analysed, ledger_copy, envi
     assert len(progress_lines) == 4
 
 
-@pytest.mark.parametrize("slice_seconds", [0.0, 60.0])
+@pytest.mark.parametrize("slice_seconds", [0.0, pytest.param(60.0, marks=pytest.mark.slow)])
 def test_parallel_search_equals_sequential_search(analysed, ledger_copy, environment, monkeypatch, slice_seconds):
     """Processes hand back what they have added up after every slice, and are given it to go on with."""
     monkeypatch.setattr(worker_layers, "_SLICE_SECONDS", slice_seconds)
@@ -198,6 +199,7 @@ def test_parallel_search_equals_sequential_search(analysed, ledger_copy, environ
         assert (parallel.record.best, parallel.record.chosen) == (sequential.record.best, sequential.record.chosen)
 
 
+@pytest.mark.slow
 def test_parallel_search_stops_on_request(analysed, ledger_copy, environment):
     study_id = analysed[1]
     layers_spec = ledger_copy.studies.get(study_id).spec.layers.model_copy(update={"folds": 3})
