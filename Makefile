@@ -15,10 +15,10 @@ help:  ## list these targets
 run: $(READY)  ## train the quickstart study and print its ranked table
 	$(BIN)/bln-search run studies/quickstart.yaml
 
-test: $(READY) browser  ## tests of every promise
+test: $(READY)  ## every promise once, in minutes
 	$(PYTEST) -m "not slow"
 
-test-slow: $(READY) browser  ## the rest: full simulations and grids, packages, earlier versions
+test-slow: $(READY) browser  ## the rest: services, browser, kills, clusters, full grids, packages, earlier versions
 	$(PYTEST) -m slow
 
 browser:
