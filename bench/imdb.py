@@ -27,7 +27,7 @@ from bln_search.models import build_model
 from bln_search.models.recurrent import LSTM
 from bln_search.norms import BLN
 from bln_search.norms.network_layers import find_norms, network_populations
-from bln_search.norms.row_tensor import Populations
+from bln_search.norms.row_batching.row_tensor import Populations
 from bln_search.training.sparse_adam import SparseRowAdam
 
 LENGTH, VOCABULARY = 80, 20_003
