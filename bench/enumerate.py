@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from bench.reporting import finish, make_parser, spread
+from bench.support.reporting import finish, make_parser, spread
 from bln_search.core.configuration import Method, all_configurations
 from bln_search.core.enums import Correction, PopulationEstimate, Semantics
 from bln_search.evaluation import collect_frozen_moments, evaluate_rows
