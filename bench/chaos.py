@@ -24,7 +24,7 @@ from typing import Any
 
 import psutil
 
-from bench.reporting import finish, make_parser
+from bench.support.reporting import finish, make_parser
 
 STUDY = """
 name: chaos

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from bench.reporting import finish, make_parser, spread
+from bench.support.reporting import finish, make_parser, spread
 from bln_search.core.configuration import Method, all_configurations
 from bln_search.core.enums import Correction, PopulationEstimate, Semantics
 from bln_search.evaluation import collect_frozen_moments, evaluate_rows
@@ -24,7 +24,7 @@ from bln_search.evaluation.row_evaluator import configured_row
 from bln_search.models import MLP, LeNet
 from bln_search.norms import BLN
 from bln_search.norms.network_layers import find_norms, network_populations
-from bln_search.norms.row_tensor import Populations, RowSpec
+from bln_search.norms.row_batching.row_tensor import Populations, RowSpec
 
 BATCH = 25
 ROWS = tuple(

@@ -20,9 +20,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from bench.growth_ledger import EXAMPLES, KINDS, measure_leaderboard, measure_rates, measure_trial_results
-from bench.reporting import finish, make_parser, spread
-from bench.service import CONFIGURATIONS
+from bench.support.growth_ledger import EXAMPLES, KINDS, measure_leaderboard, measure_rates, measure_trial_results
+from bench.support.reporting import finish, make_parser, spread
+from bench.support.synthetic_studies import CONFIGURATIONS
 from bln_search.core.checkpoints import Folder
 from bln_search.core.states import StudyState
 from bln_search.execution.environment import ExecutionEnvironment

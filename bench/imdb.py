@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from bench.enumerate import BATCH, ROWS, loss_of_row, losses_in_one_pass, time_call
-from bench.reporting import finish, make_parser, spread
+from bench.support.reporting import finish, make_parser, spread
 from bln_search.core.enums import Correction, PopulationEstimate, Semantics
 from bln_search.evaluation import collect_frozen_moments
 from bln_search.evaluation.batches import mini_batches
@@ -27,7 +27,7 @@ from bln_search.models import build_model
 from bln_search.models.recurrent import LSTM
 from bln_search.norms import BLN
 from bln_search.norms.network_layers import find_norms, network_populations
-from bln_search.norms.row_tensor import Populations
+from bln_search.norms.row_batching.row_tensor import Populations
 from bln_search.training.sparse_adam import SparseRowAdam
 
 LENGTH, VOCABULARY = 80, 20_003

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from bench.loss_table import TableLossSource
-from bench.reporting import finish, make_parser, spread
+from bench.support.loss_table import TableLossSource
+from bench.support.reporting import finish, make_parser, spread
 from bln_search.cli.environment import make_environment
 from bln_search.core.enums import LayerSearch, Split
 from bln_search.core.layer_search_record import LayerSearchRecord

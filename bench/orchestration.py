@@ -23,7 +23,7 @@ from typing import Any
 
 import torch
 
-from bench.reporting import finish, make_parser, run_in_process, spread
+from bench.support.reporting import finish, make_parser, run_in_process, spread
 from bln_search.core.checkpoints import Folder
 from bln_search.data import load_data
 from bln_search.data.prepared import PreparedData, prepare

@@ -20,9 +20,10 @@ import psutil
 from playwright.sync_api import Browser, sync_playwright
 from sqlalchemy import insert, update
 
-from bench.browser import FLAGS, find_chromium
-from bench.reporting import finish, make_parser, spread
-from bench.service import evaluation_row, serve
+from bench.support.browser import FLAGS, find_chromium
+from bench.support.reporting import finish, make_parser, spread
+from bench.support.service_process import serve
+from bench.support.synthetic_studies import evaluation_row
 from bln_search.core.enums import Scope
 from bln_search.core.records import EpochRecord
 from bln_search.settings import Settings

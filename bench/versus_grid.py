@@ -26,7 +26,7 @@ from typing import Any
 import torch
 
 from bench.orchestration import CORES, prepare_data
-from bench.reporting import finish, make_parser, run_in_process, spread
+from bench.support.reporting import finish, make_parser, run_in_process, spread
 from bln_search.core.configuration import InferenceConfiguration, Method, all_configurations
 from bln_search.core.enums import Correction, PopulationEstimate, Split
 from bln_search.data.prepared import PreparedData

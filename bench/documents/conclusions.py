@@ -15,7 +15,7 @@ from scipy import stats
 
 from bench.documents.experiments import CIFAR10, EXPERIMENTS, IMDB, Experiment
 from bench.documents.marked_block import write_block
-from bench.reporting import RESULTS
+from bench.support.reporting import RESULTS
 
 BLOCK = "published"
 

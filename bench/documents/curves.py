@@ -18,7 +18,7 @@ from plotly import graph_objects as go
 from bench.documents.experiments import finished_study
 from bench.documents.marked_block import write_block
 from bench.documents.pictures import draw
-from bench.reporting import RESULTS, provenance, read_result
+from bench.support.reporting import RESULTS, provenance, read_result
 from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.records import RowKey
 from bln_search.ranking.comparison import ComparedRow

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bench.reporting import read_result
+from bench.support.reporting import read_result
 
 
 @dataclass(frozen=True)

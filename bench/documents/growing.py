@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.documents.marked_block import write_block
-from bench.reporting import RESULTS
+from bench.support.reporting import RESULTS
 
 PAGE = Path(__file__).parents[2] / "docs" / "growing.md"
 BLOCK = "growth"

@@ -16,7 +16,7 @@ from plotly import graph_objects as go
 
 from bench.documents.marked_block import write_block
 from bench.documents.pictures import draw
-from bench.reporting import RESULTS, provenance
+from bench.support.reporting import RESULTS, provenance
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.per_layer import PerLayerResult
 from bln_search.reports.sentences.per_layer import per_layer_sentences

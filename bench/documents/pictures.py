@@ -7,7 +7,7 @@ from pathlib import Path
 from plotly import graph_objects as go
 from plotly.io import to_html
 
-from bench.browser import FLAGS, find_chromium
+from bench.support.browser import FLAGS, find_chromium
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 WIDTH, HEIGHT = 760, 380

@@ -20,7 +20,7 @@ import numpy as np
 from scipy import stats
 
 from bench.documents.experiments import EXPERIMENTS, Experiment, finished_study
-from bench.reporting import finish, make_parser, provenance, read_result
+from bench.support.reporting import finish, make_parser, provenance, read_result
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.records import RowKey

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from bench.reporting import RESULTS, make_parser, provenance
+from bench.support.reporting import RESULTS, make_parser, provenance
 from bln_search.core.enums import Split
 from bln_search.reports.export import flat_row
 from bln_search.settings import load_settings

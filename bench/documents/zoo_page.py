@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.documents.marked_block import write_block
-from bench.reporting import read_result
+from bench.support.reporting import read_result
 
 PAGE = Path(__file__).parents[2] / "docs" / "networks.md"
 BLOCK = "networks"

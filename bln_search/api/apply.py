@@ -11,8 +11,8 @@ from bln_search.api.ranked import LayerPopulationsByName, RankedConfiguration
 from bln_search.core.configuration import InferenceConfiguration, Source
 from bln_search.core.errors import ModelError
 from bln_search.core.per_layer import SEPARATOR, PerLayerConfiguration
-from bln_search.evaluation.tree.segments import split_at_norms
-from bln_search.evaluation.tree.tracing import NotTraceableError
+from bln_search.evaluation.tree.graph.segments import split_at_norms
+from bln_search.evaluation.tree.graph.tracing import NotTraceableError
 from bln_search.norms import Normalization
 from bln_search.norms.network_layers import evaluation_mode, find_norms
 from bln_search.norms.statistics import LayerPopulation

@@ -31,7 +31,7 @@ from bln_search.norms.network_layers import (
     network_populations,
     row_before_conversion,
 )
-from bln_search.norms.row_tensor import Populations, RowSpec
+from bln_search.norms.row_batching.row_tensor import Populations, RowSpec
 from bln_search.ranking.leaderboard import TrialEvaluation, rank
 
 Loader = Iterable[Any]

@@ -31,7 +31,7 @@ from bln_search.evaluation.split import undefined_reason
 from bln_search.norms import make_norm
 from bln_search.norms.folding import fold_network, folding_obstacle
 from bln_search.norms.network_layers import MomentsByEstimate, find_norms
-from bln_search.norms.row_tensor import RowSpec
+from bln_search.norms.row_batching.row_tensor import RowSpec
 from bln_search.norms.statistics import select_population
 from bln_search.specs.trial import TrialSpec
 from bln_search.training.checkpoint import load_weights, read_checkpoint

@@ -14,7 +14,7 @@ from bln_search.evaluation.batches import BatchGroup, MiniBatch
 from bln_search.evaluation.row_evaluator import RowEvaluator, to_double
 from bln_search.norms.network_layers import evaluation_mode, find_norms, network_configurations
 from bln_search.norms.precision import full_precision
-from bln_search.norms.row_tensor import RowSpec
+from bln_search.norms.row_batching.row_tensor import RowSpec
 
 PLAIN_EVALUATION_HINT = "evaluate with one_pass=False"
 

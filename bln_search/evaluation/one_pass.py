@@ -20,7 +20,7 @@ from bln_search.evaluation.scoring import Score, cross_entropy
 from bln_search.evaluation.spot_checks import SpotChecks
 from bln_search.norms.network_layers import evaluation_mode, find_norms
 from bln_search.norms.precision import full_precision
-from bln_search.norms.row_tensor import Populations, RowSpec
+from bln_search.norms.row_batching.row_tensor import Populations, RowSpec
 
 _CHECKED_EXAMPLES = 8
 """Number of examples of each of two mini-batches that are compared with plain passes before the pass."""

@@ -17,7 +17,7 @@ from bln_search.norms.network_layers import (
     mini_batch_statistics,
     network_populations,
 )
-from bln_search.norms.row_tensor import Populations
+from bln_search.norms.row_batching.row_tensor import Populations
 from bln_search.specs.trial import TrialSpec
 
 

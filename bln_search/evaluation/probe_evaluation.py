@@ -16,7 +16,7 @@ from bln_search.evaluation.memory import MEMORY_LIMIT
 from bln_search.evaluation.one_pass import evaluate_rows
 from bln_search.evaluation.scoring import loss_and_prediction
 from bln_search.evaluation.split import undefined_reason
-from bln_search.norms.row_tensor import Populations, RowSpec
+from bln_search.norms.row_batching.row_tensor import Populations, RowSpec
 
 
 def probe_batch_size(

@@ -15,7 +15,7 @@ from bln_search.evaluation.memory import Chunking
 from bln_search.evaluation.scoring import Score, cross_entropy, score_examples
 from bln_search.norms.base import NormalizationBase
 from bln_search.norms.network_layers import find_norms
-from bln_search.norms.row_tensor import (
+from bln_search.norms.row_batching.row_tensor import (
     BatchLayout,
     EnumerationPlan,
     Populations,

@@ -14,7 +14,7 @@ from bln_search.evaluation.batches import MiniBatch
 from bln_search.evaluation.memory import MEMORY_LIMIT
 from bln_search.evaluation.one_pass import Progress, evaluate_rows
 from bln_search.evaluation.scoring import Score, cross_entropy
-from bln_search.norms.row_tensor import Populations, RowSpec
+from bln_search.norms.row_batching.row_tensor import Populations, RowSpec
 from bln_search.norms.statistics import layer_configuration, select_population
 
 

@@ -17,9 +17,9 @@ from bln_search.core.configuration import (
 from bln_search.core.enums import PopulationEstimate, Semantics
 from bln_search.norms.axes import check_features
 from bln_search.norms.base import NormalizationBase
-from bln_search.norms.enumeration import enumerate_rows
 from bln_search.norms.moment_collection import LayerMoments, MomentAccumulator
-from bln_search.norms.row_tensor import RowBatchedTensor
+from bln_search.norms.row_batching.enumeration import enumerate_rows
+from bln_search.norms.row_batching.row_tensor import RowBatchedTensor
 from bln_search.norms.statistics import centred_moments
 
 

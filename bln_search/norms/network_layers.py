@@ -20,7 +20,7 @@ from bln_search.core.errors import ModelError
 from bln_search.norms.base import NormalizationBase
 from bln_search.norms.layer import Normalization
 from bln_search.norms.moment_collection import LayerMoments
-from bln_search.norms.row_tensor import LayerPopulations, RowSpec
+from bln_search.norms.row_batching.row_tensor import LayerPopulations, RowSpec
 
 MomentsByEstimate = Mapping[PopulationEstimate, Mapping[str, LayerMoments]]
 """For each estimate the moments of each layer, by the layer's name in its network."""

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 
-from bln_search.norms.row_tensor import RowBatchedTensor
+from bln_search.norms.row_batching.row_tensor import RowBatchedTensor
 
 _ENCODER_KEYWORDS = {"src_mask", "is_causal", "src_key_padding_mask"}
 """The keywords with which an encoder calls its layers; a layer with another caller does not change padding."""

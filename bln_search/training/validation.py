@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate
-from bln_search.norms.row_tensor import BatchLayout, EnumerationPlan, Populations, RowSpec, tag_rows, untag
+from bln_search.norms.row_batching.row_tensor import BatchLayout, EnumerationPlan, Populations, RowSpec, tag_rows, untag
 
 _EXAMPLES_AT_ONCE = 256
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from bench.browser import FLAGS, find_chromium
+from bench.support.browser import FLAGS, find_chromium
 
 MISSING = "the pages were not tried in a browser: there is no Chromium (on Debian: apt-get install chromium)"
 

@@ -17,7 +17,7 @@ from bln_search.evaluation.probe_evaluation import probe_batch_composition, prob
 from bln_search.evaluation.row_evaluator import configured_row
 from bln_search.norms import BLN
 from bln_search.norms.network_layers import find_norms, network_populations
-from bln_search.norms.row_tensor import RowSpec
+from bln_search.norms.row_batching.row_tensor import RowSpec
 
 SIZE, N = 10, 83
 

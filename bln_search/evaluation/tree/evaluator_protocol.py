@@ -12,11 +12,11 @@ from torch import nn
 from bln_search.core.per_layer import ConfigurationSpace
 from bln_search.core.records import Outcomes
 from bln_search.evaluation.batches import MiniBatch
+from bln_search.evaluation.tree.graph.segments import SegmentedNetwork
 from bln_search.evaluation.tree.running_sums import LossSums
-from bln_search.evaluation.tree.segments import SegmentedNetwork
 from bln_search.evaluation.tree.space import ExcludedOptions, TreeOptions
 from bln_search.evaluation.tree.trie import Digits
-from bln_search.norms.row_tensor import Populations
+from bln_search.norms.row_batching.row_tensor import Populations
 
 
 class Evaluator(Protocol):

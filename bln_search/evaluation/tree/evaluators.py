@@ -13,12 +13,12 @@ from bln_search.core.errors import BlnSearchError, DataError
 from bln_search.core.per_layer import ConfigurationSpace
 from bln_search.evaluation.batches import MiniBatch
 from bln_search.evaluation.tree.evaluator_protocol import Evaluator
+from bln_search.evaluation.tree.graph.tracing import NotTraceableError
 from bln_search.evaluation.tree.plain_evaluator import PlainEvaluator
 from bln_search.evaluation.tree.space import TreeOptions
-from bln_search.evaluation.tree.tracing import NotTraceableError
 from bln_search.evaluation.tree.tree_evaluator import TreeEvaluator
 from bln_search.evaluation.tree.trie import Digits
-from bln_search.norms.row_tensor import Populations
+from bln_search.norms.row_batching.row_tensor import Populations
 
 
 def make_evaluator(

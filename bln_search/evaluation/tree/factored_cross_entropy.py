@@ -13,7 +13,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from bln_search.norms.row_sum import ClassMajorRowSum
+from bln_search.norms.row_batching.row_sum import ClassMajorRowSum
 
 
 def factored_cross_entropy(logits: ClassMajorRowSum, targets: Tensor) -> tuple[Tensor, Tensor] | None:

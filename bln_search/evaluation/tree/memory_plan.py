@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 
-from bln_search.evaluation.tree.segments import SegmentedNetwork
-from bln_search.evaluation.tree.shape_values import ScalesWithBatch, is_shape_value, scales_with_batch
-from bln_search.evaluation.tree.tracing import NotTraceableError
+from bln_search.evaluation.tree.graph.segments import SegmentedNetwork
+from bln_search.evaluation.tree.graph.shape_values import ScalesWithBatch, is_shape_value, scales_with_batch
+from bln_search.evaluation.tree.graph.tracing import NotTraceableError
 from bln_search.norms import Normalization
 from bln_search.norms.network_layers import mini_batch_statistics
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bln_search.evaluation.tree.segments import is_examples
+from bln_search.evaluation.tree.graph.segments import is_examples
 
 Ids = NDArray[np.int64]
 

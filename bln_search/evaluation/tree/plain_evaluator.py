@@ -14,13 +14,13 @@ from bln_search.core.errors import DataError, ModelError
 from bln_search.core.records import Outcomes
 from bln_search.evaluation.batches import MiniBatch
 from bln_search.evaluation.scoring import score_examples
+from bln_search.evaluation.tree.graph.segments import SegmentedNetwork, refuse_norms_in_recurrent_layers
 from bln_search.evaluation.tree.running_sums import LossSums
-from bln_search.evaluation.tree.segments import SegmentedNetwork, refuse_norms_in_recurrent_layers
 from bln_search.evaluation.tree.space import TreeOptions, find_configuration_space
 from bln_search.evaluation.tree.trie import Digits
 from bln_search.evaluation.tree.verification import configured_layers
 from bln_search.norms.network_layers import evaluation_mode, find_norms, mini_batch_statistics
-from bln_search.norms.row_tensor import Populations
+from bln_search.norms.row_batching.row_tensor import Populations
 
 MAX_PLAIN_CONFIGURATIONS = 4_096
 """Size of the largest space that is enumerated with plain forward passes."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bln_search.evaluation.tree.segments import is_examples
+from bln_search.evaluation.tree.graph.segments import is_examples
 from bln_search.evaluation.tree.trie import Trie
 
 Prefix = tuple[int, ...]

@@ -21,15 +21,15 @@ from bln_search.evaluation.batches import BatchGroup
 from bln_search.evaluation.scoring import Score, cross_entropy, score_examples
 from bln_search.evaluation.tree.batch_targets import BatchTargets
 from bln_search.evaluation.tree.factored_cross_entropy import factored_cross_entropy
+from bln_search.evaluation.tree.graph.segments import SegmentedNetwork, is_examples
+from bln_search.evaluation.tree.graph.shape_values import resolve_shape_values, wrap_shape_values
 from bln_search.evaluation.tree.memory_plan import MemoryPlan
 from bln_search.evaluation.tree.paths import Ids, Paths
 from bln_search.evaluation.tree.prefix_cache import CacheView
-from bln_search.evaluation.tree.segments import SegmentedNetwork, is_examples
-from bln_search.evaluation.tree.shape_values import resolve_shape_values, wrap_shape_values
 from bln_search.evaluation.tree.space import layer_row
 from bln_search.evaluation.tree.trie import Trie
-from bln_search.norms.dense import DenseLinear
-from bln_search.norms.row_tensor import (
+from bln_search.norms.row_batching.dense_sum import DenseLinear
+from bln_search.norms.row_batching.row_tensor import (
     BatchLayout,
     EnumerationPlan,
     LazyRowTensor,

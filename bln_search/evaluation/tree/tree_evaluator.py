@@ -15,17 +15,17 @@ from bln_search.core.per_layer import ConfigurationSpace
 from bln_search.core.records import Outcomes
 from bln_search.evaluation.batches import MiniBatch, group_batches
 from bln_search.evaluation.memory import retain_freed_memory
+from bln_search.evaluation.tree.graph.segments import split_at_norms
 from bln_search.evaluation.tree.memory_plan import chunk_limit, measure_segments
 from bln_search.evaluation.tree.paths import Ids
 from bln_search.evaluation.tree.prefix_cache import PrefixCache
 from bln_search.evaluation.tree.running_sums import LossSums
-from bln_search.evaluation.tree.segments import split_at_norms
 from bln_search.evaluation.tree.space import TreeOptions, find_configuration_space
 from bln_search.evaluation.tree.traversal import OnLosses, TreeTraversal
 from bln_search.evaluation.tree.trie import Digits, Trie, all_digits, build_trie, unique_rows
 from bln_search.evaluation.tree.verification import check_against_plain
 from bln_search.norms.network_layers import evaluation_mode
-from bln_search.norms.row_tensor import Populations
+from bln_search.norms.row_batching.row_tensor import Populations
 
 MAX_CONFIGURATIONS = 2**24
 """Size of the largest space that is enumerated: its sums alone take half a gigabyte with two folds."""

@@ -17,10 +17,10 @@ from bln_search.evaluation.batches import MiniBatch
 from bln_search.evaluation.row_evaluator import in_double_precision, to_double
 from bln_search.evaluation.scoring import score_examples
 from bln_search.evaluation.tree.evaluator_protocol import Evaluator
-from bln_search.evaluation.tree.segments import SegmentedNetwork
+from bln_search.evaluation.tree.graph.segments import SegmentedNetwork
 from bln_search.evaluation.tree.space import layer_row
 from bln_search.norms.network_layers import evaluation_mode
-from bln_search.norms.row_tensor import Populations
+from bln_search.norms.row_batching.row_tensor import Populations
 from bln_search.norms.statistics import select_population
 
 _DRAWN_CONFIGURATIONS = 3

@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from bln_search.core.errors import ModelError
 from bln_search.models.recurrent.loop import run_lstm
-from bln_search.norms.row_tensor import RowBatchedTensor, tag_rows, untag
+from bln_search.norms.row_batching.row_tensor import RowBatchedTensor, tag_rows, untag
 
 
 class RecurrentLayer(nn.Module):

@@ -14,8 +14,8 @@ from bln_search.core.records import CheckpointRecord
 from bln_search.data.prepared import PreparedData
 from bln_search.evaluation.batches import MiniBatch, mini_batches
 from bln_search.evaluation.memory import MEMORY_LIMIT
+from bln_search.evaluation.tree.graph.segments import split_at_norms
 from bln_search.evaluation.tree.running_sums import LossSums
-from bln_search.evaluation.tree.segments import split_at_norms
 from bln_search.evaluation.tree.space import TreeOptions, max_space_size
 from bln_search.evaluation.tree.tree_evaluator import MAX_CONFIGURATIONS, TreeEvaluator
 from bln_search.execution.environment import ExecutionEnvironment

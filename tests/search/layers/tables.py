@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bench.loss_table import TableLossSource
+from bench.support.loss_table import TableLossSource
 from bln_search.core.configuration import Method, all_configurations
 from bln_search.core.per_layer import Choice, ConfigurationSpace
 

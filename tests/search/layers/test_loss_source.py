@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from bench.loss_table import TableLossSource
+from bench.support.loss_table import TableLossSource
 from bln_search.evaluation.tree.trie import all_digits
 from bln_search.search.layers.loss_source import NetworkLossSource
 from tests.evaluation.tree.builders import draw_digits, make_evaluator

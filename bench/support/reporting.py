@@ -18,7 +18,7 @@ import torch
 
 from bln_search import __version__
 
-RESULTS = Path(__file__).parent / "results"
+RESULTS = Path(__file__).parents[1] / "results"
 
 
 def make_parser(description: str) -> argparse.ArgumentParser:

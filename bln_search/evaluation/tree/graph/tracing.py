@@ -12,7 +12,7 @@ import torch
 from torch import fx, nn
 
 from bln_search.core.errors import ModelError
-from bln_search.evaluation.tree.traceable_encoders import traceable_encoders
+from bln_search.evaluation.tree.graph.traceable_encoders import traceable_encoders
 from bln_search.models.recurrent import RecurrentLayer
 from bln_search.norms import Normalization
 

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from bln_search.norms.row_sum import RowSum
+from bln_search.norms.row_batching.row_sum import RowSum
 
 
 @dataclass(frozen=True)

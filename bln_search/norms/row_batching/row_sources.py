@@ -11,7 +11,7 @@ from bln_search.core.configuration import BATCH_STATISTICS, FEATURE_STATISTICS, 
 from bln_search.core.enums import PopulationEstimate
 from bln_search.core.errors import ModelError
 from bln_search.norms.base import NormalizationBase
-from bln_search.norms.row_tensor import EnumerationPlan
+from bln_search.norms.row_batching.row_tensor import EnumerationPlan
 from bln_search.norms.statistics import PopulationPair
 
 EstimateOrBatch = PopulationEstimate | None

@@ -1,6 +1,6 @@
 """The outputs of a normalization layer over inputs (N, D) in all rows, with a linear layer after it.
 
-With r_B = w_B/(√d·Std_B), r_F = w_F/(√d·Std_F) and the centres c of `factored`, a linear layer W gives
+With r_B = w_B/(√d·Std_B), r_F = w_F/(√d·Std_F) and the centres c of `factored_sum`, a linear layer W gives
 
     W(γ (x − c_B) r_B) + W(γ (c_B − E_B) r_B) + Wβ + b   +   r_F·( Wγ (x − c) + Wγ c − E_F Σγ_d w_d )
 
@@ -20,9 +20,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from bln_search.norms.base import NormalizationBase
-from bln_search.norms.row_sources import EstimateOrBatch, LayerSources
-from bln_search.norms.row_sum import ClassMajorRowSum, RowSum
-from bln_search.norms.variants import BatchMoments, ScaleOffsetVariants
+from bln_search.norms.row_batching.row_sources import EstimateOrBatch, LayerSources
+from bln_search.norms.row_batching.row_sum import ClassMajorRowSum, RowSum
+from bln_search.norms.row_batching.scale_offset_variants import BatchMoments, ScaleOffsetVariants
 
 
 @dataclass(frozen=True)

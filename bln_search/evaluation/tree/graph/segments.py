@@ -10,8 +10,8 @@ from typing import Any
 from torch import Tensor, fx, nn
 
 from bln_search.core.errors import ModelError
-from bln_search.evaluation.tree.in_place import InPlaceOrder
-from bln_search.evaluation.tree.tracing import ROOT, NotTraceableError, trace_network
+from bln_search.evaluation.tree.graph.in_place import InPlaceOrder
+from bln_search.evaluation.tree.graph.tracing import ROOT, NotTraceableError, trace_network
 from bln_search.models.recurrent import RecurrentLayer
 from bln_search.norms import Normalization
 from bln_search.norms.network_layers import find_norms

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from sqlalchemy import insert
 
-from bench.reporting import spread
-from bench.service import CONFIGURATIONS, evaluation_rows
+from bench.support.reporting import spread
+from bench.support.synthetic_studies import CONFIGURATIONS, evaluation_rows
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.records import CheckpointRecord, EpochRecord, Evaluation, EvaluationKey, Outcomes

@@ -1,4 +1,4 @@
-"""Operations of a trace_network forward pass that write into one of their arguments."""
+"""Operations of a traced forward pass that write into one of their arguments."""
 
 from __future__ import annotations
 

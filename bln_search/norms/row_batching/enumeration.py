@@ -8,11 +8,11 @@ from torch import Tensor
 from bln_search.core.errors import ModelError
 from bln_search.norms.axes import check_features
 from bln_search.norms.base import NormalizationBase
-from bln_search.norms.dense import DenseSum
-from bln_search.norms.factored import FactoredSum
-from bln_search.norms.row_sources import LayerSources, PairSources, resolve_sources
-from bln_search.norms.row_tensor import BatchLayout, LazyRowTensor, RowBatchedTensor, tag_rows, untag
-from bln_search.norms.variants import BatchMoments, ScaleOffsetVariants
+from bln_search.norms.row_batching.dense_sum import DenseSum
+from bln_search.norms.row_batching.factored_sum import FactoredSum
+from bln_search.norms.row_batching.row_sources import LayerSources, PairSources, resolve_sources
+from bln_search.norms.row_batching.row_tensor import BatchLayout, LazyRowTensor, RowBatchedTensor, tag_rows, untag
+from bln_search.norms.row_batching.scale_offset_variants import BatchMoments, ScaleOffsetVariants
 
 
 def enumerate_rows(layer: NormalizationBase, x: RowBatchedTensor) -> RowBatchedTensor:

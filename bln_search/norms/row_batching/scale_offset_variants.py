@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from bln_search.norms.formula_variant import FormulaVariant
-from bln_search.norms.row_sources import EstimateOrBatch, PairSources
+from bln_search.norms.row_batching.row_sources import EstimateOrBatch, PairSources
 from bln_search.norms.statistics import centred_moments
 
 _T = TypeVar("_T", bound=Hashable)
