@@ -17,7 +17,16 @@ import pytest
 from tests.conftest import ROOT
 
 TREE = ("bln_search", "service", "studies", "tests", "bench", "docs")
-FILES = ("pyproject.toml", "MANIFEST.in", "README.md", "CHANGELOG.md", "constraints.txt", "Makefile")
+FILES = (
+    "pyproject.toml",
+    "MANIFEST.in",
+    "README.md",
+    "LICENSE",
+    "CITATION.cff",
+    "CHANGELOG.md",
+    "constraints.txt",
+    "Makefile",
+)
 _OFFLINE = (
     "connection error",
     "connection broken",
@@ -55,6 +64,15 @@ def names_in_source(source: Path) -> set[str]:
     """The paths of every file, without the folder that all of them are in."""
     with tarfile.open(source) as archive:
         return {member.name.partition("/")[2] for member in archive if member.isfile()}
+
+
+def read_source_file(source: Path, name: str) -> bytes:
+    """A file of the source distribution, by its path without the folder that all of them are in."""
+    with tarfile.open(source) as archive:
+        member = next(member for member in archive if member.name.partition("/")[2] == name)
+        content = archive.extractfile(member)
+        assert content is not None, f"{name} is not a file"
+        return content.read()
 
 
 def call(*words, where: Path, check: bool = True) -> subprocess.CompletedProcess[str]:

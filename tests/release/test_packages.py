@@ -22,6 +22,7 @@ from tests.release.environments import (
     names_in_source,
     plain,
     present_packages,
+    read_source_file,
 )
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("packages")]  # built once
@@ -50,6 +51,8 @@ class TestContents:
         about = {name for name in names if not name.startswith(("bln_search/", "service/", "bln_search.egg-info/"))}
         assert about == {
             "CHANGELOG.md",
+            "CITATION.cff",
+            "LICENSE",
             "MANIFEST.in",
             "PKG-INFO",
             "README.md",
@@ -58,6 +61,18 @@ class TestContents:
             "setup.cfg",
         }
         assert files_of_the_packages() <= names
+
+    def test_both_packages_hold_the_licence(self, packages):
+        """Its text, and its name in the metadata."""
+        text = (ROOT / "LICENSE").read_bytes()
+        files = contents_of_wheel(packages / WHEEL)
+        folder = f"bln_search-{VERSION}.dist-info"
+        assert files[f"{folder}/licenses/LICENSE"] == text
+        assert read_source_file(packages / SOURCE, "LICENSE") == text
+        for metadata in (files[f"{folder}/METADATA"], read_source_file(packages / SOURCE, "PKG-INFO")):
+            lines = metadata.decode().splitlines()
+            assert "License-Expression: Apache-2.0" in lines
+            assert "License-File: LICENSE" in lines
 
     def test_wheels_from_tree_and_source_distribution_are_equal(self, packages):
         assert contents_of_wheel(packages / WHEEL) == contents_of_wheel(packages / "direct" / WHEEL)
