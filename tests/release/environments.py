@@ -7,9 +7,9 @@ import os
 import shutil
 import subprocess
 import sys
-import sysconfig
 import tarfile
 import zipfile
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -38,8 +38,26 @@ _OFFLINE = (
 """What pip says where nobody answers."""
 
 
-def build(folder: Path) -> Path:
-    """Both packages, made from a copy of the tree, and a wheel made without the source distribution; their folder."""
+@dataclass(frozen=True)
+class Packages:
+    """Folders with packages of this tree.
+
+    Attributes:
+        folder: Source distribution, and the wheel that was built from it.
+        direct: The wheel that was built from the tree.
+    """
+
+    folder: Path
+    direct: Path
+
+
+def build(folder: Path, released: Path | None = None) -> Packages:
+    """Build the packages from a copy of the tree.
+
+    Args:
+        folder: For the copy and the packages.
+        released: For source distribution and wheel, if they are kept.
+    """
     for package in ("build", "setuptools"):
         if importlib.util.find_spec(package) is None:
             pytest.skip(f"{package} is not here: make installs it")
@@ -48,10 +66,10 @@ def build(folder: Path) -> Path:
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in FILES:
         shutil.copy(ROOT / name, copy)
-    made = folder / "dist"
-    call("-m", "build", "--no-isolation", "--outdir", made, copy, where=folder)
-    call("-m", "build", "--no-isolation", "--wheel", "--outdir", made / "direct", copy, where=folder)
-    return made
+    packages = Packages(released or folder / "dist", folder / "direct")
+    call("-m", "build", "--no-isolation", "--outdir", packages.folder, copy, where=folder)
+    call("-m", "build", "--no-isolation", "--wheel", "--outdir", packages.direct, copy, where=folder)
+    return packages
 
 
 def contents_of_wheel(wheel: Path) -> dict[str, bytes]:
@@ -75,9 +93,9 @@ def read_source_file(source: Path, name: str) -> bytes:
         return content.read()
 
 
-def call(*words, where: Path, check: bool = True) -> subprocess.CompletedProcess[str]:
+def call(*words, where: Path, check: bool = True, seconds: float = 240) -> subprocess.CompletedProcess[str]:
     """This Python, knowing nothing of the tree it was called from."""
-    return _run([sys.executable, *map(str, words)], where, check=check)
+    return _run([sys.executable, *map(str, words)], where, check=check, seconds=seconds)
 
 
 class Environment:
@@ -94,21 +112,17 @@ class Environment:
         about = ("--disable-pip-version-check", "--no-input", "--python", self.bin / "python")
         return call("-m", "pip", *about, *words, where=self.folder, check=check)
 
-    def install(self, *words) -> None:
+    def install(self, package: str) -> None:
         """With the versions of the constraints; the test is passed over where pip has no index to ask."""
         quick = ("--quiet", "--no-compile", "--retries", 1, "--timeout", 30)
         probe = self.pip("install", "--dry-run", "--no-deps", *quick, "annotated-types", check=False)
         if probe.returncode:
             pytest.skip(f"pip has no index to ask: {_last_line(probe)}")
-        done = self.pip("install", *quick, "--constraint", ROOT / "constraints.txt", *words, check=False)
+        command = (ROOT / ".ci" / "install.py", "--python", self.bin / "python", package)
+        done = call(*command, where=self.folder, check=False, seconds=800)
         if done.returncode and any(sign in done.stderr.lower() for sign in _OFFLINE):
             pytest.skip(f"pip lost its index: {_last_line(done)}")
         assert done.returncode == 0, done.stderr
-
-    def see(self, folder: str) -> None:
-        """Have the packages of another environment at hand as well, but those marked as editable there."""
-        site = self.python("import sysconfig; print(sysconfig.get_path('purelib'))").stdout.strip()
-        (Path(site) / "another.pth").write_text(folder + "\n")
 
     def python(self, code: str) -> subprocess.CompletedProcess[str]:
         """Its Python."""
@@ -123,20 +137,16 @@ class Environment:
         return {"BLN_SEARCH_HOME": str(self.home), "BLN_SEARCH_CACHE": str(self.folder / "cache")}
 
 
-def present_packages() -> str:
-    """The folder of the packages that this test runs with; where there are several, the one with torch."""
-    torch = importlib.util.find_spec("torch")
-    return str(Path(torch.origin).parents[1]) if torch and torch.origin else sysconfig.get_path("purelib")
-
-
 def plain(**more: str) -> dict[str, str]:
     """The variables of this process without what would lead back to the tree or to settings of the tester."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "BLN_SEARCH_"))}
     return {**kept, "COLUMNS": "200", "PYTHONDONTWRITEBYTECODE": "1", **more}
 
 
-def _run(words: list[str], where: Path, *, check: bool = True, **more: str) -> subprocess.CompletedProcess[str]:
-    process = subprocess.run(words, capture_output=True, text=True, timeout=240, cwd=where, env=plain(**more))
+def _run(
+    words: list[str], where: Path, *, check: bool = True, seconds: float = 240, **more: str
+) -> subprocess.CompletedProcess[str]:
+    process = subprocess.run(words, capture_output=True, text=True, timeout=seconds, cwd=where, env=plain(**more))
     assert not check or process.returncode == 0, process.stdout[-3000:] + process.stderr[-3000:]
     return process
 

@@ -6,11 +6,14 @@ import json
 import re
 import signal
 import subprocess
+import time
+import tomllib
 from contextlib import contextmanager
 
 import httpx
 import pytest
 
+from bln_search.cli.extras import EXTRAS
 from bln_search.core.version import VERSION
 from bln_search.storage.migration import newest_revision
 from tests.conftest import ROOT
@@ -21,7 +24,6 @@ from tests.release.environments import (
     contents_of_wheel,
     names_in_source,
     plain,
-    present_packages,
     read_source_file,
 )
 
@@ -74,8 +76,8 @@ class TestContents:
             assert "License-Expression: Apache-2.0" in lines
             assert "License-File: LICENSE" in lines
 
-    def test_wheels_from_tree_and_source_distribution_are_equal(self, packages):
-        assert contents_of_wheel(packages / WHEEL) == contents_of_wheel(packages / "direct" / WHEEL)
+    def test_wheels_from_tree_and_source_distribution_are_equal(self, built):
+        assert contents_of_wheel(built.folder / WHEEL) == contents_of_wheel(built.direct / WHEEL)
 
 
 @pytest.fixture(scope="class")
@@ -167,18 +169,94 @@ def assert_page(client, path):
         assert client.get(file).status_code == 200, file
 
 
+def run_study(environment, text):
+    """Write the study beside the environment, run it, and check that it ends with a recommendation."""
+    (environment.folder / "study.yaml").write_text(text)
+    done = environment.command("run", "study.yaml")
+    assert re.search(r"^Use |^Recommended", done.stdout, re.MULTILINE), done.stdout
+    return done
+
+
+def shortened(text, **values):
+    """A study with one epoch, and other values for top-level keys of a line."""
+    text, count = re.subn(r"\bepochs: \d+", "epochs: 1", text)
+    assert count == 1
+    for key, value in values.items():
+        text, count = re.subn(rf"(?m)^{key}: .*$", f"{key}: {value}", text)
+        assert count == 1
+    return text
+
+
+@pytest.fixture(scope="class")
+def training(packages, tmp_path_factory):
+    """The extra `train` in an environment of its own."""
+    made = Environment(tmp_path_factory.mktemp("training"))
+    made.install(f"{packages / WHEEL}[train]")
+    return made
+
+
 class TestTraining:
-    def test_first_study_of_the_docs_runs_from_the_wheel(self, packages, tmp_path_factory):
-        """Shortened here. The packages it needs are those of this environment, so that nothing is fetched."""
-        environment = Environment(tmp_path_factory.mktemp("training"))
-        environment.see(present_packages())
-        environment.pip("install", "--quiet", "--no-index", "--no-deps", "--ignore-installed", packages / WHEEL)
-        environment.pip("install", "--quiet", "--no-index", "bln-search[train]")
-        place = environment.python("import bln_search, pathlib; print(pathlib.Path(bln_search.__file__).parent)")
-        assert place.stdout.startswith(str(environment.folder))
+    def test_the_wheel_is_what_runs(self, training):
+        place = training.python("import bln_search, pathlib; print(pathlib.Path(bln_search.__file__).parent)")
+        assert place.stdout.startswith(str(training.folder))
+
+    def test_first_study_of_the_docs_runs_from_the_wheel(self, training):
         (study,) = blocks(PAGES["start.md"], "yaml")
-        short = study.text.replace("epochs: 5", "epochs: 1").replace("seeds: [0, 1, 2]", "seeds: [0]")
-        (environment.folder / study.title).write_text(short)
-        done = environment.command("run", study.title)
-        assert "3 trials" in done.stderr
-        assert re.search(r"^Use ", done.stdout, re.MULTILINE), done.stdout
+        assert "3 trials" in run_study(training, shortened(study.text, seeds="[0]")).stderr
+
+    def test_quickstart_of_the_repository_runs_from_the_wheel(self, training):
+        text = (ROOT / "studies" / "quickstart.yaml").read_text(encoding="utf-8")
+        done = run_study(training, shortened(text))
+        assert len(re.findall(r"^│ +\d+ │", done.stdout, re.MULTILINE)) == 16
+
+    def test_a_study_is_submitted_over_rest_and_ranked(self, packages, training):
+        """With a worker: the extras of a service are added to the environment."""
+        training.install(f"{packages / WHEEL}[train,web,client]")
+        study = {
+            "name": "released",
+            "data": {"name": "digits"},
+            "model": {"name": "mlp", "widths": [8]},
+            "arms": [{"method": "bln"}],
+            "training": {"epochs": 1},
+            "seeds": [0],
+        }
+        with served(training) as client:
+            token = (training.home / "token").read_text().strip()
+            client.headers["Authorization"] = f"Bearer {token}"
+            path = f"/api/v1/studies/{client.post('/api/v1/studies', json=study).raise_for_status().json()['id']}"
+            wait_until_complete(client, path)
+            rows = client.get(f"{path}/leaderboard").raise_for_status().json()["rows"]
+            assert [row["rank"] for row in rows] == list(range(1, 17))
+
+
+def wait_until_complete(client, path):
+    deadline = time.monotonic() + 180
+    while (state := client.get(path).raise_for_status().json()["state"]) != "complete":
+        assert state in ("accepted", "running"), state
+        assert time.monotonic() < deadline, state
+        time.sleep(0.5)
+
+
+IMPORTED = {
+    **EXTRAS,
+    "postgres": frozenset({"psycopg"}),
+    "s3": frozenset({"s3fs"}),
+}
+"""What each extra installs; the others are for benchmarks and for work on bln-search itself."""
+
+
+class TestExtras:
+    def test_every_extra_of_users_is_tested(self):
+        extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+            "optional-dependencies"
+        ]
+        assert IMPORTED.keys() == extras.keys() - {"zoo", "docs", "dev"}
+
+    @pytest.mark.parametrize("extra", sorted(IMPORTED.keys() - {"train", "web"}))  # which have tests of their own
+    def test_an_extra_alone_is_complete(self, packages, tmp_path, extra):
+        """Its packages can be imported, their requirements are met, and the command starts."""
+        environment = Environment(tmp_path)
+        environment.install(f"{packages / WHEEL}[{extra}]")
+        environment.python("import " + ", ".join(sorted(IMPORTED[extra])))
+        environment.pip("check")
+        assert environment.command("--version").stdout == f"bln-search {VERSION}\n"
