@@ -137,4 +137,4 @@ def test_checkpoints_and_data_can_be_shared_by_pods():
 
 def test_only_the_worker_for_gpus_asks_for_one():
     asked = {name: container(name)["resources"]["limits"].get("nvidia.com/gpu") for name in DEPLOYMENTS}
-    assert asked == {"bln-search-web": None, "bln-search-worker": None, "bln-search-worker-gpu": 1}
+    assert asked == {"bln-search-web": None, "bln-search-worker": None, "bln-search-worker-gpu": "1"}
