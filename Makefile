@@ -36,11 +36,12 @@ browser:
 	fi; \
 	echo "no Chromium here and it cannot be installed: the pages are not tried in a browser"
 
-check: $(READY)  ## format, lint, types, architecture
+check: $(READY)  ## format, lint, types, architecture, prose
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m bench.documents.prose
 
 docs: $(READY)  ## make pages of docs/ in build/docs
 	$(BIN)/mkdocs build --strict --quiet
