@@ -37,10 +37,12 @@ from torch.nn import functional as F
 from bench.reporting import finish, make_parser, spread
 from bench.zoo_networks import NETWORKS, Examples, Subject, images, labeled_pixels
 from bln_search.api.apply import Choice, apply_configuration
+from bln_search.api.arguments import MethodName
 from bln_search.api.convert import convert
 from bln_search.api.evaluate import evaluate_configurations
 from bln_search.api.layer_search import search_layers
-from bln_search.api.ranked import RankedConfiguration, RankedConfigurations
+from bln_search.api.ranked import RankedConfigurations
+from bln_search.api.ranked_row import RankedConfiguration
 from bln_search.core.records import EvaluationKey
 
 PROCESSES = 2
@@ -73,7 +75,7 @@ class Setting:
     """
 
     network: str
-    method: str
+    method: MethodName
     batch_size: int
     pixels: int
 
