@@ -10,8 +10,13 @@ from bln_search.ranking.selection.recommendation import (
 )
 
 
-def recommendation_text(recommendation: Recommendation) -> str:
-    """The recommended row, why it is recommended, and its limits; a few sentences."""
+def recommendation_text(recommendation: Recommendation, *, with_accuracy: bool = True) -> str:
+    """The recommended row, why it is recommended, and its limits; a few sentences.
+
+    Args:
+        recommendation: The recommendation.
+        with_accuracy: Whether predictions are correct or not, so that accuracies can be compared.
+    """
     parts = (
         f"Use {_label(recommendation)}.",
         _recommendation_reason(recommendation),
@@ -19,7 +24,7 @@ def recommendation_text(recommendation: Recommendation) -> str:
         _batch_sizes(recommendation),
         _loss_above_best(recommendation),
         "One seed: this applies to that network only." if recommendation.confidence is Confidence.ONE_SEED else "",
-        _deterministic_alternative(recommendation),
+        _deterministic_alternative(recommendation, with_accuracy=with_accuracy),
     )
     return " ".join(part for part in parts if part)
 
@@ -75,13 +80,13 @@ def _loss_above_best(recommendation: Recommendation) -> str:
     )
 
 
-def _deterministic_alternative(recommendation: Recommendation) -> str:
+def _deterministic_alternative(recommendation: Recommendation, *, with_accuracy: bool) -> str:
     alternative = recommendation.alternative
     if alternative is None:
         return ""
     difference = alternative.loss - recommendation.loss
+    accuracy = f", its accuracy {alternative.accuracy:.1%} instead of {recommendation.accuracy:.1%}"
     return (
         f"The best row that is independent of the mini-batch is {_label(alternative)}: its mean loss is "
-        f"{abs(difference):.4f} {'higher' if difference >= 0 else 'lower'}, its accuracy {alternative.accuracy:.1%} "
-        f"instead of {recommendation.accuracy:.1%}."
+        f"{abs(difference):.4f} {'higher' if difference >= 0 else 'lower'}{accuracy if with_accuracy else ''}."
     )
