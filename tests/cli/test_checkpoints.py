@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from contextlib import closing
@@ -57,6 +58,18 @@ def test_looking_removes_nothing(kept):
     assert sorted(kept.iterdir()) == before
     said = clean("--dry-run", "--older-than", "7d").stdout
     assert said == "0 files would be removed, 0.0 MB; 1 are too recent\n"
+
+
+def test_what_would_be_removed_is_a_record(kept):
+    record = json.loads(clean("--dry-run", "--keep", "recommended", "--format", "json").stdout)
+    assert record == {
+        "removed": False,
+        "files": 2,
+        "bytes": 1_000_000,
+        "networks": 1,
+        "too_recent": 0,
+        "unknown": 0,
+    }
 
 
 def test_commands_name_the_networks_that_were_removed(kept):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import threading
 from contextlib import contextmanager
@@ -32,6 +33,12 @@ def test_the_list_says_whether_it_is_at_hand(tmp_path):
     assert state(tmp_path) == "missing"
     write_lines(tmp_path / "imdb", make_reviews())
     assert state(tmp_path) == "present"
+
+
+def test_the_list_is_made_of_records(tmp_path):
+    listed = json.loads(call("data", "list", "--data", tmp_path, "--format", "json", check=0).stdout)
+    assert {record["name"] for record in listed} == CATALOG.keys()
+    assert {record["name"]: record["files"] for record in listed}["imdb"] == "missing"
 
 
 def test_verify_says_what_was_used_and_what_is_in_it(tmp_path):
@@ -141,7 +148,7 @@ def test_a_study_of_words_says_once_what_one_should_know_of_them(tmp_path):
     write_lines(tmp_path / "imdb", make_reviews())
     process = call("run", tmp_path / "study.yaml", "--data", tmp_path, home=tmp_path / "home", check=0)
     assert [line for line in process.stderr.splitlines() if line.startswith("imdb")] == FEW
-    exported = call("export", "words", "--to", tmp_path / "to", "--data", tmp_path, home=tmp_path / "home", check=1)
+    exported = call("export", "words", "--output", tmp_path / "to", "--data", tmp_path, home=tmp_path / "home", check=1)
     assert "imdb consists of token ids" in exported.stderr
     assert "Traceback" not in exported.stderr
 

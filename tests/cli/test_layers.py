@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 
 import pytest
@@ -36,7 +38,7 @@ def call(world):
 
 
 def test_tables_and_sentences(call):
-    process = call("--top", "3", found=(per_layer_result(excluded={"TTTT": REASON}),))
+    process = call("--limit", "3", found=(per_layer_result(excluded={"TTTT": REASON}),))
     assert process.exit_code == 0
     for told in (
         "done: bln",
@@ -75,6 +77,18 @@ def test_nothing_to_show_is_one_sentence_and_a_failure(call):
     assert "search-layers 2" in asked.stderr
 
 
-@pytest.mark.parametrize("words", [("--format", "csv"), ("--top", "0")])
+def test_rows_are_records_in_csv_and_json_lines(call):
+    found = (per_layer_result(),)
+    process = call("--format", "jsonl", "--limit", "2", found=found)
+    records = [json.loads(line) for line in process.stdout.splitlines()]
+    per_layer = [record for record in records if not record["uniform"]]
+    assert [record["rank"] for record in per_layer] == [1, 2]
+    assert [record["configuration"] for record in per_layer] == [row.configuration for row in found[0].rows[:2]]
+    assert [record["validation_loss"] for record in per_layer] == [row.loss for row in found[0].rows[:2]]
+    table = list(csv.DictReader(io.StringIO(call("--format", "csv", found=found).stdout)))
+    assert len(table) == len(found[0].rows) + len(found[0].uniform)
+
+
+@pytest.mark.parametrize("words", [("--format", "latex"), ("--limit", "0")])
 def test_a_mistake_in_the_command_line_is_told(call, words):
     assert call(*words, found=(per_layer_result(),)).exit_code == 2
