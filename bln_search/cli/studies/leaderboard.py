@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -11,7 +12,15 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from bln_search.cli.options import DatabaseOption, ServerOption, StudyArgument, TokenOption, ToOption
+from bln_search.cli.options import (
+    DatabaseOption,
+    LimitOption,
+    OutputOption,
+    ServerOption,
+    SplitOption,
+    StudyArgument,
+    TokenOption,
+)
 from bln_search.cli.output import Format, LeaderboardFormat, check_output_path, errors, results, write_output
 from bln_search.cli.sources import StudySource, open_source
 from bln_search.core.enums import Split
@@ -19,7 +28,7 @@ from bln_search.core.errors import MissingPackageError
 from bln_search.core.states import StudyState
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.leaderboard import Leaderboard
-from bln_search.reports.export import leaderboard_csv, leaderboard_json
+from bln_search.reports.export import flat_row, leaderboard_csv, leaderboard_json
 from bln_search.reports.formatting import compared_rows
 from bln_search.reports.publication import leaderboard_latex, leaderboard_markdown
 from bln_search.reports.sentences.analysis import analysis_sentences
@@ -33,33 +42,33 @@ _FILE_WIDTH = 1_000
 """Width of a table in a file, so that no cell is wrapped."""
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command()(leaderboard)
-
-
 def leaderboard(
     study: StudyArgument,
     database: DatabaseOption = None,
     server: ServerOption = None,
     token: TokenOption = None,
-    output: Annotated[LeaderboardFormat, typer.Option("--format", help="Output format.")] = LeaderboardFormat.TABLE,
-    to: ToOption = None,
-    arm: Annotated[str | None, typer.Option(help="Only rows of this arm, with their ranks among all rows.")] = None,
-    on: Annotated[Split | None, typer.Option(help="Split that ranks the rows; by default the study's.")] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Largest number of rows, in every format.")] = None,
+    output_format: Annotated[
+        LeaderboardFormat, typer.Option("--format", help="Output format.")
+    ] = LeaderboardFormat.TABLE,
+    output: OutputOption = None,
+    arm: Annotated[
+        str | None, typer.Option("--arm", metavar="ARM", help="Only rows of this arm, with their ranks among all rows.")
+    ] = None,
+    split: SplitOption = None,
+    limit: LimitOption = None,
 ) -> None:
     """Print the ranked table of a study, or write it to a file."""
-    if to is not None:
-        check_output_path(to)
-    elif output is LeaderboardFormat.PARQUET and sys.stdout.isatty():
+    if output is not None:
+        check_output_path(output)
+    elif output_format is LeaderboardFormat.PARQUET and sys.stdout.isatty():
         raise typer.BadParameter(
-            "Parquet is binary: choose a file with --to, or use a pipe", param_hint="--format parquet"
+            "Parquet is binary: choose a file with --output, or use a pipe", param_hint="--format parquet"
         )
-    if output is LeaderboardFormat.PARQUET:
+    if output_format is LeaderboardFormat.PARQUET:
         _parquet_writer()
+    on = None if split is None else Split(split)
     with open_source(database, server, token) as source:
-        print_leaderboard(source, source.find(study), output, to=to, arm=arm, on=on, limit=limit)
+        print_leaderboard(source, source.find(study), output_format, to=output, arm=arm, on=on, limit=limit)
 
 
 def print_leaderboard(
@@ -83,8 +92,6 @@ def print_leaderboard(
         on: Split that ranks the rows; by default the study's.
         limit: Largest number of rows.
     """
-    if on is Split.TRAIN:
-        raise typer.BadParameter("nothing is evaluated on train; choose validation or test", param_hint="--on")
     labels = [spec.label for spec in study.spec.arms]
     if arm is not None and arm not in labels:
         raise typer.BadParameter(f"the study has no arm {arm!r}; choose one of {', '.join(labels)}", param_hint="--arm")
@@ -154,6 +161,10 @@ def _json(board: Leaderboard, study: StudyRecord) -> bytes:
     return (leaderboard_json(board, header) + "\n").encode()
 
 
+def _jsonl(board: Leaderboard, _study: StudyRecord) -> bytes:
+    return "".join(f"{json.dumps(flat_row(row), allow_nan=False)}\n" for row in board.rows).encode()
+
+
 def _latex(board: Leaderboard, study: StudyRecord) -> bytes:
     return leaderboard_latex(board, _title(study)).encode()
 
@@ -178,6 +189,7 @@ def _parquet_writer() -> Callable[[Leaderboard, Mapping[str, str]], bytes]:
 _FORMATTERS: Mapping[LeaderboardFormat, Callable[[Leaderboard, StudyRecord], bytes]] = {
     LeaderboardFormat.CSV: _csv,
     LeaderboardFormat.JSON: _json,
+    LeaderboardFormat.JSONL: _jsonl,
     LeaderboardFormat.LATEX: _latex,
     LeaderboardFormat.MARKDOWN: _markdown,
     LeaderboardFormat.PARQUET: _parquet,
