@@ -63,7 +63,8 @@ def migrate(engine: Engine) -> None:
 def _revision(connection: Connection) -> str | None:
     if not inspect(connection).has_table(VERSION_TABLE):
         return None
-    return connection.scalar(_SELECT_REVISION)
+    revision: str | None = connection.scalar(_SELECT_REVISION)
+    return revision
 
 
 def _check_owner(connection: Connection, location: str) -> None:
