@@ -68,9 +68,8 @@ def test_nginx_accepts_it(tmp_path):
     text = written(FILE).replace("/etc/ssl/bln.example.org", str(tmp_path))
     kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
     folders = "".join(f"{kind}_temp_path {tmp_path}/{kind};\n" for kind in kinds)
-    (tmp_path / "nginx.conf").write_text(
-        f"pid {tmp_path}/pid;\nevents {{}}\nhttp {{\naccess_log off;\n{folders}{text}}}\n"
-    )
+    http = f"http {{\naccess_log off;\n{folders}{text}}}\n"
+    (tmp_path / "nginx.conf").write_text(f"pid {tmp_path}/pid;\nevents {{}}\n{http}")
     process = subprocess.run(
         ["nginx", "-t", "-p", tmp_path, "-c", tmp_path / "nginx.conf", "-e", tmp_path / "errors"],
         capture_output=True,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
+import sys
 
 import pytest
 
@@ -74,6 +76,52 @@ def test_a_job_stops_before_its_time_limit():
             line for line in written(DOCS / "slurm" / name).splitlines() if " bln-search " in line and line[0] != "#"
         ]
         assert line.startswith("srun ")
+
+
+SRUN_STUB = """#!/bin/bash
+while [[ $1 == --* ]]; do shift; done
+exec "$@"
+"""
+COMMAND_STUB = f"""#!/bin/bash
+exec {sys.executable} -c 'from bln_search.cli.main import main; main()' "$@"
+"""
+
+
+def run_job(name, arguments, folder):
+    """A batch script without Slurm: `srun` only executes its command, and the settings are those of the test."""
+    for program, text in (("srun", SRUN_STUB), ("bln-search", COMMAND_STUB)):
+        (folder / program).write_text(text)
+        (folder / program).chmod(0o755)
+    (folder / "settings.sh").touch()
+    script = written(DOCS / "slurm" / name).replace("/srv/bln-search/settings.sh", str(folder / "settings.sh"))
+    return subprocess.run(
+        ["bash", "-c", script, name, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        cwd=folder,
+        env={
+            **os.environ,
+            "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}",
+            "PYTHONPATH": str(ROOT),
+            "SLURM_CPUS_PER_TASK": "1",
+        },
+    )
+
+
+def test_a_job_runs_a_study(tmp_path):
+    (tmp_path / "small.yaml").write_text(
+        "name: small\ndata: {name: digits, fraction: 0.2}\nmodel: {name: mlp, widths: [8]}\n"
+        "arms: [{method: bn}]\nseeds: [0]\ntraining: {epochs: 1}\n"
+    )
+    job = run_job("run.sbatch", ["small.yaml"], tmp_path)
+    assert job.returncode == 0, job.stderr
+    assert "done (1/1)" in job.stderr
+
+
+def test_a_job_with_workers_ends_when_the_queue_is_empty(tmp_path):
+    job = run_job("workers.sbatch", [], tmp_path)
+    assert job.returncode == 0, job.stderr
 
 
 def test_no_path_is_of_this_repository():
