@@ -13,6 +13,7 @@ from bln_search.cli.options import FormatOption, ServerOption, StudyArgument, To
 from bln_search.cli.output import Format, errors, results
 from bln_search.cli.sources import ServiceSource, open_client
 from bln_search.cli.studies.leaderboard import print_leaderboard
+from bln_search.cli.studies.progress import EventProgress
 from bln_search.core.states import StudyState
 from bln_search.settings import load_settings
 from bln_search.specs import load_study
@@ -68,9 +69,10 @@ def watch(
 def _follow(client: Client, study: dict[str, Any], output: Format) -> None:
     """Print events until the study ends or waits for a user, then its leaderboard."""
     labels: dict[int, str] = {}
+    progress = EventProgress(client.study(study["id"]))
     for event in client.events(study["id"]):
-        line = _event_line(event, labels, client, study["id"])
-        if line:
+        lines = _event_line(event, labels, client, study["id"]), progress.count(event)
+        for line in filter(None, lines):
             errors.print(f"[{_local_time(event['at'])}] {line}", markup=False, highlight=False, soft_wrap=True)
         waiting_state = _WAITING_STATES.get(event["kind"])
         if waiting_state is not None and client.study(study["id"])["state"] == waiting_state:
