@@ -24,9 +24,9 @@ from bln_search.ranking.paired import OutcomeTable, compare
 from bln_search.ranking.selection.baseline_check import NoBetterThanClassPrior, compare_with_class_prior
 from bln_search.ranking.selection.recommendation import Recommendation, recommend
 from bln_search.reports.formatting import compared_rows
-from bln_search.reports.sentences.analysis import analysis_sentences
 from bln_search.reports.sentences.baseline_check import baseline_warning
 from bln_search.reports.terminal.leaderboard import leaderboard_table, unranked_reasons
+from bln_search.reports.terminal.result import ResultLines
 
 LayerPopulationsByName = Mapping[str, LayerPopulation]
 
@@ -186,7 +186,8 @@ class RankedConfigurations:
             recommendation=self.recommendation,
             no_better_than_class_prior=self._no_better_than_class_prior,
         )
-        table = leaderboard_table(self.board, compared=compared_rows(analysis))
-        lines = [*unranked_reasons(self.board), *analysis_sentences(analysis)]
-        Console(file=out, width=160).print(table, *lines, sep="\n", markup=False)
+        recommended = None if self.recommendation is None else self.recommendation.key
+        table = leaderboard_table(self.board, compared=compared_rows(analysis), recommended=recommended)
+        lines = [table, *unranked_reasons(self.board), ResultLines(analysis)]
+        Console(file=out, width=160).print(*lines, sep="\n", markup=False)
         return out.getvalue()

@@ -20,9 +20,10 @@ from bln_search.cli.options import (
 )
 from bln_search.cli.output import Format, errors, results
 from bln_search.cli.sources import open_source
+from bln_search.cli.studies.leaderboard import DetailsOption, study_title
 from bln_search.ranking.analysis import Analysis
-from bln_search.reports.sentences.analysis import analysis_sentences
 from bln_search.reports.terminal.comparison import comparison_table
+from bln_search.reports.terminal.result import ResultLines
 from bln_search.settings import load_settings
 from bln_search.specs.records import StudyRecord
 from bln_search.specs.study import ProbesSpec
@@ -41,6 +42,7 @@ def analyze(
     server: ServerOption = None,
     token: TokenOption = None,
     output: FormatOption = Format.TABLE,
+    details: DetailsOption = False,
 ) -> None:
     """Print which rows differ significantly, which row is recommended, and its selection bias."""
     if output is Format.CSV:
@@ -49,12 +51,7 @@ def analyze(
     if output is Format.JSON:
         typer.echo(analysis.model_dump_json(indent=1))
         return
-    _print(
-        analysis,
-        f"{study_record.name} ({study_record.state}): {study_record.spec.title}"
-        if study_record.spec.title
-        else study_record.name,
-    )
+    _print(analysis, study_title(study_record), details=details)
 
 
 def load_analysis(
@@ -70,11 +67,13 @@ def load_analysis(
     return study_record, analysis
 
 
-def _print(analysis: Analysis, title: str) -> None:
+def _print(analysis: Analysis, title: str, *, details: bool) -> None:
     if analysis.comparison is not None:
-        results.print(comparison_table(analysis.comparison, title))
-    for line in analysis_sentences(analysis, standalone=True):
-        results.print(line, markup=False, highlight=False, soft_wrap=True)
+        recommended = None if analysis.recommendation is None else analysis.recommendation.key
+        results.print(
+            comparison_table(analysis.comparison, title, recommended=recommended, all_columns=details, has_details=True)
+        )
+    results.print(ResultLines(analysis, details=details, standalone=True))
 
 
 def probe(

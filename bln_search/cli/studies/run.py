@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from bln_search.cli.environment import check_ray_options, make_environment, make_executor
 from bln_search.cli.exit_codes import ExitCode
@@ -19,15 +17,14 @@ from bln_search.cli.options import (
     DeviceOption,
     ExecutorName,
     ExecutorOption,
-    FormatOption,
     GpusOption,
     RayAddressOption,
     WorkersOption,
 )
-from bln_search.cli.output import Format, errors, results
+from bln_search.cli.output import ResultFormat, errors, results, rows_table
 from bln_search.cli.sources import LedgerSource
-from bln_search.cli.studies.leaderboard import print_leaderboard
-from bln_search.cli.studies.progress import PlainProgress, TerminalProgress
+from bln_search.cli.studies.leaderboard import DetailsOption, print_leaderboard
+from bln_search.cli.studies.progress import progress_watcher
 from bln_search.core.registry import plugin_models
 from bln_search.core.states import StudyState, TrialState
 from bln_search.settings import load_settings
@@ -51,7 +48,8 @@ def run(
     executor: ExecutorOption = ExecutorName.LOCAL,
     ray_address: RayAddressOption = None,
     gpus_per_trial: GpusOption = None,
-    output: FormatOption = Format.TABLE,
+    output: Annotated[ResultFormat, typer.Option("--format", help="Output format.")] = ResultFormat.TABLE,
+    details: DetailsOption = False,
 ) -> None:
     """Train and evaluate the remaining trials of a study, then print its ranked table.
 
@@ -71,12 +69,12 @@ def run(
         ledger = stack.enter_context(closing(open_ledger(database or settings.database_url)))
         study_id = ledger.studies.accept(study)
         ledger.checkpoints.claim_store(environment.checkpoints)
-        with TerminalProgress() if errors.is_terminal else PlainProgress() as watcher:
+        with progress_watcher(trial_executor.worker_count) as watcher:
             state = run_study(ledger, study_id, trial_executor, watcher)
         if state is StudyState.COMPLETE:
             options = AnalysisOptions(lambda line: errors.print(line, markup=False, soft_wrap=True), workers)
             get_or_create_analysis(ledger, study_id, environment, options)
-        print_leaderboard(LedgerSource(ledger), ledger.studies.get(study_id), output)
+        print_leaderboard(LedgerSource(ledger), ledger.studies.get(study_id), output, details=details)
         if state is not StudyState.COMPLETE:
             _print_failures(ledger, study_id)
             raise typer.Exit(ExitCode.INCOMPLETE)
@@ -98,16 +96,20 @@ def validate(file: Annotated[Path, typer.Argument(help="Study file.", show_defau
 
         check_names(study)
     _print_remarks(f"{study.data.name}: {remark}" for remark in find_entry(study.data.name).remarks)
-    table = Table(title=Text(f"{study.name}: {study.title}"), title_justify="left")
-    for column in ("arm", "method", "semantics", "seeds", "rows", "population"):
-        table.add_column(column)
     planned = trials_of(study)
-    for trial in {trial.arm.label: trial for trial in boundary_trials(study)}.values():
-        arm, rows = trial.arm, len(planned_rows(trial)) * len(trial.batch_sizes)
-        table.add_row(
-            arm.label, arm.method, arm.semantics, str(len(study.seeds)), str(rows), ", ".join(trial.estimates)
-        )
-    results.print(table)
+    arms = {trial.arm.label: trial for trial in boundary_trials(study)}
+    rows = [
+        {
+            "arm": label,
+            "method": trial.arm.method,
+            "semantics": trial.arm.semantics,
+            "seeds": len(study.seeds),
+            "rows": len(planned_rows(trial)) * len(trial.batch_sizes),
+            "population": ", ".join(trial.estimates),
+        }
+        for label, trial in arms.items()
+    ]
+    results.print(rows_table(rows, tuple(rows[0]), f"{study.name}: {study.title}"))
     if study.search is not None and study.sampled:
         count = study.sampled_points * len(study.seeds)
         results.print(
