@@ -195,8 +195,7 @@ def _json(board: Leaderboard, study: StudyRecord, analysis: Analysis | None) -> 
 
 
 def _jsonl(board: Leaderboard, study: StudyRecord, analysis: Analysis | None) -> bytes:
-    header = {"study": study.name, "id": study.id, "state": study.state}
-    return leaderboard_jsonl(board, header, RowComparisons(analysis)).encode()
+    return leaderboard_jsonl(board, {"study": study.name, "id": study.id}, RowComparisons(analysis)).encode()
 
 
 def _latex(board: Leaderboard, study: StudyRecord, _analysis: Analysis | None) -> bytes:

@@ -152,7 +152,7 @@ class PlainProgress:
         """Start with the number of trials to run."""
         self.remaining.trials = trials
         if not trials:
-            self._print("no trial to run")
+            self._print("0 trials to run")
             return
         self.remaining.workers = min(trials, self.count_workers(trials))
         self._print(f"{trials} trial{'' if trials == 1 else 's'} to run; {starting_text(self.remaining.workers)}")

@@ -10,7 +10,7 @@ from bln_search.ranking.statistics.eta_squared import RESIDUAL, SWITCH_INTERACTI
 from bln_search.ranking.study_effects import VarianceShares
 from bln_search.reports.sentences.baseline_check import baseline_warning
 from bln_search.reports.sentences.leaderboard import RANKED_ON_TEST, sentence
-from bln_search.reports.sentences.recommendation import recommendation_text
+from bln_search.reports.sentences.recommendation import recommendation_text, row_label
 from bln_search.reports.sentences.significance import method_detail, significance_fact
 from bln_search.specs.space import format_point_json
 
@@ -87,7 +87,7 @@ def selection_sentence(performance: SelectedRowPerformance, comparison: Comparis
         else ""
     )
     return (
-        f"The row of lowest {performance.chosen_on} loss, {comparison.rows[0].key.label}, has {performance.loss:.4f} "
+        f"The row of lowest {performance.chosen_on} loss, {row_label(comparison.rows[0])}, has {performance.loss:.4f} "
         f"there{bias} and {performance.other_loss:.4f} on {performance.reported_on}: rank {performance.other_rank} of "
         f"{performance.ranked_rows}, {performance.regret:.4f} above the best."
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bln_search.core.enums import Split
+from bln_search.ranking.comparison import ComparedRow
 from bln_search.ranking.selection.recommendation import (
     Confidence,
     CurrentRow,
@@ -38,7 +39,7 @@ def recommendation_figures(recommendation: Recommendation, split: Split) -> str:
     return f"{split} loss {recommendation.loss:.4f}, {distance}, {dependence} the mini-batch"
 
 
-def row_label(row: Recommendation | DeterministicAlternative) -> str:
+def row_label(row: Recommendation | DeterministicAlternative | ComparedRow) -> str:
     """Arm, parameters, configuration and estimate: `bln TTTT (frozen)`."""
     estimate = f"({row.estimate})" if row.estimate else ""
     return " ".join(part for part in (row.arm, format_point_json(row.point), row.configuration, estimate) if part)

@@ -29,22 +29,23 @@ def _separation(comparison: Comparison) -> str:
         return "one row was compared"
     pair = comparison.pair(0, 1)
     p = "" if pair is None else f"p = {pair.loss.adjusted:.2g}, "
-    return f"the first row is significantly better than the second ({p}Holm over {len(comparison.pairs)} pairs)"
+    return f"the first row is significantly better than the second ({p}Holm, {len(comparison.pairs)} comparisons)"
 
 
 def _no_separation(comparison: Comparison) -> str:
     size = len(comparison.top_group)
     pairs = [pair for pair in comparison.pairs if pair.second < size]
-    if any(pair.is_significant for pair in pairs):
-        return f"the first row does not differ significantly from the next {size - 1}"
     excluding = [pair for pair in pairs if pair.loss.low > 0 or pair.loss.high < 0]
-    if not excluding:
-        return f"no significant difference between {size} rows"
     from_first = sum(pair.first == 0 for pair in excluding)
-    text = f"{size} rows are not separated after correction for {len(comparison.pairs)} comparisons"
-    if not from_first:
-        return text
-    return f"{text}, although {from_first} of them differ from the first by a 95 % interval that excludes 0"
+    others, of_them = ("the second", "") if size == 2 else (f"the next {size - 1}", f" for {from_first} of them")
+    if from_first:
+        return (
+            f"after correction for {len(comparison.pairs)} comparisons the first row is not separated from {others}, "
+            f"although the 95 % interval of the difference to it, taken alone, excludes 0{of_them}"
+        )
+    if excluding or any(pair.is_significant for pair in pairs):
+        return f"the first row does not differ significantly from {others}"
+    return f"no significant difference between {size} rows"
 
 
 def seeds_text(comparison: Comparison) -> str:

@@ -20,8 +20,11 @@ _FOLD_WIDTHS = (24, 12)
 """Widths down to which a column of text is folded: before columns are dropped, and where even that does not suffice."""
 
 _EMPTY_CELLS = ("", "–")
+_NO_BREAK_SPACE = "\N{NO-BREAK SPACE}"
 
 Cell = str | Text
+_Reduction = tuple[int, bool]
+"""Index of a column, and whether the column is dropped; otherwise its cells are shortened."""
 
 
 class Kind(Enum):
@@ -75,9 +78,12 @@ class Column:
     def heading_lines(self) -> list[str]:
         """The heading in lines that are, where words permit, no wider than the cells."""
         heading = self.name if self.heading is None else self.heading
+        for sign in ("%", "▲"):
+            heading = heading.replace(f" {sign}", f"{_NO_BREAK_SPACE}{sign}")
         if not self.cells:
-            return [heading]
-        return textwrap.wrap(heading, max(1, self._cell_width), break_long_words=False, break_on_hyphens=False)
+            return [heading.replace(_NO_BREAK_SPACE, " ")]
+        lines = textwrap.wrap(heading, max(1, self._cell_width), break_long_words=False, break_on_hyphens=False)
+        return [line.replace(_NO_BREAK_SPACE, " ") for line in lines]
 
     @property
     def width(self) -> int:
@@ -131,7 +137,8 @@ class FittedTable:
             yield Text(self._omission_note(fitting.omissions, width), style="dim")
         for note in self.notes:
             yield Text(note)
-        legend = "; ".join(dict.fromkeys(column.legend for column in present if column.legend))
+        explained = present if self.all_columns else fitting.columns
+        legend = "; ".join(dict.fromkeys(column.legend for column in explained if column.legend))
         if legend:
             yield Text(f"{legend}.", style="dim")
 
@@ -198,15 +205,22 @@ def fit_columns(columns: Sequence[Column], width: int) -> FittedColumns:
 
 
 def _reduce_columns(columns: Sequence[Column], width: int, fold_width: int) -> FittedColumns:
-    shown: list[Column | None] = list(columns)
-    for index, is_drop in _reductions(columns):
-        if _table_width([column for column in shown if column is not None], fold_width) <= width:
+    """Apply reductions in their order until the columns fit, then undo those that were not necessary."""
+
+    def fits(reductions: Sequence[_Reduction]) -> bool:
+        shown = [column for column in _apply(columns, reductions) if column is not None]
+        return _table_width(shown, fold_width) <= width
+
+    applied: list[_Reduction] = []
+    for reduction in _reductions(columns):
+        if fits(applied):
             break
-        column = shown[index]
-        if is_drop:
-            shown[index] = None
-        elif column is not None and column.short_cells is not None:
-            shown[index] = replace(column, cells=column.short_cells)
+        applied.append(reduction)
+    for reduction in reversed(applied):
+        fewer = [other for other in applied if other != reduction]
+        if fits(fewer):
+            applied = fewer
+    shown = _apply(columns, applied)
     changed = [(before, after) for before, after in zip(columns, shown, strict=True) if after is not before]
     return FittedColumns(
         columns=[column for column in shown if column is not None],
@@ -215,8 +229,20 @@ def _reduce_columns(columns: Sequence[Column], width: int, fold_width: int) -> F
     )
 
 
-def _reductions(columns: Sequence[Column]) -> list[tuple[int, bool]]:
-    """Indices of the columns in the order of their reductions, and whether the reduction drops the column."""
+def _apply(columns: Sequence[Column], reductions: Sequence[_Reduction]) -> list[Column | None]:
+    """Columns after reductions; None for a dropped one."""
+    shown: list[Column | None] = list(columns)
+    for index, is_drop in reductions:
+        column = columns[index]
+        if is_drop:
+            shown[index] = None
+        elif column.short_cells is not None:
+            shown[index] = replace(column, cells=column.short_cells)
+    return shown
+
+
+def _reductions(columns: Sequence[Column]) -> list[_Reduction]:
+    """All reductions in their order."""
     steps = [(column.shorten_order, index, False) for index, column in enumerate(columns) if column.short_cells]
     steps += [(column.drop_order, index, True) for index, column in enumerate(columns) if column.drop_order is not None]
     return [(index, is_drop) for _, index, is_drop in sorted(steps)]

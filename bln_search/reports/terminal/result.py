@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
-from rich.table import Table
 from rich.text import Text
 
 from bln_search.core.configuration import Statistic
@@ -15,11 +14,11 @@ from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.statistics.intervals import ConfidenceInterval
 from bln_search.ranking.study_effects import ConditionEffects
 from bln_search.reports.formatting import signed
-from bln_search.reports.sentences.result import ResultSummary, summarize
+from bln_search.reports.sentences.result import summarize
 from bln_search.reports.terminal.fitted_table import Column, FittedTable, Kind
 from bln_search.specs.space import format_point_json
 
-_SEPARATOR = ": "
+_BULLET = "• "
 
 
 @dataclass(frozen=True)
@@ -39,26 +38,21 @@ class ResultLines:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield warnings, recommendation, facts and details."""
         summary = summarize(self.analysis, standalone=self.standalone)
+        yield ""
         yield from (Text(f"Warning: {warning}", style="bold yellow") for warning in summary.warnings)
         if summary.headline is not None:
-            yield _headline(summary)
-        yield from (_bullet(fact) for fact in summary.facts)
+            yield Text.assemble((summary.headline, "bold green"), (f" – {summary.figures}", "bold"))
+        for text in (*summary.facts, *(summary.details if self.details else ())):
+            yield _bullet(text, console, options.max_width)
         if self.details:
-            yield from (_bullet(detail) for detail in summary.details)
             yield from _effects(self.analysis)
 
 
-def _headline(summary: ResultSummary) -> Text:
-    return Text.assemble((summary.headline or "", "bold green"), (f"{_SEPARATOR}{summary.figures}", "bold"))
-
-
-def _bullet(text: str) -> RenderableType:
+def _bullet(text: str, console: Console, width: int) -> Text:
     """A line with a hanging indent."""
-    grid = Table.grid(padding=(0, 1, 0, 0))
-    grid.add_column(width=1)
-    grid.add_column(overflow="fold")
-    grid.add_row("•", Text(text))
-    return grid
+    lines = Text(text).wrap(console, max(1, width - len(_BULLET)))
+    indent = f"\n{' ' * len(_BULLET)}"
+    return Text(f"{_BULLET}{indent.join(line.plain.rstrip() for line in lines)}")
 
 
 def _effects(analysis: Analysis) -> Iterator[RenderableType]:

@@ -98,14 +98,13 @@ def group_column(rows: Sequence[ComparedRow | None], drop_order: int) -> Column 
 
 def significance_column(rows: Sequence[ComparedRow | None], drop_order: int) -> Column | None:
     """Letters where they can be read, otherwise rank ranges; None where no row differs significantly from another."""
-    letters = group_column(rows, drop_order)
-    if letters is not None or len({(row.lowest_rank, row.highest_rank) for row in rows if row is not None}) < 2:
-        return letters
-    return rank_range_column(rows, drop_order)
+    return group_column(rows, drop_order) or rank_range_column(rows, drop_order)
 
 
-def rank_range_column(rows: Sequence[ComparedRow | None], drop_order: int) -> Column:
-    """Simultaneous 95 % confidence intervals of the ranks."""
+def rank_range_column(rows: Sequence[ComparedRow | None], drop_order: int) -> Column | None:
+    """Simultaneous 95 % confidence intervals of the ranks; None where all rows have the same."""
+    if len({(row.lowest_rank, row.highest_rank) for row in rows if row is not None}) < 2:
+        return None
     return Column(
         "rank range",
         ["" if row is None else f"{row.lowest_rank}–{row.highest_rank}" for row in rows],

@@ -72,6 +72,15 @@ def test_columns_are_reduced_in_their_order():
     assert headings(narrow.omitted) == ["validation loss", "test accuracy %"]
 
 
+def test_a_reduction_that_later_ones_make_unnecessary_is_undone():
+    columns = [
+        Column("name", ("x" * 20,), Kind.CODE),
+        Column("small", ("1",), Kind.NUMBER, drop_order=1),
+        Column("large", ("1" * 30,), Kind.NUMBER, drop_order=2),
+    ]
+    assert fit_columns(columns, 40).omissions == ["large"]
+
+
 @pytest.mark.parametrize("width", range(20, 121, 5))
 def test_no_cell_is_cut_at_any_width(width):
     text = printed(FittedTable(COLUMNS), width)
