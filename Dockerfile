@@ -22,7 +22,7 @@ COPY constraints.txt ./
 # bln-search itself, to be laid over an environment that has what it needs: a change of it is a small layer.
 FROM builder AS source
 ENV PIP_CONSTRAINT=/build/constraints.txt
-COPY pyproject.toml README.md ./
+COPY pyproject.toml README.md LICENSE ./
 COPY bln_search ./bln_search
 COPY service ./service
 RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheel . \
@@ -79,6 +79,7 @@ ARG VERSION=unknown
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="bln-search web" \
       org.opencontainers.image.description="REST API and pages of bln-search" \
+      org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}" \
       org.opencontainers.image.base.name="${PYTHON_IMAGE}"
@@ -103,6 +104,7 @@ ARG VERSION=unknown
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="bln-search worker" \
       org.opencontainers.image.description="Trains, evaluates and ranks the studies of a bln-search service" \
+      org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}" \
       org.opencontainers.image.base.name="${PYTHON_IMAGE}"

@@ -1,25 +1,32 @@
-# Everything below works on a machine with Python 3.11 and make; the first call sets the environment up.
-PYTHON ?= python3
-VENV   ?= .venv
-BIN    := $(VENV)/bin
-READY  := $(VENV)/.ready
-NAME   ?= enumerate
-PYTEST  = PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist loadgroup  # compiled tests are kept between runs
+# Everything below needs make and Python 3.11 or newer; the first call sets the environment up.
+PYTHON    ?= python3
+VENV      ?= .venv
+BIN       := $(VENV)/bin
+READY     := $(VENV)/.ready
+INSTALLED := $(VENV)/.ready-install
+RUNNABLE  := $(VENV)/.ready-run
+NAME      ?= enumerate
+PYTEST     = PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist loadgroup  # compiled tests are kept between runs
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-slow browser check docs dist format openapi serve bench clean
+.PHONY: help run install test test-slow test-matrix browser check docs dist release format openapi serve bench clean
 
 help:  ## list these targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
 
-run: $(READY)  ## train the quickstart study and print its ranked table
+run: $(RUNNABLE)  ## train the quickstart study and print its ranked table
 	$(BIN)/bln-search run studies/quickstart.yaml
+
+install: $(INSTALLED)  ## install the extras of every command into .venv
 
 test: $(READY)  ## every promise once, in minutes
 	$(PYTEST) -m "not slow"
 
 test-slow: $(READY) browser  ## the rest: services, browser, kills, clusters, full grids, packages, earlier versions
 	$(PYTEST) -m slow
+
+test-matrix:  ## make test with each supported Python of this machine
+	$(PYTHON) -m tests.release.matrix
 
 browser:
 	@for name in chromium chromium-browser google-chrome google-chrome-stable; do command -v $$name >/dev/null && exit 0; done; \
@@ -29,11 +36,12 @@ browser:
 	fi; \
 	echo "no Chromium here and it cannot be installed: the pages are not tried in a browser"
 
-check: $(READY)  ## format, lint, types, architecture
+check: $(READY)  ## format, lint, types, architecture, prose
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m bench.documents.prose
 
 docs: $(READY)  ## make pages of docs/ in build/docs
 	$(BIN)/mkdocs build --strict --quiet
@@ -41,10 +49,15 @@ docs: $(READY)  ## make pages of docs/ in build/docs
 dist: $(READY)  ## wheel and source distribution in dist/
 	$(BIN)/python -m build --no-isolation
 
+release: $(READY)  ## build packages and images, test the packages in new environments, print their SHA-256
+	rm -rf dist
+	RELEASE_DIST=$(CURDIR)/dist $(BIN)/python -m pytest tests/release
+	$(BIN)/python -m tests.release.artefacts dist
+
 openapi: $(READY)  ## write the description of the API anew
 	$(BIN)/python -m service.export_openapi > openapi.json
 
-serve: $(READY)  ## the service with its worker on http://127.0.0.1:8000
+serve: $(INSTALLED)  ## the service with its worker on http://127.0.0.1:8000
 	$(BIN)/bln-search serve
 
 format: $(READY)  ## let ruff put the files in shape
@@ -55,11 +68,18 @@ bench: $(READY)  ## one benchmark, quick: make bench NAME=enumerate
 	$(BIN)/python -m bench.$(NAME) --quick
 
 clean:  ## remove the environment and every cache
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-3.* .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-$(READY): pyproject.toml constraints.txt
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "bln-search needs Python 3.11 or newer: make PYTHON=/path/to/python3.11")'
-	@echo "setting up $(VENV): torch, Ray and everything else the commands and tests need; a minute or more, once"
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[train,web,client,export,docs,dev]'
-	@touch $@
+# Each file stands for a set of extras that is installed. A larger set contains the smaller ones.
+$(READY): EXTRAS := train,web,client,export,docs,dev
+$(READY): IMPLIED := $(INSTALLED) $(RUNNABLE)
+$(INSTALLED): EXTRAS := train,web,client,export
+$(INSTALLED): IMPLIED := $(RUNNABLE)
+$(RUNNABLE): EXTRAS := train
+$(RUNNABLE): IMPLIED :=
+$(READY) $(INSTALLED) $(RUNNABLE): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "bln-search needs Python 3.11 or newer: make PYTHON=/path/to/python3.11")'
+	@echo "setting up $(VENV) once, with the extras $(EXTRAS)"
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python .ci/install.py --editable '.[$(EXTRAS)]'
+	@touch $@ $(IMPLIED)

@@ -11,7 +11,10 @@
 
     model = bln_search.load("folder")                      # what `bln-search export` wrote
 
-What needs torch is loaded when it is first used, so that importing this package stays light.
+    client = bln_search.Client("http://127.0.0.1:8000", token="bln_...")        # a service
+
+What needs torch or httpx is loaded when it is first used, so that importing this package stays light. Every error that
+is raised on purpose is a `BlnSearchError`, a ValueError or a TypeError.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from bln_search.core.errors import BatchDependenceWarning, BlnSearchError, DataError, MissingPackageError, ModelError
 from bln_search.core.version import VERSION
 
 if TYPE_CHECKING:
@@ -31,7 +35,9 @@ if TYPE_CHECKING:
         load,
         search_layers,
     )
-    from bln_search.core.configuration import InferenceConfiguration
+    from bln_search.client import Client, ServiceError
+    from bln_search.core.configuration import InferenceConfiguration, Method, all_configurations
+    from bln_search.core.enums import PopulationEstimate, Split
     from bln_search.norms import BLN, BN, BRN, LN, MBN
 
 __version__ = VERSION
@@ -41,9 +47,20 @@ __all__ = [
     "BRN",
     "LN",
     "MBN",
+    "BatchDependenceWarning",
+    "BlnSearchError",
+    "Client",
+    "DataError",
     "InferenceConfiguration",
+    "Method",
+    "MissingPackageError",
+    "ModelError",
+    "PopulationEstimate",
     "RankedConfigurations",
     "RankedLayers",
+    "ServiceError",
+    "Split",
+    "all_configurations",
     "apply_configuration",
     "convert",
     "evaluate_configurations",
@@ -55,17 +72,24 @@ _HOMES = {
     "BLN": "bln_search.norms",
     "BN": "bln_search.norms",
     "BRN": "bln_search.norms",
-    "MBN": "bln_search.norms",
     "LN": "bln_search.norms",
+    "MBN": "bln_search.norms",
+    "Client": "bln_search.client",
     "InferenceConfiguration": "bln_search.core.configuration",
+    "Method": "bln_search.core.configuration",
+    "PopulationEstimate": "bln_search.core.enums",
     "RankedConfigurations": "bln_search.api",
     "RankedLayers": "bln_search.api",
+    "ServiceError": "bln_search.client",
+    "Split": "bln_search.core.enums",
+    "all_configurations": "bln_search.core.configuration",
     "apply_configuration": "bln_search.api",
     "convert": "bln_search.api",
     "evaluate_configurations": "bln_search.api",
     "load": "bln_search.api",
     "search_layers": "bln_search.api",
 }
+_EXTRAS = {"bln_search.api": "train", "bln_search.norms": "train", "bln_search.client": "client"}
 
 
 def __dir__() -> list[str]:
@@ -74,7 +98,18 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    """The public names, each loaded from its home on first use."""
+    """Public names that are loaded from their home on first use.
+
+    Raises:
+        AttributeError: There is no such name.
+        MissingPackageError: The extra that the name needs is not installed.
+    """
     if name not in _HOMES:
         raise AttributeError(f"module 'bln_search' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    home = _HOMES[name]
+    try:
+        return getattr(import_module(home), name)
+    except ModuleNotFoundError as error:
+        if home not in _EXTRAS or (error.name or "").startswith("bln_search"):
+            raise
+        raise MissingPackageError(error.name, _EXTRAS[home]) from error

@@ -1,1 +1,1 @@
-"""bln-search over HTTP: studies are sent in, followed and read. Never loads torch, Ray or Optuna."""
+"""bln-search over HTTP: studies are submitted, followed and read. Never loads torch, Ray or Optuna."""

@@ -20,7 +20,8 @@ from bench.support.zoo_preparation import FEW_BATCHES, Prepared
 from bln_search.api.apply import Choice, apply_configuration
 from bln_search.api.evaluate import evaluate_configurations
 from bln_search.api.layer_search import search_layers
-from bln_search.api.ranked import RankedConfiguration, RankedConfigurations
+from bln_search.api.ranked import RankedConfigurations
+from bln_search.api.ranked_row import RankedConfiguration
 from bln_search.core.records import EvaluationKey
 
 EVALUATIONS = 24

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from bench.support.relative_difference import largest_relative_difference
 from bench.support.zoo_networks import NETWORKS, Examples, Subject
+from bln_search.api.arguments import MethodName
 from bln_search.api.convert import convert
 
 BATCHES, FEW_BATCHES = 4, 2
@@ -30,7 +31,7 @@ class Setting:
     """
 
     network: str
-    method: str
+    method: MethodName
     batch_size: int
     pixels: int
 

@@ -5,8 +5,10 @@ from bln_search.api.convert import convert
 from bln_search.api.evaluate import evaluate_configurations
 from bln_search.api.export import export_network
 from bln_search.api.exported import ExportedNetwork, load
-from bln_search.api.layer_search import RankedLayers, search_layers
-from bln_search.api.ranked import RankedConfiguration, RankedConfigurations
+from bln_search.api.layer_search import search_layers
+from bln_search.api.ranked import RankedConfigurations
+from bln_search.api.ranked_layers import RankedLayers
+from bln_search.api.ranked_row import RankedConfiguration
 from bln_search.api.trained_export import TrainedRow
 
 __all__ = [

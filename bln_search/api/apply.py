@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from torch import nn
 
-from bln_search.api.ranked import LayerPopulationsByName, RankedConfiguration
+from bln_search.api.arguments import check_network
+from bln_search.api.ranked_row import LayerPopulationsByName, RankedConfiguration
 from bln_search.core.configuration import InferenceConfiguration, Source
-from bln_search.core.errors import ModelError
+from bln_search.core.errors import BatchDependenceWarning, ModelError
 from bln_search.core.per_layer import SEPARATOR, PerLayerConfiguration
 from bln_search.evaluation.tree.graph.segments import split_at_norms
 from bln_search.evaluation.tree.graph.tracing import NotTraceableError
@@ -18,7 +20,7 @@ from bln_search.norms.network_layers import evaluation_mode, find_norms
 from bln_search.norms.statistics import LayerPopulation
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LayeredConfiguration:
     """A per-layer configuration with the names of the layers and the population values that each layer reads."""
 
@@ -29,12 +31,17 @@ class LayeredConfiguration:
     def __str__(self) -> str:
         return str(self.configuration)
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self}>"
+
 
 Choice = RankedConfiguration | LayeredConfiguration | PerLayerConfiguration | InferenceConfiguration | str
 
 
 def apply_configuration(network: nn.Module, choice: Choice) -> nn.Module:
     """Make `network` use `choice` in evaluation mode. The state dict contains the configuration and its values.
+
+    Warns (BatchDependenceWarning) if the outputs then depend on the mini-batch.
 
     Args:
         network: A network with normalization layers of bln-search.
@@ -48,7 +55,12 @@ def apply_configuration(network: nn.Module, choice: Choice) -> nn.Module:
     Raises:
         ModelError: The network has no normalization layers, or other layers than the evaluated network; the
             configuration belongs to another method; or no layer has its population values. The network is unchanged.
+
+    Example:
+        bln_search.apply_configuration(model, ranked.recommended)
+        bln_search.apply_configuration(model, "TTTT")  # the layers have population values now
     """
+    check_network(network, "apply_configuration(network, choice)")
     layers = find_norms(network)
     configurations, populations = _configurations_by_layer(choice, network, list(layers))
     unknown_layers = sorted((configurations.keys() | populations.keys()) - layers.keys())
@@ -65,7 +77,26 @@ def apply_configuration(network: nn.Module, choice: Choice) -> nn.Module:
         for layer, snapshot in snapshots.items():
             layer.restore(snapshot)
         raise
+    if _depends_on_batch(choice, layers, configurations):
+        warnings.warn(
+            f"{choice} depends on the mini-batch: the output for an example changes with the other examples. The best "
+            "row without this dependence is best_independent of the table",
+            BatchDependenceWarning,
+            stacklevel=2,
+        )
     return network
+
+
+def _depends_on_batch(
+    choice: Choice, layers: Mapping[str, Normalization], configurations: Mapping[str, InferenceConfiguration]
+) -> bool:
+    """Whether the output for an example depends on the other examples; layers that evaluation skips do not count."""
+    if isinstance(choice, RankedConfiguration) and choice.is_independent:
+        return False
+    return any(
+        not configuration.restricted_to(layers[name].method).deterministic
+        for name, configuration in configurations.items()
+    )
 
 
 def _check_values(layers: Iterable[Normalization]) -> None:

@@ -9,6 +9,7 @@ from numbers import Integral
 import torch
 from torch import Tensor, nn
 
+from bln_search.api.arguments import MethodName, SemanticsName, check_network
 from bln_search.core.configuration import InferenceConfiguration, Method
 from bln_search.core.enums import Semantics, parse_enum
 from bln_search.core.errors import ModelError
@@ -37,9 +38,9 @@ _SAME_METHOD: dict[type[nn.Module], Method] = {
 def convert(
     network: nn.Module,
     *,
-    method: Method | str = Method.BLN,
+    method: MethodName | Method = "bln",
     batch_size: int | None = None,
-    semantics: Semantics | str = Semantics.PAPER,
+    semantics: SemanticsName | Semantics = "paper",
 ) -> nn.Module:
     """Replace every `nn.BatchNorm1d`, `nn.BatchNorm2d` and `nn.LayerNorm` of `network` in place, and return it.
 
@@ -59,10 +60,15 @@ def convert(
         The network.
 
     Raises:
-        ModelError: There is no layer to replace, the method does not exist, or a layer cannot be replaced (a subclass
-            with another forward pass). The network is unchanged.
+        ModelError: There is no network or no layer to replace, the method does not exist, or a layer cannot be replaced
+            (a subclass with another forward pass). The network is unchanged.
         ValueError: Another argument is invalid. The network is unchanged.
+
+    Example:
+        model = nn.Sequential(nn.Linear(20, 32), nn.ReLU(), nn.BatchNorm1d(32), nn.Linear(32, 2))
+        model = bln_search.convert(model, batch_size=25)  # train it with mini-batches of 25
     """
+    check_network(network, "convert(network)")
     parse_enum(Semantics, semantics, "semantics")
     if batch_size is not None and (not isinstance(batch_size, Integral) or batch_size < 1):
         raise ValueError(f"batch_size is a whole number of at least 1, not {batch_size!r}")

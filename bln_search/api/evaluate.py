@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from numbers import Integral
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
+from bln_search.api.arguments import CorrectionName, check_network
+from bln_search.api.loaders import Loader, batches_by_size, loader_inputs, scored_pairs
 from bln_search.api.ranked import RankedConfigurations
+from bln_search.api.score import UserScore, has_correctness, resolve_score
 from bln_search.core.configuration import Source
 from bln_search.core.enums import Correction, PopulationEstimate, Split, parse_enum
 from bln_search.core.errors import DataError
 from bln_search.core.records import Evaluation, EvaluationKey, Outcomes
 from bln_search.evaluation import collect_frozen_moments, evaluate_split
-from bln_search.evaluation.batches import MiniBatch, fill_last_batch, mini_batches
 from bln_search.evaluation.class_counts import ClassCounts
 from bln_search.evaluation.memory import MEMORY_LIMIT
-from bln_search.evaluation.scoring import Score, check_class_targets, cross_entropy, describe_type
+from bln_search.evaluation.scoring import cross_entropy
 from bln_search.norms import Normalization
 from bln_search.norms.moment_collection import LayerMoments
 from bln_search.norms.network_layers import (
@@ -34,9 +36,6 @@ from bln_search.norms.network_layers import (
 from bln_search.norms.row_batching.row_tensor import Populations, RowSpec
 from bln_search.ranking.leaderboard import TrialEvaluation, rank
 
-Loader = Iterable[Any]
-"""Yields (inputs, targets), tensors whose first axis is the examples'; for instance a `DataLoader`."""
-
 
 def evaluate_configurations(
     network: nn.Module,
@@ -46,9 +45,9 @@ def evaluate_configurations(
     test_loader: Loader | None = None,
     batch_sizes: Sequence[int] | None = None,
     gathered: Mapping[PopulationEstimate, Mapping[str, LayerMoments]] | None = None,
-    correction: Correction | str = Correction.BESSEL,
+    correction: CorrectionName | Correction = "bessel",
     per_slot: bool = False,
-    score: Score = cross_entropy,
+    score: UserScore = "cross_entropy",
     one_pass: bool = True,
     memory_limit: int = MEMORY_LIMIT,
 ) -> RankedConfigurations:
@@ -63,20 +62,35 @@ def evaluate_configurations(
         validation_loader: Mini-batches (inputs, targets) of the inference size; their loss ranks the rows. A shorter
             last mini-batch is filled up with examples that are not scored.
         test_loader: Mini-batches of the test split, whose figures are reported and do not rank the rows.
-        batch_sizes: Other inference mini-batch sizes; the splits are then loaded into memory.
+        batch_sizes: Inference mini-batch sizes in place of those of the loaders; splits are then loaded into memory.
         gathered: Further population estimates, as `bln_search.norms.moment_collection` collects them during training.
         correction: Correction of population deviations: `bessel` or `total`.
         per_slot: Feature populations have a value for each slot of the mini-batch.
-        score: Maps outputs and targets to per-example losses and correctness; by default softmax cross-entropy.
+        score: The loss that ranks the rows: `cross_entropy` (softmax, targets are classes), `mse`, `mae`, or `bce`
+            (targets from 0 to 1, outputs are logits). Or a function of outputs and targets that returns one loss for
+            each example, alone or with correctness (a bool for each example); losses (n, ...) are averaged to (n,).
+            A loss module of torch needs `reduction="none"`. It is called with outputs of several configurations at
+            once. Without correctness the table has no accuracy.
         one_pass: False evaluates the configurations one after the other, for a network in which layers other than the
             normalization layers mix examples.
         memory_limit: Largest size in bytes of an activation that holds all configurations.
+
+    Returns:
+        The ranked table.
 
     Raises:
         ModelError: The network cannot be evaluated; the message says what to change.
         DataError: A loader does not yield mini-batches; the message says what to change.
         ValueError: Another argument is invalid.
+        TypeError: `score` is neither a name nor a function.
+
+    Example:
+        ranked = bln_search.evaluate_configurations(model, train_loader, validation_loader)
+        print(ranked)
+        print(ranked.recommended, ranked["TTTT"])
     """
+    check_network(network, "evaluate_configurations(network, train_loader, validation_loader)")
+    scoring = resolve_score(score)
     parsed_correction = parse_enum(Correction, correction, "correction")
     if batch_sizes is not None and not _are_batch_sizes(batch_sizes):
         raise ValueError(f"batch_sizes is a list of whole numbers of at least 1, as in [1, 25], not {batch_sizes!r}")
@@ -90,10 +104,10 @@ def evaluate_configurations(
     for split, loader in ((Split.VALIDATION, validation_loader), (Split.TEST, test_loader)):
         if loader is None:
             continue
-        pairs = scored_pairs(loader, device, f"{split}_loader", score)
-        if split is Split.VALIDATION and score is cross_entropy:
+        pairs = scored_pairs(loader, device, f"{split}_loader", scoring)
+        if split is Split.VALIDATION and scoring is cross_entropy:
             pairs = classes.counted(pairs)
-        for batch_size, batches in _batches_by_size(pairs, batch_sizes, f"{split}_loader"):
+        for batch_size, batches in batches_by_size(pairs, batch_sizes, f"{split}_loader"):
             results += evaluate_split(
                 network,
                 batches,
@@ -101,7 +115,7 @@ def evaluate_configurations(
                 populations,
                 split=split,
                 batch_size=batch_size,
-                score=score,
+                score=scoring,
                 one_pass=one_pass,
                 memory_limit=memory_limit,
             )
@@ -112,6 +126,7 @@ def evaluate_configurations(
         class_prior=classes.class_prior,
         per_slot=per_slot and any(layer.batch_size != 1 for layer in layers.values()),
         deployed=row_before_conversion(layers, estimates[PopulationEstimate.FROZEN]),
+        has_accuracy=has_correctness(scoring),
     )
 
 
@@ -170,7 +185,7 @@ def _collect_frozen_population(
     Without a batch_size a layer uses the weights of the present mini-batch, and smaller mini-batches are excluded.
     Warns (UserWarning) if no mini-batch reaches a layer.
     """
-    batches = _loader_inputs(loader, device, "train_loader")
+    batches = loader_inputs(loader, device, "train_loader")
     first = next(batches, None)
     if first is None:
         raise DataError("train_loader yields no mini-batch: population values need at least one")
@@ -203,72 +218,6 @@ def _check_names(gathered: MomentsByEstimate, layers: Mapping[str, Normalization
                 f"{difference}; collect the moments from the network that is evaluated, neither from a wrapper around "
                 "it (DataParallel, torch.compile) nor from a part of it"
             )
-
-
-def split_batches(loader: Loader, device: torch.device, name: str, score: Score) -> list[MiniBatch]:
-    """Load a split into memory; a shorter last mini-batch is filled up. Raises DataError for an empty split."""
-    batches = list(fill_last_batch(scored_pairs(loader, device, name, score)))
-    if not batches:
-        raise DataError(f"{name} yields no mini-batch")
-    return batches
-
-
-def _batches_by_size(
-    batches: Iterator[MiniBatch], batch_sizes: Sequence[int] | None, name: str
-) -> Iterator[tuple[int, Iterable[MiniBatch]]]:
-    """Each inference mini-batch size with its mini-batches. Raises DataError for a split without a mini-batch."""
-    if batch_sizes is not None:
-        loaded = list(batches)
-        if not loaded:
-            raise DataError(f"{name} yields no mini-batch")
-        inputs, targets = torch.cat([x for x, _ in loaded]), torch.cat([y for _, y in loaded])
-        yield from ((size, mini_batches(inputs, targets, size)) for size in dict.fromkeys(batch_sizes))
-        return
-    first = next(batches, None)
-    if first is None:
-        raise DataError(f"{name} yields no mini-batch")
-    yield len(first[0]), fill_last_batch(chain([first], batches))
-
-
-def scored_pairs(loader: Loader, device: torch.device, name: str, score: Score) -> Iterator[MiniBatch]:
-    """Mini-batches (inputs, targets); the targets are checked to be classes if cross-entropy scores them."""
-    for inputs, targets in _loader_pairs(loader, device, name):
-        if score is cross_entropy:
-            check_class_targets(targets, name)
-        yield inputs, targets
-
-
-def _loader_inputs(loader: Loader, device: torch.device, name: str) -> Iterator[Tensor]:
-    """Copies of the inputs of a loader, which may yield targets too."""
-    for batch in loader:
-        inputs = batch[0] if isinstance(batch, list | tuple) and len(batch) in (1, 2) else batch
-        if not isinstance(inputs, Tensor):
-            raise DataError(
-                f"{name} must yield inputs, or (inputs, targets), tensors with examples on the first axis, as a "
-                f"torch.utils.data.DataLoader does; it yields {describe_type(batch)}"
-            )
-        if not inputs.ndim:
-            raise DataError(f"{name} yields single examples: put the data set into a torch.utils.data.DataLoader")
-        if len(inputs) == 0:
-            raise DataError(f"{name} yields a mini-batch of 0 inputs")
-        yield inputs.to(device, copy=True)
-
-
-def _loader_pairs(loader: Loader, device: torch.device, name: str) -> Iterator[MiniBatch]:
-    """Copies of a loader's mini-batches, because a loader may reuse its tensors."""
-    for batch in loader:
-        is_pair = isinstance(batch, list | tuple) and len(batch) == 2
-        if not is_pair or not all(isinstance(part, Tensor) for part in batch):
-            raise DataError(
-                f"{name} must yield (inputs, targets), two tensors with examples on the first axis, as a "
-                f"torch.utils.data.DataLoader does; it yields {describe_type(batch)}"
-            )
-        inputs, targets = batch
-        if not inputs.ndim or not targets.ndim:
-            raise DataError(f"{name} yields single examples: put the data set into a torch.utils.data.DataLoader")
-        if len(inputs) != len(targets) or len(inputs) == 0:
-            raise DataError(f"{name} yields {len(inputs)} inputs with {len(targets)} targets")
-        yield inputs.to(device, copy=True), targets.to(device, copy=True)
 
 
 def _populations_by_estimate(

@@ -77,8 +77,15 @@ def load(folder: str | Path) -> ExportedNetwork:
     Args:
         folder: The export.
 
+    Returns:
+        The network.
+
     Raises:
         DataError: The folder is not an export, has another format, or is damaged.
+
+    Example:
+        model = bln_search.load("folder")
+        logits = model(inputs)
     """
     path = Path(folder)
     description = read_description(path)

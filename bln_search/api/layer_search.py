@@ -2,75 +2,33 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from pydantic import ValidationError
-from rich.console import Console
 from torch import nn
 
-from bln_search.api.apply import LayeredConfiguration
-from bln_search.api.evaluate import Loader, collect_estimates, split_batches
+from bln_search.api.arguments import CorrectionName, EstimateName, LayerSearchName, check_network
+from bln_search.api.evaluate import collect_estimates
+from bln_search.api.loaders import Loader, split_batches
+from bln_search.api.ranked_layers import RankedLayers
+from bln_search.api.score import UserScore, has_correctness, is_in_nats, resolve_score
 from bln_search.core.enums import Correction, LayerScope, LayerSearch, PopulationEstimate, parse_enum
-from bln_search.core.errors import DataError
+from bln_search.core.errors import DataError, ModelError
 from bln_search.core.layer_search_record import LayerSearchRecord
-from bln_search.core.per_layer import PerLayerConfiguration
 from bln_search.evaluation.memory import MEMORY_LIMIT
-from bln_search.evaluation.scoring import Score, cross_entropy
 from bln_search.evaluation.tree.evaluator_protocol import Evaluator
 from bln_search.evaluation.tree.evaluators import make_evaluator
 from bln_search.evaluation.tree.space import TreeOptions
 from bln_search.evaluation.tree.tree_evaluator import TreeEvaluator
 from bln_search.norms.moment_collection import LayerMoments
 from bln_search.norms.network_layers import find_norms, network_populations
-from bln_search.norms.statistics import LayerPopulation, select_population
 from bln_search.ranking.paired.per_layer_results import per_layer_result
-from bln_search.ranking.per_layer import PerLayerResult
-from bln_search.reports.sentences.per_layer import per_layer_sentences
-from bln_search.reports.terminal.per_layer import layer_table
 from bln_search.search.layers.search import LayerSearchPlan, assign_folds, search_network
 from bln_search.search.layers.strategies import Options
 from bln_search.specs.layer_search import LayersSpec
 from bln_search.specs.problems import problems_of
-
-
-@dataclass(frozen=True)
-class RankedLayers:
-    """The result of `search_layers`; printing it prints the best rows and their confirmation."""
-
-    result: PerLayerResult
-    record: LayerSearchRecord
-    populations: Mapping[str, Mapping[PopulationEstimate, LayerPopulation]]
-
-    @property
-    def best(self) -> LayeredConfiguration:
-        """The best configuration on all validation examples."""
-        return self.of(PerLayerConfiguration.parse(self.result.rows[0].configuration))
-
-    def of(self, configuration: PerLayerConfiguration) -> LayeredConfiguration:
-        """A configuration with the population values it reads. Raises ValueError if the search space lacks it."""
-        self.record.space.digits(configuration)
-        names = self.record.space.layers
-        values = {
-            name: select_population(
-                layer_configuration,
-                self.result.estimate if layer_configuration.uses_population else None,
-                self.populations.get(name, {}),
-            )
-            for name, layer_configuration in zip(names, configuration.configurations, strict=True)
-        }
-        read = {name: population for name, population in values.items() if population is not None}
-        return LayeredConfiguration(configuration, names, read)
-
-    def __str__(self) -> str:
-        out = io.StringIO()
-        Console(file=out, width=160).print(
-            layer_table(self.result), *per_layer_sentences(self.result), sep="\n", markup=False
-        )
-        return out.getvalue()
-
 
 _UNUSED_TIME = datetime.min.replace(tzinfo=UTC)
 
@@ -93,17 +51,17 @@ def search_layers(
     validation_loader: Loader,
     *,
     test_loader: Loader | None = None,
-    search: LayerSearch | str | None = None,
+    search: LayerSearchName | LayerSearch | None = None,
     groups: Mapping[str, Sequence[str]] | None = None,
     evaluations: int = 2_000,
     folds: int = 2,
     keep: int = 1_000,
     seed: int = 0,
     gathered: Mapping[PopulationEstimate, Mapping[str, LayerMoments]] | None = None,
-    estimate: PopulationEstimate | str = PopulationEstimate.FROZEN,
-    correction: Correction | str = Correction.BESSEL,
+    estimate: EstimateName | PopulationEstimate = "frozen",
+    correction: CorrectionName | Correction = "bessel",
     per_slot: bool = False,
-    score: Score = cross_entropy,
+    score: UserScore = "cross_entropy",
     memory_limit: int = MEMORY_LIMIT,
 ) -> RankedLayers:
     """Find the best configuration of each normalization layer, confirmed on examples that did not choose it.
@@ -132,11 +90,22 @@ def search_layers(
         score: As for `evaluate_configurations`.
         memory_limit: Bytes of the largest activation.
 
+    Returns:
+        The best configurations, and what is confirmed.
+
     Raises:
         ModelError: The network cannot be searched; the message says what to change.
         DataError: A loader does not yield mini-batches, or the estimate does not exist.
         ValueError: Another argument is invalid.
+        TypeError: `score` is neither a name nor a function.
+
+    Example:
+        layered = bln_search.search_layers(model, train_loader, validation_loader)
+        print(layered)
+        bln_search.apply_configuration(model, layered.best)
     """
+    check_network(network, "search_layers(network, train_loader, validation_loader)")
+    scoring = resolve_score(score)
     parsed_estimate = parse_enum(PopulationEstimate, estimate, "estimate")
     parsed_correction = parse_enum(Correction, correction, "correction")
     budget = {"evaluations": evaluations, "folds": folds, "keep": keep}
@@ -149,25 +118,31 @@ def search_layers(
     if parsed_estimate not in estimates:
         raise DataError(f"there is no population estimate {parsed_estimate}: there are {', '.join(estimates)}")
     populations = network_populations(layers, estimates, parsed_correction, per_slot=per_slot)
-    batches = split_batches(validation_loader, device, "validation_loader", score)
+    batches = split_batches(validation_loader, device, "validation_loader", scoring)
     fold_of_batch = assign_folds(len(batches), folds)
-    options = TreeOptions(parsed_estimate, spec.scope, spec.groups or {}, score, memory_limit)
+    options = TreeOptions(parsed_estimate, spec.scope, spec.groups or {}, scoring, memory_limit)
     evaluator = make_evaluator(network, batches, populations, options, folds=fold_of_batch)
     if search is None:
         spec = spec.model_copy(update={"search": _default_search(evaluator, evaluations)})
-    if spec.search is not LayerSearch.EXACT:
+    if spec.search is LayerSearch.EXACT:
+        _check_size(evaluator)
+    else:
         _check_evaluations(evaluations, len(evaluator.space.uniform()))
     record = search_network(
         evaluator,
         fold_of_batch,
         LayerSearchPlan(spec.search, evaluations, keep, Options(seed=seed)),
-        test=None if test_loader is None else split_batches(test_loader, device, "test_loader", score),
+        test=None if test_loader is None else split_batches(test_loader, device, "test_loader", scoring),
     )
     network_search = _NetworkSearch(spec, record)
     size = len(batches[0][0])
     result = per_layer_result([network_search], batch_size=size, estimate=parsed_estimate, seeds=[0])
     return RankedLayers(
-        result, record, {name: populations[layer] for name, layer in layers.items() if layer in populations}
+        result,
+        record,
+        {name: populations[layer] for name, layer in layers.items() if layer in populations},
+        has_accuracy=has_correctness(scoring),
+        unit="nats" if is_in_nats(scoring) else "",
     )
 
 
@@ -179,6 +154,16 @@ def _default_search(evaluator: Evaluator, evaluations: int) -> LayerSearch:
         else min(evaluator.max_configurations, evaluations)
     )
     return LayerSearch.EXACT if evaluator.space.size <= limit else LayerSearch.COORDINATE
+
+
+def _check_size(evaluator: Evaluator) -> None:
+    """Raise ModelError for more configurations than can be enumerated."""
+    if evaluator.space.size > evaluator.max_configurations:
+        raise ModelError(
+            f"there are {evaluator.space.size:,} per-layer configurations, more than the "
+            f'{evaluator.max_configurations:,} that search="exact" enumerates: use search="coordinate" or '
+            'search="beam", or tie layers together, as in groups={"early": ["features.*"]}'
+        )
 
 
 def _check_evaluations(evaluations: int, uniform_count: int) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, overload
 
 import numpy as np
-from rich.console import Console
 
+from bln_search.api.printing import table_html, table_text, without_accuracy
+from bln_search.api.ranked_row import LayerPopulationsByName, RankedConfiguration
+from bln_search.api.records import Record, ranked_records, records_csv, records_frame, records_json
 from bln_search.core.class_prior import ClassPriorBaseline
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate
@@ -19,60 +21,40 @@ from bln_search.norms.row_batching.row_tensor import RowSpec
 from bln_search.norms.statistics import LayerPopulation, layer_configuration, select_population
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.comparison import MAX_COMPARED_ROWS, Comparison
-from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
+from bln_search.ranking.leaderboard import Leaderboard
 from bln_search.ranking.paired import OutcomeTable, compare
 from bln_search.ranking.selection.baseline_check import NoBetterThanClassPrior, compare_with_class_prior
 from bln_search.ranking.selection.recommendation import Recommendation, recommend
 from bln_search.reports.formatting import compared_rows
 from bln_search.reports.sentences.baseline_check import baseline_warning
+from bln_search.reports.sentences.result import summarize
+from bln_search.reports.terminal.fitted_table import FittedTable
 from bln_search.reports.terminal.leaderboard import leaderboard_table, unranked_reasons
-from bln_search.reports.terminal.result import ResultLines
-
-LayerPopulationsByName = Mapping[str, LayerPopulation]
 
 
-@dataclass(frozen=True)
-class RankedConfiguration:
-    """A row of the ranked table with its population values.
-
-    Attributes:
-        row: The row.
-        populations: The population values that the row reads, by the name of the layer.
-        without_estimate: Layers without a population of this estimate, which use the mini-batch instead.
-    """
-
-    row: LeaderboardRow
-    populations: LayerPopulationsByName
-    without_estimate: frozenset[str] = frozenset()
-
-    @property
-    def configuration(self) -> InferenceConfiguration:
-        """The source of each statistic."""
-        return self.row.configuration
-
-    def of_layer(self, name: str) -> InferenceConfiguration:
-        """The configuration of one layer."""
-        return self.configuration.without_population if name in self.without_estimate else self.configuration
-
-    def __str__(self) -> str:
-        return f"{self.configuration}" + (f" ({self.row.estimate})" if self.row.estimate else "")
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RankedConfigurations:
-    """Rows from best to worst, rows without a rank last; printing it prints the table.
+    """Rows from best to worst, rows without a rank last; printing it prints the table, a notebook shows it.
 
-    Rows that share a letter in the printed table are not significantly different (`comparison`).
+    Rows that share a letter in the table are not significantly different (`comparison`).
+
+    Example:
+        ranked[0]         # the first row
+        ranked[:3]        # the first three rows
+        ranked["TTTT"]    # the best row with this configuration
+        ranked.to_frame() # the table as a pandas.DataFrame
 
     Attributes:
         board: The rows with their ranks.
         populations: The population values of each layer, by estimate.
-        outcomes: Per-example losses and correctness of every measured row.
+        outcomes: Per-example losses and correctness of every measured row; correctness is False everywhere if the
+            score has none.
         class_prior: What a classifier reaches that always predicts the class frequencies, on the split that ranks;
             None if targets are not classes.
         per_slot: Each slot of the mini-batch has its own population values.
         deployed: The row under which a network of `convert(method="same")` computes its original outputs; None for
             any other network.
+        has_accuracy: Whether the score has correctness, so that rows have an accuracy. Without it, their accuracy is 0.
     """
 
     board: Leaderboard
@@ -81,6 +63,7 @@ class RankedConfigurations:
     class_prior: ClassPriorBaseline | None = None
     per_slot: bool = False
     deployed: RowSpec | None = None
+    has_accuracy: bool = True
 
     @property
     def baseline_warning(self) -> str | None:
@@ -100,6 +83,11 @@ class RankedConfigurations:
         return self[0]
 
     @property
+    def best_independent(self) -> RankedConfiguration | None:
+        """The row of lowest loss that is independent of the mini-batch; None if no ranked row is."""
+        return next((candidate for candidate in self if candidate.row.rank and candidate.is_independent), None)
+
+    @property
     def as_is(self) -> RankedConfiguration | None:
         """The row of the network before conversion by `same`, at its best mini-batch size.
 
@@ -115,7 +103,8 @@ class RankedConfigurations:
     def recommended(self) -> RankedConfiguration:
         """The row to use: among rows near the lowest mean loss, the cheapest that is independent of the mini-batch.
 
-        The row of the network before conversion (`as_is`) is recommended unless another is significantly better.
+        It depends on the mini-batch if all rows near the lowest mean loss do; `best_independent` never does. The row of
+        the network before conversion (`as_is`) is recommended unless another is significantly better.
         Raises ModelError if no row has a value.
         """
         recommendation = self.recommendation
@@ -158,8 +147,34 @@ class RankedConfigurations:
         as_is = None if self.as_is is None else self.as_is.row.key
         return first if as_is is None or as_is in first else [*first[:-1], as_is]
 
-    def __getitem__(self, index: int) -> RankedConfiguration:
-        row = self.board.rows[index]
+    @overload
+    def __getitem__(self, index: int | str | InferenceConfiguration) -> RankedConfiguration: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[RankedConfiguration]: ...
+
+    def __getitem__(
+        self, index: int | slice | str | InferenceConfiguration
+    ) -> RankedConfiguration | list[RankedConfiguration]:
+        """Rows by position; the best row of a configuration by its code.
+
+        Raises:
+            IndexError: There is no row at this position.
+            KeyError: No row has this configuration.
+        """
+        if isinstance(index, slice):
+            return [self._row(position) for position in range(len(self))[index]]
+        return self._row(self._position(str(index)) if isinstance(index, str | InferenceConfiguration) else index)
+
+    def _position(self, code: str) -> int:
+        """The position of the first row with this configuration. Raises KeyError if there is none."""
+        codes = [str(row.configuration) for row in self.board.rows]
+        if code not in codes:
+            raise KeyError(f"no row has the configuration {code}: there are {', '.join(sorted(set(codes)))}")
+        return codes.index(code)
+
+    def _row(self, position: int) -> RankedConfiguration:
+        row = self.board.rows[position]
         names = dict.fromkeys(name for layers in self.populations.values() for name in layers)
         read: dict[str, LayerPopulation] = {}
         without_estimate = set()
@@ -171,16 +186,48 @@ class RankedConfigurations:
                 read[name] = population
             if configuration != row.configuration:
                 without_estimate.add(name)
-        return RankedConfiguration(row, read, frozenset(without_estimate))
+        return RankedConfiguration(row, read, frozenset(without_estimate), self.per_slot)
 
     def __len__(self) -> int:
         return len(self.board.rows)
 
     def __iter__(self) -> Iterator[RankedConfiguration]:
-        return (self[index] for index in range(len(self)))
+        return (self._row(position) for position in range(len(self)))
+
+    def to_records(self) -> list[Record]:
+        """The table as one dictionary for each row, with the column names of the exports of a study."""
+        splits = {split for row in self.board.rows for split in row.metrics}
+        return ranked_records(self, self.comparison, splits=splits, accuracy=self.has_accuracy)
+
+    def to_csv(self) -> str:
+        """The table as CSV."""
+        return records_csv(self.to_records())
+
+    def to_json(self) -> str:
+        """The table as a JSON array of objects."""
+        return records_json(self.to_records())
+
+    def to_frame(self) -> Any:
+        """The table as a `pandas.DataFrame`. Raises MissingPackageError if pandas is not installed."""
+        return records_frame(self.to_records())
+
+    def __repr__(self) -> str:
+        best = self.board.best
+        loss = (
+            "none ranked"
+            if best is None
+            else f"best {best.configuration} {best.metrics[self.board.ranked_on].loss.mean:.4f}"
+        )
+        return f"<{type(self).__name__}: {len(self)} rows, {loss}>"
 
     def __str__(self) -> str:
-        out = io.StringIO()
+        return table_text(*self._table_with_sentences())
+
+    def _repr_html_(self) -> str:
+        """The table in a notebook."""
+        return table_html(*self._table_with_sentences())
+
+    def _table_with_sentences(self) -> tuple[FittedTable, list[str]]:
         analysis = Analysis(
             comparison=self.comparison,
             recommendation=self.recommendation,
@@ -188,6 +235,5 @@ class RankedConfigurations:
         )
         recommended = None if self.recommendation is None else self.recommendation.key
         table = leaderboard_table(self.board, compared=compared_rows(analysis), recommended=recommended)
-        lines = [table, *unranked_reasons(self.board), ResultLines(analysis)]
-        Console(file=out, width=160).print(*lines, sep="\n", markup=False)
-        return out.getvalue()
+        lines = [*unranked_reasons(self.board), *summarize(analysis, with_accuracy=self.has_accuracy).lines]
+        return table if self.has_accuracy else without_accuracy(table), lines

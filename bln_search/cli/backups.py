@@ -1,37 +1,39 @@
-"""Commands for backups: backup, restore."""
+"""Commands for backups: backup, backups, restore."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import closing
 from datetime import UTC, datetime
+from functools import partial
 from typing import Annotated
 
 import typer
 
 from bln_search.cli.exit_codes import ExitCode
-from bln_search.cli.options import DatabaseOption
-from bln_search.cli.output import errors, results, translate_os_errors
+from bln_search.cli.options import DatabaseOption, FormatOption, LimitOption
+from bln_search.cli.output import Format, errors, results, translate_os_errors
+from bln_search.cli.records import Record, print_record, print_records
 from bln_search.settings import load_settings
 from bln_search.storage.backups import Archive, Manifest, verify_backup
+from bln_search.storage.backups.archive import format_moment
 from bln_search.storage.ledger import connect_ledger
 
 LocationArgument = Annotated[
-    str, typer.Argument(help="Folder or URL (s3://bucket/folder) of backups.", show_default=False)
+    str,
+    typer.Argument(metavar="DIR", help="Folder or URL (s3://bucket/folder) of backups.", show_default=False),
 ]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command()(backup)
-    app.command()(restore)
+_COLUMNS = ("moment", "studies", "checkpoints", "missing", "bytes", "source", "bln_search", "schema_revision")
 
 
 def backup(
     target: LocationArgument,
     database: DatabaseOption = None,
     keep: Annotated[
-        int | None, typer.Option("--keep", min=1, help="Keep this many backups, the newest, and remove the others.")
+        int | None,
+        typer.Option("--keep", min=1, metavar="N", help="Keep this many backups, the newest, and remove the others."),
     ] = None,
+    output_format: FormatOption = Format.TABLE,
 ) -> None:
     """Copy the database and its checkpoints into a backup. Service and workers may run meanwhile.
 
@@ -42,34 +44,60 @@ def backup(
     archive = Archive(target)
     with translate_os_errors(), closing(connect_ledger(database or settings.database_url)) as ledger:
         result = ledger.backups.create(
-            settings.checkpoint_store, archive, settings.home, datetime.now(UTC), _print_progress
+            settings.checkpoint_store, archive, settings.home, datetime.now(UTC), _print_warning
         )
         if keep is not None and not result.newly_absent:
-            archive.remove_oldest(keep, datetime.now(UTC), _print_progress)
+            archive.remove_oldest(keep, datetime.now(UTC), _print_warning)
     already_stored = len(result.manifest.checkpoints) - result.copied
-    _print(
+    text = (
         f"{archive}: backup {result.moment}, {_contents(result.manifest)} ({result.copied} copied, {already_stored} "
         "stored already)"
     )
+    record = {**_backup_record(result.manifest), "copied": result.copied}
+    print_record(record, output_format, partial(_print, text))
     if result.newly_absent:
-        _print_progress(
+        _print_warning(
             f"{len(result.newly_absent)} networks are missing that the previous backup has: check that "
             f"BLN_SEARCH_CHECKPOINTS is their location ({settings.checkpoint_store}). No older backup was removed"
         )
         raise typer.Exit(ExitCode.FAILED)
 
 
+def list_backups(
+    source: LocationArgument, limit: LimitOption = None, output_format: FormatOption = Format.TABLE
+) -> None:
+    """List the backups of a folder, newest first. `restore --backup MOMENT` restores one of them."""
+    archive = Archive(source)
+    with translate_os_errors():
+        moments = archive.list_moments()[::-1][:limit]
+        records = [_backup_record(archive.read_manifest(moment)) for moment in moments]
+    print_records(records, _COLUMNS, output_format, partial(_print_backups, archive, records))
+
+
+def _print_backups(archive: Archive, records: Sequence[Record]) -> None:
+    if not records:
+        _print_warning(f"{archive} has no backup")
+    for record in records:
+        missing = f", {record['missing']} MISSING" if record["missing"] else ""
+        _print(
+            f"{record['moment']}  {record['studies']} studies, {record['checkpoints']} checkpoints{missing}, "
+            f"{_megabytes(record['bytes'])}, {record['source']}, bln-search {record['bln_search']}"
+        )
+
+
 def restore(
     source: LocationArgument,
     database: DatabaseOption = None,
     moment: Annotated[
-        str | None, typer.Option("--backup", help="Moment in the file name of the backup; by default the newest.")
+        str | None,
+        typer.Option("--backup", metavar="MOMENT", help="Moment of the backup in `backups`; by default the newest."),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the studies of the database.")] = False,
     without_damaged: Annotated[
         bool, typer.Option("--without-damaged", help="Restore without networks that are damaged or missing.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only verify every file of the backup.")] = False,
+    output_format: FormatOption = Format.TABLE,
 ) -> None:
     """Restore a backup into a database, SQLite or Postgres, and its checkpoint folder. Stop service and workers first.
 
@@ -78,37 +106,61 @@ def restore(
     settings = load_settings()
     archive = Archive(source)
     manifest = archive.read_manifest(moment)
+    written = 0
     with translate_os_errors(), closing(connect_ledger(database or settings.database_url)) as ledger:
         if not dry_run:
             ledger.backups.check_restore_target(overwrite=overwrite)
         with verify_backup(
-            archive, manifest, settings.home, _print_progress, without_damaged=without_damaged
+            archive, manifest, settings.home, _print_warning, without_damaged=without_damaged
         ) as backup_files:
-            summary = (
-                f"{archive}: backup of {manifest.made_at:%Y-%m-%d %H:%M:%S} UTC, {_contents(backup_files.manifest)}"
-            )
-            if dry_run:
-                _print(f"{summary}: every {'other ' if without_damaged else ''}file is intact")
-                return
-            written = ledger.backups.restore(
-                backup_files, settings.checkpoint_store, _print_progress, overwrite=overwrite
-            )
-    already_stored = len(backup_files.manifest.checkpoints) - written
-    _print(
-        f"{summary} ({written} written, {already_stored} stored already), restored; {backup_files.running} "
-        "studies wait to resume"
-    )
+            if not dry_run:
+                written = ledger.backups.restore(
+                    backup_files, settings.checkpoint_store, _print_warning, overwrite=overwrite
+                )
+    manifest = backup_files.manifest
+    summary = f"{archive}: backup of {manifest.made_at:%Y-%m-%d %H:%M:%S} UTC, {_contents(manifest)}"
+    if dry_run:
+        text = f"{summary}: every {'other ' if without_damaged else ''}file is intact"
+    else:
+        text = (
+            f"{summary} ({written} written, {len(manifest.checkpoints) - written} stored already), restored; "
+            f"{backup_files.running} studies wait to resume"
+        )
+    record = {
+        **_backup_record(manifest),
+        "restored": not dry_run,
+        "written": written,
+        "waiting_studies": backup_files.running,
+    }
+    print_record(record, output_format, partial(_print, text))
+
+
+def _backup_record(manifest: Manifest) -> Record:
+    return {
+        "moment": format_moment(manifest.made_at),
+        "studies": manifest.rows.get("study", 0),
+        "checkpoints": len(manifest.checkpoints),
+        "missing": len(manifest.absent),
+        "bytes": manifest.database.size + sum(file.size for file in manifest.checkpoints),
+        "source": manifest.source,
+        "bln_search": manifest.bln_search,
+        "schema_revision": manifest.schema_revision,
+    }
 
 
 def _contents(manifest: Manifest) -> str:
-    size = (manifest.database.size + sum(file.size for file in manifest.checkpoints)) / 1e6
-    missing = f", {len(manifest.absent)} MISSING" if manifest.absent else ""
-    return f"{manifest.rows.get('study', 0)} studies, {len(manifest.checkpoints)} checkpoints{missing}, {size:,.1f} MB"
+    record = _backup_record(manifest)
+    missing = f", {record['missing']} MISSING" if record["missing"] else ""
+    return f"{record['studies']} studies, {record['checkpoints']} checkpoints{missing}, {_megabytes(record['bytes'])}"
 
 
-def _print_progress(line: str) -> None:
-    errors.print(line, markup=False, highlight=False, soft_wrap=True)
+def _megabytes(size: object) -> str:
+    return f"{float(str(size)) / 1e6:,.1f} MB"
 
 
 def _print(line: str) -> None:
     results.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _print_warning(line: str) -> None:
+    errors.print(line, markup=False, highlight=False, soft_wrap=True)

@@ -6,15 +6,17 @@ import re
 from contextlib import closing
 from datetime import timedelta
 from enum import StrEnum
+from functools import partial
 from typing import Annotated
 
 import typer
 
-from bln_search.cli.options import DatabaseOption
-from bln_search.cli.output import errors, results, translate_os_errors
+from bln_search.cli.options import DatabaseOption, FormatOption
+from bln_search.cli.output import Format, errors, results, translate_os_errors
+from bln_search.cli.records import Record, print_record
 from bln_search.core.urls import redact_password
 from bln_search.settings import load_settings
-from bln_search.storage.checkpoints.garbage import MIN_AGE, GarbageReport, PrunableNetworks, remove_garbage
+from bln_search.storage.checkpoints.garbage import MIN_AGE, remove_garbage
 from bln_search.storage.ledger import open_ledger
 
 app = typer.Typer(help="Files of trained networks: remove those that no study needs.", no_args_is_help=True)
@@ -36,17 +38,21 @@ def _group() -> None:
 @app.command()
 def clean(
     older_than: Annotated[
-        str, typer.Option("--older-than", help="Only files older than this: 90m, 12h, 7d; at least 1h.")
+        str, typer.Option("--older-than", metavar="AGE", help="Only files older than this: 90m, 12h, 7d; at least 1h.")
     ] = "1d",
     keep: Annotated[
         KeepPolicy,
         typer.Option("--keep", help="Networks of complete studies to keep: all, or those of recommended rows."),
     ] = KeepPolicy.ALL,
     best: Annotated[
-        int, typer.Option("--best", min=0, help="With --keep recommended: also keep those of this many first rows.")
+        int,
+        typer.Option(
+            "--best", min=0, metavar="N", help="With --keep recommended: also keep those of this many first rows."
+        ),
     ] = 1,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be removed.")] = False,
     database: DatabaseOption = None,
+    output_format: FormatOption = Format.TABLE,
 ) -> None:
     """Remove checkpoint files that no study needs. Service and workers may run meanwhile.
 
@@ -76,9 +82,15 @@ def clean(
                 markup=False,
                 soft_wrap=True,
             )
-    results.print(
-        _summary_line(garbage, prunable, removed, size, dry_run=dry_run), markup=False, highlight=False, soft_wrap=True
-    )
+    record: dict[str, object] = {
+        "removed": not dry_run,
+        "files": removed,
+        "bytes": size,
+        "networks": sum(len(networks.files) for networks in prunable),
+        "too_recent": garbage.too_recent,
+        "unknown": garbage.unknown,
+    }
+    print_record(record, output_format, partial(_print_summary, record))
 
 
 def _parse_age(text: str) -> timedelta:
@@ -93,15 +105,13 @@ def _parse_age(text: str) -> timedelta:
     return age
 
 
-def _summary_line(
-    garbage: GarbageReport, prunable: list[PrunableNetworks], removed: int, size: int, *, dry_run: bool
-) -> str:
-    parts = [f"{removed} files {'would be ' if dry_run else ''}removed, {size / 1e6:,.1f} MB"]
-    pruned = sum(len(networks.files) for networks in prunable)
-    if pruned:
-        parts.append(f"{pruned} networks {'would be ' if dry_run else ''}removed from their studies")
-    if garbage.too_recent:
-        parts.append(f"{garbage.too_recent} are too recent")
-    if garbage.unknown:
-        parts.append(f"{garbage.unknown} are unknown and kept")
-    return "; ".join(parts)
+def _print_summary(record: Record) -> None:
+    verb = "removed" if record["removed"] else "would be removed"
+    parts = [f"{record['files']} files {verb}, {float(str(record['bytes'])) / 1e6:,.1f} MB"]
+    if record["networks"]:
+        parts.append(f"{record['networks']} networks {verb} from their studies")
+    if record["too_recent"]:
+        parts.append(f"{record['too_recent']} are too recent")
+    if record["unknown"]:
+        parts.append(f"{record['unknown']} are unknown and kept")
+    results.print("; ".join(parts), markup=False, highlight=False, soft_wrap=True)

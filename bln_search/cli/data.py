@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
-from bln_search.cli.options import DataOption
-from bln_search.cli.output import errors, results
+from bln_search.cli.options import DataOption, FormatOption, QuietOption, name_variable
+from bln_search.cli.output import Format, results
+from bln_search.cli.progress_lines import line_printer
+from bln_search.cli.records import print_records
 from bln_search.core.errors import DataError
 from bln_search.settings import load_settings
 
@@ -19,25 +20,26 @@ if TYPE_CHECKING:
     from bln_search.data.catalog import DataSource, Entry
 
 app = typer.Typer(help="Data sets: list them, verify their files, download them.", no_args_is_help=True)
-NameArgument = Annotated[str, typer.Argument(help="Name of a data set.")]
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of a data set.")]
 FetchOption = Annotated[
     Path | None,
-    typer.Option("--data", help="Folder of data sets, created if it does not exist. [env: BLN_SEARCH_DATA]"),
+    typer.Option(
+        "--data", metavar="DIR", help=name_variable("Folder of data sets, created if it does not exist.", "data")
+    ),
 ]
 
 
 @app.command("list")
-def list_data(data: DataOption = None) -> None:
+def list_data(data: DataOption = None, output_format: FormatOption = Format.TABLE) -> None:
     """List the data sets and whether their files are present."""
     from bln_search.data.catalog import CATALOG
 
     folder = data or load_settings().data_folder
-    table = Table(header_style="bold")
-    for column in ("name", "about", "files"):
-        table.add_column(column)
-    for entry in CATALOG.values():
-        table.add_row(entry.name, entry.about, _file_state(entry, entry.folders(folder)))
-    results.print(table)
+    records = [
+        {"name": entry.name, "about": entry.about, "files": _file_state(entry, entry.folders(folder))}
+        for entry in CATALOG.values()
+    ]
+    print_records(records, ("name", "about", "files"), output_format)
 
 
 def _file_state(entry: Entry, folders: list[Path]) -> str:
@@ -99,20 +101,20 @@ def _print(line: str) -> None:
 
 
 @app.command()
-def fetch(name: NameArgument, data: FetchOption = None) -> None:
+def fetch(name: NameArgument, data: FetchOption = None, quiet: QuietOption = False) -> None:
     """Download a data set's files from their publisher, and verify them."""
     from bln_search.data.catalog import find_entry
 
-    fetch_entry(find_entry(name), data or load_settings().data_folder)
+    fetch_entry(find_entry(name), data or load_settings().data_folder, quiet=quiet)
 
 
-def fetch_entry(entry: Entry, folder: Path) -> None:
-    """Download missing or damaged files of a data set, then verify it."""
+def fetch_entry(entry: Entry, folder: Path, *, quiet: bool = False) -> None:
+    """Download missing or damaged files of a data set, then verify it. quiet: print no line for each download."""
     from bln_search.data.fetch import fetch_files
 
     with suppress(DataError):
         verify_entry(entry, folder)
         return
     for path in fetch_files(entry, folder):
-        errors.print(f"downloaded {path}", soft_wrap=True)
+        line_printer(quiet=quiet)(f"downloaded {path}")
     verify_entry(entry, folder)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from contextlib import closing
+from functools import partial
 
 import typer
 
-from bln_search.cli.options import DatabaseOption
-from bln_search.cli.output import results
+from bln_search.cli.options import DatabaseOption, FormatOption
+from bln_search.cli.output import Format, results
+from bln_search.cli.records import Record, print_record
 from bln_search.settings import load_settings
 from bln_search.storage.ledger import connect_ledger
 from bln_search.storage.migration import newest_revision
@@ -16,12 +18,24 @@ app = typer.Typer(help="The database: its schema revision and its upgrade.", no_
 
 
 @app.command()
-def status(database: DatabaseOption = None) -> None:
+def status(database: DatabaseOption = None, output_format: FormatOption = Format.TABLE) -> None:
     """Print the location of the database and its schema revision."""
     with closing(connect_ledger(database or load_settings().database_url)) as ledger:
-        revision = ledger.find_schema_revision() or "none (empty)"
-        results.print(f"database {ledger}", soft_wrap=True, highlight=False)
-    results.print(f"schema revision {revision}; this version of bln-search writes {newest_revision()}", highlight=False)
+        record = {
+            "database": str(ledger),
+            "schema_revision": ledger.find_schema_revision(),
+            "newest_revision": newest_revision(),
+        }
+    print_record(record, output_format, partial(_print_status, record))
+
+
+def _print_status(record: Record) -> None:
+    results.print(f"database {record['database']}", soft_wrap=True, highlight=False)
+    results.print(
+        f"schema revision {record['schema_revision'] or 'none (empty)'}; this version of bln-search writes "
+        f"{record['newest_revision']}",
+        highlight=False,
+    )
 
 
 @app.command()

@@ -21,6 +21,7 @@ class ExitCode(IntEnum):
         INCOMPLETE: The study ended, but some trials failed.
         DISK_FULL: The disk is full.
         INTERRUPTED: The user pressed Ctrl-C.
+        BROKEN_PIPE: The reader of the output ended, as in `bln-search list | head -1`.
     """
 
     DONE = 0
@@ -31,6 +32,7 @@ class ExitCode(IntEnum):
     INCOMPLETE = 5
     DISK_FULL = 6
     INTERRUPTED = 130
+    BROKEN_PIPE = 141
 
 
 class Interrupted(SystemExit):

@@ -6,27 +6,16 @@ import atexit
 import logging
 import os
 import sys
+from contextlib import suppress
 from typing import Annotated, NoReturn
 
 import typer
 
 from bln_search import __version__
-from bln_search.cli import backups, checkpoints, data, database, processes, tokens
 from bln_search.cli.exit_codes import ExitCode, Interrupted
 from bln_search.cli.extras import missing_package
 from bln_search.cli.output import errors
-from bln_search.cli.studies import (
-    analysis,
-    export,
-    layer_search,
-    layers,
-    leaderboard,
-    listing,
-    publish,
-    reevaluation,
-    remote,
-    run,
-)
+from bln_search.cli.verbs import add_verbs
 from bln_search.core.errors import (
     BlnSearchError,
     ClusterUnresponsiveError,
@@ -41,18 +30,9 @@ app = typer.Typer(
     name="bln-search",
     help="Find the best inference configuration of a network's normalization layers.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
-app.add_typer(data.app, name="data")
-app.add_typer(database.app, name="db")
-app.add_typer(checkpoints.app, name="checkpoints")
-app.add_typer(tokens.app, name="token")
-for module in (
-    *(run, listing, analysis, layer_search, layers, leaderboard, publish, export, reevaluation, remote),
-    *(processes, backups),
-):
-    module.register(app)
+add_verbs(app)
 
 
 def _print_version(requested: bool) -> None:  # noqa: FBT001 - the signature of a typer callback
@@ -64,7 +44,8 @@ def _print_version(requested: bool) -> None:  # noqa: FBT001 - the signature of 
 @app.callback()
 def _common_options(
     version: Annotated[  # noqa: ARG001 - its callback does the work
-        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version and stop.")
+        bool,
+        typer.Option("--version", "-V", is_eager=True, callback=_print_version, help="Print the version and stop."),
     ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log more on standard error.")] = False,
 ) -> None:
@@ -88,6 +69,20 @@ _EXIT_BY_STATUS = {400: ExitCode.BAD_INPUT, 404: ExitCode.NOT_FOUND, 422: ExitCo
 def main() -> None:
     """Run the command. Print a `BlnSearchError` as one line and exit with its code, see `ExitCode`."""
     try:
+        try:
+            _run_app()
+        finally:
+            sys.stdout.flush()  # a closed pipe is reported here rather than when the interpreter ends
+    except BrokenPipeError:
+        _exit_after_closed_pipe()
+    except SystemExit as end:
+        if isinstance(end.__context__, BrokenPipeError):  # Rich and Typer exit with code 1
+            _exit_after_closed_pipe()
+        raise
+
+
+def _run_app() -> None:
+    try:
         app()
     except SystemExit as end:
         if end.code == ExitCode.INTERRUPTED and not isinstance(end, Interrupted):
@@ -103,9 +98,15 @@ def main() -> None:
     except KeyboardInterrupt:
         _print_interrupted()
         sys.exit(ExitCode.INTERRUPTED)
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(ExitCode.FAILED)
+
+
+def _exit_after_closed_pipe() -> NoReturn:
+    """End quietly, as a program does that SIGPIPE ends: the reader of a pipe, such as `head`, needs no more."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            os.dup2(null, stream.fileno())  # the interpreter flushes both when it ends
+    sys.exit(ExitCode.BROKEN_PIPE)
 
 
 def _exit_with_error(error: BlnSearchError) -> NoReturn:

@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from bln_search.cli.output import Format
+from bln_search.cli.output import DocumentFormat, Format
+from bln_search.core.enums import PopulationEstimate, Split
 
 
 class ExecutorName(StrEnum):
@@ -18,31 +19,104 @@ class ExecutorName(StrEnum):
     RAY = "ray"
 
 
-StudyArgument = Annotated[str, typer.Argument(help="Name or number of a study.", show_default=False)]
-DatabaseOption = Annotated[str | None, typer.Option("--database", help="Database URL. [env: BLN_SEARCH_DATABASE]")]
+class EvaluatedSplit(StrEnum):
+    """A split on which rows are evaluated."""
+
+    VALIDATION = Split.VALIDATION.value
+    TEST = Split.TEST.value
+
+
+class NamedEstimate(StrEnum):
+    """A population estimate that a row is named by; the memory of MBN is read without being named."""
+
+    FROZEN = PopulationEstimate.FROZEN.value
+    EPOCH = PopulationEstimate.EPOCH.value
+    MOVING = PopulationEstimate.MOVING.value
+
+
+def name_variable(text: str, setting: str) -> str:
+    """Return a help text that names the environment variable an option falls back to.
+
+    Args:
+        text: The help text.
+        setting: Name of the setting.
+    """
+    return f"{text} \\[env: BLN_SEARCH_{setting.upper()}]"  # an unescaped bracket is markup, which is not printed
+
+
+StudyArgument = Annotated[str, typer.Argument(metavar="STUDY", help="Name or number of a study.", show_default=False)]
+StudyFileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="Study file.", show_default=False)]
+DatabaseOption = Annotated[
+    str | None, typer.Option("--database", metavar="URL", help=name_variable("Database URL.", "database"))
+]
 ServerOption = Annotated[
-    str | None, typer.Option("--server", help="Service to use instead of the local database. [env: BLN_SEARCH_SERVER]")
+    str | None,
+    typer.Option(
+        "--server", metavar="URL", help=name_variable("Service to use instead of the local database.", "server")
+    ),
+]
+ServiceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--server",
+        metavar="URL",
+        help=name_variable("Address of the service.", "server"),
+        show_default="http://127.0.0.1:8000",
+    ),
 ]
 TokenOption = Annotated[
     str | None,
-    typer.Option("--token", help="Access token of that service. [env: BLN_SEARCH_TOKEN]", show_default=False),
+    typer.Option(
+        "--token",
+        metavar="TOKEN",
+        help=name_variable("Access token of that service.", "token"),
+        show_default=False,
+    ),
 ]
 FormatOption = Annotated[Format, typer.Option("--format", help="Output format.")]
-ToOption = Annotated[
-    Path | None, typer.Option("--to", help="File to write, atomically.", show_default="standard output")
+DocumentFormatOption = Annotated[DocumentFormat, typer.Option("--format", help="Output format.")]
+OutputOption = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", metavar="FILE", help="File to write, atomically.", show_default="standard output"),
 ]
+LimitOption = Annotated[
+    int | None, typer.Option("--limit", min=1, metavar="N", help="Largest number of rows, in every format.")
+]
+DetailsOption = Annotated[
+    bool, typer.Option("--details", help="Print every column, and the statistics behind the recommendation.")
+]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress.")]
 DataOption = Annotated[
     Path | None,
-    typer.Option("--data", exists=True, file_okay=False, help="Folder of data sets. [env: BLN_SEARCH_DATA]"),
+    typer.Option(
+        "--data",
+        exists=True,
+        file_okay=False,
+        metavar="DIR",
+        help=name_variable("Folder of data sets.", "data"),
+    ),
 ]
-DeviceOption = Annotated[str | None, typer.Option("--device", help="cpu, cuda, cuda:1 or auto.")]
+DeviceOption = Annotated[
+    str | None,
+    typer.Option("--device", metavar="DEVICE", help=name_variable("cpu, cuda, cuda:1 or auto.", "device")),
+]
 WorkersOption = Annotated[
-    int | None, typer.Option("--workers", min=1, help="Number of parallel trials; by default one per core or GPU.")
+    int | None,
+    typer.Option("--workers", min=1, metavar="N", help="Number of parallel trials; by default one per core or GPU."),
+]
+SplitOption = Annotated[
+    EvaluatedSplit | None, typer.Option("--split", help="Split that ranks the rows; by default the study's.")
 ]
 ExecutorOption = Annotated[ExecutorName, typer.Option("--executor", help="Processes on this machine, or Ray Tune.")]
 RayAddressOption = Annotated[
-    str | None, typer.Option("--ray-address", help="Ray cluster to join, host:port; by default a new one is started.")
+    str | None,
+    typer.Option(
+        "--ray-address",
+        metavar="HOST:PORT",
+        help="Ray cluster to join; by default a new one is started.",
+    ),
 ]
 GpusOption = Annotated[
-    float | None, typer.Option("--gpus-per-trial", min=0.0, help="With ray: number of GPUs, or a fraction of one.")
+    float | None,
+    typer.Option("--gpus-per-trial", min=0.0, metavar="N", help="With ray: number of GPUs, or a fraction of one."),
 ]

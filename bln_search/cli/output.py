@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import os
 import re
 import sys
@@ -12,7 +10,6 @@ from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 
-import typer
 from rich.console import Console
 
 from bln_search.core.errors import OutputError
@@ -41,26 +38,25 @@ class Format(StrEnum):
     """Format of printed results."""
 
     TABLE = "table"
-    CSV = "csv"
-    JSON = "json"
-
-
-class ResultFormat(StrEnum):
-    """Format of the result of a study."""
-
-    TABLE = "table"
-    CSV = "csv"
     JSON = "json"
     JSONL = "jsonl"
+    CSV = "csv"
+
+
+class DocumentFormat(StrEnum):
+    """Format of a result that is one document."""
+
+    TABLE = "table"
+    JSON = "json"
 
 
 class LeaderboardFormat(StrEnum):
     """Format of a leaderboard."""
 
     TABLE = "table"
-    CSV = "csv"
     JSON = "json"
     JSONL = "jsonl"
+    CSV = "csv"
     LATEX = "latex"
     MARKDOWN = "markdown"
     PARQUET = "parquet"
@@ -69,10 +65,10 @@ class LeaderboardFormat(StrEnum):
 def check_output_path(path: Path) -> None:
     """Raise OutputError if a file cannot be written to `path`; called before anything is computed for it."""
     if path.exists() and not path.is_file():
-        raise OutputError(f"{path} is not a regular file: choose another with --to, or redirect standard output")
+        raise OutputError(f"{path} is not a regular file: choose another with --output, or redirect standard output")
     if not path.parent.is_dir():
         raise OutputError(
-            f"{path} cannot be written: create the folder {path.parent} first, or choose another file with --to"
+            f"{path} cannot be written: create the folder {path.parent} first, or choose another file with --output"
         )
 
 
@@ -84,7 +80,7 @@ def write_file(path: Path, content: bytes) -> None:
     try:
         write_atomically(path.resolve(), content, mode=0o666 & ~umask)
     except OSError as error:
-        raise OutputError(f"{path} cannot be written ({error.strerror}): choose another file with --to") from None
+        raise OutputError(f"{path} cannot be written ({error.strerror}): choose another file with --output") from None
 
 
 @contextmanager
@@ -107,16 +103,9 @@ def write_output(content: bytes, to: Path | None) -> None:
     sys.stdout.buffer.flush()
 
 
-def print_rows(rows: Sequence[Mapping[str, object]], columns: tuple[str, ...], output: Format) -> None:
-    """Print rows on standard output."""
-    if output is Format.JSON:
-        typer.echo(json.dumps(rows, indent=1))
-    elif output is Format.CSV:
-        writer = csv.DictWriter(sys.stdout, columns, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-    else:
-        results.print(rows_table(rows, columns))
+def print_table(rows: Sequence[Mapping[str, object]], columns: Sequence[str], title: str = "") -> None:
+    """Print rows as a table on standard output."""
+    results.print(rows_table(rows, columns, title))
 
 
 def rows_table(rows: Sequence[Mapping[str, object]], columns: Sequence[str], title: str = "") -> FittedTable:

@@ -1,4 +1,4 @@
-"""Commands for service and worker processes: serve, worker, workers, settings."""
+"""Commands for service and worker processes: serve, worker, workers."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import signal
 import socket
 import sys
 import threading
+from collections.abc import Sequence
 from contextlib import ExitStack, closing
+from functools import partial
 from typing import Annotated
 
 import typer
-from pydantic import SecretStr
 
 from bln_search.cli.environment import check_ray_options, make_environment, make_executor
 from bln_search.cli.exit_codes import ExitCode
@@ -23,33 +24,30 @@ from bln_search.cli.options import (
     DeviceOption,
     ExecutorName,
     ExecutorOption,
+    FormatOption,
     GpusOption,
     RayAddressOption,
     WorkersOption,
 )
-from bln_search.cli.output import errors, results
+from bln_search.cli.output import Format, errors, results
+from bln_search.cli.records import print_records
 from bln_search.core.disk import disk_space_problem
 from bln_search.core.errors import MissingPackageError
 from bln_search.core.log_files import LogFile
 from bln_search.core.logs import configure_logs
-from bln_search.core.urls import redact_password
-from bln_search.settings import Settings, load_settings, settings_file
+from bln_search.settings import Settings, load_settings
 from bln_search.storage.ledger import connect_ledger, open_ledger
+from bln_search.storage.workers import WorkerRecord
 
 _log = logging.getLogger(__name__)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command()(serve)
-    app.command()(worker)
-    app.command()(workers)
-    app.command("settings")(show_settings)
+_WORKER_COLUMNS = ("name", "device", "version", "started_at", "heartbeat_at")
 
 
 def serve(
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port; 0 for a free one.")] = 8000,
+    host: Annotated[str, typer.Option("--host", metavar="HOST", help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65_535, metavar="PORT", help="Port; 0 for a free one.")
+    ] = 8000,
     database: DatabaseOption = None,
     no_worker: Annotated[
         bool, typer.Option("--no-worker", help="Start no worker; `bln-search worker` runs the studies.")
@@ -125,18 +123,33 @@ def workers(
     here: Annotated[
         bool, typer.Option("--here", help="Only those of this machine or container; exit code 1 if there is none.")
     ] = False,
+    output_format: FormatOption = Format.TABLE,
 ) -> None:
     """List the workers with a heartbeat within 30 s."""
     with closing(connect_ledger(database or load_settings().database_url)) as ledger:
         live_workers = ledger.workers.list_live()
     prefix = f"{socket.gethostname()}/"
     selected = [record for record in live_workers if not here or record.name.startswith(prefix)]
-    for record in selected:
-        line = f"{record.name}  {record.device}  {record.version}  {record.heartbeat_at:%Y-%m-%d %H:%M:%S}"
-        results.print(line, markup=False, highlight=False)
+    records = [
+        {
+            "name": record.name,
+            "device": record.device,
+            "version": record.version,
+            "started_at": record.started_at.isoformat(),
+            "heartbeat_at": record.heartbeat_at.isoformat(),
+        }
+        for record in selected
+    ]
+    print_records(records, _WORKER_COLUMNS, output_format, partial(_print_workers, selected))
     if here and not selected:
         errors.print("no worker of this machine has sent a heartbeat within 30 s")
         raise typer.Exit(ExitCode.FAILED)
+
+
+def _print_workers(records: Sequence[WorkerRecord]) -> None:
+    for record in records:
+        line = f"{record.name}  {record.device}  {record.version}  {record.heartbeat_at:%Y-%m-%d %H:%M:%S}"
+        results.print(line, markup=False, highlight=False)
 
 
 def _stop_with_parent() -> None:
@@ -144,16 +157,3 @@ def _stop_with_parent() -> None:
     while os.read(sys.stdin.fileno(), 1024):  # a read of sys.stdin would block the shutdown with its lock
         pass
     os.kill(os.getpid(), signal.SIGTERM)
-
-
-def show_settings() -> None:
-    """Print every setting with its value, its environment variable and its description."""
-    settings = load_settings()
-    results.print(f"file: {settings_file()}{'' if settings_file().is_file() else ' (missing)'}", highlight=False)
-    for name, field in Settings.model_fields.items():
-        value = getattr(settings, name)
-        text = "(secret)" if isinstance(value, SecretStr) else redact_password(str(value))
-        origin = "" if name in settings.model_fields_set else " (default)"
-        results.print(
-            f"BLN_SEARCH_{name.upper()} = {text}{origin}\n    {field.description}", markup=False, highlight=False
-        )

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Annotated
 
 import typer
 
-from bln_search.cli.options import DatabaseOption, ServerOption, TokenOption
-from bln_search.cli.output import errors, results
+from bln_search.cli.options import DatabaseOption, FormatOption, ServerOption, TokenOption
+from bln_search.cli.output import Format, errors, results
+from bln_search.cli.records import Record, print_records
 from bln_search.cli.sources import open_client, service_address
 from bln_search.core.enums import Scope
 from bln_search.core.urls import redact_password
@@ -17,17 +20,22 @@ from bln_search.settings import load_settings
 from bln_search.storage.ledger import open_ledger
 
 app = typer.Typer(help="Access tokens of a service: their scopes and expiry.", no_args_is_help=True)
+_COLUMNS = ("id", "account", "scope", "label", "created_at", "expires_at", "revoked_at")
 
 
 @app.command()
 def create(
     account: Annotated[
         str | None,
-        typer.Option(help="Account; by default your own at a service, otherwise `admin`.", show_default=False),
+        typer.Option(
+            metavar="NAME", help="Account; by default your own at a service, otherwise `admin`.", show_default=False
+        ),
     ] = None,
     scope: Annotated[Scope, typer.Option(help="read, write or admin.")] = Scope.WRITE,
-    label: Annotated[str, typer.Option(help="Purpose of the token.")] = "",
-    days: Annotated[int | None, typer.Option(min=1, max=3650, help="Days until it expires; by default never.")] = None,
+    label: Annotated[str, typer.Option(metavar="TEXT", help="Purpose of the token.")] = "",
+    days: Annotated[
+        int | None, typer.Option(min=1, max=3650, metavar="N", help="Days until it expires; by default never.")
+    ] = None,
     database: DatabaseOption = None,
     server: ServerOption = None,
     token: TokenOption = None,
@@ -52,7 +60,12 @@ def create(
 
 
 @app.command("list")
-def list_tokens(database: DatabaseOption = None, server: ServerOption = None, token: TokenOption = None) -> None:
+def list_tokens(
+    database: DatabaseOption = None,
+    server: ServerOption = None,
+    token: TokenOption = None,
+    output_format: FormatOption = Format.TABLE,
+) -> None:
     """List tokens, newest first, without their secrets."""
     settings = load_settings()
     service = service_address(database, server, settings)
@@ -61,31 +74,36 @@ def list_tokens(database: DatabaseOption = None, server: ServerOption = None, to
             rows = client.tokens()
     else:
         with closing(open_ledger(database or settings.database_url)) as ledger:
-            rows = [
-                {
-                    **vars(record),
-                    "created_at": record.created_at.isoformat(),
-                    "expires_at": record.expires_at and str(record.expires_at),
-                }
-                for record in ledger.tokens.list_tokens(None)
-            ]
-    for row in rows:
-        expiry = (
-            "revoked"
-            if row["revoked_at"]
-            else f"expires {row['expires_at'][:10]}"
-            if row["expires_at"]
-            else "no expiry"
-        )
+            rows = [vars(record) for record in ledger.tokens.list_tokens(None)]
+    records = [{name: _json_value(row[name]) for name in _COLUMNS} for row in rows]
+    print_records(records, _COLUMNS, output_format, partial(_print_lines, records))
+
+
+def _json_value(value: object) -> object:
+    return value.isoformat() if isinstance(value, datetime) else value
+
+
+def _print_lines(records: Sequence[Record]) -> None:
+    for record in records:
+        expiry = "no expiry"
+        if record["revoked_at"]:
+            expiry = "revoked"
+        elif record["expires_at"]:
+            expiry = f"expires {_date(record['expires_at'])}"
         line = (
-            f"{row['id']:>4}  {row['account']:<16} {row['scope']:<6} {row['created_at'][:10]}  {expiry}  {row['label']}"
+            f"{record['id']:>4}  {record['account']:<16} {record['scope']:<6} {_date(record['created_at'])}  {expiry}  "
+            f"{record['label']}"
         )
         results.print(line.rstrip(), markup=False, highlight=False)
 
 
+def _date(moment: object) -> str:
+    return str(moment)[:10]
+
+
 @app.command()
 def revoke(
-    token_id: Annotated[int, typer.Argument(help="Number of the token in `token list`.")],
+    token_id: Annotated[int, typer.Argument(metavar="NUMBER", help="Number of the token in `token list`.")],
     database: DatabaseOption = None,
     server: ServerOption = None,
     token: TokenOption = None,

@@ -25,6 +25,9 @@ from bln_search.specs.study import StudySpec
 _LEADERBOARD_DELAYS = (0.0, 0.5, 1.0, 2.0, 4.0)
 """Seconds to wait before each attempt to read a leaderboard that changes between its pages."""
 
+_EVENT_PAGE_SIZE = 1000
+"""Events that one request reads."""
+
 _POLL_SECONDS = 0.25
 """Seconds between two requests for an analysis."""
 
@@ -157,6 +160,16 @@ class Client:
             cursor = page["next_cursor"]
             if cursor is None:
                 return Leaderboard(Split(page["ranked_on"]), tuple(row_from_flat(row) for row in rows))
+
+    def list_events(self, study_id: int, after: int = 0) -> Iterator[dict[str, Any]]:
+        """Yield the events of a study so far, oldest first. after: yield only events with higher numbers."""
+        while True:
+            params = {"after": after, "limit": _EVENT_PAGE_SIZE}
+            page = self._session.request_json("GET", f"/studies/{study_id}/events", params=params)
+            yield from page["events"]
+            if len(page["events"]) < _EVENT_PAGE_SIZE:
+                return
+            after = page["last"]
 
     def events(self, study_id: int, after: int = 0) -> Iterator[dict[str, Any]]:
         """Yield the events of a study live until it ends. After a lost connection the stream resumes."""

@@ -16,7 +16,7 @@ BlnSearchError
 │   ├── StudyChangedError   the study has changed since it was read
 │   └── IdempotencyConflictError  an idempotency key was reused for another study
 ├── AccessError          a token is unknown, or lacks the scope for a request
-├── MissingPackageError  an extra of bln-search is not installed
+├── MissingPackageError  a package that a function needs is not installed
 ├── ExportError          a network cannot be exported
 ├── StorageFullError     the disk is full
 ├── CheckpointStoreError a checkpoint store cannot be reached, or refuses access
@@ -26,6 +26,8 @@ BlnSearchError
 ├── ClusterError         a Ray cluster cannot be reached, is too small, or is gone
 │   └── ClusterUnresponsiveError  a joined cluster does not respond: this process must not call Ray again
 └── TransitionError      a state cannot follow the present one
+
+BatchDependenceWarning  an applied configuration depends on the mini-batch
 
 Each message says what is wrong, where, and what to do.
 """
@@ -108,10 +110,16 @@ class AccessError(BlnSearchError):
 
 
 class MissingPackageError(BlnSearchError):
-    """An extra of bln-search is not installed."""
+    """A package that a function needs is not installed.
 
-    def __init__(self, package: str | None, extra: str) -> None:
-        super().__init__(f"{package} is not installed, which this needs: pip install 'bln-search[{extra}]'")
+    Args:
+        package: Name of the package.
+        extra: Extra of bln-search that installs it; None for a package that is in no extra.
+    """
+
+    def __init__(self, package: str | None, extra: str | None) -> None:
+        requirement = package if extra is None else f"'bln-search[{extra}]'"
+        super().__init__(f"{package} is not installed, which this needs: pip install {requirement}")
 
 
 class ExportError(BlnSearchError):
@@ -148,3 +156,7 @@ class ClusterUnresponsiveError(ClusterError):
 
 class TransitionError(BlnSearchError):
     """A state cannot follow the present one."""
+
+
+class BatchDependenceWarning(UserWarning):
+    """An applied configuration depends on the mini-batch: the output for an example changes with the other examples."""

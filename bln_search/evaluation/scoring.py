@@ -38,8 +38,8 @@ def score_examples(score: Score, outputs: Tensor, targets: Tensor) -> tuple[Tens
     scores = score(outputs, targets)
     if not isinstance(scores, tuple | list) or len(scores) != 2 or not all(isinstance(x, Tensor) for x in scores):
         raise ModelError(
-            "score must return two tensors, losses and correctness, with one value for each example, not "
-            f"{describe_type(scores)}; where correctness has no meaning, return torch.zeros(len(outputs)) for it"
+            "score must return a tensor of losses, or two tensors, losses and correctness, with one value for each "
+            f"example, not {describe_type(scores)}"
         )
     losses, correct = scores
     n = len(outputs)
@@ -67,7 +67,7 @@ def check_class_targets(targets: Tensor, loader: str) -> None:
     if targets.dtype != torch.int64 or targets.ndim != 1:
         raise DataError(
             f"{loader} yields targets of type {targets.dtype} and shape {tuple(targets.shape)}: classes are int64, one "
-            "for each example; for other targets give your own score="
+            'for each example; for other targets choose another score, as in score="mse"'
         )
     if targets.numel() and int(targets.min()) < 0:
         raise DataError(f"{loader} yields the class {int(targets.min())}: classes are numbered from 0")
@@ -78,7 +78,7 @@ def _logits_problem(outputs: Tensor, targets: Tensor) -> str | None:
     if outputs.ndim != 2 or not outputs.is_floating_point():
         return (
             f"the network gives outputs of type {outputs.dtype} and shape {tuple(outputs.shape)}: cross-entropy takes "
-            "logits of shape (examples, classes); for other outputs give your own score="
+            'logits of shape (examples, classes); for other outputs choose another score, as in score="mse"'
         )
     if targets.numel() and int(targets.max()) >= outputs.shape[1]:
         return (

@@ -48,21 +48,21 @@ class ArmSpec(Spec):
     """One way of normalizing the network.
 
     Attributes:
-        method: The normalization method.
-        name: The label of the arm; by default the method.
-        semantics: The variant of BLN.
-        epsilon: ε of the layers; by default that of the method.
-        momentum: Decay of the `moving` estimate, and of BRN's moving averages.
-        judged_under: The configuration that selects the epoch for `best_validation`; by default every statistic from
-            the mini-batch, for MBN from the memory.
-        population: The estimates of this arm; by default those of the study.
-        memory: k of MBN.
-        memory_decay: η of MBN.
-        lambda_: λ of MBN.
-        r_max: Ramp of BRN.
-        d_max: Ramp of BRN.
-        double_forward: After each step a second pass of the same mini-batch with the new weights records its
-            statistics.
+        method: Normalization method.
+        name: Label of the arm, by default its method; labels must be unique.
+        semantics: `paper`: the formulas of the paper; `reference`: those of the BLN authors' code.
+        epsilon: ε under the root of standard deviations; by default 1e-4 in the reading `paper`, 1e-3 in `reference`.
+        momentum: Decay of the estimate `moving`, and of the moving averages of BRN.
+        judged_under: Configuration used for checkpoint selection, such as `FFFF`; by default every statistic comes from
+            the mini-batch, for MBN from the memory. One with `T` needs the estimate `epoch` or `moving`.
+        population: Population estimates of this arm instead of those of `evaluation`.
+        memory: k of MBN, the number of remembered mini-batches; by default 20.
+        memory_decay: η of MBN; by default 0.9.
+        lambda_: λ of MBN, the weight of the memory, between 0 and 1; by default 0.1, from 40 % of training 0.5, from
+            60 % 0.9.
+        r_max: r_max of BRN, at least 1; by default linear from 1 to 3 between 5 % and 40 % of training.
+        d_max: d_max of BRN, at least 0; by default linear from 0 to 5 between 5 % and 25 % of training.
+        double_forward: A second forward pass of the same mini-batch with the new weights records its statistics.
     """
 
     added_later = frozenset({"memory", "memory_decay", "lambda_", "r_max", "d_max", "double_forward"})

@@ -32,12 +32,13 @@ class DataSpec(Spec):
     """A data set and the part of it that is used.
 
     Attributes:
-        name: The data set.
-        fraction: The part of the remaining training examples and of the validation examples that is used.
+        name: `digits`, `mnist`, `cifar10`, `imdb`, or the name of a custom data set (plugin).
+        fraction: The fraction of training and validation examples that is used.
         validation: Examples held out of the training set: a count, or a fraction below 1.
         stratified: Keep the proportions of the classes.
-        seed: Selects the examples; equal for every trial of a study.
-        standardization: How inputs are standardized.
+        seed: Seed that selects the examples; the same for every trial of the study.
+        standardization: To mean 0 and standard deviation 1, fitted on the training examples in use: each `pixel`, each
+            `channel`, or `none` (inputs are divided by their largest possible value). Texts are not standardized.
     """
 
     name: str = Field(min_length=1, max_length=64)

@@ -16,16 +16,17 @@ class LayersSpec(Spec):
     """Search of per-layer configurations on each trained network, without further training.
 
     Attributes:
-        scope: Which layers share a configuration.
-        groups: Patterns of layer names by the name of a group, as in `early: ["features.*"]`. A layer may match the
-            patterns of one group only; a layer that matches none has a configuration of its own.
+        scope: `per_layer`, `groups` of layers that share a configuration, or `global`: one for all layers.
+        groups: Patterns of layer names by the name of a group, as in `early: ["features.*"]`, with the scope `groups`.
+            A layer may match the patterns of one group only; a layer that matches none has its own configuration.
         search: `exact` evaluates all configurations, the other searches at most `evaluations`.
         estimate: Source of population values; by default the first estimate of the arm.
-        evaluations: Budget of each choice of a configuration.
-        folds: Parts of the validation split; each is evaluated under the configuration chosen on the others.
-        keep: Number of best configurations whose per-example outcomes are stored.
-        width: Prefixes that a beam search keeps.
-        restarts: Configurations from which a coordinate search starts.
+        evaluations: Budget: maximum number of evaluations for each selection; ignored by `exact`.
+        folds: Number of cross-validation folds of the validation split; each is evaluated under the configuration
+            selected on the others.
+        keep: Number of best configurations whose outcomes of single examples are stored.
+        width: Beam width of `beam`.
+        restarts: Number of uniform configurations from which `coordinate` starts.
     """
 
     scope: LayerScope = LayerScope.PER_LAYER

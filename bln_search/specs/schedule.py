@@ -17,7 +17,12 @@ Fraction = Annotated[float, Field(ge=0, lt=1)]
 
 
 class Constant(Spec):
-    """A constant value."""
+    """A constant value.
+
+    Attributes:
+        kind: The number alone is equivalent.
+        value: The value.
+    """
 
     kind: Literal["constant"] = "constant"
     value: float
@@ -36,7 +41,12 @@ class Constant(Spec):
 
 
 class Steps(Spec):
-    """A step function: the value of each fraction applies from this fraction of training on; the first one is 0."""
+    """A step function.
+
+    Attributes:
+        kind: The mapping alone is equivalent.
+        steps: Values by the fraction of training from which they apply, the first from 0, as in `{0: 0.1, 0.4: 0.5}`.
+    """
 
     kind: Literal["steps"] = "steps"
     steps: dict[Fraction, float] = Field(min_length=1, max_length=100)
@@ -61,7 +71,15 @@ class Steps(Spec):
 
 
 class Ramp(Spec):
-    """From `initial` to `final` between the fractions `begin` and `end` of training, constant outside."""
+    """A ramp from `initial` to `final` between the fractions `begin` and `end` of training, constant outside.
+
+    Attributes:
+        kind: Form of the ramp.
+        initial: The value up to `begin`.
+        final: The value from `end` on.
+        begin: A fraction of training.
+        end: A fraction of training.
+    """
 
     kind: Literal["linear", "cosine"]
     initial: float

@@ -52,13 +52,16 @@ class SearchSpec(Spec):
     """Sampler, pruner, objectives and budget.
 
     Attributes:
-        sampler: The sampler.
-        pruner: The pruner.
-        trials: Number of points of each arm.
-        objectives: The objectives.
+        sampler: `grid`: all points become trials. These suggest points while the study runs: `random`, `tpe`, `gp`
+            (Gaussian process), `cmaes` (numbers only, at least two, one objective) and `nsga2`.
+        pruner: Stops a trial early; needs one seed and the objective `loss`.
+        trials: Number of points for each arm.
+        objectives: `loss` of the checkpoint's epoch, `best_loss` of all its configurations, `inference_seconds` for a
+            thousand examples (on CPU with one thread: CPU time, independent of other load), `parameters`. Several give
+            a Pareto front.
         seed: Seed of the sampler.
-        startup: Random points before a model-based sampler starts.
-        min_epochs: Epochs before the pruner may stop a trial.
+        startup: Number of random start-up trials before a model-based sampler starts.
+        min_epochs: Epochs before a pruner may stop a trial.
     """
 
     sampler: Sampler = Sampler.TPE

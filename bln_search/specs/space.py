@@ -39,7 +39,14 @@ Number = Annotated[float, BeforeValidator(_parse_number)]
 
 
 class FloatDimension(Spec):
-    """A real number between `low` and `high`; log: uniform on a logarithmic scale."""
+    """A real number.
+
+    Attributes:
+        kind: A real number.
+        low: Lower bound.
+        high: Upper bound.
+        log: Sample on a logarithmic scale.
+    """
 
     kind: Literal["float"]
     low: Number
@@ -62,7 +69,15 @@ WholeNumber = Annotated[int, Field(ge=-(2**53), le=2**53)]
 
 
 class IntDimension(Spec):
-    """A whole number between `low` and `high`, both included, in steps; log: uniform on a logarithmic scale."""
+    """A whole number.
+
+    Attributes:
+        kind: A whole number.
+        low: Lower bound, included.
+        high: Upper bound, included.
+        step: Distance of values; cannot be combined with `log`.
+        log: Sample on a logarithmic scale.
+    """
 
     kind: Literal["int"]
     low: WholeNumber
@@ -89,7 +104,12 @@ class IntDimension(Spec):
 
 
 class ChoiceDimension(Spec):
-    """One of the listed values."""
+    """A categorical choice.
+
+    Attributes:
+        kind: One of the listed values.
+        values: Any values of that key.
+    """
 
     takes_booleans = frozenset({"values"})
 
@@ -111,11 +131,12 @@ class ScheduleDimension(Spec):
     """A schedule: one of `values`, or a form whose numbers vary between `low` and `high`.
 
     Attributes:
-        values: The schedules to choose from.
-        at: The fractions of training at which steps begin; their values vary.
-        form: `steps`, or a `linear` or `cosine` ramp whose two ends vary.
-        low: Lower bound of the numbers.
-        high: Upper bound of the numbers.
+        kind: A schedule.
+        values: A list of schedules; alternatively set the keys below.
+        at: Increasing fractions of training at which steps begin, the first of them 0.
+        form: `steps` at the fractions `at`, or a `linear` or `cosine` ramp over all of training.
+        low: Lower bound of each step or end.
+        high: Upper bound of each step or end.
     """
 
     kind: Literal["schedule"]

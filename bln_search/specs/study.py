@@ -31,17 +31,20 @@ class ModelSpec(Spec):
     """A model and its options.
 
     Attributes:
-        name: The model.
-        widths: Units of the hidden layers.
-        activation: Nonlinearity of an mlp.
-        placement: Position of an mlp's normalization layers: `after` the nonlinearity (the default) or `before` it.
-        embedding: Units of the embedding of a recurrent network.
-        dense: Units of the dense layer of a recurrent network.
-        dense_weights: Initialization of the dense layers of a recurrent network.
-        dropout: Dropout rate of the inputs of recurrent layers.
-        recurrent_dropout: Dropout rate of the hidden states of recurrent layers.
-        normalize: After the recurrent `layers` and the dense one, or inside the recurrent `cells` at every time step.
-        gain: Initial value of γ inside recurrent cells.
+        name: A network of the table below, or the name of a custom model (plugin).
+        widths: Widths of the hidden layers, of the stages of a ResNet (three, none narrower than the one before), or of
+            the recurrent layers.
+        activation: Nonlinearity of an mlp; by default `tanh`.
+        placement: Position of an mlp's normalization layers: `after` the nonlinearity or `before` it; by default
+            `after`.
+        embedding: Embedding dimension of a recurrent network; by default 512.
+        dense: Units of the dense layer after the recurrent layers; by default 32.
+        dense_weights: Initialization of the dense layers of a recurrent network; by default `glorot`.
+        dropout: Dropout rate of the inputs of recurrent layers; by default 0.2.
+        recurrent_dropout: Dropout rate of the hidden states of recurrent layers; by default 0.2.
+        normalize: Normalization after the recurrent `layers` and the dense one, or inside the recurrent `cells` at
+            every time step; by default `layers`.
+        gain: Initial value of γ inside cells; by default 1.
     """
 
     added_later = frozenset(
@@ -86,11 +89,12 @@ class EvaluationSpec(Spec):
     """The evaluation of each trained network.
 
     Attributes:
-        population: Population estimates; configurations that read no population value are evaluated once.
-        correction: Correction of population deviations.
-        per_slot: Feature populations have a value for each slot of the mini-batch, as in the authors' code, instead of
-            one pooled value.
-        batch_sizes: Inference mini-batch sizes; by default the training size.
+        population: Population estimates; a configuration that uses a population value has one row for each.
+        correction: Correction of population standard deviations: `bessel`, undefined for m = 1, or `total`, defined for
+            every m.
+        per_slot: A separate feature population for each position in the mini-batch, as in the BLN authors' code,
+            instead of one for all.
+        batch_sizes: Inference mini-batch sizes, one row each; by default that of training; none larger than a split.
     """
 
     population: tuple[PopulationEstimate, ...] = Field(default=(PopulationEstimate.FROZEN,), min_length=1, max_length=8)
@@ -109,8 +113,9 @@ class ProbesSpec(Spec):
 
     Attributes:
         batch_sizes: Inference mini-batch sizes.
-        epochs: Interval of epochs after which the weights are stored and probed.
-        reshuffles: Number of random batch compositions; with any, mini-batches of one class are probed too.
+        epochs: Interval of epochs after which the network is evaluated; its weights are stored.
+        reshuffles: Number of reshuffles of the examples into other mini-batches; mini-batches of a single class are
+            added.
     """
 
     batch_sizes: BatchSizes | None = None
@@ -119,7 +124,11 @@ class ProbesSpec(Spec):
 
 
 class RankingSpec(Spec):
-    """The split whose loss ranks the rows. Ranking on test is for comparisons with published tables."""
+    """The split whose loss ranks the rows.
+
+    Attributes:
+        split: The split that ranks: `validation`, or `test` to compare with published tables, with a warning.
+    """
 
     split: Split = Split.VALIDATION
 
@@ -134,8 +143,19 @@ class StudySpec(Spec):
     """A study file.
 
     Attributes:
-        space: Dimensions of the keys that vary.
-        search: The search of the space; without it every point is trained.
+        name: Small letters, digits, `-` and `_`, at most 64 characters; commands use it to identify the study.
+        title: Title for display.
+        data: Data set and split.
+        model: Network.
+        arms: Normalization methods with their options, each trained with every seed.
+        training: Hyper-parameters of training.
+        seeds: One training run per seed; more seeds give more statistical power.
+        evaluation: How each network is evaluated.
+        ranking: The split that ranks.
+        space: Search space: the keys that vary, each with its dimension.
+        search: Search algorithm for the space; without it every point is trained.
+        probes: Further measurements besides the leaderboard.
+        layers: Search of per-layer configurations.
     """
 
     added_later = frozenset({"space", "search", "probes", "layers"})

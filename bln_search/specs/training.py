@@ -28,7 +28,11 @@ class BatchOrder(StrEnum):
 
 
 class ConstantRate(Spec):
-    """A constant learning rate."""
+    """A constant learning rate.
+
+    Attributes:
+        kind: The learning rate does not change.
+    """
 
     kind: Literal["constant"] = "constant"
 
@@ -38,7 +42,12 @@ class ConstantRate(Spec):
 
 
 class StepRate(Spec):
-    """A step function: the factor of each fraction applies from this fraction of training on."""
+    """A step function.
+
+    Attributes:
+        kind: Steps.
+        steps: Factors of the learning rate, by the fraction of training from which they apply.
+    """
 
     kind: Literal["steps"]
     steps: dict[Fraction, Positive] = Field(min_length=1)
@@ -50,7 +59,12 @@ class StepRate(Spec):
 
 
 class CosineRate(Spec):
-    """Half a cosine from the learning rate down to `final` times the learning rate."""
+    """Cosine annealing: half a cosine from the learning rate down to `final` times the learning rate.
+
+    Attributes:
+        kind: Cosine annealing.
+        final: Final learning rate as a fraction of `learning_rate`.
+    """
 
     kind: Literal["cosine"]
     final: Annotated[float, Field(ge=0, le=1)] = 0.0
@@ -67,8 +81,8 @@ class AugmentationSpec(Spec):
     """Random augmentation of training images.
 
     Attributes:
-        crop: Zero padding in pixels, from which an image of the original size is cropped.
-        flip: Flip half of the images horizontally.
+        crop: Zero padding in pixels, from which an image of the original size is cropped at random.
+        flip: Flip half of the images horizontally, at random.
     """
 
     crop: Annotated[int, Field(ge=0, le=1_000)] = 0
@@ -79,9 +93,19 @@ class TrainingSpec(Spec):
     """Optimizer, length and order of training.
 
     Attributes:
-        batch_size: m; incomplete mini-batches are dropped in training.
-        checkpoint: Which epoch's weights become the checkpoint.
-        epsilon: ε of Adam, added to the root of the second moment; by default torch's 1e-8 (Keras: 1e-7).
+        optimizer: The optimizer.
+        learning_rate: Initial learning rate.
+        momentum: Momentum of `sgd`; by default 0.
+        weight_decay: Weight decay of the optimizer.
+        epsilon: ε of `adam`, added to the root of the second moment; by default torch's 1e-8 (Keras: 1e-7).
+        schedule: Learning rate schedule.
+        epochs: Number of epochs.
+        batch_size: Mini-batch size m; a smaller last mini-batch of an epoch is dropped.
+        order: `shuffled`: new mini-batches in each epoch; `fixed`: the same mini-batches in the same order.
+        checkpoint: `best_validation`: keep the epoch of lowest validation loss; `last`: keep the last epoch. Epochs are
+            compared over complete mini-batches. Every statistic comes from the mini-batch, unless the arm sets
+            `judged_under`.
+        augmentation: Data augmentation of images; by default none.
     """
 
     added_later = frozenset({"augmentation", "epsilon"})

@@ -182,7 +182,7 @@ button.addEventListener("click", async () => {
     const made = await (await send("/api/v1/studies", "POST", checked)).json();
     location.assign(`/studies/${made.id}`);
   } catch (problem) {
-    alarm(problem instanceof Refused ? problem.message : "this study could not be sent in");
+    alarm(problem instanceof Refused ? problem.message : "this study could not be submitted");
     button.disabled = false;
   }
 });

@@ -299,3 +299,43 @@ def test_branching_network_is_searched_like_a_sequential_one(search):
     bln_search.apply_configuration(branching, "FF--.FF--")
     with pytest.raises(ModelError, match=r"FF--\.TF-- cannot be applied: apply the result of search_layers"):
         bln_search.apply_configuration(branching, "FF--.TF--")
+
+
+@pytest.mark.parametrize(("kind", "layers", "limit"), [(torch.nn.Sequential, 7, "16,777,216"), (Branching, 4, "4,096")])
+@pytest.mark.filterwarnings("ignore:the forward pass of this Branching")
+def test_too_many_configurations_name_the_argument_to_change(kind, layers, limit):
+    model = bln_search.convert(kind(*normed(layers)), batch_size=SIZE)
+    with pytest.raises(
+        ModelError, match=rf'{16**layers:,} .* {limit} .*use search="coordinate" or search="beam", .*groups='
+    ):
+        bln_search.search_layers(model, loader(60, 0), loader(40, 1), search="exact")
+
+
+@pytest.mark.parametrize("search", ["exact", "coordinate"])
+def test_best_independent_has_the_lowest_loss_of_its_kind(search):
+    layered = bln_search.search_layers(network(), loader(60, 0), loader(60, 1), search=search, evaluations=100)
+    space, sums = layered.record.space, layered.record.sums
+    digits = [space.digits_at(index) for index in range(space.size)] if sums.digits is None else sums.digits.tolist()
+    losses = {
+        str(configuration): loss
+        for configuration, loss in zip(map(space.configuration, digits), sums.mean_loss, strict=True)
+        if configuration.deterministic
+    }
+    assert len(losses) >= 4
+    best = layered.best_independent
+    assert best.configuration.deterministic
+    assert losses[str(best)] == min(losses.values())
+    bln_search.apply_configuration(network(), best)
+
+
+def test_layered_results_are_shown_short_in_a_debugger_and_as_a_table_in_a_notebook():
+    layered = bln_search.search_layers(network(), loader(60, 0), loader(40, 1))
+    best = layered.result.rows[0]
+    assert (
+        repr(layered)
+        == f"<RankedLayers: exact search of 256 configurations, best {best.configuration} {best.loss:.4f}>"
+    )
+    assert repr(layered.best) == f"<LayeredConfiguration: {best.configuration}>"
+    html = layered._repr_html_()
+    assert f'<td style="text-align: left">{best.configuration}</td>' in html
+    assert "-fold cross-validation" in html

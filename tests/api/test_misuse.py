@@ -89,7 +89,7 @@ def test_failed_conversion_names_the_layer_and_changes_nothing(network, message)
                 network, make_loader(), make_loader(), score=lambda outputs, _: outputs.sum()
             ),
             ModelError,
-            "score must return two tensors, .*, not Tensor",
+            'score returned one number for all outputs, .*reduction="none"',
         ),
         (
             lambda network: bln_search.evaluate_configurations(
@@ -203,6 +203,40 @@ def test_failed_conversion_names_the_layer_and_changes_nothing(network, message)
 def test_wrong_use_is_one_clear_error(call, error, message):
     with pytest.raises(error, match=message):
         call(make_network().eval())
+
+
+@pytest.mark.parametrize(
+    ("network", "message"),
+    [
+        (None, r"the network has the type NoneType, which is not an nn.Module: call {call}\("),
+        (make_loader(), r"the network has the type DataLoader, which is not an nn.Module: call {call}\(network, "),
+        (nn.Linear, r"the network is the class Linear: give an instance of it, as in Linear\(...\)"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("call", "others"),
+    [
+        (bln_search.convert, ()),
+        (bln_search.evaluate_configurations, (make_loader(), make_network())),
+        (bln_search.search_layers, (make_loader(), make_network())),
+        (bln_search.apply_configuration, ("TTTT",)),
+    ],
+)
+def test_a_network_that_is_none_is_one_clear_error(call, others, network, message):
+    """Arguments in another order are one such case."""
+    message = message.format(call=call.__name__)
+    if call in (bln_search.convert, bln_search.apply_configuration):
+        message = message.replace(r"\(network, ", r"\(network")
+    with pytest.raises(ModelError, match=message):
+        call(network, *others)
+
+
+@pytest.mark.parametrize("name", ["train_loader", "validation_loader", "test_loader"])
+@pytest.mark.parametrize("call", [bln_search.evaluate_configurations, bln_search.search_layers])
+def test_a_loader_that_is_none_is_one_clear_error(call, name):
+    loaders = {"train_loader": make_loader(), "validation_loader": make_loader(), name: 3}
+    with pytest.raises(DataError, match=f"{name} has the type int: it must yield mini-batches, as a torch.utils"):
+        call(make_network(), **loaders)
 
 
 def test_configuration_of_another_network_is_rejected():

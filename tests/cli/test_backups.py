@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from contextlib import closing
 
 import pytest
@@ -63,3 +64,21 @@ def test_backup_with_missing_networks_fails_and_keeps_backups(home, tmp_path):
     output = call("restore", archive, "--overwrite", "--without-damaged", "--dry-run", check=0).stdout
     assert "1 MISSING" in output
     assert "1 MISSING" in output
+
+
+def test_backups_are_listed_newest_first(home, tmp_path):
+    call("db", "upgrade", check=0)
+    place = tmp_path / "backups"
+    made = [json.loads(call("backup", place, "--format", "json", check=0).stdout) for _ in range(2)]
+    assert [backup["copied"] for backup in made] == [0, 0]
+    listed = json.loads(call("backups", place, "--format", "json", check=0).stdout)
+    assert [backup["moment"] for backup in listed] == [backup["moment"] for backup in made[::-1]]
+    assert json.loads(call("backups", place, "--limit", 1, "--format", "json", check=0).stdout) == listed[:1]
+    restored = json.loads(
+        call("restore", place, "--backup", made[0]["moment"], "--dry-run", "--format", "json", check=0).stdout
+    )
+    assert (restored["moment"], restored["restored"]) == (made[0]["moment"], False)
+
+
+def test_a_folder_without_backups_lists_none(tmp_path):
+    assert json.loads(call("backups", tmp_path, "--format", "json", check=0).stdout) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from contextlib import closing
@@ -60,6 +61,18 @@ def test_dry_run_removes_nothing(checkpoints):
     assert sorted(checkpoints.iterdir()) == before
     recent = 1
     assert numbers_in(clean("--dry-run", "--older-than", "7d").stdout) == [0, 0, recent]
+
+
+def test_what_would_be_removed_is_a_record(checkpoints):
+    record = json.loads(clean("--dry-run", "--keep", "recommended", "--format", "json").stdout)
+    assert record == {
+        "removed": False,
+        "files": 2,
+        "bytes": 1_000_000,
+        "networks": 1,
+        "too_recent": 0,
+        "unknown": 0,
+    }
 
 
 def test_commands_name_the_removed_networks(checkpoints):

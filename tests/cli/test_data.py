@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import threading
 from contextlib import contextmanager
@@ -40,6 +41,12 @@ def test_list_shows_which_data_sets_are_present(tmp_path):
     assert state(tmp_path) == "missing"
     write_lines(tmp_path / "imdb", make_reviews())
     assert state(tmp_path) == "present"
+
+
+def test_the_list_is_made_of_records(tmp_path):
+    listed = json.loads(call("data", "list", "--data", tmp_path, "--format", "json", check=0).stdout)
+    assert {record["name"] for record in listed} == CATALOG.keys()
+    assert {record["name"]: record["files"] for record in listed}["imdb"] == "missing"
 
 
 def test_verify_shows_sources_and_contents(tmp_path):
@@ -152,7 +159,7 @@ def test_remarks_on_the_data_are_printed_once(tmp_path):
     process = call("run", tmp_path / "study.yaml", "--data", tmp_path, home=tmp_path / "home", check=0)
     remarks = [line for line in process.stderr.splitlines() if line.startswith("imdb")]
     assert [numbers_in(remark) for remark in remarks] == [[READ, PUBLISHED]] * 2
-    exported = call("export", "words", "--to", tmp_path / "to", "--data", tmp_path, home=tmp_path / "home", check=1)
+    exported = call("export", "words", "--output", tmp_path / "to", "--data", tmp_path, home=tmp_path / "home", check=1)
     assert "imdb consists of token ids" in exported.stderr
     assert "Traceback" not in exported.stderr
 

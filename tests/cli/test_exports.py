@@ -9,7 +9,7 @@ import pytest
 import typer
 
 from bln_search.cli import main
-from bln_search.cli.studies import export, reevaluation
+from bln_search.cli.studies import export, verification
 from bln_search.cli.studies.export import choose_row
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate, Split
@@ -90,7 +90,7 @@ def test_unknown_code_and_study_without_results_are_rejected():
 
 
 @pytest.mark.parametrize(
-    ("room", "arguments"), [(export, ["export", "small", "--to", "out"]), (reevaluation, ["reevaluate", "small"])]
+    ("room", "arguments"), [(export, ["export", "small", "--output", "out"]), (verification, ["verify", "small"])]
 )
 def test_interrupt_reports_that_nothing_was_written(room, arguments, monkeypatch, capsys):
     def interrupted(_):

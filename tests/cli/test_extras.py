@@ -32,8 +32,8 @@ main()
         *(
             pytest.param(*case, marks=pytest.mark.slow)
             for case in (
-                ("jinja2", ["report", "none", "--to", "none.html"], "web"),
-                ("plotly", ["report", "none", "--to", "none.html"], "web"),
+                ("jinja2", ["report", "none", "--output", "none.html"], "web"),
+                ("plotly", ["report", "none", "--output", "none.html"], "web"),
                 ("torch", ["worker", "--once"], "train"),
                 ("sklearn", ["run", str(ROOT / "studies" / "quickstart.yaml")], "train"),
             )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 
 import pytest
@@ -36,7 +38,7 @@ def call(world):
 
 
 def test_result_is_printed_as_tables_and_sentences(call):
-    process = call("--top", "3", results=(per_layer_result(excluded={"TTTT": REASON}),))
+    process = call("--limit", "3", results=(per_layer_result(excluded={"TTTT": REASON}),))
     assert process.exit_code == 0
     for text in (
         "done: bln",
@@ -75,6 +77,18 @@ def test_study_without_a_search_is_one_sentence_and_fails(call):
     assert "search-layers 2" in process.stderr
 
 
-@pytest.mark.parametrize("arguments", [("--format", "csv"), ("--top", "0")])
+def test_rows_are_records_in_csv_and_json_lines(call):
+    results = (per_layer_result(),)
+    process = call("--format", "jsonl", "--limit", "2", results=results)
+    records = [json.loads(line) for line in process.stdout.splitlines()]
+    per_layer = [record for record in records if not record["uniform"]]
+    assert [record["rank"] for record in per_layer] == [1, 2]
+    assert [record["configuration"] for record in per_layer] == [row.configuration for row in results[0].rows[:2]]
+    assert [record["validation_loss"] for record in per_layer] == [row.loss for row in results[0].rows[:2]]
+    table = list(csv.DictReader(io.StringIO(call("--format", "csv", results=results).stdout)))
+    assert len(table) == len(results[0].rows) + len(results[0].uniform)
+
+
+@pytest.mark.parametrize("arguments", [("--format", "latex"), ("--limit", "0")])
 def test_invalid_option_has_exit_code_two(call, arguments):
     assert call(*arguments, results=(per_layer_result(),)).exit_code == 2

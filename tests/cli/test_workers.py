@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import socket
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from typer.testing import CliRunner
@@ -49,6 +50,13 @@ def test_here_succeeds_until_the_worker_times_out(ledger):
     ledger.database.clock = lambda: clock() - WORKER_TIMEOUT - timedelta(seconds=1)
     ledger.workers.record_heartbeat(name, "cpu", "0")
     assert call("--here") == (1, "")
+
+
+def test_workers_are_records(ledger):
+    ledger.workers.record_heartbeat("elsewhere/1/2.00", "cpu", "0")
+    (record,) = json.loads(call("--format", "json")[1])
+    assert (record["name"], record["device"], record["version"]) == ("elsewhere/1/2.00", "cpu", "0")
+    assert datetime.fromisoformat(record["heartbeat_at"]).tzinfo is not None
 
 
 @pytest.mark.parametrize("option", [("--ray-address", "127.0.0.1:1"), ("--gpus-per-trial", "1")])

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import yaml
 from typer.main import get_command
 
+from bench.documents.reference.pages import render
 from bln_search.cli.main import app
 from tests.conftest import ROOT
 
@@ -72,8 +73,9 @@ def slug(heading):
 
 
 def anchors(page):
-    """The anchors of a page."""
-    return {slug(heading) for heading in re.findall(r"^#+ (.*)$", prose(page), re.MULTILINE)}
+    """The anchors of a page with its generated parts."""
+    text = re.sub(r"^```.*?^```$", "", render(page.name, written(page)), flags=re.MULTILINE | re.DOTALL)
+    return {slug(heading) for heading in re.findall(r"^#+ (.*)$", text, re.MULTILINE)}
 
 
 def shell_lines(text):
@@ -113,21 +115,36 @@ def check_options(words):
 def check_call(words):
     """A call that could be made as it stands: verb, options, their values and arguments are taken.
 
-    A documented data folder is replaced by one that exists here.
+    A documented data folder is replaced by one that exists here; a redirection is left out.
     """
+    words = words[: words.index(">")] if ">" in words else words
     words = [str(ROOT) if before == "--data" else word for before, word in zip(["", *words], words, strict=False)]
     verb, rest = find_verb(words)
     if rest != ["--version"]:
         verb.make_context(verb.name, rest)
 
 
+def check_build(words):
+    """A call of `docker build` names a stage of the Dockerfile and its arguments; the context is the repository."""
+    dockerfile = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    options = dict(zip(words[:-1:2], words[1:-1:2], strict=True))
+    assert words[-1] == ".", words
+    assert options.keys() <= {"--target", "--tag", "--build-arg"}, words
+    assert options["--target"] in re.findall(r"^FROM .* AS (\S+)$", dockerfile, re.MULTILINE), words
+    if "--build-arg" in options:
+        assert options["--build-arg"].partition("=")[0] in re.findall(r"^ARG (\w+)", dockerfile, re.MULTILINE), words
+
+
 def check_docker(words):
     """Files, services and images that a docker command names are there, and so is the verb of bln-search in it."""
     words = list(words)
+    if words[0] == "build":
+        return check_build(words[1:])
+    if words[0] == "push":
+        return None
     if words[0] == "run":
         place = next(at for at, word in enumerate(words) if re.fullmatch(r"bln-search-(web|worker):local", word))
-        check_call(words[place + 1 :])
-        return
+        return check_call(words[place + 1 :])
     assert words.pop(0) == "compose", words
     files = []
     while words[0] == "-f":
@@ -138,8 +155,7 @@ def check_docker(words):
     assert verb in {"up", "down", "exec", "logs", "run", "stop", "ps", "config"}, words
     if verb == "run":  # the image's entry point is bln-search
         place = next(at for at, word in enumerate(rest) if word in services)
-        check_call(rest[place + 1 :])
-        return
+        return check_call(rest[place + 1 :])
     named = [word for word in rest if not word.startswith("-")]
     if verb == "exec":
         assert named[0] in services, words
@@ -147,6 +163,43 @@ def check_docker(words):
             check_call(rest[rest.index("bln-search") + 1 :])
     else:
         assert set(named) <= services, words
+    return None
+
+
+def kubernetes_objects():
+    """Every object of the manifests, by kind and name."""
+    files = sorted((DOCS / "kubernetes").glob("*.yaml"))
+    documents = [document for file in files for document in yaml.safe_load_all(file.read_text(encoding="utf-8"))]
+    return {(document["kind"], document["metadata"]["name"]): document for document in documents}
+
+
+def check_kubectl(words):
+    """Files and objects that a call of `kubectl` names are there, and so is the command that it executes."""
+    verb, *rest = words
+    names = {f"{kind.lower()}/{name}" for kind, name in kubernetes_objects()}
+    if verb == "apply":
+        assert rest[0] == "--filename", words
+        assert (ROOT / rest[1]).is_file(), words
+    elif verb == "create":
+        assert rest[:2] == ["secret", "generic"], words
+    elif verb == "exec":
+        assert rest[0] in names, words
+        command = rest[rest.index("--") + 1 :]
+        if command[0] == "bln-search":
+            check_call(command[1:])
+    else:
+        assert verb in {"logs", "port-forward", "rollout", "scale"}, words
+        assert [word for word in rest if word in names], words
+
+
+def never_ends(words):
+    """Does the command run until it is stopped?"""
+    program, *rest = words
+    if program == "bln-search":
+        return rest[0] == "serve" or (rest[0] == "worker" and "--once" not in rest)
+    if program == "docker":
+        return "--follow" in rest or ("up" in rest and "--detach" not in rest)
+    return program == "kubectl" and (rest[0] == "port-forward" or "--follow" in rest)
 
 
 def check_ray(words):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import tomllib
 
 import pytest
@@ -10,18 +11,22 @@ import yaml
 
 from bln_search.core import registry
 from bln_search.search.preflight import check_names
+from bln_search.settings import Settings
 from bln_search.specs import parse_study
 from bln_search.specs.study import StudySpec
 from tests.conftest import ROOT
 from tests.docs.pages import (
+    DOCS,
     OPENAPI_PATHS,
     TEXTS,
     blocks,
     check_call,
     check_docker,
+    check_kubectl,
     check_options,
     check_ray,
     code_words,
+    never_ends,
     prose,
     run_python,
     shell_lines,
@@ -39,8 +44,22 @@ CARRIED_OUT = {
 }
 """Pages whose Python blocks need more than themselves, or are run for what they print, and where."""
 
-PLAIN = {"export", "cat", "pip", "sqlite3", "rsync", "install", "openssl", "chmod", "echo", "printf", "git", "sudo"}
+PLAIN = {
+    *("export", "cat", "pip", "sqlite3", "rsync", "install", "openssl", "chmod", "echo", "printf", "git", "sudo"),
+    "source",
+}
 """Commands of the system, about which nothing here can be wrong but their names."""
+
+TEXT_BLOCKS = {
+    "y = γ": "norms/test_layer.py",
+    "√((σ² + ε)": "norms/test_invariances.py",
+    "prometheus --config.file": "docs/test_monitoring.py",
+    "backups/": "contracts/test_backups.py",
+    "bln-search serve": "docs/test_blocks.py",
+    "openapi-python-client generate": "end_to_end/test_generated_client.py",
+    "quickstart (complete)": "end_to_end/test_readme.py",
+}
+"""Blocks that are neither code nor commands by their beginning, and the test of what they show."""
 
 LANGUAGES = {"python", "yaml", "bash", "toml", "sql", "text"}
 MAKE = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
@@ -74,12 +93,13 @@ def test_the_other_python_blocks_have_a_test_of_their_own():
 
 @pytest.mark.parametrize("name", with_language("yaml"))
 def test_studies_and_their_sections_are_valid(name, monkeypatch):
-    """A block without a name is one or more sections, checked in a small study. Plugins have a test of their own."""
+    """A part of a study says so, and is checked in a small study. Plugins have a test of their own."""
     if name == "plugins.md":  # what its package would add
         monkeypatch.setattr(registry, "plugin_models", lambda: PLUGINS["bln_search.models"])
         monkeypatch.setattr(registry, "plugin_data_sets", lambda: PLUGINS["bln_search.data_sets"])
     for block in blocks(TEXTS[name], "yaml"):
         given = yaml.safe_load(block.text)
+        assert ("name" not in given) == block.text.startswith("# part of a study\n"), f"{name}, line {block.line}"
         if "name" in given:
             study = parse_study(block.text, source=f"{name}, line {block.line}")
         else:
@@ -99,21 +119,48 @@ def test_toml_parses(name):
 def test_commands_could_be_given_as_they_stand(name):
     """Verbs, options and values of `bln-search`, targets of make, paths and methods of the REST API."""
     for block in blocks(TEXTS[name], "bash"):
-        for words in shell_lines(block.text):
-            if words[0] == "bln-search":
-                check_call(words[1:])
-            elif words[0] == "make":
-                assert words[1] in MAKE, words
-            elif words[0] == "curl":
-                check_request(*request_of(words))
-            elif words[0] == "docker":
-                check_docker(words[1:])
-            elif words[0] == "ray":
-                check_ray(words[1:])
-            elif words[0] == "python3":
-                assert (ROOT / words[1]).is_file(), words
+        for program, *words in shell_lines(block.text):
+            if program in CHECKS:
+                CHECKS[program](words)
             else:
-                assert words[0] in PLAIN, f"{name}: what checks {words[0]}?"
+                assert program in PLAIN, f"{name}: what checks {program}?"
+
+
+@pytest.mark.parametrize("name", with_language("bash"))
+def test_shell_blocks_parse(name):
+    for block in blocks(TEXTS[name], "bash"):
+        process = subprocess.run(["bash", "-n"], input=block.text, capture_output=True, text=True)
+        assert process.returncode == 0, f"{name}, line {block.line}: {process.stderr}"
+
+
+@pytest.mark.parametrize("name", [name for name in with_language("bash") if name != "commands.md"])
+def test_a_command_that_does_not_end_is_the_last_of_its_block(name):
+    """So that a block can be pasted. The blocks of commands.md are lists of examples."""
+    for block in blocks(TEXTS[name], "bash"):
+        *others, _ = shell_lines(block.text)
+        assert not [words for words in others if never_ends(words)], f"{name}, line {block.line}"
+
+
+@pytest.mark.parametrize("name", with_language("text"))
+def test_what_a_text_block_shows_has_a_test(name):
+    for block in blocks(TEXTS[name], "text"):
+        tests = [test for beginning, test in TEXT_BLOCKS.items() if block.text.startswith(beginning)]
+        assert tests, f"{name}, line {block.line}: which test checks it?"
+        assert (ROOT / "tests" / tests[0]).is_file()
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_every_setting_named_exists(name):
+    named = set(re.findall(r"\bBLN_SEARCH_([A-Z_]*[A-Z])\b", written(TEXTS[name])))
+    assert {setting.lower() for setting in named} <= {*Settings.model_fields, "settings"}
+
+
+@pytest.mark.parametrize(
+    "file", [file for file in DOCS.glob("*/*") if file.suffix != ".svg"], ids=lambda file: file.name
+)
+def test_every_setting_of_a_file_exists(file):
+    named = set(re.findall(rb"\bBLN_SEARCH_([A-Z_]*[A-Z])\b", file.read_bytes()))
+    assert {setting.decode().lower() for setting in named} <= {*Settings.model_fields, "settings"}
 
 
 @pytest.mark.parametrize("name", TEXTS)
@@ -140,6 +187,16 @@ def test_every_request_named_is_in_the_api(name):
             check_request(found[1], found[2])
 
 
+def check_make(words):
+    """The target exists."""
+    assert words[0] in MAKE, words
+
+
+def check_script(words):
+    """The script exists."""
+    assert (ROOT / words[0]).is_file(), words
+
+
 def request_of(words):
     """Method and path of a call of curl."""
     (url,) = [word for word in words if word.startswith("http")]
@@ -159,3 +216,16 @@ def check_request(method, address):
             assert {one.partition("=")[0] for one in query.split("&") if one} <= known, f"{method} {address}"
             return
     pytest.fail(f"{method} {address} is not in openapi.json")
+
+
+CHECKS = {
+    "bln-search": check_call,
+    "curl": lambda words: check_request(*request_of(words)),
+    "docker": check_docker,
+    "kubectl": check_kubectl,
+    "make": check_make,
+    "python3": check_script,
+    "ray": check_ray,
+    "sbatch": check_script,
+}
+"""What checks the words behind the name of a program."""

@@ -70,8 +70,9 @@ def test_the_doors_lead_to_every_page(text, folder):
 
 
 def test_pages_build_and_load_nothing_from_other_hosts(tmp_path):
-    if importlib.util.find_spec("material") is None:
-        pytest.skip("mkdocs-material is not here: make installs it")
+    for package in ("material", "mkdocstrings_handlers"):
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"{package} is not here: make installs it")
     call = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
     process = subprocess.run(
         call, capture_output=True, text=True, timeout=240, cwd=ROOT, env={**os.environ, "NO_COLOR": "1"}
@@ -86,3 +87,9 @@ def test_pages_build_and_load_nothing_from_other_hosts(tmp_path):
         assert not re.search(r'<link[^>]*rel="?(stylesheet|preconnect|preload)"?[^>]*href="?(https?:)?//', html), (
             page.name
         )
+    texts = {page.stem: page.read_text() for page in built}
+    assert "<code>--ray-address</code>" in texts["cli"]
+    assert "<code>BLN_SEARCH_HOME</code>" in texts["cli"]
+    assert 'href="#leaderboardpage"' in texts["rest_api"]
+    assert 'id="bln_search.api.convert.convert"' in texts["python_api"]
+    assert not list((tmp_path / "site").glob("*.py"))

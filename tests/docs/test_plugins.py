@@ -41,7 +41,7 @@ def test_study_runs_with_model_and_data_of_the_plugin(tmp_path):
     (study,) = blocks(PAGE, "yaml")
     (tmp_path / study.title).write_text(study.text)
     lines = [words for block in blocks(PAGE, "bash") for words in shell_lines(block.text)]
-    calls = [["data" if word == "DIR" else word for word in words[1:]] for words in lines if words[0] == "bln-search"]
+    calls = [words[1:] for words in lines if words[0] == "bln-search"]
     assert [call[0] for call in calls] == ["data", "validate", "run", "export"]
     printed = run_calls(calls, where=tmp_path)
     assert "own_data" in printed

@@ -23,7 +23,7 @@ def test_from_a_study_file_to_a_network_with_its_configuration(tmp_path):
         "export",
         "manifest",
         "report",
-        "reevaluate",
+        "verify",
     ]
     printed = run_calls(calls, where=tmp_path)
     assert "9 trials, 72 evaluations" in printed

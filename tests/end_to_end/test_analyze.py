@@ -57,7 +57,7 @@ def test_probe_does_not_train_and_keeps_earlier_results(finished):
     error_output = call("probe", "small", "--batch-sizes", "1,8", "--reshuffles", "2", home=home, check=0).stderr
     assert "bln seed 1: 64 figures (2/2)" in error_output  # sixteen rows at two sizes, reshuffled and of one class
     report = home / "report.html"
-    call("report", "small", "--to", report, home=home, check=0)
+    call("report", "small", "--output", report, home=home, check=0)
     page = report.read_text(encoding="utf-8")
     for shown in ("Loss at other batch sizes", "Loss after other epochs", "Dependence on the mini-batch"):
         assert shown in page
@@ -89,6 +89,6 @@ def test_the_recommended_row_is_exported(finished, tmp_path):
     recommendation = json.loads(call("analyze", "small", "--format", "json", home=home, check=0).stdout)[
         "recommendation"
     ]
-    call("export", "small", "--config", "recommended", "--to", tmp_path / "out", home=home, check=0)
+    call("export", "small", "--config", "recommended", "--output", tmp_path / "out", home=home, check=0)
     described = json.loads((tmp_path / "out" / "configuration.json").read_text())
     assert described["row"]["configuration"] == recommendation["configuration"]

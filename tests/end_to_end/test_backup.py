@@ -66,8 +66,8 @@ def test_the_leaderboard_is_the_same_to_the_byte(service, url, tmp_path):
     assert "(2 written, 0 stored already), restored; 0 studies wait to resume" in said.stdout
     service.start()
     assert answers(service, study) == before
-    assert call("reevaluate", study, home=service.home, check=0).stdout.endswith(" 0 different\n")
-    call("export", study, "--to", tmp_path / "network", home=service.home, check=0)
+    assert call("verify", study, home=service.home, check=0).stdout.endswith(" 0 different\n")
+    call("export", study, "--output", tmp_path / "network", home=service.home, check=0)
     again = call("restore", tmp_path / "backups", home=service.home, check=1)
     assert "has 1 studies: --overwrite" in again.stderr
     assert len(again.stderr.strip().splitlines()) == 1

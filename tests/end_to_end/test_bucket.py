@@ -54,11 +54,11 @@ def test_networks_go_to_the_bucket_and_nowhere_else(finished):
 
 
 def test_what_is_evaluated_again_from_there_is_identical(finished):
-    assert "identical" in call("reevaluate", "small", home=finished, check=0).stdout
+    assert "identical" in call("verify", "small", home=finished, check=0).stdout
 
 
 def test_a_network_is_taken_along_from_there(finished, tmp_path):
-    call("export", "small", "--config", "best", "--to", tmp_path / "out", home=finished, check=0)
+    call("export", "small", "--config", "best", "--output", tmp_path / "out", home=finished, check=0)
     assert (tmp_path / "out" / "parity.json").is_file()
 
 

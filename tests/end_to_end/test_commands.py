@@ -239,7 +239,7 @@ def test_unknown_study_and_missing_file_differ_in_exit_code(finished, tmp_path):
     assert call("run", tmp_path / "none.yaml", home=finished).returncode == 3
     assert call("leaderboard", home=finished).returncode == 2
     assert call("leaderboard", "small", "--arm", "nobody", home=finished).returncode == 2
-    assert call("leaderboard", "small", "--on", "train", home=finished).returncode == 2
+    assert call("leaderboard", "small", "--split", "train", home=finished).returncode == 2
 
 
 def test_a_variable_that_cannot_be_used_is_named(finished, monkeypatch):

@@ -51,7 +51,7 @@ def write(finished, tmp_path, monkeypatch):
     monkeypatch.setenv("BLN_SEARCH_HOME", str(finished))
 
     def written(verb, *more, study="published", to=tmp_path / "written"):
-        app([verb, study, "--to", str(to), *map(str, more)], standalone_mode=False)
+        app([verb, study, "--output", str(to), *map(str, more)], standalone_mode=False)
         return to.read_bytes()
 
     return written
@@ -106,7 +106,7 @@ def test_parquet_is_not_poured_into_a_terminal(finished):
 
 
 def test_the_errors_of_a_target_have_their_exit_code(finished, tmp_path):
-    process = call("report", "published", "--to", tmp_path / "none" / "file", home=finished, check=1)
+    process = call("report", "published", "--output", tmp_path / "none" / "file", home=finished, check=1)
     assert process.stderr.splitlines()[0].startswith("error: ")
     assert f"create the folder {tmp_path / 'none'}" in process.stderr
 
@@ -171,7 +171,7 @@ def test_a_service_gives_the_same_table_and_manifest(finished, write):
 @pytest.fixture(scope="module")
 def report(finished, tmp_path_factory):
     file = tmp_path_factory.mktemp("report") / "published.html"
-    call("report", "published", "--to", file, home=finished, check=0)
+    call("report", "published", "--output", file, home=finished, check=0)
     return file
 
 

@@ -52,7 +52,11 @@ SEEDS = """
 def test_best_row_is_exported_with_its_best_seed(finished, tmp_path):
     board = json.loads(call("leaderboard", "small", "--format", "json", home=finished, check=0).stdout)
     best = board["rows"][0]
-    process = call("export", "small", "--to", tmp_path / "out", "--format", "json", home=finished, check=0)
+    process = call(
+        *("export", "small", "--config", "best", "--output", tmp_path / "out", "--format", "json"),
+        home=finished,
+        check=0,
+    )
     assert json.loads(process.stdout)["parity"]["largest_difference"] <= 1e-5
     document = json.loads((tmp_path / "out" / "configuration.json").read_text())
     code, estimate, size = (document["row"][name] for name in ("configuration", "estimate", "batch_size"))
@@ -70,7 +74,7 @@ def test_best_row_is_exported_with_its_best_seed(finished, tmp_path):
 
 def test_a_row_and_a_seed_can_be_named(finished, tmp_path):
     words = ("--config", "TTTT", "--estimate", "epoch", "--batch-size", "40", "--arm", "bln", "--seed", "1")
-    output = call("export", "small", *words, "--to", tmp_path / "deep" / "out", home=finished, check=0).stdout
+    output = call("export", "small", *words, "--output", tmp_path / "deep" / "out", home=finished, check=0).stdout
     assert "bln seed 1 TTTT epoch at 40, folded into affine steps" in output
     document = json.loads((tmp_path / "deep" / "out" / "configuration.json").read_text())
     assert (document["origin"]["seed"], document["folded"]) == (1, True)
@@ -78,17 +82,18 @@ def test_a_row_and_a_seed_can_be_named(finished, tmp_path):
 
 def test_every_stored_evaluation_is_made_again_bit_for_bit(finished):
     before = ask(finished, "SELECT count(*), max(id) FROM event")
-    process = call("reevaluate", "small", "--format", "json", home=finished, check=0)
+    process = call("verify", "small", "--format", "json", home=finished, check=0)
     document = json.loads(process.stdout)
     rows = ask(finished, "SELECT count(*) FROM evaluation")[0][0]
     assert (document["compared"], document["identical"], document["different"]) == (rows, rows, 0)
+    assert document["verdict"] == "identical"
     assert [trial["problem"] for trial in document["trials"]] == [None, None]
     assert ask(finished, "SELECT count(*), max(id) FROM event") == before
 
 
 def test_a_stored_loss_that_was_changed_is_found(own):
     ask(own, "UPDATE evaluation SET loss = loss + 1e-9 WHERE id = 3")
-    output = call("reevaluate", "small", home=own, check=1).stdout
+    output = call("verify", "small", home=own, check=1).stdout
     assert re.search(
         r"bln seed 0: .* 1 different, by at most \S+e-10; first T... \w+ at 25 on \w+: loss$", output, re.M
     )
@@ -103,7 +108,7 @@ def test_one_changed_example_and_a_row_that_is_gone_are_found(own):
     outcomes.losses[5] += 0.5
     ask(own, "UPDATE outcomes SET losses = ? WHERE evaluation_id = ?", encode_outcomes(outcomes)[0], number)
     ask(own, "DELETE FROM evaluation WHERE id = (SELECT max(id) FROM evaluation)")
-    document = json.loads(call("reevaluate", "small", "--format", "json", home=own, check=1).stdout)
+    document = json.loads(call("verify", "small", "--format", "json", home=own, check=1).stdout)
     assert document["different"] == 2
     assert document["largest_difference"] == pytest.approx(0.5, rel=0.9)
     assert "losses of examples" in document["trials"][0]["first"]
@@ -117,7 +122,7 @@ def test_damaged_or_missing_checkpoint_names_its_trial(own):
     content[-1] ^= 1
     damaged.write_bytes(content)
     lost.unlink()
-    output = call("reevaluate", "small", home=own, check=1).stdout
+    output = call("verify", "small", home=own, check=1).stdout
     assert "bln seed 0: not reproduced: the checkpoint" in output
     assert "is damaged: its SHA-256 is" in output
     assert "bln seed 1: not reproduced: the checkpoint" in output
@@ -128,7 +133,16 @@ def test_losses_on_another_device_or_version_may_be_close(own):
     ask(own, "UPDATE checkpoint SET provenance = json_set(provenance, '$.torch', '1.0')")
     ask(own, "UPDATE evaluation SET loss = loss + 1e-6 WHERE id = 3")
     ask(own, "UPDATE evaluation SET loss = loss + 1e-2 WHERE id = 4")
-    output = call("reevaluate", "small", home=own, check=1).stdout
+    output = call("verify", "small", home=own, check=1).stdout
     assert "1 close, 1 different" in output
     assert "torch 1.0 then," in output
     assert "1 within 0.0001 on another device, hardware or version of torch" in output
+
+
+def test_losses_within_the_tolerance_are_a_success(own):
+    ask(own, "UPDATE checkpoint SET provenance = json_set(provenance, '$.torch', '1.0')")
+    ask(own, "UPDATE evaluation SET loss = loss + 1e-6 WHERE id = 3")
+    document = json.loads(call("verify", "small", "--format", "json", home=own, check=0).stdout)
+    assert (document["verdict"], document["close"], document["different"]) == ("within_tolerance", 1, 0)
+    assert {trial["verdict"] for trial in document["trials"]} == {"within_tolerance", "identical"}
+    assert "reproduced within the tolerance" in call("verify", "small", home=own, check=0).stdout

@@ -7,9 +7,9 @@ import os
 import shutil
 import subprocess
 import sys
-import sysconfig
 import tarfile
 import zipfile
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,16 @@ import pytest
 from tests.conftest import ROOT
 
 TREE = ("bln_search", "service", "studies", "tests", "bench", "docs")
-FILES = ("pyproject.toml", "MANIFEST.in", "README.md", "CHANGELOG.md", "constraints.txt", "Makefile")
+FILES = (
+    "pyproject.toml",
+    "MANIFEST.in",
+    "README.md",
+    "LICENSE",
+    "CITATION.cff",
+    "CHANGELOG.md",
+    "constraints.txt",
+    "Makefile",
+)
 _OFFLINE = (
     "connection error",
     "connection broken",
@@ -29,8 +38,26 @@ _OFFLINE = (
 """What pip says where nobody answers."""
 
 
-def build(folder: Path) -> Path:
-    """Both packages, made from a copy of the tree, and a wheel made without the source distribution; their folder."""
+@dataclass(frozen=True)
+class Packages:
+    """Folders with packages of this tree.
+
+    Attributes:
+        folder: Source distribution, and the wheel that was built from it.
+        direct: The wheel that was built from the tree.
+    """
+
+    folder: Path
+    direct: Path
+
+
+def build(folder: Path, released: Path | None = None) -> Packages:
+    """Build the packages from a copy of the tree.
+
+    Args:
+        folder: For the copy and the packages.
+        released: For source distribution and wheel, if they are kept.
+    """
     for package in ("build", "setuptools"):
         if importlib.util.find_spec(package) is None:
             pytest.skip(f"{package} is not here: make installs it")
@@ -39,10 +66,10 @@ def build(folder: Path) -> Path:
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in FILES:
         shutil.copy(ROOT / name, copy)
-    target = folder / "dist"
-    call("-m", "build", "--no-isolation", "--outdir", target, copy, folder=folder)
-    call("-m", "build", "--no-isolation", "--wheel", "--outdir", target / "direct", copy, folder=folder)
-    return target
+    packages = Packages(released or folder / "dist", folder / "direct")
+    call("-m", "build", "--no-isolation", "--outdir", packages.folder, copy, where=folder)
+    call("-m", "build", "--no-isolation", "--wheel", "--outdir", packages.direct, copy, where=folder)
+    return packages
 
 
 def contents_of_wheel(wheel: Path) -> dict[str, bytes]:
@@ -57,9 +84,18 @@ def names_in_source(source: Path) -> set[str]:
         return {member.name.partition("/")[2] for member in archive if member.isfile()}
 
 
-def call(*arguments, folder: Path, check: bool = True) -> subprocess.CompletedProcess[str]:
+def read_source_file(source: Path, name: str) -> bytes:
+    """A file of the source distribution, by its path without the folder that all of them are in."""
+    with tarfile.open(source) as archive:
+        member = next(member for member in archive if member.name.partition("/")[2] == name)
+        content = archive.extractfile(member)
+        assert content is not None, f"{name} is not a file"
+        return content.read()
+
+
+def call(*words, where: Path, check: bool = True, seconds: float = 240) -> subprocess.CompletedProcess[str]:
     """This Python, knowing nothing of the tree it was called from."""
-    return _run([sys.executable, *map(str, arguments)], folder, check=check)
+    return _run([sys.executable, *map(str, words)], where, check=check, seconds=seconds)
 
 
 class Environment:
@@ -68,60 +104,52 @@ class Environment:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.home = folder / "home"
-        call("-m", "venv", "--without-pip", folder / "venv", folder=folder.parent)
+        call("-m", "venv", "--without-pip", folder / "venv", where=folder.parent)
         self.bin = folder / "venv" / "bin"
 
-    def pip(self, *arguments, check: bool = True) -> subprocess.CompletedProcess[str]:
+    def pip(self, *words, check: bool = True) -> subprocess.CompletedProcess[str]:
         """Pip of this Python, at work in that environment."""
-        options = ("--disable-pip-version-check", "--no-input", "--python", self.bin / "python")
-        return call("-m", "pip", *options, *arguments, folder=self.folder, check=check)
+        about = ("--disable-pip-version-check", "--no-input", "--python", self.bin / "python")
+        return call("-m", "pip", *about, *words, where=self.folder, check=check)
 
-    def install(self, *arguments) -> None:
+    def install(self, package: str) -> None:
         """With the versions of the constraints; the test is passed over where pip has no index to ask."""
         quick = ("--quiet", "--no-compile", "--retries", 1, "--timeout", 30)
         probe = self.pip("install", "--dry-run", "--no-deps", *quick, "annotated-types", check=False)
         if probe.returncode:
             pytest.skip(f"pip has no index to ask: {_last_line(probe)}")
-        process = self.pip("install", *quick, "--constraint", ROOT / "constraints.txt", *arguments, check=False)
-        if process.returncode and any(sign in process.stderr.lower() for sign in _OFFLINE):
-            pytest.skip(f"pip lost its index: {_last_line(process)}")
-        assert process.returncode == 0, process.stderr
-
-    def see(self, folder: str) -> None:
-        """Have the packages of another environment at hand as well, but those marked as editable there."""
-        site = self.python("import sysconfig; print(sysconfig.get_path('purelib'))").stdout.strip()
-        (Path(site) / "another.pth").write_text(folder + "\n")
+        command = (ROOT / ".ci" / "install.py", "--python", self.bin / "python", package)
+        done = call(*command, where=self.folder, check=False, seconds=800)
+        if done.returncode and any(sign in done.stderr.lower() for sign in _OFFLINE):
+            pytest.skip(f"pip lost its index: {_last_line(done)}")
+        assert done.returncode == 0, done.stderr
 
     def python(self, code: str) -> subprocess.CompletedProcess[str]:
         """Its Python."""
         return _run([str(self.bin / "python"), "-c", code], self.folder)
 
-    def command(self, *arguments, check: bool = True) -> subprocess.CompletedProcess[str]:
+    def command(self, *words, check: bool = True) -> subprocess.CompletedProcess[str]:
         """`bln-search` as it was installed, in a folder with nothing of the tree."""
-        return _run([str(self.bin / "bln-search"), *map(str, arguments)], self.folder, check=check, **self.variables())
+        return _run([str(self.bin / "bln-search"), *map(str, words)], self.folder, check=check, **self.own())
 
-    def variables(self) -> dict[str, str]:
+    def own(self) -> dict[str, str]:
         """Its home and cache."""
         return {"BLN_SEARCH_HOME": str(self.home), "BLN_SEARCH_CACHE": str(self.folder / "cache")}
 
 
-def present_packages() -> str:
-    """The folder of the packages that this test runs with; where there are several, the one with torch."""
-    torch = importlib.util.find_spec("torch")
-    return str(Path(torch.origin).parents[1]) if torch and torch.origin else sysconfig.get_path("purelib")
-
-
-def plain(**variables: str) -> dict[str, str]:
+def plain(**more: str) -> dict[str, str]:
     """The variables of this process without what would lead back to the tree or to settings of the tester."""
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "BLN_SEARCH_"))}
-    return {**inherited, "COLUMNS": "200", "PYTHONDONTWRITEBYTECODE": "1", **variables}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "BLN_SEARCH_"))}
+    return {**kept, "COLUMNS": "200", "PYTHONDONTWRITEBYTECODE": "1", **more}
 
 
-def _run(command: list[str], folder: Path, *, check: bool = True, **variables: str) -> subprocess.CompletedProcess[str]:
-    process = subprocess.run(command, capture_output=True, text=True, timeout=240, cwd=folder, env=plain(**variables))
+def _run(
+    words: list[str], where: Path, *, check: bool = True, seconds: float = 240, **more: str
+) -> subprocess.CompletedProcess[str]:
+    process = subprocess.run(words, capture_output=True, text=True, timeout=seconds, cwd=where, env=plain(**more))
     assert not check or process.returncode == 0, process.stdout[-3000:] + process.stderr[-3000:]
     return process
 
 
-def _last_line(process: subprocess.CompletedProcess[str]) -> str:
-    return (process.stderr.strip().splitlines() or ["it said nothing"])[-1]
+def _last_line(done: subprocess.CompletedProcess[str]) -> str:
+    return (done.stderr.strip().splitlines() or ["it said nothing"])[-1]

@@ -6,17 +6,26 @@ import json
 import re
 import signal
 import subprocess
+import time
+import tomllib
 from contextlib import contextmanager
 
 import httpx
 import pytest
 
+from bln_search.cli.extras import EXTRAS
 from bln_search.core.version import VERSION
 from bln_search.storage.migration import newest_revision
 from tests.conftest import ROOT
 from tests.docs.monitoring import expressions, selectors
 from tests.docs.pages import PAGES, blocks
-from tests.release.environments import Environment, contents_of_wheel, names_in_source, plain, present_packages
+from tests.release.environments import (
+    Environment,
+    contents_of_wheel,
+    names_in_source,
+    plain,
+    read_source_file,
+)
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("packages")]  # built once
 WHEEL = f"bln_search-{VERSION}-py3-none-any.whl"
@@ -31,21 +40,21 @@ def files_of_the_packages():
 
 
 class TestContents:
-    def test_wheel_has_exactly_the_files_of_both_packages(self, packages):
+    def test_the_wheel_holds_every_file_of_both_packages_and_nothing_else(self, packages):
         """Templates, static files, migrations and the mark of types among them; no tests, benchmarks or studies."""
-        contents = contents_of_wheel(packages / WHEEL)
-        package_files = {name for name in contents if not name.startswith(f"bln_search-{VERSION}.dist-info/")}
-        assert package_files == files_of_the_packages()
-        assert {"bln_search/py.typed", "service/templates/base.html", "service/static/service.css"} <= package_files
-        assert all(contents[name] == (ROOT / name).read_bytes() for name in package_files)
+        held = contents_of_wheel(packages / WHEEL)
+        own = {name for name in held if not name.startswith(f"bln_search-{VERSION}.dist-info/")}
+        assert own == files_of_the_packages()
+        assert {"bln_search/py.typed", "service/templates/base.html", "service/static/service.css"} <= own
+        assert all(held[name] == (ROOT / name).read_bytes() for name in own)
 
     def test_source_distribution_has_sources_and_descriptions(self, packages):
         names = names_in_source(packages / SOURCE)
-        descriptions = {
-            name for name in names if not name.startswith(("bln_search/", "service/", "bln_search.egg-info/"))
-        }
-        assert descriptions == {
+        about = {name for name in names if not name.startswith(("bln_search/", "service/", "bln_search.egg-info/"))}
+        assert about == {
             "CHANGELOG.md",
+            "CITATION.cff",
+            "LICENSE",
             "MANIFEST.in",
             "PKG-INFO",
             "README.md",
@@ -55,29 +64,41 @@ class TestContents:
         }
         assert files_of_the_packages() <= names
 
-    def test_wheels_from_tree_and_source_distribution_are_equal(self, packages):
-        assert contents_of_wheel(packages / WHEEL) == contents_of_wheel(packages / "direct" / WHEEL)
+    def test_both_packages_hold_the_licence(self, packages):
+        """Its text, and its name in the metadata."""
+        text = (ROOT / "LICENSE").read_bytes()
+        files = contents_of_wheel(packages / WHEEL)
+        folder = f"bln_search-{VERSION}.dist-info"
+        assert files[f"{folder}/licenses/LICENSE"] == text
+        assert read_source_file(packages / SOURCE, "LICENSE") == text
+        for metadata in (files[f"{folder}/METADATA"], read_source_file(packages / SOURCE, "PKG-INFO")):
+            lines = metadata.decode().splitlines()
+            assert "License-Expression: Apache-2.0" in lines
+            assert "License-File: LICENSE" in lines
+
+    def test_wheels_from_tree_and_source_distribution_are_equal(self, built):
+        assert contents_of_wheel(built.folder / WHEEL) == contents_of_wheel(built.direct / WHEEL)
 
 
 @pytest.fixture(scope="class")
 def light(packages, tmp_path_factory):
     """The extra `web` in an environment of its own."""
-    environment = Environment(tmp_path_factory.mktemp("light"))
-    environment.install(f"{packages / WHEEL}[web]")
-    return environment
+    made = Environment(tmp_path_factory.mktemp("light"))
+    made.install(f"{packages / WHEEL}[web]")
+    return made
 
 
 @contextmanager
 def served(environment):
     """`bln-search serve` as it was installed; a client, and what it says on standard error once it has ended."""
-    log = (environment.folder / "said").open("w+")
+    said = (environment.folder / "said").open("w+")
     process = subprocess.Popen(
         [str(environment.bin / "bln-search"), "serve", "--port", "0"],
         stdout=subprocess.PIPE,
-        stderr=log,
+        stderr=said,
         text=True,
         cwd=environment.folder,
-        env=plain(**environment.variables()),
+        env=plain(**environment.own()),
     )
     try:
         address = re.search(r"http://[\d.:]+", process.stdout.readline())[0]
@@ -87,32 +108,30 @@ def served(environment):
         process.send_signal(signal.SIGTERM)
         process.wait(40)
         process.stdout.close()
-        log.close()
+        said.close()
 
 
-class TestWebExtra:
-    def test_web_extra_installs_no_heavy_package(self, light):
+class TestLight:
+    def test_nothing_heavy_is_installed(self, light):
         code = "import importlib.metadata as m, json; print(json.dumps(list(m.packages_distributions())))"
-        installed = set(json.loads(light.python(code).stdout))
-        assert not HEAVY & installed
-        assert {"bln_search", "service", "fastapi"} <= installed
-        assert not {"tests", "bench", "studies"} & installed
+        found = set(json.loads(light.python(code).stdout))
+        assert not HEAVY & found
+        assert {"bln_search", "service", "fastapi"} <= found
+        assert not {"tests", "bench", "studies"} & found
 
-    def test_command_prints_its_version(self, light):
+    def test_it_says_its_version(self, light):
         assert light.command("--version").stdout == f"bln-search {VERSION}\n"
 
-    def test_command_creates_the_tables_of_an_empty_database(self, light):
+    def test_an_empty_database_gets_the_tables(self, light):
         database = f"sqlite:///{light.folder / 'empty.sqlite3'}"
         assert light.command("db", "upgrade", "--database", database).stdout.split()[-1] == newest_revision()
 
-    def test_training_without_its_extra_names_the_extra(self, light):
+    def test_training_says_what_to_install(self, light):
         (study,) = blocks(PAGES["start.md"], "yaml")
         (light.folder / study.title).write_text(study.text)
-        process = light.command("run", study.title, check=False)
-        assert process.returncode == 1
-        (message,) = process.stderr.splitlines()
-        assert message.startswith("error: torch ")
-        assert message.endswith("pip install 'bln-search[train]'")
+        done = light.command("run", study.title, check=False)
+        assert done.returncode == 1
+        assert done.stderr == "error: torch is not installed, which this needs: pip install 'bln-search[train]'\n"
 
     def test_web_extra_serves_complete_pages_without_a_worker(self, light):
         with served(light) as client:
@@ -135,8 +154,8 @@ class TestWebExtra:
 
 def watched():
     """The metrics of the dashboard that a service without a worker has from its first minute."""
-    file_names = {name for _, expression in expressions() for name, _ in selectors(expression)}
-    return file_names - {"up"}
+    named = {name for _, expression in expressions() for name, _ in selectors(expression)}
+    return named - {"up"}
 
 
 def assert_page(client, path):
@@ -144,24 +163,100 @@ def assert_page(client, path):
     response = client.get(path, headers={"Accept": "text/html"})
     assert response.headers["content-type"].startswith("text/html")
     assert response.status_code in (200, 401)
-    file_names = set(re.findall(r'(?:href|src)="(/static/[^"]+)"', response.text))
-    assert len(file_names) >= 3
-    for file in file_names:
+    named = set(re.findall(r'(?:href|src)="(/static/[^"]+)"', response.text))
+    assert len(named) >= 3
+    for file in named:
         assert client.get(file).status_code == 200, file
 
 
+def run_study(environment, text):
+    """Write the study beside the environment, run it, and check that it ends with a recommendation."""
+    (environment.folder / "study.yaml").write_text(text)
+    done = environment.command("run", "study.yaml")
+    assert re.search(r"^Use |^Recommended", done.stdout, re.MULTILINE), done.stdout
+    return done
+
+
+def shortened(text, **values):
+    """A study with one epoch, and other values for top-level keys of a line."""
+    text, count = re.subn(r"\bepochs: \d+", "epochs: 1", text)
+    assert count == 1
+    for key, value in values.items():
+        text, count = re.subn(rf"(?m)^{key}: .*$", f"{key}: {value}", text)
+        assert count == 1
+    return text
+
+
+@pytest.fixture(scope="class")
+def training(packages, tmp_path_factory):
+    """The extra `train` in an environment of its own."""
+    made = Environment(tmp_path_factory.mktemp("training"))
+    made.install(f"{packages / WHEEL}[train]")
+    return made
+
+
 class TestTraining:
-    def test_first_study_of_the_docs_runs_from_the_wheel(self, packages, tmp_path_factory):
-        """Shortened here. The packages it needs are those of this environment, so that nothing is fetched."""
-        environment = Environment(tmp_path_factory.mktemp("training"))
-        environment.see(present_packages())
-        environment.pip("install", "--quiet", "--no-index", "--no-deps", "--ignore-installed", packages / WHEEL)
-        environment.pip("install", "--quiet", "--no-index", "bln-search[train]")
-        import_path = environment.python("import bln_search, pathlib; print(pathlib.Path(bln_search.__file__).parent)")
-        assert import_path.stdout.startswith(str(environment.folder))
+    def test_the_wheel_is_what_runs(self, training):
+        place = training.python("import bln_search, pathlib; print(pathlib.Path(bln_search.__file__).parent)")
+        assert place.stdout.startswith(str(training.folder))
+
+    def test_first_study_of_the_docs_runs_from_the_wheel(self, training):
         (study,) = blocks(PAGES["start.md"], "yaml")
-        short = study.text.replace("epochs: 5", "epochs: 1").replace("seeds: [0, 1, 2]", "seeds: [0]")
-        (environment.folder / study.title).write_text(short)
-        process = environment.command("run", study.title)
-        assert "3 trials" in process.stderr
-        assert re.search(r"^Use ", process.stdout, re.MULTILINE), process.stdout
+        assert "3 trials" in run_study(training, shortened(study.text, seeds="[0]")).stderr
+
+    def test_quickstart_of_the_repository_runs_from_the_wheel(self, training):
+        text = (ROOT / "studies" / "quickstart.yaml").read_text(encoding="utf-8")
+        done = run_study(training, shortened(text))
+        assert len(re.findall(r"^│ +\d+ │", done.stdout, re.MULTILINE)) == 16
+
+    def test_a_study_is_submitted_over_rest_and_ranked(self, packages, training):
+        """With a worker: the extras of a service are added to the environment."""
+        training.install(f"{packages / WHEEL}[train,web,client]")
+        study = {
+            "name": "released",
+            "data": {"name": "digits"},
+            "model": {"name": "mlp", "widths": [8]},
+            "arms": [{"method": "bln"}],
+            "training": {"epochs": 1},
+            "seeds": [0],
+        }
+        with served(training) as client:
+            token = (training.home / "token").read_text().strip()
+            client.headers["Authorization"] = f"Bearer {token}"
+            path = f"/api/v1/studies/{client.post('/api/v1/studies', json=study).raise_for_status().json()['id']}"
+            wait_until_complete(client, path)
+            rows = client.get(f"{path}/leaderboard").raise_for_status().json()["rows"]
+            assert [row["rank"] for row in rows] == list(range(1, 17))
+
+
+def wait_until_complete(client, path):
+    deadline = time.monotonic() + 180
+    while (state := client.get(path).raise_for_status().json()["state"]) != "complete":
+        assert state in ("accepted", "running"), state
+        assert time.monotonic() < deadline, state
+        time.sleep(0.5)
+
+
+IMPORTED = {
+    **EXTRAS,
+    "postgres": frozenset({"psycopg"}),
+    "s3": frozenset({"s3fs"}),
+}
+"""What each extra installs; the others are for benchmarks and for work on bln-search itself."""
+
+
+class TestExtras:
+    def test_every_extra_of_users_is_tested(self):
+        extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+            "optional-dependencies"
+        ]
+        assert IMPORTED.keys() == extras.keys() - {"zoo", "docs", "dev"}
+
+    @pytest.mark.parametrize("extra", sorted(IMPORTED.keys() - {"train", "web"}))  # which have tests of their own
+    def test_an_extra_alone_is_complete(self, packages, tmp_path, extra):
+        """Its packages can be imported, their requirements are met, and the command starts."""
+        environment = Environment(tmp_path)
+        environment.install(f"{packages / WHEEL}[{extra}]")
+        environment.python("import " + ", ".join(sorted(IMPORTED[extra])))
+        environment.pip("check")
+        assert environment.command("--version").stdout == f"bln-search {VERSION}\n"

@@ -12,15 +12,20 @@ from bln_search.cli.exit_codes import ExitCode
 from bln_search.cli.options import (
     DatabaseOption,
     DataOption,
+    DetailsOption,
     DeviceOption,
+    DocumentFormatOption,
     FormatOption,
+    QuietOption,
     ServerOption,
     StudyArgument,
     TokenOption,
 )
-from bln_search.cli.output import Format, errors, results
+from bln_search.cli.output import DocumentFormat, Format, errors, results
+from bln_search.cli.progress_lines import line_printer
 from bln_search.cli.sources import open_source
-from bln_search.cli.studies.leaderboard import DetailsOption, study_title
+from bln_search.cli.studies.leaderboard import study_title
+from bln_search.cli.studies.probe_records import print_probes
 from bln_search.ranking.analysis import Analysis
 from bln_search.reports.terminal.comparison import comparison_table
 from bln_search.reports.terminal.result import ResultLines
@@ -30,25 +35,17 @@ from bln_search.specs.study import ProbesSpec
 from bln_search.storage.ledger import open_ledger
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command()(analyze)
-    app.command()(probe)
-
-
 def analyze(
     study: StudyArgument,
     database: DatabaseOption = None,
     server: ServerOption = None,
     token: TokenOption = None,
-    output: FormatOption = Format.TABLE,
+    output_format: DocumentFormatOption = DocumentFormat.TABLE,
     details: DetailsOption = False,
 ) -> None:
     """Print which rows differ significantly, which row is recommended, and its selection bias."""
-    if output is Format.CSV:
-        raise typer.BadParameter("an analysis cannot be written as CSV: choose table or json", param_hint="--format")
     study_record, analysis = load_analysis(study, database, server, token)
-    if output is Format.JSON:
+    if output_format is DocumentFormat.JSON:
         typer.echo(analysis.model_dump_json(indent=1))
         return
     _print(analysis, study_title(study_record), details=details)
@@ -79,14 +76,16 @@ def _print(analysis: Analysis, title: str, *, details: bool) -> None:
 def probe(
     study: StudyArgument,
     batch_sizes: Annotated[
-        str | None, typer.Option("--batch-sizes", help="Inference mini-batch sizes, as in 1,2,4,8.")
+        str | None, typer.Option("--batch-sizes", metavar="N,...", help="Inference mini-batch sizes, as in 1,2,4,8.")
     ] = None,
     reshuffles: Annotated[
-        int, typer.Option("--reshuffles", min=0, max=1000, help="Number of other orders of the examples.")
+        int, typer.Option("--reshuffles", min=0, max=1000, metavar="N", help="Number of other orders of the examples.")
     ] = 0,
     database: DatabaseOption = None,
     data: DataOption = None,
     device: DeviceOption = None,
+    output_format: FormatOption = Format.TABLE,
+    quiet: QuietOption = False,
 ) -> None:
     """Measure the trained networks of a study in other mini-batches, without training again.
 
@@ -103,11 +102,12 @@ def probe(
     with closing(open_ledger(database or settings.database_url)) as ledger:
         study_record = ledger.studies.find(study)
         environment = make_environment(settings, data, device)
-        result_count = probe_study(
-            ledger, study_record.id, environment, probes, lambda line: errors.print(line, markup=False)
-        )
+        result_count = probe_study(ledger, study_record.id, environment, probes, line_printer(quiet=quiet))
         compute_analysis(ledger, study_record.id, None)
-    errors.print(f"{result_count} results stored; `bln-search analyze {study_record.id}` shows them")
+        if output_format is not Format.TABLE:
+            print_probes(ledger.probes.list_probes(study_record.id), probes, output_format)
+        elif not quiet:
+            errors.print(f"{result_count} results stored; `bln-search analyze {study_record.id}` shows them")
 
 
 def _parse_sizes(text: str | None) -> tuple[int, ...] | None:

@@ -11,8 +11,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bln_search.cli.exit_codes import report_nothing_written
-from bln_search.cli.options import DatabaseOption, DataOption, FormatOption, StudyArgument
-from bln_search.cli.output import Format, errors, results
+from bln_search.cli.options import (
+    DatabaseOption,
+    DataOption,
+    DocumentFormatOption,
+    NamedEstimate,
+    QuietOption,
+    StudyArgument,
+)
+from bln_search.cli.output import DocumentFormat, results
+from bln_search.cli.progress_lines import line_printer
 from bln_search.cli.sources import LedgerSource
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate, Split
@@ -33,28 +41,37 @@ BEST, RECOMMENDED = "best", "recommended"
 _MAX_LISTED_ROWS = 20
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command()(export)
-
-
 def export(
     study: StudyArgument,
-    to: Annotated[
-        Path, typer.Option("--to", help="Folder to write: new, empty, or an earlier export with --overwrite.")
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="DIR",
+            help="Folder to write: new, empty, or an earlier export with --overwrite.",
+            show_default=False,
+        ),
     ],
     config: Annotated[
-        str, typer.Option("--config", help="`best`, `recommended`, or four letters such as TTFF.")
-    ] = BEST,
-    estimate: Annotated[PopulationEstimate | None, typer.Option(help="Population estimate of the row.")] = None,
-    arm: Annotated[str | None, typer.Option(help="Arm of the row.")] = None,
-    batch_size: Annotated[int | None, typer.Option(min=1, help="Inference mini-batch size of the row.")] = None,
-    parameters: Annotated[str | None, typer.Option(help="Parameters of the row, as the table prints them.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed; by default the one with the lowest validation loss.")] = None,
+        str, typer.Option("--config", metavar="CODE", help="`recommended`, `best`, or four letters such as TTFF.")
+    ] = RECOMMENDED,
+    estimate: Annotated[NamedEstimate | None, typer.Option(help="Population estimate of the row.")] = None,
+    arm: Annotated[str | None, typer.Option("--arm", metavar="ARM", help="Arm of the row.")] = None,
+    batch_size: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Inference mini-batch size of the row.")
+    ] = None,
+    parameters: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Parameters of the row, as the table prints them.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(metavar="N", help="Seed; by default the one with the lowest validation loss.")
+    ] = None,
     data: DataOption = None,
     database: DatabaseOption = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier export.")] = False,
-    output: FormatOption = Format.TABLE,
+    output_format: DocumentFormatOption = DocumentFormat.TABLE,
+    quiet: QuietOption = False,
 ) -> None:
     """Write a trained network with its configuration into a folder: weights, PyTorch and ONNX programs, model card."""
     settings = load_settings()
@@ -64,31 +81,34 @@ def export(
         if config == RECOMMENDED:
             if (estimate, arm, batch_size, parameters) != (None, None, None, None):
                 raise typer.BadParameter(
-                    "--config recommended determines the row: leave out the options that describe it",
+                    "the recommended row is determined: leave out the options that describe a row, or choose one with "
+                    "--config best or --config CODE",
                     param_hint="--config",
                 )
             row = _find_recommended_row(ledger, study_record, board)
         else:
-            row = choose_row(board, config, estimate, arm, batch_size, parameters)
+            row = choose_row(
+                board, config, None if estimate is None else PopulationEstimate(estimate), arm, batch_size, parameters
+            )
         trained = _load_trained_row(ledger, study_record, row, seed)
     from bln_search.api import export_network
     from bln_search.data import load_data
 
     data_set = load_data(trained.trial.data.name, data or settings.data_folder, settings.cache)
-    errors.print(f"exporting {trained.label}", markup=False, highlight=False, soft_wrap=True)
+    line_printer(quiet=quiet)(f"exporting {trained.label}")
     with report_nothing_written():
-        description, parity = export_network(trained, settings.checkpoint_store, data_set, to, overwrite=overwrite)
-    if output is Format.TABLE:
+        description, parity = export_network(trained, settings.checkpoint_store, data_set, output, overwrite=overwrite)
+    if output_format is DocumentFormat.TABLE:
         layers_text = "folded into affine steps" if description.folded else "normalization layers not folded"
         results.print(
-            f"{to}: {trained.label}, {layers_text}; PyTorch and ONNX programs differ by at most "
+            f"{output}: {trained.label}, {layers_text}; PyTorch and ONNX programs differ by at most "
             f"{parity.largest_difference:.1e}",
             markup=False,
             highlight=False,
             soft_wrap=True,
         )
     else:
-        typer.echo(json.dumps({"folder": str(to), "row": trained.label, "parity": parity.as_json()}))
+        typer.echo(json.dumps({"folder": str(output), "row": trained.label, "parity": parity.as_json()}))
 
 
 def choose_row(

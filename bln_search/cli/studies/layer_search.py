@@ -9,9 +9,20 @@ import typer
 from pydantic import ValidationError
 
 from bln_search.cli.environment import make_environment
-from bln_search.cli.options import DatabaseOption, DataOption, DeviceOption, StudyArgument, WorkersOption
-from bln_search.cli.output import errors
-from bln_search.core.enums import LayerScope, LayerSearch, PopulationEstimate
+from bln_search.cli.options import (
+    DatabaseOption,
+    DataOption,
+    DeviceOption,
+    FormatOption,
+    NamedEstimate,
+    QuietOption,
+    StudyArgument,
+    WorkersOption,
+)
+from bln_search.cli.output import Format, errors
+from bln_search.cli.progress_lines import line_printer
+from bln_search.cli.studies.layers import print_results
+from bln_search.core.enums import LayerScope, LayerSearch
 from bln_search.core.errors import DataError, ModelError
 from bln_search.settings import load_settings
 from bln_search.specs.layer_search import LayersSpec
@@ -19,29 +30,33 @@ from bln_search.specs.study import StudySpec
 from bln_search.storage.ledger import open_ledger
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command("search-layers")(search_layers)
-
-
 def search_layers(
     study: StudyArgument,
     search: Annotated[
-        LayerSearch | None, typer.Option("--search", help="Search method; by default the study's, or exact.")
+        LayerSearch | None, typer.Option("--search", help="Search algorithm; by default the study's, or exact.")
     ] = None,
     group: Annotated[
         list[str] | None,
-        typer.Option("--group", help="Layers that share a configuration, as in early=features.*; repeatable."),
+        typer.Option(
+            "--group",
+            metavar="NAME=PATTERN",
+            help="Layers that share a configuration, as in early=features.*; repeatable.",
+        ),
     ] = None,
-    estimate: Annotated[PopulationEstimate | None, typer.Option("--estimate", help="Population estimate.")] = None,
+    estimate: Annotated[NamedEstimate | None, typer.Option("--estimate", help="Population estimate.")] = None,
     evaluations: Annotated[
-        int | None, typer.Option("--evaluations", min=16, max=1_000_000, help="Budget of searches other than exact.")
+        int | None,
+        typer.Option("--evaluations", min=16, max=1_000_000, metavar="N", help="Budget of searches other than exact."),
     ] = None,
-    folds: Annotated[int | None, typer.Option("--folds", min=2, max=20, help="Parts of the validation split.")] = None,
+    folds: Annotated[
+        int | None, typer.Option("--folds", min=2, max=20, metavar="N", help="Parts of the validation split.")
+    ] = None,
     workers: WorkersOption = None,
     database: DatabaseOption = None,
     data: DataOption = None,
     device: DeviceOption = None,
+    output_format: FormatOption = Format.TABLE,
+    quiet: QuietOption = False,
 ) -> None:
     """Search the per-layer configurations of a study's trained networks, without training again.
 
@@ -68,17 +83,19 @@ def search_layers(
                 study_record.id,
                 environment,
                 layers,
-                lambda line: errors.print(line, markup=False, soft_wrap=True),
+                line_printer(quiet=quiet),
                 max_workers=workers,
             )
         except (DataError, ModelError) as error:  # some networks could not be searched
             compute_analysis(ledger, study_record.id, None, layer_search=LayerSearchOutcome(str(error)))
             raise
-        compute_analysis(ledger, study_record.id, None, layer_search=LayerSearchOutcome())
-    errors.print(
-        f"{network_count} networks searched; `bln-search layers {study_record.id}` shows the result",
-        markup=False,
-    )
+        analysis = compute_analysis(ledger, study_record.id, None, layer_search=LayerSearchOutcome())
+    if output_format is not Format.TABLE:
+        print_results(study_record.name, analysis.layers, output_format)
+    elif not quiet:
+        errors.print(
+            f"{network_count} networks searched; `bln-search layers {study_record.id}` shows the result", markup=False
+        )
 
 
 def _layers_spec(study: StudySpec, options: dict[str, object]) -> LayersSpec:

@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
 
 import typer
 from pydantic import TypeAdapter
-from rich import box
-from rich.table import Table
 
 from bln_search.cli.exit_codes import ExitCode
-from bln_search.cli.options import DatabaseOption, FormatOption, ServerOption, StudyArgument, TokenOption
+from bln_search.cli.options import (
+    DatabaseOption,
+    FormatOption,
+    LimitOption,
+    ServerOption,
+    StudyArgument,
+    TokenOption,
+)
 from bln_search.cli.output import Format, errors, results
+from bln_search.cli.records import print_records
 from bln_search.cli.studies.analysis import load_analysis
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.per_layer import PerLayerResult
 from bln_search.reports.page import blocks
 from bln_search.reports.page.per_layer import effects_table
 from bln_search.reports.sentences.per_layer import excluded_option_sentences, per_layer_sentences, result_label
+from bln_search.reports.terminal.fitted_table import Column, FittedTable, Kind
 from bln_search.reports.terminal.per_layer import layer_table
 from bln_search.specs.records import StudyRecord
 
-
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command()(layers)
+_TABLE_ROWS = 10
+_RESULTS = TypeAdapter(tuple[PerLayerResult, ...])
+_COLUMNS = (
+    *("arm", "parameters", "population", "batch_size", "rank", "uniform"),
+    *("configuration", "validation_loss", "validation_accuracy", "networks"),
+)
 
 
 def layers(
@@ -32,21 +41,61 @@ def layers(
     database: DatabaseOption = None,
     server: ServerOption = None,
     token: TokenOption = None,
-    output: FormatOption = Format.TABLE,
-    top: Annotated[int, typer.Option("--top", min=1, max=100, help="Rows of the table, best first.")] = 10,
+    output_format: FormatOption = Format.TABLE,
+    limit: LimitOption = None,
 ) -> None:
     """Show the best per-layer configurations, their confirmation, and the effect of each switch in each layer."""
-    if output is Format.CSV:
-        raise typer.BadParameter("the result cannot be written as CSV: choose table or json", param_hint="--format")
     study_record, analysis = load_analysis(study, database, server, token)
     if not analysis.layers:
         errors.print(_absence_reason(study_record, analysis), soft_wrap=True, markup=False, highlight=False)
         raise typer.Exit(ExitCode.FAILED)
-    if output is Format.JSON:
-        typer.echo(TypeAdapter(tuple[PerLayerResult, ...]).dump_json(analysis.layers, indent=1).decode())
+    print_results(study_record.name, analysis.layers, output_format, limit)
+
+
+def print_results(
+    study_name: str, per_layer_results: Sequence[PerLayerResult], output_format: Format, limit: int | None = None
+) -> None:
+    """Print results of per-layer searches.
+
+    Args:
+        study_name: Name of the study.
+        per_layer_results: The results; JSON has all their fields, other formats have the rows.
+        output_format: The format.
+        limit: Largest number of rows of a result; by default ten in the table and all in other formats.
+    """
+    if output_format is Format.TABLE:
+        for result in per_layer_results:
+            _print(result, limit or _TABLE_ROWS, f"{study_name}: {result_label(result)}")
         return
-    for result in analysis.layers:
-        _print(result, top, f"{study_record.name}: {result_label(result)}")
+    limited = tuple(result.model_copy(update={"rows": result.rows[:limit]}) for result in per_layer_results)
+    if output_format is Format.JSON:
+        typer.echo(_RESULTS.dump_json(limited, indent=1).decode())
+    else:
+        records = [record for result in limited for record in _row_records(result)]
+        print_records(records, _COLUMNS, output_format)
+
+
+def _row_records(result: PerLayerResult) -> list[dict[str, object]]:
+    """Return a record for each per-layer row, with its rank, then one for each uniform row."""
+    shared = {
+        "arm": result.arm,
+        "parameters": result.point or None,
+        "population": result.estimate,
+        "batch_size": result.batch_size,
+    }
+    rows = [(rank, row) for rank, row in enumerate(result.rows, start=1)] + [(None, row) for row in result.uniform]
+    return [
+        {
+            **shared,
+            "rank": rank,
+            "uniform": rank is None,
+            "configuration": row.configuration,
+            "validation_loss": row.loss,
+            "validation_accuracy": row.accuracy,
+            "networks": row.networks,
+        }
+        for rank, row in rows
+    ]
 
 
 def _absence_reason(study: StudyRecord, analysis: Analysis) -> str:
@@ -59,9 +108,9 @@ def _absence_reason(study: StudyRecord, analysis: Analysis) -> str:
     return f"the per-layer configurations of study {study.name} are not searched yet; {hint}"
 
 
-def _print(result: PerLayerResult, top: int, title: str) -> None:
+def _print(result: PerLayerResult, limit: int, title: str) -> None:
     if result.rows or result.uniform:
-        results.print(layer_table(result, top, title))
+        results.print(layer_table(result, limit, title))
     else:
         results.print(title, markup=False, highlight=False)
     for line in (*per_layer_sentences(result), *excluded_option_sentences(result)):
@@ -72,11 +121,12 @@ def _print(result: PerLayerResult, top: int, title: str) -> None:
         results.print(_terminal_table(effects))
 
 
-def _terminal_table(page_table: blocks.Table) -> Table:
+def _terminal_table(page_table: blocks.Table) -> FittedTable:
     """Convert a table of the report for a terminal."""
-    table = Table(header_style="bold", box=box.SIMPLE_HEAD)
-    for column in page_table.columns:
-        table.add_column(column.label, justify="right" if column.kind is blocks.Kind.NUMBER else "left")
-    for row in page_table.rows:
-        table.add_row(*row.cells)
-    return table
+    cells = zip(*(row.cells for row in page_table.rows), strict=True)
+    return FittedTable(
+        [
+            Column(column.label, values, Kind.NUMBER if column.kind is blocks.Kind.NUMBER else Kind.TEXT)
+            for column, values in zip(page_table.columns, cells, strict=True)
+        ]
+    )

@@ -12,16 +12,17 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from bln_search.cli.options import DatabaseOption, ServerOption, StudyArgument, TokenOption, ToOption
-from bln_search.cli.output import (
-    Format,
-    LeaderboardFormat,
-    ResultFormat,
-    check_output_path,
-    errors,
-    results,
-    write_output,
+from bln_search.cli.options import (
+    DatabaseOption,
+    DetailsOption,
+    LimitOption,
+    OutputOption,
+    ServerOption,
+    SplitOption,
+    StudyArgument,
+    TokenOption,
 )
+from bln_search.cli.output import Format, LeaderboardFormat, check_output_path, errors, results, write_output
 from bln_search.cli.sources import StudySource, open_source
 from bln_search.core.enums import Split
 from bln_search.core.errors import MissingPackageError
@@ -35,17 +36,8 @@ from bln_search.reports.terminal.leaderboard import leaderboard_table, unranked_
 from bln_search.reports.terminal.result import ResultLines
 from bln_search.specs.records import StudyRecord
 
-DetailsOption = Annotated[
-    bool, typer.Option("--details", help="Print every column, and the statistics behind the recommendation.")
-]
-
 _FILE_WIDTH = 1_000
 """Width of a table in a file, so that no cell is wrapped."""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command()(leaderboard)
 
 
 def leaderboard(
@@ -53,30 +45,36 @@ def leaderboard(
     database: DatabaseOption = None,
     server: ServerOption = None,
     token: TokenOption = None,
-    output: Annotated[LeaderboardFormat, typer.Option("--format", help="Output format.")] = LeaderboardFormat.TABLE,
-    to: ToOption = None,
-    arm: Annotated[str | None, typer.Option(help="Only rows of this arm, with their ranks among all rows.")] = None,
-    on: Annotated[Split | None, typer.Option(help="Split that ranks the rows; by default the study's.")] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Largest number of rows, in every format.")] = None,
+    output_format: Annotated[
+        LeaderboardFormat, typer.Option("--format", help="Output format.")
+    ] = LeaderboardFormat.TABLE,
+    output: OutputOption = None,
+    arm: Annotated[
+        str | None, typer.Option("--arm", metavar="ARM", help="Only rows of this arm, with their ranks among all rows.")
+    ] = None,
+    split: SplitOption = None,
+    limit: LimitOption = None,
     details: DetailsOption = False,
 ) -> None:
     """Print the ranked table of a study, or write it to a file."""
-    if to is not None:
-        check_output_path(to)
-    elif output is LeaderboardFormat.PARQUET and sys.stdout.isatty():
+    if output is not None:
+        check_output_path(output)
+    elif output_format is LeaderboardFormat.PARQUET and sys.stdout.isatty():
         raise typer.BadParameter(
-            "Parquet is binary: choose a file with --to, or use a pipe", param_hint="--format parquet"
+            "Parquet is binary: choose a file with --output, or use a pipe", param_hint="--format parquet"
         )
-    if output is LeaderboardFormat.PARQUET:
+    if output_format is LeaderboardFormat.PARQUET:
         _parquet_writer()
+    on = None if split is None else Split(split)
     with open_source(database, server, token) as source:
-        print_leaderboard(source, source.find(study), output, to=to, arm=arm, on=on, limit=limit, details=details)
+        study_record = source.find(study)
+        print_leaderboard(source, study_record, output_format, to=output, arm=arm, on=on, limit=limit, details=details)
 
 
 def print_leaderboard(
     source: StudySource,
     study: StudyRecord,
-    output: Format | ResultFormat | LeaderboardFormat,
+    output: Format | LeaderboardFormat,
     *,
     to: Path | None = None,
     arm: str | None = None,
@@ -96,8 +94,6 @@ def print_leaderboard(
         limit: Largest number of rows.
         details: Print all columns and the statistics behind the recommendation.
     """
-    if on is Split.TRAIN:
-        raise typer.BadParameter("nothing is evaluated on train; choose validation or test", param_hint="--on")
     labels = [spec.label for spec in study.spec.arms]
     if arm is not None and arm not in labels:
         raise typer.BadParameter(f"the study has no arm {arm!r}; choose one of {', '.join(labels)}", param_hint="--arm")

@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from typing import Annotated
 
 import typer
 
-from bln_search.cli.options import DatabaseOption, FormatOption, ServerOption, StudyArgument, TokenOption
-from bln_search.cli.output import Format, print_rows, results
-from bln_search.cli.sources import open_source, study_fields
+from bln_search.cli.options import (
+    DatabaseOption,
+    FormatOption,
+    LimitOption,
+    ServerOption,
+    StudyArgument,
+    TokenOption,
+)
+from bln_search.cli.output import Format, results
+from bln_search.cli.records import print_records
+from bln_search.cli.sources import StudyFilter, open_source, study_fields
+from bln_search.core.states import StudyState
 from bln_search.specs.records import TrialRecord
 
+_STUDY_COLUMNS = ("id", "name", "state", "trials", "finished", "failed", "created")
 _TRIAL_COLUMNS = (
+    "trial",
     "arm",
     "parameters",
     "seed",
@@ -26,22 +38,24 @@ _TRIAL_COLUMNS = (
 _CHECKPOINT_FIELDS = ("file", "sha256", "epoch", "judged_under", "validation_loss", "provenance", "snapshots")
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command("list")(list_studies)
-    app.command()(show)
-
-
 def list_studies(
     database: DatabaseOption = None,
     server: ServerOption = None,
     token: TokenOption = None,
-    output: FormatOption = Format.TABLE,
+    state: Annotated[
+        list[StudyState] | None, typer.Option("--state", help="Only studies in this state; repeatable.")
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", metavar="TEXT", help="Only studies whose names contain this text.")
+    ] = None,
+    limit: LimitOption = None,
+    output_format: FormatOption = Format.TABLE,
 ) -> None:
     """List the studies of the database, or of a service, newest first."""
+    study_filter = StudyFilter(tuple(state or ()), name, limit)
     with open_source(database, server, token) as source:
-        rows = source.list_studies()
-    print_rows(rows, ("id", "name", "state", "trials", "finished", "failed", "created"), output)
+        records = source.list_studies(study_filter)
+    print_records(records, _STUDY_COLUMNS, output_format)
 
 
 def show(
@@ -49,13 +63,13 @@ def show(
     database: DatabaseOption = None,
     server: ServerOption = None,
     token: TokenOption = None,
-    output: FormatOption = Format.TABLE,
+    output_format: FormatOption = Format.TABLE,
 ) -> None:
     """Show a study: its trials, their states and checkpoints."""
     with open_source(database, server, token) as source:
         record = source.find(study)
         trials = source.trials(record.id)
-    if output is Format.JSON:
+    if output_format is Format.JSON:
         document = {
             **study_fields(record),
             "spec": record.spec.model_dump(mode="json"),
@@ -63,25 +77,27 @@ def show(
         }
         results.print_json(json.dumps(document))
         return
-    if output is Format.TABLE:
+    if output_format is Format.TABLE:
         results.print(f"{record.name} (study {record.id}, {record.state}) {record.spec.title}".strip(), markup=False)
         if record.reason:
             results.print(f"reason: {record.reason}", markup=False, soft_wrap=True)
-    rows = [
-        {
-            "arm": trial.arm,
-            "parameters": trial.point_label,
-            "seed": trial.seed,
-            "state": trial.state.value,
-            "epoch": trial.checkpoint.epoch if trial.checkpoint else None,
-            "judged under": trial.checkpoint.judged_under if trial.checkpoint else None,
-            "validation loss": f"{trial.checkpoint.validation_loss:.4f}" if trial.checkpoint else None,
-            "checkpoint": trial.checkpoint.file if trial.checkpoint else None,
-            "reason": trial.reason,
-        }
-        for trial in trials
-    ]
-    print_rows(rows, _TRIAL_COLUMNS, output)
+    print_records([_trial_row(trial) for trial in trials], _TRIAL_COLUMNS, output_format)
+
+
+def _trial_row(trial: TrialRecord) -> dict[str, object]:
+    """Return the fields of a trial for a table."""
+    return {
+        "trial": trial.id,
+        "arm": trial.arm,
+        "parameters": trial.point_label,
+        "seed": trial.seed,
+        "state": trial.state.value,
+        "epoch": trial.checkpoint.epoch if trial.checkpoint else None,
+        "judged under": trial.checkpoint.judged_under if trial.checkpoint else None,
+        "validation loss": f"{trial.checkpoint.validation_loss:.4f}" if trial.checkpoint else None,
+        "checkpoint": trial.checkpoint.file if trial.checkpoint else None,
+        "reason": trial.reason,
+    }
 
 
 def _trial_fields(trial: TrialRecord) -> dict[str, object]:

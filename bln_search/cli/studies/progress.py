@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager
-from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TaskID, TextColumn
 from rich.text import Text
 
 from bln_search.cli.output import errors
+from bln_search.cli.studies.quiet_progress import QuietProgress
 from bln_search.cli.studies.remaining_time import RemainingTime, format_seconds
+from bln_search.specs.records import StudyRecord
+from bln_search.storage.events import EventRecord
 
 if TYPE_CHECKING:
     from bln_search.execution.messages import Message
@@ -27,8 +29,10 @@ CountWorkers = Callable[[int], int]
 """Number of worker processes for a number of trials."""
 
 
-def progress_watcher(count_workers: CountWorkers) -> AbstractContextManager[Watcher]:
-    """Return bars in a terminal, lines elsewhere."""
+def progress_watcher(count_workers: CountWorkers, *, quiet: bool = False) -> AbstractContextManager[Watcher]:
+    """Return bars in a terminal, lines elsewhere, nothing with `quiet`."""
+    if quiet:
+        return QuietProgress()
     return TerminalProgress(count_workers) if errors.is_terminal else PlainProgress(count_workers)
 
 
@@ -197,27 +201,27 @@ class EventProgress:
     The time of the estimate is that of the events, so earlier events, which a service sends first, count as they were.
 
     Args:
-        study: The study, as the API returns it.
+        study: The study.
         clock: Returns seconds.
     """
 
-    def __init__(self, study: Mapping[str, Any], clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, study: StudyRecord, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = clock
         self.printed_at = clock()
-        self.epochs = int(study["spec"]["training"]["epochs"])
+        self.epochs = study.spec.training.epochs
         self.event_time = 0.0
-        self.remaining = RemainingTime(int(study["progress"]["trials"]), clock=lambda: self.event_time)
+        self.remaining = RemainingTime(study.planned, clock=lambda: self.event_time)
         self.attempts: set[str] = set()
 
-    def count(self, event: Mapping[str, Any]) -> str | None:
+    def count(self, event: EventRecord) -> str | None:
         """Count an event; returns a line when one is due."""
-        self.event_time = datetime.fromisoformat(event["at"]).timestamp()
-        kind, trial = event["kind"], str(event["trial_id"])
+        self.event_time = event.at.timestamp()
+        kind, trial = event.kind, str(event.trial_id)
         if kind == "attempt_started":
             self.attempts.add(trial)
             self.remaining.workers = max(self.remaining.workers, len(self.attempts))
         elif kind == "epoch":
-            self.remaining.finish_epoch(trial, self.epochs, event["data"]["seconds"])
+            self.remaining.finish_epoch(trial, self.epochs, event.data["seconds"])
         elif kind == "trained":
             self.remaining.continue_trial(trial, self.epochs)
         elif kind in _ENDING_EVENTS:

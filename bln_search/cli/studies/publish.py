@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bln_search.cli.options import DatabaseOption, ServerOption, StudyArgument, TokenOption, ToOption
+from bln_search.cli.options import DatabaseOption, OutputOption, ServerOption, StudyArgument, TokenOption
 from bln_search.cli.output import check_output_path, errors, write_file, write_output
 from bln_search.cli.sources import LedgerSource, StudySource, open_source
 from bln_search.core.errors import MissingPackageError
@@ -28,31 +28,28 @@ _MAX_ARMS = 4
 """Largest number of arms whose layers the report shows."""
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command("manifest")(write_manifest)
-    app.command()(report)
-
-
 def write_manifest(
     study: StudyArgument,
     database: DatabaseOption = None,
     server: ServerOption = None,
     token: TokenOption = None,
-    to: ToOption = None,
+    output: OutputOption = None,
 ) -> None:
     """Write the provenance of a study's results: seeds, versions, hardware, hashes of data and checkpoints."""
-    if to is not None:
-        check_output_path(to)
+    if output is not None:
+        check_output_path(output)
     with open_source(database, server, token) as source:
         study_record = source.find(study)
         content = _make_manifest(source, study_record, source.trials(study_record.id))
-    write_output(manifest_json(content).encode(), to)
+    write_output(manifest_json(content).encode(), output)
 
 
 def report(
     study: StudyArgument,
-    to: Annotated[Path, typer.Option("--to", help="HTML file to write, atomically.", show_default=False)],
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", metavar="FILE", help="HTML file to write, atomically.", show_default=False),
+    ],
     database: DatabaseOption = None,
 ) -> None:
     """Write a self-contained HTML report of a study."""
@@ -61,12 +58,12 @@ def report(
     except ModuleNotFoundError as error:
         raise MissingPackageError(error.name, "web") from None
     plotly_script()
-    check_output_path(to)
+    check_output_path(output)
     with closing(open_ledger(database or load_settings().database_url)) as ledger:
         context = report_context(LedgerSource(ledger), ledger.studies.find(study))
     content = study_page(context).encode()
-    write_file(to, content)
-    errors.print(f"{to}: {len(content) / 1e6:.1f} MB", highlight=False, markup=False, soft_wrap=True)
+    write_file(output, content)
+    errors.print(f"{output}: {len(content) / 1e6:.1f} MB", highlight=False, markup=False, soft_wrap=True)
 
 
 def report_context(source: LedgerSource, study: StudyRecord) -> ReportContext:

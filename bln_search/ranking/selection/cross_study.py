@@ -27,7 +27,7 @@ class SharedRow:
     differences: tuple[ConfidenceInterval | None, ...]
 
 
-def match_rows(studies: Sequence[dict[RowKey, LossBySeed]], limit: int) -> tuple[list[SharedRow], int]:
+def match_rows(studies: Sequence[dict[RowKey, LossBySeed]], limit: int | None) -> tuple[list[SharedRow], int]:
     """Match rows between studies by their key.
 
     Rows of the first study come first, by increasing mean loss; then rows of the second study that the first one lacks,
@@ -37,7 +37,7 @@ def match_rows(studies: Sequence[dict[RowKey, LossBySeed]], limit: int) -> tuple
 
     Args:
         studies: Losses of each study.
-        limit: Maximum number of rows to return.
+        limit: Maximum number of rows to return; None for all.
 
     Returns:
         The first `limit` shared rows, and the number of all shared rows.
@@ -64,13 +64,14 @@ def _make_shared_row(key: RowKey, studies: Sequence[dict[RowKey, LossBySeed]]) -
         key,
         tuple(None if losses is None else t_interval(list(losses.values())) for losses in by_study),
         tuple(
-            None if losses is None or first is None or losses is first else _loss_difference(losses, first)
+            None if losses is None or first is None or losses is first else loss_difference(losses, first)
             for losses in by_study
         ),
     )
 
 
-def _loss_difference(losses: LossBySeed, first: LossBySeed) -> ConfidenceInterval:
+def loss_difference(losses: LossBySeed, first: LossBySeed) -> ConfidenceInterval:
+    """Mean loss minus that of the first study: paired by seed if both have the same seeds, else Welch's interval."""
     if losses.keys() == first.keys():
         return t_interval([losses[seed] - first[seed] for seed in sorted(first)])
     return welch_interval(list(losses.values()), list(first.values()))

@@ -159,7 +159,7 @@ def recommend(
     preferred = min(near, key=lambda row: _preference(row, per_slot=per_slot))
     row, current_row = _unless_current_suffices(comparison, preferred, current)
     pair = None if row == comparison.rows[0] else comparison.pair(0, comparison.rows.index(row))
-    deterministic = is_deterministic(row, per_slot=per_slot)
+    deterministic = _is_deterministic(row, per_slot=per_slot)
     return Recommendation(
         arm=row.arm,
         point=row.point,
@@ -213,17 +213,20 @@ def _unless_current_suffices(
     return (preferred if improved else current_row), described
 
 
-def is_deterministic(row: ComparedRow, *, per_slot: bool) -> bool:
+def is_deterministic(configuration: InferenceConfiguration, *, per_slot: bool) -> bool:
     """Whether outputs depend neither on other examples nor on the position in the mini-batch."""
-    configuration = InferenceConfiguration(row.configuration)
     reads_position = per_slot and any(
         configuration.source(statistic) is Source.POPULATION for statistic in FEATURE_STATISTICS
     )
     return configuration.deterministic and not reads_position
 
 
+def _is_deterministic(row: ComparedRow, *, per_slot: bool) -> bool:
+    return is_deterministic(InferenceConfiguration(row.configuration), per_slot=per_slot)
+
+
 def _deterministic_alternative(comparison: Comparison, *, per_slot: bool) -> DeterministicAlternative | None:
-    row = next((row for row in comparison.rows if is_deterministic(row, per_slot=per_slot)), None)
+    row = next((row for row in comparison.rows if _is_deterministic(row, per_slot=per_slot)), None)
     if row is None:
         return None
     return DeterministicAlternative(
@@ -238,4 +241,4 @@ def _deterministic_alternative(comparison: Comparison, *, per_slot: bool) -> Det
 
 def _preference(row: ComparedRow, *, per_slot: bool) -> tuple[bool, int, float, str]:
     computed = count_computed_statistics(InferenceConfiguration(row.configuration))
-    return not is_deterministic(row, per_slot=per_slot), computed, row.loss, row.configuration
+    return not _is_deterministic(row, per_slot=per_slot), computed, row.loss, row.configuration

@@ -70,7 +70,7 @@ def reproduce(context: ReportContext) -> Section:
     name = context.study.name
     commands = (
         f"bln-search run {name}.yaml --data DIR\nbln-search leaderboard {name}\n"
-        f"bln-search manifest {name} --to {name}.json\nbln-search report {name} --to {name}.html\n"
+        f"bln-search manifest {name} --output {name}.json\nbln-search report {name} --output {name}.html\n"
     )
     text = f"Save the study file above as {name}.yaml; DIR is the folder of data sets."
     return Section("reproduce", "How to reproduce", [Paragraph(text), Code(commands)])

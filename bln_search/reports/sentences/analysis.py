@@ -20,14 +20,15 @@ FACTOR_NAMES = {SWITCH_INTERACTIONS: "switch interactions", RESIDUAL: "residual"
 """Standard terms for factors whose stored names differ from them."""
 
 
-def analysis_sentences(analysis: Analysis, *, standalone: bool = False) -> list[str]:
+def analysis_sentences(analysis: Analysis, *, standalone: bool = False, with_accuracy: bool = True) -> list[str]:
     """The analysis as text, one topic per item.
 
     Args:
         analysis: The analysis.
         standalone: Whether no table next to the text says on which split rows are ranked.
+        with_accuracy: Whether predictions are correct or not, so that accuracies can be compared.
     """
-    sentences = _recommendation(analysis)
+    sentences = _recommendation(analysis, with_accuracy=with_accuracy)
     comparison = analysis.comparison
     if standalone and comparison is not None and comparison.split is Split.TEST:
         sentences.append(sentence(RANKED_ON_TEST))
@@ -61,9 +62,10 @@ def _friedman(comparison: Comparison, test: FriedmanTest) -> str:
     )
 
 
-def _recommendation(analysis: Analysis) -> list[str]:
+def _recommendation(analysis: Analysis, *, with_accuracy: bool) -> list[str]:
     """The recommendation; where no arm is better than the class-prior baseline, that warning comes first."""
-    sentences = [] if analysis.recommendation is None else [recommendation_text(analysis.recommendation)]
+    recommendation = analysis.recommendation
+    sentences = [] if recommendation is None else [recommendation_text(recommendation, with_accuracy=with_accuracy)]
     check = analysis.no_better_than_class_prior
     if check is None:
         return sentences

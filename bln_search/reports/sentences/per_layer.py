@@ -40,12 +40,18 @@ def effects_heading(result: PerLayerResult) -> str:
     return f"loss under T minus loss under F, {scope}"
 
 
-def per_layer_sentences(result: PerLayerResult) -> list[str]:
-    """The result as text, its significance first; one topic per item."""
+def per_layer_sentences(result: PerLayerResult, *, unit: str = "nats") -> list[str]:
+    """The result as text, its significance first; one topic per item.
+
+    Args:
+        result: The result.
+        unit: Unit of the losses; empty for losses without a unit.
+    """
+    unit = f" {unit}" if unit else ""
     sentences = [
-        _significance(result),
-        *_selection_bias(result.networks),
-        *_test_loss(result.networks),
+        _significance(result, unit),
+        *_selection_bias(result.networks, unit),
+        *_test_loss(result.networks, unit),
         _search_extent(result),
     ]
     if result.pending_seeds:
@@ -87,38 +93,39 @@ def format_count(digits: str) -> str:
     return f"{digits[0]}.{digits[1]} × 10{str(len(digits) - 1).translate(_SUPERSCRIPT)}"
 
 
-def _significance(result: PerLayerResult) -> str:
+def _significance(result: PerLayerResult, unit: str) -> str:
     difference = result.difference
     if not result.networks:
         return "No network is searched yet."
     if difference is None:
-        reason = _missing_interval_reason(result)
+        reason = _missing_interval_reason(result, unit)
         return f"Significance of the difference between per-layer and uniform configurations is unknown: {reason}."
     if difference.is_better or difference.is_worse:
-        return f"Per-layer configurations are significantly {_difference_text(difference)} (p = {difference.p:.2g})."
+        text = _difference_text(difference, unit)
+        return f"Per-layer configurations are significantly {text} (p = {difference.p:.2g})."
     return (
         "Per-layer and uniform configurations are not significantly different: the difference is "
-        f"{difference.mean:+.4f} [{difference.low:+.4f}, {difference.high:+.4f}] nats {_difference_scope(difference)} "
+        f"{difference.mean:+.4f} [{difference.low:+.4f}, {difference.high:+.4f}]{unit} {_difference_scope(difference)} "
         f"(p = {difference.p:.2g})."
     )
 
 
-def _missing_interval_reason(result: PerLayerResult) -> str:
+def _missing_interval_reason(result: PerLayerResult, unit: str) -> str:
     """Why no confidence interval is known."""
     differences = _finite_values(network.difference for network in result.networks)
     if len(differences) < len(result.networks):
         return f"{_no_finite_loss_text(len(result.networks) - len(differences))} on held-out folds"
     mean, networks = statistics.fmean(differences), _network_count_text(len(differences))
-    return f"the difference on held-out folds is {mean:+.4f} nats over {networks}, without an interval"
+    return f"the difference on held-out folds is {mean:+.4f}{unit} over {networks}, without an interval"
 
 
-def _difference_text(difference: ConfirmedDifference) -> str:
+def _difference_text(difference: ConfirmedDifference, unit: str) -> str:
     direction, mean, low, high = (
         ("better", -difference.mean, -difference.high, -difference.low)
         if difference.is_better
         else ("worse", difference.mean, difference.low, difference.high)
     )
-    return f"{direction} by {mean:.4f} [{low:.4f}, {high:.4f}] nats {_difference_scope(difference)}"
+    return f"{direction} by {mean:.4f} [{low:.4f}, {high:.4f}]{unit} {_difference_scope(difference)}"
 
 
 def _difference_scope(difference: ConfirmedDifference) -> str:
@@ -137,17 +144,17 @@ def _no_finite_loss_text(count: int) -> str:
     return f"{_network_count_text(count)} {'has' if count == 1 else 'have'} no finite loss"
 
 
-def _selection_bias(networks: Sequence[NetworkChoice]) -> list[str]:
+def _selection_bias(networks: Sequence[NetworkChoice], unit: str) -> list[str]:
     biases = _finite_values(network.selection_bias for network in networks)
     if not biases:
         return []
     bias = t_interval(biases)
     if bias.mean <= 0:
-        return [f"The loss on the examples used for the selection is not optimistic ({signed(bias)} nats)."]
-    return [f"The loss on the examples used for the selection is optimistic by {rounded(bias)} nats (selection bias)."]
+        return [f"The loss on the examples used for the selection is not optimistic ({signed(bias)}{unit})."]
+    return [f"The loss on the examples used for the selection is optimistic by {rounded(bias)}{unit} (selection bias)."]
 
 
-def _test_loss(networks: Sequence[NetworkChoice]) -> list[str]:
+def _test_loss(networks: Sequence[NetworkChoice], unit: str) -> list[str]:
     tested = [network for network in networks if network.test_accuracy is not None]
     pairs = [
         (network.test_loss, network.test_uniform_loss)
@@ -163,7 +170,7 @@ def _test_loss(networks: Sequence[NetworkChoice]) -> list[str]:
     difference = t_interval([first - second for first, second in pairs])
     return [
         f"On test, which was not used for any selection, the selected per-layer configurations have {per_layer:.4f}, "
-        f"the best uniform ones {uniform:.4f}: {signed(difference)} nats over {_network_count_text(len(pairs))}{note}."
+        f"the best uniform ones {uniform:.4f}: {signed(difference)}{unit} over {_network_count_text(len(pairs))}{note}."
     ]
 
 

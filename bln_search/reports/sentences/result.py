@@ -38,13 +38,20 @@ class ResultSummary:
     facts: tuple[str, ...]
     details: tuple[str, ...]
 
+    @property
+    def lines(self) -> list[str]:
+        """Warnings, the recommended row, and facts as bullets."""
+        headline = [] if self.headline is None else [f"{self.headline} – {self.figures}"]
+        return [*(f"Warning: {text}" for text in self.warnings), *headline, *(f"• {text}" for text in self.facts)]
 
-def summarize(analysis: Analysis, *, standalone: bool = False) -> ResultSummary:
+
+def summarize(analysis: Analysis, *, standalone: bool = False, with_accuracy: bool = True) -> ResultSummary:
     """Summarize an analysis.
 
     Args:
         analysis: The analysis.
         standalone: Whether no table next to the text says on which split rows are ranked.
+        with_accuracy: Whether predictions are correct or not, so that accuracies can be compared.
     """
     comparison, recommendation = analysis.comparison, analysis.recommendation
     if comparison is None:
@@ -54,7 +61,7 @@ def summarize(analysis: Analysis, *, standalone: bool = False) -> ResultSummary:
         warnings=_warnings(analysis, standalone=standalone),
         headline=None if recommendation is None else recommendation_headline(recommendation),
         figures="" if recommendation is None else recommendation_figures(recommendation, comparison.split),
-        facts=tuple(_facts(analysis, comparison, recommendation)),
+        facts=tuple(_facts(analysis, comparison, recommendation, with_accuracy=with_accuracy)),
         details=tuple(_details(analysis, comparison)),
     )
 
@@ -68,12 +75,16 @@ def _warnings(analysis: Analysis, *, standalone: bool) -> tuple[str, ...]:
     return tuple(warnings)
 
 
-def _facts(analysis: Analysis, comparison: Comparison, recommendation: Recommendation | None) -> list[str]:
+def _facts(
+    analysis: Analysis, comparison: Comparison, recommendation: Recommendation | None, *, with_accuracy: bool
+) -> list[str]:
     facts = [] if recommendation is None else [sentence(_reason(recommendation))]
     facts.append(sentence(significance_fact(comparison)))
     if analysis.selection is not None:
         facts.append(selection_sentence(analysis.selection, comparison))
-    return facts if recommendation is None else [*facts, *map(sentence, recommendation_limits(recommendation))]
+    if recommendation is None:
+        return facts
+    return [*facts, *map(sentence, recommendation_limits(recommendation, with_accuracy=with_accuracy))]
 
 
 def _reason(recommendation: Recommendation) -> str:

@@ -75,9 +75,14 @@ class Column:
         return bool(self.cells) and all(_plain(cell) in _EMPTY_CELLS for cell in self.cells)
 
     @property
+    def full_heading(self) -> str:
+        """The heading in one line."""
+        return self.name if self.heading is None else self.heading
+
+    @property
     def heading_lines(self) -> list[str]:
         """The heading in lines that are, where words permit, no wider than the cells."""
-        heading = self.name if self.heading is None else self.heading
+        heading = self.full_heading
         for sign in ("%", "▲"):
             heading = heading.replace(f" {sign}", f"{_NO_BREAK_SPACE}{sign}")
         if not self.cells:
@@ -123,12 +128,17 @@ class FittedTable:
     all_columns: bool = False
     has_details: bool = False
 
+    @property
+    def columns_with_values(self) -> list[Column]:
+        """Columns of which a row has a value."""
+        return [column for column in self.columns if not column.is_empty]
+
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield title, tables, notes and legend for the width of the console."""
         width = options.max_width
         if self.title:
             yield Text(self.title, style="bold", overflow="fold")
-        present = [column for column in self.columns if not column.is_empty]
+        present = self.columns_with_values
         fitting = fit_columns(present, width)
         yield from self._tables(fitting.columns, width)
         if self.all_columns:
@@ -137,10 +147,9 @@ class FittedTable:
             yield Text(self._omission_note(fitting.omissions, width), style="dim")
         for note in self.notes:
             yield Text(note)
-        explained = present if self.all_columns else fitting.columns
-        legend = "; ".join(dict.fromkeys(column.legend for column in explained if column.legend))
+        legend = legend_text(present if self.all_columns else fitting.columns)
         if legend:
-            yield Text(f"{legend}.", style="dim")
+            yield Text(legend, style="dim")
 
     def _tables(self, columns: Sequence[Column], width: int) -> Iterator[RenderableType]:
         if _table_width(columns) <= width:
@@ -150,7 +159,7 @@ class FittedTable:
 
     def _further_tables(self, omitted: Sequence[Column], width: int) -> Iterator[RenderableType]:
         """Tables of the omitted columns, each beside the columns that identify a row."""
-        keys = [column for column in self.columns if column.is_key and not column.is_empty]
+        keys = [column for column in self.columns_with_values if column.is_key]
         waiting = list(omitted)
         while waiting:
             count = len(waiting)
@@ -178,6 +187,12 @@ class FittedTable:
     def _omission_note(self, omissions: Sequence[str], width: int) -> str:
         more = "--details or a wider terminal shows them" if self.has_details else "a wider terminal shows them"
         return f"Not shown at {width} columns: {', '.join(omissions)}; {more}."
+
+
+def legend_text(columns: Sequence[Column]) -> str:
+    """Meaning of columns and marks, in one line; empty where no column needs it."""
+    legends = dict.fromkeys(column.legend for column in columns if column.legend)
+    return f"{'; '.join(legends)}." if legends else ""
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,11 @@ from rich.console import Console
 
 from bln_search.cli.studies import progress
 from bln_search.core.records import EpochRecord
-from bln_search.core.states import FailureClass
+from bln_search.core.states import FailureClass, StudyState
 from bln_search.execution.messages import EpochDone, EvaluationDone, Phase, Progressed, TaskFailed, TrainingDiverged
 from bln_search.specs import parse_study, trials_of
+from bln_search.specs.records import StudyRecord
+from bln_search.storage.events import EventRecord
 
 STUDY = """
 name: small
@@ -113,13 +115,14 @@ def test_bars_start_with_the_workers_and_keep_failures(stderr):
 
 
 def event(kind, after, trial=1, **data):
-    at = datetime(2026, 5, 1, tzinfo=UTC) + timedelta(seconds=after)
-    return {"kind": kind, "at": at.isoformat(), "trial_id": trial, "data": data}
+    return EventRecord(1, datetime(2026, 5, 1, tzinfo=UTC) + timedelta(seconds=after), kind, trial, data)
 
 
 def test_events_of_a_service_give_the_same_estimate():
     clock = Clock()
-    followed = progress.EventProgress({"spec": {"training": {"epochs": 20}}, "progress": {"trials": 4}}, clock)
+    spec = parse_study(STUDY)
+    record = StudyRecord(1, spec.name, StudyState.RUNNING, datetime(2026, 5, 1, tzinfo=UTC), None, {}, spec, 4)
+    followed = progress.EventProgress(record, clock)
     assert followed.count(event("attempt_started", 0)) is None
     clock.now = 60.0
     assert followed.count(event("study_running", 1, trial=None)) is None  # no epoch yet

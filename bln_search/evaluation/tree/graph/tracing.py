@@ -101,18 +101,26 @@ def trace_network(network: nn.Module) -> tuple[SingleInputModule, fx.Graph]:
             f"this network takes {len(inputs)} inputs: {', '.join(inputs)}: per-layer configurations need a network "
             "with one input, examples on its first axis"
         )
-    root = SingleInputModule(network).eval()
+    root, tracer = SingleInputModule(network).eval(), _Tracer()
     try:
         with traceable_encoders(network), _symbolic_factories():
             with suppress(Exception):  # it may branch on the values of its buffers, which are known
                 return root, _SymbolicBuffersTracer().trace(root)
-            return root, _Tracer().trace(root)
+            return root, tracer.trace(root)
     except Exception as error:
         raise NotTraceableError(
-            f"the forward pass of this {type(network).__name__} cannot be split at its normalization layers "
-            f"({type(error).__name__}: {error}): per-layer configurations need a network whose forward pass does not "
-            "branch on the values of tensors"
+            f"the forward pass of this {type(network).__name__} cannot be split at its normalization layers: "
+            f"{_traced_module(tracer, network)} cannot be traced ({type(error).__name__}: {error}). Per-layer "
+            "configurations need a network whose forward pass does not branch on the values of tensors or on their "
+            "sizes; torch.where can replace a branch on values"
         ) from error
+
+
+def _traced_module(tracer: fx.Tracer, network: nn.Module) -> str:
+    """Return the innermost module whose forward pass was traced when tracing failed."""
+    name, kind = next(reversed(tracer.module_stack.values()), (ROOT, type(network)))
+    inner = name.removeprefix(ROOT).removeprefix(".")
+    return f"its module {inner} ({kind.__name__})" if inner else "its own forward pass"
 
 
 def _inputs(network: nn.Module) -> list[str]:

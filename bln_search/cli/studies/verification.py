@@ -1,4 +1,4 @@
-"""Command `reevaluate`: evaluate the networks of a study again and compare."""
+"""Command `verify`: evaluate the networks of a study again and compare the results with the stored ones."""
 
 from __future__ import annotations
 
@@ -6,22 +6,41 @@ import json
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 import typer
 
 from bln_search.cli.exit_codes import ExitCode, report_nothing_written
 from bln_search.cli.options import DatabaseOption, DataOption, FormatOption, StudyArgument
-from bln_search.cli.output import Format, errors, print_rows, results
+from bln_search.cli.output import Format, errors, results
+from bln_search.cli.records import Record, print_records
 from bln_search.core.errors import DataError, LedgerError, ModelError
 from bln_search.core.states import TrialState
 from bln_search.settings import load_settings
-from bln_search.specs.records import TrialRecord
+from bln_search.specs.records import StudyRecord, TrialRecord
 from bln_search.storage.ledger import Ledger, open_ledger
 
 if TYPE_CHECKING:
     from bln_search.execution.environment import ExecutionEnvironment
     from bln_search.execution.reevaluation import EvaluationComparison
+
+Summary = dict[str, int | float | str | None]
+"""Totals over the trials of a study, and the verdict."""
+
+
+class Verdict(StrEnum):
+    """The result of comparing new evaluations with the stored ones.
+
+    Members:
+        IDENTICAL: All evaluations are bitwise equal.
+        WITHIN_TOLERANCE: Some differ within the tolerance, on another device, hardware or version of torch.
+        DIFFERENT: Some differ more, or a trial could not be evaluated.
+    """
+
+    IDENTICAL = "identical"
+    WITHIN_TOLERANCE = "within_tolerance"
+    DIFFERENT = "different"
 
 
 @dataclass(frozen=True)
@@ -51,25 +70,23 @@ class TrialReproduction:
     problem: str | None = None
 
     @property
-    def reproduced(self) -> bool:
-        """Are all evaluations identical?"""
-        return self.problem is None and self.identical == self.compared
+    def verdict(self) -> Verdict:
+        """The result for the trial."""
+        if self.problem is not None or self.different:
+            return Verdict.DIFFERENT
+        return Verdict.WITHIN_TOLERANCE if self.close else Verdict.IDENTICAL
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command()(reevaluate)
-
-
-def reevaluate(
+def verify(
     study: StudyArgument,
     data: DataOption = None,
     database: DatabaseOption = None,
-    output: FormatOption = Format.TABLE,
+    output_format: FormatOption = Format.TABLE,
 ) -> None:
     """Evaluate every network of a study again from its checkpoint and compare the results with the stored ones bitwise.
 
-    Nothing is written. The exit code is 0 only if all results are identical.
+    Nothing is written. The exit code is 0 if all results are identical. It is also 0 if losses differ by less than the
+    tolerance on another device, hardware or version of torch. Otherwise it is 1.
     """
     settings = load_settings()
     from bln_search.execution.environment import ExecutionEnvironment
@@ -77,40 +94,42 @@ def reevaluate(
     environment = ExecutionEnvironment(
         data=data or settings.data_folder, cache=settings.cache, checkpoints=settings.checkpoint_store
     )
+    reproductions = []
     with report_nothing_written(), closing(open_ledger(database or settings.database_url)) as ledger:
         study_record = ledger.studies.find(study)
         trials = ledger.trials.list_trials(study_record.id)
         trials_with_network = [trial for trial in trials if trial.checkpoint is not None and trial.freed_at is None]
         if trials_with_network:
             _check_data(trials_with_network[0], environment)
-        reproductions = []
         for trial in trials_with_network:
-            reproduction = _reevaluate_trial(ledger, trial, environment)
-            reproductions.append(reproduction)
-            if output is Format.TABLE:
-                results.print(_summary_line(reproduction), markup=False, highlight=False, soft_wrap=True)
+            reproductions.append(_reevaluate_trial(ledger, trial, environment))
+            if output_format is Format.TABLE:
+                results.print(_summary_line(reproductions[-1]), markup=False, highlight=False, soft_wrap=True)
     summary = _totals(reproductions, without_checkpoint=len(trials) - len(trials_with_network))
-    if output is Format.JSON:
-        document = {
-            "study": study_record.name,
-            "id": study_record.id,
-            **summary,
-            "trials": [asdict(reproduction) for reproduction in reproductions],
-        }
-        typer.echo(json.dumps(document, indent=1))
-    elif output is Format.CSV:
-        print_rows(
-            [asdict(reproduction) for reproduction in reproductions],
-            tuple(TrialReproduction.__dataclass_fields__),
-            output,
-        )
-    else:
-        results.print(_total_line(summary), markup=False, highlight=False, soft_wrap=True)
+    _print(study_record, summary, reproductions, output_format)
     if not any(reproduction.compared or reproduction.problem for reproduction in reproductions):
         errors.print(f"study {study_record.name} has no evaluation yet; run it with `bln-search run`", soft_wrap=True)
         raise typer.Exit(ExitCode.FAILED)
-    if not all(reproduction.reproduced for reproduction in reproductions):
+    if summary["verdict"] == Verdict.DIFFERENT:
         raise typer.Exit(ExitCode.FAILED)
+
+
+def _print(
+    study: StudyRecord, summary: Summary, reproductions: Sequence[TrialReproduction], output_format: Format
+) -> None:
+    """Print the totals after the lines of the trials; JSON is one document of both."""
+    records = [_record(reproduction) for reproduction in reproductions]
+    if output_format is Format.JSON:
+        document = {"study": study.name, "id": study.id, **summary, "trials": records}
+        typer.echo(json.dumps(document, indent=1))
+    elif output_format is not Format.TABLE:
+        print_records(records, (*TrialReproduction.__dataclass_fields__, "verdict"), output_format)
+    else:
+        results.print(_total_line(summary), markup=False, highlight=False, soft_wrap=True)
+
+
+def _record(reproduction: TrialReproduction) -> Record:
+    return {**asdict(reproduction), "verdict": reproduction.verdict}
 
 
 def _check_data(trial: TrialRecord, environment: ExecutionEnvironment) -> None:
@@ -167,7 +186,7 @@ def _summary_line(reproduction: TrialReproduction) -> str:
     changed_text = f" ({reproduction.changed})" if reproduction.changed else ""
     if reproduction.problem is not None:
         return f"{reproduction.trial}: not reproduced: {reproduction.problem}{changed_text}"
-    if reproduction.reproduced:
+    if reproduction.verdict is Verdict.IDENTICAL:
         return f"{reproduction.trial}: {reproduction.compared} evaluations, all identical{changed_text}"
     difference = (
         "" if reproduction.largest_difference is None else f", by at most {reproduction.largest_difference:.3g}"
@@ -179,11 +198,13 @@ def _summary_line(reproduction: TrialReproduction) -> str:
     )
 
 
-def _totals(reproductions: Sequence[TrialReproduction], without_checkpoint: int) -> dict[str, int | float | None]:
+def _totals(reproductions: Sequence[TrialReproduction], without_checkpoint: int) -> Summary:
     differences = [
         reproduction.largest_difference for reproduction in reproductions if reproduction.largest_difference is not None
     ]
+    verdicts = {reproduction.verdict for reproduction in reproductions}
     return {
+        "verdict": max(verdicts, key=list(Verdict).index, default=Verdict.IDENTICAL),
         "compared": sum(reproduction.compared for reproduction in reproductions),
         "identical": sum(reproduction.identical for reproduction in reproductions),
         "close": sum(reproduction.close for reproduction in reproductions),
@@ -194,7 +215,7 @@ def _totals(reproductions: Sequence[TrialReproduction], without_checkpoint: int)
     }
 
 
-def _total_line(summary: dict[str, int | float | None]) -> str:
+def _total_line(summary: Summary) -> str:
     from bln_search.execution.reevaluation import TOLERANCE
 
     text = f"{summary['compared']} evaluations compared, {summary['identical']} identical"
@@ -207,4 +228,6 @@ def _total_line(summary: dict[str, int | float | None]) -> str:
         text += f"; {summary['not_reproduced']} trials not reproduced"
     if summary["without_checkpoint"]:
         text += f"; {summary['without_checkpoint']} trials have no checkpoint"
+    if summary["verdict"] == Verdict.WITHIN_TOLERANCE:
+        text += "; reproduced within the tolerance, not bit for bit"
     return text

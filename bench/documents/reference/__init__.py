@@ -1,0 +1,1 @@
+"""Reference pages, generated from the program: command line, settings, study file, REST API and Python API."""

@@ -1,0 +1,104 @@
+"""Tables of docs/studies.md: every key of a study file with type, default and meaning.
+
+They come from the JSON Schema of `StudySpec`, so from types, bounds, defaults and docstrings of `bln_search.specs`.
+`python -m bench.documents.reference.study_file --write` writes them into the page.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from functools import cache
+from pathlib import Path
+
+from bench.documents.reference.schema import Schema, alternatives, properties, table
+from bln_search.specs.study import StudySpec
+
+PAGE = Path(__file__).parents[3] / "docs" / "studies.md"
+HEAD = ("key", "type", "default", "meaning")
+
+REJECTED = {"PopulationEstimate": {"memory"}, "Split": {"train"}}
+"""Members of enumerations that a study file cannot name."""
+
+_LINKS = {
+    "ArmSpec": "[arms](#arms)",
+    "AugmentationSpec": "[`augmentation`](#augmentation)",
+    "ChoiceDimension": "[dimensions](#space)",
+    "Constant": "[schedule](#schedules)",
+    "ConstantRate": "[learning rate schedule](#learning-rate)",
+    "CosineRate": "[learning rate schedule](#learning-rate)",
+    "DataSpec": "[`data`](#data)",
+    "EvaluationSpec": "[`evaluation`](#evaluation)",
+    "FloatDimension": "[dimensions](#space)",
+    "InferenceConfiguration": "[configuration](configurations.md)",
+    "IntDimension": "[dimensions](#space)",
+    "JsonValue": "any values",
+    "LayersSpec": "[`layers`](#layers)",
+    "ModelSpec": "[`model`](#model)",
+    "ProbesSpec": "[`probes`](#probes)",
+    "Ramp": "[schedule](#schedules)",
+    "RankingSpec": "[`ranking`](#ranking)",
+    "ScheduleDimension": "[dimensions](#space)",
+    "SearchSpec": "[`search`](#search)",
+    "StepRate": "[learning rate schedule](#learning-rate)",
+    "Steps": "[schedule](#schedules)",
+    "TrainingSpec": "[`training`](#training)",
+}
+
+
+@cache
+def study_schema() -> Schema:
+    """The JSON Schema of a study file, whose `$defs` include `StudySpec` itself."""
+    schema = StudySpec.model_json_schema()
+    schema["$defs"]["StudySpec"] = {key: value for key, value in schema.items() if key != "$defs"}
+    return schema
+
+
+def keys_table(name: str) -> str:
+    """The table of the keys of one section, a class of `bln_search.specs`."""
+    schema = study_schema()["$defs"][name]
+    return table(
+        HEAD,
+        [
+            (f"`{key.name}`", key.type, _default_text(schema["properties"][key.name], key.default), key.meaning)
+            for key in properties(schema, _link)
+        ],
+    )
+
+
+def render(markdown: str) -> str:
+    """Replace the text between `<!-- NAME -->` and `<!-- /NAME -->` by the table of the class NAME."""
+
+    def replace(block: re.Match[str]) -> str:
+        return f"{block['opening']}\n{keys_table(block['name'])}\n{block['closing']}"
+
+    return re.sub(
+        r"(?P<opening><!-- (?P<name>\w+) -->\n).*?(?P<closing><!-- /(?P=name) -->)", replace, markdown, flags=re.DOTALL
+    )
+
+
+def _default_text(field: Schema, default: str) -> str:
+    """A section that is left out has every default of its own keys."""
+    return "every default" if "$ref" in field and isinstance(field.get("default"), dict) else default
+
+
+def _link(name: str) -> str:
+    if name in _LINKS:
+        return _LINKS[name]
+    values = [value for value in study_schema()["$defs"][name]["enum"] if value not in REJECTED.get(name, ())]
+    return alternatives(values)
+
+
+def main() -> None:
+    """Print the page, or write it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--write", action="store_true", help="write the tables into docs/studies.md")
+    text = render(PAGE.read_text(encoding="utf-8"))
+    if parser.parse_args().write:
+        PAGE.write_text(text, encoding="utf-8")
+    else:
+        print(text)
+
+
+if __name__ == "__main__":
+    main()

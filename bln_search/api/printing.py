@@ -1,0 +1,48 @@
+"""Tables of results with sentences below, as text and as HTML for notebooks."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from dataclasses import replace
+from html import escape
+
+from rich.console import Console
+
+from bln_search.reports.terminal.fitted_table import FittedTable, Kind, legend_text
+
+_WIDTH = 160
+"""Columns of a printed table."""
+
+
+def table_text(table: FittedTable, sentences: Sequence[str]) -> str:
+    """The table and the sentences as text."""
+    out = io.StringIO()
+    Console(file=out, width=_WIDTH).print(table, *sentences, sep="\n", markup=False)
+    return out.getvalue()
+
+
+def table_html(table: FittedTable, sentences: Sequence[str]) -> str:
+    """The table as an HTML table, the sentences as paragraphs."""
+    columns = table.columns_with_values
+    styles = [f' style="text-align: {"right" if column.kind is Kind.NUMBER else "left"}"' for column in columns]
+    body = zip(*(map(str, column.cells) for column in columns), strict=True)
+    header = [column.full_heading for column in columns]
+    lines = [_html_row("th", header, styles), "</thead><tbody>", *(_html_row("td", row, styles) for row in body)]
+    notes = filter(None, (*table.notes, legend_text(columns)))
+    paragraphs = [f"<p>{escape(sentence)}</p>" for sentence in (*notes, *sentences)]
+    return "\n".join(["<table><thead>", *lines, "</tbody></table>", *paragraphs])
+
+
+def without_accuracy(table: FittedTable) -> FittedTable:
+    """The table without its columns of accuracy, for scores that have none."""
+    return replace(table, columns=[column for column in table.columns if "accuracy" not in column.name])
+
+
+def _html_row(tag: str, cells: Sequence[str], styles: Sequence[str]) -> str:
+    """One row of a table."""
+    written = (
+        f"<{tag}{style}>{escape(cell).replace(chr(10), '<br>')}</{tag}>"
+        for cell, style in zip(cells, styles, strict=True)
+    )
+    return f"<tr>{''.join(written)}</tr>"

@@ -1,0 +1,100 @@
+"""The result of a per-layer search of one network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+
+from bln_search.api.apply import LayeredConfiguration
+from bln_search.api.printing import table_html, table_text, without_accuracy
+from bln_search.core.enums import PopulationEstimate
+from bln_search.core.layer_search_record import LayerSearchRecord
+from bln_search.core.per_layer import PerLayerConfiguration
+from bln_search.norms.statistics import LayerPopulation, select_population
+from bln_search.ranking.per_layer import PerLayerResult
+from bln_search.reports.sentences.per_layer import per_layer_sentences
+from bln_search.reports.terminal.fitted_table import FittedTable
+from bln_search.reports.terminal.per_layer import layer_table
+
+
+@dataclass(frozen=True, repr=False)
+class RankedLayers:
+    """The result of `search_layers`; printing it prints the best rows and their confirmation, a notebook shows them.
+
+    Attributes:
+        result: The rows and what is confirmed.
+        record: Every evaluated configuration.
+        populations: The population values of each layer, by estimate.
+        has_accuracy: Whether the score has correctness, so that rows have an accuracy. Without it, their accuracy is 0.
+        unit: Unit of the losses; empty for losses without a unit.
+    """
+
+    result: PerLayerResult
+    record: LayerSearchRecord
+    populations: Mapping[str, Mapping[PopulationEstimate, LayerPopulation]]
+    has_accuracy: bool = True
+    unit: str = "nats"
+
+    @property
+    def best(self) -> LayeredConfiguration:
+        """The best configuration on all validation examples."""
+        return self.of(PerLayerConfiguration.parse(self.result.rows[0].configuration))
+
+    @property
+    def best_independent(self) -> LayeredConfiguration | None:
+        """The evaluated configuration of lowest loss that is independent of the mini-batch; None if there is none."""
+        digits = _best_independent_digits(self.record)
+        return None if digits is None else self.of(self.record.space.configuration(digits))
+
+    def of(self, configuration: PerLayerConfiguration) -> LayeredConfiguration:
+        """A configuration with the population values it reads. Raises ValueError if the search space lacks it."""
+        self.record.space.digits(configuration)
+        names = self.record.space.layers
+        values = {
+            name: select_population(
+                layer_configuration,
+                self.result.estimate if layer_configuration.uses_population else None,
+                self.populations.get(name, {}),
+            )
+            for name, layer_configuration in zip(names, configuration.configurations, strict=True)
+        }
+        read = {name: population for name, population in values.items() if population is not None}
+        return LayeredConfiguration(configuration, names, read)
+
+    def __repr__(self) -> str:
+        rows, size = self.result.rows, self.record.space.size
+        best = f"best {rows[0].configuration} {rows[0].loss:.4f}" if rows else "none with a finite loss"
+        return f"<{type(self).__name__}: {self.result.search} search of {size:,} configurations, {best}>"
+
+    def __str__(self) -> str:
+        return table_text(*self._table_with_sentences())
+
+    def _repr_html_(self) -> str:
+        """The table in a notebook."""
+        return table_html(*self._table_with_sentences())
+
+    def _table_with_sentences(self) -> tuple[FittedTable, list[str]]:
+        table = layer_table(self.result)
+        sentences = per_layer_sentences(self.result, unit=self.unit)
+        return table if self.has_accuracy else without_accuracy(table), sentences
+
+
+def _best_independent_digits(record: LayerSearchRecord) -> tuple[int, ...] | None:
+    """Digits of the configuration of lowest finite loss in which no layer depends on the mini-batch."""
+    options = [
+        np.array([all(configuration.deterministic for configuration in option) for option in choice.options])
+        for choice in record.space.choices
+    ]
+    digits = record.sums.digits
+    if digits is None:  # all configurations, the last choice varies fastest
+        is_independent = reduce(lambda mask, option: np.logical_and.outer(mask, option).ravel(), options)
+    else:
+        is_independent = np.all([option[column] for option, column in zip(options, digits.T, strict=True)], axis=0)
+    losses = np.where(is_independent, record.sums.mean_loss, np.inf)
+    best = int(losses.argmin())
+    if not np.isfinite(losses[best]):
+        return None
+    return record.space.digits_at(best) if digits is None else tuple(int(digit) for digit in digits[best])

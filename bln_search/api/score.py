@@ -1,0 +1,177 @@
+"""The `score` argument: a name, a loss module of torch, or a function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from bln_search.core.errors import DataError, ModelError
+from bln_search.evaluation.scoring import Score, check_class_targets, cross_entropy
+
+ScoreName = Literal["cross_entropy", "mse", "mae", "bce"]
+ScoreFunction = Callable[[Tensor, Tensor], Tensor | tuple[Tensor, Tensor]]
+"""A function from outputs (n, ...) and targets (n, ...) to per-example losses, alone or with correctness."""
+
+UserScore = ScoreName | ScoreFunction
+
+
+class AdaptedScore:
+    """A score function that returns losses and correctness where the function of the user may return losses alone.
+
+    Losses (n, ...) are averaged to (n,). Correctness that does not exist is False for every example.
+
+    Attributes:
+        function: The function of the user.
+        has_correctness: Whether the last call returned correctness; True before the first call.
+    """
+
+    def __init__(self, function: ScoreFunction) -> None:
+        self.function = function
+        self.has_correctness = True
+
+    def __call__(self, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        """Return losses and correctness (n,) of outputs (n, ...) and targets (n, ...)."""
+        scores = self.function(outputs, targets)
+        self.has_correctness = not isinstance(scores, Tensor)
+        if not isinstance(scores, Tensor):
+            return scores
+        correct = torch.zeros(len(outputs), dtype=torch.bool, device=outputs.device)
+        return _mean_per_example(scores, outputs, targets), correct
+
+
+def resolve_score(score: UserScore) -> Score:
+    """Return a score function for the argument `score`.
+
+    Raises:
+        TypeError: It is neither a name nor a function.
+        ValueError: The name does not exist, or a loss module reduces the losses of a mini-batch to one number.
+    """
+    if isinstance(score, str):
+        if score not in _NAMED_SCORES:
+            raise ValueError(
+                f"there is no score {score!r}: choose one of {', '.join(_NAMED_SCORES)}, or give a function of outputs "
+                "and targets"
+            )
+        return _adapt(_NAMED_SCORES[score])
+    if not callable(score) or isinstance(score, type):
+        kind = f"is the class {score.__name__}" if isinstance(score, type) else f"has the type {type(score).__name__}"
+        raise TypeError(
+            f"score {kind}: give a name ({', '.join(_NAMED_SCORES)}), a function of outputs and targets, or a loss "
+            'module as in torch.nn.MSELoss(reduction="none")'
+        )
+    reduction = getattr(score, "reduction", "none") if isinstance(score, nn.Module) else "none"
+    if reduction != "none":
+        name = type(score).__name__
+        raise ValueError(
+            f"{name}(reduction={reduction!r}) returns one number for a mini-batch, and a score returns one loss for "
+            f'each example: use {name}(reduction="none")'
+        )
+    return _adapt(score)
+
+
+def _adapt(function: ScoreFunction) -> Score:
+    """Return the built-in cross-entropy itself, which evaluators recognize; any other function adapted."""
+    return cross_entropy if function is cross_entropy else AdaptedScore(function)
+
+
+def has_correctness(score: Score) -> bool:
+    """Return whether a resolved score returned correctness in its last call."""
+    return score.has_correctness if isinstance(score, AdaptedScore) else True
+
+
+def is_in_nats(score: Score) -> bool:
+    """Return whether losses of a resolved score are in nats, so that texts may say so."""
+    return score is cross_entropy or (isinstance(score, AdaptedScore) and score.function is binary_cross_entropy)
+
+
+def check_targets(score: Score, targets: Tensor, loader: str) -> None:
+    """Raise DataError if targets do not fit a named score: classes for `cross_entropy`, 0 to 1 for `bce`."""
+    if score is cross_entropy:
+        check_class_targets(targets, loader)
+    is_binary = isinstance(score, AdaptedScore) and score.function is binary_cross_entropy
+    if is_binary and not ((targets >= 0) & (targets <= 1)).all():
+        raise DataError(f'{loader} yields targets outside of 0 to 1, which score="bce" does not take')
+
+
+def mean_squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
+    """Return squared errors, in the shape of the outputs."""
+    return F.mse_loss(outputs, _aligned(targets, outputs), reduction="none")
+
+
+def mean_absolute_error(outputs: Tensor, targets: Tensor) -> Tensor:
+    """Return absolute errors, in the shape of the outputs."""
+    return F.l1_loss(outputs, _aligned(targets, outputs), reduction="none")
+
+
+def binary_cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor | tuple[Tensor, Tensor]:
+    """Return the cross-entropy of logits in nats; with correctness if an example has one logit."""
+    aligned = _aligned(targets, outputs)
+    losses = F.binary_cross_entropy_with_logits(outputs, aligned, reduction="none")
+    if losses.numel() != len(losses):
+        return losses
+    return losses.flatten(), ((outputs > 0) == (aligned > 0.5)).flatten()
+
+
+_NAMED_SCORES: Mapping[str, ScoreFunction] = {
+    "cross_entropy": cross_entropy,
+    "mse": mean_squared_error,
+    "mae": mean_absolute_error,
+    "bce": binary_cross_entropy,
+}
+
+
+def _aligned(targets: Tensor, outputs: Tensor) -> Tensor:
+    """Return targets in the shape and type of the outputs; axes of length 1 may differ.
+
+    Raises:
+        DataError: The shapes differ otherwise.
+    """
+    expected, given = ([size for size in values.shape[1:] if size != 1] for values in (outputs, targets))
+    if expected != given:
+        raise DataError(
+            f"the network gives {_value_shape(outputs)} for an example, and its target has {_value_shape(targets)}: "
+            "this score compares them value by value"
+        )
+    return targets.reshape(outputs.shape).to(outputs.dtype)
+
+
+def _value_shape(values: Tensor) -> str:
+    """The shape of one example in words."""
+    return f"values of shape {tuple(values.shape[1:])}" if values.ndim > 1 else "one value"
+
+
+def _mean_per_example(losses: Tensor, outputs: Tensor, targets: Tensor) -> Tensor:
+    """Return losses (n,), means over the other axes. Raises ModelError unless the first axis is the example."""
+    n = len(outputs)
+    if losses.ndim == 0:
+        raise ModelError(
+            "score returned one number for all outputs, which are of several configurations: return one loss for each "
+            'example, as the losses of torch do with reduction="none"'
+        )
+    if len(losses) != n:
+        raise ModelError(
+            f"score must return one loss for each of the {n} outputs, which are of several configurations; it returned "
+            f"shape {tuple(losses.shape)}"
+        )
+    if losses.ndim > 1 and _is_broadcast(losses, outputs, targets):
+        raise ModelError(
+            f"score compares outputs of shape {tuple(outputs.shape)} with targets of shape {tuple(targets.shape)} and "
+            f'returns {tuple(losses.shape)}: give both the same shape, or use score="mse", "mae" or "bce", which do so'
+        )
+    losses = losses if losses.is_floating_point() else losses.float()
+    return losses if losses.ndim == 1 else losses.flatten(1).mean(1)
+
+
+def _is_broadcast(losses: Tensor, outputs: Tensor, targets: Tensor) -> bool:
+    """Return whether losses have neither shape, but that to which torch broadcasts outputs and targets."""
+    if losses.shape in (outputs.shape, targets.shape):
+        return False
+    try:
+        shape = torch.broadcast_shapes(outputs.shape, targets.shape)  # type: ignore[no-untyped-call]
+    except RuntimeError:
+        return False
+    return tuple(losses.shape) == tuple(shape)

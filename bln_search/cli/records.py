@@ -1,0 +1,66 @@
+"""Records on standard output, in the format that the user chose."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import sys
+from collections.abc import Callable, Mapping, Sequence
+
+import typer
+
+from bln_search.cli.output import Format, print_table
+
+Record = Mapping[str, object]
+"""A flat record: values by field."""
+
+
+def print_records(
+    records: Sequence[Record],
+    columns: Sequence[str],
+    output_format: Format,
+    table: Callable[[], None] | None = None,
+) -> None:
+    """Print records on standard output.
+
+    Args:
+        records: The records.
+        columns: Fields of the table and of CSV, which has a header without records, too. JSON has every field.
+        output_format: JSON is one array, JSON Lines an object per line.
+        table: Prints the table; by default one column per field and one row per record.
+    """
+    if output_format is Format.JSON:
+        typer.echo(json.dumps([_finite(record) for record in records], indent=1))
+    elif output_format is Format.JSONL:
+        for record in records:
+            typer.echo(json.dumps(_finite(record)))
+    elif output_format is Format.CSV:
+        writer = csv.DictWriter(sys.stdout, columns, extrasaction="ignore", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(records)
+    elif table is not None:
+        table()
+    else:
+        print_table(records, columns)
+
+
+def print_record(record: Record, output_format: Format, table: Callable[[], None]) -> None:
+    """Print the only record of a command; its JSON is an object.
+
+    Args:
+        record: The record.
+        output_format: The format.
+        table: Prints it as text.
+    """
+    if output_format is Format.JSON:
+        typer.echo(json.dumps(_finite(record), indent=1))
+    else:
+        print_records([record], tuple(record), output_format, table)
+
+
+def _finite(value: object) -> object:
+    """Return a value with null for every number that is not finite, which JSON cannot represent."""
+    if isinstance(value, Mapping):
+        return {name: _finite(inner) for name, inner in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,49 @@
+"""Command `settings`: print every setting."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from pydantic import SecretStr
+
+from bln_search.cli.options import FormatOption
+from bln_search.cli.output import Format, results
+from bln_search.cli.records import Record, print_records
+from bln_search.core.urls import redact_password
+from bln_search.settings import Settings, load_settings, settings_file
+
+_COLUMNS = ("variable", "value", "is_default", "description")
+
+
+def show_settings(output_format: FormatOption = Format.TABLE) -> None:
+    """Print every setting with its value, its environment variable and its description."""
+    records = _setting_records(load_settings())
+    print_records(records, _COLUMNS, output_format, partial(_print_lines, records))
+
+
+def _setting_records(settings: Settings) -> list[Record]:
+    """Return a record for each setting, without secrets."""
+    records: list[Record] = []
+    for name, field in Settings.model_fields.items():
+        value = getattr(settings, name)
+        records.append(
+            {
+                "variable": f"BLN_SEARCH_{name.upper()}",
+                "value": "(secret)" if isinstance(value, SecretStr) else redact_password(str(value)),
+                "is_default": name not in settings.model_fields_set,
+                "description": field.description,
+            }
+        )
+    return records
+
+
+def _print_lines(records: Sequence[Record]) -> None:
+    results.print(f"file: {settings_file()}{'' if settings_file().is_file() else ' (missing)'}", highlight=False)
+    for record in records:
+        origin = " (default)" if record["is_default"] else ""
+        results.print(
+            f"{record['variable']} = {record['value']}{origin}\n    {record['description']}",
+            markup=False,
+            highlight=False,
+        )

@@ -1,0 +1,96 @@
+"""Studies of the local database."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+
+from bln_search.cli.sources.base import ALL_STUDIES, FOLLOWED_STATES, StudyFilter, study_fields
+from bln_search.core.enums import Split
+from bln_search.core.errors import MissingPackageError
+from bln_search.core.records import RowKey
+from bln_search.core.states import StudyState
+from bln_search.ranking.analysis import Analysis
+from bln_search.ranking.grouping import LossBySeed, losses_by_row
+from bln_search.ranking.leaderboard import Leaderboard
+from bln_search.specs.records import StudyRecord, TrialRecord
+from bln_search.storage.events import EventRecord
+from bln_search.storage.ledger import Ledger
+
+_POLL_SECONDS = 0.5
+"""Interval between two reads of the events that are followed."""
+
+
+class LedgerSource:
+    """Studies of the local database."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+
+    def list_studies(self, study_filter: StudyFilter = ALL_STUDIES) -> list[dict[str, object]]:
+        """Return the fields of every study that passes the filter, newest first."""
+        studies = (study for study in self.ledger.studies.list_studies() if _passes(study, study_filter))
+        return [study_fields(study) for study in islice(studies, study_filter.limit)]
+
+    def find(self, name_or_id: str) -> StudyRecord:
+        """Return the study with this number, or the newest with this name."""
+        return self.ledger.studies.find(name_or_id)
+
+    def trials(self, study_id: int) -> list[TrialRecord]:
+        """Return the trials of a study."""
+        return self.ledger.trials.list_trials(study_id)
+
+    def leaderboard(self, study: StudyRecord, arm: str | None, on: Split | None) -> Leaderboard:
+        """Return the leaderboard."""
+        board = self.ledger.results.rank_study(study.id, study.spec, on=on)
+        return board if arm is None else replace(board, rows=tuple(row for row in board.rows if row.arm == arm))
+
+    def losses(self, study: StudyRecord, split: Split) -> dict[RowKey, LossBySeed]:
+        """Return the losses of every row on a split, by seed."""
+        return losses_by_row(self.ledger.results.list_scored(study.id), split)
+
+    def analysis(self, study: StudyRecord, *, allow_incomplete: bool = False) -> Analysis | None:
+        """Return the analysis; compute it if it is not stored."""
+        if study.state is not StudyState.COMPLETE and not allow_incomplete:
+            return None
+        stored = self.ledger.analyses.find(study.id)
+        if stored is not None:
+            return stored.analysis
+        try:
+            from bln_search.worker.analysis import compute_analysis
+        except ModuleNotFoundError as error:
+            if allow_incomplete:
+                raise MissingPackageError(error.name, "train") from None
+            return None
+        return compute_analysis(self.ledger, study.id, None, save=False)
+
+    def events(self, study_id: int) -> list[EventRecord]:
+        """Return the events of a study so far, oldest first."""
+        return list(self.ledger.events.list_events(study_id))
+
+    def follow_events(self, study_id: int, after: int = 0) -> Iterator[EventRecord]:
+        """Yield the events with numbers above `after` and wait for new ones, until the study ends or waits for a user.
+
+        Args:
+            study_id: The study.
+            after: Number of the last event that is known.
+        """
+        while True:
+            header = self.ledger.studies.find_header(study_id)  # before its events, of which none is missed then
+            for event in self.ledger.events.list_events(study_id, after):
+                yield event
+                after = event.number
+            if header is None or header.state not in FOLLOWED_STATES:
+                return
+            time.sleep(_POLL_SECONDS)
+
+    def schema_revision(self) -> str | None:
+        """Return the revision of the database schema."""
+        return self.ledger.find_schema_revision()
+
+
+def _passes(study: StudyRecord, study_filter: StudyFilter) -> bool:
+    is_named = study_filter.name is None or study_filter.name in study.name
+    return is_named and (not study_filter.states or study.state in study_filter.states)

@@ -1,0 +1,71 @@
+"""Opens the database or the service that options and settings name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import typer
+
+from bln_search.cli.sources.base import StudySource
+from bln_search.cli.sources.database import LedgerSource
+from bln_search.cli.sources.service import ServiceSource
+from bln_search.core.errors import MissingPackageError
+from bln_search.settings import Settings, load_settings
+from bln_search.storage.ledger import open_ledger
+
+if TYPE_CHECKING:
+    from bln_search.client import Client
+
+DEFAULT_SERVER = "http://127.0.0.1:8000"
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+@contextmanager
+def open_source(database: str | None, server: str | None, token: str | None) -> Iterator[StudySource]:
+    """Open the service if options or settings name one, otherwise the database."""
+    settings = load_settings()
+    service = service_address(database, server, settings)
+    if service is not None:
+        with open_client(service, token, settings) as client:
+            yield ServiceSource(client)
+        return
+    with closing(open_ledger(database or settings.database_url)) as ledger:
+        yield LedgerSource(ledger)
+
+
+def service_address(database: str | None, server: str | None, settings: Settings) -> str | None:
+    """Return the address of the service; None for the database.
+
+    Args:
+        database: URL given on the command line.
+        server: Address given on the command line.
+        settings: Its server is used if neither is given.
+
+    Raises:
+        BadParameter: Both are given.
+    """
+    if server is not None and database is not None:
+        raise typer.BadParameter("use either a database or a service", param_hint="--database, --server")
+    return server or (settings.server if database is None else None)
+
+
+def open_client(server: str | None, token: str | None, settings: Settings) -> Client:
+    """Return a client of a service.
+
+    Args:
+        server: Address; by default that of the settings, or of a service on this machine.
+        token: Access token; by default that of the settings, or the one that `serve` stored in the home folder.
+        settings: The settings.
+    """
+    try:
+        from bln_search.client import Client
+    except ModuleNotFoundError as error:
+        raise MissingPackageError(error.name, "client") from None
+    secret = token or (settings.token.get_secret_value() if settings.token else None)
+    address = server or settings.server or DEFAULT_SERVER
+    if secret is None and settings.token_file.is_file() and urlsplit(address).hostname in _LOOPBACK:
+        secret = settings.token_file.read_text(encoding="utf-8").strip()  # never sent to another machine
+    return Client(address, secret)

@@ -1,0 +1,148 @@
+"""Studies of a service."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields
+from datetime import datetime
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from bln_search.cli.sources.base import ALL_STUDIES, StudyFilter
+from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.enums import PopulationEstimate, Split
+from bln_search.core.records import CheckpointRecord, RowKey
+from bln_search.core.states import StudyState, TrialState
+from bln_search.ranking.analysis import Analysis
+from bln_search.ranking.grouping import LossBySeed
+from bln_search.ranking.leaderboard import Leaderboard
+from bln_search.specs.records import StudyRecord, TrialRecord
+from bln_search.specs.study import StudySpec
+from bln_search.storage.events import EventRecord
+
+if TYPE_CHECKING:
+    from bln_search.client import Client
+
+_WAITING_STATES = {f"study_{state}": state for state in (StudyState.PAUSED, StudyState.INTERRUPTED)}
+"""States in which a study waits for a user, by the event that announces them; the stream of a service stays open."""
+
+
+class ServiceSource:
+    """Studies of a service."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+
+    def list_studies(self, study_filter: StudyFilter = ALL_STUDIES) -> list[dict[str, object]]:
+        """Return the fields of every study that passes the filter, newest first."""
+        filters = {"state": [state.value for state in study_filter.states] or None, "name": study_filter.name}
+        return [_study_fields_of_json(study) for study in islice(self.client.studies(**filters), study_filter.limit)]
+
+    def find(self, name_or_id: str) -> StudyRecord:
+        """Return the study with this number, or the newest with this name."""
+        return _study_of_json(self.client.study(name_or_id))
+
+    def trials(self, study_id: int) -> list[TrialRecord]:
+        """Return the trials of a study."""
+        return [_trial_of_json(trial) for trial in self.client.trials(study_id)]
+
+    def leaderboard(self, study: StudyRecord, arm: str | None, on: Split | None) -> Leaderboard:
+        """Return the leaderboard."""
+        return self.client.leaderboard(study.id, arm=arm, on=None if on is None else on.value)
+
+    def losses(self, study: StudyRecord, split: Split) -> dict[RowKey, LossBySeed]:
+        """Return the losses of every row on a split, by seed."""
+        points = {trial.id: trial.point for trial in self.trials(study.id)}
+        losses: dict[RowKey, LossBySeed] = {}
+        for evaluation in self.client.evaluations(study.id, split=split.value):
+            if evaluation["loss"] is not None:
+                key = _row_key_of_json(evaluation, points[evaluation["trial_id"]])
+                losses.setdefault(key, {})[evaluation["seed"]] = evaluation["loss"]
+        return losses
+
+    def analysis(self, study: StudyRecord, *, allow_incomplete: bool = False) -> Analysis | None:
+        """Return the analysis once a worker has computed it; workers analyze complete studies only."""
+        if study.state is not StudyState.COMPLETE and not allow_incomplete:
+            return None
+        return self.client.analysis(study.id)
+
+    def events(self, study_id: int) -> list[EventRecord]:
+        """Return the events of a study so far, oldest first."""
+        return [_event_of_json(event) for event in self.client.list_events(study_id)]
+
+    def follow_events(self, study_id: int, after: int = 0) -> Iterator[EventRecord]:
+        """Yield the events with numbers above `after` and wait for new ones, until the study ends or waits for a user.
+
+        Args:
+            study_id: The study.
+            after: Number of the last event that is known.
+        """
+        for event in self.client.events(study_id, after):
+            yield _event_of_json(event)
+            state = _WAITING_STATES.get(event["kind"])
+            if state is not None and self.client.study(study_id)["state"] == state:
+                return
+
+    def schema_revision(self) -> str | None:
+        """Return None: the API does not return it."""
+        return None
+
+
+def _row_key_of_json(evaluation: dict[str, Any], point: str) -> RowKey:
+    estimate = evaluation["estimate"]
+    return RowKey(
+        evaluation["arm"],
+        point,
+        InferenceConfiguration(evaluation["configuration"]),
+        None if estimate is None else PopulationEstimate(estimate),
+        evaluation["batch_size"],
+    )
+
+
+def _event_of_json(event: dict[str, Any]) -> EventRecord:
+    values = {field.name: event[field.name] for field in fields(EventRecord)}
+    return EventRecord(**{**values, "at": datetime.fromisoformat(event["at"])})
+
+
+def _study_fields_of_json(study: dict[str, Any]) -> dict[str, object]:
+    progress = study["progress"]
+    return {
+        "id": study["id"],
+        "name": study["name"],
+        "state": study["state"],
+        "trials": progress["trials"],
+        "finished": progress["ended"],
+        "failed": progress["failed"],
+        "created": datetime.fromisoformat(study["created_at"]).isoformat(timespec="seconds"),
+    }
+
+
+def _study_of_json(study: dict[str, Any]) -> StudyRecord:
+    progress = study["progress"]
+    return StudyRecord(
+        id=study["id"],
+        name=study["name"],
+        state=StudyState(study["state"]),
+        created_at=datetime.fromisoformat(study["created_at"]),
+        ended_at=None if study["ended_at"] is None else datetime.fromisoformat(study["ended_at"]),
+        trials={TrialState.FINISHED: progress["ended"], TrialState.FAILED: progress["failed"]},
+        spec=StudySpec.model_validate(study["spec"]),
+        planned=progress["trials"],
+        reason=study["reason"],
+    )
+
+
+def _trial_of_json(trial: dict[str, Any]) -> TrialRecord:
+    checkpoint = trial["checkpoint"]
+    names = ("file", "sha256", "epoch", "judged_under", "validation_loss", "provenance")
+    return TrialRecord(
+        id=trial["id"],
+        position=trial["position"],
+        arm=trial["arm"],
+        method=trial["method"],
+        seed=trial["seed"],
+        parameters=trial["parameters"],
+        state=TrialState(trial["state"]),
+        reason=trial["reason"],
+        checkpoint=None if checkpoint is None else CheckpointRecord(**{name: checkpoint[name] for name in names}),
+    )

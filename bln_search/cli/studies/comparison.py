@@ -1,0 +1,195 @@
+"""Command `compare`: compare studies row by row."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from bln_search.cli.options import DatabaseOption, EvaluatedSplit, FormatOption, LimitOption, ServerOption, TokenOption
+from bln_search.cli.output import Format, results
+from bln_search.cli.records import Record, print_records
+from bln_search.cli.sources import StudySource, open_source
+from bln_search.core.enums import Split
+from bln_search.core.records import RowKey
+from bln_search.ranking.grouping import LossBySeed
+from bln_search.ranking.selection.cross_study import SharedRow, loss_difference, match_rows
+from bln_search.ranking.statistics.intervals import ConfidenceInterval, t_interval
+from bln_search.reports.terminal.study_comparison import recommended_table, shared_rows_table
+from bln_search.specs.records import StudyRecord
+
+_MAX_STUDIES = 6
+_TABLE_ROWS = 20
+_COLUMNS = (
+    *("arm", "parameters", "configuration", "population", "batch_size", "study", "name", "recommended"),
+    *("loss", "loss_half", "difference", "difference_half"),
+)
+
+StudiesArgument = Annotated[
+    list[str],
+    typer.Argument(metavar="STUDY STUDY...", help="Two to six names or numbers of studies.", show_default=False),
+]
+
+
+@dataclass(frozen=True)
+class ComparedStudy:
+    """A study of a comparison.
+
+    Attributes:
+        study: The study.
+        losses: Losses by seed of every row.
+        recommended: The recommended row; None without an analysis.
+    """
+
+    study: StudyRecord
+    losses: dict[RowKey, LossBySeed]
+    recommended: RowKey | None
+
+    @property
+    def label(self) -> str:
+        """Number and name."""
+        return f"{self.study.id}: {self.study.name}"
+
+    @property
+    def recommended_losses(self) -> LossBySeed | None:
+        """Losses of the recommended row by seed; None without one."""
+        return None if self.recommended is None else self.losses.get(self.recommended)
+
+
+def compare(
+    studies: StudiesArgument,
+    database: DatabaseOption = None,
+    server: ServerOption = None,
+    token: TokenOption = None,
+    split: Annotated[EvaluatedSplit, typer.Option("--split", help="Split of the losses.")] = EvaluatedSplit.VALIDATION,
+    limit: LimitOption = None,
+    output_format: FormatOption = Format.TABLE,
+) -> None:
+    """Compare studies: their recommended rows, and the losses of every row that two of them have.
+
+    Differences are to the first study, with 95 % intervals over seeds: paired by seed where both studies have the same
+    seeds, otherwise Welch's.
+    """
+    with open_source(database, server, token) as source:
+        compared = _read_studies(source, studies, Split(split))
+    rows, found = match_rows([study.losses for study in compared], _row_limit(limit, output_format))
+    if output_format is Format.TABLE:
+        _print_tables(compared, rows, found, split)
+    elif output_format is Format.JSON:
+        typer.echo(json.dumps(_document(compared, rows, found, split), indent=1))
+    else:
+        print_records(_records(compared, rows), _COLUMNS, output_format)
+
+
+def _read_studies(source: StudySource, names: Sequence[str], split: Split) -> list[ComparedStudy]:
+    """Return the studies in the order of their names. Raises BadParameter unless there are two to six."""
+    studies = {study.id: study for study in (source.find(name) for name in names)}
+    if not 2 <= len(studies) <= _MAX_STUDIES:
+        raise typer.BadParameter(f"choose two to {_MAX_STUDIES} different studies", param_hint="STUDY")
+    compared = []
+    for study in studies.values():
+        analysis = source.analysis(study)
+        recommendation = None if analysis is None else analysis.recommendation
+        recommended = None if recommendation is None else recommendation.key
+        compared.append(ComparedStudy(study, source.losses(study, split), recommended))
+    return compared
+
+
+def _row_limit(limit: int | None, output_format: Format) -> int | None:
+    """Return the largest number of rows; by default the table is short and other formats have every row."""
+    return _TABLE_ROWS if limit is None and output_format is Format.TABLE else limit
+
+
+def _print_tables(compared: Sequence[ComparedStudy], rows: Sequence[SharedRow], found: int, split: str) -> None:
+    labels = [study.label for study in compared]
+    losses = [study.recommended_losses for study in compared]
+    results.print(
+        recommended_table(
+            labels,
+            [study.study.state for study in compared],
+            [study.recommended for study in compared],
+            [_interval(loss) for loss in losses],
+            [_difference(loss, losses[0]) if position else None for position, loss in enumerate(losses)],
+            split,
+        )
+    )
+    if not rows:
+        results.print("These studies have no row in common that is measured in two of them.")
+        return
+    results.print(shared_rows_table(labels, rows, split))
+    if found > len(rows):
+        results.print(f"{len(rows)} of {found} shared rows; --limit prints more")
+
+
+def _interval(losses: LossBySeed | None) -> ConfidenceInterval | None:
+    return t_interval(list(losses.values())) if losses else None
+
+
+def _difference(losses: LossBySeed | None, first: LossBySeed | None) -> ConfidenceInterval | None:
+    return loss_difference(losses, first) if losses and first else None
+
+
+def _document(
+    compared: Sequence[ComparedStudy], rows: Sequence[SharedRow], found: int, split: str
+) -> dict[str, object]:
+    first = compared[0].recommended_losses
+    return {
+        "split": split,
+        "studies": [
+            {
+                "id": study.study.id,
+                "name": study.study.name,
+                "state": study.study.state,
+                "recommended": None
+                if study.recommended is None
+                else {
+                    **_key_fields(study.recommended),
+                    **_interval_fields("loss", _interval(study.recommended_losses)),
+                    **_interval_fields(
+                        "difference", _difference(study.recommended_losses, first) if position else None
+                    ),
+                },
+            }
+            for position, study in enumerate(compared)
+        ],
+        "shared_rows": found,
+        "rows": _records(compared, rows),
+    }
+
+
+def _records(compared: Sequence[ComparedStudy], rows: Sequence[SharedRow]) -> list[Record]:
+    """Return a record for each row and each study that has it."""
+    return [
+        {
+            **_key_fields(row.key),
+            "study": study.study.id,
+            "name": study.study.name,
+            "recommended": row.key == study.recommended,
+            **_interval_fields("loss", loss),
+            **_interval_fields("difference", difference),
+        }
+        for row in rows
+        for study, loss, difference in zip(compared, row.losses, row.differences, strict=True)
+        if loss is not None
+    ]
+
+
+def _key_fields(key: RowKey) -> dict[str, object]:
+    return {
+        "arm": key.arm,
+        "parameters": key.point or None,
+        "configuration": str(key.configuration),
+        "population": key.estimate,
+        "batch_size": key.batch_size,
+    }
+
+
+def _interval_fields(name: str, interval: ConfidenceInterval | None) -> dict[str, object]:
+    """Return mean and half-width of a 95 % interval under the names `name` and `name_half`."""
+    return {
+        name: None if interval is None else interval.mean,
+        f"{name}_half": None if interval is None else interval.half,
+    }

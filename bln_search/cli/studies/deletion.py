@@ -1,0 +1,76 @@
+"""Command `delete`: delete a study of the database or of a service."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import Annotated
+
+import typer
+
+from bln_search.cli.options import DatabaseOption, ServerOption, StudyArgument, TokenOption
+from bln_search.cli.output import errors
+from bln_search.cli.sources import open_client, service_address
+from bln_search.core.errors import CheckpointStoreError
+from bln_search.settings import Settings, load_settings
+from bln_search.storage.ledger import Ledger, open_ledger
+
+
+def delete(
+    study: StudyArgument,
+    database: DatabaseOption = None,
+    server: ServerOption = None,
+    token: TokenOption = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without confirmation.")] = False,
+) -> None:
+    """Delete a study with all its results and networks. A running study is refused.
+
+    Networks that another study needs are kept.
+    """
+    settings = load_settings()
+    service = service_address(database, server, settings)
+    if service is not None:
+        with open_client(service, token, settings) as client:
+            found = client.study(study)
+            study_id, name = found["id"], found["name"]
+            _confirm(study_id, name, yes=yes)
+            client.delete(study_id)
+    else:
+        with closing(open_ledger(database or settings.database_url)) as ledger:
+            record = ledger.studies.find(study)
+            study_id, name = record.id, record.name
+            _confirm(study_id, name, yes=yes)
+            _delete_of_database(
+                ledger, study_id, settings, is_other_database=database not in (None, settings.database_url)
+            )
+    errors.print(f"study {study_id} ({name}) is deleted", highlight=False)
+
+
+def _confirm(study_id: int, name: str, *, yes: bool) -> None:
+    """Ask for confirmation. Raises Abort without one."""
+    if not yes:
+        typer.confirm(f"delete study {study_id} ({name}) with all its results?", abort=True)
+
+
+def _delete_of_database(ledger: Ledger, study_id: int, settings: Settings, *, is_other_database: bool) -> None:
+    """Delete a study and the checkpoint files that no other study needs.
+
+    Args:
+        ledger: The ledger.
+        study_id: The study.
+        settings: Their checkpoint store belongs to their database.
+        is_other_database: The database is not that of the settings: its checkpoint store is unknown.
+    """
+    files = ledger.studies.delete(study_id)
+    reason = "BLN_SEARCH_CHECKPOINTS may belong to another database" if is_other_database else None
+    if reason is None:
+        try:
+            ledger.garbage.remove_unreferenced(settings.checkpoint_store, files)
+        except (OSError, CheckpointStoreError) as error:
+            reason = str(error)
+    if files and reason is not None:
+        errors.print(
+            f"{len(files)} checkpoint files are not removed ({reason}): `bln-search checkpoints clean` removes them",
+            markup=False,
+            highlight=False,
+            soft_wrap=True,
+        )

@@ -1,0 +1,79 @@
+"""Command `logs`: print the event log of a study."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from bln_search.cli.exit_codes import ExitCode, Interrupted
+from bln_search.cli.options import (
+    DatabaseOption,
+    FormatOption,
+    LimitOption,
+    ServerOption,
+    StudyArgument,
+    TokenOption,
+)
+from bln_search.cli.output import Format, results
+from bln_search.cli.records import print_records
+from bln_search.cli.sources import FOLLOWED_STATES, StudySource, open_source
+from bln_search.cli.studies.events import EVENT_COLUMNS, TrialLabels, event_line, event_record
+from bln_search.storage.events import EventRecord
+
+
+def logs(
+    study: StudyArgument,
+    database: DatabaseOption = None,
+    server: ServerOption = None,
+    token: TokenOption = None,
+    trial: Annotated[
+        int | None, typer.Option("--trial", metavar="N", help="Only events of this trial, by its number in `show`.")
+    ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Wait for new events until the study ends or is paused.")
+    ] = False,
+    limit: LimitOption = None,
+    output_format: FormatOption = Format.TABLE,
+) -> None:
+    """Print the event log of a study: attempts, epochs with their losses, results and failures with their reasons.
+
+    --limit prints the newest events only. With --follow, choose --format table or jsonl.
+    """
+    if follow and output_format not in (Format.TABLE, Format.JSONL):
+        raise typer.BadParameter("choose table or jsonl with --follow", param_hint="--format")
+    with open_source(database, server, token) as source:
+        study_record = source.find(study)
+        labels = TrialLabels(source, study_record.id)
+        if trial is not None and labels.find(trial) is None:
+            raise typer.BadParameter(
+                f"study {study_record.name} has no trial {trial}; `bln-search show {study_record.id}` lists its trials",
+                param_hint="--trial",
+            )
+        events = source.events(study_record.id)
+        selected = [event for event in events if trial in (None, event.trial_id)]
+        _print(selected[-limit:] if limit else selected, labels, output_format)
+        if follow and study_record.state in FOLLOWED_STATES:
+            last = events[-1].number if events else 0
+            _follow(source, study_record.id, last, trial, labels, output_format)
+
+
+def _print(events: Sequence[EventRecord], labels: TrialLabels, output_format: Format) -> None:
+    if output_format is not Format.TABLE:
+        print_records([event_record(event, labels) for event in events], EVENT_COLUMNS, output_format)
+        return
+    for event in events:
+        results.print(event_line(event, labels), markup=False, highlight=False, soft_wrap=True)
+
+
+def _follow(
+    source: StudySource, study_id: int, last: int, trial: int | None, labels: TrialLabels, output_format: Format
+) -> None:
+    """Print the events with numbers above `last` as they are written. Ctrl-C ends this without a message."""
+    try:
+        for event in source.follow_events(study_id, last):
+            if trial in (None, event.trial_id):
+                _print([event], labels, output_format)
+    except KeyboardInterrupt:
+        raise Interrupted(ExitCode.INTERRUPTED) from None

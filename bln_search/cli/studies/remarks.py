@@ -1,0 +1,22 @@
+"""Remarks on standard error: about a data set before a run, about failed trials after it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from bln_search.cli.output import errors
+from bln_search.core.states import TrialState
+from bln_search.specs.records import TrialRecord
+
+
+def print_remarks(remarks: Iterable[str]) -> None:
+    """Print remarks about a data set."""
+    for remark in remarks:
+        errors.print(remark, markup=False, highlight=False, soft_wrap=True)
+
+
+def print_failures(trials: Iterable[TrialRecord]) -> None:
+    """Print the failed trials with their reasons."""
+    for trial in trials:
+        if trial.state is TrialState.FAILED:
+            errors.print(f"failed: {trial.arm} seed {trial.seed}: {trial.reason}", markup=False, soft_wrap=True)

@@ -1,0 +1,75 @@
+"""Command `init`: write a study file to start from."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+import yaml
+
+from bln_search.cli.output import check_output_path, errors, write_file
+from bln_search.core.errors import OutputError
+from bln_search.core.names import NAME_PATTERN
+
+_DEFAULT_NAME = "my_study"
+
+SKELETON = """\
+# A study: what is trained, under which seeds, and how the trained networks are evaluated.
+# Check it with `bln-search validate FILE`, run it with `bln-search run FILE`.
+name: {name}
+title: Digits, MLP, batch size 25
+data:
+  name: digits                 # `bln-search data list` lists the data sets
+  validation: 0.2              # held out of the training set: a count, or a fraction below 1
+  fraction: 1.0                # fraction of both splits that is used
+model:
+  name: mlp                    # mlp, lenet, nin, vgg16, resnet20, lstm and more
+  widths: [128, 64]            # an option of this model
+arms:                          # normalization methods, each trained with every seed
+  - method: bln                # bn, ln, bln, mbn or brn
+  # - {{method: bn}}
+  # - {{method: ln}}
+training:
+  optimizer: adam              # adam or sgd
+  learning_rate: 0.002
+  epochs: 20
+  batch_size: 25
+  checkpoint: best_validation  # or last
+seeds: [0, 1, 2]               # differences can be tested with three or more
+evaluation:
+  population: [frozen]         # population estimates: frozen, epoch, moving
+  # batch_sizes: [25, 100]     # inference mini-batch sizes; by default that of training
+ranking:
+  split: validation            # the split that ranks the rows; test is reported besides
+# probes:                      # measured after training, without training again
+#   batch_sizes: [1, 5, 25, 100]
+#   reshuffles: 5
+# space:                       # hyper-parameters to vary: a grid, or with `search` points that a sampler suggests
+#   training.learning_rate: {{kind: float, low: 0.0001, high: 0.01, log: true}}
+# search: {{sampler: tpe, trials: 20}}
+# layers:                      # per-layer configurations, searched after training
+#   scope: per_layer
+#   search: coordinate
+"""
+"""A study file with comments; `name` is inserted."""
+
+
+def init(
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="File to write; an existing one is not overwritten.")
+    ] = Path("study.yaml"),
+) -> None:
+    """Write a study file with comments to start from. It is valid as it is: it trains a small network on digits."""
+    if output.exists():
+        raise OutputError(f"{output} exists already: choose another file with --output")
+    check_output_path(output)
+    write_file(output, SKELETON.format(name=_study_name(output)).encode())
+    errors.print(f"{output}: run it with `bln-search run {output}`", markup=False, highlight=False, soft_wrap=True)
+
+
+def _study_name(path: Path) -> str:
+    """Return the name of the study: that of the file if it can be one and is text in YAML."""
+    is_name = re.fullmatch(NAME_PATTERN, path.stem) is not None and yaml.safe_load(path.stem) == path.stem
+    return path.stem if is_name else _DEFAULT_NAME

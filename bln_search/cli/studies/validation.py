@@ -1,0 +1,69 @@
+"""Command `validate`: check a study file."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from bln_search.cli.options import FormatOption, StudyFileArgument
+from bln_search.cli.output import Format, print_table, results
+from bln_search.cli.records import Record, print_records
+from bln_search.cli.studies.remarks import print_remarks
+from bln_search.core.registry import plugin_models
+from bln_search.specs import load_study, planned_rows, trials_of
+from bln_search.specs.study import StudySpec
+from bln_search.specs.trial import boundary_trials
+
+_TABLE_COLUMNS = ("arm", "method", "semantics", "seeds", "rows", "population")
+_COLUMNS = (*_TABLE_COLUMNS, "trials", "evaluations")
+
+
+def validate(file: StudyFileArgument, output_format: FormatOption = Format.TABLE) -> None:
+    """Check a study file and print its arms and trials, without training."""
+    study = load_study(file)
+    from bln_search.data.catalog import find_entry
+
+    if study.model.name in plugin_models():
+        from bln_search.search.preflight import check_names  # imports torch, as the plugin does
+
+        check_names(study)
+    print_remarks(f"{study.data.name}: {remark}" for remark in find_entry(study.data.name).remarks)
+    records = _arm_records(study)
+    print_records(records, _COLUMNS, output_format, partial(_print_plan, study, records))
+
+
+def _arm_records(study: StudySpec) -> list[Record]:
+    """Return a record for each arm. The trials of sampled points are not known before the study runs."""
+    planned = trials_of(study)
+    is_sampled = study.search is not None and study.sampled
+    records: list[Record] = []
+    for trial in {trial.arm.label: trial for trial in boundary_trials(study)}.values():
+        trials = [candidate for candidate in planned if candidate.arm.label == trial.arm.label]
+        evaluations = sum(len(planned_rows(candidate)) * len(candidate.batch_sizes) for candidate in trials)
+        records.append(
+            {
+                "arm": trial.arm.label,
+                "method": trial.arm.method,
+                "semantics": trial.arm.semantics,
+                "seeds": len(study.seeds),
+                "rows": len(planned_rows(trial)) * len(trial.batch_sizes),
+                "population": ", ".join(trial.estimates),
+                "trials": None if is_sampled else len(trials),
+                "evaluations": None if is_sampled else evaluations,
+            }
+        )
+    return records
+
+
+def _print_plan(study: StudySpec, records: list[Record]) -> None:
+    print_table(records, _TABLE_COLUMNS, f"{study.name}: {study.title}")
+    if study.search is not None and study.sampled:
+        count = study.sampled_points * len(study.seeds)
+        results.print(
+            f"at most {count} trials, at points that {study.search.sampler} suggests, pruner {study.search.pruner}; "
+            "the file is valid"
+        )
+        return
+    trial_count, evaluation_count = (sum(int(str(record[name])) for record in records) for name in _COLUMNS[-2:])
+    results.print(
+        f"{trial_count} trials, {evaluation_count} evaluations on each of validation and test; the file is valid"
+    )

@@ -1,0 +1,93 @@
+"""The verbs of the command, in the order and the panels of `bln-search --help`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+
+import typer
+
+from bln_search.cli import backups, checkpoints, data, database, processes, settings_list, tokens
+from bln_search.cli.studies import (
+    analysis,
+    comparison,
+    deletion,
+    export,
+    layer_search,
+    layers,
+    leaderboard,
+    listing,
+    logs,
+    publish,
+    remote,
+    run,
+    skeleton,
+    validation,
+    verification,
+)
+
+
+class Panel(StrEnum):
+    """A panel of `bln-search --help`."""
+
+    STUDIES = "Studies"
+    RESULTS = "Results"
+    SERVICE = "Service"
+    MAINTENANCE = "Maintenance"
+
+
+VERBS: Mapping[Panel, Mapping[str, Callable[..., None]]] = {
+    Panel.STUDIES: {
+        "init": skeleton.init,
+        "validate": validation.validate,
+        "run": run.run,
+        "list": listing.list_studies,
+        "show": listing.show,
+        "logs": logs.logs,
+        "delete": deletion.delete,
+    },
+    Panel.RESULTS: {
+        "leaderboard": leaderboard.leaderboard,
+        "analyze": analysis.analyze,
+        "compare": comparison.compare,
+        "probe": analysis.probe,
+        "search-layers": layer_search.search_layers,
+        "layers": layers.layers,
+        "report": publish.report,
+        "manifest": publish.write_manifest,
+        "export": export.export,
+        "verify": verification.verify,
+    },
+    Panel.SERVICE: {
+        "serve": processes.serve,
+        "worker": processes.worker,
+        "workers": processes.workers,
+        "submit": remote.submit,
+        "watch": remote.watch,
+        "pause": remote.pause,
+        "resume": remote.resume,
+        "cancel": remote.cancel,
+        "retry": remote.retry,
+    },
+    Panel.MAINTENANCE: {
+        "settings": settings_list.show_settings,
+        "backup": backups.backup,
+        "backups": backups.list_backups,
+        "restore": backups.restore,
+    },
+}
+
+GROUPS: Mapping[Panel, Mapping[str, typer.Typer]] = {
+    Panel.SERVICE: {"token": tokens.app},
+    Panel.MAINTENANCE: {"checkpoints": checkpoints.app, "db": database.app, "data": data.app},
+}
+
+
+def add_verbs(app: typer.Typer) -> None:
+    """Add every verb and every group of verbs."""
+    for panel, verbs in VERBS.items():
+        for name, verb in verbs.items():
+            app.command(name, rich_help_panel=panel)(verb)
+    for panel, groups in GROUPS.items():
+        for name, group in groups.items():
+            app.add_typer(group, name=name, rich_help_panel=panel)

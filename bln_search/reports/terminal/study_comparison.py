@@ -1,0 +1,68 @@
+"""Studies side by side as tables for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bln_search.core.records import RowKey
+from bln_search.ranking.selection.cross_study import SharedRow
+from bln_search.ranking.statistics.intervals import ConfidenceInterval
+from bln_search.reports.formatting import rounded, signed
+from bln_search.reports.terminal.fitted_table import Column, FittedTable, Kind
+from bln_search.specs.space import format_point_json
+
+
+def recommended_table(
+    studies: Sequence[str],
+    states: Sequence[str],
+    rows: Sequence[RowKey | None],
+    losses: Sequence[ConfidenceInterval | None],
+    differences: Sequence[ConfidenceInterval | None],
+    split: str,
+) -> FittedTable:
+    """The recommended row of each study; every argument but the last has one element per study.
+
+    Args:
+        studies: Labels of the studies.
+        states: States of the studies.
+        rows: The recommended rows; None where there is none.
+        losses: Their mean losses.
+        differences: Their mean losses minus that of the first study.
+        split: Name of the split.
+    """
+    columns = [
+        Column("study", studies),
+        Column("state", states),
+        Column("recommended row", ["–" if row is None else row_label(row) for row in rows]),
+        Column(f"{split} loss", [rounded(loss) for loss in losses], Kind.NUMBER),
+        Column("less the first (95 %)", [_difference(difference) for difference in differences], Kind.NUMBER),
+    ]
+    return FittedTable(columns, "Recommended rows")
+
+
+def shared_rows_table(studies: Sequence[str], rows: Sequence[SharedRow], split: str) -> FittedTable:
+    """Rows that two studies or more have, with their losses and the differences to the first study.
+
+    Args:
+        studies: Labels of the studies.
+        rows: The rows.
+        split: Name of the split.
+    """
+    columns = [Column("row", [row_label(row.key) for row in rows])]
+    for index, study in enumerate(studies):
+        columns.append(Column(study, [rounded(row.losses[index]) for row in rows], Kind.NUMBER))
+        if index:
+            differences = [_difference(row.differences[index]) for row in rows]
+            columns.append(Column("less the first (95 %)", differences, Kind.NUMBER))
+    return FittedTable(columns, f"Shared rows, {split} loss")
+
+
+def row_label(key: RowKey) -> str:
+    """Identity of a row in one line: `bln TTFF frozen at 25 lambda=0.5`."""
+    estimate = f" {key.estimate}" if key.estimate else ""
+    point = f" {format_point_json(key.point)}" if key.point else ""
+    return f"{key.arm} {key.configuration}{estimate} at {key.batch_size}{point}"
+
+
+def _difference(difference: ConfidenceInterval | None) -> str:
+    return "–" if difference is None else signed(difference)

@@ -1,0 +1,165 @@
+"""Rows of a ranked table by position, slice and code; its short and its HTML form."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+import torch
+from torch import nn
+
+import bln_search
+from bln_search import InferenceConfiguration
+from bln_search.core.enums import Split
+from tests.api.own_network import make_loader, make_network
+
+
+@pytest.fixture(scope="module")
+def ranked():
+    return bln_search.evaluate_configurations(make_network(), make_loader(), make_loader(seed=1))
+
+
+@pytest.fixture(scope="module")
+def of_two_sizes():
+    return bln_search.evaluate_configurations(make_network(), make_loader(), make_loader(seed=1), batch_sizes=[2, 25])
+
+
+def undefined_rows():
+    """Twelve of sixteen rows have no value: mini-batches of one."""
+    return bln_search.evaluate_configurations(make_network(), make_loader(size=1), make_loader(size=1, seed=1))
+
+
+def codes(rows):
+    return [str(row.configuration) for row in rows]
+
+
+@pytest.mark.parametrize("key", [slice(3), slice(2, 10, 3), slice(-2, None), slice(None, None, -1), slice(20, 30)])
+def test_a_slice_has_the_rows_of_a_list(ranked, key):
+    assert codes(ranked[key]) == codes(list(ranked)[key])
+
+
+def test_positions_count_from_both_ends(ranked):
+    assert codes([ranked[0], ranked[-1]]) == [codes(ranked)[0], codes(ranked)[15]]
+    with pytest.raises(IndexError):
+        ranked[16]
+
+
+def test_a_code_has_its_best_row(ranked, of_two_sizes):
+    for code in codes(ranked):
+        assert str(ranked[code].configuration) == code
+        assert ranked[InferenceConfiguration(code)].row == ranked[code].row
+        rows = [row for row in of_two_sizes if str(row.configuration) == code]
+        assert len(rows) == 2
+        assert of_two_sizes[code].row == rows[0].row == min((row.row for row in rows), key=lambda row: row.rank)
+
+
+def test_a_row_of_a_code_can_be_applied(ranked):
+    network = bln_search.apply_configuration(make_network(), ranked["TTTT"]).eval()
+    losses = [nn.functional.cross_entropy(network(x), y, reduction="none") for x, y in make_loader(seed=1)]
+    expected = ranked["TTTT"].row.metrics[Split.VALIDATION].loss.mean
+    assert torch.cat(losses).mean().item() == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("code", ["TT--", "ABCD", ""])
+def test_a_code_without_a_row_names_the_codes(ranked, code):
+    with pytest.raises(KeyError, match=f"no row has the configuration {code}: there are FFFF, FFFT, .*, TTTT"):
+        ranked[code]
+
+
+def test_the_representation_is_one_short_line(ranked):
+    best = ranked.best
+    loss = f"{best.row.metrics[Split.VALIDATION].loss.mean:.4f}"
+    assert repr(ranked) == f"<RankedConfigurations: 16 rows, best {best.configuration} {loss}>"
+    assert repr(best) == f"<RankedConfiguration: {best}, rank 1, validation loss {loss}>"
+    assert repr(ranked["TTTT"]).startswith("<RankedConfiguration: TTTT (frozen), rank ")
+
+
+def test_rows_without_a_value_have_a_representation():
+    ranked = undefined_rows()
+    assert repr(ranked[-1]).endswith(", undefined>")
+    nan = [(x * float("nan"), y) for x, y in make_loader()]
+    diverged = bln_search.evaluate_configurations(make_network(), make_loader(), nan)
+    assert repr(diverged) == "<RankedConfigurations: 16 rows, none ranked>"
+    assert repr(diverged[0]).endswith(", diverged>")
+
+
+class Cells(HTMLParser):
+    """The cells of each row of a table, its paragraphs, and tags that are open."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.rows, self.paragraphs, self.open = [], [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        if tag == "tr":
+            self.rows.append([])
+        elif tag in ("th", "td"):
+            self.rows[-1].append("")
+        self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] in ("th", "td"):
+            self.rows[-1][-1] += data
+        elif self.open and self.open[-1] == "p":
+            self.paragraphs.append(data)
+
+
+def test_a_notebook_shows_the_printed_table(ranked):
+    html = Cells(ranked._repr_html_())
+    assert not html.open
+    header, *rows = html.rows
+    assert len(rows) == 16
+    assert "rank" in header
+    configuration = header.index("configuration")
+    loss = next(index for index, name in enumerate(header) if name.startswith("validation loss"))
+    for row, shown in zip(ranked, rows, strict=True):
+        assert len(shown) == len(header)
+        assert shown[configuration] == str(row.configuration)
+        assert shown[loss] == f"{row.row.metrics[Split.VALIDATION].loss.mean:.4f}"
+    printed = " ".join(str(ranked).split())
+    assert html.paragraphs
+    assert all(" ".join(text.split()) in printed for text in html.paragraphs)
+
+
+def test_a_notebook_shows_why_rows_have_no_rank():
+    assert any("m = 1" in text for text in Cells(undefined_rows()._repr_html_()).paragraphs)
+
+
+def test_best_independent_is_the_first_row_without_the_mini_batch(ranked):
+    row = ranked.best_independent
+    assert row.row == next(row.row for row in ranked if row.configuration.deterministic)
+    assert row.is_independent
+    inputs = torch.randn(10, 6)
+    network = make_network()
+    bln_search.evaluate_configurations(network, make_loader(), make_loader(seed=1))
+    bln_search.apply_configuration(network, row).eval()
+    alone = torch.cat([network(example[None]) for example in inputs])
+    torch.testing.assert_close(alone, network(inputs))
+
+
+def test_nothing_is_independent_where_such_rows_have_no_value():
+    """Population deviations are undefined for mini-batches of one, so every row with a rank reads the mini-batch."""
+    batches = [(x, y) for x, y in make_loader(size=1)]
+    network = nn.Sequential(bln_search.BN(6), nn.Linear(6, 2))
+    ranked = bln_search.evaluate_configurations(network, batches, make_loader(seed=1))
+    assert {str(row.configuration) for row in ranked if row.row.rank} == {"FF--", "TF--"}
+    assert ranked.best_independent is None
+    assert not ranked.recommended.is_independent
+
+
+def test_a_value_for_each_slot_makes_a_row_depend_on_the_position():
+    torch.manual_seed(0)
+    network = nn.Sequential(bln_search.BLN(6, batch_size=10, semantics="reference"), nn.Linear(6, 2))
+    ranked = bln_search.evaluate_configurations(network, make_loader(), make_loader(seed=1), per_slot=True)
+    assert not ranked["TTTT"].is_independent
+    assert ranked["TTFF"].is_independent
+    assert str(ranked.best_independent.configuration) == "TTFF"
+
+
+def test_the_documentation_of_a_table_names_its_keys(ranked):
+    assert re.search(r'ranked\["TTTT"\]', type(ranked).__doc__)

@@ -1,0 +1,52 @@
+"""`bln-search list` filters studies, those of the database as those of a service."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.service_world import study
+
+
+@pytest.fixture
+def studies(world):
+    """Two complete studies and a waiting one, all of ada."""
+    return [world.complete("first"), world.complete("second"), world.queue.submit(study("later_first"), "ada").study_id]
+
+
+@pytest.mark.parametrize("from_service", [False, True], ids=["database", "service"])
+@pytest.mark.parametrize(
+    ("words", "listed"),
+    [
+        ((), ["later_first", "second", "first"]),
+        (("--state", "complete"), ["second", "first"]),
+        (("--state", "complete", "--state", "accepted"), ["later_first", "second", "first"]),
+        (("--state", "failed"), []),
+        (("--name", "first"), ["later_first", "first"]),
+        (("--name", "first", "--state", "complete"), ["first"]),
+        (("--limit", "2"), ["later_first", "second"]),
+        (("--limit", "1", "--name", "s"), ["later_first"]),
+    ],
+)
+def test_filters_select_studies_newest_first(words, listed, from_service, studies, records, service):
+    found = records("list", *words, *(service if from_service else ()))
+    assert [record["name"] for record in found] == listed
+
+
+def test_every_format_has_the_same_studies(studies, in_every_format):
+    listed = in_every_format("list")
+    assert listed.json == listed.jsonl
+    assert [{name: str(value) for name, value in record.items()} for record in listed.json] == listed.csv
+    assert [record["id"] for record in listed.json] == studies[::-1]
+
+
+@pytest.mark.parametrize("words", [("--state", "done"), ("--limit", "0")])
+def test_a_filter_that_is_none_is_a_usage_error(words, invoke):
+    assert invoke("list", *words).exit_code == 2
+
+
+def test_show_names_the_trials_by_number(studies, world, in_every_format):
+    shown = in_every_format("show", "first")
+    numbers = [trial.id for trial in world.ledger.trials.list_trials(studies[0])]
+    assert [trial["id"] for trial in shown.json["trial_list"]] == numbers
+    assert [trial["trial"] for trial in shown.jsonl] == numbers
+    assert [int(trial["trial"]) for trial in shown.csv] == numbers

@@ -1,0 +1,60 @@
+"""`bln-search watch` and `submit --wait` print what `run` prints: the ranked table with the analysis."""
+
+from __future__ import annotations
+
+import pytest
+
+from bln_search.cli.studies import remote
+from bln_search.core.states import FailureClass
+from bln_search.worker.analysis import compute_analysis
+from tests.support.service_world import study
+
+
+def test_the_table_has_groups_and_the_recommendation(world, invoke, service):
+    study_id = world.complete("done", seeds=(0, 1, 2))
+    compute_analysis(world.ledger, study_id, None)
+    watched = invoke("watch", "done", *service)
+    assert watched.exit_code == 0
+    assert watched.stdout == invoke("leaderboard", "done").stdout
+    assert "significant difference" in " ".join(watched.stdout.split())
+    assert "Recommended: " in watched.stdout
+
+
+def test_without_an_analysis_the_table_says_when_it_is_there(world, invoke, service, monkeypatch):
+    monkeypatch.setattr(remote, "_ANALYSIS_TIMEOUT", 0.01)
+    study_id = world.complete("done")
+    watched = invoke("watch", "done", *service)
+    assert watched.exit_code == 0
+    assert f"`bln-search analyze {study_id}`" in watched.stderr
+    assert "analyze" not in invoke("watch", "done", "--format", "csv", *service).stderr
+
+
+def test_failed_trials_are_told_as_run_tells_them(world, invoke, service):
+    study_id = world.queue.submit(study("failing", seeds=(0,)), "ada").study_id
+    world.ledger.studies.start(study_id, lambda _: True, "host/1/0")
+    trial = world.ledger.trials.list_open(study_id)[0]
+    token = world.ledger.attempts.claim_trial(trial.id, "host/1/0")
+    world.ledger.attempts.record_failure(token, FailureClass.USER_ERROR, "no memory", again=False)
+    world.ledger.studies.finish(study_id, runner="host/1/0")
+    watched = invoke("watch", "failing", *service)
+    assert watched.exit_code == 5
+    assert "failed: bln seed 0: no memory" in watched.stderr.splitlines()
+
+
+def test_quiet_prints_the_table_alone(world, invoke, service):
+    compute_analysis(world.ledger, world.complete("done"), None)
+    loud, quiet = (invoke("watch", "done", *words, *service) for words in ((), ("--quiet",)))
+    assert "study complete" in loud.stderr
+    assert quiet.stderr == ""
+    assert quiet.stdout == loud.stdout
+
+
+@pytest.mark.parametrize("words", [(), ("--quiet",)])
+def test_submitting_prints_the_number_of_the_study(words, world, invoke, service, tmp_path):
+    (tmp_path / "study.yaml").write_text(
+        "name: sent\ndata: {name: digits}\nmodel: {name: mlp}\narms: [{method: bln}]\n"
+    )
+    sent = invoke("submit", tmp_path / "study.yaml", *words, *service)
+    assert sent.exit_code == 0
+    assert world.ledger.studies.get(int(sent.stdout)).name == "sent"
+    assert (sent.stderr == "") == bool(words)

@@ -1,0 +1,46 @@
+"""The entry point prints the version without loading the verbs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+
+import pytest
+
+from bln_search.cli import entry
+from bln_search.core.version import VERSION
+from tests.conftest import ROOT
+
+HEAVY = ("typer", "rich", "pydantic", "sqlalchemy", "numpy", "torch")
+PROGRAM = f"""
+import sys
+from bln_search.cli.entry import main
+main()
+print([name for name in {HEAVY!r} if name in sys.modules])
+"""
+
+
+@pytest.mark.parametrize("word", ["--version", "-V"])
+def test_version_loads_no_verb(word):
+    done = subprocess.run([sys.executable, "-c", PROGRAM, word], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [f"bln-search {VERSION}", "[]"]
+
+
+@pytest.mark.parametrize("word", ["--version", "-V"])
+def test_version_is_an_option_of_the_command_as_well(word, invoke):
+    done = invoke(word)
+    assert (done.exit_code, done.stdout) == (0, f"bln-search {VERSION}\n")
+
+
+def test_everything_else_runs_the_command(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["bln-search", "validate", "none.yaml"])
+    with pytest.raises(SystemExit) as end:
+        entry.main()
+    assert end.value.code == 3
+    assert capsys.readouterr().err.startswith("error: none.yaml")
+
+
+def test_the_installed_command_is_the_entry_point():
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    assert scripts == {"bln-search": "bln_search.cli.entry:main"}

@@ -1,0 +1,121 @@
+"""`--help` groups the verbs and names environment variables, values and formats."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from typer.main import get_command
+
+from bln_search.cli.main import app
+from bln_search.cli.verbs import GROUPS, VERBS, Panel
+from bln_search.settings import Settings
+
+COMMAND = get_command(app)
+VARIABLES = {"--data": "DATA", "--database": "DATABASE", "--device": "DEVICE", "--server": "SERVER", "--token": "TOKEN"}
+RECORD_FORMATS = ["table", "json", "jsonl", "csv"]
+RECORD_VERBS = [
+    *(["validate"], ["run"], ["list"], ["show"], ["logs"], ["compare"], ["probe"], ["search-layers"], ["layers"]),
+    *(["verify"], ["workers"], ["submit"], ["watch"], ["settings"], ["backup"], ["backups"], ["restore"]),
+    *(["token", "list"], ["data", "list"], ["db", "status"], ["checkpoints", "clean"]),
+]
+
+
+def verbs(command=COMMAND, words=()):
+    """Every verb, by its words."""
+    if not hasattr(command, "commands"):
+        return {words: command}
+    return {
+        full: verb for word, inner in command.commands.items() for full, verb in verbs(inner, (*words, word)).items()
+    }
+
+
+def options(verb):
+    return [param for param in verb.params if param.param_type_name == "option" and not param.hidden]
+
+
+def option(words, name):
+    verb = verbs()[tuple(words)]
+    return next(param for param in options(verb) if name in param.opts)
+
+
+def plain(text):
+    """The words of a help page, without frames and colours."""
+    return " ".join(re.sub(r"\x1b\[[0-9;]*m|[│╭╮╰╯─]", " ", text).split())
+
+
+def test_panels_hold_every_verb_in_their_order(invoke):
+    page = plain(invoke("--help", env={"COLUMNS": "100"}).stdout)
+    assert [page.index(f" {panel} ") for panel in Panel] == sorted(page.index(f" {panel} ") for panel in Panel)
+    listed = {name for panel in (VERBS, GROUPS) for names in panel.values() for name in names}
+    assert listed == COMMAND.commands.keys()
+
+
+def test_an_option_with_a_variable_names_it(invoke):
+    assert "[env: BLN_SEARCH_DATABASE]" in plain(invoke("run", "--help", env={"COLUMNS": "200"}).stdout)
+    for words, verb in verbs().items():
+        for found in options(verb):
+            setting = VARIABLES.get(found.opts[0])
+            if setting is not None:
+                assert setting.lower() in Settings.model_fields
+                assert f"[env: BLN_SEARCH_{setting}]" in found.help.replace("\\", ""), words
+
+
+def test_values_are_named_in_capitals_and_flags_have_none():
+    for words, verb in verbs().items():
+        for param in verb.params:
+            if getattr(param, "is_flag", False):
+                assert param.metavar is None, (words, param.name)
+                assert not param.secondary_opts, (words, param.name)
+            elif not hasattr(param.type, "choices"):
+                assert param.metavar is not None, (words, param.name)
+                assert param.metavar.upper() == param.metavar, (words, param.name)
+
+
+@pytest.mark.parametrize("words", RECORD_VERBS, ids=" ".join)
+def test_verbs_that_print_records_take_every_format(words):
+    assert list(option(words, "--format").type.choices) == RECORD_FORMATS
+
+
+@pytest.mark.parametrize(
+    ("words", "name", "choices"),
+    [
+        (["leaderboard"], "--split", ["validation", "test"]),
+        (["compare"], "--split", ["validation", "test"]),
+        (["export"], "--estimate", ["frozen", "epoch", "moving"]),
+        (["search-layers"], "--estimate", ["frozen", "epoch", "moving"]),
+        (["analyze"], "--format", ["table", "json"]),
+        (["export"], "--format", ["table", "json"]),
+    ],
+)
+def test_help_offers_only_what_the_program_takes(words, name, choices):
+    assert list(option(words, name).type.choices) == choices
+
+
+def test_same_things_have_the_same_options():
+    """A written file is --output, a number of rows --limit; nothing else names them."""
+    for words, verb in verbs().items():
+        names = {name for found in options(verb) for name in found.opts}
+        assert names.isdisjoint({"--to", "--top", "--on"}), words
+        assert ("--output" in names) == ("-o" in names), words
+        assert ("--quiet" in names) == ("-q" in names), words
+    assert {
+        words for words in verbs() if "-o" in {name for found in options(verbs()[words]) for name in found.opts}
+    } == {
+        ("init",),
+        ("leaderboard",),
+        ("report",),
+        ("manifest",),
+        ("export",),
+    }
+
+
+def test_shell_completion_is_offered(invoke, monkeypatch):
+    monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
+    shown = invoke("--help").stdout
+    assert "--install-completion" in shown
+    assert "--show-completion" in shown
+
+
+def test_the_recommended_row_is_exported_by_default():
+    assert option(["export"], "--config").default == "recommended"

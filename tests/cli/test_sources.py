@@ -1,0 +1,50 @@
+"""The database and a service answer the commands alike."""
+
+from __future__ import annotations
+
+import pytest
+
+from bln_search.cli.sources import LedgerSource, ServiceSource, open_client
+from bln_search.core.enums import Split
+from bln_search.worker.analysis import compute_analysis
+from tests.support.service_world import study
+
+
+@pytest.fixture
+def sources(world, service):
+    """Both sources of the studies of ada."""
+    _, server, _, token = service
+    with open_client(server, token, world.settings) as client:
+        yield LedgerSource(world.ledger), ServiceSource(client)
+
+
+def test_losses_by_row_and_seed_are_equal(world, sources):
+    world.complete("done", arms="[{method: bln}, {method: bln, name: other}]")
+    of_ledger, of_service = (source.losses(source.find("done"), Split.TEST) for source in sources)
+    assert of_ledger == of_service
+    assert {seed for by_seed in of_ledger.values() for seed in by_seed} == {0, 1}
+
+
+def test_events_are_equal_beyond_one_page(world, sources, monkeypatch):
+    monkeypatch.setattr("bln_search.client.client._EVENT_PAGE_SIZE", 3)
+    study_id = world.complete("done")
+    of_ledger, of_service = (source.events(study_id) for source in sources)
+    assert of_ledger == of_service
+    assert len(of_ledger) > 3
+    assert [event.number for source in sources for event in source.follow_events(study_id, 4)] == 2 * [
+        event.number for event in of_ledger[4:]
+    ]
+
+
+def test_an_incomplete_study_is_analyzed_only_if_that_is_allowed(world, sources):
+    study_id = world.complete("done")
+    compute_analysis(world.ledger, study_id, None)
+    waiting = world.queue.submit(study("waiting"), "ada").study_id
+    for source in sources:
+        assert source.analysis(source.find(str(study_id))) is not None
+        assert source.analysis(source.find(str(waiting))) is None
+    with world.ledger.database.engine.begin() as connection:
+        connection.exec_driver_sql(f"UPDATE study SET state = 'interrupted' WHERE id = {study_id}")
+    for source in sources:
+        assert source.analysis(source.find(str(study_id))) is None
+        assert source.analysis(source.find(str(study_id)), allow_incomplete=True) is not None

@@ -1,0 +1,28 @@
+"""`bln-search token list` prints tokens without their secrets, of the database as of a service."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.mark.parametrize("from_service", [False, True], ids=["database", "service"])
+def test_tokens_are_records(from_service, world, in_every_format, service):
+    printed = in_every_format("token", "list", *(service if from_service else ()))
+    stored = world.ledger.tokens.list_tokens("ada" if from_service else None)
+    assert [(record["id"], record["account"], record["scope"]) for record in printed.json] == [
+        (token.id, token.account, token.scope) for token in stored
+    ]
+    assert printed.jsonl == printed.json
+    assert [int(row["id"]) for row in printed.csv] == [token.id for token in stored]
+    assert not any(secret in str(printed.json) for secret in world.secrets.values())
+
+
+def test_expiry_and_revocation_are_told(world, invoke, records):
+    created = invoke("token", "create", "--account", "ada", "--days", "3", "--label", "short")
+    assert created.exit_code == 0
+    newest = records("token", "list")[0]
+    assert newest["label"] == "short"
+    assert newest["expires_at"] is not None
+    assert invoke("token", "revoke", newest["id"]).exit_code == 0
+    assert records("token", "list")[0]["revoked_at"] is not None
+    assert "revoked" in invoke("token", "list").stdout

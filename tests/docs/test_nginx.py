@@ -1,0 +1,79 @@
+"""The configuration of nginx passes on what the service needs."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from bln_search.settings import Settings
+from tests.docs.pages import DOCS, PAGES, blocks, written
+
+FILE = DOCS / "nginx" / "bln-search.conf"
+BARE = re.sub(r"#.*", "", written(FILE))
+
+
+def directives(name):
+    """The values of a directive."""
+    return re.findall(rf"^\s*{name} +([^;]*);", BARE, re.MULTILINE)
+
+
+def test_every_directive_ends_and_every_block_closes():
+    assert BARE.count("{") == BARE.count("}")
+    lines = [line.strip() for line in BARE.splitlines() if line.strip()]
+    assert all(line.endswith(("{", "}", ";")) for line in lines)
+
+
+def test_it_leads_to_the_service_on_this_machine():
+    assert directives("proxy_pass") == ["http://127.0.0.1:8000"]
+    assert directives("proxy_http_version") == ["1.1"]
+
+
+def test_the_host_is_passed_on_and_is_one_that_the_page_sets():
+    assert "Host $host" in directives("proxy_set_header")
+    (name,) = set(directives("server_name"))
+    (hosts,) = re.findall(r"BLN_SEARCH_HOSTS='(.*)'", "\n".join(block.text for block in blocks(PAGES["nginx.md"])))
+    (composed,) = re.findall(r"'HOSTS=(.*)'", "\n".join(block.text for block in blocks(PAGES["nginx.md"])))
+    assert name in json.loads(hosts)
+    assert json.loads(hosts) == json.loads(composed)
+
+
+def test_bodies_up_to_the_limit_of_the_service_pass():
+    (size,) = directives("client_max_body_size")
+    assert int(size.removesuffix("m")) * 2**20 >= Settings.model_fields["largest_body"].default
+
+
+def test_a_stream_is_not_cut_between_two_lines():
+    from service.routes.events import _KEEP_ALIVE_SECONDS
+
+    (seconds,) = directives("proxy_read_timeout")
+    assert int(seconds.removesuffix("s")) > 2 * _KEEP_ALIVE_SECONDS
+    assert f"every {_KEEP_ALIVE_SECONDS:.0f} seconds" in written(PAGES["nginx.md"])
+
+
+def test_metrics_are_not_public():
+    assert re.search(r"location = /metrics \{\s*deny all;\s*\}", BARE)
+
+
+@pytest.mark.skipif(shutil.which("nginx") is None, reason="nginx is not here")
+def test_nginx_accepts_it(tmp_path):
+    for name in ("fullchain", "privkey"):
+        (tmp_path / f"{name}.pem").touch()
+    words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=bln.example.org", "-days", "1"]
+    files = ["-keyout", tmp_path / "privkey.pem", "-out", tmp_path / "fullchain.pem"]
+    subprocess.run([*words, *files], check=True, capture_output=True)
+    text = written(FILE).replace("/etc/ssl/bln.example.org", str(tmp_path))
+    kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    folders = "".join(f"{kind}_temp_path {tmp_path}/{kind};\n" for kind in kinds)
+    (tmp_path / "nginx.conf").write_text(
+        f"pid {tmp_path}/pid;\nevents {{}}\nhttp {{\naccess_log off;\n{folders}{text}}}\n"
+    )
+    process = subprocess.run(
+        ["nginx", "-t", "-p", tmp_path, "-c", tmp_path / "nginx.conf", "-e", tmp_path / "errors"],
+        capture_output=True,
+        text=True,
+    )
+    assert process.returncode == 0, process.stderr
